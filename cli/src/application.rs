@@ -14,6 +14,7 @@ use mneme_core::summary::Mode;
 
 use crate::device::{DeviceChoice, choose};
 use crate::error::CommandError;
+use crate::hip_library::HipLibrary;
 use crate::report::SummaryFile;
 use crate::{siblings, variables};
 
@@ -71,9 +72,15 @@ impl Application {
                 if for_want_of_a_gpu { "no GPU here; " } else { "" }
             );
         }
+        let hip = match device {
+            DeviceChoice::Cpu => HipLibrary::missing(&program, &needs)
+                .map_err(|source| CommandError::Io { path: std::env::temp_dir(), source })?,
+            DeviceChoice::Cuda | DeviceChoice::Hip => None,
+        };
         let mut command = Command::new(&program);
         command
             .args(&self.command[1..])
+            .envs(hip.iter().map(|hip| ("LD_LIBRARY_PATH", hip.path(std::env::var_os("LD_LIBRARY_PATH")))))
             .env("LD_PRELOAD", preload(&libraries, std::env::var_os("LD_PRELOAD").as_deref())?)
             .env("MNEME_DEVICE", device.name())
             .env("MNEME_MODE", mode.name())

@@ -8,6 +8,7 @@ mod check;
 mod config;
 mod device;
 mod error;
+mod hip_library;
 mod list;
 mod manage;
 mod profile;

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use mneme_core::device::MOST_CPU_DEVICES;
+use mneme_core::image::architecture::Processor;
 use regex::Regex;
 
 use crate::error::CommandError;
@@ -14,7 +15,7 @@ const SWITCH: [&str; 8] = ["on", "off", "0", "1", "no", "yes", "false", "true"];
 type Check = fn(&str) -> Result<(), String>;
 
 /// Name, and what is wrong with a value.
-const CHECKS: [(&str, Check); 20] = [
+const CHECKS: [(&str, Check); 21] = [
     ("MNEME_RR_KERNELS", |text| regular_expression(text).map(drop)),
     ("MNEME_MAX_RECORDINGS", |text| number(text, 0, u64::MAX)),
     ("MNEME_SKIP_RECORDINGS", |text| number(text, 0, u64::MAX)),
@@ -32,6 +33,7 @@ const CHECKS: [(&str, Check); 20] = [
     ("MNEME_BUFFER_MB", |text| number(text, 0, u64::MAX)),
     ("MNEME_CPU_DEVICES", |text| number(text, 1, MOST_CPU_DEVICES as u64)),
     ("MNEME_CPU_THREADS", |text| number(text, 1, u64::MAX)),
+    ("MNEME_CPU_GFX", processor),
     ("MNEME_CPU_LOCKSTEP", |text| one_of(text, &["all", "off", "volatile"])),
     ("MNEME_CPU_TIME_LIMIT", |text| number(text, 0, 1_000_000_000)),
     ("MNEME_DEVICE", |text| one_of(text, &["auto", "cpu", "cuda", "hip"])),
@@ -62,6 +64,11 @@ pub fn regular_expression(text: &str) -> Result<String, String> {
         let last = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
         format!("it is no regular expression: {last}")
     })
+}
+
+fn processor(text: &str) -> Result<(), String> {
+    let is_one = Processor::parse(text).is_some_and(|processor| processor.name == text);
+    if is_one { Ok(()) } else { Err("it has to be an AMD processor, such as gfx90a".into()) }
 }
 
 fn number(text: &str, least: u64, most: u64) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! `libmneme_cpu.so`: the CUDA driver and runtime ABI in software.
+//! `libmneme_cpu.so`: the CUDA driver and runtime ABI, and HIP's, in software.
 //!
 //! A program (or the replayer) finds this library where it expects the vendor's, so the recorder's hooks, the arena and
 //! the replayer run over it unchanged. `docs/how-it-works/cpu-device.md` is the contract with the compiler's lowering.
@@ -6,16 +6,18 @@
 //!
 //! - `driver`: the exported `cu*` functions; in it `image`, from a fat binary or code image to a CPU code object;
 //! - `runtime`: the exported `cuda*` functions, which reach the driver only through `dlsym`, as NVIDIA's runtime does;
+//! - `hip`: the exported `hip*` functions, over the same driver; what both runtimes do is in `runtime`;
 //! - `loader`: places a code object in memory;
 //! - `execution`: runs the blocks and threads of a grid.
 
-// The runtime's exports are one macro that takes an entry at a time.
-#![recursion_limit = "256"]
+// The runtimes' exports are one macro that takes an entry at a time.
+#![recursion_limit = "512"]
 
 mod abi;
 mod driver;
 mod execution;
 mod handles;
+mod hip;
 mod loader;
 mod report;
 mod runtime;

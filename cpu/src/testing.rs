@@ -18,6 +18,14 @@ const PRELUDE: &str = r#"
     u64 __mneme_cpu_shuffle(u32, u32, u32, u32, u32);
     u32 __mneme_cpu_vote(u32, u32, u32);
     u32 __mneme_cpu_activemask(void);
+    void __mneme_cpu_wave_site(u32);
+    u64 __mneme_cpu_wave_ballot(u32);
+    u64 __mneme_cpu_wave_exchange(u32, u32);
+    u64 __mneme_cpu_wave_permute(u32, u32);
+    const u8 *__mneme_cpu_implicit_arguments(void), *__mneme_cpu_dispatch_packet(void);
+    u64 __mneme_cpu_ockl_printf_begin(u64), __mneme_cpu_ockl_fprintf_stderr_begin(void);
+    u64 __mneme_cpu_ockl_printf_append_args(u64, u32, u64, u64, u64, u64, u64, u64, u64, u32);
+    u64 __mneme_cpu_ockl_printf_append_string_n(u64, const u8 *, u64, u32);
     void __mneme_cpu_trap(void);
     float sinf(float); void *memcpy(void *, const void *, u64);
 "#;
@@ -33,6 +41,7 @@ pub fn kernel(name: &str, parameters: u32, collective: bool) -> Kernel {
         static_shared: 0,
         collective,
         max_threads: 0,
+        warp_size: 32,
     }
 }
 

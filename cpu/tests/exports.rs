@@ -1,7 +1,7 @@
-//! A test that the library answers every function of the runtime that applications call.
+//! A test that the library answers every function of the runtimes that applications call, and calls its own.
 //!
-//! It stands in for NVIDIA's runtime: a function that is missing would be looked for in the runtime that the
-//! application is linked with.
+//! It stands in for NVIDIA's runtime and for AMD's: a function that is missing would be looked for in the runtime that
+//! the application is linked with.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,11 +16,50 @@ fn functions(library: &Path) -> BTreeSet<String> {
     defined.map(|symbol| elf.dynstrtab.get_at(symbol.st_name).unwrap().to_owned()).collect()
 }
 
+fn own_library() -> std::path::PathBuf {
+    std::env::current_exe().unwrap().with_file_name("libmneme_cpu.so")
+}
+
 #[test]
-fn every_function_of_the_runtime_is_answered_here() {
+fn every_function_of_cuda_s_runtime_is_answered_here() {
     let vendor = functions(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.deps/cuda/lib64/libcudart.so.12"));
     assert!(vendor.len() > 300, "{} functions", vendor.len());
-    let ours = functions(&std::env::current_exe().unwrap().with_file_name("libmneme_cpu.so"));
+    let ours = functions(&own_library());
     let missing: Vec<&String> = vendor.difference(&ours).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_function_of_hip_is_answered_here() {
+    let ours = functions(&own_library());
+    let declared = mneme_abi::hip::runtime::FUNCTIONS.iter().map(|function| function.name.to_owned());
+    let missing: Vec<String> = declared.filter(|name| !ours.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let installed = ["/usr/lib/x86_64-linux-gnu/libamdhip64.so.5", "/opt/rocm/lib/libamdhip64.so"];
+    let Some(library) = installed.into_iter().map(Path::new).find(|library| library.exists()) else {
+        eprintln!("HIP is not installed");
+        return;
+    };
+    let vendor: BTreeSet<String> = functions(library)
+        .into_iter()
+        .filter(|name| name.starts_with("hip") || name.starts_with("__hip"))
+        .chain([
+            "_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j".into()
+        ])
+        .collect();
+    assert!(vendor.len() > 300, "{} functions", vendor.len());
+    let missing: Vec<&String> = vendor.difference(&ours).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// What is preloaded in front of the library has functions of the same names, and calls the library's.
+#[test]
+fn functions_of_the_library_call_one_another_whatever_is_in_front_of_it() {
+    let bytes = std::fs::read(own_library()).unwrap();
+    let elf = Elf::parse(&bytes).unwrap();
+    let all = elf.dynrelas.iter().chain(elf.pltrelocs.iter());
+    let named = all.filter_map(|relocation| elf.dynsyms.get(relocation.r_sym));
+    let own = named.filter(|symbol| symbol.st_shndx != 0 && symbol.is_function());
+    let names: BTreeSet<&str> = own.filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name)).collect();
+    assert!(names.is_empty(), "{names:?}");
 }

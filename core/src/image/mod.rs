@@ -17,3 +17,4 @@ pub mod embedded;
 pub mod fatbin;
 pub mod ir_section;
 pub mod ptx;
+pub mod stand_in;

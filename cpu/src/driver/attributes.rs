@@ -10,6 +10,8 @@ pub const MAX_GRID: [u32; 3] = [0x7fff_ffff, 65535, 65535];
 /// Shared memory of a block without and with opting in, bytes.
 pub const SHARED: u32 = 48 << 10;
 pub const SHARED_OPT_IN: u32 = 227 << 10;
+/// Shared memory of a block of a kernel for an AMD processor, which asks for no more than it may have.
+pub const SHARED_OF_AMD: u32 = 64 << 10;
 /// Alignment of allocations, bytes.
 pub const ALIGNMENT: usize = 512;
 

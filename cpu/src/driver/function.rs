@@ -6,7 +6,7 @@ use std::ffi::{CString, c_char};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::attributes::{CAPABILITY, MAX_THREADS, SHARED, SHARED_OPT_IN};
+use super::attributes::{CAPABILITY, MAX_THREADS, SHARED, SHARED_OF_AMD, SHARED_OPT_IN};
 use super::context;
 use super::image::ImageKernel;
 use crate::abi::{Out, enter};
@@ -27,7 +27,8 @@ static FUNCTIONS: Registry<Function> = Registry::new();
 impl Function {
     pub fn new(owner: usize, kernel: ImageKernel) -> Result<Self, Status> {
         let name = CString::new(kernel.row().name.as_str()).map_err(|_| Status::INVALID_IMAGE)?;
-        let free = SHARED.saturating_sub(kernel.row().static_shared);
+        let all = if kernel.is_of_amd() { SHARED_OF_AMD } else { SHARED };
+        let free = all.saturating_sub(kernel.row().static_shared);
         Ok(Self { kernel, owner, name, max_dynamic_shared: AtomicU32::new(free) })
     }
 

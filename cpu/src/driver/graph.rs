@@ -310,6 +310,13 @@ pub fn nodes(graph: usize, out: Out<usize>, count: Out<usize>) -> StatusResult {
     put_all(&GRAPHS.get(graph)?.nodes(), out, count, In::of_place(count.address()))
 }
 
+/// The nodes that come after no other.
+pub fn roots(graph: usize, out: Out<usize>, count: Out<usize>) -> StatusResult {
+    let nodes = GRAPHS.get(graph)?.nodes().into_iter();
+    let is_root = |node: &usize| NODES.get(*node).is_ok_and(|node| node.after.is_empty());
+    put_all(&nodes.filter(is_root).collect::<Vec<_>>(), out, count, In::of_place(count.address()))
+}
+
 pub fn edges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) -> StatusResult {
     let mut pairs = Vec::new();
     for node in GRAPHS.get(graph)?.nodes() {

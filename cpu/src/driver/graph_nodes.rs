@@ -99,19 +99,19 @@ pub fn free(out: Out<usize>, at: At, address: u64) -> StatusResult {
 }
 
 pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> StatusResult {
+    let (function, shape, parameters) = kernel_described(node)?;
+    let (parameters, extra) = (parameters as *const _, std::ptr::null());
+    out.put(KernelParameters { function, shape, parameters, extra, kernel: 0, context: 0 })
+}
+
+/// Function, extents, and the address of an array of pointers to the arguments, which stays until it is asked for again.
+pub fn kernel_described(node: usize) -> Result<(usize, LaunchExtents, usize), Status> {
     let node = graph::node(node)?;
     let work = node.work();
     let Work::Kernel(kernel) = &*work else { return Err(Status::INVALID_VALUE) };
     let mut pointers = node.pointers.lock().unwrap_or_else(PoisonError::into_inner);
     *pointers = launch::argument_addresses(kernel.function, &kernel.buffer)?;
-    out.put(KernelParameters {
-        function: kernel.function,
-        shape: kernel.shape,
-        parameters: pointers.as_ptr().cast(),
-        extra: std::ptr::null(),
-        kernel: 0,
-        context: 0,
-    })
+    Ok((kernel.function, kernel.shape, pointers.as_ptr() as usize))
 }
 
 pub fn kernel_of(parameters: In<KernelParameters>, cooperative: bool) -> Result<Work, Status> {

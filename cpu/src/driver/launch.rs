@@ -82,6 +82,7 @@ pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8]) -> StatusRes
         parameters,
         grid: shape.grid,
         block: shape.block,
+        warp_size: kernel.row().warp_size,
         dynamic_shared_offset: kernel.row().dynamic_shared_offset.max(kernel.row().static_shared),
         dynamic_shared: shape.shared,
         code: kernel.addresses(),

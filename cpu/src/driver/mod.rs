@@ -21,6 +21,7 @@ pub mod legacy;
 pub mod lookup;
 pub mod memory;
 pub mod module;
+pub mod processor;
 pub mod sharing;
 pub mod stream;
 pub mod virtual_memory;

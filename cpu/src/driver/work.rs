@@ -57,7 +57,7 @@ pub fn end(kind: u32) -> Result<fn(u64) -> CopyEnd, Status> {
         2 => Ok(CopyEnd::Device),
         4 => Ok(CopyEnd::Any),
         3 => {
-            crate::say!("CUDA arrays are not supported");
+            crate::say!("arrays are not supported");
             Err(Status::NOT_SUPPORTED)
         }
         _ => Err(Status::INVALID_VALUE),
@@ -106,6 +106,11 @@ impl Side {
             CopyEnd::Device(address) => Self::new(2, address, 0),
             CopyEnd::Any(address) => Self::new(4, address, 0),
         }
+    }
+
+    /// Pitched memory from a place on; `rows` are those of a slice.
+    pub fn pitched(end: CopyEnd, [x, y, z]: [usize; 3], pitch: usize, rows: usize) -> Self {
+        Self { x, y, z, pitch, rows, ..Self::of(end) }
     }
 
     pub fn row(&self, y: usize, z: usize, width: usize, height: usize) -> Result<CopyEnd, Status> {

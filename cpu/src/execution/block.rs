@@ -13,9 +13,10 @@ use std::collections::VecDeque;
 use corosensei::trap::CoroutineTrapHandler;
 
 use super::context::ThreadContext;
+use super::dispatch::Dispatch;
 use super::fault::KernelFault;
 use super::stack::{Ended, Pause, Yielder};
-use super::warp::{Operation, WarpRequest};
+use super::warp::{LANES, Operation, WarpRequest, lanes, result};
 
 /// A thread that runs, or a loop over threads that runs: its context and what the device calls need besides.
 #[repr(C)]
@@ -31,11 +32,16 @@ pub struct RunningThread {
     /// Where threads run one after the other: whether they go on elsewhere, and this stack ends with the thread that it
     /// runs.
     pub aside: Cell<bool>,
+    /// What the kernel can ask about its launch.
+    pub dispatch: *const Dispatch,
+    /// The number of the next operation of a wave in the code.
+    pub number: Cell<u32>,
 }
 
 impl RunningThread {
-    pub fn new(context: ThreadContext, block: *mut Block) -> Self {
-        Self { context, yielder: Cell::new(std::ptr::null()), escape: None, block, aside: Cell::new(false) }
+    pub fn new(context: ThreadContext, block: *mut Block, dispatch: *const Dispatch) -> Self {
+        let (yielder, aside) = (Cell::new(std::ptr::null()), Cell::new(false));
+        Self { context, yielder, escape: None, block, aside, dispatch, number: Cell::new(u32::MAX) }
     }
 }
 
@@ -72,6 +78,9 @@ pub fn set_running(running: *const RunningThread) {
 
 /// Barriers of a block (PTX ISA: `bar`).
 const BARRIERS: usize = 16;
+/// How often lanes that wait for what others write to memory are asked before other lanes of their wave go on without
+/// them. They may only have a long way to go in a loop, after which all lanes of a wave are together again.
+const PATIENCE: u32 = 16;
 
 /// What a thread of the block is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +88,32 @@ enum State {
     Runnable,
     AtBarrier(u8),
     AtWarpOperation,
-    /// At a place where lanes that come there together go on together: `activemask`, by the address it was called
-    /// from, or a site of lockstep, by its number, which is less than any address.
-    AtSite(usize),
+    /// At a place where lanes that come there together go on together.
+    AtSite(Site),
     Exited,
+}
+
+/// A place in the code: its number in the code's order where the compiler has given one, and the address that the
+/// device was called from, which tells others apart and, since code tends to lie in order, sorts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site {
+    number: u32,
+    address: usize,
+}
+
+impl Site {
+    pub fn numbered(number: u32) -> Self {
+        Self { number, address: 0 }
+    }
+
+    /// Comes after all that have numbers.
+    pub fn called_from(address: usize) -> Self {
+        Self { number: u32::MAX, address }
+    }
+
+    pub fn at(number: u32, address: usize) -> Self {
+        Self { number, address }
+    }
 }
 
 struct Thread {
@@ -96,13 +127,13 @@ struct Thread {
 /// Lanes of one warp at one operation.
 struct Gathering {
     request: WarpRequest,
-    arrived: u32,
+    arrived: u64,
 }
 
 #[derive(Default)]
 struct Warp {
     /// Lanes that have not exited.
-    alive: u32,
+    alive: u64,
     gatherings: Vec<Gathering>,
 }
 
@@ -126,6 +157,10 @@ pub struct Block {
     asking: Vec<u32>,
     alive: u32,
     current: u32,
+    /// Lanes of a warp.
+    width: u32,
+    /// How often waves have let their lanes be asked again since some lanes last went on.
+    asked: u32,
 }
 
 /// Whether the calling thread may go on at once.
@@ -135,22 +170,24 @@ enum Turn {
 }
 
 impl Block {
-    pub fn new(threads: u32, context: ThreadContext) -> Self {
+    pub fn new(threads: u32, width: u32, context: ThreadContext, dispatch: *const Dispatch) -> Self {
         let mut block = Self {
             threads: Vec::with_capacity(threads as usize),
             states: vec![State::Runnable; threads as usize],
-            warps: (0..threads.div_ceil(32)).map(|_| Warp::default()).collect(),
+            warps: (0..threads.div_ceil(width)).map(|_| Warp::default()).collect(),
             barriers: [Barrier::default(); BARRIERS],
             ready: VecDeque::with_capacity(threads as usize),
             asking: Vec::new(),
             alive: 0,
             current: 0,
+            width,
+            asked: 0,
         };
         for linear in 0..threads {
             let mut context = context;
-            context.place(linear);
+            context.place(linear, width);
             block.threads.push(Thread {
-                running: RunningThread::new(context, std::ptr::null_mut()),
+                running: RunningThread::new(context, std::ptr::null_mut(), dispatch),
                 operation: Operation::Sync,
                 result: 0,
             });
@@ -163,6 +200,7 @@ impl Block {
         let own = &raw mut *self;
         self.ready.clear();
         self.asking.clear();
+        self.asked = 0;
         self.barriers = [Barrier::default(); BARRIERS];
         self.alive = self.threads.len() as u32;
         self.states.fill(State::Runnable);
@@ -173,7 +211,8 @@ impl Block {
         for (linear, thread) in self.threads.iter_mut().enumerate() {
             thread.running.context.ctaid = ctaid;
             thread.running.block = own;
-            self.warps[linear / 32].alive |= 1 << (linear % 32);
+            let (warp, lane) = (linear / self.width as usize, linear % self.width as usize);
+            self.warps[warp].alive |= 1 << lane;
             self.ready.push_back(linear as u32);
         }
     }
@@ -249,11 +288,16 @@ impl Block {
         }
     }
 
+    /// Warp and lane of a thread.
+    fn place(&self, linear: u32) -> (usize, u32) {
+        ((linear / self.width) as usize, linear % self.width)
+    }
+
     fn arrive_at_warp_operation(&mut self, request: WarpRequest, operation: Operation) -> Turn {
-        let (current, lane) = (self.current, self.current % 32);
+        let current = self.current;
+        let (warp, lane) = self.place(current);
         let request = WarpRequest { mask: request.mask | 1 << lane, ..request };
         self.threads[current as usize].operation = operation;
-        let warp = (current / 32) as usize;
         let gatherings = &mut self.warps[warp].gatherings;
         let index = gatherings.iter().position(|gathering| gathering.request == request).unwrap_or_else(|| {
             gatherings.push(Gathering { request, arrived: 0 });
@@ -274,23 +318,28 @@ impl Block {
             return false;
         }
         self.warps[warp].gatherings.swap_remove(index);
-        let base = warp * 32;
-        let mut operations = [Operation::Sync; 32];
-        for (lane, operation) in operations.iter_mut().enumerate().filter(|(lane, _)| arrived >> lane & 1 != 0) {
-            *operation = self.threads[base + lane].operation;
-        }
-        for lane in (0..32).filter(|lane| arrived >> lane & 1 != 0) {
-            self.wake((base + lane) as u32, super::warp::result(lane as u32, arrived, &operations));
-        }
+        self.release(warp, arrived);
         true
+    }
+
+    /// Lets lanes of a warp go on together, each with the result of its operation.
+    fn release(&mut self, warp: usize, mask: u64) {
+        let base = warp * self.width as usize;
+        let mut operations = [Operation::Sync; LANES];
+        for lane in lanes(mask) {
+            operations[lane] = self.threads[base + lane].operation;
+        }
+        for lane in lanes(mask) {
+            self.wake((base + lane) as u32, result(lane as u32, mask, &operations));
+        }
     }
 
     /// Whoever waited for this thread need not any more.
     pub fn exit(&mut self, linear: u32) {
         self.states[linear as usize] = State::Exited;
         self.alive -= 1;
-        let warp = (linear / 32) as usize;
-        self.warps[warp].alive &= !(1 << (linear % 32));
+        let (warp, lane) = self.place(linear);
+        self.warps[warp].alive &= !(1 << lane);
         while (0..self.warps[warp].gatherings.len()).any(|index| self.complete_gathering(warp, index)) {}
         for id in 0..BARRIERS {
             if self.barrier_is_complete(id) {
@@ -299,38 +348,47 @@ impl Block {
         }
     }
 
-    fn arrive_at_site(&mut self, site: usize) -> Turn {
+    fn arrive_at_site(&mut self, site: Site, operation: Operation) -> Turn {
         let current = self.current as usize;
-        let base = current / 32 * 32;
-        let alive = self.warps[current / 32].alive;
+        let (warp, _) = self.place(self.current);
+        self.threads[current].operation = operation;
         self.states[current] = State::AtSite(site);
-        if !(0..32).filter(|lane| alive >> lane & 1 != 0).all(|lane| self.states[base + lane] == State::AtSite(site)) {
+        let alive = self.warps[warp].alive;
+        if self.lanes_at(warp, site) != alive {
             return Turn::Waits;
         }
         self.states[current] = State::Runnable;
-        for lane in (0..32).filter(|lane| alive >> lane & 1 != 0) {
-            self.wake((base + lane) as u32, u64::from(alive));
-        }
+        self.release(warp, alive);
         Turn::GoesOn
+    }
+
+    /// Lanes of a warp that wait at a site.
+    fn lanes_at(&self, warp: usize, site: Site) -> u64 {
+        let base = warp * self.width as usize;
+        let waiting = lanes(self.warps[warp].alive).filter(|lane| self.states[base + lane] == State::AtSite(site));
+        waiting.fold(0, |mask, lane| mask | 1 << lane)
     }
 
     /// When every lane waits: in each warp, the lanes at the earliest site go on together.
     pub fn release_active(&mut self) -> bool {
         let mut released = false;
+        let mut patient = false;
         for warp in 0..self.warps.len() {
-            let base = warp * 32;
-            let site = |block: &Self, lane: usize| match block.states.get(base + lane) {
-                Some(State::AtSite(site)) => Some(*site),
+            let base = warp * self.width as usize;
+            let site = |lane: usize| match self.states[base + lane] {
+                State::AtSite(site) => Some((site, lane)),
                 _ => None,
             };
-            let Some(first) = (0..32).filter_map(|lane| site(self, lane)).min() else { continue };
-            let mask =
-                (0..32).filter(|lane| site(self, *lane) == Some(first)).fold(0u32, |mask, lane| mask | 1 << lane);
-            for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
-                self.wake((base + lane) as u32, u64::from(mask));
-                released = true;
+            let Some((first, lane)) = lanes(self.warps[warp].alive).filter_map(site).min() else { continue };
+            let asks = |warp: usize| self.asking.iter().any(|linear| self.place(*linear).0 == warp);
+            if self.threads[base + lane].operation.is_of_wave() && self.asked < PATIENCE && asks(warp) {
+                patient = true;
+                continue;
             }
+            self.release(warp, self.lanes_at(warp, first));
+            released = true;
         }
+        self.asked = if patient && !released { self.asked + 1 } else { 0 };
         released
     }
 
@@ -343,8 +401,9 @@ impl Block {
             for Gathering { request, arrived } in &warp.gatherings {
                 let wanted = request.mask & warp.alive;
                 parts.push(format!(
-                    "lanes {arrived:#010x} of warp {number} wait at a {} for lanes {wanted:#010x}",
-                    request.class.name()
+                    "lanes {arrived:#0width$x} of warp {number} wait at a {} for lanes {wanted:#0width$x}",
+                    request.class.name(),
+                    width = 2 + self.width as usize / 4
                 ));
             }
         }
@@ -381,15 +440,7 @@ pub fn warp_operation(block: *mut Block, request: WarpRequest, operation: Operat
     settle(block, |block| block.arrive_at_warp_operation(request, operation))
 }
 
-/// Lets the lanes of a warp that come to a site go on together.
-pub fn converge(block: *mut Block, site: usize) {
-    settle(block, |block| block.arrive_at_site(site));
-}
-
-pub fn active_mask(block: *mut Block, site: usize) -> u32 {
-    let result = settle(block, |block| {
-        block.states[block.current as usize] = State::AtSite(site);
-        Turn::Waits
-    });
-    result as u32
+/// Lets the lanes of a warp that come to a site go on together, each with the result of its operation.
+pub fn site_operation(block: *mut Block, site: Site, operation: Operation) -> u64 {
+    settle(block, |block| block.arrive_at_site(site, operation))
 }

@@ -21,12 +21,12 @@ const _: () =
     assert!(std::mem::offset_of!(ThreadContext, lane) == 48 && std::mem::offset_of!(ThreadContext, shared) == 64);
 
 impl ThreadContext {
-    /// Sets the position in the block from the linear index (x varies fastest, as in a warp).
-    pub fn place(&mut self, linear: u32) {
+    /// Sets the position in the block from the linear index (x varies fastest, as in a warp) and the lanes of a warp.
+    pub fn place(&mut self, linear: u32, width: u32) {
         let [x, y, _] = self.ntid;
         self.tid = [linear % x, linear / x % y, linear / x / y];
-        self.lane = linear % 32;
-        self.warp = linear / 32;
+        self.lane = linear % width;
+        self.warp = linear / width;
     }
 
     /// " in thread (…) of block (…)"

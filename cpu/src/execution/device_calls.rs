@@ -5,11 +5,12 @@
 
 use std::ffi::{CStr, c_char};
 
-use super::block::{self, RunningThread};
+use super::block::{self, RunningThread, Site};
 use super::context;
 use super::fault::KernelFault;
+use super::messages;
 use super::stack::Pause;
-use super::warp::{Class, Operation, WarpRequest};
+use super::warp::{Class, LANES, Operation, WarpRequest, result};
 
 pub fn thread_address() -> *const () {
     context::running_address()
@@ -38,14 +39,24 @@ fn barrier_reduce_counts(id: u32, count: u32, predicate: u32) -> (u32, u32) {
 /// A thread of a kernel that promised not to use warp operations is alone in its warp.
 fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
     match running().block {
-        block if block.is_null() => {
-            let lane = lane();
-            let mut operations = [Operation::Sync; 32];
-            operations[lane as usize] = operation;
-            super::warp::result(lane, 1 << lane, &operations)
-        }
-        waiting => block::warp_operation(waiting, WarpRequest { class, mask }, operation),
+        block if block.is_null() => alone(operation),
+        waiting => block::warp_operation(waiting, WarpRequest { class, mask: u64::from(mask) }, operation),
     }
+}
+
+/// The same for operations whose lanes are those at the same call.
+fn site_operation(site: Site, operation: Operation) -> u64 {
+    match running().block {
+        block if block.is_null() => alone(operation),
+        waiting => block::site_operation(waiting, site, operation),
+    }
+}
+
+fn alone(operation: Operation) -> u64 {
+    let lane = lane();
+    let mut operations = [Operation::Sync; LANES];
+    operations[lane as usize] = operation;
+    result(lane, 1 << lane, &operations)
 }
 
 /// What runs: the caller is kernel code.
@@ -79,29 +90,70 @@ pub extern "C" fn redux(kind: u32, mask: u32, value: u32) -> u32 {
     warp_operation(Class::Redux, mask, Operation::Redux { kind, value }) as u32
 }
 
-/// `__mneme_cpu_activemask`: lanes are grouped by where they call it from, which is the return address.
-#[unsafe(naked)]
-extern "C" fn activemask() -> u32 {
-    std::arch::naked_asm!("mov rdi, qword ptr [rsp]", "jmp {}", sym activemask_at)
+/// `__mneme_cpu_wave_site`: the number in the code's order of the next operation of a wave, which holds once.
+pub extern "C" fn wave_site(number: u32) {
+    running().number.set(number);
 }
 
-pub fn activemask_address() -> *const () {
-    activemask as *const ()
+fn wave_operation(address: usize, operation: Operation) -> u64 {
+    site_operation(Site::at(running().number.replace(u32::MAX), address), operation)
 }
 
-extern "C" fn activemask_at(site: usize) -> u32 {
-    match running().block {
-        block if block.is_null() => 1 << lane(),
-        waiting => block::active_mask(waiting, site),
-    }
+/// Lanes are grouped by where they call from, which is the return address: it becomes the last argument.
+macro_rules! with_site {
+    ($($name:ident($($argument:ident),*) -> $result:ty, $address:ident, in $register:literal: $at:ident;)*) => {
+        $(
+            #[unsafe(naked)]
+            extern "C" fn $name($($argument: u32),*) -> $result {
+                std::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {}", sym $at)
+            }
+
+            pub fn $address() -> *const () {
+                $name as *const ()
+            }
+        )*
+    };
+}
+
+with_site! {
+    activemask() -> u32, activemask_address, in "rdi": activemask_at;
+    wave_ballot(_predicate) -> u64, wave_ballot_address, in "rsi": wave_ballot_at;
+    wave_exchange(_value, _source) -> u64, wave_exchange_address, in "rdx": wave_exchange_at;
+    wave_permute(_value, _destination) -> u64, wave_permute_address, in "rdx": wave_permute_at;
+}
+
+extern "C" fn activemask_at(address: usize) -> u32 {
+    site_operation(Site::called_from(address), Operation::Active) as u32
+}
+
+extern "C" fn wave_ballot_at(predicate: u32, address: usize) -> u64 {
+    wave_operation(address, Operation::Ballot { predicate: predicate != 0 })
+}
+
+extern "C" fn wave_exchange_at(value: u32, source: u32, address: usize) -> u64 {
+    wave_operation(address, Operation::Exchange { value, source })
+}
+
+extern "C" fn wave_permute_at(value: u32, destination: u32, address: usize) -> u64 {
+    wave_operation(address, Operation::Permute { value, destination })
 }
 
 /// `__mneme_cpu_converge`: the lanes of a warp that come to this site go on together.
 pub extern "C" fn converge(site: u32) {
     let waiting = running().block;
     if !waiting.is_null() {
-        block::converge(waiting, site as usize);
+        block::site_operation(waiting, Site::numbered(site), Operation::Sync);
     }
+}
+
+pub extern "C" fn implicit_arguments() -> *const u8 {
+    // SAFETY: the launch keeps it until its threads have ended.
+    unsafe { (*running().dispatch).hidden_arguments() }
+}
+
+pub extern "C" fn dispatch_packet() -> *const u8 {
+    // SAFETY: likewise.
+    unsafe { (*running().dispatch).packet() }
 }
 
 /// `__mneme_cpu_yield`: others have a turn.
@@ -113,6 +165,36 @@ pub extern "C" fn give_way() {
 pub extern "C" fn printf(format: *const u8, arguments: *const u8) -> i32 {
     // SAFETY: the compiler passes the operands of the kernel's `vprintf`.
     unsafe { super::printf::vprintf(format.cast(), arguments) }
+}
+
+pub extern "C" fn ockl_printf_begin(_version: u64) -> u64 {
+    messages::begin(messages::Channel::Output)
+}
+
+pub extern "C" fn ockl_fprintf_stderr_begin() -> u64 {
+    messages::begin(messages::Channel::Errors)
+}
+
+#[allow(clippy::too_many_arguments, reason = "as ROCm's device library has it")]
+pub extern "C" fn ockl_printf_append_args(
+    message: u64,
+    count: u32,
+    a0: u64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    a5: u64,
+    a6: u64,
+    last: u32,
+) -> u64 {
+    let values = [a0, a1, a2, a3, a4, a5, a6];
+    messages::append_numbers(message, &values[..values.len().min(count as usize)], last != 0)
+}
+
+pub extern "C" fn ockl_printf_append_string_n(message: u64, text: *const u8, length: u64, last: u32) -> u64 {
+    // SAFETY: the compiler passes a string of the kernel's and its length.
+    unsafe { messages::append_text(message, text, length as usize, last != 0) }
 }
 
 /// Ends the launch from inside a kernel.

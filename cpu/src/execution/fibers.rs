@@ -35,7 +35,7 @@ impl Flight {
     fn new(grid: &Grid<'_>, mut context: ThreadContext, memory: SharedMemory) -> Self {
         context.shared = memory.address();
         Self {
-            block: Box::new(Block::new(grid.threads(), context)),
+            block: Box::new(Block::new(grid.threads(), grid.launch.warp_size, context, &raw const grid.dispatch)),
             fibers: (0..grid.threads()).map(|_| None).collect(),
             memory,
         }

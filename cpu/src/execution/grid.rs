@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::dispatch::Dispatch;
 use super::fault::KernelFault;
 use super::pool;
 use super::stack::IN_USE;
@@ -23,6 +24,8 @@ pub struct CheckedLaunch<'a> {
     pub parameters: &'a [u8],
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// Lanes of a warp: 32 or 64.
+    pub warp_size: u32,
     /// Offset of dynamic shared memory in the block's shared memory, bytes.
     pub dynamic_shared_offset: u32,
     /// Dynamic shared memory, bytes.
@@ -47,6 +50,8 @@ pub struct Grid<'a> {
     pub launch: &'a CheckedLaunch<'a>,
     /// Aligned copy of the parameters.
     pub parameters: Vec<u128>,
+    /// What kernels can ask about it.
+    pub dispatch: Dispatch,
     /// The first block that nobody has taken.
     next: AtomicU64,
     blocks: u64,
@@ -74,6 +79,7 @@ impl<'a> Grid<'a> {
         let memories = SHARED_IN_USE / u64::from(launch.shared_bytes()).max(1);
         let grid = Self {
             launch,
+            dispatch: Dispatch::new(launch, parameters.as_ptr() as u64),
             parameters,
             next: AtomicU64::new(0),
             blocks,

@@ -5,7 +5,7 @@ use super::fault::KernelFault;
 use super::grid::{CheckedLaunch, Grid};
 use super::limit::LaunchTimeLimit;
 use super::pool::{self, Worker};
-use super::{fibers, loops, signals};
+use super::{fibers, loops, messages, signals};
 use crate::status::Status;
 
 /// Runs a launch to its end.
@@ -26,6 +26,7 @@ pub fn run(launch: &CheckedLaunch<'_>) -> Result<(), Status> {
     match grid.into_fault() {
         None => Ok(()),
         Some((fault, place)) => {
+            messages::forget();
             if let Some(sentence) = fault.sentence() {
                 crate::say!("kernel {} {sentence}{place}", crate::report::readable(launch.name));
             }

@@ -110,7 +110,7 @@ impl Line {
         blocks: *mut Blocks<'_>,
     ) -> std::io::Result<Self> {
         let stack = stacks.take()?;
-        let mut running = Box::new(RunningThread::new(context, std::ptr::null_mut()));
+        let mut running = Box::new(RunningThread::new(context, std::ptr::null_mut(), &raw const grid.dispatch));
         running.context.shared = work.memory.address();
         let goes_on = work.rest.is_none();
         let task = Task {
@@ -172,6 +172,7 @@ impl Task {
     fn threads(&self, grid: &Grid<'_>, ctaid: [u32; 3], first: u32) -> bool {
         let (entry, parameters) = (grid.launch.entry, grid.parameters.as_ptr().cast::<u8>());
         let [width, height, depth] = grid.launch.block;
+        let warp_size = grid.launch.warp_size;
         let (mut x_first, mut y_first, z_first) = (first % width, first / width % height, first / width / height);
         let mut linear = first;
         // SAFETY: the context is ours alone but for the kernel, which only reads it; the entry is a function of a
@@ -183,8 +184,8 @@ impl Task {
                 for y in y_first..height {
                     for x in x_first..width {
                         (*context).tid = [x, y, z];
-                        (*context).lane = linear % 32;
-                        (*context).warp = linear / 32;
+                        (*context).lane = linear % warp_size;
+                        (*context).warp = linear / warp_size;
                         entry(parameters);
                         if (*self.running).aside.get() {
                             return true;

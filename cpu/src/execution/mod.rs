@@ -10,12 +10,14 @@
 pub mod block;
 pub mod context;
 pub mod device_calls;
+pub mod dispatch;
 pub mod fault;
 pub mod fibers;
 pub mod grid;
 pub mod launch;
 pub mod limit;
 pub mod loops;
+pub mod messages;
 pub mod pool;
 pub mod printf;
 pub mod round;

@@ -1,13 +1,29 @@
 //! `printf` of device code.
 //!
-//! The compiler stores the arguments in a buffer, each at its natural alignment: integers of 4 or 8 bytes, doubles, and
-//! 8-byte pointers. Each conversion is formatted by the C library and all of it written to C's `stdout`, so that it
+//! CUDA's compiler stores the arguments in a buffer, each at its natural alignment: integers of 4 or 8 bytes, doubles,
+//! and 8-byte pointers. HIP's have 8 bytes each. Each conversion is formatted by the C library and all of it written to C's `stdout`, so that it
 //! lies in order with what the application prints.
 
 use std::ffi::{CStr, CString, c_char};
 
 unsafe extern "C" {
     static stdout: *mut libc::FILE;
+    static stderr: *mut libc::FILE;
+}
+
+/// Where text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    Output,
+    Errors,
+}
+
+pub fn print(text: &[u8], channel: Channel) {
+    // SAFETY: the streams are the C library's, and the text has the length given.
+    unsafe {
+        let stream = if channel == Channel::Output { stdout } else { stderr };
+        libc::fwrite(text.as_ptr().cast(), 1, text.len(), stream)
+    };
 }
 
 /// One conversion of a format: the text from `%` to the conversion letter with `*` still in it.
@@ -24,13 +40,21 @@ struct Arguments {
     base: *const u8,
     offset: usize,
     count: i32,
+    /// How many there are, each in 8 bytes; `None` where each lies at its alignment and the format alone tells.
+    slots: Option<usize>,
 }
 
 impl Arguments {
+    /// Numbers that are not there are zero, pointers are null.
+    ///
     /// # Safety
-    /// The buffer holds another argument of type `T`.
+    /// Without slots, the buffer holds another argument of type `T`; any bytes are a `T`.
     unsafe fn next<T: Copy>(&mut self) -> T {
-        self.offset = self.offset.next_multiple_of(size_of::<T>());
+        self.offset = self.offset.next_multiple_of(if self.slots.is_some() { 8 } else { size_of::<T>() });
+        if self.slots.is_some_and(|slots| self.offset >= 8 * slots) {
+            // SAFETY: promised by the caller.
+            return unsafe { std::mem::zeroed() };
+        }
         // SAFETY: promised by the caller.
         let value = unsafe { self.base.add(self.offset).cast::<T>().read_unaligned() };
         self.offset += size_of::<T>();
@@ -51,16 +75,32 @@ pub unsafe fn vprintf(format: *const c_char, arguments: *const u8) -> i32 {
     let format = unsafe { CStr::from_ptr(format) };
     // SAFETY: promised by the caller.
     let (text, count) = unsafe { expand(format.to_bytes(), arguments) };
-    // SAFETY: `stdout` is the C library's, and the text has the length given.
-    unsafe { libc::fwrite(text.as_ptr().cast(), 1, text.len(), stdout) };
+    print(&text, Channel::Output);
     count
 }
 
 /// # Safety
 /// As for [`vprintf`].
-unsafe fn expand(mut format: &[u8], buffer: *const u8) -> (Vec<u8>, i32) {
+unsafe fn expand(format: &[u8], buffer: *const u8) -> (Vec<u8>, i32) {
+    // SAFETY: promised by the caller.
+    unsafe { expand_all(format, Arguments { base: buffer, offset: 0, count: 0, slots: None }) }
+}
+
+/// Arguments of 8 bytes each.
+pub struct Slots<'a>(pub &'a [u64]);
+
+/// # Safety
+/// Arguments that the format has for strings are null or C strings.
+pub unsafe fn expand_slots(format: &CStr, Slots(values): Slots<'_>) -> Vec<u8> {
+    let arguments = Arguments { base: values.as_ptr().cast(), offset: 0, count: 0, slots: Some(values.len()) };
+    // SAFETY: promised by the caller.
+    unsafe { expand_all(format.to_bytes(), arguments) }.0
+}
+
+/// # Safety
+/// The arguments match the format.
+unsafe fn expand_all(mut format: &[u8], mut arguments: Arguments) -> (Vec<u8>, i32) {
     let mut text = Vec::with_capacity(2 * format.len());
-    let mut arguments = Arguments { base: buffer, offset: 0, count: 0 };
     while let Some(percent) = format.iter().position(|byte| *byte == b'%') {
         text.extend_from_slice(&format[..percent]);
         format = &format[percent..];
@@ -215,6 +255,17 @@ mod tests {
         buffer.extend(2.346f64.to_le_bytes());
         buffer.extend(0xabcu32.to_le_bytes());
         assert_eq!(expanded("%*.*f %#06x", &buffer), ("    2.35 0x0abc".to_owned(), 4));
+    }
+
+    #[test]
+    fn arguments_in_slots_end_where_they_end() {
+        let values = [u64::from(-7i32 as u32), 2.5f64.to_bits(), c"word".as_ptr() as u64, u64::MAX];
+        let expanded = |format: &CStr, values: &[u64]| {
+            // SAFETY: the tests' arguments match their formats.
+            String::from_utf8(unsafe { expand_slots(format, Slots(values)) }).unwrap()
+        };
+        assert_eq!(expanded(c"[%d|%.1f|%s|%llu] %d %s", &values), "[-7|2.5|word|18446744073709551615] 0 (null)");
+        assert_eq!(expanded(c"none", &[]), "none");
     }
 
     #[test]

@@ -29,6 +29,7 @@ fn limited(
         parameters: &parameters,
         grid: [grid, 1, 1],
         block: [block, 1, 1],
+        warp_size: row.warp_size,
         dynamic_shared_offset: row.dynamic_shared_offset,
         dynamic_shared: shared,
         code: loaded.addresses(),
@@ -201,4 +202,88 @@ fn a_launch_over_its_time_is_stopped_wherever_its_threads_are() {
     // The workers are as good as new.
     let (done, array) = numbers("void k(u32 **p) { __sync_fetch_and_add(*p, 1); }", true, 100, 64, 1);
     assert_eq!((done, array), (Ok(()), vec![6400]));
+}
+
+/// Runs kernel `k` of the source in one block of waves of 64.
+fn waves(source: &str, collective: bool, block: u32, count: usize) -> (Result<(), Status>, Vec<u64>) {
+    let row = mneme_core::image::cpu_object::Kernel { warp_size: 64, ..kernel("k", 1, collective) };
+    let mut array = vec![0u64; count];
+    let loaded = testing::load(source, vec![row], vec![]);
+    let done = launch(&loaded, "k", 1, block, 4096, &[array.as_mut_ptr() as u64]);
+    (done, array)
+}
+
+#[test]
+fn waves_have_64_lanes() {
+    let source = r#"void k(u64 **p) { const struct context *c = __mneme_cpu_thread();
+        (*p)[c->tid[0]] = c->lane + 1000 * c->warp; }"#;
+    for collective in [false, true] {
+        let (done, array) = waves(source, collective, 150, 150);
+        assert_eq!(done, Ok(()));
+        assert!(array.iter().enumerate().all(|(t, value)| *value == t as u64 % 64 + 1000 * (t as u64 / 64)));
+    }
+}
+
+#[test]
+fn lanes_of_a_wave_at_the_same_call_exchange() {
+    // The second wave has 36 lanes; half of each wave's lanes are in the branch, and all come together after it.
+    let source = r#"void k(u64 **p) { u32 t = __mneme_cpu_thread()->tid[0], lane = __mneme_cpu_thread()->lane; u64 v;
+        if (lane % 2) { __mneme_cpu_wave_site(1); v = __mneme_cpu_wave_exchange(t, lane ^ 1); }
+        else { __mneme_cpu_wave_site(2); v = __mneme_cpu_wave_exchange(t, lane ^ 2); }
+        __mneme_cpu_wave_site(3); u64 all = __mneme_cpu_wave_ballot(1);
+        __mneme_cpu_wave_site(4); u64 sent = __mneme_cpu_wave_permute(t, 63 - lane);
+        (*p)[3 * t] = v; (*p)[3 * t + 1] = all; (*p)[3 * t + 2] = sent; }"#;
+    let (done, array) = waves(source, true, 100, 300);
+    assert_eq!(done, Ok(()));
+    let there = |value: u64| value | 1 << 32;
+    for t in 0..100u64 {
+        let (lane, of_wave) = (t % 64, if t < 64 { 64 } else { 36 });
+        // Odd lanes name even ones, which are at the other call.
+        let read = if lane % 2 == 0 && lane ^ 2 < of_wave { there(t ^ 2) } else { 0 };
+        let sent = if 63 - lane < of_wave { there(t - lane + 63 - lane) } else { 0 };
+        let all = if t < 64 { u64::MAX } else { (1 << 36) - 1 };
+        assert_eq!(array[3 * t as usize..][..3], [read, all, sent], "{t}");
+    }
+}
+
+#[test]
+fn a_wave_is_together_again_after_a_loop_that_only_looks_like_waiting() {
+    // Lanes leave the loop one after another, and those that are still in it give way again and again.
+    let source = format!(
+        "{WAIT} void k(u64 **p) {{ u32 t = __mneme_cpu_thread()->tid[0]; volatile u32 n = 0; UNTIL(++n >= 10 * t + 1)
+        (*p)[t] = __mneme_cpu_wave_ballot(t % 2); }}"
+    );
+    let (done, array) = waves(&source, true, 64, 64);
+    assert_eq!(done, Ok(()));
+    assert!(array.iter().all(|mask| *mask == 0xaaaa_aaaa_aaaa_aaaa), "{array:x?}");
+    // A lane that others of its wave wait for goes on in the end.
+    let source = format!(
+        "{WAIT} void k(volatile u64 **p) {{ u32 t = __mneme_cpu_thread()->tid[0];
+        if (t == 5) {{ u64 here = __mneme_cpu_wave_ballot(1); (*p)[0] = here; }} else UNTIL((*p)[0] != 0) }}"
+    );
+    assert_eq!(waves(&source, true, 64, 1), (Ok(()), vec![1 << 5]));
+}
+
+#[test]
+fn kernels_can_ask_about_their_launch() {
+    let source = r#"void k(u64 **p) { const u8 *a = __mneme_cpu_implicit_arguments(), *d = __mneme_cpu_dispatch_packet();
+        const struct context *c = __mneme_cpu_thread(); if (c->tid[0] || c->ctaid[0]) return;
+        u64 *o = *p; o[0] = *(u32 *)a; o[1] = *(u32 *)(a + 8); o[2] = *(unsigned short *)(a + 12); o[3] = *(unsigned short *)(a + 64);
+        o[4] = *(u32 *)(a + 120); o[5] = *(unsigned short *)(d + 4); o[6] = *(u32 *)(d + 12); o[7] = **(u64 ***)(d + 40) == (u64 *)o; }"#;
+    for collective in [false, true] {
+        let mut array = [0u64; 8];
+        let done = launch(&one(source, collective), "k", 7, 96, 512, &[array.as_mut_ptr() as u64]);
+        assert_eq!((done, array), (Ok(()), [7, 1, 96, 3, 512, 96, 7 * 96, 1]));
+    }
+}
+
+#[test]
+fn messages_of_hip_are_whole_before_they_are_printed() {
+    let source = r#"void k(u32 **p) { u64 m = __mneme_cpu_ockl_printf_begin(0), other = __mneme_cpu_ockl_fprintf_stderr_begin();
+        m = __mneme_cpu_ockl_printf_append_string_n(m, "%d %s\n", 7, 0);
+        other = __mneme_cpu_ockl_printf_append_string_n(other, "", 1, 1);
+        m = __mneme_cpu_ockl_printf_append_args(m, 1, 42, 0, 0, 0, 0, 0, 0, 0);
+        **p = __mneme_cpu_ockl_printf_append_string_n(m, "word", 5, 1) + 100 * other
+            + 1000 * (__mneme_cpu_ockl_printf_append_args(12345678, 0, 0, 0, 0, 0, 0, 0, 0, 1) == ~0ul); }"#;
+    assert_eq!(numbers(source, false, 1, 1, 1), (Ok(()), vec![1008]));
 }

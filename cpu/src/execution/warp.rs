@@ -1,12 +1,21 @@
 //! The results of warp operations.
 //!
-//! They are `shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` of the PTX ISA.
+//! They are `shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` of the PTX ISA, whose warps have 32 lanes, and the
+//! ballot and the exchanges that AMD's instructions are lowered to, whose waves have 32 or 64.
+
+/// The most lanes that a warp has.
+pub const LANES: usize = 64;
 
 /// Lanes synchronise only where they call for the same class of operation with the same mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpRequest {
     pub class: Class,
-    pub mask: u32,
+    pub mask: u64,
+}
+
+/// The numbers of the lanes in a mask.
+pub fn lanes(mask: u64) -> impl Iterator<Item = usize> {
+    (0..LANES).filter(move |lane| mask >> lane & 1 != 0)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,17 +44,53 @@ impl Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Sync,
-    Shuffle { kind: u32, value: u32, lane: u32, clamp: u32 },
-    Vote { kind: u32, predicate: bool },
-    Match { kind: u32, value: u64 },
-    Redux { kind: u32, value: u32 },
+    Shuffle {
+        kind: u32,
+        value: u32,
+        lane: u32,
+        clamp: u32,
+    },
+    Vote {
+        kind: u32,
+        predicate: bool,
+    },
+    Match {
+        kind: u32,
+        value: u64,
+    },
+    Redux {
+        kind: u32,
+        value: u32,
+    },
+    /// CUDA's `activemask`: the lanes that are here.
+    Active,
+    /// Of a wave: the lanes with a predicate.
+    Ballot {
+        predicate: bool,
+    },
+    /// Of a wave: the value of the lane that each names.
+    Exchange {
+        value: u32,
+        source: u32,
+    },
+    /// Of a wave: the value that was sent to each.
+    Permute {
+        value: u32,
+        destination: u32,
+    },
+}
+
+impl Operation {
+    /// Whether it is one of AMD's, whose lanes have come together again after every branch and loop.
+    pub fn is_of_wave(self) -> bool {
+        matches!(self, Operation::Ballot { .. } | Operation::Exchange { .. } | Operation::Permute { .. })
+    }
 }
 
 /// The result for `lane`, of the lanes in `arrived` with their operations.
-pub fn result(lane: u32, arrived: u32, operations: &[Operation; 32]) -> u64 {
-    let lanes = || (0..32u32).filter(move |lane| arrived >> lane & 1 != 0);
+pub fn result(lane: u32, arrived: u64, operations: &[Operation; LANES]) -> u64 {
     let mask_of = |holds: &dyn Fn(&Operation) -> bool| {
-        lanes().filter(|lane| holds(&operations[*lane as usize])).fold(0u32, |mask, lane| mask | 1 << lane)
+        lanes(arrived).filter(|lane| holds(&operations[*lane])).fold(0u64, |mask, lane| mask | 1 << lane)
     };
     match operations[lane as usize] {
         Operation::Sync => 0,
@@ -59,28 +104,44 @@ pub fn result(lane: u32, arrived: u32, operations: &[Operation; 32]) -> u64 {
         }
         Operation::Vote { kind, .. } => {
             let ballot = mask_of(&|operation| matches!(operation, Operation::Vote { predicate: true, .. }));
-            u64::from(match kind {
+            match kind {
                 0 => ballot,
-                1 => u32::from(ballot != 0),
-                2 => u32::from(ballot == arrived),
-                _ => u32::from(ballot == 0 || ballot == arrived),
-            })
+                1 => u64::from(ballot != 0),
+                2 => u64::from(ballot == arrived),
+                _ => u64::from(ballot == 0 || ballot == arrived),
+            }
         }
         Operation::Match { kind, value } => {
             let equal =
                 mask_of(&|operation| matches!(operation, Operation::Match { value: other, .. } if *other == value));
             match kind {
-                0 => u64::from(equal),
-                _ if equal == arrived => u64::from(arrived) | 1 << 32,
+                0 => equal,
+                _ if equal == arrived => arrived | 1 << 32,
                 _ => 0,
             }
         }
         Operation::Redux { kind, .. } => {
-            let values = lanes().filter_map(|lane| match operations[lane as usize] {
+            let values = lanes(arrived).filter_map(|lane| match operations[lane] {
                 Operation::Redux { value, .. } => Some(value),
                 _ => None,
             });
             u64::from(values.reduce(|a, b| combine(kind, a, b)).unwrap_or(0))
+        }
+        Operation::Active => arrived,
+        Operation::Ballot { .. } => mask_of(&|operation| matches!(operation, Operation::Ballot { predicate: true })),
+        Operation::Exchange { source, .. } => {
+            let sender = usize::try_from(source).ok().filter(|source| lanes(arrived).any(|lane| lane == *source));
+            match sender.map(|sender| operations[sender]) {
+                Some(Operation::Exchange { value, .. }) => u64::from(value) | 1 << 32,
+                _ => 0,
+            }
+        }
+        Operation::Permute { .. } => {
+            let sent = lanes(arrived).filter_map(|sender| match operations[sender] {
+                Operation::Permute { value, destination } if destination == lane => Some(value),
+                _ => None,
+            });
+            sent.last().map_or(0, |value| u64::from(value) | 1 << 32)
         }
     }
 }
@@ -117,9 +178,9 @@ mod tests {
     use super::*;
 
     fn shuffle(kind: u32, lane: u32, wanted: u32, clamp: u32) -> (u32, bool) {
-        let operations: [Operation; 32] =
+        let operations: [Operation; LANES] =
             std::array::from_fn(|own| Operation::Shuffle { kind, value: 100 + own as u32, lane: wanted, clamp });
-        let result = result(lane, u32::MAX, &operations);
+        let result = result(lane, u64::from(u32::MAX), &operations);
         (result as u32, result >> 32 != 0)
     }
 
@@ -139,18 +200,39 @@ mod tests {
 
     #[test]
     fn only_lanes_that_arrived_are_counted() {
-        let votes: [Operation; 32] = std::array::from_fn(|lane| Operation::Vote { kind: 0, predicate: lane % 4 == 1 });
+        let votes: [Operation; LANES] =
+            std::array::from_fn(|lane| Operation::Vote { kind: 0, predicate: lane % 4 == 1 });
         assert_eq!(result(1, 0xff, &votes), 0x22);
-        let all: [Operation; 32] = std::array::from_fn(|lane| Operation::Vote { kind: 2, predicate: lane < 4 });
+        let all: [Operation; LANES] = std::array::from_fn(|lane| Operation::Vote { kind: 2, predicate: lane < 4 });
         assert_eq!((result(0, 0xf, &all), result(0, 0x1f, &all)), (1, 0));
-        let sums: [Operation; 32] = std::array::from_fn(|lane| Operation::Redux { kind: 0, value: lane as u32 });
+        let sums: [Operation; LANES] = std::array::from_fn(|lane| Operation::Redux { kind: 0, value: lane as u32 });
         assert_eq!(result(3, 0b1010, &sums), 4);
-        let least: [Operation; 32] =
+        let least: [Operation; LANES] =
             std::array::from_fn(|lane| Operation::Redux { kind: 3, value: 5u32.wrapping_sub(lane as u32) });
         assert_eq!(result(0, 0xff, &least) as u32, -2i32 as u32);
-        let matches: [Operation; 32] = std::array::from_fn(|lane| Operation::Match { kind: 0, value: lane as u64 % 3 });
+        let matches: [Operation; LANES] =
+            std::array::from_fn(|lane| Operation::Match { kind: 0, value: lane as u64 % 3 });
         assert_eq!(result(4, 0x3f, &matches), 0b010010);
-        let matches: [Operation; 32] = std::array::from_fn(|lane| Operation::Match { kind: 1, value: lane as u64 / 8 });
+        let matches: [Operation; LANES] =
+            std::array::from_fn(|lane| Operation::Match { kind: 1, value: lane as u64 / 8 });
         assert_eq!((result(4, 0xff, &matches), result(4, 0x1ff, &matches)), (1 << 32 | 0xff, 0));
+    }
+
+    #[test]
+    fn waves_of_64_exchange_values_with_the_lanes_that_are_there() {
+        let votes: [Operation; LANES] = std::array::from_fn(|lane| Operation::Ballot { predicate: lane % 2 == 1 });
+        assert_eq!(result(0, u64::MAX, &votes), 0xaaaa_aaaa_aaaa_aaaa);
+        assert_eq!(result(63, 0xff << 56, &votes), 0xaa << 56);
+        let own = |lane: usize| 100 + lane as u32;
+        let read: [Operation; LANES] =
+            std::array::from_fn(|lane| Operation::Exchange { value: own(lane), source: lane as u32 ^ 40 });
+        assert_eq!(result(3, u64::MAX, &read), u64::from(own(43)) | 1 << 32);
+        assert_eq!(result(3, 0xffff, &read), 0);
+        let outside: [Operation; LANES] = std::array::from_fn(|_| Operation::Exchange { value: 1, source: 64 });
+        assert_eq!(result(0, u64::MAX, &outside), 0);
+        let sent: [Operation; LANES] =
+            std::array::from_fn(|lane| Operation::Permute { value: own(lane), destination: lane as u32 / 2 });
+        assert_eq!((result(31, u64::MAX, &sent), result(32, u64::MAX, &sent)), (u64::from(own(63)) | 1 << 32, 0));
+        assert_eq!(result(31, u64::MAX >> 1, &sent), u64::from(own(62)) | 1 << 32);
     }
 }

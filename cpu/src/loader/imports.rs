@@ -12,7 +12,7 @@ use crate::execution::device_calls as calls;
 type Entry = (&'static str, *const ());
 
 /// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
-fn table() -> [Entry; 29] {
+fn table() -> [Entry; 39] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),
@@ -24,6 +24,16 @@ fn table() -> [Entry; 29] {
         ("__mneme_cpu_redux", calls::redux as *const ()),
         ("__mneme_cpu_activemask", calls::activemask_address()),
         ("__mneme_cpu_converge", calls::converge as *const ()),
+        ("__mneme_cpu_wave_site", calls::wave_site as *const ()),
+        ("__mneme_cpu_wave_ballot", calls::wave_ballot_address()),
+        ("__mneme_cpu_wave_exchange", calls::wave_exchange_address()),
+        ("__mneme_cpu_wave_permute", calls::wave_permute_address()),
+        ("__mneme_cpu_implicit_arguments", calls::implicit_arguments as *const ()),
+        ("__mneme_cpu_dispatch_packet", calls::dispatch_packet as *const ()),
+        ("__mneme_cpu_ockl_printf_begin", calls::ockl_printf_begin as *const ()),
+        ("__mneme_cpu_ockl_printf_append_args", calls::ockl_printf_append_args as *const ()),
+        ("__mneme_cpu_ockl_printf_append_string_n", calls::ockl_printf_append_string_n as *const ()),
+        ("__mneme_cpu_ockl_fprintf_stderr_begin", calls::ockl_fprintf_stderr_begin as *const ()),
         ("__mneme_cpu_yield", calls::give_way as *const ()),
         ("__mneme_cpu_printf", calls::printf as *const ()),
         ("__mneme_cpu_assert", calls::assert_failed as *const ()),

@@ -1,7 +1,12 @@
-//! The driver's functions as the runtime sees them.
+//! The driver's functions as the runtimes see them.
+//!
+//! CUDA's runtime reaches them as NVIDIA's does, through the public `dlsym` and `cuGetProcAddress`, so that a recorder
+//! in front sees its calls. HIP has no library of its own for the driver: a recorder sees the calls of `hip*`
+//! functions, and behind those are this library's own.
 
 #![allow(non_snake_case, clippy::too_many_arguments, reason = "names and arguments are the driver's")]
 
+use std::cell::Cell;
 use std::ffi::{CString, c_void};
 use std::sync::OnceLock;
 
@@ -11,19 +16,20 @@ use mneme_abi::cuda::types::*;
 
 use crate::abi::{CStringArgument, Give, Out};
 use crate::driver::VERSION;
+use crate::driver::exports::TABLE;
 use crate::status::StatusResult;
 
 macro_rules! driver_calls {
     ($($name:ident),* $(,)?) => {
-        /// Pointers got from `cuGetProcAddress`, of the declared types.
+        /// Pointers of the declared types.
         pub struct Calls {
             $($name: pointers::$name,)*
         }
 
         impl Calls {
-            fn load(get: pointers::cuGetProcAddress_v2) -> Result<Self, Status> {
+            fn load(find: impl Fn(&str) -> Result<*const c_void, Status>) -> Result<Self, Status> {
                 // SAFETY: the driver's function of a name has its declared type.
-                Ok(Self { $($name: unsafe { std::mem::transmute::<*const c_void, pointers::$name>(look_up(get, stringify!($name))?) },)* })
+                Ok(Self { $($name: unsafe { std::mem::transmute::<*const c_void, pointers::$name>(find(stringify!($name))?) },)* })
             }
 
             $( mneme_abi::$name! { call {} } )*
@@ -97,15 +103,44 @@ pub fn entry_point(name: CStringArgument, out: Out<usize>, version: i32, flags: 
     out.put(address as usize)
 }
 
+thread_local! {
+    /// Whether the function that was called is one of HIP's.
+    static DIRECT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls this library's own driver in `body`.
+pub fn directly<R>(body: impl FnOnce() -> R) -> R {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            DIRECT.set(self.0);
+        }
+    }
+    let _back = Back(DIRECT.replace(true));
+    body()
+}
+
 /// The driver, looked up at the first call and initialised.
 pub fn driver() -> Result<&'static Calls, Status> {
-    static CALLS: OnceLock<Result<Calls, Status>> = OnceLock::new();
-    let calls = CALLS.get_or_init(|| {
-        let calls = Calls::load(entrance().ok_or(Status::NO_DEVICE)?)?;
-        calls.cuInit(0)?;
-        Ok(calls)
-    });
+    static PUBLIC: OnceLock<Result<Calls, Status>> = OnceLock::new();
+    static OWN: OnceLock<Result<Calls, Status>> = OnceLock::new();
+    let initialised = |calls: Calls| calls.cuInit(0).map(|()| calls);
+    let calls = if DIRECT.get() {
+        OWN.get_or_init(|| Calls::load(exported).and_then(initialised))
+    } else {
+        PUBLIC.get_or_init(|| {
+            let get = entrance().ok_or(Status::NO_DEVICE)?;
+            Calls::load(|name| look_up(get, name)).and_then(initialised)
+        })
+    };
     calls.as_ref().map_err(|status| *status)
+}
+
+/// This library's function of a name. Its functions are bound to one another when it is linked, so that none in front
+/// of it is called instead.
+fn exported(name: &str) -> Result<*const c_void, Status> {
+    let found = TABLE.iter().find(|export| export.symbol == name);
+    found.map(|export| export.address).ok_or(Status::NOT_FOUND)
 }
 
 /// `cuGetProcAddress_v2` by the C library's public `dlsym`, from a handle of the library that holds the driver: this

@@ -19,6 +19,23 @@ pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
     status
 }
 
+/// The same for HIP, where until ROCm 7 it is the status of the last call, whatever that was.
+pub fn enter_as_hip(keeps_errors: bool, body: impl FnOnce() -> StatusResult) -> Status {
+    if keeps_errors {
+        return enter(body);
+    }
+    let status = abi::enter(body);
+    if !is_sticky(LAST.get()) {
+        LAST.set(status);
+    }
+    status
+}
+
+/// A kernel's fault.
+fn is_sticky(status: Status) -> bool {
+    matches!(status, Status::ILLEGAL_ADDRESS | Status::ASSERT | Status::LAUNCH_FAILED | Status::LAUNCH_TIMEOUT)
+}
+
 pub fn peek() -> Status {
     LAST.get()
 }
@@ -26,7 +43,7 @@ pub fn peek() -> Status {
 /// A kernel's fault stays; everything else is reported once.
 pub fn take() -> Status {
     let status = LAST.get();
-    if !matches!(status, Status::ILLEGAL_ADDRESS | Status::ASSERT | Status::LAUNCH_FAILED | Status::LAUNCH_TIMEOUT) {
+    if !is_sticky(status) {
         LAST.set(Status::SUCCESS);
     }
     status

@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 
+use mneme_abi::hip::types::Dimensions;
+
 use super::registration;
 use super::session::driver_with_context;
-use crate::abi::{In, Out};
+use crate::abi::{In, Out, Take};
 use crate::driver::graph_nodes::KernelParameters;
 use crate::driver::launch::LaunchConfiguration;
 use crate::status::{Status, StatusResult};
@@ -16,6 +18,18 @@ pub struct RuntimeDim3 {
     pub x: u32,
     pub y: u32,
     pub z: u32,
+}
+
+impl Take<Dimensions> for RuntimeDim3 {
+    unsafe fn take(Dimensions { x, y, z }: Dimensions) -> Self {
+        Self { x, y, z }
+    }
+}
+
+impl RuntimeDim3 {
+    pub fn extents(self) -> [u32; 3] {
+        [self.x, self.y, self.z]
+    }
 }
 
 struct Pushed {
@@ -42,7 +56,7 @@ pub fn pop(grid: Out<RuntimeDim3>, block: Out<RuntimeDim3>, shared: Out<usize>, 
 }
 
 /// What the driver calls an invalid value is an invalid configuration here, as long as the numbers are the launch's.
-fn as_configuration(done: StatusResult) -> StatusResult {
+pub fn as_configuration(done: StatusResult) -> StatusResult {
     done.map_err(|status| if status == Status::INVALID_VALUE { Status::INVALID_CONFIGURATION } else { status })
 }
 
@@ -109,10 +123,9 @@ pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arg
     let kernel = registration::kernel(host)?;
     let given = configuration.get()?;
     let shared = u32::try_from(given.shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
-    let dimensions = |dim: RuntimeDim3| [dim.x, dim.y, dim.z];
     let configuration = LaunchConfiguration::new(
-        dimensions(given.grid),
-        dimensions(given.block),
+        given.grid.extents(),
+        given.block.extents(),
         shared,
         given.stream,
         given.attributes,
@@ -145,12 +158,11 @@ pub fn add_node(
 ) -> StatusResult {
     let driver = driver_with_context()?;
     let node = parameters.get()?;
-    let dimensions = |dim: RuntimeDim3| [dim.x, dim.y, dim.z];
     let kernel = registration::kernel(node.host)?;
     let parameters = KernelParameters::new(
         kernel,
-        dimensions(node.grid),
-        dimensions(node.block),
+        node.grid.extents(),
+        node.block.extents(),
         node.shared,
         node.arguments,
         node.extra,
@@ -161,16 +173,16 @@ pub fn add_node(
 /// `cudaFuncAttributes`
 #[repr(C)]
 pub struct FunctionAttributes {
-    shared: usize,
-    constant: usize,
-    local: usize,
-    max_threads: i32,
-    registers: i32,
-    ptx: i32,
-    binary: i32,
-    cache_mode: i32,
-    max_dynamic_shared: i32,
-    carveout: i32,
+    pub shared: usize,
+    pub constant: usize,
+    pub local: usize,
+    pub max_threads: i32,
+    pub registers: i32,
+    pub ptx: i32,
+    pub binary: i32,
+    pub cache_mode: i32,
+    pub max_dynamic_shared: i32,
+    pub carveout: i32,
     cluster: [i32; 6],
     reserved: [i32; 16],
 }
@@ -178,6 +190,10 @@ pub struct FunctionAttributes {
 const _: () = assert!(size_of::<FunctionAttributes>() == 144);
 
 pub fn attributes(out: Out<FunctionAttributes>, host: usize) -> StatusResult {
+    out.put(describe(host)?)
+}
+
+pub fn describe(host: usize) -> Result<FunctionAttributes, Status> {
     let driver = driver_with_context()?;
     let kernel = registration::kernel(host)?;
     let get = |attribute| -> Result<i32, Status> {
@@ -185,7 +201,7 @@ pub fn attributes(out: Out<FunctionAttributes>, host: usize) -> StatusResult {
         driver.cuKernelGetAttribute(Out::to(&mut value), attribute, kernel, 0)?;
         Ok(value)
     };
-    out.put(FunctionAttributes {
+    Ok(FunctionAttributes {
         shared: get(1)? as usize,
         constant: get(2)? as usize,
         local: get(3)? as usize,

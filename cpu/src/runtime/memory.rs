@@ -53,15 +53,23 @@ pub fn copy_on(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> St
 
 /// A copy of consecutive bytes, as a node of a graph has it.
 pub fn line(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Copy3d, Status> {
-    let (to, from) = match kind {
-        HOST_TO_HOST => (CopyEnd::Host(to), CopyEnd::Host(from)),
-        HOST_TO_DEVICE => (CopyEnd::Device(to), CopyEnd::Host(from)),
-        DEVICE_TO_HOST => (CopyEnd::Host(to), CopyEnd::Device(from)),
-        DEVICE_TO_DEVICE => (CopyEnd::Device(to), CopyEnd::Device(from)),
-        DEFAULT => (CopyEnd::Any(to), CopyEnd::Any(from)),
+    let (source, destination) = ends(kind)?;
+    Ok(Copy3d::line(destination(to), source(from), bytes))
+}
+
+/// What kind of memory an address is of.
+pub type EndOf = fn(u64) -> CopyEnd;
+
+/// What a direction says of the source and of the destination.
+pub fn ends(kind: u32) -> Result<(EndOf, EndOf), Status> {
+    Ok(match kind {
+        HOST_TO_HOST => (CopyEnd::Host, CopyEnd::Host),
+        HOST_TO_DEVICE => (CopyEnd::Host, CopyEnd::Device),
+        DEVICE_TO_HOST => (CopyEnd::Device, CopyEnd::Host),
+        DEVICE_TO_DEVICE => (CopyEnd::Device, CopyEnd::Device),
+        DEFAULT => (CopyEnd::Any, CopyEnd::Any),
         _ => return Err(Status::INVALID_MEMCPY_DIRECTION),
-    };
-    Ok(Copy3d::line(to, from, bytes))
+    })
 }
 
 /// `cudaMemLocation`: a kind and a number.
@@ -133,7 +141,7 @@ pub fn copy_2d_on(rows: &Rows, kind: u32, stream: usize) -> StatusResult {
 }
 
 /// The part of a variable that a copy touches.
-fn part_of(symbol: usize, offset: usize, bytes: usize) -> Result<u64, Status> {
+pub fn part_of(symbol: usize, offset: usize, bytes: usize) -> Result<u64, Status> {
     driver_with_context()?;
     let (address, size) = registration::variable(symbol)?;
     if offset.checked_add(bytes).is_none_or(|end| end > size) {
@@ -171,10 +179,10 @@ pub fn symbol_size(out: Out<usize>, symbol: usize) -> StatusResult {
 /// `cudaPointerAttributes`
 #[repr(C)]
 pub struct PointerAttributes {
-    kind: u32,
-    device: i32,
-    device_pointer: u64,
-    host_pointer: u64,
+    pub kind: u32,
+    pub device: i32,
+    pub device_pointer: u64,
+    pub host_pointer: u64,
 }
 
 /// Unknown memory is "unregistered", which is no error.

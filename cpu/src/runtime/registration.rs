@@ -2,7 +2,7 @@
 //!
 //! Kernels and variables are known by the host address that stands for them. Images are loaded when first used.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -14,6 +14,8 @@ use crate::status::{Status, StatusResult};
 struct FatBinary {
     wrapper: usize,
     library: OnceLock<Result<usize, Status>>,
+    /// HIP's managed variables: name on the device, and where their memory is. The device has a pointer of that name.
+    managed: Mutex<Vec<(CString, u64)>>,
 }
 
 /// A kernel or variable.
@@ -25,6 +27,8 @@ struct Named {
 
 static BINARIES: Registry<FatBinary> = Registry::new();
 static KERNELS: Mutex<Option<HashMap<usize, Arc<Named>>>> = Mutex::new(None);
+/// Memory of HIP's managed variables, by the addresses that host code has for them.
+static MANAGED: Mutex<BTreeMap<usize, (u64, usize)>> = Mutex::new(BTreeMap::new());
 static VARIABLES: Mutex<Option<HashMap<usize, Arc<Named>>>> = Mutex::new(None);
 
 fn lock(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>) -> MutexGuard<'_, Option<HashMap<usize, Arc<Named>>>> {
@@ -32,7 +36,11 @@ fn lock(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>) -> MutexGuard<'_, Optio
 }
 
 pub fn add_binary(wrapper: *const c_void) -> usize {
-    BINARIES.insert(Arc::new(FatBinary { wrapper: wrapper as usize, library: OnceLock::new() }))
+    BINARIES.insert(Arc::new(FatBinary {
+        wrapper: wrapper as usize,
+        library: OnceLock::new(),
+        managed: Mutex::default(),
+    }))
 }
 
 pub fn remove_binary(handle: usize) {
@@ -69,6 +77,29 @@ pub fn add_variable(handle: usize, host: usize, name: CStringArgument) -> Status
     add(&VARIABLES, handle, host, name)
 }
 
+/// A managed variable of HIP: host code has a pointer at `place`, which begins with the value at `initial`.
+pub fn add_managed(
+    handle: usize,
+    place: Out<u64>,
+    initial: *const u8,
+    name: CStringArgument,
+    bytes: usize,
+) -> StatusResult {
+    let binary = BINARIES.get(handle)?;
+    let name = CString::new(name.get()?).map_err(|_| Status::INVALID_VALUE)?;
+    let driver = driver_with_context()?;
+    let mut address = 0;
+    driver.cuMemAllocManaged(Out::to(&mut address), bytes.max(1), 1)?;
+    driver.cuMemcpy(address, initial as u64, bytes)?;
+    place.put(address)?;
+    binary.managed.lock().unwrap_or_else(PoisonError::into_inner).push((name, address));
+    // Host code that names the variable means its memory, or the pointer to it.
+    let mut managed = MANAGED.lock().unwrap_or_else(PoisonError::into_inner);
+    managed.insert(place.address(), (address, bytes));
+    managed.insert(address as usize, (address, bytes));
+    Ok(())
+}
+
 fn find(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>, host: usize) -> Option<Arc<Named>> {
     lock(map).as_ref().and_then(|map| map.get(&host).cloned())
 }
@@ -88,8 +119,26 @@ impl FatBinary {
                 nothing,
                 0,
             )?;
+            self.point_to_managed(library)?;
             Ok(library)
         })
+    }
+
+    fn point_to_managed(&self, library: usize) -> StatusResult {
+        let driver = driver_with_context()?;
+        for (name, target) in self.managed.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let (mut address, mut size) = (0u64, 0usize);
+            let name = CStringArgument(name.as_ptr());
+            match driver.cuLibraryGetGlobal(Out::to(&mut address), Out::to(&mut size), library, name) {
+                // No kernel uses it.
+                Err(Status::NOT_FOUND) => {}
+                done => {
+                    done?;
+                    driver.cuMemcpyHtoD_v2(address, std::ptr::from_ref(target) as u64, size_of::<u64>())?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -112,6 +161,9 @@ pub fn kernel(host: usize) -> Result<usize, Status> {
 
 /// Address and size of the variable that a host address stands for.
 pub fn variable(host: usize) -> Result<(u64, usize), Status> {
+    if let Some(managed) = MANAGED.lock().unwrap_or_else(PoisonError::into_inner).get(&host) {
+        return Ok(*managed);
+    }
     let named = find(&VARIABLES, host).ok_or(Status::INVALID_SYMBOL)?;
     let library = named.binary.library()?;
     let (mut address, mut size) = (0, 0);

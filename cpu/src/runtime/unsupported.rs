@@ -11,7 +11,7 @@ use super::error::enter;
 use crate::status::{Status, StatusResult};
 
 /// Tells it where nobody has been told before.
-fn refuse(name: &str, reported: &AtomicBool) -> StatusResult {
+pub fn refuse(name: &str, reported: &AtomicBool) -> StatusResult {
     if !reported.swap(true, Ordering::Relaxed) {
         crate::say!("{name} is not supported");
     }

@@ -2,9 +2,12 @@
 //!
 //! There are no arrays.
 
+use mneme_abi::hip::types::{Extent, PitchedPointer};
+
 use super::memory::{self, Rows};
 use super::session::driver_with_context;
-use crate::abi::{In, Out};
+use crate::abi::{In, Out, Take};
+use crate::driver::work::{Copy3d, CopyEnd, Side};
 use crate::status::{Status, StatusResult};
 
 /// `cudaExtent`: width in bytes, height in rows, depth in slices.
@@ -24,6 +27,18 @@ pub struct Pitched {
     pitch: usize,
     width: usize,
     height: usize,
+}
+
+impl Take<Extent> for RuntimeExtent {
+    unsafe fn take(Extent { width, height, depth }: Extent) -> Self {
+        Self { width, height, depth }
+    }
+}
+
+impl Take<PitchedPointer> for Pitched {
+    unsafe fn take(PitchedPointer { address, pitch, width, rows }: PitchedPointer) -> Self {
+        Self { address, pitch, width, height: rows }
+    }
 }
 
 /// `cudaMemcpy3DParms`
@@ -78,13 +93,36 @@ pub fn fill(what: Pitched, value: i32, extent: RuntimeExtent, stream: Option<usi
     Ok(())
 }
 
-/// Copies on a stream, or at once.
-pub fn copy(what: In<CopyParameters>, stream: Option<usize>) -> StatusResult {
-    let CopyParameters { from_array, from_at, from, to_array, to_at, to, extent, kind } = what.get()?;
-    if from_array != 0 || to_array != 0 {
-        crate::say!("CUDA arrays are not supported");
+fn check_arrays(what: &CopyParameters) -> StatusResult {
+    if what.from_array != 0 || what.to_array != 0 {
+        crate::say!("arrays are not supported");
         return Err(Status::NOT_SUPPORTED);
     }
+    Ok(())
+}
+
+/// The same as the driver describes it.
+pub fn described(what: In<CopyParameters>) -> Result<Copy3d, Status> {
+    let what = what.get()?;
+    check_arrays(&what)?;
+    let (from, to) = memory::ends(what.kind)?;
+    let side = |at: &RuntimeExtent, memory: &Pitched, end: fn(u64) -> CopyEnd| {
+        Side::pitched(end(memory.address), [at.width, at.height, at.depth], memory.pitch, memory.height)
+    };
+    Ok(Copy3d {
+        from: side(&what.from_at, &what.from, from),
+        to: side(&what.to_at, &what.to, to),
+        width: what.extent.width,
+        height: what.extent.height,
+        depth: what.extent.depth,
+    })
+}
+
+/// Copies on a stream, or at once.
+pub fn copy(what: In<CopyParameters>, stream: Option<usize>) -> StatusResult {
+    let what = what.get()?;
+    check_arrays(&what)?;
+    let CopyParameters { from_at, from, to_at, to, extent, kind, .. } = what;
     for z in 0..extent.depth {
         let rows = Rows {
             to: to.at(to_at.width, to_at.height, to_at.depth + z)?,

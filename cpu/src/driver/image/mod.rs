@@ -1,6 +1,6 @@
 //! Images that a program hands to the driver, and the kernels of them that run here.
 //!
-//! An image is a fat binary, a cubin, PTX, or a CPU code object.
+//! An image is a fat binary, a cubin, PTX, an offload bundle, a code object for AMD GPUs, or a CPU code object.
 //!
 //! Machine code for a GPU cannot run, so the LLVM IR that was embedded beside it is looked up when an image is loaded
 //! and compiled by a helper process when its first kernel or variable is asked for.
@@ -10,6 +10,8 @@ mod container;
 mod units;
 
 use std::sync::{Arc, OnceLock};
+
+pub use units::amd_architectures;
 
 use mneme_core::image::cpu_object;
 
@@ -34,9 +36,15 @@ pub struct ImageKernel {
     loaded: Arc<ResidentObject>,
     row: cpu_object::Kernel,
     refusal: Option<String>,
+    of_amd: bool,
 }
 
 impl ImageKernel {
+    /// Whether its IR was made for an AMD processor; not known of a code object that is loaded as it is.
+    pub fn is_of_amd(&self) -> bool {
+        self.of_amd
+    }
+
     pub fn row(&self) -> &cpu_object::Kernel {
         &self.row
     }
@@ -92,13 +100,11 @@ impl Image {
         Ok(Self { groups: vec![Group { units: None, loaded: OnceLock::from(Ok(loaded)) }] })
     }
 
-    fn of_units(groups: Vec<units::Group>) -> Result<Self, Status> {
-        if groups.is_empty() {
-            crate::say!(
-                "the program holds device code without its LLVM IR, which the CPU device needs; build it with mneme-cc in front of the compiler"
-            );
-            return Err(Status::NO_BINARY_FOR_GPU);
-        }
+    fn of_units(groups: Result<Vec<units::Group>, units::NoCode>) -> Result<Self, Status> {
+        let groups = groups.map_err(|reason| {
+            crate::say!("{reason}");
+            Status::NO_BINARY_FOR_GPU
+        })?;
         Ok(Self {
             groups: groups.into_iter().map(|units| Group { units: Some(units), loaded: OnceLock::new() }).collect(),
         })
@@ -110,13 +116,18 @@ impl Image {
                 continue;
             }
             let loaded = group.load()?;
+            let of_amd = group.units.as_ref().is_some_and(|units| units.arch.starts_with("gfx"));
             if let Some(row) = loaded.table.kernels.iter().find(|row| row.name == name) {
-                return Ok(ImageKernel { row: row.clone(), refusal: None, loaded });
+                // Objects from files are untrusted.
+                if ![32, 64].contains(&row.warp_size) {
+                    return Err(Status::INVALID_IMAGE);
+                }
+                return Ok(ImageKernel { row: row.clone(), refusal: None, loaded, of_amd });
             }
             if let Some(refused) = loaded.table.refused.iter().find(|refused| refused.kernel == name) {
                 let row = group.units.as_ref().and_then(|units| units.row_without_code(name));
                 let row = row.unwrap_or_else(|| units::bare_row(name));
-                return Ok(ImageKernel { row, refusal: Some(refused.reason.clone()), loaded });
+                return Ok(ImageKernel { row, refusal: Some(refused.reason.clone()), loaded, of_amd });
             }
         }
         Err(Status::NOT_FOUND)

@@ -3,13 +3,34 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use goblin::elf::Elf;
+use goblin::elf::header::EM_AMDGPU;
+use goblin::elf::sym::STT_OBJECT;
+use mneme_core::image::architecture::Vendor;
 use mneme_core::image::fatbin::{self, FatbinKind};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
-use mneme_core::image::{cpu_object, cubin, elf, embedded};
+use mneme_core::image::{bundle, cpu_object, cubin, elf, embedded};
+use thiserror::Error;
+
+use crate::driver::processor;
+
+/// Why there is nothing to run of an image.
+#[derive(Debug, Error)]
+pub enum NoCode {
+    #[error(
+        "the program holds device code without its LLVM IR, which the CPU device needs; build it with mneme-cc in front of the compiler"
+    )]
+    NoIr,
+    #[error(
+        "the program's LLVM IR is for {0}, and the CPU device stands in for {device}; MNEME_CPU_GFX names another one",
+        device = processor::name()
+    )]
+    OtherProcessor(String),
+}
 
 /// IR that is compiled and loaded as one.
 pub struct Group {
-    /// The architecture that it was made for, e.g. "sm_90".
+    /// The architecture that it was made for, e.g. "sm_90" or "gfx90a".
     pub arch: String,
     code: Code,
 }
@@ -18,7 +39,13 @@ enum Code {
     /// Of `mneme-cc`.
     Units(Vec<Arc<Unit<'static>>>),
     /// Of other compilers, in the machine code that was made from it.
-    Image { kernels: Vec<cubin::CubinKernel>, variables: Vec<String>, modules: Vec<Vec<u8>> },
+    Image { kernels: Vec<NamedKernel>, variables: Vec<String>, modules: Vec<Vec<u8>> },
+}
+
+/// What an image tells of a kernel: its name, and offset and size of each parameter.
+struct NamedKernel {
+    name: String,
+    parameters: Vec<(u32, u32)>,
 }
 
 impl Group {
@@ -73,6 +100,7 @@ pub fn bare_row(name: &str) -> cpu_object::Kernel {
         static_shared: 0,
         collective: false,
         max_threads: 0,
+        warp_size: 32,
     }
 }
 
@@ -84,18 +112,62 @@ fn definitions<'a>(unit: &'a Unit<'_>, kinds: &'a [SymbolKind]) -> impl Iterator
         .map(|symbol| symbol.name.as_str())
 }
 
-/// The groups for an image: those of the ELF object that its address lies in, else what other compilers have put into
-/// the image itself. For an image elsewhere (read from a file, copied to the heap) those of every object of the
-/// process.
-pub fn groups_for(address: usize, image: &[u8]) -> Vec<Group> {
-    let own = elf::object_at(address).map(|object| units_of(&object)).unwrap_or_default();
+/// Whose code an image holds.
+fn vendor_of(image: &[u8]) -> Vendor {
+    let is_bundle = image.starts_with(bundle::MAGIC) || image.starts_with(bundle::COMPRESSED_MAGIC);
+    if is_bundle || is_code_object(image) { Vendor::Amd } else { Vendor::Nvidia }
+}
+
+/// The groups of units that an image was made from, of the architecture that the device has for the vendor's programs.
+fn fitting(vendor: Vendor, units: Vec<Arc<Unit<'static>>>, image: &[u8]) -> Result<Vec<Group>, NoCode> {
+    if units.is_empty() {
+        return Err(NoCode::NoIr);
+    }
+    if vendor == Vendor::Nvidia {
+        return Ok(choose(units, image));
+    }
+    let (fitting, others): (Vec<_>, Vec<_>) = units.into_iter().partition(|unit| unit.table.arch == processor::name());
+    if fitting.is_empty() {
+        return Err(NoCode::OtherProcessor(list(others.iter().map(|unit| unit.table.arch.clone()))));
+    }
+    Ok(choose(fitting, image))
+}
+
+/// Different names, with commas.
+fn list(names: impl Iterator<Item = String>) -> String {
+    let names: std::collections::BTreeSet<String> = names.collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// Whether an image is machine code for an AMD GPU.
+fn is_code_object(image: &[u8]) -> bool {
+    image.starts_with(b"\x7fELF\x02\x01") && image.get(18..20) == Some(&EM_AMDGPU.to_le_bytes()[..])
+}
+
+/// The architectures of AMD GPUs that the process has IR for.
+pub fn amd_architectures() -> Vec<String> {
+    let units = elf::loaded_objects().iter().flat_map(|object| units_of(object, Vendor::Amd)).collect::<Vec<_>>();
+    units.iter().map(|unit| unit.table.arch.clone()).collect()
+}
+
+/// The groups for an image: those of the ELF object that its address lies in, else what compilers have put into the
+/// image itself. For an image elsewhere (read from a file, copied to the heap) those of every object of the process.
+pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
+    let vendor = vendor_of(image);
+    let plain = bundle::plain(image);
+    let image = plain.as_deref().unwrap_or(image);
+    let own = elf::object_at(address).map(|object| units_of(&object, vendor)).unwrap_or_default();
     if !own.is_empty() {
-        return choose(own, image);
+        return fitting(vendor, own, image);
     }
-    match in_image(image) {
-        Some(group) => vec![group],
-        None => choose(elf::loaded_objects().iter().flat_map(units_of).collect(), image),
+    let inside = match vendor {
+        Vendor::Nvidia => in_image(image).into_iter().collect(),
+        Vendor::Amd => in_code_objects(image)?,
+    };
+    if !inside.is_empty() {
+        return Ok(inside);
     }
+    fitting(vendor, elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect(), image)
 }
 
 /// The IR in the machine code of an image, of the newest architecture where there are several.
@@ -114,21 +186,73 @@ fn in_cubin(image: &[u8]) -> Option<Group> {
     let (_, modules) = embedded::in_cubin(image, &cubin)?;
     let modules = modules.into_iter().map(<[u8]>::to_vec).collect();
     let variables = cubin.variables.into_iter().map(|variable| variable.name).collect();
-    Some(Group {
-        arch: cubin.architecture?.to_string(),
-        code: Code::Image { kernels: cubin.kernels, variables, modules },
-    })
+    let kernels = cubin.kernels.into_iter();
+    let kernels = kernels.map(|kernel| NamedKernel { name: kernel.name, parameters: kernel.parameters }).collect();
+    Some(Group { arch: cubin.architecture?.to_string(), code: Code::Image { kernels, variables, modules } })
 }
 
-fn units_of(object: &elf::LoadedObject) -> Vec<Arc<Unit<'static>>> {
-    let Ok(file) = elf::MappedFile::open(&object.path) else { return Vec::new() };
-    let Some(section) = file.section(ir_section::SECTION) else { return Vec::new() };
-    let units = ir_section::decode(section);
-    units
-        .into_iter()
-        .filter(|unit| unit.table.triple.starts_with("nvptx"))
-        .map(|unit| Arc::new(unit.into_owned()))
+/// The IR in code objects for AMD GPUs: `mneme-cc`'s section, or Proteus's, of which each holds one kernel.
+fn in_code_objects(image: &[u8]) -> Result<Vec<Group>, NoCode> {
+    let alone = is_code_object(image).then_some((processor::name(), image));
+    let entries = bundle::entries(image);
+    let entries = entries.iter().map(|entry| (entry.processor().split(':').next().unwrap_or_default(), entry.bytes));
+    let objects: Vec<(&str, &[u8])> = entries.filter(|(name, _)| !name.is_empty()).chain(alone).collect();
+    let units: Vec<_> = objects
+        .iter()
+        .filter_map(|(_, object)| elf::section(object, ir_section::SECTION))
+        .flat_map(|section| decoded(section, Vendor::Amd))
+        .collect();
+    if !units.is_empty() {
+        return fitting(Vendor::Amd, units, image);
+    }
+    let with_ir = objects.into_iter().filter(|(_, object)| !embedded::in_code_object(object).is_empty());
+    let (own, others): (Vec<_>, Vec<_>) = with_ir.partition(|(name, _)| *name == processor::name());
+    if own.is_empty() && !others.is_empty() {
+        return Err(NoCode::OtherProcessor(list(others.iter().map(|(name, _)| (*name).to_owned()))));
+    }
+    Ok(own.into_iter().flat_map(|(_, object)| of_proteus(object)).collect())
+}
+
+/// A group for each of Proteus's modules: it defines the kernels that the name of its section has, or any where it has
+/// none.
+fn of_proteus(object: &[u8]) -> Vec<Group> {
+    let Ok(parsed) = Elf::parse(object) else { return Vec::new() };
+    let defined = || parsed.syms.iter().filter(|symbol| symbol.st_shndx != 0);
+    let name = |symbol: &goblin::elf::Sym| parsed.strtab.get_at(symbol.st_name);
+    // A kernel's descriptor has its name and an ending.
+    let kernels: Vec<&str> = defined().filter_map(|symbol| name(&symbol)?.strip_suffix(".kd")).collect();
+    let objects = defined().filter(|symbol| symbol.st_type() == STT_OBJECT);
+    let variables: Vec<&str> =
+        objects.filter_map(|symbol| name(&symbol)).filter(|name| !name.ends_with(".kd")).collect();
+    let modules = embedded::in_code_object(object).into_iter();
+    modules
+        .map(|(section, module)| {
+            let own: Vec<&str> = kernels.iter().copied().filter(|kernel| section.contains(kernel)).collect();
+            // One kernel's name may be the beginning of another's.
+            let longest = own.into_iter().max_by_key(|kernel| kernel.len());
+            let meant = longest.map_or_else(|| kernels.clone(), |kernel| vec![kernel]);
+            let named = |name: &&str| NamedKernel { name: (*name).to_owned(), parameters: Vec::new() };
+            Group {
+                arch: processor::name().to_owned(),
+                code: Code::Image {
+                    kernels: meant.iter().map(named).collect(),
+                    variables: variables.iter().map(|name| (*name).to_owned()).collect(),
+                    modules: vec![module.to_vec()],
+                },
+            }
+        })
         .collect()
+}
+
+fn units_of(object: &elf::LoadedObject, vendor: Vendor) -> Vec<Arc<Unit<'static>>> {
+    let Ok(file) = elf::MappedFile::open(&object.path) else { return Vec::new() };
+    file.section(ir_section::SECTION).map(|section| decoded(section, vendor)).unwrap_or_default()
+}
+
+fn decoded(section: &[u8], vendor: Vendor) -> Vec<Arc<Unit<'static>>> {
+    let units = ir_section::decode(section).into_iter();
+    let meant = units.filter(|unit| Vendor::of_triple(&unit.table.triple) == Some(vendor));
+    meant.map(|unit| Arc::new(unit.into_owned())).collect()
 }
 
 /// "sm_90a" → 90
@@ -204,6 +328,31 @@ mod tests {
         assert_eq!(names(&choose(units.clone(), b"..one..two..")), [vec!["one", "two"]]);
         assert_eq!(names(&choose(units.clone(), b"..one..")), [vec!["one"]]);
         assert_eq!(choose(units, b"compressed").len(), 3);
+    }
+
+    #[test]
+    fn of_amd_s_ir_that_of_the_device_s_processor_is_run() {
+        let amd = |arch: &str, kernels: &[&str]| {
+            let table = Table { triple: "amdgcn-amd-amdhsa".into(), ..unit(arch, false, kernels).table.clone() };
+            let record = ir_section::encode(&table, b"BC").unwrap();
+            decoded(&record, Vendor::Amd).remove(0)
+        };
+        assert!(decoded(&ir_section::encode(&unit("sm_90", false, &[]).table, b"BC").unwrap(), Vendor::Amd).is_empty());
+        // The tests' own program has no IR.
+        assert_eq!((processor::name(), processor::wave_size()), ("gfx90a", 64));
+        let groups =
+            fitting(Vendor::Amd, vec![amd("gfx942", &["one"]), amd("gfx90a", &["one", "two"])], b"..one..two..");
+        let groups = groups.unwrap();
+        assert_eq!((groups[0].arch.as_str(), names(&groups)), ("gfx90a", vec![vec!["one", "two"]]));
+        let reason =
+            fitting(Vendor::Amd, vec![amd("gfx942", &["one"]), amd("gfx1100", &["one"])], b"one").err().unwrap();
+        assert_eq!(
+            reason.to_string(),
+            "the program's LLVM IR is for gfx1100, gfx942, and the CPU device stands in for gfx90a; MNEME_CPU_GFX names another one"
+        );
+        assert!(matches!(groups_for(0, bundle::MAGIC), Err(NoCode::NoIr)));
+        let image = std::fs::read("/proc/self/exe").unwrap();
+        assert_eq!((vendor_of(&image), vendor_of(b"CCOB")), (Vendor::Nvidia, Vendor::Amd));
     }
 
     #[test]

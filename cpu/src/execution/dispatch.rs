@@ -1,0 +1,47 @@
+//! What AMD's kernels can ask about their launch: the hidden arguments and the dispatch packet.
+//!
+//! Hidden arguments are laid out as from version 5 of code objects on, the packet as the HSA standard has it. Addresses
+//! of the host's services are null: what needs them is lowered to something else, or refused.
+
+use super::grid::CheckedLaunch;
+
+/// Both, little endian.
+#[repr(C, align(64))]
+pub struct Dispatch {
+    hidden_arguments: [u8; 256],
+    packet: [u8; 64],
+}
+
+fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&value);
+}
+
+impl Dispatch {
+    /// `parameters` is the address of the parameter buffer.
+    pub fn new(launch: &CheckedLaunch<'_>, parameters: u64) -> Self {
+        let (mut hidden_arguments, mut packet) = ([0; 256], [0; 64]);
+        for axis in 0..3 {
+            let (blocks, threads) = (launch.grid[axis], launch.block[axis]);
+            put(&mut hidden_arguments, 4 * axis, blocks.to_le_bytes());
+            put(&mut hidden_arguments, 12 + 2 * axis, (threads as u16).to_le_bytes());
+            put(&mut packet, 4 + 2 * axis, (threads as u16).to_le_bytes());
+            // A grid of more work items than the packet can say is HIP's to launch all the same.
+            put(&mut packet, 12 + 4 * axis, blocks.saturating_mul(threads).to_le_bytes());
+        }
+        // Dimensions, in both; HIP launches with three.
+        put(&mut hidden_arguments, 64, 3u16.to_le_bytes());
+        put(&mut packet, 2, 3u16.to_le_bytes());
+        put(&mut hidden_arguments, 120, launch.dynamic_shared.to_le_bytes());
+        put(&mut packet, 28, launch.shared_bytes().to_le_bytes());
+        put(&mut packet, 40, parameters.to_le_bytes());
+        Self { hidden_arguments, packet }
+    }
+
+    pub fn hidden_arguments(&self) -> *const u8 {
+        self.hidden_arguments.as_ptr()
+    }
+
+    pub fn packet(&self) -> *const u8 {
+        self.packet.as_ptr()
+    }
+}

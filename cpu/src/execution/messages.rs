@@ -1,0 +1,85 @@
+//! `printf` of HIP's device code: messages in pieces, printed when they are whole.
+//!
+//! ROCm's device library begins a message, adds its format and its arguments in further calls, and says with the last
+//! one that it is complete. A message is known by a number; what a thread that was left behind has begun is forgotten
+//! with its launch.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use super::printf::Channel;
+use super::printf::{self, Slots};
+
+struct Message {
+    channel: Channel,
+    /// The first text that was added.
+    format: Option<CString>,
+    /// What comes after the format, 8 bytes each: numbers, and addresses of `texts` or null.
+    arguments: Vec<u64>,
+    texts: Vec<CString>,
+}
+
+static MESSAGES: Mutex<BTreeMap<u64, Message>> = Mutex::new(BTreeMap::new());
+/// 0 is no message.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+fn messages() -> MutexGuard<'static, BTreeMap<u64, Message>> {
+    MESSAGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn begin(channel: Channel) -> u64 {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let message = Message { channel, format: None, arguments: Vec::new(), texts: Vec::new() };
+    messages().insert(number, message);
+    number
+}
+
+/// Adds integers, pointers and the bits of doubles. Gives the message, or what `printf` would once it is whole.
+pub fn append_numbers(number: u64, values: &[u64], last: bool) -> u64 {
+    append(number, last, |message| message.arguments.extend(values))
+}
+
+/// Adds the format, or a string among the arguments; the length counts the end of the string, and is 0 for a null
+/// pointer.
+///
+/// # Safety
+/// `text` is valid for `length` bytes.
+pub unsafe fn append_text(number: u64, text: *const u8, length: usize, last: bool) -> u64 {
+    let text = (length > 0 && !text.is_null()).then(|| {
+        // SAFETY: promised by the caller.
+        let bytes = unsafe { std::slice::from_raw_parts(text, length) };
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(length);
+        CString::new(&bytes[..end]).unwrap_or_default()
+    });
+    append(number, last, |message| match text {
+        Some(text) if message.format.is_none() => message.format = Some(text),
+        Some(text) => {
+            message.arguments.push(text.as_ptr() as u64);
+            message.texts.push(text);
+        }
+        None => message.arguments.push(0),
+    })
+}
+
+fn append(number: u64, last: bool, change: impl FnOnce(&mut Message)) -> u64 {
+    let mut messages = messages();
+    let Some(message) = messages.get_mut(&number) else { return u64::MAX };
+    change(message);
+    if !last {
+        return number;
+    }
+    let whole = messages.remove(&number);
+    drop(messages);
+    let Some(Message { channel, format: Some(format), arguments, texts: _texts }) = whole else { return u64::MAX };
+    // SAFETY: a C string; strings among the arguments are alive, others are the kernel's own.
+    let text = unsafe { printf::expand_slots(&format, Slots(&arguments)) };
+    printf::print(&text, channel);
+    text.len() as u64
+}
+
+/// Drops messages that nobody will complete any more.
+pub fn forget() {
+    messages().clear();
+}

@@ -1,0 +1,202 @@
+//! Memory functions whose arguments HIP has otherwise than CUDA.
+
+use super::release;
+use crate::abi::{In, Out};
+use crate::driver::work::{Copy2d, Copy3d, Side, end};
+use crate::driver::{allocations, copy, memory};
+use crate::runtime::memory as shared;
+use crate::runtime::session::driver_with_context;
+use crate::status::{Status, StatusResult};
+
+/// `hipMemcpyDeviceToDeviceNoCU` says which engine is to copy.
+const DEVICE_TO_DEVICE_OTHERWISE: u32 = 1024;
+
+/// A direction as CUDA has it.
+pub fn direction(kind: u32) -> u32 {
+    if kind == DEVICE_TO_DEVICE_OTHERWISE { 3 } else { kind }
+}
+
+/// Memory of either kind: HIP frees both with either function.
+pub fn free(address: u64) -> StatusResult {
+    driver_with_context()?;
+    match allocations::find(address).map(|found| found.kind) {
+        Some(allocations::MemoryKind::Host) => memory::free_host(address),
+        _ => memory::free(address),
+    }
+}
+
+pub fn copy_and_wait(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> StatusResult {
+    shared::copy_on(to, from, bytes, direction(kind), stream)?;
+    driver_with_context()?.cuStreamSynchronize(stream)
+}
+
+/// `hipPointerAttribute_t`, whose first field was called otherwise and counted otherwise before HIP 6.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PointerAttributes {
+    kind: u32,
+    device: i32,
+    device_pointer: u64,
+    host_pointer: u64,
+    managed: i32,
+    flags: u32,
+}
+
+const _: () = assert!(size_of::<PointerAttributes>() == 32);
+
+/// `hipMemoryType` of CUDA's 0 (unregistered), 1 (host), 2 (device) and 3 (managed).
+fn memory_type(major: u32, kind: u32) -> u32 {
+    match (major, kind) {
+        (6.., kind) => kind,
+        (_, 1) => 0,
+        _ => 1,
+    }
+}
+
+pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> StatusResult {
+    let mut found = shared::PointerAttributes { kind: 0, device: 0, device_pointer: 0, host_pointer: 0 };
+    shared::pointer_attributes(Out::to(&mut found), address)?;
+    let major = release::major();
+    if found.kind == 0 {
+        if major < 6 {
+            return Err(Status::INVALID_VALUE);
+        }
+        found.host_pointer = 0;
+    }
+    out.put(PointerAttributes {
+        kind: memory_type(major, found.kind),
+        device: found.device,
+        device_pointer: found.device_pointer,
+        host_pointer: found.host_pointer,
+        managed: i32::from(found.kind == 3),
+        flags: 0,
+    })
+}
+
+/// One attribute, numbered as CUDA's; 2 is the type of the memory.
+pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusResult {
+    driver_with_context()?;
+    memory::pointer_attribute(out, attribute, address)?;
+    if attribute == 2 {
+        let place = Out::<u32>::to_place(out.address());
+        place.put(memory_type(release::major(), In::of_place(out.address()).get()?))?;
+    }
+    Ok(())
+}
+
+/// The size of the allocation that an address lies in.
+pub fn size_of_allocation(address: u64, out: Out<usize>) -> StatusResult {
+    driver_with_context()?;
+    let found = allocations::find(address).ok_or(Status::INVALID_VALUE)?;
+    out.put(found.size as usize)
+}
+
+/// `CUmemorytype` of a `hipMemoryType`.
+fn copy_type(major: u32, kind: u32) -> Result<u32, Status> {
+    Ok(match (major, kind) {
+        (6.., 1) | (..6, 0) => 1,
+        (6.., 2) | (..6, 1) => 2,
+        (6.., 10) | (..6, 2) => 3,
+        (6.., 3 | 11) | (..6, 3) => 4,
+        _ => return Err(Status::INVALID_VALUE),
+    })
+}
+
+fn described(what: In<Copy2d>) -> Result<Copy2d, Status> {
+    let what = what.get()?;
+    let major = release::major();
+    Ok(Copy2d { from_type: copy_type(major, what.from_type)?, to_type: copy_type(major, what.to_type)?, ..what })
+}
+
+/// `hip_Memcpy2D`: the driver's structure but for the types of memory.
+pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
+    copy::copy_2d(In::from(&described(what)?))
+}
+
+pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
+    copy::copy_2d_on(In::from(&described(what)?), stream)
+}
+
+/// `HIP_MEMCPY3D`, whose numbers became wider with HIP 6.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Volumes<T> {
+    from: End<T>,
+    to: End<T>,
+    extent: [T; 3],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct End<T> {
+    /// x in bytes, y, z and the level.
+    at: [T; 4],
+    kind: u32,
+    host: u64,
+    device: u64,
+    array: u64,
+    pitch: T,
+    rows: T,
+}
+
+const _: () = assert!(size_of::<Volumes<u32>>() == 128 && size_of::<Volumes<usize>>() == 184);
+
+impl<T: Copy + TryInto<usize>> Volumes<T> {
+    fn described(&self, major: u32) -> Result<Copy3d, Status> {
+        let number = |value: T| value.try_into().map_err(|_| Status::INVALID_VALUE);
+        let side = |from: &End<T>| {
+            let kind = copy_type(major, from.kind)?;
+            let address = if kind == 1 { from.host } else { from.device };
+            let at = [number(from.at[0])?, number(from.at[1])?, number(from.at[2])?];
+            Ok(Side::pitched(end(kind)?(address), at, number(from.pitch)?, number(from.rows)?))
+        };
+        let [width, height, depth] = [number(self.extent[0])?, number(self.extent[1])?, number(self.extent[2])?];
+        Ok(Copy3d { from: side(&self.from)?, to: side(&self.to)?, width, height, depth })
+    }
+}
+
+/// A copy of volumes; the address is that of a `HIP_MEMCPY3D`.
+pub fn copy_3d(address: usize, stream: Option<usize>) -> StatusResult {
+    driver_with_context()?;
+    let major = release::major();
+    let what = if major >= 6 {
+        In::<Volumes<usize>>::of_place(address).get()?.described(major)?
+    } else {
+        In::<Volumes<u32>>::of_place(address).get()?.described(major)?
+    };
+    match stream {
+        None => copy::copy_3d(In::from(&what)),
+        Some(stream) => copy::copy_3d_on(In::from(&what), stream),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::work::CopyEnd;
+
+    #[test]
+    fn types_of_memory_are_those_of_the_program_s_release() {
+        assert_eq!([0, 1, 2].map(|kind| copy_type(5, kind)), [Ok(1), Ok(2), Ok(3)]);
+        assert_eq!([1, 2, 10, 11].map(|kind| copy_type(6, kind)), [Ok(1), Ok(2), Ok(3), Ok(4)]);
+        assert_eq!(copy_type(6, 0), Err(Status::INVALID_VALUE));
+        assert_eq!([1, 2, 3].map(|kind| memory_type(5, kind)), [0, 1, 1]);
+        assert_eq!([0, 1, 2, 3].map(|kind| memory_type(7, kind)), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn volumes_of_both_releases_mean_the_same() {
+        let end =
+            |host| End { at: [4u32, 1, 2, 0], kind: host, host: 0x1000, device: 0x2000, array: 0, pitch: 64, rows: 8 };
+        let old = Volumes { from: end(0), to: end(1), extent: [16, 4, 2] }.described(5).unwrap();
+        let at = |end: CopyEnd| match end {
+            CopyEnd::Host(address) => ("host", address),
+            CopyEnd::Device(address) => ("device", address),
+            CopyEnd::Any(address) => ("any", address),
+        };
+        let offset = ((2 + 1) * 8 + 1) * 64 + 4;
+        assert_eq!(at(old.from.row(0, 1, 16, 4).unwrap()), ("host", 0x1000 + offset));
+        assert_eq!(at(old.to.row(0, 1, 16, 4).unwrap()), ("device", 0x2000 + offset));
+        assert_eq!((old.width, old.height, old.depth), (16, 4, 2));
+    }
+}

@@ -1,0 +1,144 @@
+//! Functions of HIP that the CPU device does not have: textures, arrays, OpenGL, and parts of graphs.
+//!
+//! They are exported all the same, as CUDA's are: each says so in a sentence, once, and fails.
+
+#![allow(non_snake_case, reason = "the names are the ABI's")]
+
+use std::ffi::c_char;
+use std::sync::atomic::AtomicBool;
+
+use super::enter;
+use crate::runtime::unsupported::refuse;
+use crate::status::Status;
+
+/// Whatever the arguments are: the caller passes them in registers and on its own stack, and takes them away itself.
+macro_rules! refused {
+    ($($symbol:ident),* $(,)?) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $symbol() -> Status {
+                static TOLD: AtomicBool = AtomicBool::new(false);
+                enter(|| refuse(stringify!($symbol), &TOLD))
+            }
+        )*
+    };
+}
+
+refused! {
+    hipRegisterTracerCallback, hipTexRefGetArray, hipTexRefGetBorderColor, hipTexRefGetMipMappedArray,
+    hipArray3DCreate, hipArray3DGetDescriptor, hipArrayCreate, hipArrayDestroy, hipArrayGetDescriptor,
+    hipArrayGetInfo, hipBindTexture, hipBindTexture2D, hipBindTextureToArray, hipBindTextureToMipmappedArray,
+    hipConfigureCall, hipCreateSurfaceObject, hipCreateTextureObject, hipDestroyExternalMemory,
+    hipDestroyExternalSemaphore, hipDestroySurfaceObject, hipDestroyTextureObject, hipDeviceGetGraphMemAttribute,
+    hipDeviceGraphMemTrim, hipDeviceSetGraphMemAttribute, hipDrvGraphAddMemFreeNode, hipDrvGraphAddMemcpyNode,
+    hipDrvGraphAddMemsetNode, hipDrvGraphExecMemcpyNodeSetParams, hipDrvGraphExecMemsetNodeSetParams,
+    hipDrvGraphMemcpyNodeGetParams, hipDrvGraphMemcpyNodeSetParams, hipExtGetLinkTypeAndHopCount,
+    hipExtLaunchMultiKernelMultiDevice, hipExtStreamGetCUMask, hipExternalMemoryGetMappedBuffer, hipFreeArray,
+    hipFreeMipmappedArray, hipGLGetDevices, hipGetChannelDesc, hipGetMipmappedArrayLevel,
+    hipGetTextureAlignmentOffset, hipGetTextureObjectResourceDesc, hipGetTextureObjectResourceViewDesc,
+    hipGetTextureObjectTextureDesc, hipGetTextureReference, hipGraphAddBatchMemOpNode, hipGraphAddChildGraphNode,
+    hipGraphAddDependencies, hipGraphAddEventRecordNode, hipGraphAddEventWaitNode,
+    hipGraphAddExternalSemaphoresSignalNode, hipGraphAddExternalSemaphoresWaitNode, hipGraphAddNode,
+    hipGraphBatchMemOpNodeGetParams, hipGraphBatchMemOpNodeSetParams, hipGraphChildGraphNodeGetGraph,
+    hipGraphDebugDotPrint, hipGraphDestroyNode, hipGraphEventRecordNodeGetEvent, hipGraphEventRecordNodeSetEvent,
+    hipGraphEventWaitNodeGetEvent, hipGraphEventWaitNodeSetEvent, hipGraphExecBatchMemOpNodeSetParams,
+    hipGraphExecChildGraphNodeSetParams, hipGraphExecEventRecordNodeSetEvent, hipGraphExecEventWaitNodeSetEvent,
+    hipGraphExecExternalSemaphoresSignalNodeSetParams, hipGraphExecExternalSemaphoresWaitNodeSetParams,
+    hipGraphExecGetFlags, hipGraphExecHostNodeSetParams, hipGraphExecMemcpyNodeSetParams,
+    hipGraphExecMemcpyNodeSetParams1D, hipGraphExecMemcpyNodeSetParamsFromSymbol,
+    hipGraphExecMemcpyNodeSetParamsToSymbol, hipGraphExecMemsetNodeSetParams, hipGraphExecNodeSetParams,
+    hipGraphExternalSemaphoresSignalNodeGetParams, hipGraphExternalSemaphoresSignalNodeSetParams,
+    hipGraphExternalSemaphoresWaitNodeGetParams, hipGraphExternalSemaphoresWaitNodeSetParams,
+    hipGraphHostNodeSetParams, hipGraphInstantiateWithParams, hipGraphKernelNodeCopyAttributes,
+    hipGraphKernelNodeSetAttribute, hipGraphMemAllocNodeGetParams, hipGraphMemFreeNodeGetParams,
+    hipGraphMemcpyNodeGetParams, hipGraphMemcpyNodeSetParams, hipGraphMemcpyNodeSetParams1D,
+    hipGraphMemcpyNodeSetParamsFromSymbol, hipGraphMemcpyNodeSetParamsToSymbol, hipGraphMemsetNodeSetParams,
+    hipGraphNodeGetDependencies, hipGraphNodeGetDependentNodes, hipGraphNodeGetEnabled, hipGraphNodeSetEnabled,
+    hipGraphNodeSetParams, hipGraphReleaseUserObject, hipGraphRemoveDependencies, hipGraphRetainUserObject,
+    hipGraphicsGLRegisterBuffer, hipGraphicsGLRegisterImage, hipGraphicsMapResources,
+    hipGraphicsResourceGetMappedPointer, hipGraphicsSubResourceGetMappedArray, hipGraphicsUnmapResources,
+    hipGraphicsUnregisterResource, hipImportExternalMemory, hipImportExternalSemaphore, hipIpcGetEventHandle,
+    hipIpcOpenEventHandle, hipLaunchByPtr, hipLaunchCooperativeKernelMultiDevice, hipLinkAddData, hipLinkAddFile,
+    hipLinkComplete, hipLinkCreate, hipLinkDestroy, hipMalloc3DArray, hipMallocArray, hipMallocMipmappedArray,
+    hipMemGetHandleForAddressRange, hipMemMapArrayAsync, hipMemPoolExportPointer, hipMemPoolExportToShareableHandle,
+    hipMemPoolImportFromShareableHandle, hipMemPoolImportPointer, hipMemRangeGetAttribute, hipMemRangeGetAttributes,
+    hipMemcpy2DArrayToArray, hipMemcpy2DFromArray, hipMemcpy2DFromArrayAsync, hipMemcpy2DFromArrayAsync_spt,
+    hipMemcpy2DFromArray_spt, hipMemcpy2DToArray, hipMemcpy2DToArrayAsync, hipMemcpy2DToArrayAsync_spt,
+    hipMemcpy2DToArray_spt, hipMemcpy3DBatchAsync, hipMemcpy3DPeer, hipMemcpy3DPeerAsync, hipMemcpyAtoA,
+    hipMemcpyAtoD, hipMemcpyAtoH, hipMemcpyAtoHAsync, hipMemcpyBatchAsync, hipMemcpyDtoA, hipMemcpyFromArray,
+    hipMemcpyFromArray_spt, hipMemcpyHtoA, hipMemcpyHtoAAsync, hipMemcpyToArray, hipMipmappedArrayCreate,
+    hipMipmappedArrayDestroy, hipMipmappedArrayGetLevel, hipModuleGetTexRef,
+    hipModuleLaunchCooperativeKernelMultiDevice, hipRegisterActivityCallback, hipRegisterApiCallback,
+    hipRemoveActivityCallback, hipRemoveApiCallback, hipSetupArgument, hipSignalExternalSemaphoresAsync,
+    hipStreamBatchMemOp, hipStreamBeginCaptureToGraph, hipStreamGetAttribute, hipStreamSetAttribute,
+    hipStreamUpdateCaptureDependencies, hipStreamWaitValue32, hipStreamWaitValue64, hipStreamWriteValue32,
+    hipStreamWriteValue64, hipTexObjectCreate, hipTexObjectDestroy, hipTexObjectGetResourceDesc,
+    hipTexObjectGetResourceViewDesc, hipTexObjectGetTextureDesc, hipTexRefGetAddress, hipTexRefGetAddressMode,
+    hipTexRefGetFilterMode, hipTexRefGetFlags, hipTexRefGetFormat, hipTexRefGetMaxAnisotropy,
+    hipTexRefGetMipmapFilterMode, hipTexRefGetMipmapLevelBias, hipTexRefGetMipmapLevelClamp, hipTexRefSetAddress,
+    hipTexRefSetAddress2D, hipTexRefSetAddressMode, hipTexRefSetArray, hipTexRefSetBorderColor,
+    hipTexRefSetFilterMode, hipTexRefSetFlags, hipTexRefSetFormat, hipTexRefSetMaxAnisotropy,
+    hipTexRefSetMipmapFilterMode, hipTexRefSetMipmapLevelBias, hipTexRefSetMipmapLevelClamp,
+    hipTexRefSetMipmappedArray, hipUnbindTexture, hipUserObjectCreate, hipUserObjectRelease, hipUserObjectRetain,
+    hipWaitExternalSemaphoresAsync,
+}
+
+/// `hiprtcResult`: an internal error is the one that says the least.
+const HIPRTC_ERROR_INTERNAL_ERROR: u32 = 11;
+
+macro_rules! refused_compilation {
+    ($($symbol:ident),* $(,)?) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $symbol() -> u32 {
+                static TOLD: AtomicBool = AtomicBool::new(false);
+                let _ = refuse(stringify!($symbol), &TOLD);
+                HIPRTC_ERROR_INTERNAL_ERROR
+            }
+        )*
+    };
+}
+
+refused_compilation! {
+    hiprtcGetBitcode, hiprtcGetBitcodeSize, hiprtcLinkAddData, hiprtcLinkAddFile, hiprtcLinkComplete, hiprtcLinkCreate,
+    hiprtcLinkDestroy,
+    hiprtcAddNameExpression, hiprtcCompileProgram, hiprtcCreateProgram, hiprtcDestroyProgram, hiprtcGetCode,
+    hiprtcGetCodeSize, hiprtcGetLoweredName, hiprtcGetProgramLog, hiprtcGetProgramLogSize, hiprtcVersion,
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn hiprtcGetErrorString(_result: u32) -> *const c_char {
+    c"hiprtc is not supported on the CPU device".as_ptr()
+}
+
+/// Registrations at start-up return nothing, so what they are for is named.
+macro_rules! refused_registrations {
+    ($($symbol:ident: $what:literal),* $(,)?) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $symbol() {
+                static TOLD: AtomicBool = AtomicBool::new(false);
+                enter(|| refuse($what, &TOLD));
+            }
+        )*
+    };
+}
+
+refused_registrations! {
+    __hipRegisterSurface: "a surface in device code",
+    __hipRegisterTexture: "a texture in device code",
+    __hipGetPCH: "a precompiled header of HIP",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::error;
+
+    #[test]
+    fn what_is_not_there_fails_with_its_own_status() {
+        assert_eq!(hipCreateTextureObject(), Status::NOT_SUPPORTED);
+        assert_eq!(error::take(), Status::NOT_SUPPORTED);
+        assert_eq!(hiprtcCompileProgram(), HIPRTC_ERROR_INTERNAL_ERROR);
+    }
+}
