@@ -315,14 +315,19 @@ impl ClangCommandLine {
     }
 
     pub fn relocatable(&self) -> bool {
-        self.options()
-            .filter_map(|words| match words[0].to_str()? {
-                "-fgpu-rdc" | "-fcuda-rdc" => Some(true),
-                "-fno-gpu-rdc" | "-fno-cuda-rdc" => Some(false),
-                _ => None,
-            })
-            .next_back()
-            .unwrap_or(false)
+        self.is_on(&["-fgpu-rdc", "-fcuda-rdc"], &["-fno-gpu-rdc", "-fno-cuda-rdc"])
+    }
+
+    /// Whether the user asks for clang's newer way to put device code into objects.
+    fn new_driver(&self) -> bool {
+        self.is_on(&["--offload-new-driver"], &["--no-offload-new-driver"])
+    }
+
+    /// Whether the last of these options turns on what both are about.
+    fn is_on(&self, positive: &[&str], negative: &[&str]) -> bool {
+        let has = |options: &[&str], words: &[OsString]| options.iter().any(|option| words[0] == *option);
+        let last = self.options().rfind(|words| has(positive, words) || has(negative, words));
+        last.is_some_and(|words| has(positive, words))
     }
 
     /// The arguments that shape the device code of every source: no inputs, output, language, or anything that would
@@ -361,8 +366,11 @@ impl ClangCommandLine {
             .collect();
         if self.relocatable() || source.language == Language::Hip {
             // Left alone, clang makes the id from its arguments, and the object's name would be different each time.
-            // Given as a driver option, it is used but reported as unused by the new offload driver.
-            arguments.extend(["-Xclang".into(), format!("-cuid={:016x}", self.identity(source.path)).into()]);
+            let id = OsString::from(format!("-cuid={:016x}", self.identity(source.path)));
+            // clang's old driver for HIP has its own id after this one, unless it is given one; the new driver and the
+            // one for CUDA report that as unused.
+            arguments.extend((source.language == Language::Hip && !self.new_driver()).then(|| id.clone()));
+            arguments.extend(["-Xclang".into(), id]);
         }
         arguments.extend(["-c", "-x", source.language.name()].map(OsString::from));
         arguments.extend([source.path.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
@@ -551,7 +559,7 @@ mod tests {
         let line = read("--amdgpu-target=gfx90a -O2 --rocm-path=/usr a.cpp -o app", all);
         assert_eq!(joined(line.device_arguments()), "--rocm-path=/usr");
         let arguments = joined(line.compile_arguments(line.sources()[0], Path::new("/t/0.o")));
-        assert!(arguments.starts_with("--amdgpu-target=gfx90a -O2 --rocm-path=/usr -Xclang -cuid="), "{arguments}");
+        assert!(arguments.starts_with("--amdgpu-target=gfx90a -O2 --rocm-path=/usr -cuid="), "{arguments}");
         assert!(arguments.ends_with(" -c -x hip a.cpp -o /t/0.o"), "{arguments}");
     }
 

@@ -282,8 +282,9 @@ fn device_ir(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -
         command.args(["-Xclang", "-disable-lifetime-markers"]);
     }
     if let Some(cuid) = &compilation.cuid {
-        // As a driver option it is ignored where only device code is compiled.
-        command.args(["-Xclang", &format!("-cuid={cuid}")]);
+        // As a driver option it is ignored for CUDA where only device code is compiled; for HIP it comes last.
+        let id = format!("-cuid={cuid}");
+        command.args((source.language == Language::Hip).then_some(&id)).args(["-Xclang", &id]);
     }
     command.args(["-x", source.language.name()]).arg(source.path).arg("-o").arg(output.path());
     let run = command
