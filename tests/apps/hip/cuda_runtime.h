@@ -37,7 +37,6 @@
 #define cudaGraphDestroy hipGraphDestroy
 #define cudaGraphExecDestroy hipGraphExecDestroy
 #define cudaGraphExec_t hipGraphExec_t
-#define cudaGraphInstantiate hipGraphInstantiate
 #define cudaGraphLaunch hipGraphLaunch
 #define cudaGraphNode_t hipGraphNode_t
 #define cudaGraph_t hipGraph_t
@@ -76,7 +75,6 @@
 #define cudaMemset3D hipMemset3D
 #define cudaMemsetAsync hipMemsetAsync
 #define cudaPitchedPtr hipPitchedPtr
-#define cudaPointerGetAttributes hipPointerGetAttributes
 #define cudaSetDevice hipSetDevice
 #define cudaStreamBeginCapture hipStreamBeginCapture
 #define cudaStreamCaptureModeThreadLocal hipStreamCaptureModeThreadLocal
@@ -97,8 +95,11 @@
 #define cudaFreeHost hipHostFree
 #define cudaHostAllocMapped hipHostMallocMapped
 #define cudaHostAllocPortable hipHostMallocPortable
-#define cudaPointerAttributes hipPointerAttribute_t
 #define cudaDevAttrPageableMemoryAccess hipDeviceAttributePageableMemoryAccess
+#define make_cudaExtent make_hipExtent
+#define make_cudaPitchedPtr make_hipPitchedPtr
+#define make_cudaPos make_hipPos
+#define CUDART_CB
 #define cudaLaunchKernel hipLaunchKernel
 #define cudaLaunchCooperativeKernel hipLaunchCooperativeKernel
 
@@ -110,6 +111,27 @@
 
 template <typename Kernel> hipError_t cudaFuncSetAttribute(Kernel *kernel, hipFuncAttribute attribute, int value) {
     return hipFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
+}
+
+inline hipError_t cudaGraphInstantiate(hipGraphExec_t *executable, hipGraph_t graph, unsigned long long flags) {
+    return flags ? hipErrorInvalidValue : hipGraphInstantiate(executable, graph, nullptr, nullptr, 0);
+}
+
+// What HIP tells of a pointer, whose kind has another name before ROCm 6.
+struct cudaPointerAttributes {
+    hipMemoryType type;
+    int device;
+    void *devicePointer;
+};
+inline hipError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *pointer) {
+    hipPointerAttribute_t found = {};
+    hipError_t status = hipPointerGetAttributes(&found, pointer);
+#if HIP_VERSION_MAJOR < 6
+    *attributes = {found.memoryType, found.device, found.devicePointer};
+#else
+    *attributes = {found.type, found.device, found.devicePointer};
+#endif
+    return status;
 }
 
 // Operations of CUDA's warps of 32 whose lanes all take part: on wider waves each half is a warp of its own.
