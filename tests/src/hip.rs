@@ -6,8 +6,8 @@ use crate::apps::{App, Platform, all, bitwise, executable_for};
 
 /// The CUDA applications that are HIP programs, too: `tests/apps/hip/cuda_runtime.h` has CUDA's names.
 ///
-/// The others use CUDA's driver, thread block clusters, warps of 32 lanes of which some wait, or functions that HIP 5.2
-/// has not.
+/// The others need CUDA's driver, its thread block clusters, lanes of a warp that wait for one another, an assertion that
+/// the program survives, or functions that HIP 5.2 has not.
 pub const SHARED: &[&str] = &[
     "vecadd",
     "variables",
@@ -27,9 +27,11 @@ pub const SHARED: &[&str] = &[
     "streams",
     "inplace",
     "math",
+    "atomics",
     "misshapen",
     "memory",
     "volumes",
+    "print",
     "rdc",
     "units",
     "lambda",

@@ -1,4 +1,5 @@
-// A cooperative launch: blocks that wait for one another, by a counter in memory.
+// A cooperative launch, whose blocks wait for one another by a counter in memory. On the CPU device it may have one block,
+// which it has for up to 128 elements.
 #include "../check.cuh"
 
 __global__ void cooperating(int *values, unsigned *arrived, int n) {
@@ -19,7 +20,7 @@ __global__ void cooperating(int *values, unsigned *arrived, int n) {
 }
 
 int main(int argc, char **argv) {
-    int n = static_cast<int>(size_argument(argc, argv, 500));
+    int n = static_cast<int>(size_argument(argc, argv, 100));
     DeviceArray<int> values(2 * n);
     DeviceArray<unsigned> arrived(1);
     values.clear(), arrived.clear();
