@@ -113,6 +113,10 @@ template <typename Kernel> hipError_t cudaFuncSetAttribute(Kernel *kernel, hipFu
     return hipFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
 }
 
+// Those of HIP 5.2 call an intrinsic that clang 19 has no longer.
+#define atomicInc(address, most) __builtin_amdgcn_atomic_inc32(address, most, __ATOMIC_RELAXED, "agent")
+#define atomicDec(address, most) __builtin_amdgcn_atomic_dec32(address, most, __ATOMIC_RELAXED, "agent")
+
 inline hipError_t cudaGraphInstantiate(hipGraphExec_t *executable, hipGraph_t graph, unsigned long long flags) {
     return flags ? hipErrorInvalidValue : hipGraphInstantiate(executable, graph, nullptr, nullptr, 0);
 }
