@@ -65,7 +65,7 @@ impl CompileOptions {
             level: level.to_owned(),
             // CUDA's default, and HIP's.
             contract: last("-ffp-contract=").unwrap_or(if is_hip { "fast-honor-pragmas" } else { "fast" }).to_owned(),
-            llvm_options: llvm_options.filter(|option| !USUAL.contains(&option.as_str())).collect(),
+            llvm_options: llvm_options.filter(|option| !is_usual(option)).collect(),
             ptx_opt: 3,
             ptxas_options: Vec::new(),
         }
@@ -134,6 +134,12 @@ impl CompileOptions {
 
 /// What clang tells LLVM for every device compilation.
 const USUAL: [&str; 2] = ["-enable-memcpyopt-without-libcalls", "-amdgpu-internalize-symbols"];
+/// What it tells LLVM and the IR as well: the version of AMD's code objects.
+const IN_IR: &str = "--amdhsa-code-object-version=";
+
+fn is_usual(option: &str) -> bool {
+    USUAL.contains(&option) || option.starts_with(IN_IR)
+}
 
 /// The option of ptxas that limits registers, which has two spellings.
 const LIMITS: [&str; 2] = ["-maxrregcount", "--maxrregcount"];
@@ -173,6 +179,7 @@ mod tests {
             ("-cc1 -Oz -ffp-contract=fast-honor-pragmas", "default<Oz>", 2, false),
             ("-cc1 -O3 -mllvm -amdgpu-internalize-symbols -x hip a.hip", "default<O3>", 3, false),
             ("-cc1 -O3 -ffp-contract=fast -x hip a.hip", "default<O3>", 3, true),
+            ("-cc1 -O1 -ffp-contract=off -mllvm --amdhsa-code-object-version=5 -x hip a.hip", "default<O1>", 1, false),
         ] {
             let found = of(line);
             assert_eq!(
@@ -180,6 +187,7 @@ mod tests {
                 (pipeline, codegen, Some(fuses)),
                 "{line}"
             );
+            assert!(found.llvm_options.is_empty(), "{line}");
         }
         assert_eq!(CompileOptions::default().fuses(), None);
     }

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-use crate::command::{Run, run};
-use crate::installation::{Cudart, checkout, program, target_folder};
+use crate::installation::{Cudart, program, target_folder};
+pub use crate::platform::{Platform, arch, compile_flags, link_flags, plain_clang, recordable_clang, sources, toolkit};
+use crate::platform::{compile_code_object, hip_header};
 
 /// An application and what a recording of it has to contain.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ pub enum Comparison {
     },
 }
 
-const fn bitwise(name: &'static str, occurrences: &'static [u64]) -> Kernel {
+pub(crate) const fn bitwise(name: &'static str, occurrences: &'static [u64]) -> Kernel {
     Kernel { name, occurrences, comparison: Comparison::Bitwise }
 }
 
@@ -267,6 +268,9 @@ pub const DELICATE: App = App { name: "delicate", sources: &["delicate.cu"], ker
 /// Random sequences of driver calls, for [`differential`](crate::differential).
 const SEQUENCES: App = App { name: "sequences", sources: &["sequences/main.cu"], kernels: &[] };
 
+/// HIP programs that load a code object from a file, which is made of their own source.
+const WITH_CODE_OBJECT: &[&str] = &["modules"];
+
 /// Applications that are built with lines of the source.
 const WITH_LINES: &[&str] = &["faulty"];
 
@@ -279,93 +283,49 @@ pub fn app(name: &str) -> &'static App {
     all().find(|app| app.name == name).unwrap_or_else(|| panic!("there is no application '{name}' in tests/apps"))
 }
 
-/// Where the sources are.
-pub fn sources() -> PathBuf {
-    checkout().join("tests/apps")
-}
-
-/// The toolkit that `scripts/setup` assembles.
-pub fn toolkit() -> PathBuf {
-    checkout().join(".deps/cuda")
-}
-
-/// GPU architecture that applications are compiled for.
-pub fn arch() -> String {
-    std::env::var("MNEME_TEST_ARCH").unwrap_or_else(|_| "sm_90".into())
-}
-
-/// The switches of a CUDA compilation with clang.
-pub fn compile_flags() -> Vec<String> {
-    vec![
-        "-x".into(),
-        "cuda".into(),
-        format!("--cuda-path={}", toolkit().display()),
-        format!("--cuda-gpu-arch={}", arch()),
-        "-O3".into(),
-        "-std=c++17".into(),
-        "-Wno-unknown-cuda-version".into(),
-    ]
-}
-
-/// The switches that link the CUDA runtime. A compiled application that is moved finds the shared one beside itself.
-pub fn link_flags(cudart: Cudart) -> Vec<String> {
-    let library_folder = toolkit().join("lib64");
-    let mut flags = vec![format!("-L{}", library_folder.display())];
-    match cudart {
-        Cudart::Shared => flags.extend([format!("-Wl,-rpath,$ORIGIN:{}", library_folder.display()), "-lcudart".into()]),
-        Cudart::Static => flags.extend(["-lcudart_static", "-ldl", "-lrt", "-lpthread"].map(String::from)),
-    }
-    flags
-}
-
-/// `mneme-cc clang++-19`, with the toolkit's programs on PATH, which clang's linker wrapper needs.
-pub fn recordable_clang() -> Run {
-    with_toolkit(run(program("mneme-cc")).arg("clang++-19"))
-}
-
-/// clang without us.
-pub fn plain_clang() -> Run {
-    with_toolkit(run("clang++-19"))
-}
-
-fn with_toolkit(run: Run) -> Run {
-    let path = std::env::var("PATH").unwrap_or_default();
-    run.env("PATH", format!("{path}:{}", toolkit().join("bin").display()))
-}
-
-/// The executable of an application: a prebuilt one, else compiled where it is missing or older than what it is made
+/// The executable of a CUDA application: a prebuilt one, else compiled where it is missing or older than what it is made
 /// from.
 pub fn executable(app: &App, cudart: Cudart) -> PathBuf {
+    executable_for(app, Platform::Cuda(cudart))
+}
+
+/// The same for a platform.
+pub fn executable_for(app: &App, platform: Platform) -> PathBuf {
     if let Some(folder) = std::env::var_os("MNEME_TEST_APPS") {
-        let path = Path::new(&folder).join(cudart.name()).join(app.name);
+        let path = Path::new(&folder).join(platform.folder()).join(app.name);
         assert!(path.is_file(), "{} is missing from the prebuilt applications", path.display());
         return path;
     }
     // Two tests may want the same application at once.
     static BUILDING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let folder = target_folder().join("e2e/apps").join(cudart.name());
+    let folder = target_folder().join("e2e/apps").join(platform.folder());
     let path = folder.join(app.name);
     if !is_current(app, &path) {
-        build(app, cudart, &path);
+        build_for(app, platform, &path);
     }
     path
 }
 
-/// Compiles an application through `mneme-cc`.
+/// Compiles a CUDA application through `mneme-cc`.
 pub fn build(app: &App, cudart: Cudart, path: &Path) {
+    build_for(app, Platform::Cuda(cudart), path);
+}
+
+/// The same for a platform.
+pub fn build_for(app: &App, platform: Platform, path: &Path) {
     let folder = path.parent().expect("an executable is in a folder");
     std::fs::create_dir_all(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let relocatable: &[&str] = if app.sources.len() > 1 { &["-fgpu-rdc", "--offload-new-driver"] } else { &[] };
+    let relocatable = if app.sources.len() > 1 { platform.relocatable_flags() } else { &[] };
     let mut linked = Vec::new();
     for library in LIBRARIES.iter().filter(|library| library.app == app.name) {
         // Two libraries with functions of the same names: only hidden ones stay apart when both are loaded.
         recordable_clang()
-            .args(compile_flags())
+            .args(platform.compile_flags())
             .args(["-fPIC", "-fvisibility=hidden", "-shared"])
             .arg(sources().join(library.source))
             .args([Path::new("-o"), &folder.join(format!("lib{}-{}.so", app.name, library.name))])
-            .args(link_flags(cudart))
+            .args(platform.link_flags())
             .succeed();
         if library.linked {
             linked.extend([format!("-l{}-{}", app.name, library.name), "-Wl,-rpath,$ORIGIN".to_owned()]);
@@ -374,15 +334,18 @@ pub fn build(app: &App, cudart: Cudart, path: &Path) {
     // The name appears when the program is complete: an interrupted build leaves nothing that looks current.
     let unfinished = path.with_extension("partial");
     recordable_clang()
-        .args(compile_flags())
+        .args(platform.compile_flags())
         .args(relocatable)
         .args(WITH_LINES.contains(&app.name).then_some("-gline-tables-only"))
         .args(app.sources.iter().map(|source| sources().join(source)))
         .args([Path::new("-o"), &unfinished])
         .arg(format!("-L{}", folder.display()))
         .args(linked)
-        .args(link_flags(cudart))
+        .args(platform.link_flags())
         .succeed();
+    if platform == Platform::Hip && WITH_CODE_OBJECT.contains(&app.name) {
+        compile_code_object(app.sources, path);
+    }
     std::fs::rename(&unfinished, path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
@@ -394,7 +357,7 @@ fn is_current(app: &App, path: &Path) -> bool {
     };
     let libraries = LIBRARIES.iter().filter(|library| library.app == app.name).map(|library| library.source);
     let written = app.sources.iter().copied().chain(libraries).map(|source| sources().join(source));
-    let inputs = written.chain(headers()).chain([program("mneme-cc"), toolkit().join(".recipe")]);
+    let inputs = written.chain(headers()).chain([program("mneme-cc"), toolkit().join(".recipe"), hip_header()]);
     inputs.into_iter().all(|input| changed(&input) < built)
 }
 

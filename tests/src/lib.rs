@@ -17,6 +17,8 @@ pub mod apps;
 pub mod command;
 pub mod damage;
 pub mod differential;
+pub mod hip;
 pub mod injection;
 pub mod installation;
+pub mod platform;
 pub mod recording;

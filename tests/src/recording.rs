@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use mneme_core::recording::database::{KernelRecord, kernels};
 use tempfile::TempDir;
 
-use crate::apps::{App, executable};
+use crate::apps::{App, Comparison, executable};
 use crate::command::{Outcome, Run, run};
 use crate::installation::{Cudart, Device, library, program};
 
@@ -25,9 +25,14 @@ pub fn unrecorded(app: &App) -> Run {
 
 /// `mneme record -rdb FOLDER -- APP ARGUMENTS`.
 pub fn record_into(folder: &Path, app: &App, arguments: &[&str]) -> Run {
+    record_executable_into(folder, &executable(app, Cudart::under_test()), arguments)
+}
+
+/// The same for any program.
+pub fn record_executable_into(folder: &Path, executable: &Path, arguments: &[&str]) -> Run {
     run(program("mneme"))
         .args(["record".as_ref(), "-rdb".as_ref(), folder.as_os_str(), "--".as_ref()])
-        .arg(executable(app, Cudart::under_test()))
+        .arg(executable)
         .args(arguments)
         .env("MNEME_DEVICE", Device::under_test().name())
 }
@@ -43,8 +48,14 @@ impl Recording {
     /// Records an application; the run has to succeed.
     #[track_caller]
     pub fn of(app: &App, arguments: &[&str]) -> Self {
+        Self::of_executable(&executable(app, Cudart::under_test()), arguments)
+    }
+
+    /// The same for any program.
+    #[track_caller]
+    pub fn of_executable(executable: &Path, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let outcome = record_into(folder.path(), app, arguments).succeed();
+        let outcome = record_executable_into(folder.path(), executable, arguments).succeed();
         Self { folder, outcome }
     }
 
@@ -77,6 +88,46 @@ impl Recording {
         let id = kernel.instances.keys().next().expect("one").clone();
         Instance { database, id }
     }
+}
+
+/// Requires that a recording has what is known of its application, that each kernel replays verified under every
+/// pipeline, and that a check finds no fault in it.
+#[track_caller]
+pub fn replay_everything(app: &App, recording: &Recording) {
+    let name = app.name;
+    let mut recorded = recording.kernels();
+    assert_eq!(recorded.len(), app.kernels.len(), "kernels recorded of {name}");
+    for kernel in app.kernels {
+        // Of several kernels of one name each is another library's.
+        let found = recorded
+            .iter()
+            .position(|(_, record)| is_named(record, kernel.name) && launches(record) == kernel.occurrences);
+        let found = found.unwrap_or_else(|| {
+            panic!("{} launches of kernel {} of {name} were not recorded", kernel.occurrences.len(), kernel.name)
+        });
+        let (database, record) = &recorded.remove(found);
+        // The summary shortens long names.
+        recording.outcome.complains(kernel.name.get(..40).unwrap_or(kernel.name));
+        let options: &[&str] = match kernel.comparison {
+            Comparison::Bitwise => &[],
+            Comparison::Tolerance { options, .. } => options,
+        };
+        for id in record.instances.keys() {
+            let instance = Instance::new(database, id);
+            for passes in PIPELINES {
+                let json = instance.verify(passes, options);
+                assert_eq!(json["Replay-config"]["passes"], passes);
+            }
+            instance.replay("default<O3>").arg("--check").exit_with(mneme_core::exit::VERIFIED);
+        }
+    }
+}
+
+/// Launches for each dynamic hash, in ascending order.
+fn launches(record: &KernelRecord) -> Vec<u64> {
+    let mut occurrences: Vec<_> = record.instances.values().map(|instance| instance.occurrences).collect();
+    occurrences.sort_unstable();
+    occurrences
 }
 
 /// Every kernel of a recording folder.

@@ -1,14 +1,15 @@
 //! Hashes of a module's definitions, from its text.
 //!
-//! LLVM numbers attribute groups, metadata and unnamed types by module, so the text of a definition changes with its
-//! neighbours. Each such number is replaced by a hash of what it stands for, types by a hash of their layout.
+//! LLVM numbers attribute groups, metadata, unnamed types and unnamed globals (AMD's device libraries have such functions)
+//! by module, so the text of a definition changes with its neighbours. Each such number is replaced by a hash of what it
+//! stands for, types by a hash of their layout.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 use mneme_core::hash::checksum;
 
-/// Hash of each function, variable and alias definition, by name.
+/// Hash of each function, variable and alias definition, by name; by the number that the text has for those without.
 pub fn hashes(text: &str) -> HashMap<String, u64> {
     let (entities, definitions) = split(text);
     let resolver = Resolver { entities, known: RefCell::default() };
@@ -20,7 +21,7 @@ pub fn texts(text: &str) -> Vec<(String, &str)> {
     split(text).1
 }
 
-/// What numbers and names stand for: "%struct.S", "#0", "!5".
+/// What numbers and names stand for: "%struct.S", "#0", "!5", "@3".
 type Entities<'t> = HashMap<&'t str, &'t str>;
 
 fn split(text: &str) -> (Entities<'_>, Vec<(String, &str)>) {
@@ -35,10 +36,18 @@ fn split(text: &str) -> (Entities<'_>, Vec<(String, &str)>) {
             length = rest.find("\n}").map_or(rest.len(), |end| end + 2);
             if let Some(name) = line.find('@').map(|sign| token(&line[sign..])) {
                 definitions.push((unquote(name), &rest[..length]));
+                if is_number(name) {
+                    entities.insert(name, &rest[..length]);
+                }
             }
         } else if let Some((name, definition)) = line.split_once(" = ") {
             match name.as_bytes().first() {
-                Some(b'@') => definitions.push((unquote(name), line)),
+                Some(b'@') => {
+                    definitions.push((unquote(name), line));
+                    if is_number(name) {
+                        entities.insert(name, line);
+                    }
+                }
                 Some(b'%' | b'!') => {
                     entities.insert(name, definition);
                 }
@@ -52,6 +61,11 @@ fn split(text: &str) -> (Entities<'_>, Vec<(String, &str)>) {
         at += length + 1;
     }
     (entities, definitions)
+}
+
+/// Whether a name is a number in this text.
+fn is_number(name: &str) -> bool {
+    name.strip_prefix('@').is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 struct Resolver<'t> {
@@ -68,7 +82,7 @@ impl<'t> Resolver<'t> {
         let mut normal = String::with_capacity(text.len());
         let mut lowest = usize::MAX;
         let mut rest = text;
-        while let Some(start) = rest.find(['%', '#', '!', '"']) {
+        while let Some(start) = rest.find(['%', '#', '!', '"', '@']) {
             normal.push_str(&rest[..start]);
             rest = &rest[start..];
             let name = token(rest);
@@ -171,6 +185,21 @@ attributes #0 = { convergent "target-cpu"="sm_90" }
         assert_eq!(first["f"], second["f"]);
         assert_eq!(first["odd name"], second["odd name"]);
         assert!(second.contains_key("g"));
+    }
+
+    #[test]
+    fn unnamed_globals_are_what_they_hold() {
+        let text = |first: u32, body: &str| {
+            format!(
+                "@{first} = internal global i32 {body}\ndefine internal void @{}() {{\n  call void @{0}()\n  %1 = load i32, ptr @{first}\n  ret void\n}}\n\
+                 define void @k() {{\n  call void @{0}()\n  ret void\n}}\n",
+                first + 1
+            )
+        };
+        let plain = hashes(&text(0, "5"));
+        assert_eq!(plain["k"], hashes(&format!("@0 = internal global i32 1\n{}", text(1, "5")))["k"]);
+        assert_ne!(plain["k"], hashes(&text(0, "6"))["k"]);
+        assert!(plain.contains_key("1"));
     }
 
     #[test]

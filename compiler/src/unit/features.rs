@@ -18,6 +18,11 @@ use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, TEXTURE, VIRTUA
 /// Mnemonics of PTX for textures and surfaces, which CUDA's headers use in inline assembly.
 const ACCESSES: [&str; 7] = ["tex.", "tld4.", "txq.", "suld.", "sust.", "sured.", "suq."];
 
+/// The address space of global memory, as the text has it behind a pointer's type.
+const GLOBAL: &str = " addrspace(1)";
+/// Intrinsics for AMD's images, which are textures and surfaces.
+const AMD_IMAGES: &str = "llvm.amdgcn.image.";
+
 /// The names of [`mneme_core::image::ir_section`] that stand for what this definition (textual IR) does. `is_code` says
 /// of a name whether it is a function, or a variable that holds addresses of functions.
 pub fn of(
@@ -59,12 +64,15 @@ pub fn table_accesses(text: &str) -> Vec<&str> {
 
 /// Whether a pointer was loaded from an object's table: from an element of what an access to the pointer to it gave.
 fn from_table(pointer: &str, values: &HashMap<&str, &str>, is_table_access: impl Fn(&str) -> bool) -> bool {
-    let loaded_from = |name: &str| values.get(name)?.strip_prefix("load ptr, ptr ")?.split(',').next();
-    let element_of = |name: &str| values.get(name)?.strip_prefix("getelementptr inbounds ptr, ptr ")?.split(',').next();
-    let table = loaded_from(pointer).map(|element| element_of(element).unwrap_or(element));
-    let access = table
-        .and_then(|table| values.get(table))
-        .and_then(|load| load.strip_prefix("load ptr, ").and(load.split_once("!tbaa ")));
+    // AMD's tables and functions are in the address space of global memory.
+    let after = |name: &str, operation: &str| {
+        let operands = values.get(name)?.strip_prefix(operation)?.strip_prefix(" ptr")?;
+        let operands = operands.strip_prefix(GLOBAL).unwrap_or(operands).strip_prefix(", ptr")?;
+        operands.strip_prefix(GLOBAL).unwrap_or(operands).trim_start().split(',').next()
+    };
+    let table = after(pointer, "load").map(|element| after(element, "getelementptr inbounds").unwrap_or(element));
+    let access =
+        table.filter(|table| after(table, "load").is_some()).and_then(|table| values.get(table)?.split_once("!tbaa "));
     access.is_some_and(|(_, tag)| is_table_access(tag.split(',').next().unwrap_or(tag).trim()))
 }
 
@@ -97,9 +105,11 @@ enum Callee<'t> {
 impl Callee<'_> {
     fn accesses_texture(&self) -> bool {
         match self {
-            Self::Function(name) => name
-                .strip_prefix("llvm.nvvm.")
-                .is_some_and(|name| ACCESSES.iter().any(|access| name.starts_with(access))),
+            Self::Function(name) => {
+                let nvidia = name.strip_prefix("llvm.nvvm.");
+                name.starts_with(AMD_IMAGES)
+                    || nvidia.is_some_and(|name| ACCESSES.iter().any(|access| name.starts_with(access)))
+            }
             // A statement begins the text, or follows a separator or a predicate.
             Self::Assembly(text) => text
                 .split([';', '{', '\\', ' ', '\t'])
@@ -173,6 +183,12 @@ mod tests {
         assert_eq!(accesses, ["!19"]);
         let of = |text: &str| of(text, |_| false, |tag| accesses.contains(&tag));
         assert_eq!(of(text), [VIRTUAL_CALL]);
+        let amd = text
+            .replace("%10 = load ptr, ptr", "%10 = load ptr addrspace(1), ptr")
+            .replace("inbounds ptr, ptr %10", "inbounds ptr addrspace(1), ptr addrspace(1) %10")
+            .replace("%12 = load ptr, ptr", "%12 = load ptr addrspace(1), ptr addrspace(1)")
+            .replace("call noundef i64", "call noundef addrspace(1) i64");
+        assert_eq!(of(&amd), [VIRTUAL_CALL]);
         assert_eq!(of(&text.replace("!tbaa !19", "!tbaa !11")), [INDIRECT_CALL]);
         assert_eq!(of(&text.replace("call noundef i64 %12(", "call noundef i64 %10(")), [INDIRECT_CALL]);
         assert_eq!(of(&text.replace("#6\n", "#6\n  call void %p()\n")), [VIRTUAL_CALL, INDIRECT_CALL]);
@@ -183,6 +199,7 @@ mod tests {
         for line in [
             "  %1 = call { float, float, float, float } @llvm.nvvm.tex.unified.1d.v4f32.s32(i64 %0, i32 %2)",
             "  %2 = call { float, float, float, float } asm \"tex.1d.v4.f32.s32 {$0, $1, $2, $3}, [$4, {$5}];\", \"=f,=f,=f,=f,l,r\"(i64 %0, i32 %1)",
+            "  %1 = tail call <4 x float> @llvm.amdgcn.image.sample.2d.v4f32.f32(i32 15, float %32, float %33, <8 x i32> %36)",
             "  call void asm sideeffect \"sust.b.1d.b32.trap [$0, {$1}], {$2};\", \"l,r,r\"(i64 %0, i32 %1, i32 %2)",
         ] {
             assert_eq!(of(line, |_| false, |_| false), [TEXTURE], "{line}");

@@ -11,20 +11,23 @@ use std::collections::{HashMap, HashSet};
 
 use inkwell::context::Context;
 use inkwell::module::Module;
-use llvm_sys::core::{LLVMGetAlignment, LLVMIsGlobalConstant};
+use llvm_sys::LLVMVisibility;
+use llvm_sys::core::{LLVMGetAlignment, LLVMGetVisibility, LLVMIsGlobalConstant, LLVMIsUndef};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::bitcode;
 use mneme_core::image::ir_section::{
-    CODE_ADDRESS, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo,
+    CODE_ADDRESS, DEVICE_HEAP, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo,
 };
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::{self, Value, annotations, parameters, reach, read};
 
-/// NVPTX address space of `__constant__` variables.
+/// Address space of `__constant__` variables.
 const CONSTANT: u32 = 4;
+/// Functions of AMD's device library that make the heap on the device.
+const HEAP_FUNCTIONS: [&str; 2] = ["__ockl_dm_alloc", "__ockl_dm_dealloc"];
 
 /// What the compiler command line says of a unit.
 #[derive(Clone, Debug)]
@@ -67,10 +70,12 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
     let indices: HashMap<Value<'_>, u32> = globals.iter().zip(0..).map(|(global, index)| (*global, index)).collect();
     let kernels = annotations::kernels(module);
     let text = ir::text(module);
+    let numbers = numbers(module);
+    let text_name = |global: &Value<'_>| numbers.get(global).cloned().unwrap_or_else(|| global.name());
     let hashes = definitions::hashes(&text);
     // Features are undefined functions to the reader, which finds them in a closure as it finds others that nothing
     // defines.
-    let marks = [TEXTURE, INDIRECT_CALL, CODE_ADDRESS, VIRTUAL_CALL];
+    let marks = [TEXTURE, INDIRECT_CALL, CODE_ADDRESS, VIRTUAL_CALL, DEVICE_HEAP];
     // A replay can have a table of functions at its recorded address, with functions of its own.
     let is_code = |value: &Value<'_>| {
         value.as_variable().is_none()
@@ -83,13 +88,9 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
     let features: HashMap<String, Vec<u32>> = definitions::texts(&text)
         .into_iter()
         .map(|(name, definition)| {
-            (
-                name,
-                features::of(definition, |name| code.contains(name), |tag| accesses.contains(&tag))
-                    .into_iter()
-                    .filter_map(mark_index)
-                    .collect(),
-            )
+            let found = features::of(definition, |name| code.contains(name), |tag| accesses.contains(&tag));
+            let heap = HEAP_FUNCTIONS.contains(&name.as_str()).then_some(DEVICE_HEAP);
+            (name, found.into_iter().chain(heap).filter_map(mark_index).collect())
         })
         .filter(|(_, marks): &(String, Vec<u32>)| !marks.is_empty())
         .collect();
@@ -116,13 +117,14 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
         // By index, so that one source always gives one table.
         let mut refs: Vec<u32> =
             reach::references(*global).iter().filter_map(|reference| indices.get(reference).copied()).collect();
-        refs.extend(features.get(&name).into_iter().flatten());
+        let text_name = text_name(global);
+        refs.extend(features.get(&text_name).into_iter().flatten());
         refs.sort_unstable();
         Symbol {
             kind,
             defined,
             external: !global.is_local(),
-            hash: if defined { hashes.get(&name).copied().unwrap_or(0) } else { 0 },
+            hash: if defined { hashes.get(&text_name).copied().unwrap_or(0) } else { 0 },
             refs,
             arguments: if is_kernel { parameters::of(module, *global) } else { Vec::new() },
             variable: global.as_variable().and_then(|variable| variable_info(module, variable)),
@@ -133,16 +135,27 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
     own.chain(marks).collect()
 }
 
+/// The numbers that the module's text has for globals without a name, which LLVM counts in this order.
+fn numbers<'m>(module: &'m Module<'_>) -> HashMap<Value<'m>, String> {
+    let globals = [ir::variables(module), ir::aliases(module), ir::functions(module)].concat();
+    let unnamed = globals.into_iter().filter(|global| global.name().is_empty());
+    unnamed.zip(0..).map(|(global, number)| (global, number.to_string())).collect()
+}
+
 /// Whether a variable's initial value holds addresses of functions.
 fn holds_functions(variable: Value<'_>) -> bool {
     reach::references(variable).iter().any(|other| other.as_variable().is_none())
 }
 
-/// Where a variable lives. Local constants have no row: their contents are in the IR, and no host can reach them.
+/// Where a variable lives. Constants that no host can reach have no row: their contents are in the IR, or they have none
+/// (HIP's `threadIdx` is such an object).
 fn variable_info(module: &Module<'_>, variable: Value<'_>) -> Option<VariableInfo> {
     // SAFETY: the value is a live global variable of the live module.
     unsafe {
-        if variable.is_local() && LLVMIsGlobalConstant(variable.raw()) != 0 {
+        let is_constant = LLVMIsGlobalConstant(variable.raw()) != 0;
+        let is_hidden = LLVMGetVisibility(variable.raw()) == LLVMVisibility::LLVMHiddenVisibility;
+        let is_empty = variable.initializer().is_some_and(|value| LLVMIsUndef(value.raw()) != 0);
+        if is_constant && (variable.is_local() || is_empty || (is_hidden && !holds_functions(variable))) {
             return None;
         }
         let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
@@ -151,8 +164,7 @@ fn variable_info(module: &Module<'_>, variable: Value<'_>) -> Option<VariableInf
             0 => LLVMABIAlignmentOfType(data, ty),
             align => align,
         };
-        let code =
-            LLVMIsGlobalConstant(variable.raw()) != 0 && variable.space() != CONSTANT && holds_functions(variable);
+        let code = is_constant && variable.space() != CONSTANT && holds_functions(variable);
         Some(VariableInfo { space: variable.space(), size: LLVMABISizeOfType(data, ty), align, code })
     }
 }

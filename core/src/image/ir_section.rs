@@ -39,6 +39,8 @@ pub const CODE_ADDRESS: &str = "mneme.code-address";
 pub const INDIRECT_CALL: &str = "mneme.indirect-call";
 /// An undefined function of this name stands for calls of virtual functions, which find their tables through an object.
 pub const VIRTUAL_CALL: &str = "mneme.virtual-call";
+/// An undefined function of this name stands for the heap on the device, where the IR has the functions that make it.
+pub const DEVICE_HEAP: &str = "mneme.device-heap";
 /// How the names of tables of virtual functions begin (Itanium C++ ABI).
 const VIRTUAL_TABLE: &str = "_ZTV";
 
@@ -97,7 +99,7 @@ pub struct Symbol {
 pub struct Argument {
     /// Source name where the IR has one, else "".
     pub name: String,
-    /// IR type: "ptr", "i32", "float", …; "byval" for an aggregate passed by value.
+    /// IR type: "ptr", "i32", "float", …; "byval" for an aggregate passed by value, in whichever form.
     pub kind: String,
     /// Offset in the parameter buffer and size, bytes.
     pub offset: u32,

@@ -37,13 +37,14 @@ const CONSTANT_SPACE: u32 = 4;
 const GLOBAL_SPACE: u32 = 1;
 
 /// Functions of the device-side runtime that no IR defines, and what stands for what a recording cannot hold.
-const REFUSED: [(&str, &str); 8] = [
+const REFUSED: [(&str, &str); 9] = [
     (ir_section::TEXTURE, "it uses texture or surface objects"),
     (ir_section::INDIRECT_CALL, "it calls through pointers in memory (function pointers)"),
     (
         ir_section::CODE_ADDRESS,
         "it uses addresses of code (function pointers, or virtual functions of a class that is private to its file)",
     ),
+    (ir_section::DEVICE_HEAP, "it allocates or frees memory on the device (malloc, free)"),
     ("malloc", "it allocates memory on the device (malloc)"),
     ("free", "it frees memory on the device (free)"),
     ("cudaLaunchDevice", "it launches kernels itself (dynamic parallelism)"),

@@ -10,7 +10,9 @@ use mneme_core::recording::manifest::State;
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources, toolkit};
 use mneme_e2e::command::{Run, run};
+use mneme_e2e::hip::have_hip;
 use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
+use mneme_e2e::platform::hip_arch;
 use mneme_e2e::recording::{Instance, load_kernels};
 
 fn config(key: &str) -> String {
@@ -80,6 +82,34 @@ fn cmake_with_a_launcher() {
     ];
     cmake(&sources().join("cmake"), build.path(), &settings);
     record_and_verify(&build.path().join("saxpy"), "saxpy: ok");
+}
+
+/// CMake's HIP language, with `add_mneme` and with a launcher, as Debian 12 needs it.
+#[test]
+fn cmake_with_hip() {
+    if Device::under_test() != Device::Cpu || !have_hip("cmake_with_hip") {
+        return;
+    }
+    let source = sources().join("cmake/hip");
+    let with_launcher = [
+        "-DEXAMPLE_USES_MNEME=OFF".to_owned(),
+        format!("-DCMAKE_HIP_COMPILER_LAUNCHER={}", program("mneme-cc").display()),
+    ];
+    let with_function = [format!("-DCMAKE_PREFIX_PATH={}", config("cmakedir"))];
+    for settings in [&with_launcher[..], &with_function] {
+        let build = tempfile::tempdir().unwrap();
+        run("cmake")
+            .args(["-G".as_ref(), "Ninja".as_ref(), "-S".as_ref(), source.as_os_str()])
+            .args(["-B".as_ref(), build.path().as_os_str()])
+            .args(["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_HIP_COMPILER=clang++-19"])
+            .arg(format!("-DCMAKE_HIP_ARCHITECTURES={}", hip_arch()))
+            .arg(format!("-DCMAKE_HIP_COMPILER_ROCM_ROOT={}", source.join("rocm").display()))
+            .arg("-DCMAKE_HIP_FLAGS=--rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+            .args(settings)
+            .succeed();
+        run("cmake").args(["--build".as_ref(), build.path().as_os_str()]).succeed();
+        record_and_verify(&build.path().join("shared"), "shared: ok");
+    }
 }
 
 /// Records a program that annotates its buffers, which keep differing where it is told to be silent.

@@ -9,6 +9,7 @@ mod coverage;
 mod differential;
 mod embedded;
 mod faults;
+mod hip;
 mod housekeeping;
 mod injecting;
 mod interrupting;

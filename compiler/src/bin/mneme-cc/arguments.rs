@@ -83,6 +83,7 @@ const OTHER_JOBS: &[&str] = &[
     "-cc1",
     "-cc1as",
     "--analyze",
+    "--genco",
     "-emit-llvm",
     "-emit-ast",
     "-emit-interface-stubs",
@@ -145,6 +146,13 @@ const NOT_FOR_DEVICE_PREFIXES: &[&str] = &[
     "-rpath",
     "-cuid=",
     "-fuse-cuid=",
+    "--amdgpu-target=",
+    "--hip-link",
+    "--offload-link",
+    "-use-staticlib",
+    "-use-sharedlib",
+    "--gpu-bundle-output",
+    "--no-gpu-bundle-output",
     "--offload-arch=",
     "--no-offload-arch=",
     "--cuda-gpu-arch=",
@@ -158,12 +166,46 @@ const NOT_FOR_DEVICE_PREFIXES: &[&str] = &[
 /// What a command line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClangAction {
-    /// Objects of CUDA sources.
+    /// Objects of CUDA or HIP sources.
     Compile,
-    /// CUDA sources to an executable or shared library in one command.
+    /// Such sources to an executable or shared library in one command.
     CompileAndLink,
     /// Nothing that concerns us.
     Other,
+}
+
+/// The language of a source with device code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    Cuda,
+    Hip,
+}
+
+impl Language {
+    /// As `-x` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Hip => "hip",
+        }
+    }
+}
+
+/// Who reads a command line: what a source is depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    Clang,
+    /// hipcc, which passes on to clang what it does not know, and takes CUDA's sources for HIP, C++ ones too on demand.
+    Hipcc {
+        cxx: bool,
+    },
+}
+
+/// A source with device code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source<'a> {
+    pub path: &'a Path,
+    pub language: Language,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,10 +222,11 @@ enum Item {
 #[derive(Debug)]
 pub struct ClangCommandLine {
     items: Vec<Item>,
+    dialect: Dialect,
 }
 
 impl ClangCommandLine {
-    pub fn parse(arguments: &[OsString]) -> Self {
+    pub fn parse(arguments: &[OsString], dialect: Dialect) -> Self {
         let mut items = Vec::new();
         let mut language: Option<OsString> = None;
         let mut words = expand(arguments, 0).into_iter();
@@ -194,7 +237,7 @@ impl ClangCommandLine {
                 items.push(Item::Input { path: word, language: language.clone() });
             } else if word == "--" {
                 only_inputs = true;
-            } else if SEPARATE.iter().any(|option| word == *option) {
+            } else if SEPARATE.iter().any(|option| word == *option) || word.as_bytes().starts_with(b"-Xarch_") {
                 let value = words.next();
                 if word == "-x" {
                     language = value.clone().filter(|value| value != "none");
@@ -207,7 +250,7 @@ impl ClangCommandLine {
                 items.push(Item::Option(vec![word]));
             }
         }
-        Self { items }
+        Self { items, dialect }
     }
 
     pub fn action(&self) -> ClangAction {
@@ -215,7 +258,7 @@ impl ClangCommandLine {
             let word = words[0].to_string_lossy();
             OTHER_JOBS.contains(&&*word) || OTHER_JOBS_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
         });
-        if other || self.cuda_sources().is_empty() {
+        if other || self.sources().is_empty() {
             ClangAction::Other
         } else if self.options().any(|words| words[0] == "-c" || words[0] == "--compile") {
             ClangAction::Compile
@@ -226,12 +269,36 @@ impl ClangCommandLine {
 
     /// Whether HIP sources are among the inputs.
     pub fn has_hip(&self) -> bool {
-        self.inputs().any(|(path, language)| is_language(path, language, "hip", &["hip"]))
+        self.sources().iter().any(|source| source.language == Language::Hip)
     }
 
-    /// CUDA sources, in order; standard input is none, it cannot be read twice.
-    pub fn cuda_sources(&self) -> Vec<&Path> {
-        self.inputs().filter(|(path, language)| is_cuda(path, *language)).map(|(path, _)| Path::new(path)).collect()
+    /// Sources with device code, in order; standard input is none, it cannot be read twice.
+    pub fn sources(&self) -> Vec<Source<'_>> {
+        let language =
+            |path, language| Some(Source { path: Path::new(path), language: self.language(path, language)? });
+        self.inputs().filter_map(|(path, given)| language(path, given)).collect()
+    }
+
+    /// The language of an input, where it is one with device code.
+    fn language(&self, path: &OsStr, given: Option<&OsStr>) -> Option<Language> {
+        if path == "-" {
+            return None;
+        }
+        if let Some(given) = given {
+            return [Language::Cuda, Language::Hip].into_iter().find(|language| given == language.name());
+        }
+        let extension = Path::new(path).extension()?.to_str()?;
+        match (self.dialect, extension) {
+            (_, "hip") => Some(Language::Hip),
+            (Dialect::Clang, "cu") => Some(Language::Cuda),
+            (Dialect::Hipcc { cxx: true }, "cu" | "cuh") => Some(Language::Hip),
+            (Dialect::Hipcc { cxx: true }, "cpp" | "cxx" | "cc" | "C") if !self.is_for_openmp() => Some(Language::Hip),
+            _ => None,
+        }
+    }
+
+    fn is_for_openmp(&self) -> bool {
+        self.options().any(|words| words[0].as_bytes().starts_with(b"-fopenmp-targets="))
     }
 
     /// The object that `source` is compiled to under `-c`.
@@ -248,14 +315,19 @@ impl ClangCommandLine {
     }
 
     pub fn relocatable(&self) -> bool {
-        self.options()
-            .filter_map(|words| match words[0].to_str()? {
-                "-fgpu-rdc" | "-fcuda-rdc" => Some(true),
-                "-fno-gpu-rdc" | "-fno-cuda-rdc" => Some(false),
-                _ => None,
-            })
-            .next_back()
-            .unwrap_or(false)
+        self.is_on(&["-fgpu-rdc", "-fcuda-rdc"], &["-fno-gpu-rdc", "-fno-cuda-rdc"])
+    }
+
+    /// Whether the user asks for clang's newer way to put device code into objects.
+    fn new_driver(&self) -> bool {
+        self.is_on(&["--offload-new-driver"], &["--no-offload-new-driver"])
+    }
+
+    /// Whether the last of these options turns on what both are about.
+    fn is_on(&self, positive: &[&str], negative: &[&str]) -> bool {
+        let has = |options: &[&str], words: &[OsString]| options.iter().any(|option| words[0] == *option);
+        let last = self.options().rfind(|words| has(positive, words) || has(negative, words));
+        last.is_some_and(|words| has(positive, words))
     }
 
     /// The arguments that shape the device code of every source: no inputs, output, language, or anything that would
@@ -280,7 +352,7 @@ impl ClangCommandLine {
     }
 
     /// `-c` for one of the sources of a compile-and-link command.
-    pub fn compile_arguments(&self, source: &Path, object: &Path) -> Vec<OsString> {
+    pub fn compile_arguments(&self, source: Source<'_>, object: &Path) -> Vec<OsString> {
         let linking = |words: &[OsString]| {
             let word = words[0].to_string_lossy();
             ["-Wl,", "-l", "-L", "-Xlinker", "-fuse-ld="].iter().any(|prefix| word.starts_with(prefix))
@@ -292,13 +364,16 @@ impl ClangCommandLine {
             .flatten()
             .cloned()
             .collect();
-        if self.relocatable() {
+        if self.relocatable() || source.language == Language::Hip {
             // Left alone, clang makes the id from its arguments, and the object's name would be different each time.
-            // Given as a driver option, it is used but reported as unused by the new offload driver.
-            arguments.extend(["-Xclang".into(), format!("-cuid={:016x}", self.identity(source)).into()]);
+            let id = OsString::from(format!("-cuid={:016x}", self.identity(source.path)));
+            // clang's old driver for HIP has its own id after this one, unless it is given one; the new driver and the
+            // one for CUDA report that as unused.
+            arguments.extend((source.language == Language::Hip && !self.new_driver()).then(|| id.clone()));
+            arguments.extend(["-Xclang".into(), id]);
         }
-        arguments.extend(["-c", "-x", "cuda"].map(OsString::from));
-        arguments.extend([source.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
+        arguments.extend(["-c", "-x", source.language.name()].map(OsString::from));
+        arguments.extend([source.path.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
         arguments
     }
 
@@ -309,7 +384,7 @@ impl ClangCommandLine {
         self.device_arguments().iter().fold(start, |hash, word| hash.part(word.as_bytes())).finish()
     }
 
-    /// The link of a compile-and-link command, its CUDA sources replaced by `objects` (as many, in order).
+    /// The link of a compile-and-link command, its sources with device code replaced by `objects` (as many, in order).
     pub fn link_arguments(&self, objects: &[PathBuf]) -> Vec<OsString> {
         let mut objects = objects.iter();
         let mut arguments = Vec::new();
@@ -319,7 +394,8 @@ impl ClangCommandLine {
                 Item::Option(words) if is_option(words, "-x") => {}
                 Item::Option(words) => arguments.extend(words.iter().cloned()),
                 Item::Input { path, language } => {
-                    let object = is_cuda(path, language.as_deref()).then(|| objects.next()).flatten();
+                    let is_source = self.language(path, language.as_deref()).is_some();
+                    let object = is_source.then(|| objects.next()).flatten();
                     let (path, language) = match object {
                         Some(object) => (object.as_os_str().to_owned(), None),
                         None => (path.clone(), language.clone()),
@@ -350,24 +426,13 @@ impl ClangCommandLine {
     }
 }
 
-fn is_cuda(path: &OsStr, language: Option<&OsStr>) -> bool {
-    path != "-" && is_language(path, language, "cuda", &["cu"])
-}
-
-fn is_language(path: &OsStr, language: Option<&OsStr>, name: &str, extensions: &[&str]) -> bool {
-    match language {
-        Some(language) => language == name,
-        None => Path::new(path).extension().is_some_and(|extension| extensions.iter().any(|known| extension == *known)),
-    }
-}
-
 /// Whether `words` is `option`, with its value joined or separate.
 fn is_option(words: &[OsString], option: &str) -> bool {
     words[0].as_bytes().starts_with(option.as_bytes()) && value(words, option).is_some()
 }
 
 /// The value of `option`, joined or separate. Of clang's options that start with `-o` or `-x` none but these takes a
-/// joined value on CUDA compile lines.
+/// joined value on compile lines with device code.
 fn value(words: &[OsString], option: &str) -> Option<OsString> {
     if words[0] == option {
         return words.get(1).cloned();
@@ -422,7 +487,19 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> ClangCommandLine {
-        ClangCommandLine::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+        read(line, Dialect::Clang)
+    }
+
+    fn read(line: &str, dialect: Dialect) -> ClangCommandLine {
+        ClangCommandLine::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>(), dialect)
+    }
+
+    fn paths(line: &ClangCommandLine) -> String {
+        line.sources().iter().map(|source| source.path.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn cuda(path: &str) -> Source<'_> {
+        Source { path: Path::new(path), language: Language::Cuda }
     }
 
     fn joined(arguments: Vec<OsString>) -> String {
@@ -451,13 +528,39 @@ mod tests {
             ("--cuda-device-only -c a.cu", Other, "a.cu"),
             ("-x cuda -c -", Other, ""),
             ("-c -- a.cu", Compile, "a.cu"),
+            ("-x hip -c a.cpp", Compile, "a.cpp"),
+            ("a.hip b.cu main.cpp -o app", CompileAndLink, "a.hip b.cu"),
+            ("-x hip --genco a.cpp", Other, "a.cpp"),
+            ("--hip-link a.o b.o -o app", Other, ""),
+            ("-Xarch_gfx90a -DX -xhip a.cpp -c", Compile, "a.cpp"),
         ] {
             let parsed = parse(line);
             assert_eq!(parsed.action(), action, "{line}");
-            let found: Vec<_> = parsed.cuda_sources().iter().map(|path| path.to_string_lossy().into_owned()).collect();
-            assert_eq!(found.join(" "), sources, "{line}");
+            assert_eq!(paths(&parsed), sources, "{line}");
         }
         assert!(parse("-x hip -c a.cpp").has_hip() && parse("a.hip").has_hip() && !parse("a.cu").has_hip());
+    }
+
+    #[test]
+    fn hipcc_takes_other_sources_for_hip() {
+        let (all, few) = (Dialect::Hipcc { cxx: true }, Dialect::Hipcc { cxx: false });
+        for (line, dialect, sources) in [
+            ("-c a.cpp", all, "a.cpp"),
+            ("a.cc b.cxx c.C d.cu e.hip f.c g.o -o app", all, "a.cc b.cxx c.C d.cu e.hip"),
+            ("a.cpp b.cu c.hip", few, "c.hip"),
+            ("-fopenmp-targets=amdgcn a.cpp b.hip", all, "b.hip"),
+            ("-x c++ a.cpp", all, ""),
+            ("-x hip a.txt", all, "a.txt"),
+        ] {
+            let parsed = read(line, dialect);
+            assert_eq!(paths(&parsed), sources, "{line}");
+            assert!(parsed.sources().iter().all(|source| source.language == Language::Hip));
+        }
+        let line = read("--amdgpu-target=gfx90a -O2 --rocm-path=/usr a.cpp -o app", all);
+        assert_eq!(joined(line.device_arguments()), "--rocm-path=/usr");
+        let arguments = joined(line.compile_arguments(line.sources()[0], Path::new("/t/0.o")));
+        assert!(arguments.starts_with("--amdgpu-target=gfx90a -O2 --rocm-path=/usr -cuid="), "{arguments}");
+        assert!(arguments.ends_with(" -c -x hip a.cpp -o /t/0.o"), "{arguments}");
     }
 
     #[test]
@@ -495,15 +598,15 @@ mod tests {
         ] {
             assert_eq!(joined(parse(line).link_arguments(&objects)), expected, "{line}");
         }
-        let compile = parse("a.cu -O2 -o app -lcudart -Wl,-rpath,x -L lib")
-            .compile_arguments(Path::new("a.cu"), Path::new("/t/0.o"));
+        let compile =
+            parse("a.cu -O2 -o app -lcudart -Wl,-rpath,x -L lib").compile_arguments(cuda("a.cu"), Path::new("/t/0.o"));
         assert_eq!(joined(compile), "-O2 -c -x cuda a.cu -o /t/0.o");
     }
 
     #[test]
     fn ids_of_relocatable_units_depend_on_source_and_options_only() {
         let id = |line: &str, source: &str, object: &str| {
-            let arguments = parse(line).compile_arguments(Path::new(source), Path::new(object));
+            let arguments = parse(line).compile_arguments(cuda(source), Path::new(object));
             arguments
                 .iter()
                 .map(|argument| argument.to_string_lossy().into_owned())
@@ -523,9 +626,9 @@ mod tests {
         std::fs::write(&path, "-c 'a b.cu'\n-DX=\\\"q\\\" \"-I some dir\"").unwrap();
         let mut argument = OsString::from("@");
         argument.push(&path);
-        let parsed = ClangCommandLine::parse(&[argument]);
-        assert_eq!(parsed.cuda_sources(), [Path::new("a b.cu")]);
+        let parsed = ClangCommandLine::parse(&[argument], Dialect::Clang);
+        assert_eq!(parsed.sources(), [cuda("a b.cu")]);
         assert_eq!(joined(parsed.device_arguments()), "-DX=\"q\" -I some dir");
-        assert_eq!(ClangCommandLine::parse(&["@missing".into()]).action(), ClangAction::Other);
+        assert_eq!(ClangCommandLine::parse(&["@missing".into()], Dialect::Clang).action(), ClangAction::Other);
     }
 }

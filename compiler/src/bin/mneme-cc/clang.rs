@@ -1,4 +1,4 @@
-//! The way of `mneme-cc` with clang: compiling, and compiling again to IR.
+//! The way of `mneme-cc` with clang, and with hipcc, which runs clang: compiling, and compiling again to IR.
 //!
 //! The user's command runs first; then the device code is compiled once more for each architecture.
 //!
@@ -9,77 +9,90 @@
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
 use mneme_compiler::unit::{UnitOrigin, describe};
 use mneme_core::compile_options::CompileOptions;
-use mneme_core::image::ir_section;
+use mneme_core::image::ir_section::{self, SymbolKind, Table};
 
-use crate::arguments::{ClangAction, ClangCommandLine};
-use crate::{ACTIVE, elf, family};
+use crate::arguments::{ClangAction, ClangCommandLine, Dialect, Language, Source};
+use crate::elf;
+use crate::hip::Driver;
 
-pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
-    let line = ClangCommandLine::parse(arguments);
-    match line.action() {
-        ClangAction::Other => {
-            if line.has_hip() {
-                eprintln!("mneme-cc: HIP sources are compiled unchanged: their kernels carry no LLVM IR");
-            }
-            family::pass_through(compiler, arguments)
-        }
+pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow::Result<u8> {
+    let line = ClangCommandLine::parse(arguments, dialect);
+    let is_hipcc = dialect != Dialect::Clang;
+    // hipcc links, too, with the clang that it finds.
+    let driver = if line.has_hip() || is_hipcc {
+        Driver::of_hip(compiler, arguments, is_hipcc)?
+    } else {
+        Driver::plain(compiler)
+    };
+    let user = User { driver, line, is_hipcc };
+    match user.line.action() {
+        ClangAction::Other => user.driver.pass_through(arguments),
         ClangAction::Compile => {
-            let (status, log) = compile(compiler, arguments)?;
+            let (status, log) = compile(&user, arguments)?;
             if status == 0 {
-                for source in line.cuda_sources() {
-                    embed(compiler, &line, source, &line.object_of(source), &log);
+                for source in user.line.sources() {
+                    embed(&user, source, &user.line.object_of(source.path), &log);
                 }
             }
             Ok(status)
         }
-        ClangAction::CompileAndLink => compile_and_link(compiler, &line),
+        ClangAction::CompileAndLink => compile_and_link(&user),
     }
 }
 
-fn compile_and_link(compiler: &Path, line: &ClangCommandLine) -> anyhow::Result<u8> {
+/// What the user wants: a compiler and its command line.
+struct User {
+    driver: Driver,
+    line: ClangCommandLine,
+    is_hipcc: bool,
+}
+
+fn compile_and_link(user: &User) -> anyhow::Result<u8> {
+    let User { driver, line, is_hipcc } = user;
     let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
     let mut objects = Vec::new();
-    let mut needs_device_link = false;
-    for (index, source) in line.cuda_sources().into_iter().enumerate() {
-        let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut is_packaged = false;
+    for (index, source) in line.sources().into_iter().enumerate() {
+        let stem = source.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let object = folder.path().join(format!("{stem}-{index}.o"));
-        let (status, log) = compile(compiler, &line.compile_arguments(source, &object))?;
+        let (status, log) = compile(user, &line.compile_arguments(source, &object))?;
         if status != 0 {
             return Ok(status);
         }
-        needs_device_link |= log.packaged;
-        embed(compiler, line, source, &object, &log);
+        is_packaged |= log.packaged;
+        embed(user, source, &object, &log);
         objects.push(object);
     }
     let mut arguments = line.link_arguments(&objects);
     // Options of the compilation mean nothing to this link, and clang would say so.
     arguments.push("-Qunused-arguments".into());
-    if needs_device_link {
+    if is_packaged {
         arguments.push("--offload-link".into());
+    } else if line.has_hip() && line.relocatable() && !is_hipcc {
+        arguments.push("--hip-link".into());
     }
-    let status = Command::new(compiler)
-        .args(&arguments)
-        .env(ACTIVE, "1")
-        .status()
-        .with_context(|| format!("{} cannot be run", compiler.display()))?;
-    Ok(code(status))
+    // clang links HIP's runtime where it sees HIP sources, and here it sees objects.
+    arguments.extend(driver.runtime.iter().cloned());
+    let status = driver.command().args(&arguments).status();
+    Ok(code(status.with_context(|| format!("{} cannot be run", driver.program.display()))?))
 }
 
 /// Runs the compiler as the user wrote it.
-fn compile(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<(u8, Log)> {
+fn compile(user: &User, arguments: &[OsString]) -> anyhow::Result<(u8, Log)> {
     let log = tempfile::Builder::new().prefix("mneme-cc-").tempfile().context("no temporary file can be made")?;
-    let status = Command::new(compiler)
+    let status = user
+        .driver
+        .command()
         .args(arguments)
-        .env(ACTIVE, "1")
         .env("CC_PRINT_OPTIONS", "1")
         .env("CC_PRINT_OPTIONS_FILE", log.path())
         .status()
-        .with_context(|| format!("{} cannot be run", compiler.display()))?;
+        .with_context(|| format!("{} cannot be run", user.driver.program.display()))?;
     Ok((code(status), Log::parse(&std::fs::read_to_string(log.path()).unwrap_or_default())))
 }
 
@@ -95,7 +108,10 @@ pub fn code(status: ExitStatus) -> u8 {
 #[derive(Debug, PartialEq, Eq)]
 struct DeviceCompilation {
     source: PathBuf,
+    /// "sm_90", or an AMD processor without its features.
     arch: String,
+    /// What `--offload-arch` is given for it: the processor with the features that are part of its name.
+    target: String,
     cuid: Option<String>,
     options: CompileOptions,
 }
@@ -128,13 +144,14 @@ impl Log {
                 .find_map(|word| word.strip_prefix("-cuid="))
                 .filter(|cuid| !cuid.is_empty())
                 .map(str::to_owned);
-            let compilation =
-                DeviceCompilation { source: source.into(), arch, cuid, options: CompileOptions::of_clang(&words) };
+            let target = target_id(&arch, &words);
+            let options = CompileOptions::of_clang(&words);
+            let compilation = DeviceCompilation { source: source.into(), arch, target, cuid, options };
             // Under -save-temps one compilation is several commands, of which the first has read the source.
             if !log
                 .compilations
                 .iter()
-                .any(|known| (&known.source, &known.arch) == (&compilation.source, &compilation.arch))
+                .any(|known| (&known.source, &known.target) == (&compilation.source, &compilation.target))
             {
                 log.compilations.push(compilation);
             }
@@ -151,8 +168,21 @@ impl Log {
     }
 }
 
+/// An AMD processor with those features that code is made for one way or the other, "gfx90a:sramecc+:xnack-".
+fn target_id(processor: &str, words: &[String]) -> String {
+    let told = words.windows(2).filter(|pair| pair[0] == "-target-feature").map(|pair| pair[1].as_str());
+    let told: Vec<&str> = told.collect();
+    let sign = |feature: &str| {
+        // Of several the last one holds.
+        let sign =
+            told.iter().rev().find_map(|word| word.strip_suffix(feature).filter(|sign| ["+", "-"].contains(sign)))?;
+        Some(format!(":{feature}{sign}"))
+    };
+    [Some(processor.to_owned()), sign("sramecc"), sign("xnack")].into_iter().flatten().collect()
+}
+
 /// The words of a logged command: each in double quotes, with backslashes before `"`, `\` and `$`.
-fn quoted(line: &str) -> Vec<String> {
+pub fn quoted(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut characters = line.chars();
     while characters.by_ref().any(|c| c == '"') {
@@ -166,10 +196,10 @@ fn quoted(line: &str) -> Vec<String> {
 }
 
 /// Adds the IR of `source` to `object`. A program without IR still runs, so failures are warnings.
-fn embed(compiler: &Path, line: &ClangCommandLine, source: &Path, object: &Path, log: &Log) {
+fn embed(user: &User, source: Source<'_>, object: &Path, log: &Log) {
     let mut records = Vec::new();
-    for compilation in log.compilations.iter().filter(|compilation| compilation.source == source) {
-        match record(compiler, line, source, compilation) {
+    for compilation in log.compilations.iter().filter(|compilation| compilation.source == source.path) {
+        match record(user, source, compilation) {
             Ok(Some(record)) => records.extend(record),
             Ok(None) => {}
             Err(error) => {
@@ -185,19 +215,15 @@ fn embed(compiler: &Path, line: &ClangCommandLine, source: &Path, object: &Path,
 }
 
 /// The record of one architecture; `None` if the unit defines nothing for the device.
-fn record(
-    compiler: &Path,
-    line: &ClangCommandLine,
-    source: &Path,
-    compilation: &DeviceCompilation,
-) -> anyhow::Result<Option<Vec<u8>>> {
-    let bitcode = device_ir(compiler, line, source, compilation)?;
-    let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
+fn record(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -> anyhow::Result<Option<Vec<u8>>> {
+    let line = &user.line;
+    let bitcode = device_ir(user, source, compilation)?;
+    let path = std::path::absolute(source.path).unwrap_or_else(|_| source.path.to_owned());
     let path = path.to_string_lossy();
     // The id that clang made up itself varies with the object's name, and so would every program's bytes.
     let unit = match &compilation.cuid {
         Some(cuid) if line.relocatable() => cuid.clone(),
-        _ => format!("{:016x}", line.identity(source)),
+        _ => format!("{:016x}", line.identity(source.path)),
     };
     let origin = UnitOrigin {
         arch: &compilation.arch,
@@ -207,24 +233,40 @@ fn record(
         compiled: Some(&compilation.options),
     };
     let table = describe(&bitcode, &origin)?;
-    if !table.symbols.iter().any(|symbol| symbol.defined) {
+    if !defines_anything(&table, source.language) {
         return Ok(None);
     }
     Ok(Some(ir_section::encode(&table, &bitcode)?))
 }
 
-/// The device code as clang's front end makes it, libdevice linked in, before any pass. `-O3` keeps the front end from
-/// marking functions `optnone` and makes it emit what optimisations need (lifetimes, alias information).
-fn device_ir(
-    compiler: &Path,
-    line: &ClangCommandLine,
-    source: &Path,
-    compilation: &DeviceCompilation,
-) -> anyhow::Result<Vec<u8>> {
+/// Whether a unit defines a kernel, or what kernels of other units may use.
+fn defines_anything(table: &Table, language: Language) -> bool {
+    table.symbols.iter().filter(|symbol| symbol.defined).any(|symbol| match language {
+        Language::Cuda => true,
+        Language::Hip => {
+            // Those that clang and its headers define in every unit.
+            let is_usual = symbol.name.starts_with("__hip_cuid_")
+                || symbol.name.starts_with("__oclc_")
+                || USUAL_OF_HIP.contains(&&*symbol.name);
+            symbol.kind == SymbolKind::Kernel || (table.rdc && symbol.external && !is_usual)
+        }
+    })
+}
+
+/// Functions that clang's headers for HIP define in every unit.
+const USUAL_OF_HIP: [&str; 4] = ["__cxa_pure_virtual", "__cxa_deleted_virtual", "__assert_fail", "__assertfail"];
+
+/// The device code as clang's front end makes it, the device's libraries linked in, before any pass. `-O3` keeps the
+/// front end from marking functions `optnone` and makes it emit what optimisations need (lifetimes, alias information).
+fn device_ir(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
     let output = tempfile::Builder::new().prefix("mneme-cc-").suffix(".bc").tempfile()?;
-    let mut command = Command::new(compiler);
-    command.args(line.device_arguments());
-    command.args(["--cuda-device-only", "--no-offload-arch=all"]).arg(format!("--offload-arch={}", compilation.arch));
+    let mut command = user.driver.command();
+    command.args(user.line.device_arguments()).arg("--cuda-device-only");
+    // hipcc puts the architectures before all else, and they would be none.
+    command.args((!user.is_hipcc).then_some("--no-offload-arch=all"));
+    command.arg(format!("--offload-arch={}", compilation.target));
+    // For several architectures clang makes a bundle.
+    command.args((source.language == Language::Hip).then_some("--no-gpu-bundle-output"));
     command.args([
         "-emit-llvm",
         "-c",
@@ -240,15 +282,15 @@ fn device_ir(
         command.args(["-Xclang", "-disable-lifetime-markers"]);
     }
     if let Some(cuid) = &compilation.cuid {
-        // As a driver option it is ignored where only device code is compiled.
-        command.args(["-Xclang", &format!("-cuid={cuid}")]);
+        // As a driver option it is ignored for CUDA where only device code is compiled; for HIP it comes last.
+        let id = format!("-cuid={cuid}");
+        command.args((source.language == Language::Hip).then_some(&id)).args(["-Xclang", &id]);
     }
-    command.args(["-x", "cuda"]).arg(source).arg("-o").arg(output.path());
+    command.args(["-x", source.language.name()]).arg(source.path).arg("-o").arg(output.path());
     let run = command
-        .env(ACTIVE, "1")
         .stdin(Stdio::null())
         .output()
-        .with_context(|| format!("{} cannot be run", compiler.display()))?;
+        .with_context(|| format!("{} cannot be run", user.driver.program.display()))?;
     if !run.status.success() {
         let words = String::from_utf8_lossy(&run.stderr).into_owned();
         let reason = words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason");
@@ -260,6 +302,22 @@ fn device_ir(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amds_targets_have_their_features() {
+        let line = |features: &str| {
+            let words = format!("-cc1 -fcuda-is-device -target-cpu gfx90a {features} -x hip a.hip");
+            words.split_whitespace().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ")
+        };
+        let lines = [
+            "",
+            "-target-feature +xnack -target-feature -sramecc -target-feature +cumode",
+            "-target-feature +xnack -target-feature -xnack",
+        ];
+        let log = Log::parse(&lines.map(line).join("\n"));
+        let found: Vec<_> = log.compilations.iter().map(|it| (it.arch.as_str(), it.target.as_str())).collect();
+        assert_eq!(found, [("gfx90a", "gfx90a"), ("gfx90a", "gfx90a:sramecc-:xnack+"), ("gfx90a", "gfx90a:xnack-")]);
+    }
 
     #[test]
     fn the_log_tells_sources_architectures_and_ids() {
@@ -283,6 +341,7 @@ mod tests {
         let compilation = |source: &str, arch: &str, cuid: Option<&str>, options| DeviceCompilation {
             source: source.into(),
             arch: arch.into(),
+            target: arch.into(),
             cuid: cuid.map(str::to_owned),
             options,
         };

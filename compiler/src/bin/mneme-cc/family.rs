@@ -10,7 +10,8 @@ use std::process::Command;
 pub enum Family {
     Clang,
     Nvcc,
-    Hip,
+    /// AMD's front for clang, or for nvcc.
+    Hipcc,
     /// Compilers without device code: nothing to do for them.
     Host,
     Unknown,
@@ -22,27 +23,23 @@ impl Family {
         let name = compiler.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').trim_end_matches('-');
         match name.rsplit('-').next().unwrap_or(name) {
-            "clang" | "clang++" => Self::Clang,
+            "clang" | "clang++" | "amdclang" | "amdclang++" => Self::Clang,
             "nvcc" => Self::Nvcc,
-            "hipcc" | "amdclang" | "amdclang++" => Self::Hip,
+            "hipcc" => Self::Hipcc,
             "gcc" | "g++" | "cc" | "c++" | "gfortran" | "flang" | "icx" | "icpx" | "ifx" => Self::Host,
             _ => Self::Unknown,
-        }
-    }
-
-    /// Why kernels of this family's command lines will not be replayable from IR.
-    pub fn warning(self, compiler: &Path) -> String {
-        let compiler = compiler.display();
-        match self {
-            Self::Hip => format!("{compiler} is run unchanged: its kernels carry no LLVM IR"),
-            _ => format!("{compiler} is run unchanged: it is not a compiler that mneme-cc knows (clang is)"),
         }
     }
 }
 
 /// Becomes the compiler.
 pub fn pass_through(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
-    let error = Command::new(compiler).args(arguments).exec();
+    become_it(Command::new(compiler).args(arguments), compiler)
+}
+
+/// Becomes a command that runs the compiler.
+pub fn become_it(command: &mut Command, compiler: &Path) -> anyhow::Result<u8> {
+    let error = command.exec();
     eprintln!("mneme-cc: {} cannot be run: {error}", compiler.display());
     // What a shell says of a command that does not exist, or cannot be executed.
     Ok(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
@@ -61,7 +58,8 @@ mod tests {
             ("aarch64-linux-gnu-clang++-19.1", Family::Clang),
             ("/prefix/bin/mneme-clang++", Family::Clang),
             ("nvcc", Family::Nvcc),
-            ("/opt/rocm/bin/hipcc", Family::Hip),
+            ("/opt/rocm/bin/hipcc", Family::Hipcc),
+            ("/opt/rocm/bin/amdclang++", Family::Clang),
             ("x86_64-linux-gnu-g++-12", Family::Host),
             ("c++", Family::Host),
             ("ccache", Family::Unknown),

@@ -1,7 +1,7 @@
 //! The text of `mneme-cc --help`.
 
 pub const TEXT: &str = "\
-mneme-cc - makes CUDA programs recordable: adds the LLVM IR of their kernels to the objects that clang and nvcc produce
+mneme-cc - makes CUDA and HIP programs recordable: adds the LLVM IR of their kernels to the objects that compilers produce
 
 Usage:
   mneme-cc COMPILER [ARGUMENTS…]   run COMPILER and add IR to the objects it writes
@@ -11,16 +11,22 @@ Usage:
 The object is what the compiler makes of the same command line, with one more section, .mneme.ir: for each GPU
 architecture the unit's LLVM bitcode, before any optimisation, and a table of its symbols. The section survives linking
 (--gc-sections too), static archives, strip and llvm-strip. Messages and exit status are the compiler's own. Command
-lines that compile no CUDA code (C++ sources, links, -E, -S, --version) are handed to the compiler unchanged.
+lines that compile no CUDA or HIP code (C++ sources, links, -E, -S, --version) are handed to the compiler unchanged.
 
-Compilers: clang (13 or later; IR of clang 19 or older can be recompiled) and nvcc, whose objects get IR that clang makes of
-the same source and options; what clang cannot compile stays as nvcc made it, with one warning, and replays from its machine
-code. Others run unchanged, hipcc with a warning.
+Compilers: clang and amdclang (13 or later; IR of clang 19 or older can be recompiled), hipcc, and nvcc, whose objects get IR
+that clang makes of the same source and options; what clang cannot compile stays as nvcc made it, with one warning, and
+replays from its machine code. Others run unchanged, as does hipcc where HIP_PLATFORM has it run nvcc.
+
+HIP: where clang does not find AMD's device libraries, it is told of the distribution's (HIP_DEVICE_LIB_PATH). Where hipcc's
+own clang is missing, older than 17 or newer than our LLVM, hipcc is given clang 19 (HIP_CLANG_PATH). Both only where they
+are not set.
 
 Examples:
   mneme-cc clang++ -x cuda --cuda-gpu-arch=sm_90 -O3 -c kernels.cu -o kernels.o
   mneme-cc clang++ --offload-arch=sm_80 --offload-arch=sm_90 app.cu -o app -lcudart
   mneme-cc nvcc -arch=sm_90 -O3 app.cu -o app
+  mneme-cc clang++ -x hip --offload-arch=gfx90a app.cpp -o app
+  mneme-cc hipcc --offload-arch=gfx90a --offload-arch=gfx1100 app.cpp -o app
   cmake -B build -DCMAKE_CUDA_COMPILER=clang++ -DCMAKE_CUDA_COMPILER_LAUNCHER=mneme-cc
   CC=$(mneme config cc) CXX=$(mneme config cxx) ./configure
 
@@ -29,6 +35,7 @@ Options (in place of a compiler):
   --version, -V    print the versions of mneme-cc and its LLVM
 
 Environment:
-  MNEME_CLANG      the clang that the wrappers run and that makes nvcc's IR: a program, or a folder that holds it
-                   (default: clang-19 or clang on PATH, then /usr/lib/llvm-19/bin)
+  MNEME_CLANG      the clang that the wrappers run, that makes nvcc's IR, and that hipcc is given where its own will not do: a
+                   program, or a folder that holds it (default: clang-19 or
+                   clang on PATH, then /usr/lib/llvm-19/bin)
 ";

@@ -9,6 +9,7 @@ mod cpu_object;
 mod elf;
 mod family;
 mod help;
+mod hip;
 mod nvcc;
 mod wrapper;
 
@@ -16,6 +17,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use arguments::Dialect;
 use family::Family;
 
 /// Set for the compilers that we start: a wrapper that finds it leaves the job to the outer one.
@@ -65,11 +67,22 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
         return family::pass_through(compiler, &arguments);
     }
     match Family::of(compiler) {
-        Family::Clang => clang::run(compiler, &arguments),
+        Family::Clang => clang::run(compiler, &arguments, Dialect::Clang),
+        Family::Hipcc if hip::is_for_nvidia() => {
+            eprintln!(
+                "mneme-cc: {} is run unchanged, as it runs nvcc here: its kernels carry no LLVM IR",
+                compiler.display()
+            );
+            family::pass_through(compiler, &arguments)
+        }
+        Family::Hipcc => clang::run(compiler, &arguments, Dialect::Hipcc { cxx: hip::takes_cxx() }),
         Family::Nvcc => nvcc::run(compiler, &arguments),
         Family::Host => family::pass_through(compiler, &arguments),
-        other @ (Family::Hip | Family::Unknown) => {
-            eprintln!("mneme-cc: {}", other.warning(compiler));
+        Family::Unknown => {
+            eprintln!(
+                "mneme-cc: {} is run unchanged: it is not a compiler that mneme-cc knows (clang is)",
+                compiler.display()
+            );
             family::pass_through(compiler, &arguments)
         }
     }

@@ -1,0 +1,24 @@
+// Text from the device, with every kind of argument, and an assertion that holds.
+#include "../check.cuh"
+
+#include <cassert>
+
+__global__ void printing(const int *values, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    assert(n > 0);
+    if (i == 0)
+        printf("first %d of %s: %5.2f %lu %c %%\n", values[0], "several", 0.5 * values[1], 1ul << 40, 'x');
+    if (i == n - 1)
+        printf("last %d\n", values[i]);
+}
+
+int main(int argc, char **argv) {
+    int n = static_cast<int>(size_argument(argc, argv, 100));
+    std::vector<int> host(n);
+    for (int i = 0; i < n; ++i)
+        host[i] = i + 3;
+    DeviceArray<int> values(host);
+    printing<<<blocks_for(n, 64), 64>>>(values.get(), n);
+    LAUNCH_OK();
+    return finish("printing", values.download() == host, n);
+}

@@ -1,0 +1,85 @@
+//! The applications that are built as HIP programs: those of CUDA that have nothing of CUDA's own, and some of HIP's own.
+
+use std::path::{Path, PathBuf};
+
+use crate::apps::{App, Platform, all, bitwise, executable_for};
+
+/// The CUDA applications that are HIP programs, too: `tests/apps/hip/cuda_runtime.h` has CUDA's names.
+///
+/// The others need CUDA's driver, its thread block clusters, lanes of a warp that wait for one another, an assertion that
+/// the program survives, or functions that HIP 5.2 has not.
+pub const SHARED: &[&str] = &[
+    "vecadd",
+    "variables",
+    "saxpy",
+    "stencil",
+    "reduce",
+    "floatsum",
+    "histogram",
+    "matmul",
+    "nbody",
+    "microphysics",
+    "chemistry",
+    "globals",
+    "bigstruct",
+    "parameters",
+    "list",
+    "streams",
+    "inplace",
+    "math",
+    "atomics",
+    "misshapen",
+    "memory",
+    "volumes",
+    "print",
+    "rdc",
+    "units",
+    "lambda",
+    "functor",
+    "steps",
+    "statics",
+    "libraries",
+    "plugins",
+];
+
+/// Programs of what HIP has and CUDA has not, or has otherwise.
+pub const OWN: &[App] = &[
+    App { name: "waves", sources: &["hip/waves.hip"], kernels: &[bitwise("waves", &[1])] },
+    App { name: "shared", sources: &["hip/shared.hip"], kernels: &[bitwise("sums", &[1])] },
+    App { name: "modules", sources: &["hip/modules.hip"], kernels: &[bitwise("scale", &[1, 1, 1])] },
+    App { name: "dims", sources: &["hip/dims.hip"], kernels: &[bitwise("dims", &[1])] },
+    App { name: "atomic_kinds", sources: &["hip/atomic_kinds.hip"], kernels: &[bitwise("atomic_kinds", &[1])] },
+    App { name: "printing", sources: &["hip/printing.hip"], kernels: &[bitwise("printing", &[1])] },
+    App { name: "cooperating", sources: &["hip/cooperating.hip"], kernels: &[bitwise("cooperating", &[1])] },
+];
+
+/// Every application that the suite records as a HIP program.
+pub fn apps() -> impl Iterator<Item = &'static App> {
+    all().filter(|app| SHARED.contains(&app.name)).chain(OWN)
+}
+
+pub fn app(name: &str) -> &'static App {
+    apps().find(|app| app.name == name).unwrap_or_else(|| panic!("there is no HIP program '{name}' in tests/apps"))
+}
+
+/// Whether HIP programs can be compiled here. Says on standard output that the calling test is skipped otherwise; where
+/// `MNEME_TEST_HIP` is set, they have to.
+pub fn have_hip(test: &str) -> bool {
+    if std::env::var_os("MNEME_TEST_APPS").is_some() {
+        println!("skipped: {test} needs a compiler, and MNEME_TEST_APPS says that there is none");
+        return false;
+    }
+    let found = ["/usr/include/hip/hip_runtime.h", "/opt/rocm/include/hip/hip_runtime.h"]
+        .iter()
+        .any(|path| Path::new(path).is_file());
+    assert!(found || std::env::var_os("MNEME_TEST_HIP").is_none(), "HIP is not installed: scripts/setup --hip");
+    if !found {
+        println!("skipped: {test} needs HIP (scripts/setup --hip)");
+    }
+    found
+}
+
+/// The executable of an application as a HIP program.
+pub fn executable(app: &App) -> PathBuf {
+    executable_for(app, Platform::Hip)
+}

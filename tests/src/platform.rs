@@ -1,0 +1,137 @@
+//! How test programs are compiled, for NVIDIA's GPUs and for AMD's.
+
+use std::path::{Path, PathBuf};
+
+use crate::command::{Run, run};
+use crate::installation::{Cudart, checkout, program};
+
+/// Where the sources are.
+pub fn sources() -> PathBuf {
+    checkout().join("tests/apps")
+}
+
+/// The toolkit that `scripts/setup` assembles.
+pub fn toolkit() -> PathBuf {
+    checkout().join(".deps/cuda")
+}
+
+/// GPU architecture that applications are compiled for.
+pub fn arch() -> String {
+    std::env::var("MNEME_TEST_ARCH").unwrap_or_else(|_| "sm_90".into())
+}
+
+/// The switches of a CUDA compilation with clang.
+pub fn compile_flags() -> Vec<String> {
+    vec![
+        "-x".into(),
+        "cuda".into(),
+        format!("--cuda-path={}", toolkit().display()),
+        format!("--cuda-gpu-arch={}", arch()),
+        "-O3".into(),
+        "-std=c++17".into(),
+        "-Wno-unknown-cuda-version".into(),
+    ]
+}
+
+/// The switches that link the CUDA runtime. A compiled application that is moved finds the shared one beside itself.
+pub fn link_flags(cudart: Cudart) -> Vec<String> {
+    let library_folder = toolkit().join("lib64");
+    let mut flags = vec![format!("-L{}", library_folder.display())];
+    match cudart {
+        Cudart::Shared => flags.extend([format!("-Wl,-rpath,$ORIGIN:{}", library_folder.display()), "-lcudart".into()]),
+        Cudart::Static => flags.extend(["-lcudart_static", "-ldl", "-lrt", "-lpthread"].map(String::from)),
+    }
+    flags
+}
+
+/// `mneme-cc clang++-19`, with the toolkit's programs on PATH, which clang's linker wrapper needs.
+pub fn recordable_clang() -> Run {
+    with_toolkit(run(program("mneme-cc")).arg("clang++-19"))
+}
+
+/// clang without us.
+pub fn plain_clang() -> Run {
+    with_toolkit(run("clang++-19"))
+}
+
+fn with_toolkit(run: Run) -> Run {
+    let path = std::env::var("PATH").unwrap_or_default();
+    run.env("PATH", format!("{path}:{}", toolkit().join("bin").display()))
+}
+
+/// What an application is compiled as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Platform {
+    Cuda(Cudart),
+    /// A HIP program for an AMD GPU.
+    Hip,
+}
+
+impl Platform {
+    /// The folder of what is compiled so.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Cuda(cudart) => cudart.name(),
+            Self::Hip => "hip",
+        }
+    }
+
+    pub fn compile_flags(self) -> Vec<String> {
+        match self {
+            Self::Cuda(_) => compile_flags(),
+            Self::Hip => hip_compile_flags(),
+        }
+    }
+
+    /// For an application of several units: relocatable device code.
+    pub fn relocatable_flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Cuda(_) => &["-fgpu-rdc", "--offload-new-driver"],
+            Self::Hip => &["-fgpu-rdc"],
+        }
+    }
+
+    pub fn link_flags(self) -> Vec<String> {
+        match self {
+            Self::Cuda(cudart) => link_flags(cudart),
+            // clang links HIP's runtime by itself.
+            Self::Hip => Vec::new(),
+        }
+    }
+}
+
+/// AMD's processor that applications are compiled for.
+pub fn hip_arch() -> String {
+    std::env::var("MNEME_TEST_HIP_ARCH").unwrap_or_else(|_| "gfx90a".into())
+}
+
+/// The header that has CUDA's names for HIP's functions.
+pub fn hip_header() -> PathBuf {
+    sources().join("hip/cuda_runtime.h")
+}
+
+/// The switches of a HIP compilation with clang. `mneme-cc` finds the device libraries.
+fn hip_compile_flags() -> Vec<String> {
+    vec![
+        "-x".into(),
+        "hip".into(),
+        format!("--offload-arch={}", hip_arch()),
+        "-O3".into(),
+        "-std=c++17".into(),
+        // Destructors do not ask whether freeing succeeds.
+        "-Wno-unused-result".into(),
+        "-include".into(),
+        hip_header().to_string_lossy().into_owned(),
+    ]
+}
+
+/// The code object that a program loads, beside it and named for it.
+pub fn compile_code_object(own_sources: &[&str], path: &Path) {
+    // Through mneme-cc, which adds nothing here, but finds the device libraries.
+    recordable_clang()
+        .args(hip_compile_flags())
+        .args(["--cuda-device-only", "-c"])
+        .args(own_sources.iter().map(|source| sources().join(source)))
+        .args([Path::new("-o"), &path.with_extension("co")])
+        .succeed();
+}

@@ -1,0 +1,206 @@
+//! Tests of HIP programs on the CPU device.
+//!
+//! They are compiled for an AMD GPU, as they are by anybody; that one runs none of them, and the CPU device does, with
+//! its waves.
+
+use mneme_core::exit;
+use mneme_e2e::apps::{App, Platform, build_for};
+use mneme_e2e::command::{Run, run};
+use mneme_e2e::hip::{OWN, SHARED, app, executable, have_hip};
+use mneme_e2e::installation::{Device, library, program};
+use mneme_e2e::recording::{Instance, Recording, replay_everything};
+use serde_json::Value;
+
+macro_rules! programs {
+    ($($name:ident),* $(,)?) => {
+        $(#[test] fn $name() { record_and_replay(stringify!($name)); })*
+
+        #[test]
+        fn every_hip_program_has_a_test() {
+            let tested = [$(stringify!($name)),*];
+            let known: Vec<_> = SHARED.iter().copied().chain(OWN.iter().map(|app| app.name)).collect();
+            assert_eq!(tested.as_slice(), known);
+        }
+    };
+}
+
+programs!(
+    vecadd,
+    variables,
+    saxpy,
+    stencil,
+    reduce,
+    floatsum,
+    histogram,
+    matmul,
+    nbody,
+    microphysics,
+    chemistry,
+    globals,
+    bigstruct,
+    parameters,
+    list,
+    streams,
+    inplace,
+    math,
+    atomics,
+    misshapen,
+    memory,
+    volumes,
+    print,
+    rdc,
+    units,
+    lambda,
+    functor,
+    steps,
+    statics,
+    libraries,
+    plugins,
+    waves,
+    shared,
+    modules,
+    dims,
+    atomic_kinds,
+    printing,
+    cooperating,
+);
+
+/// Whether the tests of this file can run. Says so where they cannot.
+fn can_run(test: &str) -> bool {
+    let on_cpu = Device::under_test() == Device::Cpu;
+    if !on_cpu {
+        println!("skipped: {test} is for the CPU device");
+    }
+    on_cpu && have_hip(test)
+}
+
+/// The program without the recorder.
+fn unrecorded(app: &App) -> Run {
+    run(executable(app)).env("LD_PRELOAD", library("libmneme_cpu.so"))
+}
+
+fn record(name: &str) -> Recording {
+    Recording::of_executable(&executable(app(name)), &[])
+}
+
+fn record_and_replay(name: &str) {
+    if !can_run(name) {
+        return;
+    }
+    let plain = unrecorded(app(name)).succeed();
+    assert!(plain.stdout.contains(&format!("{name}: ok")), "{plain}");
+    let recording = record(name);
+    assert_eq!(recording.outcome.stdout, plain.stdout, "what the recorded {name} prints");
+    replay_everything(app(name), &recording);
+}
+
+/// The only instance of a kernel.
+fn instance(recording: &Recording, kernel: &str) -> Instance {
+    let (database, record) = recording.kernel(kernel);
+    Instance::new(&database, record.instances.keys().next().expect("an instance"))
+}
+
+#[test]
+fn a_recording_says_what_the_kernel_is_and_how_it_was_compiled() {
+    if !can_run("a_recording_says_what_the_kernel_is_and_how_it_was_compiled") {
+        return;
+    }
+    let recording = record("saxpy");
+    let (database, record) = recording.kernel("saxpy");
+    let (id, details) = record.instances.first_key_value().expect("an instance");
+    let compiled = details.ours.compiled.as_ref().expect("mneme-cc wrote down how it was compiled");
+    assert_eq!((compiled.level.as_str(), compiled.contract.as_str()), ("3", "fast-honor-pragmas"));
+    let bitcode = std::fs::read(recording.folder().join(&record.modules[0])).unwrap();
+    assert_eq!(mneme_core::image::bitcode::triple(&bitcode).as_deref(), Some("amdgcn-amd-amdhsa"));
+    // What the application was compiled with is what a replay starts from.
+    let json = Instance::new(&database, id).verify("default<O3>", &[]);
+    assert_eq!(json["Replay-config"]["passes"], "default<O3>");
+}
+
+#[test]
+fn arguments_and_dimensions_are_folded() {
+    if !can_run("arguments_and_dimensions_are_folded") {
+        return;
+    }
+    for name in ["parameters", "dims", "bigstruct", "shared"] {
+        for (database, record) in record(name).kernels() {
+            for id in record.instances.keys() {
+                let options = ["--specialize", "--specialize-dims"];
+                Instance::new(&database, id).verify("default<O3>", &options);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sweep_of_launch_shapes_verifies() {
+    if !can_run("a_sweep_of_launch_shapes_verifies") {
+        return;
+    }
+    let recording = record("vecadd");
+    let results = tempfile::tempdir().unwrap();
+    let folder = results.path().join("sweep");
+    let instance = instance(&recording, "vecadd<long>");
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu", "--space-preset", "launch", "--launch-dim", "x", "--sampler", "exhaustive"])
+        .args(["--iterations", "2", "--warmup", "1", "--finalists", "0", "--passes", "default<O1>", "default<O3>"])
+        .args(["--launch-safety".as_ref(), "conservative".as_ref(), "--results-dir".as_ref(), folder.as_os_str()])
+        .succeed();
+    let summary: Value = serde_json::from_slice(&std::fs::read(folder.join("summary.json")).unwrap()).unwrap();
+    let completed = summary["num_trials_completed"].as_u64().unwrap();
+    assert!(completed >= 6, "{summary}");
+    assert_eq!(summary["num_verified"], completed, "the grid-stride loop is right under every shape: {summary}");
+}
+
+#[test]
+fn a_planted_fault_is_bisected() {
+    if !can_run("a_planted_fault_is_bisected") {
+        return;
+    }
+    /// A pass of the compiler, in docs/reference/exit-status.md.
+    const IR_PASS: i32 = 1;
+    let recording = record("saxpy");
+    let output = tempfile::tempdir().unwrap();
+    let outcome = run(program("mneme"))
+        .args(["bisect".as_ref(), "-rdb".as_ref(), recording.folder().as_os_str()])
+        .args(["--kernel", "saxpy", "--json", "--device", "cpu"])
+        .args(["default<O1>,function(mneme-fault<lost-store>),default<O3>", "-o"])
+        .arg(output.path())
+        .exit_with(IR_PASS);
+    let json = outcome.json();
+    assert_eq!((&json["verdict"], &json["pass"]["pass"]), (&"ir_pass".into(), &"mneme-fault".into()), "{outcome}");
+}
+
+#[test]
+fn wrong_accesses_are_found() {
+    if !can_run("wrong_accesses_are_found") {
+        return;
+    }
+    let recording = record("shared");
+    // Half of the memory that the kernel's blocks share.
+    let outcome = instance(&recording, "sums")
+        .replay("default<O3>")
+        .args(["--check", "--shared-mem", "256"])
+        .exit_with(exit::NOT_VERIFIED);
+    let findings = outcome.json()["Result"]["faults"]["findings"].as_array().map_or(0, Vec::len);
+    assert!(findings > 0, "{outcome}");
+}
+
+/// The heap on the device and function pointers are refused by name, and the program is right all the same.
+#[test]
+fn what_cannot_be_recorded_is_named() {
+    if !can_run("what_cannot_be_recorded_is_named") {
+        return;
+    }
+    let refused = App { name: "refused", sources: &["hip/refused.hip"], kernels: &[] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("refused");
+    build_for(&refused, Platform::Hip, &path);
+    let recording = Recording::of_executable(&path, &[]);
+    assert!(recording.outcome.stdout.contains("refused: ok"), "{}", recording.outcome);
+    for reason in ["function pointers", "allocates or frees memory on the device"] {
+        recording.outcome.complains(reason);
+    }
+    assert!(recording.kernels().is_empty());
+}
