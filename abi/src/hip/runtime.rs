@@ -531,7 +531,7 @@ declare! { ($)
     403 hipExternalMemoryGetMappedBuffer(address: *mut CUdeviceptr, memory: *mut c_void, description: *const c_void);
     403 hipDestroyExternalMemory(ext_mem: *mut c_void);
     402 hipMalloc(address: *mut CUdeviceptr, bytes: usize);
-    402 hipExtMallocWithFlags(address: *mut CUdeviceptr, bytes: usize, flags: c_uint);
+    402 hipExtMallocWithFlags(address: *mut *mut c_void, bytes: usize, flags: c_uint);
     402 hipMallocHost(host: *mut *mut c_void, bytes: usize);
     402 hipMemAllocHost(address: *mut *mut c_void, size: usize);
     402 hipHostMalloc(host: *mut *mut c_void, bytes: usize, flags: c_uint);
@@ -567,13 +567,13 @@ declare! { ($)
     402 hipHostGetFlags(flags: *mut c_uint, address: *mut c_void);
     402 hipHostRegister(host: *mut c_void, bytes: usize, flags: c_uint);
     402 hipHostUnregister(host: *mut c_void);
-    402 hipMallocPitch(address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize);
+    402 hipMallocPitch(address: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize);
     402 hipMemAllocPitch(address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize, element: c_uint);
     402 hipFree(address: CUdeviceptr);
     402 hipFreeHost(address: *mut c_void);
     402 hipHostFree(host: *mut c_void);
     402 hipMemGetInfo(free: *mut usize, total: *mut usize);
-    402 hipMemPtrGetInfo(address: CUdeviceptr, size: *mut usize);
+    402 hipMemPtrGetInfo(address: *mut c_void, size: *mut usize);
     402 hipMallocArray(array: *mut CUarray, desc: *const c_void, width: usize, height: usize, flags: c_uint);
     402 hipArrayCreate(p_handle: *mut CUarray, p_allocate_array: *const c_void);
     403 hipArrayDestroy(array: CUarray);

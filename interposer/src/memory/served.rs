@@ -134,13 +134,13 @@ pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
 /// The arguments are those of `hipMallocPitch`.
 pub unsafe fn allocate_rows(
     call: &dyn Fn() -> Status,
-    address: *mut CUdeviceptr,
+    address: *mut *mut c_void,
     pitch: *mut usize,
     width: usize,
     height: usize,
 ) -> Status {
     // SAFETY: passed on; elements of four bytes are as good as others.
-    unsafe { allocate_pitched(call, address, pitch, width, height, 4) }
+    unsafe { allocate_pitched(call, address.cast(), pitch, width, height, 4) }
 }
 
 /// # Safety
@@ -172,10 +172,11 @@ pub unsafe fn allocate_volume(call: &dyn Fn() -> Status, pitched: *mut PitchedPo
 /// The arguments are those of `hipExtMallocWithFlags`.
 pub unsafe fn allocate_with_flags(
     call: &dyn Fn() -> Status,
-    address: *mut CUdeviceptr,
+    address: *mut *mut c_void,
     bytes: usize,
     flags: c_uint,
 ) -> Status {
+    let address: *mut CUdeviceptr = address.cast();
     if flags == 0 {
         // SAFETY: passed on.
         return unsafe { allocate(call, address, bytes) };
@@ -225,7 +226,8 @@ pub unsafe fn address_range(
 
 /// # Safety
 /// The arguments are those of `hipMemPtrGetInfo`.
-pub unsafe fn size_of(call: &dyn Fn() -> Status, address: CUdeviceptr, size: *mut usize) -> Status {
+pub unsafe fn size_of(call: &dyn Fn() -> Status, address: *mut c_void, size: *mut usize) -> Status {
+    let address = address as CUdeviceptr;
     if size.is_null() || !is_ours(address) {
         return call();
     }
