@@ -440,7 +440,7 @@ macro_rules! every_hip_hook {
         hipModuleLaunchCooperativeKernelMultiDevice => (legacy::launch_on_devices);
         hipExtLaunchMultiKernelMultiDevice => (legacy::launch_on_devices);
     }
-    "tells what the application's own calls have left, not the recorder's" ["interposer/src/driver/last_error.rs: the_recorders_own_errors_are_not_the_applications"] {
+    "tells what the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipGetLastError => {last_error::take};
         hipExtGetLastError => {last_error::take};
         hipPeekAtLastError => {last_error::peek};

@@ -242,8 +242,12 @@ pub unsafe fn set_limit(call: &dyn Fn() -> Status, limit: c_uint, value: usize) 
         for (_, limits) in known.iter_mut().filter(|(of, _)| *of == device) {
             match limit {
                 limit if limit == CUlimit::CU_LIMIT_STACK_SIZE as c_uint => limits.stack = Some(value as u64),
-                limit if limit == CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE as c_uint => limits.printf_fifo = Some(value as u64),
-                limit if limit == CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE as c_uint => limits.malloc_heap = Some(value as u64),
+                limit if limit == CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE as c_uint => {
+                    limits.printf_fifo = Some(value as u64)
+                }
+                limit if limit == CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE as c_uint => {
+                    limits.malloc_heap = Some(value as u64)
+                }
                 _ => {}
             }
         }

@@ -51,8 +51,12 @@ macro_rules! body {
 
 /// A handler that makes calls of its own, which HIP would have the application see in its last error.
 macro_rules! kept {
-    (Cuda $handler:ident) => { $handler };
-    (Hip $handler:ident) => { |call: &dyn Fn() -> Status| last_error::kept(call, $handler) };
+    (Cuda $handler:ident) => {
+        $handler
+    };
+    (Hip $handler:ident) => {
+        |call: &dyn Fn() -> Status| last_error::kept(call, $handler)
+    };
 }
 
 /// What the application's call comes to: the vendor's function, or that of another tool before it.

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::CUjitInputType;
 
-use mneme_core::hash::checksum;
 use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
+use mneme_core::hash::checksum;
 use mneme_core::image::{bundle, cubin, fatbin, ptx};
 
 use crate::driver::streams::CaptureMode;

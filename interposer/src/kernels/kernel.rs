@@ -7,8 +7,8 @@ use cudarc::driver::sys::CUfunction_attribute;
 use mneme_core::launch::LaunchAttributes;
 
 use super::origin::CodeOrigin;
-use super::registered::{self, RegisteredVariable};
 use super::progress::KernelProgress;
+use super::registered::{self, RegisteredVariable};
 use super::request::LaunchRequest;
 use crate::driver::{self, CUdevice, CUkernel, CUlibrary, CUmodule, Status, hip};
 use crate::process::settings::{RecorderSettings, settings};

@@ -180,12 +180,7 @@ pub unsafe fn configure(
 
 /// # Safety
 /// The arguments are those of `hipSetupArgument`.
-pub unsafe fn set_argument(
-    call: &dyn Fn() -> Status,
-    bytes: *const c_void,
-    count: usize,
-    offset: usize,
-) -> Status {
+pub unsafe fn set_argument(call: &dyn Fn() -> Status, bytes: *const c_void, count: usize, offset: usize) -> Status {
     let status = call();
     if status == Status::SUCCESS
         && !bytes.is_null()

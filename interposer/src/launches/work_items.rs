@@ -12,7 +12,8 @@ use crate::recorder;
 
 /// How many blocks so many work items are; `None` where one of them has fewer than the others.
 fn blocks(items: [u32; 3], block: [u32; 3]) -> Option<Dim3> {
-    let of = |axis: usize| items[axis].checked_rem(block[axis]).filter(|rest| *rest == 0).map(|_| items[axis] / block[axis]);
+    let of =
+        |axis: usize| items[axis].checked_rem(block[axis]).filter(|rest| *rest == 0).map(|_| items[axis] / block[axis]);
     Some(Dim3::new(of(0)?, of(1)?, of(2)?))
 }
 

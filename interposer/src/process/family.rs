@@ -60,7 +60,12 @@ impl Family {
                 debug!("calls of {} are passed on", self.name());
             } else {
                 let recorded = if self == Self::Hip { Self::Cuda } else { Self::Hip };
-                warning!("this process uses {} and {}; only {} is recorded", recorded.name(), self.name(), recorded.name());
+                warning!(
+                    "this process uses {} and {}; only {} is recorded",
+                    recorded.name(),
+                    self.name(),
+                    recorded.name()
+                );
             }
         }
         false
