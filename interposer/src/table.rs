@@ -1,9 +1,10 @@
-//! The functions that are hooked, one list: purpose, tests that cover it { names => handler; … }.
+//! The functions that are hooked, a list for each interface: purpose, tests that cover it { names => handler; … }.
 //!
-//! Their arguments are declared in `mneme_abi`. The list is made into typed calls of the vendor's functions by
+//! HIP's functions mirror the driver's, and a hook of one has the handler of the driver's function that it means. Their
+//! arguments are declared in `mneme_abi`. The list is made into typed calls of the vendor's functions by
 //! [`driver`](crate::driver), and into exported functions by [`hooks`](crate::hooks).
 
-/// Passes the list to a macro.
+/// Passes the list of the driver's functions to a macro.
 macro_rules! every_hook {
     ($($macro:tt)*) => { $($macro)*! {
     "waits at the gate while a launch is recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
@@ -237,3 +238,216 @@ macro_rules! every_hook {
     } };
 }
 pub(crate) use every_hook;
+
+/// Passes the list of HIP's functions to a macro.
+macro_rules! every_hip_hook {
+    ($($macro:tt)*) => { $($macro)*! {
+    "waits at the gate while a launch is recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
+        hipMemcpy, hipMemcpy_spt => gated;
+        hipMemcpyWithStream => gated;
+        hipMemcpyHtoD => gated;
+        hipMemcpyDtoH => gated;
+        hipMemcpyDtoD => gated;
+        hipMemcpyAtoD => gated;
+        hipMemcpyDtoA => gated;
+        hipMemcpyAtoA => gated;
+        hipMemcpyAtoH => gated;
+        hipMemcpyHtoA => gated;
+        hipMemcpyAtoHAsync => gated;
+        hipMemcpyHtoAAsync => gated;
+        hipMemcpyHtoDAsync => gated;
+        hipMemcpyDtoHAsync => gated;
+        hipMemcpyDtoDAsync => gated;
+        hipMemcpyToSymbol, hipMemcpyToSymbol_spt => gated;
+        hipMemcpyToSymbolAsync, hipMemcpyToSymbolAsync_spt => gated;
+        hipMemcpyFromSymbol, hipMemcpyFromSymbol_spt => gated;
+        hipMemcpyFromSymbolAsync, hipMemcpyFromSymbolAsync_spt => gated;
+        hipMemcpyAsync, hipMemcpyAsync_spt => gated;
+        hipMemcpy2D, hipMemcpy2D_spt => gated;
+        hipMemcpy2DAsync, hipMemcpy2DAsync_spt => gated;
+        hipMemcpyParam2D => gated;
+        hipMemcpyParam2DAsync => gated;
+        hipDrvMemcpy2DUnaligned => gated;
+        hipMemcpy2DToArray, hipMemcpy2DToArray_spt => gated;
+        hipMemcpy2DToArrayAsync, hipMemcpy2DToArrayAsync_spt => gated;
+        hipMemcpy2DFromArray, hipMemcpy2DFromArray_spt => gated;
+        hipMemcpy2DFromArrayAsync, hipMemcpy2DFromArrayAsync_spt => gated;
+        hipMemcpy2DArrayToArray => gated;
+        hipMemcpyToArray => gated;
+        hipMemcpyFromArray, hipMemcpyFromArray_spt => gated;
+        hipMemcpy3D, hipMemcpy3D_spt => gated;
+        hipMemcpy3DAsync, hipMemcpy3DAsync_spt => gated;
+        hipDrvMemcpy3D => gated;
+        hipDrvMemcpy3DAsync => gated;
+        hipMemcpyPeer => gated;
+        hipMemcpyPeerAsync => gated;
+        hipMemcpy3DPeer => gated;
+        hipMemcpy3DPeerAsync => gated;
+        hipMemcpyBatchAsync => gated;
+        hipMemcpy3DBatchAsync => gated;
+        hipMemset, hipMemset_spt => gated;
+        hipMemsetAsync, hipMemsetAsync_spt => gated;
+        hipMemset2D, hipMemset2D_spt => gated;
+        hipMemset2DAsync, hipMemset2DAsync_spt => gated;
+        hipMemset3D, hipMemset3D_spt => gated;
+        hipMemset3DAsync, hipMemset3DAsync_spt => gated;
+        hipMemsetD8 => gated;
+        hipMemsetD16 => gated;
+        hipMemsetD32 => gated;
+        hipMemsetD8Async => gated;
+        hipMemsetD16Async => gated;
+        hipMemsetD32Async => gated;
+        hipMemsetD2D8 => gated;
+        hipMemsetD2D16 => gated;
+        hipMemsetD2D32 => gated;
+        hipMemsetD2D8Async => gated;
+        hipMemsetD2D16Async => gated;
+        hipMemsetD2D32Async => gated;
+        hipMemPrefetchAsync => gated;
+        hipMemPrefetchAsync_v2 => gated;
+        hipMemMapArrayAsync => gated;
+        hipStreamAttachMemAsync => gated;
+        hipGraphUpload => gated;
+        hipGraphicsMapResources => gated;
+    }
+    "waits at the gate; what it writes is not recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
+        hipLaunchHostFunc, hipLaunchHostFunc_spt => gated;
+        hipStreamAddCallback, hipStreamAddCallback_spt => gated;
+        hipStreamWriteValue32 => gated;
+        hipStreamWriteValue64 => gated;
+        hipStreamBatchMemOp => gated;
+    }
+    "tracked, because nothing may synchronise while a stream is captured" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipStreamBeginCapture, hipStreamBeginCapture_spt => (captures::begin_in_mode);
+        hipStreamBeginCaptureToGraph => (captures::begin_to_graph);
+        hipStreamEndCapture, hipStreamEndCapture_spt => (captures::end);
+    }
+    "launched whole, its kernels not recorded" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipGraphLaunch => (graphs::launch);
+        hipGraphLaunch_spt => (graphs::launch_per_thread);
+    }
+    "served from the arena" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
+        hipMalloc => (served::allocate);
+        hipMemAllocPitch => (served::allocate_pitched);
+        hipMallocPitch => (served::allocate_rows);
+        hipMalloc3D => (served::allocate_volume);
+        hipExtMallocWithFlags => (served::allocate_with_flags);
+        hipFree => (served::free);
+    }
+    "answers for the arena's allocations as the vendor would for its own" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipMemGetAddressRange => (served::address_range);
+        hipMemPtrGetInfo => (served::size_of);
+        hipPointerGetAttribute => (served::pointer_attribute);
+        hipDrvPointerGetAttributes => (served::pointer_attributes);
+        hipMemGetInfo => (served::information);
+    }
+    "gives the arena's memory to peers, and notes which devices can touch an allocation" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipDeviceEnablePeerAccess => (access::enable_peer_device);
+        hipDeviceDisablePeerAccess => (access::disable_peer_device);
+        hipCtxEnablePeerAccess => (access::enable_peer_of_hip);
+        hipCtxDisablePeerAccess => (access::disable_peer_of_hip);
+        hipMemSetAccess => (access::set);
+        hipMemPoolSetAccess => (access::set_pool);
+        hipMemPoolCreate => (access::create_pool);
+        hipMemPoolImportFromShareableHandle => (access::import_pool);
+    }
+    "gives the arena's memory a handle that the recorder of another process knows; where that cannot be, leaves further allocations to the vendor" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipIpcGetMemHandle => (ipc::share);
+    }
+    "opens what another process' recorder shares; beside processes without one, leaves further allocations to the vendor" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipIpcOpenMemHandle => (ipc::open_shared);
+        hipIpcCloseMemHandle => (ipc::close_shared);
+    }
+    "the process shares memory with others: further allocations are left to the vendor" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipMemPoolImportPointer => (ipc::import_pointer);
+    }
+    "tracked, so that the memory is recorded at its own address" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipMallocAsync => (tracked::allocate_async);
+        hipMallocFromPoolAsync => (tracked::allocate_from_pool);
+        hipFreeAsync => (tracked::free_async);
+        hipMallocManaged => (tracked::allocate_managed);
+        hipMallocHost => (tracked::allocate_host);
+        hipMemAllocHost => (tracked::allocate_host);
+        hipHostMalloc => (tracked::allocate_host_with_flags);
+        hipHostAlloc => (tracked::allocate_host_with_flags);
+        hipHostRegister => (tracked::register_host);
+        hipHostUnregister => (tracked::forget_host);
+        hipHostFree => (tracked::forget_host);
+        hipFreeHost => (tracked::forget_host);
+    }
+    "notes that others may write to the memory" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipMemPoolExportPointer => (ipc::export_pointer);
+        hipMemCreate => (physical::create);
+        hipMemExportToShareableHandle => (physical::export);
+        hipMemImportFromShareableHandle => (physical::import);
+    }
+    "tracked, to know what is mapped at two addresses; memory that the recorder serves has no handle, as that of hipMalloc has none" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipMemRetainAllocationHandle => (physical::retain);
+    }
+    "tracked, so that the memory is recorded at its own address, and what is mapped at two is refused" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipMemMap => (tracked::map);
+        hipMemUnmap => (tracked::unmap);
+    }
+    "tracked, so that the memory is recorded at its own address while it is mapped" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipExternalMemoryGetMappedBuffer => (external::map_buffer);
+        hipGraphicsResourceGetMappedPointer => (external::mapped_pointer);
+        hipGraphicsUnmapResources => (external::unmap_resources);
+        hipGraphicsUnregisterResource => (external::unregister_resource);
+    }
+    "tracked, to forget what dies with it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipDeviceReset => (ends::reset_device);
+    }
+    "noted, because a replay sets the same" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipDeviceSetLimit => (hip::set_limit);
+    }
+    "tracked, to know a kernel's code" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
+        hipModuleLoad => (loading::load_module_file);
+        hipModuleLoadData => (loading::load_module);
+        hipModuleLoadDataEx => (loading::load_module_with_options);
+        hipModuleUnload => (loading::unload_module);
+        hipModuleGetFunction => (loading::module_function);
+        hipGetFuncBySymbol => (loading::function_of_symbol);
+        hipLibraryLoadData => (loading::load_library);
+        hipLibraryLoadFromFile => (loading::load_library_file);
+        hipLibraryUnload => (loading::unload_library);
+        hipLibraryGetKernel => (loading::library_kernel);
+        hipKernelGetFunction => (loading::kernel_function);
+    }
+    "counted, and recorded where it is selected" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
+        hipModuleLaunchKernel => [forms::kernel];
+        hipModuleLaunchCooperativeKernel => [forms::cooperative];
+        hipDrvLaunchKernelEx => [forms::kernel_ex];
+        hipLaunchKernel => [by_address::kernel];
+        hipLaunchKernel_spt => [by_address::kernel_per_thread];
+        hipLaunchKernelExC => [by_address::kernel_ex];
+        hipLaunchCooperativeKernel => [by_address::cooperative];
+        hipLaunchCooperativeKernel_spt => [by_address::cooperative_per_thread];
+        hipExtLaunchKernel => [by_address::kernel_with_events];
+    }
+    "counted, and recorded where it is selected; refused by name where the last block would have fewer work items" ["interposer/src/launches/work_items.rs: work_items_make_whole_blocks_or_are_refused"] {
+        hipExtModuleLaunchKernel => (work_items::launch);
+        hipHccModuleLaunchKernel => (work_items::launch_without_flags);
+        _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j => (work_items::launch);
+        _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_ => (work_items::launch_without_flags);
+    }
+    "the launches of the time before HIP-Clang: what they set is kept, and the launch recorded like any other" ["interposer/src/launches/legacy.rs: a_configured_call_is_launched_with_its_arguments"] {
+        hipConfigureCall => (legacy::configure);
+        hipSetupArgument => (legacy::set_argument);
+        hipLaunchByPtr => (legacy::launch_configured);
+    }
+    "counted; refused by name, because no replay on one device can repeat it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipLaunchCooperativeKernelMultiDevice => (legacy::launch_on_devices);
+        hipModuleLaunchCooperativeKernelMultiDevice => (legacy::launch_on_devices);
+        hipExtLaunchMultiKernelMultiDevice => (legacy::launch_on_devices);
+    }
+    "tells what the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
+        hipGetLastError => {last_error::take};
+        hipExtGetLastError => {last_error::take};
+        hipPeekAtLastError => {last_error::peek};
+    }
+    "gives out the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipGetProcAddress => (proc_address::get_of_hip);
+    }
+    } };
+}
+pub(crate) use every_hip_hook;

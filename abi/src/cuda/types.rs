@@ -16,6 +16,8 @@ pub mod launch_parameter {
     pub const END: usize = 0;
     pub const BUFFER_POINTER: usize = 1;
     pub const BUFFER_SIZE: usize = 2;
+    /// `HIP_LAUNCH_PARAM_END`, which CUDA has no meaning for.
+    pub const HIP_END: usize = 3;
 }
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, the names of stream 0 under its two meanings.

@@ -3,8 +3,9 @@
 //! An entry is written as in [`cuda::driver`](crate::cuda::driver), and is made into a macro of its name likewise.
 //! `since` is the version of the symbol in libamdhip64 (402 is `hip_4.2`, the oldest), behind it that of the form for
 //! the per-thread default stream (`_spt`). Names and types are those of `hip_runtime_api.h` and `hip_ext.h` of HIP 5.2
-//! and 6.4, and of the runtime itself for newer ones. A function that means the same as one of the driver has its arguments, see
-//! [`equivalent`](super::equivalent). Structures that are only passed on, and graphs, are `c_void`.
+//! and 6.4, and of the runtime itself for newer ones. A function that means the same as one of the driver has its
+//! arguments, see [`equivalent`](super::equivalent). Structures that are only passed on, and graphs, are `c_void`. Until
+//! 5 the functions of `hip_ext.h` have the names that C++ gives them.
 //!
 //! Textures, surfaces, mipmapped arrays, OpenGL and hiprtc are left out: nothing of ours calls, hooks or serves them.
 
@@ -99,8 +100,8 @@ declare! { ($)
         function: *const c_void, grid: Dimensions, block: Dimensions, parameters: *mut *mut c_void,
         shared: c_uint, stream: CUstream
     ), 502 hipLaunchCooperativeKernel_spt;
-    402 hipLaunchCooperativeKernelMultiDevice(launch_params_list: *mut c_void, num_devices: c_int, flags: c_uint);
-    402 hipExtLaunchMultiKernelMultiDevice(launch_params_list: *mut c_void, num_devices: c_int, flags: c_uint);
+    402 hipLaunchCooperativeKernelMultiDevice(launch_params_list: *mut c_void, num_devices: c_uint, flags: c_uint);
+    402 hipExtLaunchMultiKernelMultiDevice(launch_params_list: *mut c_void, num_devices: c_uint, flags: c_uint);
     402 hipConfigureCall(grid: Dimensions, block: Dimensions, shared_mem: usize, stream: CUstream);
     402 hipSetupArgument(arg: *const c_void, size: usize, offset: usize);
     402 hipLaunchByPtr(func: *const c_void);
@@ -125,6 +126,18 @@ declare! { ($)
         stop_event: CUevent, flags: u32
     );
     402 hipHccModuleLaunchKernel(
+        function: CUfunction, global_work_size_x: u32, global_work_size_y: u32, global_work_size_z: u32,
+        local_work_size_x: u32, local_work_size_y: u32, local_work_size_z: u32, shared: usize,
+        h_stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void, start_event: CUevent,
+        stop_event: CUevent
+    );
+    402 _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j(
+        function: CUfunction, global_work_size_x: u32, global_work_size_y: u32, global_work_size_z: u32,
+        local_work_size_x: u32, local_work_size_y: u32, local_work_size_z: u32, shared: usize,
+        h_stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void, start_event: CUevent,
+        stop_event: CUevent, flags: u32
+    );
+    402 _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_(
         function: CUfunction, global_work_size_x: u32, global_work_size_y: u32, global_work_size_z: u32,
         local_work_size_x: u32, local_work_size_y: u32, local_work_size_z: u32, shared: usize,
         h_stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void, start_event: CUevent,
@@ -437,6 +450,9 @@ declare! { ($)
     402 hipMemcpy3DAsync(p: *const c_void, stream: CUstream), 503 hipMemcpy3DAsync_spt;
     402 hipDrvMemcpy3D(p_copy: *const c_void);
     402 hipDrvMemcpy3DAsync(p_copy: *const c_void, stream: CUstream);
+    700 hipMemPrefetchAsync_v2(
+        address: CUdeviceptr, bytes: usize, location: CUmemLocation, flags: c_uint, stream: CUstream
+    );
     402 hipMemcpyPeer(dst: *mut c_void, dst_device_id: c_int, src: *const c_void, src_device_id: c_int, bytes: usize);
     402 hipMemcpyPeerAsync(
         dst: *mut c_void, dst_device_id: c_int, src: *const c_void, src_device: c_int, bytes: usize, stream: CUstream
@@ -542,7 +558,7 @@ declare! { ($)
         shared_handle: *mut c_void, mem_pool: CUmemoryPool, handle_type: c_uint, flags: c_uint
     );
     501 hipMemPoolImportFromShareableHandle(
-        mem_pool: *mut CUmemoryPool, shared_handle: *mut c_void, handle_type: c_uint, flags: c_uint
+        mem_pool: *mut usize, shared_handle: *mut c_void, handle_type: c_uint, flags: c_uint
     );
     501 hipMemPoolExportPointer(data: *mut c_void, address: CUdeviceptr);
     501 hipMemPoolImportPointer(address: *mut CUdeviceptr, pool: CUmemoryPool, data: *mut c_void);
@@ -597,8 +613,8 @@ declare! { ($)
     405 hipGraphicsSubResourceGetMappedArray(
         array: *mut CUarray, resource: *mut c_void, array_index: c_uint, mip_level: c_uint
     );
-    403 hipGraphicsResourceGetMappedPointer(address: *mut *mut c_void, size: *mut usize, resource: *mut c_void);
-    403 hipGraphicsUnmapResources(count: c_int, resources: *mut *mut c_void, stream: CUstream);
+    403 hipGraphicsResourceGetMappedPointer(address: *mut CUdeviceptr, size: *mut usize, resource: *mut c_void);
+    403 hipGraphicsUnmapResources(count: c_uint, resources: *mut *mut c_void, stream: CUstream);
     403 hipGraphicsUnregisterResource(resource: *mut c_void);
     402 hipPointerSetAttribute(value: *const c_void, attribute: c_uint, address: CUdeviceptr);
     506 hipArrayGetInfo(desc: *mut c_void, extent: *mut Extent, flags: *mut c_uint, array: CUarray);
@@ -606,7 +622,9 @@ declare! { ($)
     506 hipArray3DGetDescriptor(p_array_descriptor: *mut c_void, array: CUarray);
 
     // Of ROCm 6.5 to 7.2, as the runtime's own table of functions declares them
-    605 hipLaunchKernelExC(configuration: *const c_void, function: *const c_void, parameters: *mut *mut c_void);
+    605 hipLaunchKernelExC(
+        configuration: *const LaunchConfiguration, function: *const c_void, parameters: *mut *mut c_void
+    );
     605 hipDrvLaunchKernelEx(
         configuration: *const CUlaunchConfig, function: CUfunction, parameters: *mut *mut c_void,
         extra: *mut *mut c_void

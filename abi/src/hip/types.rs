@@ -32,6 +32,20 @@ pub struct PitchedPointer {
     pub rows: usize,
 }
 
+/// `hipLaunchConfig_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchConfiguration {
+    pub grid: Dimensions,
+    pub block: Dimensions,
+    /// Dynamic shared memory, bytes.
+    pub shared: usize,
+    pub stream: CUstream,
+    /// `hipLaunchAttribute`, of the same layout as the driver's.
+    pub attributes: *const c_void,
+    pub count: c_uint,
+}
+
 /// `__CudaFatBinaryWrapper` as clang writes it for HIP: what `__hipRegisterFatBinary` is given.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

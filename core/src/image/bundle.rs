@@ -61,6 +61,28 @@ pub fn plain(image: &[u8]) -> Option<Cow<'_, [u8]>> {
     (bytes.len() as u64 == raw && bytes.starts_with(MAGIC)).then_some(Cow::Owned(bytes))
 }
 
+/// How long a bundle is, plain or compressed, bytes: `long` gives the eight of it at an offset. `None` for what is none,
+/// and for the first version of a compressed one, which does not say.
+pub fn size(long: impl Fn(u64) -> u64) -> Option<u64> {
+    let first = long(0);
+    if first.to_le_bytes().starts_with(COMPRESSED_MAGIC) {
+        return match first >> 32 & 0xffff {
+            2 => Some(long(8) & 0xffff_ffff),
+            3 => Some(long(8)),
+            _ => None,
+        };
+    }
+    if [first, long(8), long(16)].map(u64::to_le_bytes).concat() != MAGIC {
+        return None;
+    }
+    let (mut at, mut end) = (MAGIC.len() as u64 + 8, 0);
+    for _ in 0..Some(long(MAGIC.len() as u64)).filter(|count| *count <= MAX_ENTRIES)? {
+        end = end.max(long(at).checked_add(long(at + 8))?);
+        at = at.checked_add(24)?.checked_add(long(at + 16)).filter(|at| *at < MAX_RAW)?;
+    }
+    Some(end.max(at))
+}
+
 /// The entries of a plain bundle; those outside the image are left out.
 pub fn entries(bundle: &[u8]) -> Vec<BundleEntry<'_>> {
     let mut found = Vec::new();
@@ -150,6 +172,22 @@ pub(crate) mod tests {
             assert_eq!(found[1].bytes, b"code object");
         }
         assert!(plain(b"CCOB\x09\0\0\0").is_none());
+    }
+
+    #[test]
+    fn a_bundle_says_how_long_it_is() {
+        let bundle = encode(&[("host-x86_64-unknown-linux--", b""), ("hipv4-amdgcn-amd-amdhsa--gfx90a", b"code object")]);
+        for (image, says) in [
+            (bundle.clone(), true),
+            (compress(&bundle, 1, 0), false),
+            (compress(&bundle, 2, 1), true),
+            (compress(&bundle, 3, 1), true),
+            (b"something else, of twenty-four bytes and more".to_vec(), false),
+        ] {
+            let padded = [&image[..], &[0; 8]].concat();
+            let long = |at: u64| u64::from_le_bytes(padded[at as usize..][..8].try_into().unwrap());
+            assert_eq!(size(long), says.then_some(image.len() as u64));
+        }
     }
 
     proptest! {

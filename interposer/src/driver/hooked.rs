@@ -1,9 +1,9 @@
 //! Vendor functions that are hooked, for our own calls.
 
-use mneme_abi::cuda::types::*;
+use mneme_abi::hip::types::*;
 
 use super::function;
-use crate::table::every_hook;
+use crate::table::{every_hip_hook, every_hook};
 
 macro_rules! typed_calls {
     ($( $purpose:literal $tests:tt { $( $($name:ident),+ => $handler:tt; )* } )*) => {
@@ -12,3 +12,4 @@ macro_rules! typed_calls {
 }
 
 every_hook!(typed_calls);
+every_hip_hook!(typed_calls);

@@ -1,11 +1,15 @@
 //! The vendor's functions, called by type, found by the real `dlsym` at their first use.
 //!
+//! Our own calls are those of CUDA's driver; where the process uses HIP, [`hip`] has what stands for each.
+//!
 //! Statuses and enumerations cross as plain integers: a newer driver's values must not become invalid Rust enums.
 
 pub mod captures;
 pub mod contexts;
 pub mod gate;
+pub mod hip;
 pub mod hooked;
+pub mod last_error;
 pub mod streams;
 pub mod timing;
 
@@ -16,11 +20,14 @@ use cudarc::driver::sys::{CUdevice_attribute, CUlimit};
 pub use mneme_abi::cuda::types::*;
 use mneme_core::launch::Limits;
 
+use crate::process::family;
 use crate::process::linker::vendor_symbol;
 
 /// The address of one function, resolved lazily.
 pub struct Slot {
     address: AtomicPtr<c_void>,
+    /// The function that our own calls go to: this one, or HIP's in place of the driver's.
+    own: AtomicPtr<c_void>,
     /// Another tool's function that stands before it, or null.
     tool: AtomicPtr<c_void>,
 }
@@ -28,7 +35,8 @@ pub struct Slot {
 impl Slot {
     #[expect(clippy::new_without_default, reason = "a static's initialiser")]
     pub const fn new() -> Self {
-        Self { address: AtomicPtr::new(std::ptr::null_mut()), tool: AtomicPtr::new(std::ptr::null_mut()) }
+        const NONE: *mut c_void = std::ptr::null_mut();
+        Self { address: AtomicPtr::new(NONE), own: AtomicPtr::new(NONE), tool: AtomicPtr::new(NONE) }
     }
 
     /// The function's address, null if the vendor's library (or the library itself) is missing.
@@ -42,6 +50,23 @@ impl Slot {
     fn find(&self, name: &CStr) -> *mut c_void {
         let found = vendor_symbol(name);
         self.address.store(found, Ordering::Relaxed);
+        found
+    }
+
+    /// The function for a call of our own, null if there is none.
+    #[inline]
+    pub fn own(&self, name: &'static CStr) -> *mut c_void {
+        let known = self.own.load(Ordering::Relaxed);
+        if known.is_null() { self.find_own(name) } else { known }
+    }
+
+    #[cold]
+    fn find_own(&self, name: &'static CStr) -> *mut c_void {
+        let found = if family::is_hip() { hip::in_place_of(name) } else { None };
+        let found = found.unwrap_or_else(|| self.get(name));
+        if family::of_process().is_some() {
+            self.own.store(found, Ordering::Relaxed);
+        }
         found
     }
 
@@ -71,8 +96,8 @@ pub(crate) const fn c_name(text: &'static str) -> &'static CStr {
     }
 }
 
-/// Declares module `$name` with `call`, which answers `NOT_FOUND` where the vendor has no such function. [`Status`] and
-/// the arguments' types are taken from the module around.
+/// Declares module `$name` with `call`, our own, which answers `NOT_FOUND` where the vendor has no such function.
+/// [`Status`] and the arguments' types are taken from the module around.
 macro_rules! function {
     ({} $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         pub mod $name {
@@ -84,7 +109,7 @@ macro_rules! function {
             #[allow(clippy::too_many_arguments)]
             #[inline]
             pub unsafe fn call($($argument: $type),*) -> Status {
-                let address = SLOT.get(const { $crate::driver::c_name(concat!(stringify!($name), "\0")) });
+                let address = SLOT.own(const { $crate::driver::c_name(concat!(stringify!($name), "\0")) });
                 // SAFETY: the slot of this name; the caller vouches for the arguments.
                 unsafe { call_at(address, $($argument),*) }
             }
@@ -127,6 +152,7 @@ macro_rules! functions {
         $(mneme_abi::$name! { plain {} })*
     };
 }
+pub(crate) use {functions, plain};
 
 functions! {
     cuCtxGetCurrent;
@@ -208,8 +234,12 @@ pub fn current_device() -> Option<CUdevice> {
     (unsafe { cuCtxGetDevice(&mut device) } == Status::SUCCESS).then_some(device)
 }
 
-/// The limits of this thread's current context that are not the driver's defaults (CUDA Driver API, `CUlimit`).
+/// The limits of this thread's current context that are not the driver's defaults (CUDA Driver API, `CUlimit`). Those of
+/// HIP differ from one device to the next: there, what the application has set.
 pub fn limits() -> Limits {
+    if family::is_hip() {
+        return current_device().map(hip::limits_of).unwrap_or_default();
+    }
     let changed = |limit: CUlimit, default: usize| {
         let mut value = 0;
         // SAFETY: the pointer is valid to write.

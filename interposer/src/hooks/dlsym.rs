@@ -1,4 +1,4 @@
-//! The preloaded `dlsym`, the way by which cudart gets at the driver.
+//! The preloaded `dlsym`, the way by which cudart gets at the driver, and programs of other languages at HIP.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -47,7 +47,10 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
-/// Must not allocate for names that are not CUDA's: allocators call `dlsym` while they initialise.
+/// How the names of hooked functions begin.
+const PREFIXES: [&[u8]; 4] = [b"cu", b"hip", b"__hip", b"_Z24hip"];
+
+/// Must not allocate for names that are not CUDA's or HIP's: allocators call `dlsym` while they initialise.
 unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
     let mut decision = Decision { hook: std::ptr::null_mut(), real: real_dlsym() as *mut c_void };
     let relative = handle == libc::RTLD_NEXT || handle == libc::RTLD_DEFAULT;
@@ -56,7 +59,7 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
     }
     // SAFETY: a name given to dlsym is NUL-terminated.
     let name = unsafe { CStr::from_ptr(name) };
-    if !name.to_bytes().starts_with(b"cu") {
+    if !PREFIXES.iter().any(|prefix| name.to_bytes().starts_with(prefix)) {
         return decision;
     }
     let hook = std::panic::catch_unwind(|| {

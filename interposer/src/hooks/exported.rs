@@ -1,22 +1,27 @@
-//! The exported functions, and the table of them.
+//! The exported functions, and the tables of them.
 
-use mneme_abi::cuda::types::*;
+use mneme_abi::hip::types::*;
 
 use super::{Hook, enter, proc_address};
-use crate::driver::{self, captures, contexts, gate};
+use crate::driver::{self, captures, contexts, gate, hip, last_error};
 use crate::kernels::loading;
-use crate::launches::{forms, graphs, legacy};
+use crate::launches::{by_address, forms, graphs, legacy, work_items};
 use crate::lifetimes::{contexts as ends, green};
 use crate::memory::sharing::physical;
 use crate::memory::{access, external, ipc, served, tracked};
+use crate::process::family::Family;
 use crate::recorder::{self, counted};
-use crate::table::every_hook;
+use crate::table::{every_hip_hook, every_hook};
 
 macro_rules! body {
-    ($name:ident, ($($argument:ident: $type:ty),*), gated) => {
-        enter(outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), gate::passing)
+    ($family:ident, $name:ident, ($($argument:ident: $type:ty),*), gated) => {
+        enter(Family::$family, outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), gate::passing)
     };
-    ($name:ident, ($($argument:ident: $type:ty),*), [$form:path]) => {{
+    ($family:ident, $name:ident, ($($argument:ident: $type:ty),*), {$handler:path}) => {
+        // SAFETY: the arguments are the application's own, as the handler's contract wants.
+        enter(Family::$family, outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), |call| unsafe { $handler(call, $($argument),*) })
+    };
+    ($family:ident, $name:ident, ($($argument:ident: $type:ty),*), [$form:path]) => {{
         // Apart, so that it does not make the other way longer.
         #[cold]
         #[inline(never)]
@@ -27,7 +32,7 @@ macro_rules! body {
                 Some(request) => recorder::launch(call, request),
                 None => gate::passing(call),
             };
-            enter(outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), handler)
+            enter(Family::$family, outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), kept!($family handler))
         }
         // SAFETY: as above.
         match counted::pass(unsafe { $form($($argument),*) }) {
@@ -37,9 +42,20 @@ macro_rules! body {
             None => unsafe { otherwise($($argument),*) },
         }
     }};
-    ($name:ident, ($($argument:ident: $type:ty),*), ($handler:path)) => {
+    ($family:ident, $name:ident, ($($argument:ident: $type:ty),*), ($handler:path)) => {{
         // SAFETY: the arguments are the application's own, as the handler's contract wants.
-        enter(outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), |call| unsafe { $handler(call, $($argument),*) })
+        let handler = |call: &dyn Fn() -> Status| unsafe { $handler(call, $($argument),*) };
+        enter(Family::$family, outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), kept!($family handler))
+    }};
+}
+
+/// A handler that makes calls of its own, which HIP would have the application see in its last error.
+macro_rules! kept {
+    (Cuda $handler:ident) => {
+        $handler
+    };
+    (Hip $handler:ident) => {
+        |call: &dyn Fn() -> Status| last_error::kept(call, $handler)
     };
 }
 
@@ -59,13 +75,18 @@ macro_rules! outer_call {
 
 macro_rules! vendor_call {
     // SAFETY: the arguments are the application's own.
-    ($name:ident($($argument:ident),*)) => { || unsafe { driver::hooked::$name::call($($argument),*) } };
+    ($name:ident($($argument:ident),*)) => { || unsafe {
+        driver::hooked::$name::call_at(
+            driver::hooked::$name::SLOT.get(const { driver::c_name(concat!(stringify!($name), "\0")) }), $($argument),*
+        )
+    } };
 }
 
-/// The row of [`TABLE`] for a function.
+/// The row of a table for a function.
 macro_rules! row {
-    ({ $purpose:literal $tests:tt } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
+    ({ $family:ident $purpose:literal $tests:tt } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         Hook {
+            family: Family::$family,
             name: driver::c_name(concat!(stringify!($name), "\0")),
             since: $since,
             purpose: $purpose,
@@ -77,26 +98,36 @@ macro_rules! row {
 }
 
 macro_rules! exported {
-    ({ $handler:tt } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
+    ({ $family:ident $handler:tt } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         /// # Safety
-        /// As for the driver function of this name.
+        /// As for the vendor's function of this name.
         #[allow(non_snake_case, clippy::too_many_arguments)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
-            body!($name, ($($argument: $type),*), $handler)
+            body!($family, $name, ($($argument: $type),*), $handler)
         }
     };
 }
 
 /// Makes an exported function of each hook. `=> gated` only passes the gate; `=> [path]` is a launch in this form; `=>
-/// (path)` calls a handler with the call itself (`&dyn Fn() -> Status`) and the arguments.
+/// (path)` calls a handler with the call itself (`&dyn Fn() -> Status`) and the arguments; `=> {path}` does the same with
+/// a handler that makes no calls of its own.
 macro_rules! export {
-    ($( $purpose:literal $tests:tt { $( $($name:ident),+ => $handler:tt; )* } )*) => {
-        /// Every hooked function.
-        pub static TABLE: &[Hook] = &[$($($( mneme_abi::$name! { row { $purpose $tests } }, )+)*)*];
+    ($family:ident $table:ident $( $purpose:literal $tests:tt { $( $($name:ident),+ => $handler:tt; )* } )*) => {
+        /// Every hooked function of an interface.
+        pub static $table: &[Hook] = &[$($($( mneme_abi::$name! { row { $family $purpose $tests } }, )+)*)*];
 
-        $($($( mneme_abi::$name! { exported { $handler } } )+)*)*
+        $($($( mneme_abi::$name! { exported { $family $handler } } )+)*)*
     };
 }
 
-every_hook!(export);
+macro_rules! export_cuda {
+    ($($list:tt)*) => { export! { Cuda CUDA $($list)* } };
+}
+
+macro_rules! export_hip {
+    ($($list:tt)*) => { export! { Hip HIP $($list)* } };
+}
+
+every_hook!(export_cuda);
+every_hip_hook!(export_hip);

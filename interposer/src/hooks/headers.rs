@@ -8,7 +8,7 @@ use std::process::Command;
 
 use regex::Regex;
 
-use super::TABLE;
+use super::CUDA;
 use super::proc_address::{NEWEST, variant};
 use super::unhooked::UNHOOKED;
 use mneme_abi::cuda::driver::FUNCTIONS;
@@ -166,7 +166,7 @@ fn every_function_of_the_driver_is_hooked_or_need_not_be() {
     let symbols: BTreeSet<&'static str> =
         headers.iter().flat_map(|header| header.functions.keys()).map(|symbol| &*symbol.clone().leak()).collect();
     assert!(symbols.len() > 600, "{} functions", symbols.len());
-    let hooked = |symbol: &str| TABLE.iter().any(|hook| hook.name.to_str() == Ok(symbol));
+    let hooked = |symbol: &str| CUDA.iter().any(|hook| hook.name.to_str() == Ok(symbol));
     let listed = |symbol: &'static str| {
         UNHOOKED.iter().flat_map(|(_, names)| *names).filter(|entry| means(entry, symbol)).count()
     };
@@ -180,7 +180,7 @@ fn every_function_of_the_driver_is_hooked_or_need_not_be() {
     let is_in_none = |entry: &&str| !symbols.iter().any(|symbol| means(entry, symbol));
     let unknown = UNHOOKED.iter().flat_map(|(_, names)| *names).copied().filter(is_in_none);
     assert_eq!(unknown.collect::<Vec<_>>(), none, "in the list of unhooked.rs, and in no header");
-    let unknown = TABLE.iter().map(|hook| hook.name.to_str().unwrap()).filter(|name| !symbols.contains(name));
+    let unknown = CUDA.iter().map(|hook| hook.name.to_str().unwrap()).filter(|name| !symbols.contains(name));
     assert_eq!(unknown.collect::<Vec<_>>(), none, "hooked, and in no header");
 }
 
@@ -234,7 +234,7 @@ fn base_names_mean_the_newest_variant_of_a_version() {
     let headers = headers();
     assert_eq!(headers.iter().map(|header| header.version).max(), Some(NEWEST));
     for header in &headers {
-        for hook in TABLE {
+        for hook in CUDA {
             let name = hook.name.to_str().unwrap();
             let (form, flags) = form_of(name);
             let base = hook.base_name();

@@ -1,13 +1,15 @@
-//! The hooked functions of the driver API, and their purposes.
+//! The hooked functions of CUDA's driver and of HIP, and their purposes.
 //!
-//! From one table (`table.rs`) and the declarations of `mneme_abi` the exported functions, the map for `dlsym`
-//! and `cuGetProcAddress`, the typed calls of the vendor's functions and docs/reference/hooks.md are made.
+//! From two lists (`table.rs`) and the declarations of `mneme_abi` the exported functions, the map for `dlsym` and
+//! `cuGetProcAddress`, the typed calls of the vendor's functions and docs/reference/hooks.md are made. The functions by
+//! which HIP programs register their code return no status, and are apart ([`registration`]).
 
 pub mod dlsym;
 mod exported;
 #[cfg(test)]
 mod headers;
 mod proc_address;
+pub mod registration;
 #[cfg(test)]
 mod unhooked;
 
@@ -19,16 +21,18 @@ use std::sync::OnceLock;
 use mneme_abi::cuda::{DefaultStream, split_name};
 
 use crate::driver::{Slot, Status};
+use crate::process::family::Family;
 use crate::process::reentrancy;
 
-pub use exported::TABLE;
+pub use exported::{CUDA, HIP};
 
 /// One hooked function.
 pub struct Hook {
-    /// Symbol name in the driver library, e.g. `cuMemAlloc_v2`.
+    pub family: Family,
+    /// Symbol name in the vendor's library, e.g. `cuMemAlloc_v2`.
     pub name: &'static CStr,
     /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 =
-    /// 12.0).
+    /// 12.0); for HIP that of the symbol (402 is `hip_4.2`).
     pub since: i32,
     /// What the recorder does there, for docs/reference/hooks.md.
     pub purpose: &'static str,
@@ -58,35 +62,60 @@ impl Hook {
     }
 }
 
+/// Every hook, by interface.
+pub fn all() -> impl Iterator<Item = &'static Hook> {
+    CUDA.iter().chain(HIP)
+}
+
 /// Our function of a name, if it is hooked.
 pub fn by_name(name: &CStr) -> Option<*mut c_void> {
-    static MAP: OnceLock<HashMap<&'static CStr, &'static Hook>> = OnceLock::new();
-    let map = MAP.get_or_init(|| TABLE.iter().map(|hook| (hook.name, hook)).collect());
-    map.get(name).map(|hook| hook.address())
+    static MAP: OnceLock<HashMap<&'static CStr, fn() -> *mut c_void>> = OnceLock::new();
+    let map = MAP.get_or_init(|| {
+        all().map(|hook| (hook.name, hook.address)).chain(registration::FUNCTIONS.iter().copied()).collect()
+    });
+    map.get(name).map(|address| address())
 }
 
 /// The table as Markdown, the contents of docs/reference/hooks.md.
 pub fn documentation() -> String {
     use std::fmt::Write;
     let mut text = String::from(
-        "# Hooked functions\n\nGenerated from the table in `interposer/src/table.rs`; a test compares. \
-         `since` is the CUDA version from which `cuGetProcAddress` means this variant. Besides the tests named here, \
-         `every_hook_passes_its_call_on` (`interposer/src/hooks/mod.rs`) calls every function of the table.\n\n\
-         | function | since | what the recorder does | tested by |\n| --- | --- | --- | --- |\n",
+        "# Hooked functions\n\nGenerated from the lists in `interposer/src/table.rs`; a test compares. Besides the \
+         tests named here, `every_hook_passes_its_call_on` (`interposer/src/hooks/mod.rs`) calls every function of \
+         both.\n",
     );
-    for hook in TABLE {
-        let (name, since) = (hook.name.to_string_lossy(), format!("{}.{}", hook.since / 1000, hook.since % 1000 / 10));
-        let tests: Vec<_> = hook.tests.iter().map(|test| format!("`{test}`")).collect();
-        let _ = writeln!(text, "| `{name}` | {since} | {} | {} |", hook.purpose, tests.join(", "));
-    }
+    let columns = "| function | since | what the recorder does | tested by |\n| --- | --- | --- | --- |\n";
+    let mut table = |title: &str, hooks: &[Hook], version: fn(i32) -> String| {
+        let _ = write!(text, "\n{title}\n\n{columns}");
+        for hook in hooks {
+            let (name, since) = (hook.name.to_string_lossy(), version(hook.since));
+            let tests: Vec<_> = hook.tests.iter().map(|test| format!("`{test}`")).collect();
+            let _ = writeln!(text, "| `{name}` | {since} | {} | {} |", hook.purpose, tests.join(", "));
+        }
+    };
+    table(
+        "## CUDA's driver\n\n`since` is the CUDA version from which `cuGetProcAddress` means this variant.",
+        CUDA,
+        |since| format!("{}.{}", since / 1000, since % 1000 / 10),
+    );
+    table(
+        "## HIP\n\n`since` is the version of the symbol in libamdhip64. A process is recorded in the interface of its \
+         first hooked call; those of the other are passed on. Besides these, `__hipRegisterFatBinary`, \
+         `__hipUnregisterFatBinary`, `__hipRegisterFunction`, `__hipRegisterVar` and `__hipRegisterManagedVar` are \
+         followed, to know a kernel's code and variables.",
+        HIP,
+        |since| format!("{}.{}", since / 100, since % 100),
+    );
     text
 }
 
 /// What every exported function does, but for launches that are only counted: its handler once per call and thread, the
 /// vendor's function (`vendors`, past other tools, one of which may have called us) otherwise; and when the handler
-/// panics, the application gets the vendor's result all the same.
+/// panics, the application gets the vendor's result all the same. In a process that uses the other interface, the call
+/// is passed on.
 #[inline]
 pub(crate) fn enter(
+    family: Family,
     real: impl Fn() -> Status,
     vendors: impl Fn() -> Status,
     handler: impl FnOnce(&dyn Fn() -> Status) -> Status,
@@ -98,6 +127,9 @@ pub(crate) fn enter(
         status
     };
     let handled = || {
+        if !family.is_recorded() {
+            return real();
+        }
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler(&call)));
         outcome.unwrap_or_else(|_| result.get().unwrap_or_else(&real))
     };
@@ -110,11 +142,12 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        let mut names: Vec<_> = TABLE.iter().map(|hook| hook.name).collect();
+        let mut names: Vec<_> = all().map(|hook| hook.name).collect();
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), TABLE.len());
-        for hook in TABLE {
+        assert_eq!(names.len(), all().count());
+        for hook in all() {
+            assert_eq!(Family::of_symbol(hook.name), hook.family, "{:?}", hook.name);
             assert_eq!(by_name(hook.name), Some(hook.address()));
         }
         assert_eq!(by_name(c"cuNoSuchFunction"), None);
@@ -136,7 +169,7 @@ mod tests {
     #[test]
     fn the_tests_that_are_named_exist() {
         let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        for hook in TABLE {
+        for hook in all() {
             for test in hook.tests {
                 let (file, name) = test.split_once(": ").unwrap_or_else(|| panic!("{test}: file, colon, name"));
                 let text = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -161,7 +194,10 @@ mod tests {
             REFUSED
         }
         type Any = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> Status;
-        for hook in TABLE {
+        // Those of the interface that the process uses, and those of the other, which have no handlers then.
+        let hip_comes_first = std::env::var_os(HIP_FIRST).is_some();
+        let order = if hip_comes_first { [HIP, CUDA] } else { [CUDA, HIP] };
+        for hook in order.into_iter().flatten() {
             hook.real.learn(refuse as *mut c_void);
             let before = CALLS.load(Ordering::Relaxed);
             // SAFETY: no function of the table has more arguments; those too many are ignored by the calling convention
@@ -176,6 +212,20 @@ mod tests {
         }
     }
 
+    const HIP_FIRST: &str = "MNEME_TEST_HIP_FIRST";
+
+    /// The same in a process of its own that uses HIP: the interface is decided once.
+    #[test]
+    fn every_hook_of_hip_passes_its_call_on() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "hooks::tests::every_hook_passes_its_call_on"])
+            .env(HIP_FIRST, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    }
+
     #[test]
     fn a_panicking_handler_gives_the_vendors_result_and_calls_it_once() {
         let calls = Cell::new(0);
@@ -184,14 +234,14 @@ mod tests {
             Status(7)
         };
         assert_eq!(
-            enter(real, real, |call| {
+            enter(Family::Cuda, real, real, |call| {
                 call();
                 panic!("expected by the test")
             }),
             Status(7)
         );
         assert_eq!(calls.get(), 1);
-        assert_eq!(enter(real, real, |_| panic!("expected by the test")), Status(7));
+        assert_eq!(enter(Family::Cuda, real, real, |_| panic!("expected by the test")), Status(7));
         assert_eq!(calls.get(), 2);
     }
 }

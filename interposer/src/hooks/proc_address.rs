@@ -1,10 +1,11 @@
-//! `cuGetProcAddress`: how cudart gets at nearly every driver function.
+//! `cuGetProcAddress`: how cudart gets at nearly every driver function; and `hipGetProcAddress`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-use super::{DefaultStream, Hook, TABLE};
+use super::{CUDA, DefaultStream, HIP, Hook};
 use crate::driver::{self, Status};
+use crate::process::family::Family;
 use crate::process::linker;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
@@ -49,6 +50,30 @@ pub unsafe fn get_with_status(
     unsafe { get(call, symbol, function, version, flags) }
 }
 
+/// # Safety
+/// The arguments are those of `hipGetProcAddress`.
+pub unsafe fn get_of_hip(
+    call: &dyn Fn() -> Status,
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    _version: c_int,
+    _flags: u64,
+    _status: *mut c_uint,
+) -> Status {
+    let status = call();
+    if status == Status::SUCCESS && !symbol.is_null() && !function.is_null() {
+        // SAFETY: after a success `function` holds the address (or null).
+        let found = unsafe { *function };
+        // It gives out the library's own symbols, of whatever name a version or the default stream makes it.
+        let hook = HIP.iter().find(|hook| !found.is_null() && hook.real.get(hook.name) == found);
+        if let Some(hook) = hook {
+            // SAFETY: as above.
+            unsafe { *function = hook.address() };
+        }
+    }
+    status
+}
+
 /// Our function in place of the vendor's `found`, if it is a hooked one.
 ///
 /// The address is compared with what `dlsym` finds, which says exactly which variant was given out. Only among the
@@ -60,7 +85,7 @@ fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Op
     let expected = variant(text, version, flags);
     let is_found = |hook: &&Hook| hook.real.get(hook.name) == found;
     if let Some(hook) =
-        expected.filter(|hook| is_found(hook)).or_else(|| TABLE.iter().filter(matches_name).find(is_found))
+        expected.filter(|hook| is_found(hook)).or_else(|| CUDA.iter().filter(matches_name).find(is_found))
     {
         return Some(hook.address());
     }
@@ -69,7 +94,7 @@ fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Op
     let hook = expected.filter(|hook| version <= NEWEST || !has_newer(hook))?;
     if hook.real.get(hook.name).is_null() {
         hook.real.learn(found);
-    } else if !linker::is_vendors(found) {
+    } else if !linker::is_vendors(Family::Cuda, found) {
         // Another tool's, which stands between us and the vendor: it goes on seeing the calls.
         hook.real.put_before(found);
     } else if addresses_agree() {
@@ -107,7 +132,7 @@ fn addresses_agree() -> bool {
 /// the asked treatment of stream 0 where the function has one.
 pub(super) fn variant(name: &str, version: c_int, flags: u64) -> Option<&'static Hook> {
     let newest = |stream| {
-        let known = TABLE
+        let known = CUDA
             .iter()
             .filter(|hook| hook.default_stream() == stream)
             .filter_map(|hook| Some((hook.since_as(name)?, hook)));

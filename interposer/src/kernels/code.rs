@@ -11,6 +11,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdevice_attribute;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::hash::{Hash64, checksum};
+use mneme_core::image::architecture::{Architecture, GpuArchitecture};
 use mneme_core::image::embedded;
 use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
 use mneme_core::launch::Launch;
@@ -22,8 +23,9 @@ use super::key::{ArgumentValue, Key, Known, LaunchShape, may_be_address};
 use super::native::{self, NativeCode};
 use super::origin::{CodeOrigin, choose_arch};
 use super::original::OriginalCode;
-use crate::driver::{self, CUdevice, CUfunction};
+use crate::driver::{self, CUdevice, CUfunction, hip};
 use crate::memory::arena::vmm;
+use crate::process::family;
 use crate::process::linker;
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
@@ -55,8 +57,8 @@ const REFUSED: [(&str, &str); 9] = [
 /// The device of a recording, for its description.
 pub struct DeviceDescription {
     pub name: String,
-    /// Compute capability times ten; `None` where the driver does not say.
-    pub capability: Option<u32>,
+    /// `None` where the driver does not say. The CPU device says what it stands in for.
+    pub architecture: Option<GpuArchitecture>,
 }
 
 impl DeviceDescription {
@@ -65,17 +67,21 @@ impl DeviceDescription {
         // SAFETY: the buffer has the length that is passed.
         unsafe { driver::cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), name.len() as i32 - 1, device) };
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
-        let [major, minor] = COMPUTE_CAPABILITY.map(|attribute| driver::device_attribute(attribute, device));
-        let capability = major.zip(minor).and_then(|(major, minor)| u32::try_from(major * 10 + minor).ok());
-        Self { name: String::from_utf8_lossy(&name[..end]).into_owned(), capability }
+        let architecture = if family::is_hip() {
+            hip::processor(device).and_then(|processor| GpuArchitecture::parse(&processor))
+        } else {
+            let [major, minor] = COMPUTE_CAPABILITY.map(|attribute| driver::device_attribute(attribute, device));
+            let capability = major.zip(minor).and_then(|(major, minor)| u32::try_from(major * 10 + minor).ok());
+            capability.map(|capability| GpuArchitecture::Nvidia(Architecture::new(capability)))
+        };
+        Self { name: String::from_utf8_lossy(&name[..end]).into_owned(), architecture }
     }
 
     fn arch(&self) -> String {
-        match self.capability {
-            _ if linker::cpu_device().is_some() => "cpu".into(),
-            Some(capability) => format!("sm_{capability}"),
-            None => String::new(),
+        if linker::cpu_device().is_some() {
+            return "cpu".into();
         }
+        self.architecture.as_ref().map_or_else(String::new, ToString::to_string)
     }
 }
 
@@ -150,7 +156,7 @@ impl KernelCode {
         device: &DeviceDescription,
     ) -> Result<Arc<Self>, String> {
         let image = origin.image.as_ref().and_then(|image| image.bytes());
-        let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.capability));
+        let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.architecture.as_ref()));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
         let code = Self::found(kernel, origin, native, device)?;
         let original = match OriginalCode::of_cpu_device(function) {
@@ -212,7 +218,7 @@ impl KernelCode {
     /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
     fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
         let units = origin.object.as_ref()?.units();
-        let arch = choose_arch(units, kernel, device.capability)?;
+        let arch = choose_arch(units, kernel, device.architecture.as_ref())?;
         let closure = ir_section::closure(units, kernel, &arch)?;
         if let Err(refusal) = refuse(&closure.unresolved) {
             return Some(Err(refusal));
@@ -277,7 +283,7 @@ impl KernelCode {
         Ok(Self {
             static_hash: hash.finish(),
             arch: native.arch.clone(),
-            triple: "nvptx64-nvidia-cuda".into(),
+            triple: native.triple.into(),
             kernel: Symbol {
                 arguments: native.parameters.iter().map(argument).collect(),
                 ..symbol(name, SymbolKind::Kernel)

@@ -10,8 +10,9 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::CUjitInputType;
 
+use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
 use mneme_core::hash::checksum;
-use mneme_core::image::{cubin, fatbin, ptx};
+use mneme_core::image::{bundle, cubin, fatbin, ptx};
 
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, Status};
@@ -35,7 +36,8 @@ enum Bytes {
 }
 
 impl LoadedImage {
-    /// The image that a load function was given; `None` for what is neither fat binary, machine code nor PTX.
+    /// The image that a load function was given; `None` for what is neither fat binary, offload bundle, machine code nor
+    /// PTX.
     ///
     /// # Safety
     /// The driver has just loaded it from there. `start_of` gives the start of the ELF object that an address is in.
@@ -179,7 +181,7 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
 pub unsafe fn data(image: *const c_void) -> *const c_void {
     // SAFETY: by the caller's contract.
     unsafe {
-        if image.cast::<u32>().read_unaligned() == fatbin::WRAPPER_MAGIC {
+        if [fatbin::WRAPPER_MAGIC, HIP_WRAPPER].contains(&image.cast::<u32>().read_unaligned()) {
             return image.cast::<*const c_void>().add(1).read_unaligned();
         }
     }
@@ -199,6 +201,9 @@ unsafe fn size(image: *const c_void) -> Option<u64> {
         }
         if &first == b"\x7fELF" {
             return cubin::size(&image.cast::<[u8; 64]>().read_unaligned());
+        }
+        if [bundle::MAGIC, bundle::COMPRESSED_MAGIC].iter().any(|magic| magic.starts_with(&first)) {
+            return bundle::size(|at| image.cast::<u8>().add(at as usize).cast::<u64>().read_unaligned());
         }
         let text = CStr::from_ptr(image.cast::<c_char>()).to_bytes();
         ptx::is_ptx(text).then_some(text.len() as u64)
@@ -223,6 +228,22 @@ mod tests {
         assert_eq!(*here.bytes().unwrap(), copy[..4]);
         let nowhere = LoadedImage { bytes: Bytes::Mapped(64, 4), identity: 0 };
         assert!(nowhere.bytes().is_none());
+    }
+
+    /// What clang makes of a HIP program.
+    #[test]
+    fn a_bundle_is_found_by_the_wrapper_of_its_program() {
+        let id = b"hipv4-amdgcn-amd-amdhsa--gfx90a";
+        let mut image = bundle::MAGIC.to_vec();
+        for number in [1u64, 4096, 7, id.len() as u64] {
+            image.extend(number.to_le_bytes());
+        }
+        image.extend(id);
+        image.resize(4096 + 7, 1);
+        let wrapper = [u64::from(HIP_WRAPPER) | 1 << 32, image.as_ptr() as u64, 0];
+        // SAFETY: a wrapper and its bundle.
+        let loaded = unsafe { LoadedImage::at(wrapper.as_ptr().cast(), |_| None) }.unwrap();
+        assert_eq!(*loaded.bytes().unwrap(), image);
     }
 
     /// What nvcc makes of relocatable code that is PTX only: an empty fat binary, and a list of those to be linked.

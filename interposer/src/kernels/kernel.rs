@@ -8,8 +8,9 @@ use mneme_core::launch::LaunchAttributes;
 
 use super::origin::CodeOrigin;
 use super::progress::KernelProgress;
+use super::registered::{self, RegisteredVariable};
 use super::request::LaunchRequest;
-use crate::driver::{self, CUdevice, CUkernel, CUlibrary, CUmodule, Status};
+use crate::driver::{self, CUdevice, CUkernel, CUlibrary, CUmodule, Status, hip};
 use crate::process::settings::{RecorderSettings, settings};
 
 const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
@@ -50,11 +51,22 @@ fn demangle(name: &str) -> String {
 pub enum CodeOwner {
     Library(usize),
     Module(usize),
+    /// Code that a HIP program registers before `main`, by the handle that the library gives out.
+    Binary(usize),
 }
 
 impl CodeOwner {
+    /// Whether a variable is managed memory behind a pointer on the device, whose place HIP does not tell.
+    pub fn is_managed(self, name: &str) -> bool {
+        matches!(self, Self::Binary(binary) if registered::variable(binary, name).is_some_and(|found| found.is_managed))
+    }
+
     /// Where a device variable is: its address and size in bytes, if the loaded code has it.
     pub fn variable(self, name: &str) -> Option<(u64, u64)> {
+        if let Self::Binary(binary) = self {
+            let RegisteredVariable { host, .. } = registered::variable(binary, name)?;
+            return hip::variable_of(host);
+        }
         let name = CString::new(name).ok()?;
         let (mut address, mut bytes) = (0, 0);
         // SAFETY: valid places and name; the handle is alive, a launch of its function is under way.
@@ -69,6 +81,7 @@ impl CodeOwner {
                 Self::Module(module) => {
                     driver::cuModuleGetGlobal_v2(&mut address, &mut bytes, module as CUmodule, name.as_ptr())
                 }
+                Self::Binary(_) => Status::NOT_FOUND,
             }
         };
         (status == Status::SUCCESS).then_some((address, bytes as u64))

@@ -4,12 +4,14 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::path::Path;
 use std::sync::Arc;
 
+use mneme_abi::hip::types::FatBinaryWrapper;
 use mneme_core::image::elf::loaded_objects;
 
 use super::handles::{self, text};
 use super::images::{self, LoadedImage};
 use super::kernel::CodeOwner;
 use super::origin::CodeOrigin;
+use super::registered::{self, RegisteredVariable};
 use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
 /// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
@@ -193,6 +195,48 @@ pub unsafe fn kernel_function(call: &dyn Fn() -> Status, function: *mut CUfuncti
         handles::add_function_of(known, handle);
     }
     status
+}
+
+/// # Safety
+/// The arguments are those of `hipGetFuncBySymbol`.
+pub unsafe fn function_of_symbol(
+    call: &dyn Fn() -> Status,
+    function: *mut CUfunction,
+    symbol: *const c_void,
+) -> Status {
+    // SAFETY: what is launched by its host's address is known by that.
+    unsafe { kernel_function(call, function, symbol.cast_mut().cast()) }
+}
+
+/// Notes code that a HIP program has registered, by the handle that the library has given it.
+///
+/// # Safety
+/// The library has just taken this wrapper.
+pub unsafe fn register_binary(handle: *mut *mut c_void, wrapper: *const FatBinaryWrapper) {
+    if !handle.is_null() {
+        registered::forget(handle as usize);
+        loaded(CodeOwner::Binary(handle as usize), wrapper.cast());
+    }
+}
+
+/// Forgets code that is about to be unregistered.
+pub fn forget_binary(handle: *mut *mut c_void) {
+    handles::forget(CodeOwner::Binary(handle as usize));
+    registered::forget(handle as usize);
+}
+
+/// Notes a kernel of registered code, which is launched by an address of the host's.
+pub fn register_function(handle: *mut *mut c_void, host: *const c_void, name: *const c_char) {
+    if let Some(name) = text(name) {
+        handles::add_function(host as usize, name, CodeOwner::Binary(handle as usize), false);
+    }
+}
+
+/// Notes a variable of registered code.
+pub fn register_variable(handle: *mut *mut c_void, host: *mut c_void, name: *const c_char, is_managed: bool) {
+    if let Some(name) = text(name) {
+        registered::note(handle as usize, name, RegisteredVariable { host: host as usize, is_managed });
+    }
 }
 
 #[cfg(test)]

@@ -12,5 +12,6 @@ mod original;
 pub mod profile;
 pub mod progress;
 pub mod recent;
+mod registered;
 pub mod request;
 pub mod tally;

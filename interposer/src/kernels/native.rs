@@ -5,9 +5,10 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use mneme_core::image::architecture::{GpuArchitecture, Processor};
 use mneme_core::image::fatbin::{self, FatbinEntry, FatbinKind};
 use mneme_core::image::ptx::PtxModule;
-use mneme_core::image::{bitcode, cubin, elf, embedded, ptx};
+use mneme_core::image::{bitcode, bundle, code_object, cubin, elf, embedded, ptx};
 use mneme_core::recording::CodeKind;
 
 /// What an image says of a kernel.
@@ -30,14 +31,31 @@ pub struct NativeCode {
     pub code: Option<(CodeKind, Vec<u8>)>,
     /// What the driver was given to run: machine code where the image has some for the device, then PTX.
     pub original: Vec<(CodeKind, Vec<u8>)>,
-    /// E.g. "sm_90".
+    /// E.g. "sm_90", "gfx90a".
     pub arch: String,
+    /// Of IR for it.
+    pub triple: &'static str,
 }
 
+/// The triples of IR for NVIDIA's and AMD's GPUs.
+const NVIDIA: &str = "nvptx64-nvidia-cuda";
+const AMD: &str = "amdgcn-amd-amdhsa";
+/// How the names of variables begin that clang puts into every HIP program.
+const UNIT_NAME: &str = "__hip_cuid_";
+
 impl NativeCode {
-    /// Looks for a kernel in an image loaded on a device (90); `None` where the image does not define it for that
-    /// device.
-    pub fn of(image: &[u8], kernel: &str, device: Option<u32>) -> Option<Self> {
+    /// Looks for a kernel in an image loaded on a device; `None` where the image does not define it for that device.
+    pub fn of(image: &[u8], kernel: &str, device: Option<&GpuArchitecture>) -> Option<Self> {
+        if code_object::is_code_object(image) {
+            return Self::of_code_object(image, kernel);
+        }
+        if let Some(bundle) = bundle::plain(image) {
+            return Self::of_bundle(&bundle, kernel, device);
+        }
+        let device = device.and_then(|device| match device {
+            GpuArchitecture::Nvidia(architecture) => Some(architecture.number),
+            GpuArchitecture::Amd(_) => None,
+        });
         if let Ok(text) = std::str::from_utf8(image)
             && ptx::is_ptx(image)
         {
@@ -76,6 +94,43 @@ impl NativeCode {
             .find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel))
     }
 
+    /// The code object of a bundle that is the device's: for the processor itself before one for its family.
+    fn of_bundle(bundle: &[u8], kernel: &str, device: Option<&GpuArchitecture>) -> Option<Self> {
+        let Some(GpuArchitecture::Amd(device)) = device else { return None };
+        let entries = bundle::entries(bundle);
+        let mut fitting: Vec<_> = entries
+            .iter()
+            .filter_map(|entry| Some((Processor::parse(entry.processor())?, entry.bytes)))
+            .filter(|(processor, _)| processor.machine_code_runs_on(device))
+            .collect();
+        fitting.sort_by_key(|(processor, _)| processor.name != device.name);
+        fitting.into_iter().find_map(|(_, image)| Self::of_code_object(image, kernel))
+    }
+
+    fn of_code_object(image: &[u8], kernel: &str) -> Option<Self> {
+        let object = code_object::parse(image)?;
+        let found = object.kernels.iter().find(|found| found.name == kernel)?;
+        // Proteus has a module for each kernel, which its section is named after.
+        let modules: Vec<Vec<u8>> = embedded::in_code_object(image)
+            .into_iter()
+            .filter(|(section, _)| section.split('.').any(|part| part == kernel))
+            .map(|(_, module)| module.to_vec())
+            .collect();
+        let variables = object.variables.iter().filter(|variable| !variable.name.starts_with(UNIT_NAME));
+        Some(Self {
+            parameters: found.explicit().map(|argument| (argument.offset, argument.size)).collect(),
+            variables: variables.map(|variable| (variable.name.clone(), variable.constant)).collect(),
+            undefined: Vec::new(),
+            refusal: Some("no LLVM IR, and machine code of AMD's GPUs is not recorded: build with mneme-cc".into()),
+            calls_pointers: false,
+            bitcode: (!modules.is_empty()).then_some((embedded::IrProducer::Proteus, modules)),
+            code: None,
+            original: Vec::new(),
+            arch: object.processor.name,
+            triple: AMD,
+        })
+    }
+
     fn of_ptx(text: &str, kernel: &str) -> Option<Self> {
         let closure = PtxModule::parse(text).closure(kernel)?;
         let refusal = if let Some(variable) = closure.variables.iter().find(|variable| variable.opaque) {
@@ -95,6 +150,7 @@ impl NativeCode {
             bitcode: None,
             original: vec![(CodeKind::Ptx, text.trim_end_matches('\0').as_bytes().to_vec())],
             arch: closure.target.map_or_else(String::new, |target| target.to_string()),
+            triple: NVIDIA,
             code: Some((CodeKind::Ptx, ptx::with_visible_variables(&closure.text).into_owned().into_bytes())),
         })
     }
@@ -124,6 +180,7 @@ impl NativeCode {
             bitcode: embedded::in_cubin(image, &cubin)
                 .map(|(origin, modules)| (origin, modules.into_iter().map(<[u8]>::to_vec).collect())),
             arch: cubin.architecture.map_or_else(String::new, |architecture| architecture.to_string()),
+            triple: NVIDIA,
             original: vec![(CodeKind::Cubin, image.to_vec())],
             code: Some((CodeKind::Cubin, image.to_vec())),
         })
@@ -198,21 +255,25 @@ mod tests {
         .visible .entry textures(.param .u64 t) { tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}]; ret; }\n\
         .visible .entry indirect() { f: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), %rd3, (a), f; ret; }\n";
 
+    fn nvidia() -> GpuArchitecture {
+        GpuArchitecture::parse("sm_90").unwrap()
+    }
+
     #[test]
     fn a_kernel_in_ptx_is_described_and_refused_by_name() {
-        let k = NativeCode::of(PTX.as_bytes(), "k", Some(90)).unwrap();
+        let k = NativeCode::of(PTX.as_bytes(), "k", Some(&nvidia())).unwrap();
         assert_eq!((k.parameters.as_slice(), k.arch.as_str()), (&[(0, 8), (8, 4)][..], "sm_90"));
         assert_eq!((k.variables.as_slice(), k.refusal), (&[("n".to_owned(), false)][..], None));
         let (kind, text) = k.code.unwrap();
         assert!(kind == CodeKind::Ptx && !String::from_utf8(text).unwrap().contains("moved"));
         let [indirect, direct] =
-            ["indirect", "k"].map(|kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(90)).unwrap());
+            ["indirect", "k"].map(|kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap());
         assert!(indirect.calls_pointers && indirect.refusal.is_none() && !direct.calls_pointers);
         for (kernel, reason) in [("moved", "its variable p"), ("textures", "texture")] {
-            let refusal = NativeCode::of(PTX.as_bytes(), kernel, Some(90)).unwrap().refusal.unwrap();
+            let refusal = NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().refusal.unwrap();
             assert!(refusal.contains(reason), "{refusal}");
         }
-        assert!(NativeCode::of(PTX.as_bytes(), "none", Some(90)).is_none());
+        assert!(NativeCode::of(PTX.as_bytes(), "none", Some(&nvidia())).is_none());
         assert!(NativeCode::of(b"\x7fELF", "k", None).is_none() && NativeCode::of(b"", "k", None).is_none());
     }
 

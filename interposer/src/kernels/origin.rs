@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use mneme_core::image::architecture::{GpuArchitecture, Processor, Vendor};
 use mneme_core::image::elf::MappedFile;
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 
@@ -42,30 +43,53 @@ pub struct CodeOrigin {
     pub image: Option<Arc<LoadedImage>>,
 }
 
-/// The architecture whose IR stands for a kernel on a device: its own, else the newest that is not newer, else the
-/// newest. `device` is the compute capability times ten, e.g. 90.
-pub fn choose_arch(units: &[Unit<'_>], kernel: &str, device: Option<u32>) -> Option<String> {
+/// The architecture whose IR stands for a kernel on a device: of NVIDIA's its own, else the newest that is not newer,
+/// else the newest; of AMD's its own, else its family's.
+pub fn choose_arch(units: &[Unit<'_>], kernel: &str, device: Option<&GpuArchitecture>) -> Option<String> {
+    if let Some(GpuArchitecture::Amd(device)) = device {
+        return choose_processor(units, kernel, device);
+    }
+    let device = device.and_then(|device| match device {
+        GpuArchitecture::Nvidia(architecture) => Some(architecture.number),
+        GpuArchitecture::Amd(_) => None,
+    });
     let number = |arch: &str| {
         arch.trim_start_matches(|c: char| !c.is_ascii_digit())
             .trim_end_matches(|c: char| !c.is_ascii_digit())
             .parse::<u32>()
             .unwrap_or(0)
     };
-    let defines = |unit: &&Unit<'_>| {
-        unit.table
-            .symbols
-            .iter()
-            .any(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)
-    };
-    let archs: Vec<&str> = units.iter().filter(defines).map(|unit| unit.table.arch.as_str()).collect();
+    let archs = architectures(units, kernel, Vendor::Nvidia);
     let fitting =
         archs.iter().filter(|arch| device.is_none_or(|device| number(arch) <= device)).max_by_key(|arch| number(arch));
     fitting.or_else(|| archs.iter().max_by_key(|arch| number(arch))).map(ToString::to_string)
 }
 
+fn choose_processor(units: &[Unit<'_>], kernel: &str, device: &Processor) -> Option<String> {
+    let archs = architectures(units, kernel, Vendor::Amd);
+    let runs = |arch: &&&str| Processor::parse(arch).is_some_and(|code| code.machine_code_runs_on(device));
+    let own = archs.iter().find(|arch| **arch == device.name);
+    own.or_else(|| archs.iter().find(runs)).map(ToString::to_string)
+}
+
+/// The architectures of a vendor's that there is IR of a kernel for.
+fn architectures<'a>(units: &'a [Unit<'_>], kernel: &str, vendor: Vendor) -> Vec<&'a str> {
+    let defines = |unit: &&Unit<'_>| {
+        // NVIDIA's is what does not say.
+        Vendor::of_triple(&unit.table.triple).unwrap_or(Vendor::Nvidia) == vendor
+            && unit
+                .table
+                .symbols
+                .iter()
+                .any(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)
+    };
+    units.iter().filter(defines).map(|unit| unit.table.arch.as_str()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mneme_core::image::architecture::Architecture;
     use mneme_core::image::ir_section::{Symbol, Table, decode, encode};
 
     fn unit(arch: &str) -> Unit<'static> {
@@ -84,11 +108,24 @@ mod tests {
     }
 
     #[test]
+    fn ir_for_amds_gpus_is_the_processors_own() {
+        let amd = |arch: &str| Table { triple: "amdgcn-amd-amdhsa".into(), ..unit(arch).table };
+        let unit = |arch: &str| decode(&encode(&amd(arch), b"BC").unwrap()).remove(0).into_owned();
+        let units = [unit("gfx90a"), unit("gfx1030"), unit("gfx10-3-generic")];
+        let choose = |device: &str| choose_arch(&units, "k", GpuArchitecture::parse(device).as_ref());
+        assert_eq!(choose("gfx90a:sramecc+:xnack-").as_deref(), Some("gfx90a"));
+        assert_eq!(choose("gfx1030").as_deref(), Some("gfx1030"));
+        assert_eq!(choose("gfx1031").as_deref(), Some("gfx10-3-generic"));
+        assert_eq!((choose("gfx942"), choose("sm_90")), (None, None));
+    }
+
+    #[test]
     fn the_ir_of_the_nearest_architecture_is_chosen() {
         let units = [unit("sm_70"), unit("sm_90a"), unit("sm_80")];
-        assert_eq!(choose_arch(&units, "k", Some(90)).as_deref(), Some("sm_90a"));
-        assert_eq!(choose_arch(&units, "k", Some(89)).as_deref(), Some("sm_80"));
-        assert_eq!(choose_arch(&units, "k", Some(60)).as_deref(), Some("sm_90a"));
+        let nvidia = |number| GpuArchitecture::Nvidia(Architecture::new(number));
+        assert_eq!(choose_arch(&units, "k", Some(&nvidia(90))).as_deref(), Some("sm_90a"));
+        assert_eq!(choose_arch(&units, "k", Some(&nvidia(89))).as_deref(), Some("sm_80"));
+        assert_eq!(choose_arch(&units, "k", Some(&nvidia(60))).as_deref(), Some("sm_90a"));
         assert_eq!(choose_arch(&units, "k", None).as_deref(), Some("sm_90a"));
         assert_eq!(choose_arch(&units, "other", None), None);
     }

@@ -99,7 +99,7 @@ impl LaunchArguments {
         unsafe {
             loop {
                 let (key, value) = match *at as usize {
-                    launch_parameter::END => break,
+                    launch_parameter::END | launch_parameter::HIP_END => break,
                     key => (key, *at.add(1)),
                 };
                 match key {

@@ -16,7 +16,9 @@ mod attribute {
     pub const COOPERATIVE: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as u32;
     pub const CLUSTER_DIMENSION: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32;
 }
-fn named(stream: CUstream, default: usize) -> usize {
+
+/// A stream, never 0: the default one goes by its name.
+pub(super) fn named(stream: CUstream, default: usize) -> usize {
     if stream.is_null() { default } else { stream as usize }
 }
 
@@ -111,7 +113,10 @@ unsafe fn extended(
 }
 
 /// Reads attributes as integers: the identifier at offset 0, the value at 8 (`CUlaunchAttribute`).
-unsafe fn attributes(array: *const CUlaunchAttribute, count: c_uint) -> LaunchAttributes {
+///
+/// # Safety
+/// The array is null or has so many elements.
+pub(super) unsafe fn attributes(array: *const CUlaunchAttribute, count: c_uint) -> LaunchAttributes {
     let mut found = LaunchAttributes::default();
     if array.is_null() {
         return found;

@@ -1,11 +1,13 @@
-//! Launches as before CUDA 4.0.
+//! Launches as before CUDA 4.0, and as before HIP-Clang.
 //!
-//! Shape, shared memory and arguments are set on the function one by one, then it is launched.
+//! Shape, shared memory and arguments are set on the function one by one (with HIP: on the thread), then it is launched.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use mneme_abi::hip::types::Dimensions;
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, Status, gate};
@@ -96,11 +98,22 @@ pub unsafe fn set_bytes(
 }
 
 fn launch_on(call: &dyn Fn() -> Status, function: CUfunction, width: c_int, height: c_int, stream: usize) -> Status {
-    let Some(mut prepared) = prepared().get(&(function as usize)).cloned() else { return gate::passing(call) };
+    let Some(prepared) = prepared().get(&(function as usize)).cloned() else { return gate::passing(call) };
+    let grid = Dim3::new(width.max(0) as u32, height.max(0) as u32, 1);
+    launch_prepared(call, function, prepared, grid, stream)
+}
+
+fn launch_prepared(
+    call: &dyn Fn() -> Status,
+    function: CUfunction,
+    mut prepared: Prepared,
+    grid: Dim3,
+    stream: usize,
+) -> Status {
     let mut size = prepared.parameters.len();
     let mut extra = LaunchArguments::packed(&mut prepared.parameters, &mut size);
     let launch = Launch {
-        grid: Dim3::new(width.max(0) as u32, height.max(0) as u32, 1),
+        grid,
         block: prepared.block.into(),
         shared_mem: prepared.shared,
         attributes: LaunchAttributes::default(),
@@ -140,12 +153,67 @@ pub unsafe fn launch_grid_async(
     launch_on(call, function, width, height, if stream.is_null() { STREAM_LEGACY } else { stream as usize })
 }
 
+thread_local! {
+    /// What this thread has configured and not launched yet, the last at the end.
+    static CONFIGURED: RefCell<Vec<(Prepared, Dim3, usize)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// # Safety
+/// The arguments are those of `hipConfigureCall`.
+pub unsafe fn configure(
+    call: &dyn Fn() -> Status,
+    grid: Dimensions,
+    block: Dimensions,
+    shared: usize,
+    stream: CUstream,
+) -> Status {
+    let status = call();
+    if status == Status::SUCCESS {
+        let shared = u32::try_from(shared).unwrap_or(u32::MAX);
+        let prepared = Prepared { block: [block.x, block.y, block.z], shared, parameters: Vec::new() };
+        let grid = Dim3::new(grid.x, grid.y, grid.z);
+        let stream = if stream.is_null() { STREAM_LEGACY } else { stream as usize };
+        let _ = CONFIGURED.try_with(|configured| configured.borrow_mut().push((prepared, grid, stream)));
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `hipSetupArgument`.
+pub unsafe fn set_argument(call: &dyn Fn() -> Status, bytes: *const c_void, count: usize, offset: usize) -> Status {
+    let status = call();
+    if status == Status::SUCCESS
+        && !bytes.is_null()
+        && count <= MOST
+        && let Ok(offset) = c_int::try_from(offset)
+    {
+        // SAFETY: the library has just read as many.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes.cast(), count) };
+        let _ = CONFIGURED.try_with(|configured| {
+            if let Some((prepared, ..)) = configured.borrow_mut().last_mut() {
+                put(prepared, offset, bytes);
+            }
+        });
+    }
+    status
+}
+
+/// # Safety
+/// The argument is that of `hipLaunchByPtr`.
+pub unsafe fn launch_configured(call: &dyn Fn() -> Status, function: *const c_void) -> Status {
+    let configured = CONFIGURED.try_with(|configured| configured.borrow_mut().pop()).ok().flatten();
+    match configured {
+        Some((prepared, grid, stream)) => launch_prepared(call, function.cast_mut().cast(), prepared, grid, stream),
+        None => gate::passing(call),
+    }
+}
+
 /// A launch on several devices at once waits for all of them in the kernel: no replay on one device can repeat it.
 ///
 /// # Safety
-/// The arguments are those of `cuLaunchCooperativeKernelMultiDevice`.
+/// The arguments are those of `cuLaunchCooperativeKernelMultiDevice` or one of HIP's of the kind.
 pub unsafe fn launch_on_devices(call: &dyn Fn() -> Status, list: *mut c_void, count: c_uint, _flags: c_uint) -> Status {
-    /// Bytes of a `CUDA_LAUNCH_PARAMS`, which begins with the function.
+    /// Bytes of a `CUDA_LAUNCH_PARAMS`, `hipFunctionLaunchParams` or `hipLaunchParams`, which begin with the function.
     const ELEMENT: usize = 56;
     if !list.is_null() {
         for index in 0..count as usize {
@@ -160,6 +228,27 @@ pub unsafe fn launch_on_devices(call: &dyn Fn() -> Status, list: *mut c_void, co
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_configured_call_is_launched_with_its_arguments() {
+        let dimensions = |x| Dimensions { x, y: 1, z: 1 };
+        let (stream, argument) = (0x40 as CUstream, 7u32);
+        let done = || Status::SUCCESS;
+        // SAFETY: the library has taken each call, and the argument is four bytes.
+        unsafe {
+            configure(&done, dimensions(3), dimensions(64), 16, stream);
+            configure(&|| Status::INVALID_VALUE, dimensions(9), dimensions(9), 0, stream);
+            set_argument(&done, (&raw const argument).cast(), 4, 8);
+        }
+        CONFIGURED.with_borrow(|configured| {
+            let [(prepared, grid, on)] = &configured[..] else { panic!("{}", configured.len()) };
+            assert_eq!((prepared.block, prepared.shared, *grid), ([64, 1, 1], 16, Dim3::new(3, 1, 1)));
+            assert_eq!((&prepared.parameters[8..], *on), (&[7, 0, 0, 0][..], 0x40));
+        });
+        // SAFETY: no function is known by this address, so that the call is passed on.
+        assert_eq!(unsafe { launch_configured(&|| Status(7), std::ptr::null()) }, Status(7));
+        CONFIGURED.with_borrow(|configured| assert!(configured.is_empty()));
+    }
 
     #[test]
     fn parameters_are_put_where_they_belong() {

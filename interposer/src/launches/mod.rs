@@ -3,7 +3,9 @@
 //! Each launch comes to [`recorder::launch`](crate::recorder::launch), or to
 //! [`counted::pass`](crate::recorder::counted::pass) where it is only counted.
 
+pub mod by_address;
 pub mod forms;
 pub mod graphs;
 pub mod legacy;
 pub mod proteus;
+pub mod work_items;

@@ -7,17 +7,11 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::driver::Status;
-use crate::process::linker::real_dlsym;
+use mneme_abi::hip::types::Dimensions;
 
-/// `dim3`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Dimensions {
-    x: u32,
-    y: u32,
-    z: u32,
-}
+use crate::driver::Status;
+use crate::process::family;
+use crate::process::linker::real_dlsym;
 
 type Launch =
     unsafe extern "C" fn(*const c_void, Dimensions, Dimensions, *mut *mut c_void, usize, *mut c_void) -> Status;
@@ -35,15 +29,16 @@ pub unsafe extern "C" fn __proteus_launch_kernel(
     shared: u64,
     stream: *mut c_void,
 ) -> Status {
-    for name in [c"cudaLaunchKernel", c"hipLaunchKernel"] {
-        // SAFETY: a valid name; the program that launches has its runtime loaded before us in the global scope.
-        let found = unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
-        if !found.is_null() {
-            // SAFETY: both runtimes' function has this type.
-            let launch = unsafe { std::mem::transmute::<*mut c_void, Launch>(found) };
-            // SAFETY: the arguments are the application's own.
-            return unsafe { launch(kernel, grid, block, arguments, shared as usize, stream) };
-        }
+    // HIP's is our own, which records the launch, as its first call has said that the process uses HIP. The CPU device
+    // has both.
+    let name = if family::is_hip() { c"hipLaunchKernel" } else { c"cudaLaunchKernel" };
+    // SAFETY: a valid name; the program that launches has its runtime loaded before us in the global scope.
+    let found = unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if !found.is_null() {
+        // SAFETY: both functions have this type.
+        let launch = unsafe { std::mem::transmute::<*mut c_void, Launch>(found) };
+        // SAFETY: the arguments are the application's own.
+        return unsafe { launch(kernel, grid, block, arguments, shared as usize, stream) };
     }
     crate::process::log::raw(
         "mneme: a launch through Proteus cannot be passed on: the program has no shared cudart or HIP runtime\n",

@@ -59,6 +59,22 @@ pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     })
 }
 
+/// All of the current device's is gone, as if its only context had been destroyed.
+///
+/// # Safety
+/// The function has no arguments.
+pub unsafe fn reset_device(call: &dyn Fn() -> Status) -> Status {
+    gate::passing(&|| {
+        profile::collect();
+        let context = driver::current_context();
+        let status = call();
+        if let (Status::SUCCESS, Some(context)) = (status, context) {
+            died(context);
+        }
+        status
+    })
+}
+
 fn is_alive(context: CUcontext) -> bool {
     let own = driver::current_context();
     // SAFETY: the driver says of what is no context that it is none; what was current is put back.

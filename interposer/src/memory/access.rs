@@ -6,7 +6,7 @@
 //! not read: the device would fault.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribute};
@@ -14,7 +14,7 @@ use cudarc::driver::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribut
 use super::allocations::{ALLOCATIONS, Devices, HOST, KernelAccess, LiveAllocation};
 use super::arena::vmm;
 use crate::driver::contexts::{self, LiveContext};
-use crate::driver::{self, CUcontext, CUdevice, CUdeviceptr, Status, gate};
+use crate::driver::{self, CUcontext, CUdevice, CUdeviceptr, Status, gate, hip};
 
 /// What is known of access beyond single allocations.
 #[derive(Default)]
@@ -118,6 +118,38 @@ pub unsafe fn disable_peer(call: &dyn Fn() -> Status, peer: CUcontext) -> Status
     with_peer(call, peer, |peers, pair| _ = peers.remove(&pair))
 }
 
+/// # Safety
+/// The arguments are those of `hipDeviceEnablePeerAccess`.
+pub unsafe fn enable_peer_device(call: &dyn Fn() -> Status, peer: c_int, _flags: c_uint) -> Status {
+    with_peer(call, hip::context_on(peer), |peers, pair| _ = peers.insert(pair))
+}
+
+/// # Safety
+/// The arguments are those of `hipDeviceDisablePeerAccess`.
+pub unsafe fn disable_peer_device(call: &dyn Fn() -> Status, peer: c_int) -> Status {
+    with_peer(call, hip::context_on(peer), |peers, pair| _ = peers.remove(&pair))
+}
+
+/// # Safety
+/// The arguments are those of `hipCtxEnablePeerAccess`, whose context stands for a device.
+pub unsafe fn enable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext, flags: c_uint) -> Status {
+    match hip::device_of_foreign(peer) {
+        // SAFETY: passed on.
+        Some(device) => unsafe { enable_peer_device(call, device, flags) },
+        None => call(),
+    }
+}
+
+/// # Safety
+/// The arguments are those of `hipCtxDisablePeerAccess`, whose context stands for a device.
+pub unsafe fn disable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext) -> Status {
+    match hip::device_of_foreign(peer) {
+        // SAFETY: passed on.
+        Some(device) => unsafe { disable_peer_device(call, device) },
+        None => call(),
+    }
+}
+
 /// What an array of descriptions says: each device, or the host, and whether it has access. Reading is enough.
 ///
 /// # Safety
@@ -216,13 +248,13 @@ pub unsafe fn create_pool(call: &dyn Fn() -> Status, pool: *mut usize, _properti
 }
 
 /// # Safety
-/// The arguments are those of `cuMemPoolImportFromShareableHandle`.
-pub unsafe fn import_pool(
+/// The arguments are those of `cuMemPoolImportFromShareableHandle`, or of HIP's, whose flags are fewer bits.
+pub unsafe fn import_pool<Flags>(
     call: &dyn Fn() -> Status,
     pool: *mut usize,
     _handle: *mut c_void,
     _kind: c_uint,
-    _flags: u64,
+    _flags: Flags,
 ) -> Status {
     // SAFETY: the vendor writes it.
     unsafe { new_pool(call, pool) }

@@ -6,6 +6,7 @@
 use std::ffi::{c_uint, c_void};
 
 use cudarc::driver::sys::CUdevice_attribute;
+use mneme_abi::hip::types::{Extent, PitchedPointer};
 use mneme_core::recording::manifest::AllocationKind;
 
 use super::allocations::{ALLOCATIONS, KernelAccess, LiveAllocation};
@@ -15,6 +16,7 @@ use super::ipc;
 use super::sharing::imports;
 use super::tracked::track;
 use crate::driver::{self, CUdeviceptr, Status, gate};
+use crate::process::family;
 use crate::process::settings::settings;
 
 /// Pointer attributes that a mapping answers differently from an allocation.
@@ -62,6 +64,17 @@ pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, byt
     })
 }
 
+/// So many rows of the arena, of so many bytes: their address and pitch.
+fn rows_of_arena(width: usize, rows: usize) -> Option<(u64, usize)> {
+    let pitch = width.checked_next_multiple_of(ALIGNMENT as usize)?;
+    let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH;
+    let limit = driver::device_attribute(attribute, driver::current_device()?)?;
+    if pitch > usize::try_from(limit).ok()? {
+        return None;
+    }
+    Some((from_arena(pitch.checked_mul(rows)? as u64)?, pitch))
+}
+
 /// # Safety
 /// The arguments are those of `cuMemAllocPitch_v2`.
 pub unsafe fn allocate_pitched(
@@ -74,14 +87,7 @@ pub unsafe fn allocate_pitched(
 ) -> Status {
     gate::passing(&|| {
         let valid = !address.is_null() && !pitch.is_null() && width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
-        let row = width.checked_next_multiple_of(ALIGNMENT as usize);
-        let limit = driver::current_device()
-            .and_then(|device| driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, device));
-        if let (true, Some(row), Some(limit)) = (valid, row, limit)
-            && row <= limit as usize
-            && let Some(bytes) = row.checked_mul(height)
-            && let Some(found) = from_arena(bytes as u64)
-        {
+        if valid && let Some((found, row)) = rows_of_arena(width, height) {
             // SAFETY: neither is null, and both are the application's places for the results.
             unsafe {
                 *address = found;
@@ -124,6 +130,67 @@ pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
     })
 }
 
+/// # Safety
+/// The arguments are those of `hipMallocPitch`.
+pub unsafe fn allocate_rows(
+    call: &dyn Fn() -> Status,
+    address: *mut *mut c_void,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+) -> Status {
+    // SAFETY: passed on; elements of four bytes are as good as others.
+    unsafe { allocate_pitched(call, address.cast(), pitch, width, height, 4) }
+}
+
+/// # Safety
+/// The arguments are those of `hipMalloc3D`.
+pub unsafe fn allocate_volume(call: &dyn Fn() -> Status, pitched: *mut PitchedPointer, extent: Extent) -> Status {
+    let rows = extent.height.checked_mul(extent.depth).filter(|_| !pitched.is_null());
+    let Some(rows) = rows else { return call() };
+    let vendors = || {
+        let status = call();
+        if status == Status::SUCCESS {
+            // SAFETY: not null, and the vendor has just written it.
+            let PitchedPointer { address, pitch, .. } = unsafe { *pitched };
+            track(address, (pitch * rows) as u64, AllocationKind::Vendor, KernelAccess::Peers);
+        }
+        status
+    };
+    gate::passing(&|| {
+        let found = (extent.width > 0 && rows > 0).then(|| rows_of_arena(extent.width, rows)).flatten();
+        let Some((address, pitch)) = found else { return vendors() };
+        // SAFETY: not null, and the application's place for the result.
+        unsafe { *pitched = PitchedPointer { address, pitch, width: extent.width, rows: extent.height } };
+        Status::SUCCESS
+    })
+}
+
+/// Memory of other kinds than `hipMalloc` gives (`hipDeviceMallocDefault` is 0) stays the vendor's.
+///
+/// # Safety
+/// The arguments are those of `hipExtMallocWithFlags`.
+pub unsafe fn allocate_with_flags(
+    call: &dyn Fn() -> Status,
+    address: *mut *mut c_void,
+    bytes: usize,
+    flags: c_uint,
+) -> Status {
+    let address: *mut CUdeviceptr = address.cast();
+    if flags == 0 {
+        // SAFETY: passed on.
+        return unsafe { allocate(call, address, bytes) };
+    }
+    gate::passing(&|| {
+        let status = call();
+        if status == Status::SUCCESS && !address.is_null() {
+            // SAFETY: the vendor has just written it.
+            track(unsafe { *address }, bytes as u64, AllocationKind::Vendor, KernelAccess::Peers);
+        }
+        status
+    })
+}
+
 /// Whether an address lies in memory that the application takes for an allocation and the vendor for a mapping.
 fn is_ours(address: u64) -> bool {
     vmm::of_address(address).is_some() || imports::contains(address)
@@ -157,9 +224,23 @@ pub unsafe fn address_range(
     Status::SUCCESS
 }
 
-/// What an allocation would answer where a mapping does not.
+/// # Safety
+/// The arguments are those of `hipMemPtrGetInfo`.
+pub unsafe fn size_of(call: &dyn Fn() -> Status, address: *mut c_void, size: *mut usize) -> Status {
+    let address = address as CUdeviceptr;
+    if size.is_null() || !is_ours(address) {
+        return call();
+    }
+    let Some(live) = ALLOCATIONS.containing(address) else { return Status::INVALID_VALUE };
+    // SAFETY: not null, and the application's place for the result.
+    unsafe { *size = live.size as usize };
+    Status::SUCCESS
+}
+
+/// What an allocation would answer where a mapping does not. HIP has no contexts of ours to tell.
 fn answer(attribute: u32, live: &LiveAllocation) -> Option<u64> {
     match attribute {
+        attribute::CONTEXT if family::is_hip() => None,
         attribute::CONTEXT => Some(live.context as u64),
         attribute::RANGE_START_ADDR => Some(live.address),
         attribute::RANGE_SIZE => Some(live.size),

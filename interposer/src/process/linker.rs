@@ -1,7 +1,8 @@
 //! `dlsym`: ours, the real one, and where the vendor's library is.
 
-use std::ffi::{CStr, OsStr, c_char, c_void};
-use std::path::Path;
+use std::ffi::{CStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -9,8 +10,12 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use mneme_core::image::elf::loaded_objects;
 use mneme_core::install;
 
-/// The vendor's library where there is a GPU.
+use super::family::Family;
+
+/// NVIDIA's library.
 const CUDA: &str = "libcuda.so.1";
+/// How the name of AMD's library begins, in whatever version.
+pub const HIP: &str = "libamdhip64.so";
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
@@ -53,7 +58,7 @@ pub fn cpu_device() -> Option<&'static Path> {
     if let Some(found) = FOUND.get() {
         return *found;
     }
-    let is_settled = !LIBRARY.load(Ordering::Acquire).is_null();
+    let is_settled = LIBRARIES.iter().any(|library| !library.load(Ordering::Acquire).is_null());
     // Looked for by file name: a Rust library has no soname that dlopen could match.
     let path = loaded_objects()
         .into_iter()
@@ -63,37 +68,54 @@ pub fn cpu_device() -> Option<&'static Path> {
     if path.is_some() || is_settled { *FOUND.get_or_init(|| path) } else { None }
 }
 
-/// A symbol of the vendor's driver library: the CPU device's where it is loaded, else libcuda's. Null where there is
-/// none.
+/// A symbol of the library of the vendor whose interface it is of: the CPU device where it is loaded, else libcuda or
+/// libamdhip64. Null where there is none.
 pub fn vendor_symbol(name: &CStr) -> *mut c_void {
-    let Some(library) = vendor_library() else { return std::ptr::null_mut() };
+    let Some(library) = vendor_library(Family::of_symbol(name)) else { return std::ptr::null_mut() };
     // SAFETY: the handle stays open for the life of the process.
     unsafe { real_dlsym()(library, name.as_ptr()) }
 }
 
-/// Whether an address lies in the vendor's driver library, as far as the dynamic linker can tell.
-pub fn is_vendors(address: *mut c_void) -> bool {
+/// Whether an address lies in the library of an interface, as far as the dynamic linker can tell.
+pub fn is_vendors(family: Family, address: *mut c_void) -> bool {
     let object = |address: *mut c_void| {
         // SAFETY: zeros are a value of the structure, which is written to.
         let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
         // SAFETY: any address may be asked about.
         (unsafe { libc::dladdr(address, &mut found) } != 0).then_some(found.dli_fbase)
     };
-    object(address).is_none_or(|of| object(vendor_symbol(c"cuInit")).is_none_or(|vendors| of == vendors))
+    let known = match family {
+        Family::Cuda => c"cuInit",
+        Family::Hip => c"hipInit",
+    };
+    object(address).is_none_or(|of| object(vendor_symbol(known)).is_none_or(|vendors| of == vendors))
 }
 
-/// The vendor's library once it is open.
-static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// The vendors' libraries once they are open, by interface.
+static LIBRARIES: [AtomicPtr<c_void>; 2] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2];
 
-fn vendor_library() -> Option<*mut c_void> {
-    let known = LIBRARY.load(Ordering::Acquire);
+fn vendor_library(family: Family) -> Option<*mut c_void> {
+    let place = &LIBRARIES[family as usize - 1];
+    let known = place.load(Ordering::Acquire);
     if !known.is_null() {
         return Some(known);
     }
-    let name = cpu_device().map_or(OsStr::new(CUDA), Path::as_os_str);
+    let name = match (cpu_device(), family) {
+        (Some(device), _) => device.as_os_str().to_owned(),
+        (None, Family::Cuda) => CUDA.into(),
+        // That which the program has loaded: there are several versions, which are not the same, and what has been
+        // loaded by `dlopen` is not behind us.
+        (None, Family::Hip) => loaded_hip()?.into_os_string(),
+    };
     // SAFETY: the library is the one that the application itself uses.
     let library = unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_LOCAL) }.ok()?;
     let handle = library.into_raw();
-    LIBRARY.store(handle, Ordering::Release);
+    place.store(handle, Ordering::Release);
     Some(handle)
+}
+
+/// AMD's library in this process.
+fn loaded_hip() -> Option<PathBuf> {
+    let is_meant = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_bytes().starts_with(HIP.as_bytes()));
+    loaded_objects().into_iter().map(|object| object.path).find(is_meant)
 }

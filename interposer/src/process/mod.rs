@@ -1,6 +1,7 @@
 //! The process that we are loaded into: its environment, its linker, its threads.
 
 pub mod device_choice;
+pub mod family;
 pub mod flags;
 pub mod linker;
 pub mod log;

@@ -25,6 +25,7 @@ use crate::kernels::request::LaunchRequest;
 use crate::memory::access;
 use crate::memory::allocations::{KernelAccess, LiveAllocation};
 use crate::memory::pageable;
+use crate::process::family;
 use crate::process::log::debug;
 use crate::process::reentrancy;
 use crate::process::settings::settings;
@@ -81,6 +82,12 @@ pub enum InstanceFailure {
         "its variable {0} is private to its module, so that the driver does not tell where it is; build with mneme-cc"
     )]
     Private(String),
+    #[error("its variable {0} is managed, and HIP does not tell where the device keeps its address")]
+    Managed(String),
+    #[error(
+        "its variable {0} is private to its file, so that HIP does not tell where it is; declare it without static, or use it on the host"
+    )]
+    Hidden(String),
 }
 
 impl InstanceFailure {
@@ -99,6 +106,8 @@ impl InstanceFailure {
                 | Self::Closed
                 | Self::Anchored(_)
                 | Self::Private(_)
+                | Self::Managed(_)
+                | Self::Hidden(_)
                 | Self::Snapshot(SnapshotError::Gone { .. })
         )
     }
@@ -230,6 +239,9 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
 fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
     let mut variables = Vec::new();
     for (name, kind) in plan.code.variables() {
+        if plan.function.home.is_managed(name) {
+            return Err(InstanceFailure::Managed(name.to_owned()));
+        }
         match plan.function.home.variable(name) {
             Some((address, size)) => {
                 let (constant, code) = (kind == VariableKind::Constant, kind == VariableKind::Code);
@@ -238,6 +250,10 @@ fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
             // What is named after loaded code is there; a constant that nobody finds holds what the code says.
             None if !plan.code.has_ir() && kind != VariableKind::Constant => {
                 return Err(InstanceFailure::Private(name.to_owned()));
+            }
+            // What the host does not use is not registered, and kernels may have written to it.
+            None if family::is_hip() && kind == VariableKind::Global => {
+                return Err(InstanceFailure::Hidden(name.to_owned()));
             }
             // The vendor's compiler drops what it has folded away.
             None => debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled),

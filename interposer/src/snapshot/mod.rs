@@ -1,6 +1,6 @@
 //! Device memory into the chunk store: hash everything where it is, fetch only what is new.
 //!
-//! A GPU hashes its own memory (`hasher`); what is page-locked host memory, or at an odd address, is copied first and
+//! An NVIDIA GPU hashes its own memory (`hasher`); that of an AMD GPU, and what is page-locked host memory, or at an odd address, is copied first and
 //! hashed as it was copied. New chunks are gathered in buffers by as few copies as possible, and handed to the threads
 //! that write. When [`take`] returns, the device may go on: everything new is in buffers.
 
@@ -26,6 +26,7 @@ use mneme_core::recording::manifest::{
 use mneme_core::recording::store::{StoreWriter, without_signals};
 
 use crate::driver::{self, CUstream, Status};
+use crate::process::family;
 use crate::process::linker;
 use crate::process::log::debug;
 use crate::process::own_memory;
@@ -124,6 +125,10 @@ impl Reader {
         };
         if status != Status::SUCCESS {
             return Err(SnapshotError::Staging(status));
+        }
+        // The kernels that hash are PTX: memory of an AMD GPU is copied, and hashed here.
+        if family::is_hip() {
+            return Ok(reader);
         }
         reader.hasher =
             Hasher::load(reader.stream).inspect_err(|status| debug!("the GPU cannot hash (CUDA error {status})")).ok();

@@ -51,7 +51,9 @@ fn sharing_is_expected() -> bool {
     static EXPECTED: OnceLock<bool> = OnceLock::new();
     *EXPECTED.get_or_init(|| {
         let Ok(program) = MappedFile::open(Path::new("/proc/self/exe")) else { return false };
-        ["cudaIpcGetMemHandle", "cuIpcGetMemHandle"].iter().any(|name| elf::imports(program.bytes(), name))
+        ["cudaIpcGetMemHandle", "cuIpcGetMemHandle", "hipIpcGetMemHandle"]
+            .iter()
+            .any(|name| elf::imports(program.bytes(), name))
     })
 }
 

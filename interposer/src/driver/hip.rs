@@ -1,0 +1,316 @@
+//! What stands for the driver's functions in a process that uses HIP.
+//!
+//! Most have a counterpart with the same arguments ([`equivalent`]). The others are here: HIP has no contexts, so that a
+//! device stands for the only context on it, by a handle of ours; its attributes have other numbers; and versions before
+//! 7 do not know the default stream by the name that CUDA has for it.
+//!
+//! What a call of ours leaves as the thread's last error is taken back by [`last_error`](super::last_error).
+
+use std::ffi::CStr;
+use std::sync::{Mutex, PoisonError};
+
+use cudarc::driver::sys::{CUdevice_attribute, CUlimit};
+use mneme_abi::hip::equivalent;
+use mneme_abi::hip::types::*;
+use mneme_core::launch::Limits;
+
+use super::{function, functions, hooked, plain};
+use crate::process::linker::vendor_symbol;
+
+functions! {
+    hipGetDevice;
+    hipSetDevice;
+    hipDeviceGetAttribute;
+    hipDeviceSynchronize;
+    hipGetDeviceProperties;
+    hipGetDevicePropertiesR0600;
+    hipGetSymbolAddress;
+    hipGetSymbolSize;
+    hipStreamGetDevice;
+    hipStreamIsCapturing;
+    hipStreamSynchronize;
+    hipEventRecord;
+    hipCtxPushCurrent;
+    hipCtxPopCurrent;
+    hipRuntimeGetVersion;
+}
+
+/// What a call of ours for a function of the driver goes to: null where HIP has nothing like it, `None` for a function
+/// that is HIP's already.
+pub fn in_place_of(name: &CStr) -> Option<*mut c_void> {
+    let text = name.to_str().unwrap_or_default();
+    if let Some((_, stand_in)) = STAND_INS.iter().find(|(known, _)| *known == text) {
+        return Some(stand_in());
+    }
+    if !text.starts_with("cu") {
+        return None;
+    }
+    let same = equivalent(text).and_then(|name| std::ffi::CString::new(name).ok());
+    Some(same.map_or(std::ptr::null_mut(), |name| vendor_symbol(&name)))
+}
+
+type StandIn = (&'static str, fn() -> *mut c_void);
+
+/// Names and functions; each has the type of the driver's function, which the compiler checks.
+macro_rules! stand_ins {
+    ($($name:ident => $function:expr;)*) => {
+        static STAND_INS: &[StandIn] = &[$((stringify!($name), || {
+            let function: mneme_abi::cuda::driver::pointers::$name = $function;
+            function as *mut c_void
+        }),)*];
+    };
+}
+
+stand_ins! {
+    cuCtxGetCurrent => current_context;
+    cuCtxSetCurrent => set_current_context;
+    cuCtxGetDevice => current_device;
+    cuCtxSynchronize => synchronise;
+    cuDeviceGetAttribute => device_attribute;
+    cuEventRecord => record;
+    cuFuncGetAttribute => function_attribute;
+    cuStreamGetCtx => context_of_stream;
+    cuStreamIsCapturing => is_capturing;
+    cuStreamSynchronize => synchronise_stream;
+}
+
+/// The handle of the only context on a device.
+pub fn context_on(device: CUdevice) -> CUcontext {
+    std::ptr::without_provenance_mut(device as usize + 1)
+}
+
+/// The device of such a handle.
+fn device_of(context: CUcontext) -> CUdevice {
+    (context.addr() as CUdevice).wrapping_sub(1)
+}
+
+unsafe extern "C" fn current_context(context: *mut CUcontext) -> Status {
+    let mut device = 0;
+    // SAFETY: a valid place, and the caller's.
+    unsafe {
+        let status = hipGetDevice(&mut device);
+        if status == Status::SUCCESS {
+            *context = context_on(device);
+        }
+        status
+    }
+}
+
+/// There is always a device, so that a thread without a context keeps the one it has.
+unsafe extern "C" fn set_current_context(context: CUcontext) -> Status {
+    if context.is_null() {
+        return Status::SUCCESS;
+    }
+    // SAFETY: a number.
+    unsafe { hipSetDevice(device_of(context)) }
+}
+
+unsafe extern "C" fn current_device(device: *mut CUdevice) -> Status {
+    // SAFETY: passed on.
+    unsafe { hipGetDevice(device) }
+}
+
+unsafe extern "C" fn synchronise() -> Status {
+    // SAFETY: no arguments.
+    unsafe { hipDeviceSynchronize() }
+}
+
+/// `hipDeviceAttribute_t` of the attributes that are asked for; the others HIP does not have.
+const ATTRIBUTES: [(CUdevice_attribute, c_uint); 3] = [
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, 58),
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 65),
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 89),
+];
+
+unsafe extern "C" fn device_attribute(value: *mut c_int, attribute: c_uint, device: CUdevice) -> Status {
+    match ATTRIBUTES.iter().find(|(of_driver, _)| *of_driver as c_uint == attribute) {
+        // SAFETY: passed on.
+        Some((_, attribute)) => unsafe { hipDeviceGetAttribute(value, *attribute, device) },
+        None => Status::INVALID_VALUE,
+    }
+}
+
+/// HIP's attributes of functions are what a function may use, never what the program has raised a limit to.
+unsafe extern "C" fn function_attribute(_value: *mut c_int, _attribute: c_uint, _function: CUfunction) -> Status {
+    Status::NOT_SUPPORTED
+}
+
+unsafe extern "C" fn context_of_stream(stream: CUstream, context: *mut CUcontext) -> Status {
+    let mut device = 0;
+    // SAFETY: a valid place, and the caller's.
+    unsafe {
+        let status = hipStreamGetDevice(named(stream), &mut device);
+        if status == Status::SUCCESS {
+            *context = context_on(device);
+        }
+        status
+    }
+}
+
+/// The default stream by the name that every version knows.
+fn named(stream: CUstream) -> CUstream {
+    if stream.addr() == STREAM_LEGACY { std::ptr::null_mut() } else { stream }
+}
+
+unsafe extern "C" fn record(event: CUevent, stream: CUstream) -> Status {
+    // SAFETY: passed on.
+    unsafe { hipEventRecord(event, named(stream)) }
+}
+
+unsafe extern "C" fn is_capturing(stream: CUstream, status: *mut c_uint) -> Status {
+    // SAFETY: passed on.
+    unsafe { hipStreamIsCapturing(named(stream), status) }
+}
+
+unsafe extern "C" fn synchronise_stream(stream: CUstream) -> Status {
+    // SAFETY: passed on.
+    unsafe { hipStreamSynchronize(named(stream)) }
+}
+
+/// Where `gcnArchName`, 256 bytes, is in `hipDeviceProp_t` of HIP 6 and of the versions before.
+const ARCHITECTURE: usize = 1160;
+const ARCHITECTURE_UNTIL_5: usize = 396;
+/// More than the structure has in any version, bytes.
+const PROPERTIES: usize = 16 << 10;
+
+/// The processor of a device and its features, e.g. "gfx90a:sramecc+:xnack-".
+pub fn processor(device: CUdevice) -> Option<String> {
+    let mut properties = vec![0u64; PROPERTIES / 8];
+    let place = properties.as_mut_ptr().cast();
+    // SAFETY: room for the structure of either version.
+    let start = unsafe {
+        if hipGetDevicePropertiesR0600(place, device) == Status::SUCCESS {
+            ARCHITECTURE
+        } else if hipGetDeviceProperties(place, device) == Status::SUCCESS {
+            ARCHITECTURE_UNTIL_5
+        } else {
+            return None;
+        }
+    };
+    let bytes: Vec<u8> = properties.iter().flat_map(|word| word.to_le_bytes()).skip(start).take(256).collect();
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    let text = String::from_utf8(bytes[..end].to_vec()).ok()?;
+    text.starts_with("gfx").then_some(text)
+}
+
+/// The device of a context of the application's (`hipCtx_t`), which is current for a moment.
+pub fn device_of_foreign(context: CUcontext) -> Option<CUdevice> {
+    let (mut device, mut popped) = (0, std::ptr::null_mut());
+    // SAFETY: the context is one that the application has just used; what was current is put back.
+    unsafe {
+        if hipCtxPushCurrent(context) != Status::SUCCESS {
+            return None;
+        }
+        let known = hipGetDevice(&mut device) == Status::SUCCESS;
+        hipCtxPopCurrent(&mut popped);
+        known.then_some(device)
+    }
+}
+
+/// Where a registered variable is: its address and size in bytes, by the address of its host's.
+pub fn variable_of(host: usize) -> Option<(u64, u64)> {
+    let (mut address, mut bytes) = (std::ptr::null_mut(), 0);
+    let host = host as *const c_void;
+    // SAFETY: valid places, and an address that the program has registered.
+    let known = unsafe {
+        hipGetSymbolAddress(&mut address, host) == Status::SUCCESS
+            && hipGetSymbolSize(&mut bytes, host) == Status::SUCCESS
+    };
+    known.then_some((address as u64, bytes as u64))
+}
+
+/// The limits that the application has set, of each device.
+static LIMITS: Mutex<Vec<(CUdevice, Limits)>> = Mutex::new(Vec::new());
+
+/// The limits of a device that the application has set.
+pub fn limits_of(device: CUdevice) -> Limits {
+    let known = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
+    known.iter().find(|(of, _)| *of == device).map(|(_, limits)| limits.clone()).unwrap_or_default()
+}
+
+/// # Safety
+/// The arguments are those of `hipDeviceSetLimit`, whose limits have the driver's numbers.
+pub unsafe fn set_limit(call: &dyn Fn() -> Status, limit: c_uint, value: usize) -> Status {
+    let status = call();
+    let mut device = 0;
+    // SAFETY: a valid place.
+    if status == Status::SUCCESS && unsafe { hipGetDevice(&mut device) } == Status::SUCCESS {
+        let mut known = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.iter().all(|(of, _)| *of != device) {
+            known.push((device, Limits::default()));
+        }
+        for (_, limits) in known.iter_mut().filter(|(of, _)| *of == device) {
+            match limit {
+                limit if limit == CUlimit::CU_LIMIT_STACK_SIZE as c_uint => limits.stack = Some(value as u64),
+                limit if limit == CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE as c_uint => {
+                    limits.printf_fifo = Some(value as u64)
+                }
+                limit if limit == CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE as c_uint => {
+                    limits.malloc_heap = Some(value as u64)
+                }
+                _ => {}
+            }
+        }
+    }
+    status
+}
+
+/// A status of HIP's own last error; see [`last_error`](super::last_error).
+pub fn peek_at_last_error() -> Status {
+    // SAFETY: no arguments.
+    unsafe { hooked::hipPeekAtLastError::call() }
+}
+
+pub fn take_last_error() -> Status {
+    // SAFETY: no arguments.
+    unsafe { hooked::hipGetLastError::call() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_stands_for_its_context() {
+        for device in [0, 1, 63] {
+            assert!(!context_on(device).is_null());
+            assert_eq!(device_of(context_on(device)), device);
+        }
+        assert!(named(std::ptr::without_provenance_mut(STREAM_LEGACY)).is_null());
+        assert_eq!(named(std::ptr::without_provenance_mut(STREAM_PER_THREAD)).addr(), STREAM_PER_THREAD);
+    }
+
+    /// Every function that we call for ourselves has a counterpart, a stand-in, or is known to have none.
+    #[test]
+    fn our_own_calls_reach_hip_or_are_known_not_to() {
+        let own = include_str!("mod.rs").split_once("\nfunctions! {").unwrap().1.split_once('}').unwrap().0;
+        let names = own.lines().map(|line| line.trim().trim_end_matches(';')).filter(|line| !line.is_empty());
+        let without: Vec<&str> = names
+            .filter(|name| equivalent(name).is_none() && STAND_INS.iter().all(|(known, _)| known != name))
+            .filter(|name| !WITHOUT.contains(name))
+            .collect();
+        assert_eq!(without, [""; 0]);
+    }
+
+    /// Of kernels of graphs, which are launched whole; of libraries, which the registered code is none of; of NVIDIA's
+    /// linker.
+    const WITHOUT: &[&str] = &[
+        "cuFuncGetModule",
+        "cuFuncGetName",
+        "cuGraphHostNodeGetParams",
+        "cuGraphKernelNodeGetAttribute",
+        "cuGraphKernelNodeGetParams_v2",
+        "cuGraphKernelNodeSetParams_v2",
+        "cuGraphMemcpyNodeGetParams",
+        "cuGraphMemsetNodeGetParams",
+        "cuKernelGetAttribute",
+        "cuKernelGetLibrary",
+        "cuKernelGetName",
+        "cuLibraryGetGlobal",
+        "cuLibraryGetManaged",
+        "cuLinkAddData_v2",
+        "cuLinkComplete",
+        "cuLinkCreate_v2",
+        "cuLinkDestroy",
+    ];
+}

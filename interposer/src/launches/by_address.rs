@@ -1,0 +1,161 @@
+//! The launches of HIP that name a kernel by the address of its host function, as compiled programs do.
+
+use std::ffi::{c_int, c_void};
+
+use mneme_abi::hip::types::{CUevent, Dimensions, LaunchConfiguration};
+use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+
+use super::forms::{attributes, named};
+use crate::driver::{CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
+use crate::kernels::request::{LaunchArguments, LaunchRequest};
+
+#[inline]
+fn request(
+    host: *const c_void,
+    [grid, block]: [Dimensions; 2],
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: usize,
+    attributes: LaunchAttributes,
+) -> Option<LaunchRequest> {
+    let dimensions = |of: Dimensions| Dim3::new(of.x, of.y, of.z);
+    let launch = Launch {
+        grid: dimensions(grid),
+        block: dimensions(block),
+        shared_mem: u32::try_from(shared).ok()?,
+        attributes,
+    };
+    let arguments = LaunchArguments::new(arguments, std::ptr::null_mut());
+    Some(LaunchRequest { function: host.cast_mut().cast(), launch, stream, arguments })
+}
+
+/// `hipLaunchKernel`.
+///
+/// # Safety
+/// The arguments are those of the function.
+#[inline]
+pub unsafe fn kernel(
+    host: *const c_void,
+    grid: Dimensions,
+    block: Dimensions,
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: CUstream,
+) -> Option<LaunchRequest> {
+    request(host, [grid, block], arguments, shared, named(stream, STREAM_LEGACY), LaunchAttributes::default())
+}
+
+/// `hipLaunchKernel_spt`.
+///
+/// # Safety
+/// The arguments are those of the function.
+#[inline]
+pub unsafe fn kernel_per_thread(
+    host: *const c_void,
+    grid: Dimensions,
+    block: Dimensions,
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: CUstream,
+) -> Option<LaunchRequest> {
+    request(host, [grid, block], arguments, shared, named(stream, STREAM_PER_THREAD), LaunchAttributes::default())
+}
+
+fn cooperating() -> LaunchAttributes {
+    LaunchAttributes { cooperative: true, ..LaunchAttributes::default() }
+}
+
+/// `hipLaunchCooperativeKernel`.
+///
+/// # Safety
+/// The arguments are those of the function.
+#[inline]
+pub unsafe fn cooperative(
+    host: *const c_void,
+    grid: Dimensions,
+    block: Dimensions,
+    arguments: *mut *mut c_void,
+    shared: u32,
+    stream: CUstream,
+) -> Option<LaunchRequest> {
+    request(host, [grid, block], arguments, shared as usize, named(stream, STREAM_LEGACY), cooperating())
+}
+
+/// `hipLaunchCooperativeKernel_spt`.
+///
+/// # Safety
+/// The arguments are those of the function.
+#[inline]
+pub unsafe fn cooperative_per_thread(
+    host: *const c_void,
+    grid: Dimensions,
+    block: Dimensions,
+    arguments: *mut *mut c_void,
+    shared: u32,
+    stream: CUstream,
+) -> Option<LaunchRequest> {
+    request(host, [grid, block], arguments, shared as usize, named(stream, STREAM_PER_THREAD), cooperating())
+}
+
+/// `hipExtLaunchKernel`.
+///
+/// # Safety
+/// The arguments are those of the function.
+#[expect(clippy::too_many_arguments, reason = "HIP's")]
+#[inline]
+pub unsafe fn kernel_with_events(
+    host: *const c_void,
+    grid: Dimensions,
+    block: Dimensions,
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: CUstream,
+    _start: CUevent,
+    _stop: CUevent,
+    _flags: c_int,
+) -> Option<LaunchRequest> {
+    // SAFETY: the first six mean the same.
+    unsafe { kernel(host, grid, block, arguments, shared, stream) }
+}
+
+/// `hipLaunchKernelExC`.
+///
+/// # Safety
+/// The arguments are those of the function.
+#[inline]
+pub unsafe fn kernel_ex(
+    configuration: *const LaunchConfiguration,
+    host: *const c_void,
+    arguments: *mut *mut c_void,
+) -> Option<LaunchRequest> {
+    // SAFETY: null or the application's.
+    let configuration = unsafe { configuration.as_ref() }?;
+    // SAFETY: the array has so many elements, laid out as the driver's.
+    let attributes = unsafe { attributes(configuration.attributes.cast(), configuration.count) };
+    let (shape, stream) = ([configuration.grid, configuration.block], named(configuration.stream, STREAM_LEGACY));
+    request(host, shape, arguments, configuration.shared, stream, attributes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_by_address_say_what_is_launched() {
+        let dimensions = |x| Dimensions { x, y: 2, z: 3 };
+        let (host, none) = (0x1234 as *const c_void, std::ptr::null_mut());
+        // SAFETY: no argument is read.
+        let [legacy, own] = unsafe {
+            [
+                kernel(host, dimensions(4), dimensions(64), none, 128, std::ptr::null_mut()).unwrap(),
+                cooperative_per_thread(host, dimensions(4), dimensions(64), none, 128, std::ptr::null_mut()).unwrap(),
+            ]
+        };
+        for request in [&legacy, &own] {
+            assert_eq!((request.function as usize, request.launch.shared_mem), (0x1234, 128));
+            assert_eq!((request.launch.grid, request.launch.block), (Dim3::new(4, 2, 3), Dim3::new(64, 2, 3)));
+        }
+        assert_eq!((legacy.stream, own.stream), (STREAM_LEGACY, STREAM_PER_THREAD));
+        assert!(!legacy.launch.attributes.cooperative && own.launch.attributes.cooperative);
+    }
+}

@@ -1,0 +1,225 @@
+//! Tests of the recorder in front of a stand-in for HIP.
+//!
+//! A program that links the library, or loads it, is recorded, and notices nothing.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use mneme_core::image::ir_section::{Argument, Symbol, SymbolKind, Table, VariableInfo, encode};
+use mneme_core::recording::database::{KernelRecord, kernels};
+use mneme_core::recording::manifest::{AllocationKind, State};
+use mneme_core::recording::store::Store;
+
+const ELEMENTS: usize = 50_000;
+
+fn symbol(name: &str, kind: SymbolKind) -> Symbol {
+    Symbol {
+        name: name.into(),
+        kind,
+        defined: true,
+        external: true,
+        hash: 1,
+        refs: vec![],
+        arguments: vec![],
+        variable: None,
+    }
+}
+
+/// The IR of the kernel for a processor.
+fn table(processor: &str) -> Table {
+    let argument = |name: &str, kind: &str, offset, size| Argument {
+        name: name.into(),
+        kind: kind.into(),
+        offset,
+        size,
+        pointers: None,
+    };
+    let arguments = vec![argument("data", "ptr", 0, 8), argument("count", "i32", 8, 4)];
+    let kernel = Symbol { refs: vec![1], arguments, ..symbol("_Z3addPii", SymbolKind::Kernel) };
+    let counter = Symbol {
+        variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }),
+        ..symbol("counter", SymbolKind::Variable)
+    };
+    Table {
+        arch: processor.into(),
+        triple: "amdgcn-amd-amdhsa".into(),
+        unit: "u".into(),
+        symbols: vec![kernel, counter],
+        ..Table::default()
+    }
+}
+
+/// The folder with the programs: `linked` and `dlsym`.
+fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = PROGRAMS.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+        let units = ["gfx1030", "gfx90a"]
+            .map(|processor| encode(&table(processor), &[b"BC\xc0\xde", processor.as_bytes()].concat()).unwrap());
+        std::fs::write(path("ir"), units.concat()).unwrap();
+        let compile = |arguments: &[&str]| {
+            let compiler = Command::new("cc").current_dir(&folder).args(["-g", "-O1", "-w"]).args(arguments).status();
+            assert!(compiler.expect("a C compiler").success(), "cc {arguments:?}");
+        };
+        let (runtime, application) = (sources.join("hip_runtime.c"), sources.join("hip_application.c"));
+        let (runtime, application) = (runtime.to_str().unwrap(), application.to_str().unwrap());
+        std::fs::write(path("version"), "hip_4.2 { global: *; };\n").unwrap();
+        compile(&[
+            "-shared",
+            "-fPIC",
+            "-Wl,-soname,libamdhip64.so.7",
+            "-Wl,--version-script=version",
+            runtime,
+            "-o",
+            "libamdhip64.so.7",
+        ]);
+        let definition = format!("-DIR_FILE=\"{}\"", path("ir").display());
+        compile(&[&definition, "-DLINKED", application, "-o", "linked", "./libamdhip64.so.7", "-Wl,-rpath,$ORIGIN"]);
+        compile(&[&definition, application, "-o", "dlsym"]);
+        folder
+    });
+    folder.path()
+}
+
+/// The library under test, built beside this test by cargo.
+fn recorder() -> PathBuf {
+    let folder = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    [folder.join("libmneme_rec.so"), folder.parent().unwrap().join("libmneme_rec.so")]
+        .into_iter()
+        .find(|path| path.exists())
+        .expect("libmneme_rec.so")
+}
+
+fn plain(program: &str, environment: &[(&str, &str)]) -> Output {
+    let programs = programs();
+    let mut command = Command::new(programs.join(program));
+    command.current_dir(programs).arg(program).envs(environment.iter().copied()).output().unwrap()
+}
+
+struct Run {
+    folder: tempfile::TempDir,
+    output: Output,
+}
+
+impl Run {
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("recording")
+    }
+    fn kernels(&self) -> Vec<KernelRecord> {
+        kernels(&self.data()).unwrap_or_default().iter().map(|path| KernelRecord::load(path).unwrap()).collect()
+    }
+    fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+}
+
+fn record(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
+    let (folder, programs) = (tempfile::tempdir().unwrap(), programs());
+    let output = Command::new(programs.join(program))
+        .current_dir(programs)
+        .arg(program)
+        .args(arguments)
+        .env("LD_PRELOAD", recorder())
+        .env("MNEME_DATA_DIR", folder.path().join("recording"))
+        .env("MNEME_DEVICE", "hip")
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    Run { folder, output }
+}
+
+fn integers(store: &Store, state: &State, region: usize) -> Vec<i32> {
+    let region = state.regions().nth(region).unwrap();
+    let mut bytes = vec![0; region.size as usize];
+    store.read_region(&region, &mut bytes).unwrap();
+    bytes.chunks_exact(4).map(|word| i32::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+#[test]
+fn a_program_of_hip_is_recorded() {
+    for program in ["linked", "dlsym"] {
+        let run = record(program, &[], &[]);
+        assert_eq!(run.output.status.code(), Some(4), "{program}: {}", run.stderr());
+        let (stdout, stderr) = (run.stdout(), run.stderr());
+        assert!(stdout.contains("malloc 0\nrange 0 0x100000000000+200000\n"), "{program}: {stdout}");
+        assert!(stdout.contains("launch 0 last 0 bad 1 peek 1 last 1 then 0\n"), "{program}: {stdout}");
+        assert!(stdout.contains("module 0\nconfigured 0\nresult 303 202 100\n"), "{program}: {stdout}");
+        assert!(stdout.contains("volume 0 512\nfree 0\n"), "{program}: {stdout}");
+        assert!(stderr.contains("add: 4 launches, 3 recorded"), "{program}: {stderr}");
+
+        let [kernel] = &run.kernels()[..] else { panic!("{program}: one kernel") };
+        assert_eq!((kernel.kernel_name.as_str(), kernel.demangled_name.as_str()), ("_Z3addPii", "add(int*, int)"));
+        assert_eq!(kernel.ours.device_arch, "gfx90a:sramecc+:xnack-");
+        assert_eq!((kernel.ours.ir_arch.as_str(), kernel.ours.triple.as_str()), ("gfx90a", "amdgcn-amd-amdhsa"));
+        assert_eq!(std::fs::read(run.data().join(&kernel.modules[0])).unwrap(), b"BC\xc0\xdegfx90a");
+        let store = Store::open(&run.data()).unwrap();
+        assert_eq!(kernel.instances.len(), 3);
+        for instance in kernel.instances.values() {
+            let count = instance.args[1] as usize;
+            let prologue = State::load(&run.data().join(&instance.prologue)).unwrap();
+            let epilogue = State::load(&run.data().join(&instance.epilogue)).unwrap();
+            assert_eq!(prologue.header.variables[0].name, "counter");
+            let step = integers(&store, &prologue, 0)[0];
+            assert_eq!(
+                step,
+                match count {
+                    ELEMENTS => 100,
+                    10 => 101,
+                    _ => 102,
+                }
+            );
+            assert_eq!(integers(&store, &epilogue, 0), [step + 1]);
+            let (before, after) = (integers(&store, &prologue, 1), integers(&store, &epilogue, 1));
+            let adds = |(index, (before, after)): (usize, (&i32, &i32))| {
+                after - before == if index < count { step } else { 0 }
+            };
+            assert!(before.iter().zip(&after).enumerate().all(adds), "{count}");
+            assert_eq!(prologue.header.allocations[0].kind, AllocationKind::Arena);
+            assert_eq!(prologue.parameter_buffer().len(), 12);
+            assert!(instance.ours.attributes.max_dynamic_shared.is_none());
+        }
+    }
+}
+
+/// What is printed is the same, but for where memory is and how rows of it are padded.
+#[test]
+fn the_recorders_own_calls_are_not_seen() {
+    for environment in [&[][..], &[("FAKE_HIP_7", "1")]] {
+        let seen = |output: &[u8]| -> Vec<String> {
+            let lines = String::from_utf8_lossy(output).into_owned();
+            let is_told = |line: &&str| !line.starts_with("range") && !line.starts_with("volume");
+            lines.lines().filter(is_told).map(str::to_owned).collect()
+        };
+        let (plain, recorded) = (plain("linked", environment), record("linked", &[], environment));
+        assert_eq!(seen(&plain.stdout), seen(&recorded.output.stdout));
+        assert_eq!(plain.status.code(), recorded.output.status.code());
+    }
+}
+
+#[test]
+fn without_virtual_memory_management_memory_is_the_vendors() {
+    let run = record("linked", &[], &[("FAKE_NO_VMM", "1")]);
+    assert!(run.stdout().contains("result 303 202 100"), "{}", run.stdout());
+    let [kernel] = &run.kernels()[..] else { panic!("{}", run.stderr()) };
+    let instance = kernel.instances.values().next().unwrap();
+    let prologue = State::load(&run.data().join(&instance.prologue)).unwrap();
+    assert_eq!(prologue.header.allocations[0].kind, AllocationKind::Vendor);
+}
+
+#[test]
+fn variables_whose_place_is_not_told_are_refused_by_name() {
+    for (variable, reason) in [
+        ("managed", "its variable counter is managed, and HIP does not tell where the device keeps its address"),
+        ("hidden", "its variable counter is private to its file, so that HIP does not tell where it is"),
+    ] {
+        let run = record("linked", &[variable], &[]);
+        assert!(run.stderr().contains(reason), "{variable}: {}", run.stderr());
+        assert!(run.stdout().contains("result 303 202 100"), "{variable}: {}", run.stdout());
+    }
+}

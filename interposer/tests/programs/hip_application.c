@@ -1,0 +1,114 @@
+// Launches a kernel of the stand-in for HIP in three ways. Arguments: how it gets at HIP (linked, dlsym), and "managed"
+// where a variable of the kernel is to be managed memory.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned status;
+typedef unsigned long long address;
+typedef struct { unsigned x, y, z; } dim3;
+typedef struct { size_t width, height, depth; } extent;
+typedef struct { void *at; size_t pitch, width, rows; } pitched;
+
+status hipMalloc(address *, size_t);
+status hipMalloc3D(pitched *, extent);
+status hipFree(address);
+status hipMemcpy(void *, const void *, size_t, int);
+status hipMemGetAddressRange(address *, size_t *, address);
+status hipGetLastError(void);
+status hipPeekAtLastError(void);
+status hipLaunchKernel(const void *, dim3, dim3, void **, size_t, void *);
+status hipModuleLoadData(void **, const void *);
+status hipModuleGetFunction(void **, void *, const char *);
+status hipModuleLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+status hipConfigureCall(dim3, dim3, size_t, void *);
+status hipSetupArgument(const void *, size_t, size_t);
+status hipLaunchByPtr(const void *);
+void **__hipRegisterFatBinary(const void *);
+void __hipRegisterFunction(void **, const void *, char *, const char *, unsigned, void *, void *, void *, void *, int *);
+void __hipRegisterVar(void **, void *, char *, const char *, int, size_t, int, int);
+void __hipRegisterManagedVar(void *, void **, void *, const char *, size_t, unsigned);
+void __hipUnregisterFatBinary(void **);
+
+#define FUNCTIONS(F) \
+    F(hipMalloc) F(hipMalloc3D) F(hipFree) F(hipMemcpy) F(hipMemGetAddressRange) F(hipGetLastError) F(hipPeekAtLastError) F(hipLaunchKernel) \
+    F(hipModuleLoadData) F(hipModuleGetFunction) F(hipModuleLaunchKernel) F(hipConfigureCall) F(hipSetupArgument) F(hipLaunchByPtr) \
+    F(__hipRegisterFatBinary) F(__hipRegisterFunction) F(__hipRegisterVar) F(__hipRegisterManagedVar) F(__hipUnregisterFatBinary)
+#define DECLARE(name) static __typeof__(name) *p_##name;
+FUNCTIONS(DECLARE)
+
+// The section with the IR, and in the same object an offload bundle without entries and its wrapper.
+__asm__(".section .mneme.ir,\"aR\"\n.balign 8\n.incbin \"" IR_FILE "\"\n.previous\n");
+static const char bundle[32] = "__CLANG_OFFLOAD_BUNDLE__";
+static const struct { unsigned magic, version; const void *binary, *unused; } wrapper = {0x48495046, 1, bundle, NULL};
+static int host_of_counter;
+static const void *host_of_kernel = &host_of_kernel;
+
+static void bind(const char *door) {
+#ifdef LINKED
+#define LINK(name) p_##name = name;
+    FUNCTIONS(LINK)
+#else
+#define DLSYM(name) p_##name = dlsym(library, #name);
+    void *library = dlopen("./libamdhip64.so.7", RTLD_LAZY | RTLD_LOCAL);
+    FUNCTIONS(DLSYM)
+#endif
+}
+
+int main(int count, char **arguments) {
+    bind(arguments[1]);
+    void **handle = p___hipRegisterFatBinary(&wrapper);
+    p___hipRegisterFunction(handle, &host_of_kernel, "_Z3addPii", "_Z3addPii", -1, NULL, NULL, NULL, NULL, NULL);
+    if (count > 2 && !strcmp(arguments[2], "managed"))
+        p___hipRegisterManagedVar(handle, (void **)&host_of_counter, NULL, "counter", 4, 4);
+    else if (count == 2)
+        p___hipRegisterVar(handle, &host_of_counter, "counter", "counter", 0, 4, 0, 0);
+
+    enum { N = 50000 };
+    static int host[N];
+    address data, base = 0;
+    size_t size = 0;
+    printf("malloc %u\n", p_hipMalloc(&data, sizeof host));
+    printf("range %u", p_hipMemGetAddressRange(&base, &size, data + 8));
+    printf(" %#llx+%zu\n", base, size);
+    p_hipGetLastError(); // the stand-in does not know its own memory
+    p_hipMemcpy((void *)data, host, sizeof host, 1);
+
+    int elements = N;
+    void *values[] = {&data, &elements};
+    dim3 grid = {10, 1, 1}, block = {64, 1, 1};
+    printf("launch %u", p_hipLaunchKernel(&host_of_kernel, grid, block, values, 0, NULL));
+    printf(" last %u", p_hipGetLastError());
+    block.x = 2000;
+    printf(" bad %u", p_hipLaunchKernel(&host_of_kernel, grid, block, values, 0, NULL));
+    block.x = 64;
+    printf(" peek %u", p_hipPeekAtLastError());
+    printf(" last %u", p_hipGetLastError());
+    printf(" then %u\n", p_hipGetLastError());
+
+    void *module, *function;
+    p_hipModuleLoadData(&module, bundle);
+    p_hipModuleGetFunction(&function, module, "_Z3addPii");
+    struct { address data; int elements; } buffer = {data, 10};
+    size_t bytes = sizeof buffer;
+    void *extra[] = {(void *)1, &buffer, (void *)2, &bytes, (void *)3};
+    printf("module %u\n", p_hipModuleLaunchKernel(function, 2, 1, 1, 32, 1, 1, 0, NULL, NULL, extra));
+
+    elements = 20;
+    p_hipConfigureCall(grid, block, 0, NULL);
+    p_hipSetupArgument(&data, 8, 0);
+    p_hipSetupArgument(&elements, 4, 8);
+    printf("configured %u\n", p_hipLaunchByPtr(&host_of_kernel));
+
+    p_hipMemcpy(host, (void *)data, sizeof host, 2);
+    printf("result %d %d %d\n", host[0], host[15], host[N - 1]);
+    pitched volume;
+    extent of = {100, 3, 2};
+    printf("volume %u", p_hipMalloc3D(&volume, of));
+    printf(" %zu\n", volume.pitch);
+    printf("free %u\n", p_hipFree(data));
+    p___hipUnregisterFatBinary(handle);
+    return 4;
+}
