@@ -24,6 +24,8 @@ pub mod progress;
 pub mod request;
 pub mod signature;
 pub mod source;
+#[cfg(feature = "planted-faults")]
+mod stand_in;
 pub mod target;
 pub mod unit;
 mod warm;
@@ -198,6 +200,8 @@ fn build_ir<'ctx>(
             artifact
         }
         Target::Amdgpu { .. } => {
+            #[cfg(feature = "planted-faults")]
+            stand_in::embed(&module);
             let (object, isa) = emit_object(request, &module, &machine, &architecture, diagnostics, &mut ask)?;
             let codegen = clock.elapsed().as_secs_f64();
             hooks.read_text(BuildText::Isa, isa.as_deref());

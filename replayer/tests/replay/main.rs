@@ -2,6 +2,7 @@
 //!
 //! They run on the CPU device where that is built, or on a GPU with `MNEME_TEST_DEVICE=cuda`.
 
+mod amd;
 mod engine;
 mod places;
 mod recording;

@@ -1,0 +1,28 @@
+//! What tests of AMD's GPUs need where there are none: code objects with their own IR.
+//!
+//! The stand-in for libamdhip64 (`tests/stand-in`) runs that IR on the CPU device. Bundles and wheels are built without.
+
+use inkwell::AddressSpace;
+use inkwell::module::{Linkage, Module};
+
+/// Set: the IR is put into code objects.
+const VARIABLE: &str = "MNEME_STAND_IN";
+/// Where the stand-in looks for it.
+const SECTION: &str = ".mneme.standin";
+/// Memory that nobody writes to.
+const CONSTANT: u16 = 4;
+
+/// Puts a module's bitcode into the module, where that is asked for.
+pub fn embed(module: &Module<'_>) {
+    if std::env::var_os(VARIABLE).is_none() {
+        return;
+    }
+    let context = module.get_context();
+    let bitcode = module.write_bitcode_to_memory();
+    let bytes = context.const_string(bitcode.as_slice(), false);
+    let global = module.add_global(bytes.get_type(), Some(AddressSpace::from(CONSTANT)), SECTION);
+    global.set_initializer(&bytes);
+    global.set_section(Some(SECTION));
+    global.set_constant(true);
+    global.set_linkage(Linkage::Internal);
+}

@@ -1,0 +1,42 @@
+//! What every call goes through.
+
+use std::cell::Cell;
+
+use mneme_abi::hip::types::Status;
+
+use crate::mistake::{Answer, report};
+use crate::{books, devices};
+
+thread_local! {
+    static LAST_ERROR: Cell<Status> = const { Cell::new(Status::SUCCESS) };
+}
+
+/// Makes a call of `function`.
+pub fn serve(function: &'static str, call: impl FnOnce() -> Answer) -> Status {
+    books::watch_the_end();
+    let status = devices::make_one_current().and_then(|()| call()).unwrap_or_else(|mistake| {
+        report(function, &mistake);
+        Status::INVALID_VALUE
+    });
+    if !matches!(status, Status::SUCCESS | Status::NOT_READY) {
+        LAST_ERROR.set(status);
+    }
+    status
+}
+
+/// A function that is not served: it fails, and says so once.
+pub fn missing(function: &'static str) -> Status {
+    eprintln!("stand-in for libamdhip64: {function} is not served");
+    LAST_ERROR.set(Status::NOT_SUPPORTED);
+    Status::NOT_SUPPORTED
+}
+
+/// This thread's last error.
+pub fn last_error() -> Status {
+    LAST_ERROR.get()
+}
+
+/// The same, and forgets it.
+pub fn take_last_error() -> Status {
+    LAST_ERROR.replace(Status::SUCCESS)
+}

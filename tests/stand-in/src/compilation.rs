@@ -1,0 +1,71 @@
+//! The IR of code objects, compiled for the CPU device.
+//!
+//! A GPU's code cannot run here. Its IR is in the code object itself, or in a folder that a test fills.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mneme_core::image::elf;
+use mneme_core::install;
+use sha2::{Digest, Sha256};
+
+use crate::mistake::{Mistake, wrong};
+
+/// Folder of bitcode, each file named by the SHA-256 of its code object in hexadecimal digits, with `.bc` behind.
+const FOLDER: &str = "MNEME_STAND_IN_IR";
+/// Section of a code object that holds its own bitcode.
+const SECTION: &str = ".mneme.standin";
+
+/// Bitcode of a code object.
+pub fn ir_of(object: &[u8]) -> Option<Vec<u8>> {
+    if let Some(bitcode) = elf::section(object, SECTION) {
+        return Some(bitcode.into());
+    }
+    let folder = PathBuf::from(std::env::var_os(FOLDER)?);
+    let digest: String = Sha256::digest(object).iter().map(|byte| format!("{byte:02x}")).collect();
+    std::fs::read(folder.join(digest + ".bc")).ok()
+}
+
+/// The CPU code object of a module. Its passes have run: nothing is optimised here.
+pub fn object(bitcode: &[u8]) -> Result<Arc<[u8]>, Mistake> {
+    static COMPILED: Mutex<Option<HashMap<Vec<u8>, Arc<[u8]>>>> = Mutex::new(None);
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let compiled = compiled.get_or_insert_default();
+    if let Some(object) = compiled.get(bitcode) {
+        return Ok(object.clone());
+    }
+    let object: Arc<[u8]> = match compile(bitcode) {
+        Ok(object) => object.into(),
+        Err(error) => return wrong(format!("the IR of the code object cannot be compiled for the CPU: {error}")),
+    };
+    compiled.insert(bitcode.into(), object.clone());
+    Ok(object)
+}
+
+fn compile(bitcode: &[u8]) -> Result<Vec<u8>, String> {
+    let program = install::locate(install::COMPILER).ok_or("mneme-cc is not beside this library")?;
+    let mut child = Command::new(program)
+        .args(["--mneme-cpu-object", "--passes", "default<O0>"])
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let mut input = child.stdin.take().ok_or("no standard input")?;
+    let module = [&(bitcode.len() as u64).to_le_bytes(), bitcode].concat();
+    let writing = std::thread::spawn(move || input.write_all(&module));
+    let mut errors = child.stderr.take().ok_or("no standard error")?;
+    let reading = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = errors.read_to_string(&mut text);
+        text
+    });
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let _ = writing.join();
+    let text = reading.join().unwrap_or_default();
+    if output.status.success() { Ok(output.stdout) } else { Err(text.trim().to_owned()) }
+}
