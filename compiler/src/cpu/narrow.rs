@@ -140,13 +140,23 @@ pub fn lower(module: &Module<'_>) {
     // SAFETY: the builder lives for this function only.
     let builder = unsafe { LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())) };
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
+        let variables = function.instructions().into_iter().filter(|it| edit::opcode(*it) == LLVMAlloca);
+        for instruction in variables {
+            // SAFETY: the builder is moved to a live alloca, which is replaced; the calls that go with it are none.
+            unsafe {
+                LLVMPositionBuilderBefore(builder, instruction.raw());
+                if let Some(new) = variable(module, builder, instruction) {
+                    LLVMReplaceAllUsesWith(instruction.raw(), new);
+                    LLVMInstructionEraseFromParent(instruction.raw());
+                }
+            }
+        }
         for instruction in function.instructions() {
             // SAFETY: the builder is moved to a live instruction; what an instruction is replaced by has its type.
             unsafe {
                 LLVMPositionBuilderBefore(builder, instruction.raw());
                 let operands = instruction.operands();
                 let new = match edit::opcode(instruction) {
-                    LLVMAlloca => variable(module, builder, instruction),
                     LLVMPtrToInt => narrow(operands[0].ty()).map(|space| {
                         let number = number(module, builder, space, operands[0].raw());
                         LLVMBuildIntCast2(builder, number, instruction.ty(), 0, c"".as_ptr())
