@@ -21,7 +21,8 @@ use super::closure::SHARED;
 use super::replace::Replaced;
 use crate::ir::edit;
 
-const CONVERGE: &str = "__mneme_cpu_converge";
+/// The device's function at which lanes gather.
+pub const CONVERGE: &str = "__mneme_cpu_converge";
 
 /// Which stores and atomic operations a warp executes in step (`MNEME_CPU_LOCKSTEP`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

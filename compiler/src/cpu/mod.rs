@@ -5,8 +5,8 @@
 //! The module comes in as its pipeline left it, for NVPTX or AMDGCN. What only a GPU has is replaced by functions over
 //! the CPU device's imports (`intrinsics`, `ptx`, `library`); lanes that rely on it run in step (`lockstep`); each kernel
 //! is examined for what it reaches (`closure`); shared memory becomes offsets (`shared`); pointers get the CPU's width
-//! (`narrow`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); x86 code is
-//! generated (`emit`).
+//! (`narrow`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); the places where
+//! lanes meet are numbered (`sites`); x86 code is generated (`emit`).
 
 mod closure;
 mod emit;
@@ -21,6 +21,7 @@ mod operations;
 mod ptx;
 mod replace;
 mod shared;
+mod sites;
 mod variables;
 mod waits;
 mod wave;
@@ -87,6 +88,9 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: PassGate<
     emit::seal(&module, &table);
     emit::inline(&module, &machine)?;
     waits::insert(&module)?;
+    if is_amdgcn {
+        sites::number(&module);
+    }
     emit::object(&module, &machine, &table, gate)
 }
 

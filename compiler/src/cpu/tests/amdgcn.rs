@@ -1,6 +1,6 @@
 //! Tests of lowering code for AMD's GPUs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use inkwell::context::Context;
@@ -9,12 +9,15 @@ use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
 
+use mneme_core::image::cpu_object::Refusal;
+
 use super::run::{Parameters, Program};
-use super::{IMPORTS, LIBRARY, LowerOptions, lower, table, undefined};
+use super::{IMPORTS, LIBRARY, LowerOptions, lower, root, table, undefined};
 
 const DEVICE_LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode";
 const PIPELINES: [&str; 2] = ["default<O0>", "default<O3>"];
 const WAVE_IMPORTS: &[&str] = &[
+    "__mneme_cpu_wave_site",
     "__mneme_cpu_wave_ballot",
     "__mneme_cpu_wave_exchange",
     "__mneme_cpu_wave_permute",
@@ -29,7 +32,8 @@ const WAVE_IMPORTS: &[&str] = &[
 /// Device bitcode of a HIP source, unoptimised; `None` where HIP is not installed.
 fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
     if !Path::new(DEVICE_LIBRARY).is_dir() || !Path::new("/usr/include/hip/hip_runtime.h").is_file() {
-        eprintln!("skipped: HIP is not installed (scripts/setup --hip)");
+        assert!(std::env::var_os("MNEME_TEST_HIP").is_none(), "HIP is not installed: scripts/setup --hip");
+        println!("skipped: HIP is not installed (scripts/setup --hip)");
         return None;
     }
     let output = Command::new("clang++-19")
@@ -848,7 +852,7 @@ fn loops_that_wait_yield_and_volatile_stores_to_shared_memory_keep_lanes_in_step
 
 #[test]
 fn wave_operations_are_called_from_as_many_places_as_the_source_has() {
-    // The device tells the lanes that are together by where they call from.
+    // The device tells the lanes that are together by where they call from, and their order by a number.
     let text = r#"
         declare i32 @llvm.amdgcn.workitem.id.x()
         declare i64 @llvm.amdgcn.ballot.i64(i1)
@@ -883,8 +887,10 @@ fn wave_operations_are_called_from_as_many_places_as_the_source_has() {
     let object = object_of_text(text, "gfx90a");
     let elf = goblin::elf::Elf::parse(&object).unwrap();
     let name = |index: usize| elf.strtab.get_at(elf.syms.get(index).unwrap().st_name);
-    let relocations = elf.shdr_relocs.iter().flat_map(|(_, relocations)| relocations.iter());
-    assert_eq!(relocations.filter(|found| name(found.r_sym) == Some("__mneme_cpu_wave_ballot")).count(), 3);
+    for import in ["__mneme_cpu_wave_ballot", "__mneme_cpu_wave_site"] {
+        let relocations = elf.shdr_relocs.iter().flat_map(|(_, relocations)| relocations.iter());
+        assert_eq!(relocations.filter(|found| name(found.r_sym) == Some(import)).count(), 3, "{import}");
+    }
 }
 
 #[test]
@@ -909,42 +915,27 @@ fn functions_of_the_library_are_known_in_modules_that_were_linked() {
 }
 
 #[test]
-fn adhoc() {
-    let Some(folder) = std::env::var_os("MNEME_TEST_HIP") else { return };
-    let processor = std::env::var("MNEME_TEST_ARCH").unwrap_or("gfx90a".into());
-    let pipelines = std::env::var("MNEME_TEST_PASSES")
-        .unwrap_or("default<O0>;default<O1>;default<O2>;default<O3>;default<Oz>".into());
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let bitcode = if path.extension().is_some_and(|e| e == "hip") {
-            device_ir(&path, &processor).unwrap()
-        } else if path.extension().is_some_and(|e| e == "bc") {
-            std::fs::read(&path).unwrap()
-        } else {
-            continue;
-        };
-        for pipeline in pipelines.split(';') {
-            let object = object(&bitcode, pipeline, &processor);
-            let table = table(&object);
-            eprintln!("{} {pipeline}: {} kernels, refused {:?}", path.display(), table.kernels.len(), table.refused);
-            if let Some(out) = std::env::var_os("MNEME_TEST_OUT") {
-                std::fs::write(
-                    Path::new(&out).join(format!(
-                        "{}.{}.o",
-                        path.file_name().unwrap().to_str().unwrap(),
-                        &pipeline[8..10]
-                    )),
-                    &object,
-                )
-                .unwrap();
-            }
-            for k in &table.kernels {
-                eprintln!("  {k:?}");
-            }
-            eprintln!("  {:?}", table.variables);
-            for name in undefined(&object) {
-                if !IMPORTS.contains(&&*name) && !LIBRARY.contains(&&*name) && !WAVE_IMPORTS.contains(&&*name) {
-                    eprintln!("  IMPORTS {name}");
+fn every_hip_program_of_the_suite_lowers_under_every_pipeline() {
+    let programs: Vec<PathBuf> = std::fs::read_dir(root().join("tests/apps/hip"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "hip"))
+        .collect();
+    assert!(programs.len() > 5, "{programs:?}");
+    for program in programs {
+        let allocates = program.file_stem().is_some_and(|stem| stem == "refused");
+        for processor in ["gfx90a", "gfx1030"] {
+            let Some(bitcode) = device_ir(&program, processor) else { return };
+            for pipeline in ["default<O0>", "default<O1>", "default<O3>", "default<Oz>"] {
+                let what = format!("{} {processor} {pipeline}", program.display());
+                let object = object(&bitcode, pipeline, processor);
+                let table = table(&object);
+                assert!(!table.kernels.is_empty(), "{what}");
+                let refused = |row: &Refusal| !allocates || !row.reason.contains("device-side `malloc`");
+                assert!(!table.refused.iter().any(refused), "{what}: {:?}", table.refused);
+                for name in undefined(&object) {
+                    let is_known = [IMPORTS, LIBRARY, WAVE_IMPORTS].iter().any(|known| known.contains(&name.as_str()));
+                    assert!(is_known, "{what} imports {name}");
                 }
             }
         }

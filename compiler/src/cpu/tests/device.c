@@ -125,6 +125,7 @@ uint64_t __mneme_cpu_wave_permute(uint32_t value, uint32_t destination) {
     return result;
 }
 
+void __mneme_cpu_wave_site(uint32_t number) {}
 const uint8_t *__mneme_cpu_implicit_arguments(void) { return hidden_arguments; }
 const uint8_t *__mneme_cpu_dispatch_packet(void) { return dispatch_packet; }
 
