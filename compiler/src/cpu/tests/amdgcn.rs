@@ -39,7 +39,10 @@ fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
     let output = Command::new("clang++-19")
         .args(["-x", "hip", "--rocm-path=/usr", &format!("--rocm-device-lib-path={DEVICE_LIBRARY}")])
         .args([&format!("--offload-arch={processor}"), "--cuda-device-only", "--no-gpu-bundle-output"])
-        .args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-o", "-"])
+        .args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-std=c++17", "-o", "-"])
+        // The programs of the suite name CUDA's functions.
+        .arg("-include")
+        .arg(root().join("tests/apps/hip/cuda_runtime.h"))
         .arg(source)
         .output()
         .expect("clang++-19 (scripts/setup installs it)");
@@ -50,7 +53,7 @@ fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
 fn device_ir_of(text: &str, processor: &str) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("test.hip");
-    std::fs::write(&source, format!("#include <hip/hip_runtime.h>\n{text}")).unwrap();
+    std::fs::write(&source, text).unwrap();
     device_ir(&source, processor)
 }
 
