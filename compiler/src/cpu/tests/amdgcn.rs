@@ -149,7 +149,7 @@ fn structures_by_value_lie_where_the_host_puts_them() {
         let layout: Vec<(u32, u32)> = table.kernels[0].parameters.iter().map(|p| (p.offset, p.size)).collect();
         assert_eq!(layout, [(0, 1), (8, 16), (24, 1), (32, 96), (128, 2)], "{pipeline}");
         let mut out = vec![-1f64; 128];
-        let mut buffer = vec![0u8; 130];
+        let buffer = vec![0u8; 130];
         // SAFETY: the places are in the buffer and need no alignment.
         unsafe {
             let at = |offset: usize| buffer.as_ptr().add(offset).cast_mut();
@@ -270,7 +270,7 @@ fn waves_exchange_as_their_64_lanes_do() {
 fn dpp_source(control: u32, i: u32, size: u32) -> Option<u32> {
     let (row, place, n) = (i & !15, i & 15, control & 15);
     match control {
-        0..=0xff => Some(i & !3 | control >> (2 * (i & 3)) & 3),
+        0..=0xff => Some((i & !3) | ((control >> (2 * (i & 3))) & 3)),
         0x101..=0x10f => (place + n < 16).then_some(i + n),
         0x111..=0x11f => (place >= n).then(|| i - n),
         0x121..=0x12f => Some(row | (place + 16 - n) % 16),
