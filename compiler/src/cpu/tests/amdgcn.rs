@@ -273,7 +273,7 @@ fn dpp_source(control: u32, i: u32, size: u32) -> Option<u32> {
         0..=0xff => Some((i & !3) | ((control >> (2 * (i & 3))) & 3)),
         0x101..=0x10f => (place + n < 16).then_some(i + n),
         0x111..=0x11f => (place >= n).then(|| i - n),
-        0x121..=0x12f => Some(row | (place + 16 - n) % 16),
+        0x121..=0x12f => Some(row | ((place + 16 - n) % 16)),
         0x130 => (i + 1 < size).then_some(i + 1),
         0x134 => Some((i + 1) % size),
         0x138 => i.checked_sub(1),
