@@ -155,15 +155,21 @@ fn for_amd(text: &str) -> String {
          v1024:1024-v2048:2048-n32:64-S32-A5-G1-ni:7:8:9";
     // The size of a block is among the hidden arguments.
     const SIZE: &str = "%hidden = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()\n  \
-         %place = getelementptr i8, ptr addrspace(4) %hidden, i64 12\n  \
-         %size = load i16, ptr addrspace(4) %place\n  %ntid = zext i16 %size to i32";
+         %sizes = getelementptr i8, ptr addrspace(4) %hidden, i64 12\n  \
+         %size = load i16, ptr addrspace(4) %sizes\n  %ntid = zext i16 %size to i32";
     text.replace("e-i64:64-i128:128-v16:16-v32:32-n16:32:64", LAYOUT)
         .replace("nvptx64-nvidia-cuda", "amdgcn-amd-amdhsa")
         .replace("%ntid = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()", SIZE)
-        .replace("declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()", "declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()")
+        .replace(
+            "declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()",
+            "declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()",
+        )
         .replace("llvm.nvvm.read.ptx.sreg.tid.x", "llvm.amdgcn.workitem.id.x")
         .replace("llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.amdgcn.workgroup.id.x")
-        .replace("define void @_Z6updatePii(ptr %data, i32 %n) {", "define amdgpu_kernel void @_Z6updatePii(ptr %data, i32 %n) #0 {")
+        .replace(
+            "define void @_Z6updatePii(ptr %data, i32 %n) {",
+            "define amdgpu_kernel void @_Z6updatePii(ptr %data, i32 %n) #0 {",
+        )
         .lines()
         .filter(|line| !line.contains("nvvm.annotations") && !line.contains("!\"kernel\""))
         .map(|line| line.to_owned() + "\n")
