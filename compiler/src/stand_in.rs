@@ -9,6 +9,7 @@ use inkwell::module::{Linkage, Module};
 const VARIABLE: &str = "MNEME_STAND_IN";
 /// Where the stand-in looks for it.
 const SECTION: &str = ".mneme.standin";
+const NAME: &str = "mneme.standin";
 /// Memory that nobody writes to.
 const CONSTANT: u16 = 4;
 
@@ -20,7 +21,7 @@ pub fn embed(module: &Module<'_>) {
     let context = module.get_context();
     let bitcode = module.write_bitcode_to_memory();
     let bytes = context.const_string(bitcode.as_slice(), false);
-    let global = module.add_global(bytes.get_type(), Some(AddressSpace::from(CONSTANT)), SECTION);
+    let global = module.add_global(bytes.get_type(), Some(AddressSpace::from(CONSTANT)), NAME);
     global.set_initializer(&bytes);
     global.set_section(Some(SECTION));
     global.set_constant(true);

@@ -62,7 +62,7 @@ impl<'a> ResidentMemory<'a> {
     /// Reserves and maps the recorded addresses. Needs the layout only, so that it can be done while the snapshot is
     /// decoded.
     pub fn map(device: &'a dyn Device, plan: &ExecutorPlan<'a>) -> Result<Self, DeviceError> {
-        let (snapshot, absolute_constants) = (plan.snapshot, plan.absolute_constants);
+        let (snapshot, absolute_constants) = (plan.snapshot, plan.has_absolute_constants());
         let inspector = if plan.is_nvidia() { Inspector::Device(Checker::new(device)?) } else { Inspector::Host };
         let mut memory = Self { device, snapshot, absolute_constants, pieces: Vec::new(), inspector, flusher: None };
         let stretches = || memory.mapped_regions().map(|(_, region)| (region.address, region.size));

@@ -45,8 +45,8 @@ pub struct ExecutorPlan<'a> {
     pub library: PathBuf,
     pub ordinal: i32,
     pub timer: Timer,
-    /// Variables in constant memory are at their recorded addresses (the CPU device's code has them so).
-    pub absolute_constants: bool,
+    /// Kernels run in this process.
+    pub is_cpu: bool,
     pub snapshot: &'a Snapshot,
     pub bounds: &'a Bounds,
     /// Of every launch, in order.
@@ -60,7 +60,13 @@ pub struct ExecutorPlan<'a> {
 impl ExecutorPlan<'_> {
     /// Kernels in PTX and NVIDIA's other libraries work there.
     fn is_nvidia(&self) -> bool {
-        self.interface == Interface::Cuda && !self.absolute_constants
+        self.interface == Interface::Cuda && !self.is_cpu
+    }
+
+    /// Variables in constant memory are at their recorded addresses: the code has them so where that memory is like any
+    /// other.
+    fn has_absolute_constants(&self) -> bool {
+        !self.is_nvidia()
     }
 }
 
@@ -104,7 +110,7 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
     plan.snapshot.seal().map_err(std::io::Error::from)?;
     let device = open(plan).map_err(|error| unfit(plan, None, &error))?;
     let mut confined = None;
-    if plan.absolute_constants {
+    if plan.is_cpu {
         // The CPU device runs kernels in this process, and begins no thread before the first.
         let writable = plan.dump.map(Path::to_path_buf).into_iter().collect();
         let allowed = AllowedResources {

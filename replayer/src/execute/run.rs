@@ -92,7 +92,7 @@ impl<'a> Runner<'a> {
         let launch =
             Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
         done.metrics = metrics(device, function, &launch);
-        if self.plan.absolute_constants {
+        if self.plan.is_cpu {
             // The CPU device has none of these, and its driver cannot say so but by 0.
             (done.metrics.registers, done.metrics.local, done.metrics.constant) = (-1, -1, -1);
         }
@@ -104,7 +104,7 @@ impl<'a> Runner<'a> {
         if let Some((observe, watch)) = order.spec.observe.zip(order.watch.as_ref()) {
             let observer = Observer {
                 device,
-                is_cpu: self.plan.absolute_constants,
+                is_cpu: self.plan.is_cpu,
                 arguments: self.plan.arguments,
                 observe,
                 watch,

@@ -54,7 +54,7 @@ impl<'a> SingleProcess<'a> {
             library: context.library.clone(),
             ordinal: choice.ordinal(),
             timer: context.timer,
-            absolute_constants: choice.is_cpu(),
+            is_cpu: choice.is_cpu(),
             snapshot: &context.snapshot,
             bounds: &context.bounds,
             arguments: &context.arguments,

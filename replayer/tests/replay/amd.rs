@@ -34,7 +34,7 @@ fn a_recording_of_an_amd_gpu_is_replayed_on_one() {
     let recording = Recording::make_amd();
     for options in [&[][..], &["--device", "hip"], &["--device", "0"], &["default<O3>"], &["--isolation", "none"]] {
         let json = outcome(&on_amd(&recording, &library, options).output().unwrap(), exit::VERIFIED);
-        assert_eq!(json["device"]["arch"], "gfx90a:sramecc+:xnack-", "{options:?}: {json}");
+        assert_eq!(json["Result"]["environment"]["arch"], "gfx90a:sramecc+:xnack-", "{options:?}: {json}");
     }
     // A launch that leaves out the end is told by the element.
     let short = on_amd(&recording, &library, &["-gidx", "10"]).output().unwrap();

@@ -155,8 +155,8 @@ fn for_amd(text: &str) -> String {
          v1024:1024-v2048:2048-n32:64-S32-A5-G1-ni:7:8:9";
     // The size of a block is among the hidden arguments.
     const SIZE: &str = "%hidden = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()\n  \
-         %place = getelementptr i8, ptr addrspace(4) %hidden, i64 12\n  \
-         %size = load i16, ptr addrspace(4) %place\n  %ntid = zext i16 %size to i32";
+         %sizes = getelementptr i8, ptr addrspace(4) %hidden, i64 12\n  \
+         %size = load i16, ptr addrspace(4) %sizes\n  %ntid = zext i16 %size to i32";
     text.replace("e-i64:64-i128:128-v16:16-v32:32-n16:32:64", LAYOUT)
         .replace("nvptx64-nvidia-cuda", "amdgcn-amd-amdhsa")
         .replace("%ntid = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()", SIZE)

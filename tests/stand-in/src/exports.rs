@@ -141,6 +141,11 @@ checked! {
 }
 
 own! {
+    hipMemcpyToSymbolAsync program::copy_to_symbol_async;
+    hipMemcpyFromSymbolAsync program::copy_from_symbol_async;
+    hipMemcpyToSymbolAsync_spt program::copy_to_symbol_async;
+    hipMemcpyFromSymbolAsync_spt program::copy_from_symbol_async;
+    hipStreamGetDevice streams::device;
     hipInit devices::init;
     hipDriverGetVersion devices::version;
     hipRuntimeGetVersion devices::version;
@@ -292,7 +297,7 @@ missing! {
     hipGraphAddMemFreeNode, hipGraphMemFreeNodeGetParams, hipGraphDebugDotPrint, hipGraphKernelNodeCopyAttributes,
     hipGraphNodeSetEnabled, hipGraphNodeGetEnabled, hipDrvGraphMemcpyNodeGetParams, hipDrvGraphMemcpyNodeSetParams,
     hipDrvGraphAddMemsetNode, hipDrvGraphAddMemFreeNode, hipDrvGraphExecMemcpyNodeSetParams,
-    hipDrvGraphExecMemsetNodeSetParams, hipMemcpyToSymbolAsync, hipMemcpyFromSymbolAsync, hipMemset2D, hipMemset2DAsync,
+    hipDrvGraphExecMemsetNodeSetParams,   hipMemset2D, hipMemset2DAsync,
     hipMemset3D, hipMemset3DAsync, hipMemcpy2D, hipMemcpyParam2D, hipMemcpyParam2DAsync, hipMemcpy2DAsync,
     hipMemcpy2DToArray, hipMemcpy2DToArrayAsync, hipMemcpyToArray, hipMemcpyFromArray, hipMemcpy2DFromArray,
     hipMemcpy2DFromArrayAsync, hipMemcpyAtoH, hipMemcpyHtoA, hipMemcpy3D, hipMemcpy3DAsync, hipDrvMemcpy3D,
@@ -300,7 +305,7 @@ missing! {
     hipMemcpyAtoA, hipMemcpyAtoHAsync, hipMemcpyHtoAAsync, hipMemcpy2DArrayToArray, hipIpcGetEventHandle,
     hipExtStreamCreateWithCUMask, hipExtStreamGetCUMask, hipStreamWaitValue32, hipStreamWaitValue64,
     hipStreamWriteValue32, hipStreamWriteValue64, hipStreamGetCaptureInfo, hipStreamGetCaptureInfo_v2,
-    hipStreamUpdateCaptureDependencies, hipStreamGetDevice, hipStreamBatchMemOp, hipPointerGetAttributes,
+    hipStreamUpdateCaptureDependencies,  hipStreamBatchMemOp, hipPointerGetAttributes,
     hipImportExternalMemory, hipExternalMemoryGetMappedBuffer, hipDestroyExternalMemory, hipExtMallocWithFlags,
     hipMemRangeGetAttribute, hipMemRangeGetAttributes, hipMemPoolExportToShareableHandle,
     hipMemPoolImportFromShareableHandle, hipMemPoolExportPointer, hipMemPoolImportPointer, hipMallocPitch,
@@ -310,7 +315,7 @@ missing! {
     hipPointerSetAttribute, hipArrayGetInfo, hipArrayGetDescriptor, hipArray3DGetDescriptor, hipLaunchKernelExC,
     hipMemGetHandleForAddressRange, hipStreamGetAttribute, hipStreamSetAttribute, hipMemcpyBatchAsync,
     hipMemcpy3DBatchAsync, hipMemcpy3DPeer, hipMemcpy3DPeerAsync, hipLaunchHostFunc_spt, hipGraphLaunch_spt,
-    hipMemcpyToSymbolAsync_spt, hipMemcpyFromSymbolAsync_spt, hipMemset2D_spt, hipMemset2DAsync_spt, hipMemset3D_spt,
+      hipMemset2D_spt, hipMemset2DAsync_spt, hipMemset3D_spt,
     hipMemset3DAsync_spt, hipMemcpy2D_spt, hipMemcpy2DAsync_spt, hipMemcpy2DToArray_spt, hipMemcpy2DToArrayAsync_spt,
     hipMemcpyFromArray_spt, hipMemcpy2DFromArray_spt, hipMemcpy2DFromArrayAsync_spt, hipMemcpy3D_spt,
     hipMemcpy3DAsync_spt, hipStreamGetFlags_spt, hipStreamGetPriority_spt, hipStreamAddCallback_spt,

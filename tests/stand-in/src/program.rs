@@ -279,6 +279,32 @@ pub unsafe fn symbol_size(size: *mut usize, symbol: *const c_void) -> Answer {
     Ok(Status::SUCCESS)
 }
 
+pub unsafe fn copy_to_symbol_async(
+    symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: c_uint,
+    stream: CUstream,
+) -> Answer {
+    let (address, _) = variable(symbol)?;
+    // SAFETY: as for the caller.
+    unsafe { copies::copy_async((address + offset as u64) as *mut c_void, from, bytes, kind, stream) }
+}
+
+pub unsafe fn copy_from_symbol_async(
+    to: *mut c_void,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: c_uint,
+    stream: CUstream,
+) -> Answer {
+    let (address, _) = variable(symbol)?;
+    // SAFETY: as for the caller.
+    unsafe { copies::copy_async(to, (address + offset as u64) as *const c_void, bytes, kind, stream) }
+}
+
 pub unsafe fn copy_to_symbol(
     symbol: *const c_void,
     from: *const c_void,

@@ -77,6 +77,12 @@ pub unsafe fn synchronize(driver: pointers::cuStreamSynchronize, stream: CUstrea
     Ok(unsafe { driver(stream) })
 }
 
+pub unsafe fn device(stream: CUstream, device: *mut CUdevice) -> Answer {
+    books().check_stream(stream)?;
+    // SAFETY: as for the caller. There is one device, or the thread's own is the stream's in every test.
+    unsafe { crate::devices::get_device(device) }
+}
+
 pub unsafe fn query(driver: pointers::cuStreamQuery, stream: CUstream) -> Answer {
     books().check_stream(stream)?;
     // SAFETY: the books say that it is a stream.

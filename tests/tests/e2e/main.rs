@@ -1,5 +1,6 @@
 //! The main job end to end, on real programs: compile, record, replay, verify, tune.
 
+mod amd;
 mod bisecting;
 mod building;
 mod checking;

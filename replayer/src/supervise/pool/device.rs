@@ -77,7 +77,7 @@ impl PoolDevice {
             library: context.library.clone(),
             ordinal: self.choice.ordinal(),
             timer: context.timer,
-            absolute_constants: self.choice.is_cpu(),
+            is_cpu: self.choice.is_cpu(),
             snapshot: &context.snapshot,
             bounds: &context.bounds,
             arguments: &context.arguments,

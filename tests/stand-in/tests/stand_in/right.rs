@@ -117,6 +117,19 @@ pub fn everything(hip: &Hip) {
     let mut read = vec![0_u32; 100];
     done!(hip, hipMemcpyDtoH(read.as_mut_ptr().cast(), out, 400));
     assert!((0..90).all(|index| read[index] == index as u32 + 5) && read[90..].iter().all(|value| *value == 7));
+    // Copies that say their direction, or leave it to be found out.
+    let (mut there, mut back) = (vec![1_u32; 100], vec![0_u32; 100]);
+    done!(hip, hipMemcpy(out as *mut c_void, there.as_ptr().cast(), 400, 1));
+    done!(hip, hipMemcpyAsync(back.as_mut_ptr().cast(), out as *const c_void, 400, 2, stream));
+    assert_eq!(there, back);
+    done!(hip, hipMemset(out as *mut c_void, 0, 400));
+    for kind in [2, 4] {
+        back.fill(7);
+        done!(hip, hipMemcpy(back.as_mut_ptr().cast(), out as *const c_void, 400, kind));
+        assert_eq!(back, vec![0; 100]);
+    }
+    done!(hip, hipMemcpy(there.as_mut_ptr().cast(), back.as_ptr().cast(), 400, 4));
+    assert_eq!(there, back);
     // Page-locked memory, managed memory, and memory from a pool.
     let mut host = null_mut();
     done!(hip, hipHostMalloc(&mut host, 4096, 0));
