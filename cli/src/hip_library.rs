@@ -1,4 +1,4 @@
-//! HIP's library for programs that are linked with it, on machines without ROCm, when they run on the CPU device.
+//! A library in the place of HIP's, for programs on the CPU device of a machine without ROCm.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

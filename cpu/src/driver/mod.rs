@@ -21,12 +21,13 @@ pub mod legacy;
 pub mod lookup;
 pub mod memory;
 pub mod module;
-pub mod processor;
 pub mod sharing;
 pub mod stream;
 pub mod virtual_memory;
 pub mod waiting;
 pub mod work;
+
+pub use image::processor;
 
 #[cfg(test)]
 mod tests;

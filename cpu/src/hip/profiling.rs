@@ -1,4 +1,6 @@
-//! What ROCm's profilers ask HIP for: names of kernels. Callbacks at calls are none of the device's.
+//! Names of kernels and streams, as the profilers of ROCm want them.
+//!
+//! Callbacks at calls are none of the device's.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 

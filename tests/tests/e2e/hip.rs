@@ -204,3 +204,18 @@ fn what_cannot_be_recorded_is_named() {
     }
     assert!(recording.kernels().is_empty());
 }
+
+/// Functions beside launches answer what programs of HIP want, with and without the recorder in front.
+#[test]
+fn the_functions_of_hip_are_the_cpu_device_s() {
+    if !can_run("the_functions_of_hip_are_the_cpu_device_s") {
+        return;
+    }
+    let interface = App { name: "interface", sources: &["hip/interface.hip"], kernels: &[] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("interface");
+    build_for(&interface, Platform::Hip, &path);
+    let plain = run(&path).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
+    assert!(plain.stdout.contains("interface: ok"), "{plain}");
+    assert_eq!(Recording::of_executable(&path, &[]).outcome.stdout, plain.stdout);
+}

@@ -7,11 +7,11 @@
 
 mod compile;
 mod container;
+pub mod processor;
+mod sections;
 mod units;
 
 use std::sync::{Arc, OnceLock};
-
-pub use units::amd_architectures;
 
 use mneme_core::image::cpu_object;
 

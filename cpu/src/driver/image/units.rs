@@ -12,7 +12,8 @@ use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 use mneme_core::image::{bundle, cpu_object, cubin, elf, embedded};
 use thiserror::Error;
 
-use crate::driver::processor;
+use super::processor;
+use super::sections::{decoded, units_of};
 
 /// Why there is nothing to run of an image.
 #[derive(Debug, Error)]
@@ -144,12 +145,6 @@ fn is_code_object(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF\x02\x01") && image.get(18..20) == Some(&EM_AMDGPU.to_le_bytes()[..])
 }
 
-/// The architectures of AMD GPUs that the process has IR for.
-pub fn amd_architectures() -> Vec<String> {
-    let units = elf::loaded_objects().iter().flat_map(|object| units_of(object, Vendor::Amd)).collect::<Vec<_>>();
-    units.iter().map(|unit| unit.table.arch.clone()).collect()
-}
-
 /// The groups for an image: those of the ELF object that its address lies in, else what compilers have put into the
 /// image itself. For an image elsewhere (read from a file, copied to the heap) those of every object of the process.
 pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
@@ -242,17 +237,6 @@ fn of_proteus(object: &[u8]) -> Vec<Group> {
             }
         })
         .collect()
-}
-
-fn units_of(object: &elf::LoadedObject, vendor: Vendor) -> Vec<Arc<Unit<'static>>> {
-    let Ok(file) = elf::MappedFile::open(&object.path) else { return Vec::new() };
-    file.section(ir_section::SECTION).map(|section| decoded(section, vendor)).unwrap_or_default()
-}
-
-fn decoded(section: &[u8], vendor: Vendor) -> Vec<Arc<Unit<'static>>> {
-    let units = ir_section::decode(section).into_iter();
-    let meant = units.filter(|unit| Vendor::of_triple(&unit.table.triple) == Some(vendor));
-    meant.map(|unit| Arc::new(unit.into_owned())).collect()
 }
 
 /// "sm_90a" → 90

@@ -1,10 +1,10 @@
-//! The AMD processor that programs take the device for: `MNEME_CPU_GFX`, or the newest that their IR is for.
+//! The AMD processor that the device stands in for: the setting, or the newest that there is IR for.
 
 use std::sync::OnceLock;
 
 use mneme_core::image::architecture::Processor;
 
-use super::image;
+use super::sections;
 
 /// What is claimed where nothing else is known.
 const DEFAULT: &str = "gfx90a";
@@ -21,7 +21,7 @@ pub fn name() -> &'static str {
             Some(other) => crate::say!("MNEME_CPU_GFX is '{other}', which is no AMD processor (gfx90a is one)"),
             None => {}
         }
-        newest(image::amd_architectures()).unwrap_or_else(|| DEFAULT.into())
+        newest(sections::amd_architectures()).unwrap_or_else(|| DEFAULT.into())
     })
 }
 
