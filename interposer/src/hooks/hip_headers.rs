@@ -43,8 +43,9 @@ impl Header {
     }
 
     fn passed(&self, text: &str) -> Passed {
-        let text = text.replace("const ", "").replace("enum ", "");
+        let text = text.replace("const ", "");
         match text.trim() {
+            enumeration if enumeration.starts_with("enum ") => Passed::Integer(4),
             pointer if pointer.ends_with('*') => Passed::Pointer,
             handle if self.handles.contains(handle) => Passed::Handle,
             enumeration if self.enumerations.contains(enumeration) => Passed::Integer(4),
