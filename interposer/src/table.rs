@@ -396,6 +396,8 @@ macro_rules! every_hip_hook {
     }
     "tracked, to forget what dies with it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipDeviceReset => (ends::reset_device);
+        hipDevicePrimaryCtxReset => (ends::reset_primary_of_hip);
+        hipDevicePrimaryCtxRelease => (ends::release_primary_of_hip);
     }
     "noted, because a replay sets the same" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipDeviceSetLimit => (hip::set_limit);

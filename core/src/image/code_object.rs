@@ -5,7 +5,7 @@
 //! describes both.
 
 use goblin::elf::section_header::{SHF_WRITE, SHT_NOBITS};
-use goblin::elf::sym::{STT_FUNC, STT_OBJECT};
+use goblin::elf::sym::{STB_LOCAL, STT_FUNC, STT_OBJECT};
 use goblin::elf::{Elf, Sym};
 use rmpv::ValueRef;
 
@@ -216,6 +216,17 @@ pub fn holding_addresses(image: &[u8]) -> Vec<String> {
     let named = elf.dynsyms.iter().filter_map(|symbol| Some((elf.dynstrtab.get_at(symbol.st_name)?, symbol)));
     named
         .filter(|(name, symbol)| variable(&elf, name, symbol).is_some() && holds(symbol))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+/// Variables that kernels can write to and that no program finds by name: those that are private to their file.
+pub fn private_variables(image: &[u8]) -> Vec<String> {
+    let (Some(_), Ok(elf)) = (parse(image), Elf::parse(image)) else { return Vec::new() };
+    let named = elf.syms.iter().filter_map(|symbol| Some((elf.strtab.get_at(symbol.st_name)?, symbol)));
+    let is_writable = |name: &str, symbol: &Sym| variable(&elf, name, symbol).is_some_and(|found| !found.constant);
+    named
+        .filter(|(name, symbol)| symbol.st_bind() == STB_LOCAL && is_writable(name, symbol))
         .map(|(name, _)| name.to_owned())
         .collect()
 }

@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUlimit};
 use mneme_abi::hip::equivalent;
+use mneme_abi::hip::properties::{PropertiesR0000, PropertiesR0600};
 use mneme_abi::hip::types::*;
 use mneme_core::launch::Limits;
 
@@ -167,30 +168,21 @@ unsafe extern "C" fn synchronise_stream(stream: CUstream) -> Status {
     unsafe { hipStreamSynchronize(named(stream)) }
 }
 
-/// Where `gcnArchName`, 256 bytes, is in `hipDeviceProp_t` of HIP 6 and of the versions before.
-const ARCHITECTURE: usize = 1160;
-const ARCHITECTURE_UNTIL_5: usize = 396;
-/// More than the structure has in any version, bytes.
-const PROPERTIES: usize = 16 << 10;
-
 /// The processor of a device and its features, e.g. "gfx90a:sramecc+:xnack-".
 pub fn processor(device: CUdevice) -> Option<String> {
-    let mut properties = vec![0u64; PROPERTIES / 8];
-    let place = properties.as_mut_ptr().cast();
-    // SAFETY: room for the structure of either version.
-    let start = unsafe {
-        if hipGetDevicePropertiesR0600(place, device) == Status::SUCCESS {
-            ARCHITECTURE
-        } else if hipGetDeviceProperties(place, device) == Status::SUCCESS {
-            ARCHITECTURE_UNTIL_5
+    let (mut properties, mut of_5) = (Box::<PropertiesR0600>::default(), Box::<PropertiesR0000>::default());
+    // SAFETY: each place is a structure of the layout that its function fills.
+    let name = unsafe {
+        if hipGetDevicePropertiesR0600((&raw mut *properties).cast(), device) == Status::SUCCESS {
+            &properties.gcnArchName
+        } else if hipGetDeviceProperties((&raw mut *of_5).cast(), device) == Status::SUCCESS {
+            &of_5.gcnArchName
         } else {
             return None;
         }
     };
-    let bytes: Vec<u8> = properties.iter().flat_map(|word| word.to_le_bytes()).skip(start).take(256).collect();
-    let end = bytes.iter().position(|byte| *byte == 0)?;
-    let text = String::from_utf8(bytes[..end].to_vec()).ok()?;
-    text.starts_with("gfx").then_some(text)
+    let bytes: Vec<u8> = name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+    String::from_utf8(bytes).ok().filter(|name| name.starts_with("gfx"))
 }
 
 /// The device of a context of the application's (`hipCtx_t`), which is current for a moment.

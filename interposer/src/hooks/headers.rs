@@ -26,11 +26,11 @@ struct Header {
     enumerations: BTreeSet<String>,
 }
 
-fn expression(text: &str) -> Regex {
+pub(super) fn expression(text: &str) -> Regex {
     Regex::new(text).unwrap()
 }
 
-fn found(text: &str, pattern: &str) -> BTreeSet<String> {
+pub(super) fn found(text: &str, pattern: &str) -> BTreeSet<String> {
     expression(pattern).captures_iter(text).map(|found| found[1].to_owned()).collect()
 }
 
@@ -83,7 +83,7 @@ fn headers() -> Vec<Header> {
 }
 
 /// The types of a list of parameters, without their names.
-fn types(parameters: &str) -> Vec<String> {
+pub(super) fn types(parameters: &str) -> Vec<String> {
     let name = expression(r"\w+\s*(\[\w*\])?$");
     let parameters = parameters.split(',').map(str::trim).filter(|parameter| !["", "void"].contains(parameter));
     let of = |parameter: &str| {
@@ -95,7 +95,7 @@ fn types(parameters: &str) -> Vec<String> {
 
 /// How an argument is passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Passed {
+pub(super) enum Passed {
     Pointer,
     /// A pointer to what only the driver knows.
     Handle,
@@ -107,13 +107,13 @@ enum Passed {
 
 impl Passed {
     /// The table writes some handles as integers or as pointers.
-    fn agrees_with(&self, other: &Self) -> bool {
+    pub(super) fn agrees_with(&self, other: &Self) -> bool {
         let may_be = |one: &Self| matches!(one, Self::Pointer | Self::Handle | Self::Integer(8));
         self == other || (may_be(self) && may_be(other) && (*self == Self::Handle || *other == Self::Handle))
     }
 }
 
-fn in_rust(text: &str) -> Passed {
+pub(super) fn in_rust(text: &str) -> Passed {
     match text {
         _ if text.starts_with('*') => Passed::Pointer,
         "CUcontext" | "CUevent" | "CUstream" | "CUfunction" | "CUkernel" | "CUlibrary" | "CUmodule" | "CUarray"

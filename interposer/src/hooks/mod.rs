@@ -8,10 +8,14 @@ pub mod dlsym;
 mod exported;
 #[cfg(test)]
 mod headers;
+#[cfg(test)]
+mod hip_headers;
 mod proc_address;
 pub mod registration;
 #[cfg(test)]
 mod unhooked;
+#[cfg(test)]
+mod unhooked_hip;
 
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -208,6 +208,7 @@ impl KernelCode {
         }
         let (name, source, bytes) = match native.code {
             Some((CodeKind::Ptx, text)) => (("RecordedPTX", "ptx"), Source::Ptx, text),
+            Some((CodeKind::CodeObject, image)) => (("RecordedCodeObject", "hsaco"), Source::MachineCode, image),
             Some((_, image)) => (("RecordedCubin", "cubin"), Source::MachineCode, image),
             None => return Err("no LLVM IR: build with mneme-cc".into()),
         };

@@ -40,6 +40,8 @@ pub struct NativeCode {
 /// The triples of IR for NVIDIA's and AMD's GPUs.
 const NVIDIA: &str = "nvptx64-nvidia-cuda";
 const AMD: &str = "amdgcn-amd-amdhsa";
+/// The hidden argument of kernels that allocate memory, as metadata of code objects call it.
+const DEVICE_HEAP: &str = "hidden_heap_v1";
 /// How the names of variables begin that clang puts into every HIP program.
 const UNIT_NAME: &str = "__hip_cuid_";
 
@@ -116,16 +118,31 @@ impl NativeCode {
             .filter(|(section, _)| section.split('.').any(|part| part == kernel))
             .map(|(_, module)| module.to_vec())
             .collect();
-        let variables = object.variables.iter().filter(|variable| !variable.name.starts_with(UNIT_NAME));
+        // The code does not tell which of the object's variables a kernel uses.
+        let holding = code_object::holding_addresses(image);
+        let own = || object.variables.iter().filter(|variable| !variable.name.starts_with(UNIT_NAME));
+        let moved = own().find(|variable| !variable.constant && holding.contains(&variable.name));
+        let private = code_object::private_variables(image);
+        let allocates = found.arguments.iter().any(|argument| argument.kind == DEVICE_HEAP);
+        let refusal = match (moved, private.first()) {
+            (Some(variable), _) => Some(holds_addresses(&variable.name)),
+            (None, Some(name)) => {
+                Some(format!("a variable of its module, {name}, is private to its file; build with mneme-cc"))
+            }
+            (None, None) => allocates.then(|| "it may allocate memory on the device (malloc)".into()),
+        };
         Some(Self {
             parameters: found.explicit().map(|argument| (argument.offset, argument.size)).collect(),
-            variables: variables.map(|variable| (variable.name.clone(), variable.constant)).collect(),
+            variables: own()
+                .filter(|variable| !(variable.constant && holding.contains(&variable.name)))
+                .map(|variable| (variable.name.clone(), variable.constant))
+                .collect(),
             undefined: Vec::new(),
-            refusal: Some("no LLVM IR, and machine code of AMD's GPUs is not recorded: build with mneme-cc".into()),
-            calls_pointers: false,
+            refusal,
+            calls_pointers: found.dynamic_stack,
             bitcode: (!modules.is_empty()).then_some((embedded::IrProducer::Proteus, modules)),
-            code: None,
-            original: Vec::new(),
+            code: Some((CodeKind::CodeObject, image.to_vec())),
+            original: vec![(CodeKind::CodeObject, image.to_vec())],
             arch: object.processor.name,
             triple: AMD,
         })
@@ -275,6 +292,33 @@ mod tests {
         }
         assert!(NativeCode::of(PTX.as_bytes(), "none", Some(&nvidia())).is_none());
         assert!(NativeCode::of(b"\x7fELF", "k", None).is_none() && NativeCode::of(b"", "k", None).is_none());
+    }
+
+    /// The device's code object of a bundle, made by clang.
+    #[test]
+    fn a_kernel_in_a_bundle_is_that_of_the_processor() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let source = "__attribute__((device)) int shown = 3, *points = &shown;\n\
+            __attribute__((global)) void k(int *p, int n) { p[0] = shown + n + *points; }\n";
+        std::fs::write(at("k.hip"), source).unwrap();
+        let mut clang = std::process::Command::new("clang-19");
+        clang.args(["-x", "hip", "-nogpuinc", "-nogpulib", "--offload-device-only", "-O2"]);
+        clang.args(["--offload-arch=gfx90a", "--offload-arch=gfx1030", "-o"]).arg(at("k.hipfb")).arg(at("k.hip"));
+        match clang.status() {
+            Ok(status) if status.success() => {}
+            _ => return eprintln!("no clang-19 with AMD's GPUs on this machine"),
+        }
+        let bundle = std::fs::read(at("k.hipfb")).unwrap();
+        let find = |device: &str| NativeCode::of(&bundle, "_Z1kPii", GpuArchitecture::parse(device).as_ref());
+        let found = find("gfx90a:sramecc+:xnack-").unwrap();
+        assert_eq!((found.parameters.as_slice(), found.arch.as_str()), (&[(0, 8), (8, 4)][..], "gfx90a"));
+        assert_eq!(found.refusal.unwrap(), holds_addresses("points"));
+        assert_eq!(found.variables, [("points".to_owned(), false), ("shown".to_owned(), false)]);
+        assert_eq!((find("gfx1030").unwrap().arch.as_str(), found.triple), ("gfx1030", AMD));
+        assert!(find("gfx942").is_none() && find("sm_90").is_none());
+        let (kind, image) = found.code.unwrap();
+        assert!(kind == CodeKind::CodeObject && NativeCode::of(&image, "_Z1kPii", None).is_some());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::driver::{self, CUcontext, CUdevice, Status, contexts, gate};
 use crate::memory::{access, frees, tracked};
+use crate::process::linker;
 use crate::recorder::profile;
 use crate::snapshot;
 
@@ -73,6 +74,30 @@ pub unsafe fn reset_device(call: &dyn Fn() -> Status) -> Status {
         }
         status
     })
+}
+
+/// AMD's library does nothing here; the CPU device resets the device.
+///
+/// # Safety
+/// The arguments are those of `hipDevicePrimaryCtxReset`.
+pub unsafe fn reset_primary_of_hip(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
+    if linker::cpu_device().is_none() {
+        return gate::passing(call);
+    }
+    // SAFETY: passed on.
+    unsafe { reset_primary(call, device) }
+}
+
+/// AMD's library does nothing here; on the CPU device the last user's release destroys the context.
+///
+/// # Safety
+/// The arguments are those of `hipDevicePrimaryCtxRelease`.
+pub unsafe fn release_primary_of_hip(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
+    if linker::cpu_device().is_none() {
+        return gate::passing(call);
+    }
+    // SAFETY: passed on.
+    unsafe { release_primary(call, device) }
 }
 
 fn is_alive(context: CUcontext) -> bool {

@@ -1,25 +1,27 @@
 //! Where there is no GPU: starting the program again with the CPU device.
 //!
 //! The CPU device has to be in front of the vendor's libraries from the start, which only `LD_PRELOAD` gives. So a
-//! CUDA program that is started without it on a machine without a GPU is executed anew, once, before its `main`.
+//! CUDA or HIP program that is started without it on a machine without a GPU is executed anew, once, before its `main`.
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use mneme_core::device::hip;
 use mneme_core::image::elf::{LoadedObject, MappedFile, loaded_objects, needs};
 use mneme_core::install;
 
+use crate::process::family::Family;
 use crate::process::linker;
 use crate::process::log;
 
 /// Set in the new program, so that it is not started a third time.
 const GUARD: &str = "MNEME_RESTARTED";
 
-/// What this process is, as far as CUDA goes.
+/// What this process is, as far as CUDA and HIP go.
 #[derive(Debug, PartialEq, Eq)]
 enum Program {
-    /// Calls a shared CUDA runtime or driver, which the CPU device can stand in for.
+    /// Calls a shared CUDA runtime or driver, or HIP, which the CPU device can stand in for.
     SharedRuntime,
     /// Has device code, and the runtime linked into it.
     StaticRuntime,
@@ -43,7 +45,12 @@ pub fn restart_on_the_cpu_device_if_needed() {
     let objects = loaded_objects();
     // Every shell and helper that the program starts comes here: on a machine with a GPU, names must be enough to let
     // it pass.
-    if choice.is_none() && has_gpu_device() && (!has_shared_runtime(&objects) || has_driver()) {
+    let is_served = || match interface(&objects) {
+        Some(Family::Hip) => hip::is_offered(Path::new("/dev")),
+        Some(Family::Cuda) => has_gpu_device() && has_driver(),
+        None => has_gpu_device(),
+    };
+    if choice.is_none() && is_served() {
         return;
     }
     match classify(&objects) {
@@ -72,15 +79,20 @@ fn has_driver() -> bool {
     unsafe { !libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() }
 }
 
-fn has_shared_runtime(objects: &[LoadedObject]) -> bool {
-    let named = |object: &LoadedObject, prefix: &[u8]| {
-        object.path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix))
+/// The interface that a program has a shared library for: CUDA's where it has both.
+fn interface(objects: &[LoadedObject]) -> Option<Family> {
+    let has = |prefix: &str| {
+        let named = |object: &LoadedObject| {
+            object.path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix.as_bytes()))
+        };
+        objects.iter().any(named)
     };
-    objects.iter().any(|object| named(object, b"libcudart.so") || named(object, b"libcuda.so"))
+    let is_cuda = has("libcudart.so") || has("libcuda.so");
+    is_cuda.then_some(Family::Cuda).or_else(|| has(linker::HIP).then_some(Family::Hip))
 }
 
 fn classify(objects: &[LoadedObject]) -> Program {
-    if has_shared_runtime(objects) {
+    if interface(objects).is_some() {
         return Program::SharedRuntime;
     }
     let system =
@@ -152,6 +164,9 @@ mod tests {
         let object = |path: &str| LoadedObject { path: path.into(), segments: vec![] };
         let here = object("/proc/self/exe");
         assert_eq!(classify(&[here.clone(), object("/opt/cuda/lib/libcudart.so.12")]), Program::SharedRuntime);
+        let hip = object("/opt/rocm/lib/libamdhip64.so.6");
+        assert_eq!(interface(&[here.clone(), hip.clone()]), Some(Family::Hip));
+        assert_eq!(classify(&[here.clone(), hip]), Program::SharedRuntime);
         assert_eq!(classify(&[here, object("/usr/lib/libc.so.6")]), Program::Other);
     }
 }

@@ -1,0 +1,115 @@
+//! A test of HIP's declarations and hooks against the headers of HIP, where they are installed.
+//!
+//! Every function of them, and every one that is declared, is hooked, or need not be for a reason that is written down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use mneme_abi::hip::runtime::FUNCTIONS;
+
+use super::headers::{Passed, expression, found, in_rust, types};
+use super::unhooked_hip::UNHOOKED;
+use super::{HIP, registration};
+
+/// What the headers declare; `None` where they are not installed.
+struct Header {
+    /// Types of the arguments of each function.
+    functions: BTreeMap<String, Vec<String>>,
+    handles: BTreeSet<String>,
+    enumerations: BTreeSet<String>,
+}
+
+impl Header {
+    fn read() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("headers.c");
+        std::fs::write(&source, "#include <hip/hip_runtime_api.h>\n#include <hip/hip_ext.h>\n").unwrap();
+        let output = Command::new("cc").args(["-E", "-P", "-D__HIP_PLATFORM_AMD__"]).arg(&source).output().ok()?;
+        if !output.status.success() {
+            eprintln!("no headers of HIP on this machine");
+            return None;
+        }
+        let text = String::from_utf8(output.stdout).unwrap();
+        let default = expression(r"\s*=\s*\w+");
+        let function = expression(r"\b(?:hipError_t|void|int|const char\s*\*)\s*\b(_*hip\w+)\s*\(([^;{)]*)\)[^;{]*;");
+        let arguments = |text: &str| types(&default.replace_all(text, ""));
+        let functions =
+            function.captures_iter(&text).map(|found| (found[1].to_owned(), arguments(&found[2]))).collect();
+        let mut handles = found(&text, r"typedef\s+(?:const\s+)?struct\s+\w+\s*\*\s*(\w+)\s*;");
+        handles.extend(found(&text, r"typedef\s+void\s*\*\s*(\w+)\s*;"));
+        handles.extend(found(&text, r"typedef\s+\w+\s*\(\s*\*\s*(\w+)\s*\)\s*\("));
+        let enumerations = found(&text, r"typedef\s+enum\s+\w*\s*\{[^}]*\}\s*(\w+)\s*;");
+        Some(Self { functions, handles, enumerations })
+    }
+
+    fn passed(&self, text: &str) -> Passed {
+        let text = text.replace("const ", "");
+        match text.trim() {
+            enumeration if enumeration.starts_with("enum ") => Passed::Integer(4),
+            pointer if pointer.ends_with('*') => Passed::Pointer,
+            handle if self.handles.contains(handle) => Passed::Handle,
+            enumeration if self.enumerations.contains(enumeration) => Passed::Integer(4),
+            "size_t" | "unsigned long long" | "uint64_t" => Passed::Integer(8),
+            "int" | "unsigned" | "unsigned int" | "uint32_t" | "hipDevice_t" | "hipError_t" => Passed::Integer(4),
+            "unsigned short" => Passed::Integer(2),
+            "unsigned char" => Passed::Integer(1),
+            "float" => Passed::Float,
+            "dim3" => Passed::Structure("Dimensions".into()),
+            "hipExtent" | "struct hipExtent" => Passed::Structure("Extent".into()),
+            "hipPitchedPtr" => Passed::Structure("PitchedPointer".into()),
+            "hipIpcMemHandle_t" => Passed::Structure("CUipcMemHandle".into()),
+            other => Passed::Structure(other.to_owned()),
+        }
+    }
+}
+
+/// Whether an entry of the list means a symbol: its form for the per-thread default stream too, or a whole family.
+fn means(entry: &str, symbol: &str) -> bool {
+    match entry.strip_suffix('*') {
+        Some(family) => symbol.starts_with(family),
+        None => symbol.trim_end_matches("_spt") == entry,
+    }
+}
+
+#[test]
+fn every_function_of_hip_is_hooked_or_need_not_be() {
+    let header = Header::read();
+    let declared = FUNCTIONS.iter().map(|function| function.name.to_owned());
+    let of_headers = header.iter().flat_map(|header| header.functions.keys().cloned());
+    let symbols: BTreeSet<String> = declared.chain(of_headers).collect();
+    assert!(header.is_none() || symbols.len() > 450, "{} functions", symbols.len());
+    let registered = registration::FUNCTIONS.iter().map(|(name, _)| *name);
+    let hooks: BTreeSet<&str> =
+        HIP.iter().map(|hook| hook.name).chain(registered).map(|name| name.to_str().unwrap()).collect();
+    let hooked = |symbol: &str| hooks.contains(symbol);
+    let listed =
+        |symbol: &str| UNHOOKED.iter().flat_map(|(_, names)| *names).filter(|entry| means(entry, symbol)).count();
+    let wrong = |is_wrong: fn(bool, usize) -> bool| -> Vec<&str> {
+        symbols.iter().map(String::as_str).filter(|symbol| is_wrong(hooked(symbol), listed(symbol))).collect()
+    };
+    let none = [""; 0];
+    assert_eq!(wrong(|hooked, listed| !hooked && listed == 0), none, "neither hooked nor in the list");
+    assert_eq!(wrong(|hooked, listed| hooked && listed > 0), none, "hooked, and in the list");
+    assert_eq!(wrong(|_, listed| listed > 1), none, "twice in the list");
+    if header.is_some() {
+        let is_in_none = |entry: &&str| !symbols.iter().any(|symbol| means(entry, symbol));
+        let unknown = UNHOOKED.iter().flat_map(|(_, names)| *names).copied().filter(is_in_none);
+        assert_eq!(unknown.collect::<Vec<_>>(), none, "in the list, and neither declared nor in a header");
+    }
+}
+
+#[test]
+fn arguments_of_hips_functions_are_those_of_the_headers() {
+    let Some(header) = Header::read() else { return };
+    let mut compared = 0;
+    for function in FUNCTIONS {
+        let Some(types) = header.functions.get(function.name) else { continue };
+        let ours: Vec<Passed> = function.arguments.iter().map(|(_, argument)| in_rust(argument)).collect();
+        let theirs: Vec<Passed> = types.iter().map(|text| header.passed(text)).collect();
+        let agree =
+            ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(ours, theirs)| ours.agrees_with(theirs));
+        assert!(agree, "{}: {ours:?}, the header has {types:?}: {theirs:?}", function.name);
+        compared += 1;
+    }
+    assert!(compared > 250, "{compared} functions");
+}
