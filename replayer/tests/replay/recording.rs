@@ -160,10 +160,16 @@ fn for_amd(text: &str) -> String {
     text.replace("e-i64:64-i128:128-v16:16-v32:32-n16:32:64", LAYOUT)
         .replace("nvptx64-nvidia-cuda", "amdgcn-amd-amdhsa")
         .replace("%ntid = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()", SIZE)
-        .replace("declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()", "declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()")
+        .replace(
+            "declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()",
+            "declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()",
+        )
         .replace("llvm.nvvm.read.ptx.sreg.tid.x", "llvm.amdgcn.workitem.id.x")
         .replace("llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.amdgcn.workgroup.id.x")
-        .replace("define void @_Z6updatePii(ptr %data, i32 %n) {", "define amdgpu_kernel void @_Z6updatePii(ptr %data, i32 %n) #0 {")
+        .replace(
+            "define void @_Z6updatePii(ptr %data, i32 %n) {",
+            "define amdgpu_kernel void @_Z6updatePii(ptr %data, i32 %n) #0 {",
+        )
         .lines()
         .filter(|line| !line.contains("nvvm.annotations") && !line.contains("!\"kernel\""))
         .map(|line| line.to_owned() + "\n")

@@ -45,9 +45,9 @@ unsafe fn image_at<'a>(image: *const u8) -> Result<Option<Image<'a>>, Mistake> {
         unsafe { std::slice::from_raw_parts(image, length) }
     };
     if bytes(ELF_MAGIC.len()) == ELF_MAGIC {
-        let Ok(header) = bytes(size_of::<Header>()).try_into().map(|bytes: &[u8; size_of::<Header>()]| {
-            Header::from_bytes(bytes)
-        }) else {
+        let Ok(header) =
+            bytes(size_of::<Header>()).try_into().map(|bytes: &[u8; size_of::<Header>()]| Header::from_bytes(bytes))
+        else {
             return wrong("the image has no ELF header");
         };
         if header.e_machine != EM_AMDGPU || header.e_ident[7] != ELFOSABI_AMDGPU_HSA {
@@ -106,11 +106,7 @@ fn kernels(object: &[u8]) -> Option<Vec<String>> {
     Some(names.map(str::to_owned).collect())
 }
 
-pub unsafe fn load_data(
-    driver: pointers::cuModuleLoadData,
-    module: *mut CUmodule,
-    image: *const c_void,
-) -> Answer {
+pub unsafe fn load_data(driver: pointers::cuModuleLoadData, module: *mut CUmodule, image: *const c_void) -> Answer {
     place(module, "the module")?;
     if image.is_null() {
         return wrong("the image is null");
@@ -206,7 +202,10 @@ pub unsafe fn function(
         let books = books();
         books.check_module(module)?;
         // The IR may define more than the code object does.
-        if books.modules[&(module as usize)].as_ref().is_some_and(|kernels| !kernels.is_empty() && !kernels.contains(&text)) {
+        if books.modules[&(module as usize)]
+            .as_ref()
+            .is_some_and(|kernels| !kernels.is_empty() && !kernels.contains(&text))
+        {
             return Ok(Status::NOT_FOUND);
         }
     }

@@ -77,13 +77,7 @@ pub unsafe fn copy(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_u
     unsafe { copy_async(to, from, bytes, kind, std::ptr::null_mut()) }
 }
 
-pub unsafe fn copy_async(
-    to: *mut c_void,
-    from: *const c_void,
-    bytes: usize,
-    kind: c_uint,
-    stream: CUstream,
-) -> Answer {
+pub unsafe fn copy_async(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_uint, stream: CUstream) -> Answer {
     books().check_stream(stream)?;
     let (target, source) = (to as u64, from as u64);
     let (knows_target, knows_source) = {
@@ -125,12 +119,7 @@ fn check_fill(address: CUdeviceptr, count: usize, width: usize) -> Result<(), Mi
 
 macro_rules! fill {
     ($name:ident, $in_stream:ident, $driver:ident, $async_driver:ident, $value:ty, $width:literal) => {
-        pub unsafe fn $name(
-            driver: pointers::$driver,
-            address: CUdeviceptr,
-            value: $value,
-            count: usize,
-        ) -> Answer {
+        pub unsafe fn $name(driver: pointers::$driver, address: CUdeviceptr, value: $value, count: usize) -> Answer {
             check_fill(address, count, $width)?;
             // SAFETY: the range was checked.
             Ok(unsafe { driver(address, value, count) })

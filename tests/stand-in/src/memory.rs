@@ -107,9 +107,7 @@ pub unsafe fn host_register(
         return wrong(format!("0x{flags:x} has flags that hipHostRegister does not know"));
     }
     let start = host as u64;
-    if let Some((other, block)) =
-        crate::books::overlapping(&books().blocks, start, bytes as u64, |block| block.size)
-    {
+    if let Some((other, block)) = crate::books::overlapping(&books().blocks, start, bytes as u64, |block| block.size) {
         return wrong(format!(
             "0x{start:x}+0x{bytes:x} overlaps 0x{other:x}+0x{:x}, which is page-locked already",
             block.size

@@ -237,12 +237,7 @@ pub unsafe fn push(grid: Dimensions, block: Dimensions, shared: usize, stream: C
     Ok(Status::SUCCESS)
 }
 
-pub unsafe fn pop(
-    grid: *mut Dimensions,
-    block: *mut Dimensions,
-    shared: *mut usize,
-    stream: *mut CUstream,
-) -> Answer {
+pub unsafe fn pop(grid: *mut Dimensions, block: *mut Dimensions, shared: *mut usize, stream: *mut CUstream) -> Answer {
     place(grid, "the grid")?;
     place(block, "the block")?;
     place(shared, "the shared memory")?;
