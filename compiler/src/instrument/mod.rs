@@ -67,7 +67,7 @@ pub fn before(
 ) -> Result<Instrumented, BuildError> {
     if module.get_triple().as_str().to_bytes().starts_with(AMD) {
         let message = "checks and watched addresses are for the code of CUDA programs; this kernel is a HIP program's";
-        return Err(failed(message.into()));
+        return Err(BuildError::Configuration { message: message.into() });
     }
     crate::llvm::forget_annotations(module);
     if instrument != Instrument::Faults {
