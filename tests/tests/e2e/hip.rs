@@ -53,7 +53,6 @@ programs!(
     lambda,
     functor,
     steps,
-    libraries,
     plugins,
     waves,
     shared,
