@@ -7,7 +7,8 @@ use crate::apps::{App, Platform, all, bitwise, executable_for};
 /// The CUDA applications that are HIP programs, too: `tests/apps/hip/cuda_runtime.h` has CUDA's names.
 ///
 /// The others need CUDA's driver, its thread block clusters, lanes of a warp that wait for one another, an assertion that
-/// the program survives, or functions that HIP 5.2 has not.
+/// the program survives, or functions that HIP 5.2 has not; `libraries` has kernels of one name in two libraries, whose
+/// handles clang makes visible for HIP, whatever is asked; and some ([`PRIVATE`]) cannot be recorded.
 pub const SHARED: &[&str] = &[
     "vecadd",
     "variables",
@@ -33,20 +34,21 @@ pub const SHARED: &[&str] = &[
     "volumes",
     "print",
     "rdc",
-    "units",
     "lambda",
     "functor",
     "steps",
-    "statics",
-    "libraries",
     "plugins",
 ];
+
+/// CUDA applications that run as HIP programs and are not recorded: HIP does not tell where variables are that are private
+/// to a file or a function.
+pub const PRIVATE: &[&str] = &["units", "statics"];
 
 /// Programs of what HIP has and CUDA has not, or has otherwise.
 pub const OWN: &[App] = &[
     App { name: "waves", sources: &["hip/waves.hip"], kernels: &[bitwise("waves", &[1])] },
     App { name: "shared", sources: &["hip/shared.hip"], kernels: &[bitwise("sums", &[1])] },
-    App { name: "modules", sources: &["hip/modules.hip"], kernels: &[bitwise("scale", &[1, 1, 1])] },
+    App { name: "modules", sources: &["hip/modules.hip"], kernels: &[bitwise("scale", &[3])] },
     App { name: "dims", sources: &["hip/dims.hip"], kernels: &[bitwise("dims", &[1])] },
     App { name: "atomic_kinds", sources: &["hip/atomic_kinds.hip"], kernels: &[bitwise("atomic_kinds", &[1])] },
     App { name: "printing", sources: &["hip/printing.hip"], kernels: &[bitwise("printing", &[1])] },
@@ -55,7 +57,7 @@ pub const OWN: &[App] = &[
 
 /// Every application that the suite records as a HIP program.
 pub fn apps() -> impl Iterator<Item = &'static App> {
-    all().filter(|app| SHARED.contains(&app.name)).chain(OWN)
+    all().filter(|app| SHARED.contains(&app.name) || PRIVATE.contains(&app.name)).chain(OWN)
 }
 
 pub fn app(name: &str) -> &'static App {

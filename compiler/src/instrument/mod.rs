@@ -55,6 +55,9 @@ pub struct Instrumented {
 const INLINE: &str = "always-inline";
 const PROMOTE: &str = "function(sroa,instsimplify)";
 
+/// How the triples of AMD's GPUs begin, whose code is not instrumented: our functions ask NVIDIA's registers who runs.
+const AMD: &[u8] = b"amdgcn";
+
 /// Instruments the code that the pipeline is to start from, where this is done there.
 pub fn before(
     module: &Module<'_>,
@@ -62,6 +65,10 @@ pub fn before(
     instrument: Instrument,
     machine: &TargetMachine,
 ) -> Result<Instrumented, BuildError> {
+    if module.get_triple().as_str().to_bytes().starts_with(AMD) {
+        let message = "checks and watched addresses are for the code of CUDA programs; this kernel is a HIP program's";
+        return Err(BuildError::Configuration { message: message.into() });
+    }
     crate::llvm::forget_annotations(module);
     if instrument != Instrument::Faults {
         return Ok(Instrumented::default());

@@ -45,11 +45,20 @@ impl CheckedLaunch<'_> {
 /// Bytes of shared memory of all blocks under way, but that each worker may have one.
 const SHARED_IN_USE: u64 = 1 << 30;
 
+/// Bytes that a part of the parameters is aligned to: code for AMD's GPUs reads aggregates where they lie, and relies on
+/// the alignment that their types declare.
+const PARAMETER_LINE: usize = 256;
+
+/// A part of the parameters.
+#[derive(Clone, Copy)]
+#[repr(C, align(256))]
+pub struct ParameterLine([u8; PARAMETER_LINE]);
+
 /// A launch under way.
 pub struct Grid<'a> {
     pub launch: &'a CheckedLaunch<'a>,
-    /// Aligned copy of the parameters.
-    pub parameters: Vec<u128>,
+    /// Copy of the parameters, aligned as kernels may rely on.
+    pub parameters: Vec<ParameterLine>,
     /// What kernels can ask about it.
     pub dispatch: Dispatch,
     /// The first block that nobody has taken.
@@ -66,11 +75,10 @@ pub struct Grid<'a> {
 impl<'a> Grid<'a> {
     /// A launch that begins, and how many workers are to take part in it.
     pub fn new(launch: &'a CheckedLaunch<'a>) -> (Self, u64) {
-        let mut parameters = vec![0u128; launch.parameters.len().div_ceil(16).max(1)];
-        for (word, bytes) in parameters.iter_mut().zip(launch.parameters.chunks(16)) {
-            let mut full = [0; 16];
-            full[..bytes.len()].copy_from_slice(bytes);
-            *word = u128::from_le_bytes(full);
+        let lines = launch.parameters.len().div_ceil(PARAMETER_LINE).max(1);
+        let mut parameters = vec![ParameterLine([0; PARAMETER_LINE]); lines];
+        for (line, bytes) in parameters.iter_mut().zip(launch.parameters.chunks(PARAMETER_LINE)) {
+            line.0[..bytes.len()].copy_from_slice(bytes);
         }
         let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
         let threads = launch.block.iter().product::<u32>();

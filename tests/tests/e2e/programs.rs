@@ -3,7 +3,7 @@
 //! Recording changes nothing that it does, and each of its kernels replays verified under every pipeline.
 
 use mneme_e2e::apps::{APPS, app};
-use mneme_e2e::recording::{Instance, Recording, replay_everything, unrecorded};
+use mneme_e2e::recording::{Instance, Recording, check_everything, replay_everything, unrecorded};
 
 macro_rules! programs {
     ($($name:ident),* $(,)?) => {
@@ -65,6 +65,7 @@ fn record_and_replay(name: &str) {
     assert!(plain.stdout.contains(&format!("{name}: ok")), "{plain}");
 
     replay_everything(app, &recording);
+    check_everything(&recording);
 }
 
 #[test]

@@ -31,8 +31,8 @@ const LIBRARY_FOLDERS: [&str; 5] = [
 /// The names that hipcc has for its clang; that of a distribution has the version in it.
 const CLANG_NAMES: [&str; 2] = ["clang++", "clang"];
 const CLANG_SUFFIXES: std::ops::RangeInclusive<u32> = 14..=22;
-/// hipcc's own clang is left to it from this version on. Those before do not write the version of the code object into
-/// the IR as LLVM 19 reads it.
+/// hipcc's own clang is left to it from this version on. Debian 12's, of version 15, writes no version of the code object
+/// into the IR, and a replay would choose another.
 const OLDEST_CLANG: u32 = 17;
 
 /// A compiler as we start it: the program, and what its environment has besides ours.
