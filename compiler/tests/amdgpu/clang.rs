@@ -23,7 +23,7 @@ pub struct Program<'a> {
 impl Program<'_> {
     /// IR as the front end writes it.
     pub fn ir(self) -> Vec<u8> {
-        self.compile("bc", &["-emit-llvm", "-Xclang", "-disable-llvm-passes"])
+        self.compile("bc", &["-emit-llvm", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names"])
     }
 
     /// clang's own code object.
