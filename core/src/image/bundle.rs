@@ -176,7 +176,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_bundle_says_how_long_it_is() {
-        let bundle = encode(&[("host-x86_64-unknown-linux--", b""), ("hipv4-amdgcn-amd-amdhsa--gfx90a", b"code object")]);
+        let bundle =
+            encode(&[("host-x86_64-unknown-linux--", b""), ("hipv4-amdgcn-amd-amdhsa--gfx90a", b"code object")]);
         for (image, says) in [
             (bundle.clone(), true),
             (compress(&bundle, 1, 0), false),

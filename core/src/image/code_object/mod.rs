@@ -196,8 +196,7 @@ pub fn parse(image: &[u8]) -> Option<CodeObject> {
         Some(ValueRef::Array(kernels)) => kernels.iter().map(kernel).collect::<Option<Vec<_>>>()?,
         _ => Vec::new(),
     };
-    let symbols: Vec<(&str, Sym)> =
-        elf.dynsyms.iter().filter_map(|symbol| Some((elf.dynstrtab.get_at(symbol.st_name)?, symbol))).collect();
+    let symbols = symbols(&elf);
     for kernel in &mut kernels {
         let code = symbols.iter().find(|(name, symbol)| *name == kernel.name && symbol.st_type() == STT_FUNC);
         kernel.code_size = code.map_or(0, |(_, symbol)| symbol.st_size);
@@ -215,11 +214,18 @@ pub fn holding_addresses(image: &[u8]) -> Vec<String> {
         let first = places.partition_point(|place| *place < symbol.st_value);
         places.get(first).is_some_and(|place| *place - symbol.st_value < symbol.st_size)
     };
-    let named = elf.dynsyms.iter().filter_map(|symbol| Some((elf.dynstrtab.get_at(symbol.st_name)?, symbol)));
-    named
+    symbols(&elf)
+        .into_iter()
         .filter(|(name, symbol)| variable(&elf, name, symbol).is_some() && holds(symbol))
         .map(|(name, _)| name.to_owned())
         .collect()
+}
+
+/// Those that are there when the object is loaded, or all where it does not say.
+fn symbols<'a>(elf: &Elf<'a>) -> Vec<(&'a str, Sym)> {
+    let (symbols, names) =
+        if elf.dynsyms.is_empty() { (&elf.syms, &elf.strtab) } else { (&elf.dynsyms, &elf.dynstrtab) };
+    symbols.iter().filter_map(|symbol| Some((names.get_at(symbol.st_name)?, symbol))).collect()
 }
 
 /// The processor of `e_flags`, from version 4 on.

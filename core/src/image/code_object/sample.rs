@@ -16,7 +16,13 @@ pub fn code_object(version: u32, flags: u32) -> Vec<u8> {
     notes.resize(notes.len().next_multiple_of(4), 0);
     let names = b"\0k\0k.kd\0total\0table\0";
     // Name, type and binding, section, place, size.
-    let symbols = [(0, 0u8, 0u16, 0u64, 0u64), (1, 0x12, 5, 0, 64), (3, 0x11, 4, 0, 64), (8, 0x11, 6, 0, 8), (14, 0x11, 4, 64, 16)];
+    let symbols = [
+        (0, 0u8, 0u16, 0u64, 0u64),
+        (1, 0x12, 5, 0, 64),
+        (3, 0x11, 4, 0, 64),
+        (8, 0x11, 6, 256, 8),
+        (14, 0x11, 4, 64, 16),
+    ];
     let symbol = |(name, info, section, place, size): &(u32, u8, u16, u64, u64)| {
         let mut row = name.to_le_bytes().to_vec();
         row.extend([*info, 0]);
@@ -30,7 +36,7 @@ pub fn code_object(version: u32, flags: u32) -> Vec<u8> {
     let sections: [(u32, u32, u64, &[u8], u32, u64); 8] = [
         (0, 0, 0, b"", 0, 0),
         (1, 7, 2, &notes, 0, 0),
-        (7, 11, 2, &symbols, 3, 24),
+        (7, 2, 2, &symbols, 3, 24),
         (15, 3, 2, names, 0, 0),
         (23, 1, 2, &[0; 80], 0, 0),
         (31, 1, 6, &[0; 64], 0, 0),
@@ -71,11 +77,8 @@ fn metadata() -> Value {
     let argument = |offset: u32, size: u32, kind: &str| {
         map(&[(".offset", offset.into()), (".size", size.into()), (".value_kind", kind.into())])
     };
-    let arguments = vec![
-        argument(0, 8, "global_buffer"),
-        argument(8, 4, "by_value"),
-        argument(16, 4, "hidden_block_count_x"),
-    ];
+    let arguments =
+        vec![argument(0, 8, "global_buffer"), argument(8, 4, "by_value"), argument(16, 4, "hidden_block_count_x")];
     let numbers = [
         (".kernarg_segment_size", 24),
         (".kernarg_segment_align", 8),
@@ -96,5 +99,8 @@ fn metadata() -> Value {
         (".args", Value::Array(arguments)),
         (".reqd_workgroup_size", Value::Array([64, 2, 1].map(Value::from).into())),
     ]);
-    map(&[("amdhsa.kernels", Value::Array(vec![map(&fields)])), ("amdhsa.version", Value::Array(vec![1.into(), 2.into()]))])
+    map(&[
+        ("amdhsa.kernels", Value::Array(vec![map(&fields)])),
+        ("amdhsa.version", Value::Array(vec![1.into(), 2.into()])),
+    ])
 }
