@@ -344,9 +344,9 @@ fn refuse_foreign_fields(request: &BuildRequest<'_>) -> Result<(), BuildError> {
     ] {
         if set {
             let device = request.target.arch();
-            let remedy = if request.instrument.is_some() { "; use --device cpu for it" } else { "; leave it out" };
+            let remedy = if request.instrument.is_some() { "use --device cpu for it" } else { "leave it out" };
             return Err(BuildError::Configuration {
-                message: format!("{field} is not there for AMD GPUs, and the device is {device}{remedy}"),
+                message: format!("{field} is not there for AMD GPUs, and the device is {device}; {remedy}"),
             });
         }
     }

@@ -138,6 +138,9 @@ pub struct Metrics {
     pub occupancy: Option<f64>,
     /// The kernel's machine code, bytes.
     pub code_size: i64,
+    /// What code objects of AMD GPUs say beside; `registers` are then all vector registers, and `local` is scratch memory.
+    #[serde(flatten)]
+    pub amd: Option<AmdMetrics>,
     /// Seconds by stage of the build ("preprocess", "optimise", "codegen", "assemble", …).
     pub build_times: std::collections::BTreeMap<String, f64>,
 }
@@ -155,9 +158,29 @@ impl Default for Metrics {
             active_blocks_per_sm: -1,
             occupancy: None,
             code_size: -1,
+            amd: None,
             build_times: std::collections::BTreeMap::new(),
         }
     }
+}
+
+/// What a code object of an AMD GPU says of its kernel, and what follows from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AmdMetrics {
+    /// Vector registers of a work item; accumulation registers are among them where they are of the same file.
+    pub vgprs: i64,
+    /// Accumulation registers of a work item.
+    pub agprs: i64,
+    /// Scalar registers of a wave.
+    pub sgprs: i64,
+    /// Registers that did not fit: vector registers go to scratch memory, scalar ones to vector registers or there.
+    pub vgpr_spills: i64,
+    pub sgpr_spills: i64,
+    /// Lanes of a wave.
+    pub wavefront_size: i64,
+    /// Waves that a SIMD unit holds at a time, by registers, shared memory and the size of block (see
+    /// [`crate::image::amd_hardware`]).
+    pub waves_per_simd: i64,
 }
 
 /// The fate of a configuration; the names are those of the counts in upstream's `summary.json`.

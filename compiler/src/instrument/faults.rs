@@ -423,6 +423,21 @@ const PTX_ORDER: &[&str] = &[
     "exit",
 ];
 
+/// Intrinsics of AMD's GPUs by which threads may wait for one another, or tell one another something.
+const AMD_ORDER: [&str; 11] = [
+    "s.barrier",
+    "wave.barrier",
+    "ballot",
+    "readlane",
+    "readfirstlane",
+    "ds.permute",
+    "ds.bpermute",
+    "ds.swizzle",
+    "update.dpp",
+    "mov.dpp",
+    "permlane",
+];
+
 fn order(instruction: Value<'_>) -> Order {
     if instruction.opcode() == LLVMOpcode::LLVMFence {
         return Order::Unknown;
@@ -434,6 +449,14 @@ fn order(instruction: Value<'_>) -> Order {
         return if PTX_ORDER.iter().any(|word| text.contains(word)) { Order::Unknown } else { Order::None };
     }
     let name = callee.name();
+    if let Some(name) = name.strip_prefix("llvm.amdgcn.") {
+        // Waves of AMD's GPUs are larger than the warps whose clocks are kept.
+        return match name {
+            "s.barrier" => Order::Block,
+            _ if AMD_ORDER.iter().any(|start| name.starts_with(start)) => Order::Unknown,
+            _ => Order::None,
+        };
+    }
     let Some(name) = name.strip_prefix("llvm.nvvm.") else { return Order::None };
     let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
     match name {

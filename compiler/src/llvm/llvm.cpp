@@ -67,12 +67,21 @@ std::string describe(const Any &IR) {
   return "something";
 }
 
+/// Whether a unit is, or is in, a function that asks not to be optimised, which parts of AMD's device library do.
+bool isLeftAlone(const Any &IR) {
+  if (const auto *F = any_cast<const Function *>(&IR))
+    return (*F)->hasOptNone();
+  if (const auto *L = any_cast<const Loop *>(&IR))
+    return (*L)->getHeader()->getParent()->hasOptNone();
+  return false;
+}
+
 void observe(PassInstrumentationCallbacks &Callbacks, const Observer &Who, uint64_t &Count, std::vector<uint64_t> &Running) {
   // Asked first, for passes that may be left out only; its number is taken over by the callback that follows it at
   // once.
   auto Asked = std::make_shared<std::optional<uint64_t>>();
   Callbacks.registerShouldRunOptionalPassCallback([&, Asked](StringRef Pass, Any IR) {
-    if (isContainer(Pass))
+    if (isContainer(Pass) || isLeftAlone(IR))
       return true;
     *Asked = ++Count;
     StringRef Name = Callbacks.getPassNameForClassName(Pass);
@@ -162,9 +171,13 @@ char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef
   CGSCCAnalysisManager CGAM;
   ModuleAnalysisManager MAM;
   std::optional<StandardInstrumentations> Standard;
+  // Of these the standard ones have one of their own.
+  OptNoneInstrumentation LeavesAlone(/*DebugLogging=*/false);
   if (Instrument) {
     Standard.emplace(TheModule.getContext(), false);
     Standard->registerCallbacks(Callbacks, &MAM);
+  } else {
+    LeavesAlone.registerCallbacks(Callbacks);
   }
   if (Who)
     observe(Callbacks, *Who, Count, Running);

@@ -228,7 +228,10 @@ pub fn link(words: &[&str]) -> Result<(), String> {
         .collect::<Result<_, _>>()?;
     let raw: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
     // SAFETY: the words are NUL-terminated and live for the length of the call; no other one runs.
-    take(unsafe { mneme_lld_link(raw.len() as c_int, raw.as_ptr()) }).map_or(Ok(()), Err)
+    let said = take(unsafe { mneme_lld_link(raw.len() as c_int, raw.as_ptr()) });
+    // lld has set all of LLVM's options to their defaults.
+    as_for_devices();
+    said.map_or(Ok(()), Err)
 }
 
 /// Makes atomic accesses and fences hold for every thread: x86 orders nothing for a scope that it does not know.
@@ -239,7 +242,7 @@ pub fn widen_scopes(module: &Module<'_>) {
 
 /// Sets LLVM's options to what clang sets them to for every device compilation.
 pub fn as_for_devices() {
-    // SAFETY: takes nothing; it is called once, before any pass runs.
+    // SAFETY: takes nothing; no pass runs meanwhile.
     unsafe { mneme_llvm_as_for_devices() }
 }
 

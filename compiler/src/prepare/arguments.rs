@@ -11,6 +11,7 @@ use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMUnnamedAddr};
 use mneme_core::configuration::Specialize;
 use mneme_core::recording::manifest::Argument;
 
+use crate::instrument::accesses;
 use crate::ir::{Value, attributes, parameters};
 
 /// Elements of an array in an aggregate that are folded.
@@ -77,12 +78,12 @@ fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
 /// constant; else by a local copy made of the constant and of the pointers as they are passed, which SROA takes apart.
 fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: LLVMTypeRef, bytes: &[u8]) -> bool {
     let Some(pointers) = parameters::pointers(module, ty).filter(|_| !bytes.is_empty()) else { return false };
-    // In constant memory, where AMD's are, nothing writes it; and it has no pointers.
+    // In constant memory, where AMD's are, nothing writes it.
     let is_constant = parameter.space() != 0;
-    if is_constant && !pointers.is_empty() {
-        return false;
-    }
     let constant = constant(module, bytes, parameter.space());
+    if is_constant && !pointers.is_empty() {
+        return copies(module, parameter, constant, bytes.len() as u64, &pointers);
+    }
     if is_constant || (pointers.is_empty() && only_read(parameter)) {
         parameter.replace_uses_with(constant);
         return true;
@@ -112,6 +113,45 @@ fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: L
         LLVMDisposeBuilder(builder);
     }
     true
+}
+
+/// Makes whole copies of an aggregate, which is what clang begins with, copies of the constant with the pointers as they
+/// are passed.
+fn copies(
+    module: &Module<'_>,
+    parameter: Value<'_>,
+    constant: Value<'_>,
+    size: u64,
+    pointers: &[(u64, LLVMTypeRef)],
+) -> bool {
+    let is_whole = |user: &Value<'_>| {
+        let arguments = if user.is_call() { user.call_arguments() } else { Vec::new() };
+        user.is_call()
+            && user.callee().is_some_and(|callee| callee.name().starts_with("llvm.memcpy."))
+            && arguments[1] == parameter
+            && accesses::constant(arguments[2]) == Some(size)
+    };
+    let whole: Vec<Value<'_>> = parameter.users().into_iter().filter(is_whole).collect();
+    // SAFETY: a copy is a live call, after which its block goes on; offsets lie in the aggregate; the types are the
+    // context's, and the operand that changes keeps its type.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let (byte, word) = (LLVMInt8TypeInContext(context), LLVMInt64TypeInContext(context));
+        let builder = LLVMCreateBuilderInContext(context);
+        for copy in &whole {
+            let to = copy.call_arguments()[0];
+            LLVMSetOperand(copy.raw(), 1, constant.raw());
+            LLVMPositionBuilderBefore(builder, LLVMGetNextInstruction(copy.raw()));
+            for (offset, field) in pointers {
+                let mut index = [LLVMConstInt(word, *offset, 0)];
+                let mut place = |base| LLVMBuildInBoundsGEP2(builder, byte, base, index.as_mut_ptr(), 1, c"".as_ptr());
+                let (from, to) = (place(parameter.raw()), place(to.raw()));
+                LLVMBuildStore(builder, LLVMBuildLoad2(builder, *field, from, c"".as_ptr()), to);
+            }
+        }
+        LLVMDisposeBuilder(builder);
+    }
+    !whole.is_empty()
 }
 
 /// Replaces the numbers in an aggregate that is passed as a value itself; its pointers stay.

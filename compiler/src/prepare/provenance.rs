@@ -13,8 +13,10 @@ use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 
 use crate::ir::{self, Value, attributes, reach};
 
-/// Puts local variables into registers, across calls: what the front end wrote keeps every pointer in memory.
-const SIMPLIFY: &str = "function(sroa),always-inline,inline,function(sroa,early-cse)";
+/// Puts local variables into registers, across calls: what the front end wrote keeps every pointer in memory. Pointers to
+/// AMD's global memory become generic ones there, by way of a number until their space is inferred.
+const SIMPLIFY: &str = "function(sroa),always-inline,inline,\
+     function(infer-address-spaces,sroa,infer-address-spaces,early-cse)";
 
 /// Whether all pointers of the kernel come from its parameters (pointers, and those in aggregates passed by value),
 /// from variables and from its own local memory. Looks at a simplified copy; the module stays as it is.

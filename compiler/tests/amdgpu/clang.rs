@@ -23,6 +23,11 @@ pub struct Program<'a> {
 impl Program<'_> {
     /// IR as the front end writes it.
     pub fn ir(self) -> Vec<u8> {
+        self.compile("bc", &["-emit-llvm", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names"])
+    }
+
+    /// The same without names of values, which code objects of recorded IR tell of arguments.
+    pub fn nameless_ir(self) -> Vec<u8> {
         self.compile("bc", &["-emit-llvm", "-Xclang", "-disable-llvm-passes"])
     }
 
@@ -42,7 +47,7 @@ impl Program<'_> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/amdgpu").join(self.file);
         let to: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("amdgpu-{number}.{extension}"));
         let output = Command::new("clang++-19")
-            .args(["-x", "hip", "--cuda-device-only", "-c", "-O3", "-std=c++17"])
+            .args(["-x", "hip", "--cuda-device-only", "-c", "-O3", "-std=c++17", "-fuse-cuid=none"])
             .args(if self.file == "bare.hip" {
                 vec!["-nogpuinc".to_owned(), "-nogpulib".into()]
             } else {

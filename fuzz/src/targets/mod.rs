@@ -2,6 +2,7 @@
 //!
 //! Each has seeds that are well-formed, and repairs the checksums that would shield it.
 
+mod code_object;
 mod container;
 mod image;
 mod recording;
@@ -25,6 +26,7 @@ pub const TARGETS: &[Target] = &[
     container::FATBIN,
     container::CUBIN,
     container::BUNDLE,
+    code_object::CODE_OBJECT,
     container::PTX,
     recording::DATABASE,
     recording::MANIFEST,

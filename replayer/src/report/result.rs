@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::Description;
+use mneme_core::image::amd_hardware::Hardware;
+use mneme_core::image::code_object::{self, CodeObject};
 use mneme_core::image::elf;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{AmdMetrics, ReplayResult, Status};
 use serde::Serialize;
 
 use crate::build::BuildOutcome;
@@ -73,6 +75,9 @@ pub fn result(
         result.obj_size = image.len() as u64;
         result.metrics.code_size =
             elf::section(image, &format!(".text.{}", built.entry)).map_or(-1, |code| code.len() as i64);
+        if let Some(object) = code_object::parse(image) {
+            resources(&mut result, &object, &built.entry, job.configuration());
+        }
         if let Some(spills) = built.spills {
             let bytes = |count| i64::try_from(count).unwrap_or(i64::MAX);
             (result.metrics.spill_stores, result.metrics.spill_loads) = (bytes(spills.stores), bytes(spills.loads));
@@ -105,6 +110,40 @@ pub fn result(
         environment.driver = device.driver.clone();
     }
     result
+}
+
+/// What a code object of an AMD GPU says; what the device has said already stays.
+fn resources(result: &mut ReplayResult, object: &CodeObject, entry: &str, configuration: &Configuration) {
+    let Some(kernel) = object.kernels.iter().find(|kernel| kernel.name == entry) else { return };
+    let threads = u32::try_from(configuration.block.count()).unwrap_or(u32::MAX);
+    let shared = kernel.group_segment.saturating_add(configuration.shared_mem);
+    let hardware = Hardware::of(&object.processor, kernel.wavefront_size, false);
+    let waves = hardware.waves(kernel, threads, shared);
+    let metrics = &mut result.metrics;
+    for (metric, said) in [
+        (&mut metrics.registers, i64::from(kernel.vgprs)),
+        (&mut metrics.local, i64::from(kernel.private_segment)),
+        (&mut metrics.static_shared, i64::from(kernel.group_segment)),
+        (&mut metrics.dynamic_shared, i64::from(configuration.shared_mem)),
+    ] {
+        if *metric < 0 {
+            *metric = said;
+        }
+    }
+    metrics.code_size = i64::try_from(kernel.code_size).unwrap_or(i64::MAX);
+    // A register of a work item has four bytes.
+    metrics.spill_stores = 4 * i64::from(kernel.vgpr_spills);
+    metrics.occupancy = metrics.occupancy.or(Some(f64::from(waves) / f64::from(hardware.most_waves)));
+    metrics.amd = Some(AmdMetrics {
+        vgprs: kernel.vgprs.into(),
+        agprs: kernel.agprs.into(),
+        sgprs: kernel.sgprs.into(),
+        vgpr_spills: kernel.vgpr_spills.into(),
+        sgpr_spills: kernel.sgpr_spills.into(),
+        wavefront_size: kernel.wavefront_size.into(),
+        waves_per_simd: waves.into(),
+    });
+    (result.reg_usage, result.local_mem_usage) = (metrics.registers, metrics.local);
 }
 
 /// The result of a request that makes no sense: nothing was started for it. `device` is the one that would have run it,
@@ -171,6 +210,36 @@ mod tests {
         assert!(
             result.environment.versions.contains_key("llvm") && !result.start_time.is_empty() && result.reg_usage == -1
         );
+    }
+
+    #[test]
+    fn code_objects_say_what_the_device_does_not() {
+        let kernel = code_object::Kernel {
+            name: "k".into(),
+            vgprs: 96,
+            sgprs: 30,
+            vgpr_spills: 3,
+            group_segment: 1024,
+            private_segment: 16,
+            wavefront_size: 64,
+            code_size: 400,
+            ..code_object::Kernel::default()
+        };
+        let processor = mneme_core::image::architecture::Processor::parse("gfx90a").unwrap();
+        let object = CodeObject { processor, version: 5, kernels: vec![kernel], variables: Vec::new() };
+        let mut result = ReplayResult::default();
+        result.metrics.local = 64;
+        let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(256, 1, 1), 0);
+        resources(&mut result, &object, "k", &configuration);
+        let metrics = &result.metrics;
+        assert_eq!((metrics.registers, metrics.local, metrics.static_shared), (96, 64, 1024), "the device's stays");
+        assert_eq!((metrics.code_size, metrics.spill_stores, metrics.occupancy), (400, 12, Some(5.0 / 8.0)));
+        let amd = metrics.amd.unwrap();
+        assert_eq!((amd.waves_per_simd, amd.wavefront_size, amd.sgprs), (5, 64, 30));
+        let json = serde_json::to_value(metrics).unwrap();
+        assert_eq!((&json["vgprs"], &json["registers"]), (&96.into(), &96.into()));
+        let of_nvidia = serde_json::to_value(mneme_core::result::Metrics::default()).unwrap();
+        assert!(of_nvidia.get("vgprs").is_none());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! "AMDGPU" holds, as MessagePack, what a launch needs to know of each kernel. LLVM's "User Guide for AMDGPU Backend"
 //! describes both.
 
+pub mod sample;
+
 use goblin::elf::section_header::{SHF_WRITE, SHT_NOBITS};
 use goblin::elf::sym::{STB_LOCAL, STT_FUNC, STT_OBJECT};
 use goblin::elf::{Elf, Sym};
@@ -194,8 +196,7 @@ pub fn parse(image: &[u8]) -> Option<CodeObject> {
         Some(ValueRef::Array(kernels)) => kernels.iter().map(kernel).collect::<Option<Vec<_>>>()?,
         _ => Vec::new(),
     };
-    let symbols: Vec<(&str, Sym)> =
-        elf.dynsyms.iter().filter_map(|symbol| Some((elf.dynstrtab.get_at(symbol.st_name)?, symbol))).collect();
+    let symbols = symbols(&elf);
     for kernel in &mut kernels {
         let code = symbols.iter().find(|(name, symbol)| *name == kernel.name && symbol.st_type() == STT_FUNC);
         kernel.code_size = code.map_or(0, |(_, symbol)| symbol.st_size);
@@ -213,8 +214,8 @@ pub fn holding_addresses(image: &[u8]) -> Vec<String> {
         let first = places.partition_point(|place| *place < symbol.st_value);
         places.get(first).is_some_and(|place| *place - symbol.st_value < symbol.st_size)
     };
-    let named = elf.dynsyms.iter().filter_map(|symbol| Some((elf.dynstrtab.get_at(symbol.st_name)?, symbol)));
-    named
+    symbols(&elf)
+        .into_iter()
         .filter(|(name, symbol)| variable(&elf, name, symbol).is_some() && holds(symbol))
         .map(|(name, _)| name.to_owned())
         .collect()
@@ -229,6 +230,13 @@ pub fn private_variables(image: &[u8]) -> Vec<String> {
         .filter(|(name, symbol)| symbol.st_bind() == STB_LOCAL && is_writable(name, symbol))
         .map(|(name, _)| name.to_owned())
         .collect()
+}
+
+/// Those that are there when the object is loaded, or all where it does not say.
+fn symbols<'a>(elf: &Elf<'a>) -> Vec<(&'a str, Sym)> {
+    let (symbols, names) =
+        if elf.dynsyms.is_empty() { (&elf.syms, &elf.strtab) } else { (&elf.dynsyms, &elf.dynstrtab) };
+    symbols.iter().filter_map(|symbol| Some((names.get_at(symbol.st_name)?, symbol))).collect()
 }
 
 /// The processor of `e_flags`, from version 4 on.
@@ -338,4 +346,54 @@ fn variable(elf: &Elf<'_>, name: &str, symbol: &Sym) -> Option<Variable> {
         constant: section.is_some_and(|section| section.sh_flags & u64::from(SHF_WRITE) == 0),
         zero: section.is_some_and(|section| section.sh_type == SHT_NOBITS),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_a_code_object_says_is_read() {
+        let object = parse(&sample::code_object(5, 0xb3f)).unwrap();
+        assert_eq!((object.version, object.processor.to_string().as_str()), (5, "gfx90a:sramecc-:xnack+"));
+        let kernel = &object.kernels[0];
+        assert_eq!((kernel.name.as_str(), kernel.symbol.as_str()), ("k", "k.kd"));
+        assert_eq!((kernel.kernarg_size, kernel.group_segment, kernel.private_segment), (24, 1024, 16));
+        assert_eq!((kernel.wavefront_size, kernel.max_workgroup_size), (64, 256));
+        assert_eq!((kernel.sgprs, kernel.vgprs, kernel.agprs, kernel.vgpr_spills), (30, 40, 8, 2));
+        assert_eq!(kernel.required_workgroup_size, Some([64, 2, 1]));
+        let arguments: Vec<_> = kernel.arguments.iter().map(|it| (it.offset, it.size, it.is_hidden())).collect();
+        assert_eq!(arguments, [(0, 8, false), (8, 4, false), (16, 4, true)]);
+        assert_eq!((kernel.explicit().count(), kernel.code_size), (2, 64));
+        let variables: Vec<_> =
+            object.variables.iter().map(|it| (it.name.as_str(), it.size, it.constant, it.zero)).collect();
+        assert_eq!(variables, [("total", 8, false, true), ("table", 16, true, false)]);
+        assert!(holding_addresses(&sample::code_object(5, 0xb3f)).is_empty());
+    }
+
+    #[test]
+    fn other_versions_and_files_are_none() {
+        assert!(parse(&sample::code_object(4, 0x2f)).is_some_and(|object| object.version == 4));
+        assert!(parse(&sample::code_object(3, 0x2f)).is_none() && parse(&sample::code_object(7, 0x2f)).is_none());
+        assert!(parse(&sample::code_object(5, 0xff)).is_none(), "no such processor");
+        assert!(parse(b"").is_none() && parse(&std::fs::read("/proc/self/exe").unwrap()).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_damage_makes_it_panic(
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+            length in any::<prop::sample::Index>(),
+        ) {
+            let mut image = sample::code_object(5, 0x53f);
+            for (at, byte) in damage {
+                let at = at.index(image.len());
+                image[at] = byte;
+            }
+            image.truncate(length.index(image.len() * 4));
+            parse(&image);
+            holding_addresses(&image);
+        }
+    }
 }
