@@ -1,4 +1,4 @@
-//! What tests of AMD's GPUs need where there are none: code objects with their own IR.
+//! Code objects with their own IR, for tests where there is no AMD GPU.
 //!
 //! The stand-in for libamdhip64 (`tests/stand-in`) runs that IR on the CPU device. Bundles and wheels are built without.
 

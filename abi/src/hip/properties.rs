@@ -1,4 +1,4 @@
-//! What HIP says of a device, in the two layouts that its libraries have.
+//! The properties of a device as HIP has them, in the two layouts of its libraries.
 
 use super::types::*;
 

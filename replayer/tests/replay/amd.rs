@@ -1,4 +1,4 @@
-//! Tests of replays on AMD GPUs, with a library in HIP's place that checks every call (`tests/stand-in`).
+//! Tests of replays on AMD GPUs, with a library in HIP's place (`tests/stand-in`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

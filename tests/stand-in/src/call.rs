@@ -1,4 +1,4 @@
-//! What every call goes through.
+//! The way that every call goes.
 
 use std::cell::Cell;
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use mneme_core::image::elf;
 use mneme_core::install;
@@ -18,6 +18,9 @@ use crate::mistake::{Mistake, wrong};
 const FOLDER: &str = "MNEME_STAND_IN_IR";
 /// Section of a code object that holds its own bitcode.
 const SECTION: &str = ".mneme.standin";
+
+/// CPU code objects by the bitcode that they were made of.
+type Objects = HashMap<Vec<u8>, Arc<[u8]>>;
 
 /// Bitcode of a code object.
 pub fn ir_of(object: &[u8]) -> Option<Vec<u8>> {
@@ -31,9 +34,8 @@ pub fn ir_of(object: &[u8]) -> Option<Vec<u8>> {
 
 /// The CPU code object of a module. Its passes have run: nothing is optimised here.
 pub fn object(bitcode: &[u8]) -> Result<Arc<[u8]>, Mistake> {
-    static COMPILED: Mutex<Option<HashMap<Vec<u8>, Arc<[u8]>>>> = Mutex::new(None);
+    static COMPILED: LazyLock<Mutex<Objects>> = LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    let compiled = compiled.get_or_insert_default();
     if let Some(object) = compiled.get(bitcode) {
         return Ok(object.clone());
     }

@@ -1,4 +1,4 @@
-//! `libmneme_stand_in.so`: a library in libamdhip64's place that checks how it is called, for tests without an AMD GPU.
+//! `libmneme_stand_in.so`: a library in libamdhip64's place that checks how it is called.
 //!
 //! It has HIP's functions. Each call is first looked at as its contract says, by books that are kept of all memory,
 //! handles and code; then the CPU device, which is loaded beside it, does the work. A wrong call ends the process with

@@ -176,7 +176,7 @@ pub unsafe fn map(
     {
         let books = books();
         let inside = books.reserved.range(..=address).next_back();
-        if !inside.is_some_and(|(start, reserved)| address + size <= start + reserved) {
+        if inside.is_none_or(|(start, reserved)| address + size > start + reserved) {
             return wrong(format!("0x{address:x}+0x{size:x} is not inside a reservation"));
         }
         if let Some((other, mapping)) = overlapping(&books.mappings, address, size, |mapping| mapping.size) {

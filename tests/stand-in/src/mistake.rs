@@ -1,4 +1,4 @@
-//! What becomes of a wrong call.
+//! Mistakes in calls, and the end of the process that makes one.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Programs with code in them: what compiled code registers, and calls by the address of a host function.
+//! Registered code of programs, and calls by the address of a host function.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

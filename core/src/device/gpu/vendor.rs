@@ -1,4 +1,4 @@
-//! What differs between vendors of GPUs.
+//! A vendor of GPUs, as far as vendors differ.
 
 use mneme_abi::cuda::types::*;
 

@@ -30,14 +30,16 @@ impl Hip {
 /// Calls a function, whose type is the one that is declared: `hip!(library, hipFree(address))`.
 #[macro_export]
 macro_rules! hip {
-    ($hip:expr, $name:ident($($argument:expr),*)) => {
-        // SAFETY: the type is the function's; the arguments are what the test is about, and the stand-in looks at them
-        // before it does anything.
+    ($hip:expr, $name:ident($($argument:expr),*)) => {{
+        let hip: &$crate::library::Hip = $hip;
+        // SAFETY: the type is the function's.
+        let function: mneme_abi::hip::runtime::pointers::$name = unsafe { hip.function(stringify!($name)) };
+        // SAFETY: the arguments are what the test is about, and the stand-in looks at them before it does anything.
+        #[allow(clippy::macro_metavars_in_unsafe, reason = "arguments are expressions of tests, and safe")]
         unsafe {
-            let function: mneme_abi::hip::runtime::pointers::$name = $hip.function(stringify!($name));
             function($($argument),*)
         }
-    };
+    }};
 }
 
 /// The same, for a call that has to succeed.

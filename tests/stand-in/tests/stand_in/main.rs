@@ -1,4 +1,4 @@
-//! Tests of the stand-in for libamdhip64: what is right goes through it, and each planted mistake ends it.
+//! Tests of the stand-in for libamdhip64: right calls, and planted mistakes.
 
 mod code;
 mod device;
