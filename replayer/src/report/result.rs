@@ -61,6 +61,13 @@ pub fn result(
         ..ReplayResult::default()
     };
     result.outliers = outliers(&result);
+    if let Some(Ok((built, image))) = outcome {
+        let section = format!(".text.{}", built.entry);
+        result.metrics.code_size = elf::section(image, &section).map_or(-1, |code| code.len() as i64);
+        if let Some(object) = code_object::parse(image) {
+            resources(&mut result, &object, &built.entry, job.configuration());
+        }
+    }
     let environment = &mut result.environment;
     environment.clocks = done.clocks.clone();
     environment.timer = if done.times.is_empty() { String::new() } else { done.timer.name().into() };
@@ -73,11 +80,6 @@ pub fn result(
         result.opt_time = built.optimise;
         result.codegen_time = built.codegen;
         result.obj_size = image.len() as u64;
-        result.metrics.code_size =
-            elf::section(image, &format!(".text.{}", built.entry)).map_or(-1, |code| code.len() as i64);
-        if let Some(object) = code_object::parse(image) {
-            resources(&mut result, &object, &built.entry, job.configuration());
-        }
         if let Some(spills) = built.spills {
             let bytes = |count| i64::try_from(count).unwrap_or(i64::MAX);
             (result.metrics.spill_stores, result.metrics.spill_loads) = (bytes(spills.stores), bytes(spills.loads));
