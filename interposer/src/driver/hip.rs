@@ -186,7 +186,10 @@ pub fn processor(device: CUdevice) -> Option<String> {
 }
 
 /// The device of a context of the application's (`hipCtx_t`), which is current for a moment.
-pub fn device_of_foreign(context: CUcontext) -> Option<CUdevice> {
+///
+/// # Safety
+/// The context is one that the library has just taken, or the application is about to give it.
+pub unsafe fn device_of_foreign(context: CUcontext) -> Option<CUdevice> {
     let (mut device, mut popped) = (0, std::ptr::null_mut());
     // SAFETY: the context is one that the application has just used; what was current is put back.
     unsafe {
@@ -217,7 +220,7 @@ static LIMITS: Mutex<Vec<(CUdevice, Limits)>> = Mutex::new(Vec::new());
 /// The limits of a device that the application has set.
 pub fn limits_of(device: CUdevice) -> Limits {
     let known = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
-    known.iter().find(|(of, _)| *of == device).map(|(_, limits)| limits.clone()).unwrap_or_default()
+    known.iter().find(|(of, _)| *of == device).map(|(_, limits)| *limits).unwrap_or_default()
 }
 
 /// # Safety

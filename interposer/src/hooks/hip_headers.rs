@@ -36,7 +36,7 @@ impl Header {
         let functions =
             function.captures_iter(&text).map(|found| (found[1].to_owned(), arguments(&found[2]))).collect();
         let mut handles = found(&text, r"typedef\s+(?:const\s+)?struct\s+\w+\s*\*\s*(\w+)\s*;");
-        handles.extend(found(&text, r"typedef\s+void\s*\*\s*(\w+)\s*;"));
+        handles.extend(found(&text, r"typedef\s+\w+\s*\*\s*(\w+)\s*;"));
         handles.extend(found(&text, r"typedef\s+\w+\s*\(\s*\*\s*(\w+)\s*\)\s*\("));
         let enumerations = found(&text, r"typedef\s+enum\s+\w*\s*\{[^}]*\}\s*(\w+)\s*;");
         Some(Self { functions, handles, enumerations })
@@ -106,8 +106,10 @@ fn arguments_of_hips_functions_are_those_of_the_headers() {
         let Some(types) = header.functions.get(function.name) else { continue };
         let ours: Vec<Passed> = function.arguments.iter().map(|(_, argument)| in_rust(argument)).collect();
         let theirs: Vec<Passed> = types.iter().map(|text| header.passed(text)).collect();
-        let agree =
-            ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(ours, theirs)| ours.agrees_with(theirs));
+        // HIP has pointers where the driver has addresses, and either is eight bytes.
+        let is_word = |one: &Passed| matches!(one, Passed::Pointer | Passed::Handle | Passed::Integer(8));
+        let agrees = |ours: &Passed, theirs: &Passed| ours.agrees_with(theirs) || (is_word(ours) && is_word(theirs));
+        let agree = ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(ours, theirs)| agrees(ours, theirs));
         assert!(agree, "{}: {ours:?}, the header has {types:?}: {theirs:?}", function.name);
         compared += 1;
     }

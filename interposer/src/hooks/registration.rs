@@ -14,8 +14,11 @@ use crate::kernels::loading;
 use crate::process::family::Family;
 use crate::process::reentrancy;
 
+/// Gives the address of a function.
+pub type Address = fn() -> *mut c_void;
+
 /// Names and addresses of the functions here.
-pub static FUNCTIONS: &[(&CStr, fn() -> *mut c_void)] = &[
+pub static FUNCTIONS: &[(&CStr, Address)] = &[
     (c"__hipRegisterFatBinary", || __hipRegisterFatBinary as *const () as *mut c_void),
     (c"__hipUnregisterFatBinary", || __hipUnregisterFatBinary as *const () as *mut c_void),
     (c"__hipRegisterFunction", || __hipRegisterFunction as *const () as *mut c_void),
@@ -25,11 +28,11 @@ pub static FUNCTIONS: &[(&CStr, fn() -> *mut c_void)] = &[
 
 /// The vendor's function of a name, as a type; the expression around is left where there is none.
 macro_rules! real {
-    ($name:literal as $type:ty, $otherwise:expr) => {{
+    ($name:literal as $type:ty $(, $otherwise:expr)?) => {{
         static SLOT: Slot = Slot::new();
         let address = SLOT.get($name);
         if address.is_null() {
-            return $otherwise;
+            return $($otherwise)?;
         }
         // SAFETY: the library's function of this name has this type in every version.
         unsafe { std::mem::transmute::<*mut c_void, $type>(address) }
@@ -69,7 +72,7 @@ pub unsafe extern "C" fn __hipRegisterFatBinary(wrapper: *const FatBinaryWrapper
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "HIP's")]
 pub unsafe extern "C" fn __hipUnregisterFatBinary(handle: *mut *mut c_void) {
-    let real = real!(c"__hipUnregisterFatBinary" as UnregisterFatBinary, ());
+    let real = real!(c"__hipUnregisterFatBinary" as UnregisterFatBinary);
     // SAFETY: the argument is the program's own.
     followed(|| loading::forget_binary(handle), || unsafe { real(handle) }, |()| ());
 }
@@ -90,7 +93,7 @@ pub unsafe extern "C" fn __hipRegisterFunction(
     grid_size: *mut c_void,
     warp_size: *mut c_int,
 ) {
-    let real = real!(c"__hipRegisterFunction" as RegisterFunction, ());
+    let real = real!(c"__hipRegisterFunction" as RegisterFunction);
     // SAFETY: the arguments are the program's own.
     let call = || unsafe {
         real(handle, host, host_name, name, threads, thread, block, block_size, grid_size, warp_size);
@@ -112,7 +115,7 @@ pub unsafe extern "C" fn __hipRegisterVar(
     constant: c_int,
     global: c_int,
 ) {
-    let real = real!(c"__hipRegisterVar" as RegisterVariable, ());
+    let real = real!(c"__hipRegisterVar" as RegisterVariable);
     // SAFETY: the arguments are the program's own.
     let call = || unsafe { real(handle, host, host_name, name, external, bytes, constant, global) };
     followed(|| (), call, |()| loading::register_variable(handle, host, name, false));
@@ -130,7 +133,7 @@ pub unsafe extern "C" fn __hipRegisterManagedVar(
     bytes: usize,
     alignment: c_uint,
 ) {
-    let real = real!(c"__hipRegisterManagedVar" as RegisterManagedVariable, ());
+    let real = real!(c"__hipRegisterManagedVar" as RegisterManagedVariable);
     // SAFETY: the arguments are the program's own.
     let call = || unsafe { real(handle, pointer, initial, name, bytes, alignment) };
     followed(|| (), call, |()| loading::register_variable(handle.cast(), pointer.cast(), name, true));

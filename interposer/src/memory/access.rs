@@ -133,7 +133,8 @@ pub unsafe fn disable_peer_device(call: &dyn Fn() -> Status, peer: c_int) -> Sta
 /// # Safety
 /// The arguments are those of `hipCtxEnablePeerAccess`, whose context stands for a device.
 pub unsafe fn enable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext, flags: c_uint) -> Status {
-    match hip::device_of_foreign(peer) {
+    // SAFETY: the application gives this context to the library.
+    match unsafe { hip::device_of_foreign(peer) } {
         // SAFETY: passed on.
         Some(device) => unsafe { enable_peer_device(call, device, flags) },
         None => call(),
@@ -143,7 +144,8 @@ pub unsafe fn enable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext, fla
 /// # Safety
 /// The arguments are those of `hipCtxDisablePeerAccess`, whose context stands for a device.
 pub unsafe fn disable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext) -> Status {
-    match hip::device_of_foreign(peer) {
+    // SAFETY: the application gives this context to the library.
+    match unsafe { hip::device_of_foreign(peer) } {
         // SAFETY: passed on.
         Some(device) => unsafe { disable_peer_device(call, device) },
         None => call(),
