@@ -32,8 +32,9 @@ pub fn code_object(version: u32, flags: u32) -> Vec<u8> {
     };
     let symbols: Vec<u8> = symbols.iter().flat_map(symbol).collect();
     let section_names = b"\0.note\0.dynsym\0.dynstr\0.rodata\0.text\0.bss\0.shstrtab\0";
-    // Name, type, flags, contents, linked section, size of an entry.
-    let sections: [(u32, u32, u64, &[u8], u32, u64); 8] = [
+    /// Name, type, flags, contents, linked section, size of an entry.
+    type Section<'a> = (u32, u32, u64, &'a [u8], u32, u64);
+    let sections: [Section<'_>; 8] = [
         (0, 0, 0, b"", 0, 0),
         (1, 7, 2, &notes, 0, 0),
         (7, 2, 2, &symbols, 3, 24),
