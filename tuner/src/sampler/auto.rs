@@ -1,4 +1,4 @@
-//! The portfolio: a model, local search and evolution take turns over one history, by what they come to.
+//! The portfolio: a model, local search and evolution take turns over one history, by what they find.
 //!
 //! The first points fill the valid region. After them a bandit draws who chooses the next one, from what became of the
 //! points that each chose before. All of them propose valid points alone where the space tells its constraints, and

@@ -1,5 +1,6 @@
-//! Which of several points with several objectives are better: fronts, and the room around points of a front (Deb,
-//! Pratap, Agarwal and Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002).
+//! Dominance: fronts of points with several objectives, and the room around points of a front.
+//!
+//! Deb, Pratap, Agarwal and Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002.
 
 use std::cmp::Ordering;
 

@@ -1,6 +1,7 @@
-//! Local search from a point: to better neighbours (greedy), or at first to worse ones too (annealing: Kirkpatrick,
-//! Gelatt and Vecchi, "Optimization by Simulated Annealing", 1983). Where all neighbours are known the search starts
-//! again elsewhere.
+//! Local search from a point: to better neighbours (greedy), or at first to worse ones too (annealing).
+//!
+//! Annealing is that of Kirkpatrick, Gelatt and Vecchi, "Optimization by Simulated Annealing", 1983. Where all
+//! neighbours are known the search starts again elsewhere.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
