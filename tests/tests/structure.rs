@@ -12,8 +12,8 @@ use syn::visit::Visit;
 const CRATES: [&str; 7] = ["cli", "compiler", "core", "cpu", "interposer", "replayer", "tuner"];
 
 /// Crates whose modules say in their first line what they are.
-const DESCRIBED: [&str; 10] =
-    ["abi", "cli", "compiler", "core", "cpu", "fuzz", "interposer", "manual", "replayer", "tests"];
+const DESCRIBED: [&str; 11] =
+    ["abi", "cli", "compiler", "core", "cpu", "fuzz", "interposer", "manual", "replayer", "tests", "tuner"];
 
 type ModulePath = Vec<String>;
 

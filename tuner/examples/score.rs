@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use mneme_core::result::Status;
-use mneme_tuner::sampler::{Kind, Outcome, Settings};
+use mneme_tuner::sampler::{Kind, Outcome, SamplerSettings};
 use mneme_tuner::search::{Next, Search};
 use mneme_tuner::space::{Space, Table};
 use serde_json::json;
@@ -52,7 +52,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (mut curves, mut rejected, mut seconds, mut proposals) = (Vec::new(), Vec::new(), 0.0, 0u64);
             for seed in options.first_seed..options.first_seed + options.seeds {
                 let space = Box::new(Table::load(file)?.space) as Box<dyn Space>;
-                let built = kind.build(&*space, &Settings { seed, trials: Some(options.trials), start: None })?;
+                let built =
+                    kind.build(&*space, &SamplerSettings { seed, trials: Some(options.trials), start: None })?;
                 let mut search = Search::new(space, built);
                 let (mut best, mut curve) = (None::<f64>, Vec::new());
                 while curve.len() < options.trials {

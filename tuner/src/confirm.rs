@@ -19,7 +19,7 @@ use crate::text::ratio;
 
 /// How long to look.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct RoundSettings {
     /// Probability that every interval holds the truth.
     pub confidence: f64,
     /// Numbers of rounds after which the data are looked at, ascending; the last one ends the comparison.
@@ -30,7 +30,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for RoundSettings {
     fn default() -> Self {
         Self { confidence: 0.95, looks: vec![6, 12, 24, 48], end: None, seed: 0 }
     }
@@ -187,7 +187,7 @@ impl Confirmation {
 pub fn confirm<E>(
     baseline: &Configuration,
     finalists: &[Configuration],
-    settings: &Settings,
+    settings: &RoundSettings,
     mut measure: impl FnMut(&[&Configuration]) -> Result<Vec<Option<Vec<u64>>>, E>,
 ) -> Result<Confirmation, E> {
     let last = settings.looks.last().copied().unwrap_or(0);
@@ -337,7 +337,7 @@ mod tests {
                 })
                 .collect())
         };
-        confirm(&block(32), &finalists, &Settings::default(), measure).unwrap()
+        confirm(&block(32), &finalists, &RoundSettings::default(), measure).unwrap()
     }
 
     #[test]
@@ -425,7 +425,7 @@ mod tests {
             };
             Ok(order.iter().map(&mut of).collect())
         };
-        let settings = Settings { seed, ..Settings::default() };
+        let settings = RoundSettings { seed, ..RoundSettings::default() };
         confirm(&configurations[0], &configurations[1..], &settings, measure).unwrap()
     }
 
@@ -462,7 +462,7 @@ mod tests {
     fn with_one_that_verifies(rounds: u32) -> Confirmation {
         let (mut rng, mut seen) = (rand_chacha::ChaCha8Rng::seed_from_u64(5), 0);
         let finalists = [block(2), block(3), block(4)];
-        confirm(&block(1), &finalists, &Settings::default(), |order| {
+        confirm(&block(1), &finalists, &RoundSettings::default(), |order| {
             seen += 1;
             let mut of = |configuration: &&Configuration| match configuration.block.x {
                 1 => Some(vec![11_000, 11_001]),
@@ -509,7 +509,7 @@ mod tests {
             };
             let jitter = 4_096 - step;
             let mut round = 0;
-            confirm(&block(1), &[block(2)], &Settings::default(), |order| {
+            confirm(&block(1), &[block(2)], &RoundSettings::default(), |order| {
                 round += 1;
                 let mut all: Vec<_> = order.iter().map(times).collect();
                 // One run of the first round shows the step.
@@ -529,11 +529,11 @@ mod tests {
     fn a_clock_that_stands_still_measures_nothing() {
         let times = |configuration: &&Configuration| Some(vec![if configuration.block.x == 1 { 1_000 } else { 0 }; 5]);
         let measure = |order: &[&Configuration]| Ok::<_, std::convert::Infallible>(order.iter().map(times).collect());
-        let found = confirm(&block(1), &[block(2)], &Settings::default(), measure).unwrap();
+        let found = confirm(&block(1), &[block(2)], &RoundSettings::default(), measure).unwrap();
         assert_eq!((found.finalists[0].fate, found.finalists[0].speedup, found.winner), (Fate::Failed, None, None));
         let measure =
             |order: &[&Configuration]| Ok::<_, std::convert::Infallible>(order.iter().map(|_| None).collect());
-        let found = confirm(&block(1), &[block(2)], &Settings::default(), measure).unwrap();
+        let found = confirm(&block(1), &[block(2)], &RoundSettings::default(), measure).unwrap();
         assert_eq!(found.baseline_failures, 1);
         assert!(
             found.sentence().ends_with("the baseline itself did not verify in 1 of 1 rounds"),

@@ -1,4 +1,4 @@
-//! Who says of a candidate after its first runs whether the others are worth it.
+//! Early stopping: rules that say after a candidate's first runs whether the others are worth it.
 
 use crate::space::Point;
 

@@ -53,7 +53,7 @@ struct Lane {
     command: ServerCommand,
     server: Server,
     waiting: VecDeque<u64>,
-    flying: BTreeSet<u64>,
+    in_flight: BTreeSet<u64>,
     /// Candidates that may have killed a server: they are tried one at a time.
     suspects: usize,
     deaths: u32,
@@ -68,7 +68,7 @@ impl Evaluator {
         assert!(!commands.is_empty(), "there is an instance to evaluate");
         let start = |command: ServerCommand| {
             let server = command.start()?;
-            Ok(Lane { command, server, waiting: VecDeque::new(), flying: BTreeSet::new(), suspects: 0, deaths: 0 })
+            Ok(Lane { command, server, waiting: VecDeque::new(), in_flight: BTreeSet::new(), suspects: 0, deaths: 0 })
         };
         let lanes = commands.into_iter().map(start).collect::<Result<_, ServerError>>()?;
         Ok(Self { lanes, simulation: None, active: 0, partial: BTreeMap::new(), incidents: Vec::new() })
@@ -136,7 +136,7 @@ impl Evaluator {
             }));
         }
         while !self.partial.is_empty() {
-            if self.lanes[self.active].flying.is_empty() {
+            if self.lanes[self.active].in_flight.is_empty() {
                 // The furthest first: what is nearly done makes room for others.
                 self.active = self
                     .lanes
@@ -172,7 +172,7 @@ impl Evaluator {
         let (place, lane) = (*active, &mut lanes[*active]);
         match lane.fill(place, partial).and_then(|()| lane.server.next_result()) {
             Ok((id, result)) => {
-                if !lane.flying.remove(&id) {
+                if !lane.in_flight.remove(&id) {
                     return Err(ServerError::Garbled { line: format!("a result for {id}, which was not submitted") });
                 }
                 (lane.deaths, lane.suspects) = (0, lane.suspects.saturating_sub(1));
@@ -186,8 +186,8 @@ impl Evaluator {
         // What ends this session has ended its servers, too.
         interrupt::check()?;
         let lane = &mut self.lanes[self.active];
-        self.incidents.push(format!("{error}; in flight: {:?}", lane.flying));
-        let lost: Vec<u64> = std::mem::take(&mut lane.flying).into_iter().collect();
+        self.incidents.push(format!("{error}; in flight: {:?}", lane.in_flight));
+        let lost: Vec<u64> = std::mem::take(&mut lane.in_flight).into_iter().collect();
         let killer = if let [only] = lost[..] {
             (lane.deaths, lane.suspects) = (0, lane.suspects.saturating_sub(1));
             Some(only)
@@ -219,12 +219,12 @@ impl Evaluator {
 
 impl Lane {
     fn fill(&mut self, place: usize, partial: &BTreeMap<u64, Pending>) -> Result<(), ServerError> {
-        while (self.suspects == 0 || self.flying.is_empty())
+        while (self.suspects == 0 || self.in_flight.is_empty())
             && let Some(id) = self.waiting.front()
         {
             let pending = &partial[id];
             self.server.submit(*id, &pending.configurations[place], pending.runs)?;
-            self.flying.extend(self.waiting.pop_front());
+            self.in_flight.extend(self.waiting.pop_front());
         }
         Ok(())
     }

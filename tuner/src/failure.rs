@@ -1,4 +1,4 @@
-//! What went wrong with a candidate, in the words that a line has room for and in full.
+//! The reasons why a candidate failed, in the words that a line has room for and in full.
 
 use mneme_core::result::{Mismatch, ReplayResult};
 use mneme_core::units::figure;

@@ -1,5 +1,6 @@
-//! What a terminal shows while a session runs: how far it is, the best so far, and what failed. A pipe and `--quiet`
-//! get nothing.
+//! The live table on a terminal: how far a session is, the best so far, and what failed.
+//!
+//! A pipe and `--quiet` get nothing.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;

@@ -1,5 +1,6 @@
-//! What a session measured, by sums: results stand for others, in a cache or a session that goes on, only where these
-//! are the same.
+//! Checksums of what a session measured.
+//!
+//! Results stand for others, in a cache or a session that goes on, only where these are the same.
 //!
 //! A hash of a kernel does not tell recordings apart: the same code is launched on other memory, and judged by other
 //! rules.

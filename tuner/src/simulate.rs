@@ -1,5 +1,6 @@
-//! Recorded results in place of a device: what an exhaustive session has measured answers for every candidate of
-//! another search.
+//! Recorded results in place of a device.
+//!
+//! What an exhaustive session has measured answers for every candidate of another search.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Optuna's journal storage: a study as a log of operations, one JSON object a line, which Optuna and optuna-dashboard
-//! open with `JournalStorage(JournalFileBackend(path))`.
+//! Optuna's journal storage: a study as a log of operations, one JSON object a line.
+//!
+//! Optuna and optuna-dashboard open it with `JournalStorage(JournalFileBackend(path))`.
 //!
 //! The form is Optuna's (`optuna/storages/journal/_storage.py`, unchanged from 3.1 to 5.0): operation 0 creates a
 //! study, 2 sets an attribute of it, 4 creates a trial, which may be complete as it is created. Values of parameters

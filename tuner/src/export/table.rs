@@ -1,5 +1,6 @@
-//! CSV: a row a trial, a column for each field of its line that is not itself a structure (`config.block.x`,
-//! `result.opt_time`, …).
+//! CSV: a row for each trial and a column for each plain field of its line.
+//!
+//! A plain field is one that is not itself a structure: `config.block.x`, `result.opt_time`, ….
 
 use std::collections::BTreeSet;
 use std::path::Path;

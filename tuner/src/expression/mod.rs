@@ -1,4 +1,6 @@
-//! Expressions that users write, in spaces and as objectives: arithmetic over named values, in the syntax of Rhai.
+//! Expressions that users write, in spaces and as objectives, in the syntax of Rhai.
+//!
+//! They are arithmetic over named values.
 //!
 //! They are expressions alone: no statements, no assignments, no functions but those of `functions`, and limits on
 //! their time and size. One thing differs from Rhai itself: `/` of whole numbers is what it is on paper, so that

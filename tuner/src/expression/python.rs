@@ -1,4 +1,4 @@
-//! Python's expressions in the syntax of this crate's, as far as restrictions of search spaces need them.
+//! Python's expressions in the syntax of this crate's, as far as restrictions of spaces need them.
 
 /// Translates a restriction such as `32 <= x * y <= 1024 and (p == 0 or x % 32 != 0)`.
 ///

@@ -1,4 +1,4 @@
-//! Which options do not go together, and what values make no sense.
+//! Checks of options: those that do not go together, and values that make no sense.
 
 use super::{Options, Range};
 
@@ -125,7 +125,7 @@ impl Options {
             ("--pruner", self.pruner.is_some()),
         ];
         let optuna = optuna.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
-        let sampler = self.sampler.unwrap_or(crate::sampler::Kind::of_trials(self.trials));
+        let sampler = self.chosen_sampler();
         match optuna {
             Some(name) if !sampler.is_optunas() => Some(format!(
                 "{name} is Optuna's, which samples by tpe, random or nsga2; add --sampler tpe, or leave {name} out"

@@ -1,12 +1,13 @@
-//! What a user may say to `mneme-tune`, on the command line or in a file.
+//! The options of `mneme-tune`, on the command line or in a file, and the settings that they come to.
 //!
 //! Both are one structure: the fields' names are the options' with underscores, and the keys of a configuration file.
 //! Every field is empty until somebody says something, so that `merge` can tell what was said from what is the default,
-//! and `settle` fills in the defaults last.
+//! and `settle` fills in the defaults last, which makes them plain [`Settings`].
 
 mod check;
 mod choices;
 mod merge;
+mod settings;
 mod settle;
 
 use std::path::PathBuf;
@@ -17,6 +18,9 @@ use serde::{Deserialize, Serialize};
 pub use self::check::Contradiction;
 pub use self::choices::{BaselineCode, MaxThreadsPolicy, Pruner, Range, Switch};
 pub use self::merge::MergeError;
+pub use self::settings::{
+    ConfirmationSettings, Mode, ProteusOutput, ReplaySettings, SearchSettings, Settings, SpaceSettings, StudySettings,
+};
 use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::sampler::Kind;

@@ -1,31 +1,127 @@
-//! Defaults: what is meant where nothing was said.
+//! Defaults: settings from what was said, and what is meant where nothing was.
+//!
+//! Each default is stated once, where its option is filled in; what `config.json` has and what the session goes by come
+//! from there.
 
-use super::{MaxThreadsPolicy, Options, Range, Switch};
+use std::time::Duration;
+
+use super::settings::{
+    ConfirmationSettings, Mode, ProteusOutput, ReplaySettings, SearchSettings, Settings, SpaceSettings, StudySettings,
+};
+use super::{BaselineCode, MaxThreadsPolicy, Options, Range, Switch};
 use crate::document::DocumentError;
 use crate::metric::Metric;
 use crate::sampler::Kind;
-use crate::space::{LaunchDimensions, LaunchSafety, Preset};
+use crate::space::{LaunchDimensions, LaunchSafety, MaxThreads, Preset, PresetOptions};
 
 impl Options {
-    /// Fills in every default, so that what is written to `config.json` says everything.
-    pub fn settled(mut self) -> Self {
+    /// The sampler that was named, or the one for so many trials.
+    pub(super) fn chosen_sampler(&self) -> Kind {
         // Without a number of trials all of the space is meant.
-        self.sampler.get_or_insert(Kind::of_trials(self.trials));
-        // A session that is resumed needs the same random numbers.
-        self.seed.get_or_insert_with(random_seed);
-        self.metric.get_or_insert(Metric::Mean);
+        self.sampler.unwrap_or(Kind::of_trials(self.trials))
+    }
+
+    /// The settings of a session in the space that is meant.
+    pub fn settled(mut self) -> Settings {
+        let space = match (&self.space_module, &self.space) {
+            (Some(class), _) => SpaceSettings::Class { name: class.clone(), arguments: self.space_arg.clone() },
+            (None, Some(file)) => SpaceSettings::File(file.clone()),
+            (None, None) => SpaceSettings::BuiltIn(self.settle_preset()),
+        };
+        self.settled_in(space)
+    }
+
+    /// The settings of a session on a file of results, to which neither the built-in space nor Proteus belongs.
+    pub fn settled_on_table(self) -> Settings {
+        Self { no_proteus_output: Some(true), ..self }.settled_in(SpaceSettings::Table)
+    }
+
+    fn settled_in(mut self, space: SpaceSettings) -> Settings {
         if self.objective.is_empty() {
             self.objective = vec!["time".into()];
         }
-        self.iterations.get_or_insert(5);
-        self.warmup.get_or_insert(2);
-        self.finalists.get_or_insert(3);
-        self.confirm_time.get_or_insert(20.0);
-        self.adaptive_invalid_ban.get_or_insert(true);
-        if self.space_module.is_none() && self.space.is_none() {
-            self.settle_preset();
+        let ban_refused_blocks = *self.adaptive_invalid_ban.get_or_insert(true);
+        let search = self.settle_search();
+        let metric = *self.metric.get_or_insert(Metric::Mean);
+        let replay = self.settle_replay();
+        let confirmation = self.settle_confirmation();
+        Settings {
+            mode: self.mode(),
+            space,
+            ban_refused_blocks,
+            search,
+            objectives: self.objective.clone(),
+            metric,
+            over_original: self.baseline == Some(BaselineCode::Original),
+            replay,
+            confirmation,
+            simulate: self.simulate.clone(),
+            cache: self.cache.clone(),
+            resume: self.resume,
+            rerun_baseline: self.rerun_baseline,
+            proteus: match &self.proteus_output {
+                _ if self.no_proteus_output == Some(true) => ProteusOutput::Nowhere,
+                Some(path) => ProteusOutput::File(path.clone()),
+                None => ProteusOutput::Results,
+            },
+            quiet: self.quiet == Some(true),
+            written: self,
         }
-        self
+    }
+
+    fn mode(&self) -> Mode {
+        match self {
+            Self { dry_run: true, .. } => Mode::DryRun,
+            Self { print_space: true, .. } => Mode::PrintSpace,
+            Self { baseline_only: true, .. } => Mode::BaselineOnly,
+            _ => Mode::Tune,
+        }
+    }
+
+    fn settle_search(&mut self) -> SearchSettings {
+        let sampler = self.chosen_sampler();
+        self.sampler = Some(sampler);
+        let is_optunas = self.study_name.is_some() || self.optuna_storage.is_some() || self.pruner.is_some();
+        let study = || StudySettings {
+            name: self.study_name.clone(),
+            storage: self.optuna_storage.clone(),
+            pruner: self.pruner,
+        };
+        SearchSettings {
+            sampler,
+            trials: self.trials,
+            study: is_optunas.then(study),
+            // A session that is resumed needs the same random numbers.
+            seed: *self.seed.get_or_insert_with(random_seed),
+            start_from: self.start_from.clone(),
+            timeout: self.timeout,
+            python: self.python.clone(),
+        }
+    }
+
+    fn settle_replay(&mut self) -> ReplaySettings {
+        ReplaySettings {
+            iterations: *self.iterations.get_or_insert(5),
+            warmup: *self.warmup.get_or_insert(2),
+            workers: self.workers,
+            device: self.device.clone(),
+            rtol: self.rtol,
+            atol: self.atol,
+            dtype: self.dtype.clone(),
+            tolerance: self.tolerance.clone(),
+            timer: self.timer.clone(),
+            trial_timeout: self.trial_timeout,
+            fail_fast: self.fail_fast == Some(true),
+            racing: self.racing,
+        }
+    }
+
+    fn settle_confirmation(&mut self) -> ConfirmationSettings {
+        ConfirmationSettings {
+            finalists: *self.finalists.get_or_insert(3) as usize,
+            time: Duration::from_secs_f64(*self.confirm_time.get_or_insert(20.0)),
+            verify_all: self.verify_all.clone(),
+        }
     }
 
     /// Reads `--pipeline-file`, so that what is written to `config.json` needs no other file.
@@ -46,19 +142,13 @@ impl Options {
         Ok(self)
     }
 
-    /// Optuna's samplers are used in place of ours.
-    pub fn uses_optuna(&self) -> bool {
-        self.study_name.is_some() || self.optuna_storage.is_some() || self.pruner.is_some()
-    }
-
-    fn settle_preset(&mut self) {
+    fn settle_preset(&mut self) -> PresetOptions {
         let preset = *self.space_preset.get_or_insert(Preset::Standard);
-        self.launch_dim.get_or_insert(if preset == Preset::Compiler {
-            LaunchDimensions::None
-        } else {
-            LaunchDimensions::Auto
+        let launch_dim = *self.launch_dim.get_or_insert(match preset {
+            Preset::Compiler => LaunchDimensions::None,
+            _ => LaunchDimensions::Auto,
         });
-        self.launch_safety.get_or_insert(match preset {
+        let launch_safety = *self.launch_safety.get_or_insert(match preset {
             Preset::Quick => LaunchSafety::Conservative,
             Preset::Full => LaunchSafety::Aggressive,
             _ => LaunchSafety::Balanced,
@@ -71,27 +161,58 @@ impl Options {
             };
             self.passes = passes.iter().map(ToString::to_string).collect();
         }
-        if self.fixed_codegen_opt.is_none() {
-            self.codegen_opt_range.get_or_insert(match preset {
-                Preset::Launch => Range::one(3),
-                Preset::Quick => Range { low: 2, high: 3, step: 1 },
-                _ => Range { low: 1, high: 3, step: 1 },
-            });
+        let codegen_opt = self.fixed_codegen_opt.map_or_else(
+            || {
+                *self.codegen_opt_range.get_or_insert(match preset {
+                    Preset::Launch => Range::one(3),
+                    Preset::Quick => Range { low: 2, high: 3, step: 1 },
+                    _ => Range { low: 1, high: 3, step: 1 },
+                })
+            },
+            Range::one,
+        );
+        let codegen_method = self.codegen_method.get_or_insert_with(|| "serial".into()).clone();
+        let mode = if preset == Preset::Full { Switch::OnOff } else { Switch::Fixed };
+        let switch = |said: &mut Option<Switch>| said.get_or_insert(mode).values().to_vec();
+        let launch_bounds = switch(&mut self.launch_bounds_space);
+        let (min_blocks_per_sm, max_threads) = if launch_bounds.contains(&true) {
+            (self.settle_min_blocks(preset), self.settle_max_threads())
+        } else {
+            // Without bounds nothing is promised.
+            (Vec::new(), MaxThreads::Block)
+        };
+        PresetOptions {
+            launch_dim,
+            launch_safety,
+            passes: self.fixed_passes.clone().map_or_else(|| self.passes.clone(), |only| vec![only]),
+            codegen_opt: codegen_opt.values(),
+            codegen_method,
+            specialize: switch(&mut self.specialize_space),
+            specialize_dims: switch(&mut self.specialize_dims_space),
+            launch_bounds,
+            internalize: switch(&mut self.internalize_space),
+            min_blocks_per_sm,
+            max_threads,
         }
-        self.codegen_method.get_or_insert_with(|| "serial".into());
-        let switch = if preset == Preset::Full { Switch::OnOff } else { Switch::Fixed };
-        self.specialize_space.get_or_insert(switch);
-        self.specialize_dims_space.get_or_insert(switch);
-        self.internalize_space.get_or_insert(switch);
-        let bounds = *self.launch_bounds_space.get_or_insert(switch);
-        if bounds.values().contains(&true) {
-            if self.fixed_min_blocks_per_sm.is_none() {
-                let blocks = if preset == Preset::Full { Range { low: 1, high: 8, step: 1 } } else { Range::one(1) };
-                self.min_blocks_per_sm_range.get_or_insert(blocks);
-            }
-            if self.max_threads_range.is_none() {
-                self.max_threads_policy.get_or_insert(MaxThreadsPolicy::BlockThreads);
-            }
+    }
+
+    fn settle_min_blocks(&mut self, preset: Preset) -> Vec<u32> {
+        let range = || if preset == Preset::Full { Range { low: 1, high: 8, step: 1 } } else { Range::one(1) };
+        match self.fixed_min_blocks_per_sm {
+            Some(only) => vec![only],
+            None => self.min_blocks_per_sm_range.get_or_insert_with(range).values(),
+        }
+    }
+
+    fn settle_max_threads(&mut self) -> MaxThreads {
+        if let Some(range) = self.max_threads_range {
+            return MaxThreads::OneOf(range.values());
+        }
+        match *self.max_threads_policy.get_or_insert(MaxThreadsPolicy::BlockThreads) {
+            MaxThreadsPolicy::Recorded => MaxThreads::Recorded,
+            MaxThreadsPolicy::BlockThreads => MaxThreads::Block,
+            MaxThreadsPolicy::PowersOfTwo => MaxThreads::OneOf((0..=10).map(|exponent| 1 << exponent).collect()),
+            MaxThreadsPolicy::Hardware => MaxThreads::OneOf(vec![1024]),
         }
     }
 }
@@ -105,6 +226,7 @@ fn random_seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn settling_twice_changes_nothing_and_what_was_said_stays() {
@@ -115,12 +237,13 @@ mod tests {
                 fixed_codegen_opt: Some(1),
                 ..Options::default()
             };
-            let settled = said.settled();
+            let settings = said.settled();
+            let settled = settings.written().clone();
             assert_eq!(
                 (&settled.passes, settled.fixed_codegen_opt, settled.codegen_opt_range),
                 (&vec!["a".to_owned()], Some(1), None)
             );
-            assert_eq!(settled.clone().settled(), settled);
+            assert_eq!(settled.clone().settled(), settings);
             let written = serde_json::to_value(&settled).unwrap();
             assert_eq!(serde_json::from_value::<Options>(written).unwrap(), settled);
         }
@@ -128,7 +251,27 @@ mod tests {
 
     #[test]
     fn a_space_of_ones_own_has_no_preset() {
-        let settled = Options { space_module: Some("a:B".into()), ..Options::default() }.settled();
+        let settings = Options { space_module: Some("a:B".into()), ..Options::default() }.settled();
+        let settled = settings.written();
         assert_eq!((settled.space_preset, settled.launch_dim, settled.passes.len()), (None, None, 0));
+    }
+
+    #[test]
+    fn help_names_the_defaults() {
+        let settled = serde_json::to_value(Options::default().settled().written()).unwrap();
+        let command = Options::command();
+        let mut compared = 0;
+        for argument in command.get_arguments() {
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let named = help.split("[default: ").nth(1).and_then(|rest| rest.split(']').next());
+            let value = argument.get_long().and_then(|name| settled.get(name.replace('-', "_")));
+            // Defaults of several words say what they depend on, or are another option's.
+            let named = named.filter(|text| !text.contains(' ') && *text != "likewise");
+            let Some((named, value)) = named.zip(value) else { continue };
+            let value = value.as_f64().map_or_else(|| value.as_str().unwrap().to_owned(), |number| number.to_string());
+            assert_eq!(value, named, "--{}", argument.get_long().unwrap());
+            compared += 1;
+        }
+        assert!(compared >= 7, "{compared}");
     }
 }

@@ -1,4 +1,4 @@
-//! What all charts share: a frame in SVG units, scales and their ticks, numbers as short as they may be.
+//! The parts that all charts share: a frame in SVG units, scales and their ticks, short numbers.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `mneme-tune report`: the report on a finished (or running) session, and its trials for other programs.
+//! `mneme-tune report`: the report on a session, and its trials in the forms of other programs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ Exit status: 0 done, 3 the folder holds no results, 64 bad usage, 70 a file cann
 /// Write the report of a tuning session, from its results folder
 #[derive(Debug, Parser)]
 #[command(name = "mneme-tune report", bin_name = "mneme-tune report", version, after_help = EXAMPLES)]
-pub struct Options {
+pub struct ReportOptions {
     /// The folder that the session wrote (its --results-dir)
     results: PathBuf,
     /// Where the report goes [default: report.html in the folder]
@@ -42,12 +42,12 @@ pub struct Options {
 
 /// The command line, as a subcommand in manuals.
 pub fn manual() -> clap::Command {
-    Options::command().name("report").bin_name("mneme-tune report")
+    ReportOptions::command().name("report").bin_name("mneme-tune report")
 }
 
 /// Runs the command, of which the first word is the program; gives the exit status.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
-    let options = match Options::try_parse_from(words) {
+    let options = match ReportOptions::try_parse_from(words) {
         Ok(options) => options,
         Err(error) => return options::refuse(&error),
     };
@@ -60,7 +60,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-fn write(options: &Options) -> Result<(), (i32, String)> {
+fn write(options: &ReportOptions) -> Result<(), (i32, String)> {
     let archive =
         Archive::read(&options.results).map_err(|error| (status::INVALID_CONFIGURATION, error.to_string()))?;
     let unwritable = |error: &dyn std::fmt::Display| (exit::INTERNAL, error.to_string());

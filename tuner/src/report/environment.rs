@@ -1,4 +1,4 @@
-//! Where and with what the trials ran, and how the session was set up.
+//! The environment of the trials: where and with what they ran, and how the session was set up.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Which trials failed, by class and reason.
+//! Failed trials by class and reason.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a reader wants to know first: the kernel, the winner and whether it is one, and how to run it.
+//! The head of a report: the kernel, the winner and whether it is one, and how to run it.
 
 use maud::{Markup, html};
 use mneme_core::configuration::Configuration;

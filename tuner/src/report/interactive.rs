@@ -1,4 +1,4 @@
-//! What the page's script needs to know of the trials.
+//! The data of the trials that the page's script works on.
 
 use serde_json::{Value, json};
 

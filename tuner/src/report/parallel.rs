@@ -1,4 +1,6 @@
-//! Parallel coordinates: an axis for each parameter, a line for each verified trial, its colour by its rank.
+//! Parallel coordinates: an axis for each parameter and a line for each verified trial.
+//!
+//! A line has its colour by the trial's rank.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Several objectives: the first two of each verified trial, and those that no other is better than in all.
+//! Several objectives: the first two of each verified trial, and those that no other dominates.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What Proteus is given of the best.
+//! The best configuration as Proteus is given it.
 
 use mneme_core::configuration::Configuration;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! The portfolio: a model, local search and evolution take turns over one history, by what they come to.
+//! The portfolio: a model, local search and evolution take turns over one history, by what they find.
 //!
 //! The first points fill the valid region. After them a bandit draws who chooses the next one, from what became of the
 //! points that each chose before. All of them propose valid points alone where the space tells its constraints, and
@@ -32,6 +32,8 @@ const POOL: usize = 400;
 const LEADERS: usize = 5;
 /// Points whose neighbours local search looks for.
 const RESTARTS: usize = 10;
+/// Probability at least that a point can be measured, whatever is known of others.
+const LEAST_CHANCE: f64 = 0.02;
 /// Children that evolution draws for each one that it proposes, and points that may be parents.
 const CHILDREN: usize = 16;
 const PARENTS: usize = 20;
@@ -66,22 +68,55 @@ pub struct Auto {
     codes: Vec<Vec<Code>>,
     /// Who chose the point of a place.
     chosen: HashMap<usize, Strategy>,
+    /// Of what points come to, and of whether they can be measured.
     covariance: Option<Covariance>,
-    posterior: Option<Posterior>,
-    /// Length of the history up to which the posterior serves.
-    posterior_until: usize,
-    /// Length of the history at which the covariance is fitted again.
+    covariance_of_success: Option<Covariance>,
+    model: Option<Model>,
+    /// Length of the history up to which the model serves.
+    model_until: usize,
+    /// Length of the history at which the covariances are fitted again.
     next_fit: usize,
     /// What the model would propose next, the best last, and the history's length up to which it is.
     ranked: Vec<Point>,
     ranked_until: usize,
 }
 
-/// What is known of the history: scores that are normally distributed, smaller is better, and places from the best on.
-struct Scores {
-    values: Vec<f64>,
+/// What points may come to, given the history.
+#[derive(Debug)]
+struct Model {
+    posterior: Posterior,
+    /// Scores of the best point and of those that cannot be measured.
+    best: f64,
+    worst: f64,
+    /// Of whether a point can be measured, less the share of those that could; `None` where all could.
+    success: Option<(Posterior, f64)>,
+}
+
+impl Model {
+    /// The probability that a point can be measured.
+    fn chance(&self, axes: &[Axis], code: &[Code]) -> f64 {
+        let Some((posterior, share)) = &self.success else { return 1.0 };
+        (share + posterior.at(axes, code).0).clamp(LEAST_CHANCE, 1.0)
+    }
+
+    /// The logarithm of the improvement that a point promises.
+    fn promise(&self, axes: &[Axis], code: &[Code]) -> f64 {
+        log_improvement(self.best, self.posterior.at(axes, code)) + self.chance(axes, code).ln()
+    }
+
+    /// The score that is expected of a point.
+    fn expected(&self, axes: &[Axis], code: &[Code]) -> f64 {
+        self.worst + self.chance(axes, code) * (self.posterior.at(axes, code).0 - self.worst)
+    }
+}
+
+/// The history by rank.
+struct Ranks {
+    length: usize,
     /// Places of points that were measured, the best first.
     best: Vec<usize>,
+    /// Places of points that could not be measured, ascending.
+    failed: Vec<usize>,
 }
 
 impl Auto {
@@ -93,8 +128,9 @@ impl Auto {
             codes: Vec::new(),
             chosen: HashMap::new(),
             covariance: None,
-            posterior: None,
-            posterior_until: 0,
+            covariance_of_success: None,
+            model: None,
+            model_until: 0,
             next_fit: 0,
             ranked: Vec::new(),
             ranked_until: 0,
@@ -126,9 +162,9 @@ impl Auto {
 
     /// Draws who chooses: in proportion to the share of successes, of which later ones count more. A success is a point
     /// that is among the best fiftieth, or the best.
-    fn turn(&self, scores: &Scores, rng: &mut impl Rng) -> Strategy {
-        let length = scores.values.len();
-        let best: HashSet<usize> = scores.best[..scores.best.len().min(1 + length / 50)].iter().copied().collect();
+    fn turn(&self, ranks: &Ranks, rng: &mut impl Rng) -> Strategy {
+        let length = ranks.length;
+        let best: HashSet<usize> = ranks.best[..ranks.best.len().min(1 + length / 50)].iter().copied().collect();
         let mut shares = STRATEGIES.map(|(_, points, successes)| (points, successes));
         for place in length.saturating_sub(REMEMBERED)..length {
             if let Some(at) =
@@ -150,37 +186,76 @@ impl Auto {
         Strategy::Model
     }
 
-    /// Gives the process the best points and some others, unless it has those of a history that was nearly as long.
-    fn refresh(&mut self, scores: &Scores, rng: &mut impl Rng) {
-        let length = scores.values.len();
-        if length < self.posterior_until && self.posterior.is_some() {
+    /// Makes a model of the best points and some others, unless there is one of a history that was nearly as long.
+    ///
+    /// Points that could not be measured say where others cannot be, and nothing of how fast those are that can: as
+    /// slow points they would hide good ones beside them.
+    fn refresh(&mut self, ranks: &Ranks, rng: &mut impl Rng) {
+        let length = ranks.length;
+        if length < self.model_until && self.model.is_some() {
             return;
         }
-        self.posterior_until = length + shared(length);
-        let mut order: Vec<usize> = (0..length).collect();
-        order.sort_by(|a, b| scores.values[*a].total_cmp(&scores.values[*b]));
+        self.model_until = length + shared(length);
+        let fits = length >= self.next_fit;
+        if fits {
+            self.next_fit = (length as f64 * GROWTH).ceil() as usize;
+        }
+        let scores = ranks.scores();
+        let in_order = {
+            let mut order: Vec<usize> =
+                (0..length).filter(|place| ranks.failed.binary_search(place).is_err()).collect();
+            order.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]));
+            order
+        };
         let some = |most: usize, rng: &mut _| -> Vec<usize> {
-            let (best, rest) = order.split_at(length.min(most / 2));
+            let (best, rest) = in_order.split_at(in_order.len().min(most / 2));
             let mut rest = rest.to_vec();
             let (drawn, _) = SliceRandom::partial_shuffle(rest.as_mut_slice(), rng, most - most / 2);
             [best, drawn].concat()
         };
-        let of = |places: &[usize]| {
-            let values: Vec<f64> = places.iter().map(|place| scores.values[*place]).collect();
-            let points: Vec<&[Code]> = places.iter().map(|place| self.codes[*place].as_slice()).collect();
-            (points, values)
-        };
-        let before = self.covariance.take().unwrap_or_else(|| Covariance::new(&self.axes));
-        let covariance = if length >= self.next_fit {
-            self.next_fit = (length as f64 * GROWTH).ceil() as usize;
-            let (points, values) = of(&some(FITTED, rng));
-            before.fitted(&self.axes, &points, &values)
-        } else {
-            before
-        };
-        let (points, values) = of(&some(GIVEN, rng));
-        self.posterior = Posterior::new(covariance.clone(), &self.axes, &points, &values);
+        let (fitted, given) = (some(FITTED, rng), some(GIVEN, rng));
+        let covariance = self.covariance.take();
+        let posterior = self.learn(covariance, fits.then_some(&fitted), &given, |place| scores[place]);
+        let Some((covariance, posterior)) = posterior else { return };
         self.covariance = Some(covariance);
+        let success = if ranks.failed.is_empty() { None } else { self.learn_success(ranks, fits, rng) };
+        let best = ranks.best.first().map_or(0.0, |place| scores[*place]);
+        let worst = ranks.failed.first().map_or(0.0, |place| scores[*place]);
+        self.model = Some(Model { posterior, best, worst, success });
+    }
+
+    /// What is known of whether points can be measured.
+    fn learn_success(&mut self, ranks: &Ranks, fits: bool, rng: &mut impl Rng) -> Option<(Posterior, f64)> {
+        let share = 1.0 - ranks.failed.len() as f64 / ranks.length as f64;
+        let mut places: Vec<usize> = (0..ranks.length).collect();
+        let (given, _) = places.partial_shuffle(rng, GIVEN);
+        let fitted = fits.then(|| &given[..given.len().min(FITTED)]);
+        let value = |place: usize| f64::from(u8::from(ranks.failed.binary_search(&place).is_err())) - share;
+        let covariance = self.covariance_of_success.take();
+        let (covariance, posterior) = self.learn(covariance, fitted, given, value)?;
+        self.covariance_of_success = Some(covariance);
+        Some((posterior, share))
+    }
+
+    /// A process given the values at some places, with a covariance that is fitted to others where there are any.
+    fn learn(
+        &self,
+        before: Option<Covariance>,
+        fitted: Option<impl AsRef<[usize]>>,
+        given: &[usize],
+        value: impl Fn(usize) -> f64,
+    ) -> Option<(Covariance, Posterior)> {
+        let of = |places: &[usize]| -> (Vec<&[Code]>, Vec<f64>) {
+            places.iter().map(|place| (self.codes[*place].as_slice(), value(*place))).unzip()
+        };
+        let mut covariance = before.unwrap_or_else(|| Covariance::new(&self.axes));
+        if let Some(places) = fitted {
+            let (points, values) = of(places.as_ref());
+            covariance = covariance.fitted(&self.axes, &points, &values);
+        }
+        let (points, values) = of(given);
+        let posterior = Posterior::new(covariance.clone(), &self.axes, &points, &values)?;
+        Some((covariance, posterior))
     }
 
     /// Neighbours of a point that are new.
@@ -202,11 +277,11 @@ impl Auto {
         space: &dyn Space,
         history: &History,
         region: &Region,
-        scores: &Scores,
+        ranks: &Ranks,
         count: usize,
         rng: &mut impl Rng,
     ) -> Vec<Point> {
-        let parents = &scores.best[..scores.best.len().min(PARENTS)];
+        let parents = &ranks.best[..ranks.best.len().min(PARENTS)];
         if parents.is_empty() {
             return Vec::new();
         }
@@ -233,15 +308,15 @@ impl Auto {
         space: &dyn Space,
         history: &History,
         region: &Region,
-        scores: &Scores,
+        ranks: &Ranks,
         rng: &mut impl Rng,
     ) -> Vec<Point> {
-        let leaders = &scores.best[..scores.best.len().min(LEADERS)];
+        let leaders = &ranks.best[..ranks.best.len().min(LEADERS)];
         let mut around: Vec<Point> =
             leaders.iter().flat_map(|place| self.neighbours(space, history, region, *place, rng)).collect();
         let (drawn, _) = around.partial_shuffle(rng, POOL / 2);
         let mut pool = drawn.to_vec();
-        pool.extend(self.children(space, history, region, scores, POOL / 8, rng));
+        pool.extend(self.children(space, history, region, ranks, POOL / 8, rng));
         let anywhere = (0..POOL - pool.len().min(POOL))
             .filter_map(|_| region.draw(space, rng))
             .filter(|point| !history.has(point));
@@ -257,7 +332,7 @@ impl Auto {
         space: &dyn Space,
         history: &History,
         region: &Region,
-        scores: &Scores,
+        ranks: &Ranks,
         rng: &mut impl Rng,
     ) -> Option<Point> {
         let length = history.tried().len();
@@ -267,13 +342,12 @@ impl Auto {
             self.ranked.truncate(place + 1);
             return self.ranked.pop();
         }
-        self.refresh(scores, rng);
-        let posterior = self.posterior.as_ref()?;
-        let best = scores.best.first().map_or(0.0, |place| scores.values[*place]);
+        self.refresh(ranks, rng);
+        let model = self.model.as_ref()?;
         let mut pool: Vec<(f64, Point)> = self
-            .pool(space, history, region, scores, rng)
+            .pool(space, history, region, ranks, rng)
             .into_iter()
-            .map(|point| (log_improvement(best, posterior.at(&self.axes, &self.code(space, &point))), point))
+            .map(|point| (model.promise(&self.axes, &self.code(space, &point)), point))
             .collect();
         pool.sort_by(|a, b| a.0.total_cmp(&b.0));
         let shared = shared(length);
@@ -283,17 +357,12 @@ impl Auto {
     }
 
     /// The likeliest of some points.
-    fn likeliest(
-        &mut self,
-        space: &dyn Space,
-        scores: &Scores,
-        points: Vec<Point>,
-        rng: &mut impl Rng,
-    ) -> Option<Point> {
-        self.refresh(scores, rng);
-        let Some(posterior) = &self.posterior else { return points.into_iter().next() };
-        let mean = |point: &Point| posterior.at(&self.axes, &self.code(space, point)).0;
-        points.into_iter().map(|point| (mean(&point), point)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point)
+    fn likeliest(&mut self, space: &dyn Space, ranks: &Ranks, points: Vec<Point>, rng: &mut impl Rng) -> Option<Point> {
+        self.refresh(ranks, rng);
+        let Some(model) = &self.model else { return points.into_iter().next() };
+        let expected = |point: &Point| model.expected(&self.axes, &self.code(space, point));
+        let all = points.into_iter().map(|point| (expected(&point), point));
+        all.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point)
     }
 
     fn choose(
@@ -302,21 +371,21 @@ impl Auto {
         space: &dyn Space,
         history: &History,
         region: &Region,
-        scores: &Scores,
+        ranks: &Ranks,
         rng: &mut impl Rng,
     ) -> Option<Point> {
         match strategy {
-            Strategy::Model => self.by_model(space, history, region, scores, rng),
+            Strategy::Model => self.by_model(space, history, region, ranks, rng),
             Strategy::Local => {
-                let starts = scores.best.iter().take(RESTARTS);
+                let starts = ranks.best.iter().take(RESTARTS);
                 let around = starts
                     .map(|place| self.neighbours(space, history, region, *place, rng))
                     .find(|found| !found.is_empty())?;
-                self.likeliest(space, scores, around, rng)
+                self.likeliest(space, ranks, around, rng)
             }
             Strategy::Evolution => {
-                let children = self.children(space, history, region, scores, CHILDREN, rng);
-                self.likeliest(space, scores, children, rng)
+                let children = self.children(space, history, region, ranks, CHILDREN, rng);
+                self.likeliest(space, ranks, children, rng)
             }
         }
     }
@@ -339,17 +408,17 @@ impl Sampler for Auto {
         let measured =
             history.tried().iter().filter(|tried| matches!(tried.outcome, Some(Outcome::Measured(_)))).count();
         let counted = history.tried().iter().filter(|tried| tried.outcome != Some(Outcome::Rejected)).count();
-        let mut point = None;
-        if counted < FIRST || measured < 2 {
-            point = self.furthest(space, history, &region, &mut rng);
+        let point = if counted < FIRST || measured < 2 {
+            self.furthest(space, history, &region, &mut rng)
         } else {
-            let scores = scores(history);
-            let strategy = self.turn(&scores, &mut rng);
-            point = point.or_else(|| self.choose(strategy, space, history, &region, &scores, &mut rng));
+            let ranks = Ranks::of(history);
+            let strategy = self.turn(&ranks, &mut rng);
+            let point = self.choose(strategy, space, history, &region, &ranks, &mut rng);
             if point.is_some() {
                 self.chosen.insert(history.tried().len(), strategy);
             }
-        }
+            point
+        };
         let point = point.or_else(|| region.fresh(space, history, &mut rng));
         self.region = Some(region);
         point
@@ -361,32 +430,41 @@ fn shared(length: usize) -> usize {
     (length / OWN).pow(2).clamp(1, SHARED)
 }
 
-/// Ranks as quantiles of the normal distribution: what the best are like counts, whatever the unit and however slow the
-/// worst. What failed is worst, and what is in flight is in the middle.
-fn scores(history: &History) -> Scores {
-    let measured: Vec<(usize, &[f64])> = history
-        .tried()
-        .iter()
-        .enumerate()
-        .filter_map(|(place, tried)| Some((place, tried.outcome.as_ref()?.values()?)))
-        .collect();
-    let values: Vec<&[f64]> = measured.iter().map(|(_, values)| *values).collect();
-    let best: Vec<usize> = dominance::ranking(&values).into_iter().map(|at| measured[at].0).collect();
-    let known = history.known().max(1) as f64;
-    let normal = Normal::standard();
-    let worst = (best.len() as f64 + known) / 2.0 / known;
-    let failed = normal.inverse_cdf(worst.min(1.0 - 0.25 / known));
-    let outcome = |place: usize| history.tried()[place].outcome.is_some();
-    let mut scores: Vec<f64> =
-        (0..history.tried().len()).map(|place| if outcome(place) { failed } else { 0.0 }).collect();
-    for (rank, place) in best.iter().enumerate() {
-        scores[*place] = normal.inverse_cdf((rank as f64 + 0.5) / known);
+impl Ranks {
+    fn of(history: &History) -> Self {
+        let (mut measured, mut values, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, tried) in history.tried().iter().enumerate() {
+            match tried.outcome.as_ref().map(Outcome::values) {
+                Some(Some(objectives)) => {
+                    measured.push(place);
+                    values.push(objectives);
+                }
+                Some(None) => failed.push(place),
+                None => {}
+            }
+        }
+        let best = dominance::ranking(&values).into_iter().map(|at| measured[at]).collect();
+        Self { length: history.tried().len(), best, failed }
     }
-    let mean = scores.iter().sum::<f64>() / scores.len() as f64;
-    let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / scores.len() as f64;
-    let deviation = variance.sqrt().max(1e-9);
-    scores.iter_mut().for_each(|score| *score = (*score - mean) / deviation);
-    Scores { values: scores, best }
+
+    /// Ranks as quantiles of the normal distribution, smaller is better, by place: what the best are like counts,
+    /// whatever the unit and however slow the worst. What failed is worst, and what is in flight is in the middle.
+    fn scores(&self) -> Vec<f64> {
+        let known = (self.best.len() + self.failed.len()).max(1) as f64;
+        let normal = Normal::standard();
+        let worst = (self.best.len() as f64 + known) / 2.0 / known;
+        let failed = normal.inverse_cdf(worst.min(1.0 - 0.25 / known));
+        let mut scores = vec![0.0; self.length];
+        self.failed.iter().for_each(|place| scores[*place] = failed);
+        for (rank, place) in self.best.iter().enumerate() {
+            scores[*place] = normal.inverse_cdf((rank as f64 + 0.5) / known);
+        }
+        let mean = scores.iter().sum::<f64>() / scores.len() as f64;
+        let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / scores.len() as f64;
+        let deviation = variance.sqrt().max(1e-9);
+        scores.iter_mut().for_each(|score| *score = (*score - mean) / deviation);
+        scores
+    }
 }
 
 /// The logarithm of the improvement over `best` that is expected of a normal distribution.

@@ -1,5 +1,6 @@
-//! Which of several points with several objectives are better: fronts, and the room around points of a front (Deb,
-//! Pratap, Agarwal and Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002).
+//! Dominance: fronts of points with several objectives, and the room around points of a front.
+//!
+//! Deb, Pratap, Agarwal and Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002.
 
 use std::cmp::Ordering;
 
@@ -59,18 +60,20 @@ pub fn crowding(front: &[&[f64]]) -> Vec<f64> {
 
 /// The points' places, best first: by front, and within one those with more room first.
 pub fn ranking(points: &[&[f64]]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    if points.first().is_some_and(|point| point.len() == 1) {
+        order.sort_by(|a, b| points[*a][0].total_cmp(&points[*b][0]));
+        return order;
+    }
     let fronts = fronts(points);
     let mut room = vec![0.0; points.len()];
-    if points.first().is_some_and(|point| point.len() > 1) {
-        for number in 0..=fronts.iter().copied().max().unwrap_or(0) {
-            let members: Vec<usize> = (0..points.len()).filter(|place| fronts[*place] == number).collect();
-            let front: Vec<&[f64]> = members.iter().map(|place| points[*place]).collect();
-            for (place, value) in members.iter().zip(crowding(&front)) {
-                room[*place] = value;
-            }
+    for number in 0..=fronts.iter().copied().max().unwrap_or(0) {
+        let members: Vec<usize> = (0..points.len()).filter(|place| fronts[*place] == number).collect();
+        let front: Vec<&[f64]> = members.iter().map(|place| points[*place]).collect();
+        for (place, value) in members.iter().zip(crowding(&front)) {
+            room[*place] = value;
         }
     }
-    let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|a, b| fronts[*a].cmp(&fronts[*b]).then(room[*b].total_cmp(&room[*a])).then(Ordering::Equal));
     order
 }

@@ -35,7 +35,7 @@ pub enum Kind {
 
 /// What samplers need to know.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct SamplerSettings {
     pub seed: u64,
     /// Trials of the session; `None` where nothing limits them.
     pub trials: Option<usize>,
@@ -81,8 +81,8 @@ impl Kind {
     ///
     /// # Errors
     /// It cannot search this space, or needs to know when to end.
-    pub fn build(self, space: &dyn Space, settings: &Settings) -> Result<Box<dyn Sampler>, SettingsError> {
-        let Settings { seed, trials, start } = settings.clone();
+    pub fn build(self, space: &dyn Space, settings: &SamplerSettings) -> Result<Box<dyn Sampler>, SettingsError> {
+        let SamplerSettings { seed, trials, start } = settings.clone();
         match self {
             Self::Exhaustive => {
                 if let Some(endless) = space.parameters().iter().find(|parameter| parameter.domain.size().is_none()) {

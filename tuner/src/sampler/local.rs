@@ -1,20 +1,23 @@
-//! Local search from a point: to better neighbours (greedy), or at first to worse ones too (annealing: Kirkpatrick,
-//! Gelatt and Vecchi, "Optimization by Simulated Annealing", 1983). Where all neighbours are known the search starts
-//! again elsewhere.
+//! Local search from a point: to better neighbours (greedy), or at first to worse ones too (annealing).
+//!
+//! Annealing is that of Kirkpatrick, Gelatt and Vecchi, "Optimization by Simulated Annealing", 1983. A search begins at
+//! the best of a few points, and where all neighbours are known it starts again elsewhere.
 
-use rand::seq::SliceRandom;
-use rand::{Rng, RngExt};
+use rand::RngExt;
 
 use crate::space::{self, Point, Space};
 
-use super::axis::Axis;
 use super::random::generator;
-use super::region::{self, Region};
+use super::region::Region;
 use super::{History, Outcome, Sampler, variation};
 
-/// A step to a point that is this share worse has, at the start, a chance of 1/e.
+/// Points, drawn uniformly, of which the best is where a search begins that was not told where. They also say what the
+/// temperature is a share of.
+const FIRST: usize = 10;
+/// A step to a point that is worse by this share of what lies between the best and the median of all points so far
+/// has, at the start, a chance of 1/e. So the temperature follows neither the unit nor the origin of an objective.
 const START_TEMPERATURE: f64 = 0.1;
-/// Draws for a point to start again from, that may be known.
+/// Draws for a point to start from, that may be known.
 const DRAWS: usize = 200;
 
 /// The sampler.
@@ -23,18 +26,22 @@ pub struct Local {
     seed: u64,
     start: Option<Point>,
     region: Option<Region>,
-    axes: Vec<Axis>,
     /// Where the search is, and the first objective there.
     here: Option<(Point, f64)>,
+    /// Outcomes before the search leaves the best of its first points.
+    first: usize,
     /// Trials over which the temperature falls to nothing; `None` takes no step to worse points.
     cooling: Option<usize>,
     told: usize,
+    /// The first objective of all points that were measured, ascending.
+    values: Vec<f64>,
 }
 
 impl Local {
-    /// Greedy search from `start`, or from a random point.
+    /// Greedy search from `start`, or from the best of some random points.
     pub fn greedy(seed: u64, start: Option<Point>) -> Self {
-        Self { seed, start, region: None, axes: Vec::new(), here: None, cooling: None, told: 0 }
+        let first = if start.is_some() { 1 } else { FIRST };
+        Self { seed, start, region: None, here: None, first, cooling: None, told: 0, values: Vec::new() }
     }
 
     /// Annealing over so many trials.
@@ -42,39 +49,19 @@ impl Local {
         Self { cooling: Some(trials.max(1)), ..Self::greedy(seed, start) }
     }
 
-    /// A new neighbour: of those that are left the nearer the likelier.
-    fn neighbour(
-        &self,
-        space: &dyn Space,
-        history: &History,
-        region: &Region,
-        here: &Point,
-        rng: &mut impl Rng,
-    ) -> Option<Point> {
-        let code = |point: &Point| -> Vec<_> {
-            space
-                .parameters()
-                .iter()
-                .zip(&self.axes)
-                .map(|(parameter, axis)| axis.code(point.get(&parameter.name)))
-                .collect()
-        };
-        let from = code(here);
-        // Values that are drawn are near and far already.
-        let is_listed = |axis: &Axis| axis.indices().is_some_and(|size| size as u64 <= region::LISTED);
-        let far = |point: &Point| -> f64 {
-            let pairs = self.axes.iter().zip(from.iter().zip(code(point)));
-            pairs.filter(|(axis, _)| is_listed(axis)).map(|(axis, (a, b))| axis.distance(a, &b)).sum()
-        };
-        let new = region.neighbours(space, here, rng).into_iter().filter(|point| !history.has(point));
-        let mut left: Vec<(f64, Point)> = new.map(|point| (far(&point), point)).collect();
-        left.shuffle(rng);
-        left.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if left.is_empty() {
-            return None;
+    /// Whether a step to a value is taken.
+    fn accepts(&self, value: f64) -> bool {
+        let Some((_, here)) = &self.here else { return true };
+        match self.cooling {
+            Some(trials) if self.told > self.first => {
+                let left = 1.0 - (self.told as f64 / trials as f64).min(1.0);
+                let scale = self.values[self.values.len() / 2] - self.values[0];
+                let temperature = (START_TEMPERATURE * left * scale).max(f64::MIN_POSITIVE);
+                let mut rng = generator(!self.seed, self.told);
+                value < *here || rng.random::<f64>() < ((here - value) / temperature).exp()
+            }
+            _ => value < *here,
         }
-        let place = rng.random_range(0..left.len()).min(rng.random_range(0..left.len()));
-        Some(left.swap_remove(place).1)
     }
 }
 
@@ -82,9 +69,6 @@ impl Sampler for Local {
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
         let mut rng = generator(self.seed, history.tried().len());
         let region = self.region.take().unwrap_or_else(|| Region::of(space));
-        if self.axes.is_empty() {
-            self.axes = space.parameters().iter().map(|parameter| Axis::new(&parameter.domain)).collect();
-        }
         let mut point = None;
         if history.tried().is_empty()
             && let Some(start) = self.start.clone()
@@ -93,10 +77,16 @@ impl Sampler for Local {
             let start: Point = start.into_iter().filter(|(name, value)| space::knows(space, name, value)).collect();
             let drawn = (0..DRAWS).map(|_| variation::completed(space, start.clone(), &mut rng));
             point = drawn.reduce(|kept, other| if region.holds(&kept) { kept } else { other });
-        } else if let Some((here, _)) = &self.here {
-            point = self.neighbour(space, history, &region, here, &mut rng);
-            if point.is_none() {
+        } else if history.tried().len() >= self.first
+            && let Some((here, _)) = &self.here
+        {
+            // Uniformly: a search that prefers near values hardly leaves the valley that it begins in.
+            let mut left = region.neighbours(space, here, &mut rng);
+            left.retain(|point| !history.has(point));
+            if left.is_empty() {
                 self.here = None;
+            } else {
+                point = Some(left.swap_remove(rng.random_range(0..left.len())));
             }
         }
         let point = point.or_else(|| region.fresh(space, history, &mut rng));
@@ -106,19 +96,11 @@ impl Sampler for Local {
 
     fn tell(&mut self, point: &Point, outcome: &Outcome) {
         self.told += 1;
-        let Some(value) = outcome.values().and_then(|values| values.first()) else { return };
-        let accepted = match (&self.here, self.cooling) {
-            (None, _) => true,
-            (Some((_, here)), None) => value < here,
-            (Some((_, here)), Some(trials)) => {
-                let left = 1.0 - (self.told as f64 / trials as f64).min(1.0);
-                let worse = (value - here) / here.abs().max(f64::MIN_POSITIVE);
-                let mut rng = generator(!self.seed, self.told);
-                worse < 0.0 || rng.random::<f64>() < (-worse / (START_TEMPERATURE * left).max(f64::MIN_POSITIVE)).exp()
-            }
-        };
-        if accepted {
-            self.here = Some((point.clone(), *value));
+        let Some(value) = outcome.values().and_then(|values| values.first()).copied() else { return };
+        let place = self.values.partition_point(|other| *other < value);
+        self.values.insert(place, value);
+        if self.accepts(value) {
+            self.here = Some((point.clone(), value));
         }
     }
 }

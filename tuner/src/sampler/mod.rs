@@ -22,7 +22,7 @@ mod variation;
 pub use auto::Auto;
 pub use dominance::{dominates, fronts};
 pub use exhaustive::Exhaustive;
-pub use kind::{Kind, Settings, SettingsError};
+pub use kind::{Kind, SamplerSettings, SettingsError};
 pub use local::Local;
 pub use nsga2::Nsga2;
 pub use random::Random;

@@ -1,5 +1,6 @@
-//! Evolution towards several objectives at once (NSGA-II), one child at a time so that workers never wait for a
-//! generation.
+//! Evolution towards several objectives at once (NSGA-II).
+//!
+//! One child at a time, so that workers never wait for a generation.
 
 use rand::{Rng, RngExt};
 

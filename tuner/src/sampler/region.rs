@@ -8,7 +8,7 @@ use crate::space::walk::walk;
 use crate::space::{Feasible, Point, Space};
 
 /// Values of a parameter that are all neighbours; of a longer domain some are drawn.
-pub const LISTED: u64 = 64;
+const LISTED: u64 = 64;
 /// Neighbours that are drawn along each such domain.
 const DRAWN: usize = 8;
 /// Draws that may be known in a row before what is left is walked.

@@ -1,5 +1,6 @@
-//! Search for a sequence of passes: sequences are mutated and recombined, then the best one is cut down to the passes
-//! that matter.
+//! Search for a sequence of passes.
+//!
+//! Sequences are mutated and recombined, then the best one is cut down to the passes that matter.
 
 use rand::{Rng, RngExt};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! A Gaussian process over the parameters of a space: what a configuration may come to, given those that were measured.
+//! A Gaussian process over a space's parameters: what a configuration may come to, given others.
 //!
 //! The covariance is a product over the parameters of 1 + w·k, so that effects of one parameter, of two together and of
 //! more are all in it (Duvenaud, Nickisch and Rasmussen, "Additive Gaussian Processes", 2011). k is a Matérn function

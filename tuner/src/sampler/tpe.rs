@@ -1,5 +1,7 @@
-//! Tree-structured Parzen estimators: one density over good points, one over the others, and the next point where their
-//! ratio is largest (Bergstra, Bardenet, Bengio and Kégl, "Algorithms for Hyper-Parameter Optimization", 2011).
+//! Tree-structured Parzen estimators, which propose points that resemble good ones and not the others.
+//!
+//! One density is over good points, one over the others, and the next point is where their ratio is largest (Bergstra,
+//! Bardenet, Bengio and Kégl, "Algorithms for Hyper-Parameter Optimization", 2011).
 //!
 //! Densities are over all parameters jointly (a product of kernels for each observation), so that what depends on each
 //! other is seen together. Where an observation lacks a parameter that applies to a candidate, the kernel along it is

@@ -1,11 +1,11 @@
-//! What candidates are compared with.
+//! The baseline, which candidates are compared with.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 
-use super::{Session, SessionError, baseline_results, spokesman};
+use super::criteria::{baseline_results, spokesman};
+use super::{Session, SessionError};
 use crate::failure;
-use crate::options::BaselineCode;
 use crate::results::{Baseline, ResultsError};
 use crate::server::ServerError;
 
@@ -21,12 +21,12 @@ impl Session {
             None => self.replay_baseline()?,
         };
         let text = serde_json::to_string_pretty(&baseline.config).expect("plain data serialises");
-        self.live.above(|| self.lines.say(&format!("Baseline configuration:\n{text}")));
-        self.summary.baseline_metric = baseline.metric;
+        self.progress.say(&format!("Baseline configuration:\n{text}"));
+        self.standings.summary.baseline_metric = baseline.metric;
         let Some(metric) = baseline.metric else {
             return Err(SessionError::Baseline(failure::in_full(&baseline.result)));
         };
-        self.baseline = metric;
+        self.standings.baseline_metric = metric;
         let results = baseline_results(&baseline);
         let configurations: Vec<_> = if baseline.instances.is_empty() {
             vec![&baseline.config]
@@ -34,45 +34,44 @@ impl Session {
             baseline.instances.iter().map(|instance| &instance.config).collect()
         };
         // What has no value here has none anywhere: better said now than after the last candidate.
-        self.costs(&configurations, &results, Some(metric))?;
-        self.baseline_trial = Some(baseline.clone());
-        let samples: Vec<String> = baseline_results(&baseline).iter().map(samples).collect();
-        let line = format!("Baseline {} exec_time = {metric} ({})", self.metric.name(), samples.join("; "));
-        self.live.baseline(metric);
-        self.live.above(|| self.lines.say(&line));
+        self.criteria.costs(&configurations, &results, Some(metric))?;
+        let samples: Vec<String> = results.iter().map(samples).collect();
+        self.standings.baseline = Some(baseline);
+        let line = format!("Baseline {} exec_time = {metric} ({})", self.criteria.metric.name(), samples.join("; "));
+        self.progress.baseline(metric);
+        self.progress.say(&line);
         Ok(())
     }
 
     /// The baseline of the session that is resumed, with the metric of this one.
     fn earlier_baseline(&self) -> Result<Option<Baseline>, SessionError> {
-        let earlier = if self.plan.options.resume { self.results.read::<Baseline>(FILE)? } else { None };
+        let earlier = if self.settings.resume { self.records.results.read::<Baseline>(FILE)? } else { None };
         let Some(earlier) = earlier else { return Ok(None) };
-        if earlier.kernel != self.plan.kernel || earlier.record_ids != self.record_ids() {
+        if earlier.kernel != self.kernel || earlier.record_ids != self.criteria.record_ids() {
             let found = format!("{}, {}", earlier.kernel, earlier.record_ids.join(" "));
-            return Err(ResultsError::Foreign { folder: self.results.folder().into(), found }.into());
+            return Err(ResultsError::Foreign { folder: self.records.results.folder().into(), found }.into());
         }
-        let metric = self.condense(&baseline_results(&earlier));
+        let metric = self.criteria.condense(&baseline_results(&earlier));
         let is_meant = |hash: &str, space: &dyn crate::space::Space| {
             let pipeline = space.baseline();
-            hash == pipeline.hash() || (self.wants_original() && hash == pipeline.of_original().hash())
+            hash == pipeline.hash() || (self.settings.over_original && hash == pipeline.of_original().hash())
         };
-        let mut further = earlier.instances.iter().skip(1).zip(&self.plan.further);
-        let same = is_meant(&earlier.config_hash, self.plan.search.space())
+        let mut further = earlier.instances.iter().skip(1).zip(&self.proposals.further);
+        let same = is_meant(&earlier.config_hash, self.proposals.space())
             && further.all(|(instance, space)| is_meant(&instance.config.hash(), &**space));
-        Ok(Some(Baseline { metric, ..earlier })
-            .filter(|_| same && metric.is_some() && !self.plan.options.rerun_baseline))
+        Ok(Some(Baseline { metric, ..earlier }).filter(|_| same && metric.is_some() && !self.settings.rerun_baseline))
     }
 
     fn replay_baseline(&mut self) -> Result<Baseline, SessionError> {
-        let spaces = std::iter::once(self.plan.search.space()).chain(self.plan.further.iter().map(|space| &**space));
+        let spaces = std::iter::once(self.proposals.space()).chain(self.proposals.further.iter().map(|space| &**space));
         let mut configurations: Vec<_> = spaces.map(crate::space::Space::baseline).collect();
         let mut results = self.replay_all(configurations.clone())?;
-        if self.wants_original() {
+        if self.settings.over_original {
             let original: Vec<_> = configurations.iter().map(Configuration::of_original).collect();
             let of_original = self.replay_all(original.clone())?;
-            match self.condense(&of_original) {
+            match self.criteria.condense(&of_original) {
                 Some(metric) => {
-                    self.compare(metric, self.condense(&results));
+                    self.compare(metric, self.criteria.condense(&results));
                     (configurations, results) = (original, of_original);
                 }
                 None => {
@@ -85,24 +84,19 @@ impl Session {
         }
         let baseline = Baseline {
             config_hash: configurations[0].hash(),
-            metric: self.condense(&results),
+            metric: self.criteria.condense(&results),
             result: spokesman(&results),
-            instances: self.by_instance(&configurations, &results),
+            instances: self.criteria.by_instance(&configurations, &results),
             config: configurations.into_iter().next().expect("there is an instance"),
-            kernel: self.plan.kernel.clone(),
-            record_ids: self.record_ids(),
+            kernel: self.kernel.clone(),
+            record_ids: self.criteria.record_ids(),
         };
-        self.results.write(FILE, &baseline)?;
+        self.records.results.write(FILE, &baseline)?;
         Ok(baseline)
     }
 
-    /// Whether speedups are to be over the application's own code.
-    fn wants_original(&self) -> bool {
-        self.plan.options.baseline == Some(BaselineCode::Original)
-    }
-
     fn replay_all(&mut self, configurations: Vec<Configuration>) -> Result<Vec<ReplayResult>, SessionError> {
-        match self.evaluator.run(configurations, self.runs) {
+        match self.evaluator.run(configurations, self.criteria.runs) {
             Ok(results) => Ok(results),
             Err(error @ ServerError::Died { .. }) => Ok(vec![ReplayResult {
                 failed: true,
@@ -116,14 +110,14 @@ impl Session {
 
     /// Says where the first pipeline does not come to what the application runs.
     fn compare(&mut self, original: f64, pipeline: Option<f64>) {
-        if let Some(sentence) = difference(&self.plan.search.space().baseline().passes, original, pipeline) {
+        if let Some(sentence) = difference(&self.proposals.space().baseline().passes, original, pipeline) {
             self.remark(&sentence);
         }
     }
 
     fn remark(&mut self, sentence: &str) {
-        self.results.log(sentence);
-        self.live.above(|| mneme_core::remark!("mneme-tune: {sentence}"));
+        self.records.log(sentence);
+        self.progress.remark(sentence);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Spaces: what a tuning session may vary, and how a choice becomes a configuration that can be replayed.
+//! Spaces: what a session may vary, and how a choice becomes a configuration that can be replayed.
 //!
 //! A space is not the space of configurations: its parameters are what a user wants to turn (a fraction of the largest
 //! block, an order of passes), and [`Space::ground`] maps a choice of them to a configuration. The built-in presets are

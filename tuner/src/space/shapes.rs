@@ -1,4 +1,6 @@
-//! Which block shapes are worth a try, and the grid that goes with each. The rules are upstream's.
+//! Block shapes that are worth a try, and the grid that goes with each.
+//!
+//! The rules are upstream's.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Spaces of which a file has every configuration's result: caches of Kernel Tuner, files in the T4 format.
+//! Spaces of which a file has every configuration's result: Kernel Tuner's caches, T4 files.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What keeps a session from starting, or from going on.
+//! Errors that keep a session from starting, or from going on.
 
 use mneme_core::exit;
 use mneme_core::recording::RecordingError;

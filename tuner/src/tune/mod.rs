@@ -1,4 +1,4 @@
-//! From options to sessions: which kernels and instances are meant, what their spaces are, and who chooses candidates.
+//! From options to sessions: kernels and instances that are meant, their spaces and their samplers.
 
 mod error;
 mod spaces;
@@ -21,13 +21,14 @@ use crate::early_stop::EarlyStop;
 use crate::evaluator::Evaluator;
 use crate::interrupt;
 use crate::measured::Measured;
-use crate::metric::Metric;
 use crate::objective::Objectives;
-use crate::options::{BaselineCode, Options, Pruner};
+use crate::options::{
+    BaselineCode, Mode, Options, ProteusOutput, Pruner, ReplaySettings, Settings, SpaceSettings, StudySettings,
+};
 use crate::racing::Racing;
 use crate::results::proteus;
 use crate::results::{self, Results, ResultsError, default_folder};
-use crate::sampler::{Kind, Sampler, Settings};
+use crate::sampler::Sampler;
 use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, Finished, Instance, Plan, SessionError};
@@ -48,7 +49,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         return Err(TuneError::Setting("--passes has an empty pipeline; name one, such as 'default<O3>'".into()));
     }
     if let Some(path) = &options.dump_config {
-        document::write(path, &options.clone().settled())?;
+        document::write(path, options.clone().settled().written())?;
         return Ok(0);
     }
     interrupt::listen().map_err(|error| TuneError::Setting(format!("signals cannot be heard: {error}")))?;
@@ -60,10 +61,9 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
     let several = subjects.len() > 1;
     let mut finished = Vec::new();
     for subject in &subjects {
-        let mut options = subject.settle(&options);
-        options.results_dir =
-            Some(if several { folder.join(subject.record.static_hash.to_string()) } else { folder.clone() });
-        if several && !(options.print_space || options.dry_run) {
+        let folder = if several { folder.join(subject.record.static_hash.to_string()) } else { folder.clone() };
+        let settings = subject.settle(&options, &folder);
+        if several && !settings.mode.inspects() {
             mneme_core::remark!(
                 "mneme-tune: {} ({} of {})",
                 subject.record.demangled_name,
@@ -71,7 +71,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
                 subjects.len()
             );
         }
-        match subject.tune(options) {
+        match subject.tune(settings, &folder) {
             Ok(outcome) => finished.push(outcome),
             // What goes wrong with one kernel is no reason to leave out the others.
             Err(error) if several => {
@@ -148,9 +148,13 @@ fn databases(path: &Path, all: bool) -> Result<Vec<PathBuf>, TuneError> {
 }
 
 impl Subject {
-    /// Defaults, which depend on what was recorded.
-    fn settle(&self, options: &Options) -> Options {
-        let mut options = Options { record_database: vec![self.database.clone()], ..options.clone() };
+    /// Settings, whose defaults depend on what was recorded.
+    fn settle(&self, options: &Options, folder: &Path) -> Settings {
+        let mut options = Options {
+            record_database: vec![self.database.clone()],
+            results_dir: Some(folder.into()),
+            ..options.clone()
+        };
         if options.all_instances != Some(true) {
             options.record_id.clone_from(&self.ids);
         }
@@ -180,68 +184,75 @@ impl Subject {
         &self.record.instances[id]
     }
 
-    fn tune(&self, mut options: Options) -> Result<Outcome, TuneError> {
-        let inspects = options.print_space || options.dry_run;
-        let folder = options.results_dir.clone().unwrap_or_default();
+    fn tune(&self, mut settings: Settings, folder: &Path) -> Result<Outcome, TuneError> {
+        let inspects = settings.mode.inspects();
         // Nothing is begun, and no earlier results are moved aside, for what cannot be.
-        let objectives = Objectives::read(&options.objective, options.metric.unwrap_or(Metric::Mean))?;
-        let others = self.others(&options)?;
-        if let Some(path) = &options.start_from {
+        let objectives = Objectives::read(&settings.objectives, settings.metric)?;
+        let others = self.others(&settings.confirmation.verify_all)?;
+        if let Some(path) = &settings.search.start_from {
             start_point(path)?;
         }
-        if let Some(path) = &options.proteus_output {
+        if let ProteusOutput::File(path) = &settings.proteus {
             console::check_place(path)
                 .map_err(|error| TuneError::Setting(format!("--proteus-output {}: {error}", path.display())))?;
         }
-        if let Some(folder) = &options.simulate {
+        if let Some(folder) = &settings.simulate {
             Simulation::load(folder)?;
         }
         if !inspects {
-            options.measured = Some(Measured::of(&self.database, &self.record, &self.ids)?);
+            settings.set_measured(Some(Measured::of(&self.database, &self.record, &self.ids)?));
         }
-        if let Some(folder) = options.simulate.as_deref().filter(|_| !inspects) {
-            refuse_another_recording(folder, &options)?;
+        if let Some(folder) = settings.simulate.as_deref().filter(|_| !inspects) {
+            refuse_another_recording(folder, &settings)?;
         }
         let (results, known) = if inspects {
             (None, Vec::new())
         } else {
-            let (results, known) = Results::open(&folder, options.resume)?;
-            if options.resume {
-                refuse_other_conditions(&results, known.is_empty(), &options)?;
+            let (results, known) = Results::open(folder, settings.resume)?;
+            if settings.resume {
+                refuse_other_conditions(&results, known.is_empty(), &settings)?;
             }
             if known.is_empty() {
                 // First of all: whatever happens from here on, the folder says what was wanted.
-                results.write(session::CONFIG, &options)?;
+                results.write(session::CONFIG, settings.written())?;
             }
             (Some(results), known)
         };
         let log = results.as_ref().map_or_else(|| PathBuf::from("/dev/stderr"), Results::log_path);
-        let bridge = (options.space_module.is_some() || options.uses_optuna())
-            .then(|| Bridge::start(options.python.as_deref(), &log))
-            .transpose()?;
+        let needs_python = matches!(settings.space, SpaceSettings::Class { .. }) || settings.search.study.is_some();
+        let bridge = needs_python.then(|| Bridge::start(settings.search.python.as_deref(), &log)).transpose()?;
         let instances: Vec<Instance> =
-            self.ids.iter().map(|id| self.instance(&options, id, &log)).collect::<Result<_, _>>()?;
+            self.ids.iter().map(|id| self.instance(&settings, id, &log)).collect::<Result<_, _>>()?;
         // Before the space, where that is about the device; else when all is known to be right.
         let (mut ready, mut limits) = (None, DeviceLimits::default());
-        if options.space.as_deref().is_some_and(FileSpace::asks_for_device) {
+        if matches!(&settings.space, SpaceSettings::File(file) if FileSpace::asks_for_device(file)) {
             if inspects {
-                limits = limits_to_show(&options, &instances);
+                limits = limits_to_show(&settings, &instances);
             } else {
-                limits = ready.insert(evaluator(&options, &instances)?).greeting().limits.clone();
+                limits = ready.insert(evaluator(&settings, &instances)?).greeting().limits.clone();
             }
         }
-        let mut spaces = Spaces { options: &options, subject: self, bridge: bridge.as_ref(), number: None, limits };
+        let mut spaces = Spaces { settings: &settings, subject: self, bridge: bridge.as_ref(), number: None, limits };
         let space = spaces.of(&self.ids[0])?;
         if let Some(problem) = spaces.endless(&*space) {
             return Err(TuneError::Setting(problem));
         }
-        let Some(results) = results else { return inspect(&options, &*space) };
+        let Some(results) = results else { return inspect(settings.mode, &*space) };
         let number = spaces.number;
         let further = self.ids[1..].iter().map(|id| spaces.of(id)).collect::<Result<_, _>>()?;
-        let verified_on = others.into_iter().map(|id| Ok((self.instance(&options, &id, &log)?, spaces.of(&id)?)));
+        let verified_on = others.into_iter().map(|id| Ok((self.instance(&settings, &id, &log)?, spaces.of(&id)?)));
         let verified_on = verified_on.collect::<Result<_, TuneError>>()?;
-        let Choice { sampler, early_stop } = self.choice(&options, &*space, bridge.as_ref(), number)?;
-        let evaluator = ready.map_or_else(|| evaluator(&options, &instances), Ok)?;
+        let study = settings.search.study.as_ref().zip(bridge.as_ref());
+        let Choice { sampler, early_stop } = match study {
+            Some((study, bridge)) => {
+                let sampler = OptunaSampler::new(bridge, &self.study(study, &settings, folder), &*space, number)?;
+                let prunes = study.pruner.is_some_and(|pruner| pruner != Pruner::None);
+                let early_stop = prunes.then(|| Box::new(sampler.pruner()) as Box<dyn EarlyStop>);
+                Choice { sampler: Box::new(sampler), early_stop }
+            }
+            None => choice(&settings, &*space)?,
+        };
+        let evaluator = ready.map_or_else(|| evaluator(&settings, &instances), Ok)?;
         let plan = Plan {
             kernel: self.record.kernel_name.clone(),
             instances,
@@ -249,84 +260,73 @@ impl Subject {
             further,
             verified_on,
             early_stop,
-            cache: options
+            cache: settings
                 .cache
                 .clone()
-                .map(|path| CachePlan { path, conditions: self.conditions(&options, &objectives) }),
+                .map(|path| CachePlan { path, conditions: self.conditions(&settings, &objectives) }),
             objectives,
             bridge,
-            options,
+            settings,
         };
         let finished = session::run(plan, evaluator, results, known)?;
         Ok(Outcome { status: finished.status, finished: Some(finished) })
     }
 
     /// The instances of `--verify-all` beside those that are tuned for.
-    fn others(&self, options: &Options) -> Result<Vec<String>, TuneError> {
-        let all = options.verify_all.iter().any(|id| id == "all");
-        let named = if all { self.record.instances.keys().cloned().collect() } else { options.verify_all.clone() };
+    fn others(&self, wanted: &[String]) -> Result<Vec<String>, TuneError> {
+        let all = wanted.iter().any(|id| id == "all");
+        let named = if all { self.record.instances.keys().cloned().collect() } else { wanted.to_vec() };
         if let Some(unknown) = named.iter().find(|id| !self.record.instances.contains_key(*id)) {
             return Err(self.record.instance(&self.database, Some(unknown)).map(drop).unwrap_err().into());
         }
         Ok(named.into_iter().filter(|id| !self.ids.contains(id)).collect())
     }
 
-    fn instance(&self, options: &Options, id: &str, log: &Path) -> Result<Instance, TuneError> {
+    fn instance(&self, settings: &Settings, id: &str, log: &Path) -> Result<Instance, TuneError> {
         let command = ServerCommand {
             // Nothing is replayed in a simulation.
-            program: install::locate(install::REPLAYER).or(options.simulate.clone()).ok_or(TuneError::Incomplete)?,
+            program: install::locate(install::REPLAYER).or(settings.simulate.clone()).ok_or(TuneError::Incomplete)?,
             database: self.database.clone(),
             instance: id.into(),
-            options: server_options(options),
+            options: server_options(&settings.replay),
             log: log.into(),
         };
         Ok(Instance { id: id.into(), weight: self.recorded(id).occurrences.max(1) as f64, command })
     }
 
-    fn choice(
-        &self,
-        options: &Options,
-        space: &dyn Space,
-        bridge: Option<&Bridge>,
-        python: Option<u64>,
-    ) -> Result<Choice, TuneError> {
-        let kind = options.sampler.unwrap_or(Kind::of_trials(options.trials));
-        let seed = options.seed.unwrap_or(0);
-        if let Some(bridge) = bridge.filter(|_| options.uses_optuna()) {
-            let folder = options.results_dir.clone().unwrap_or_default();
-            let study = StudyOptions {
-                name: options.study_name.clone(),
-                storage: options.optuna_storage.clone(),
-                sampler: kind.name(),
-                pruner: options.pruner.map(Pruner::name),
-                seed: options.seed,
-                objectives: options.objective.len().max(1),
-                kernel: self.record.kernel_name.clone(),
-                session: std::fs::canonicalize(&folder).unwrap_or(folder).to_string_lossy().into_owned(),
-            };
-            let sampler = OptunaSampler::new(bridge, &study, space, python)?;
-            let prunes = options.pruner.is_some_and(|pruner| pruner != Pruner::None);
-            let early_stop = prunes.then(|| Box::new(sampler.pruner()) as Box<dyn EarlyStop>);
-            return Ok(Choice { sampler: Box::new(sampler), early_stop });
+    fn study(&self, study: &StudySettings, settings: &Settings, folder: &Path) -> StudyOptions {
+        StudyOptions {
+            name: study.name.clone(),
+            storage: study.storage.clone(),
+            sampler: settings.search.sampler.name(),
+            pruner: study.pruner.map(Pruner::name),
+            seed: Some(settings.search.seed),
+            objectives: settings.objectives.len(),
+            kernel: self.record.kernel_name.clone(),
+            session: std::fs::canonicalize(folder).unwrap_or(folder.into()).to_string_lossy().into_owned(),
         }
-        let start = options.start_from.as_deref().map(|path| start_in(space, path)).transpose()?;
-        let trials = options.trials.map(|trials| usize::try_from(trials).unwrap_or(usize::MAX));
-        let sampler = kind.build(space, &Settings { seed, trials, start })?;
-        let early_stop = options.racing.map(|factor| Box::new(Racing::new(factor)) as Box<dyn EarlyStop>);
-        Ok(Choice { sampler, early_stop })
     }
 
     /// What two sessions must have in common to share results.
-    fn conditions(&self, options: &Options, objectives: &Objectives) -> Value {
-        let Options { rtol, atol, dtype, tolerance, timer, iterations, warmup, .. } = options;
+    fn conditions(&self, settings: &Settings, objectives: &Objectives) -> Value {
+        let ReplaySettings { rtol, atol, dtype, tolerance, timer, iterations, warmup, .. } = &settings.replay;
         let energy = objectives.need_energy();
         json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup, energy])
     }
 }
 
+/// One of our samplers, as it was named.
+fn choice(settings: &Settings, space: &dyn Space) -> Result<Choice, TuneError> {
+    let search = &settings.search;
+    let start = search.start_from.as_deref().map(|path| start_in(space, path)).transpose()?;
+    let sampler = search.sampler.build(space, &search.for_sampler(start))?;
+    let early_stop = settings.replay.racing.map(|factor| Box::new(Racing::new(factor)) as Box<dyn EarlyStop>);
+    Ok(Choice { sampler, early_stop })
+}
+
 /// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come, or
 /// where that cannot be told.
-fn refuse_other_conditions(results: &Results, is_new: bool, options: &Options) -> Result<(), TuneError> {
+fn refuse_other_conditions(results: &Results, is_new: bool, settings: &Settings) -> Result<(), TuneError> {
     let earlier = match results.read::<Options>(session::CONFIG) {
         // Of another release, perhaps.
         Err(ResultsError::Strange { .. }) => None,
@@ -336,13 +336,12 @@ fn refuse_other_conditions(results: &Results, is_new: bool, options: &Options) -
         return Ok(());
     }
     let folder = results.folder().display();
-    if let Some(name) = earlier.as_ref().and_then(|earlier| earlier.other_condition(options)) {
+    if let Some(name) = earlier.as_ref().and_then(|earlier| earlier.other_condition(settings.written())) {
         return Err(TuneError::Setting(format!(
             "the session in {folder} was begun under another --{name}, and --resume goes on as before; leave it out, or begin a session of its own without --resume",
         )));
     }
-    let Some((earlier, now)) =
-        earlier.as_ref().and_then(|earlier| earlier.measured.as_ref()).zip(options.measured.as_ref())
+    let Some((earlier, now)) = earlier.as_ref().and_then(|earlier| earlier.measured.as_ref()).zip(settings.measured())
     else {
         return Err(TuneError::Setting(format!(
             "the session in {folder} does not say which recording it measured, as those of earlier releases do not; begin a session of its own without --resume"
@@ -357,10 +356,10 @@ fn refuse_other_conditions(results: &Results, is_new: bool, options: &Options) -
 }
 
 /// Refuses recorded results that say of themselves that they are of another recording.
-fn refuse_another_recording(folder: &Path, options: &Options) -> Result<(), TuneError> {
+fn refuse_another_recording(folder: &Path, settings: &Settings) -> Result<(), TuneError> {
     let text = std::fs::read(folder.join(session::CONFIG)).unwrap_or_default();
     let earlier = serde_json::from_slice::<Options>(&text).ok().and_then(|earlier| earlier.measured);
-    match earlier.zip(options.measured.as_ref()).and_then(|(earlier, now)| earlier.other_recording(now)) {
+    match earlier.zip(settings.measured()).and_then(|(earlier, now)| earlier.other_recording(now)) {
         Some(what) => Err(TuneError::Setting(format!(
             "--simulate {}: its results are of another recording: {what} is not the same",
             folder.display()
@@ -370,8 +369,8 @@ fn refuse_another_recording(folder: &Path, options: &Options) -> Result<(), Tune
 }
 
 /// What replays candidates, or answers from recorded results.
-fn evaluator(options: &Options, instances: &[Instance]) -> Result<Evaluator, TuneError> {
-    match &options.simulate {
+fn evaluator(settings: &Settings, instances: &[Instance]) -> Result<Evaluator, TuneError> {
+    match &settings.simulate {
         Some(folder) => Ok(Evaluator::simulated(Simulation::load(folder)?)),
         None => {
             let commands = instances.iter().map(|instance| instance.command.clone()).collect();
@@ -381,21 +380,21 @@ fn evaluator(options: &Options, instances: &[Instance]) -> Result<Evaluator, Tun
 }
 
 /// Options that `mneme-replay serve` is given.
-fn server_options(options: &Options) -> Vec<String> {
+fn server_options(settings: &ReplaySettings) -> Vec<String> {
     let mut all = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             all.extend([name.to_owned(), value]);
         }
     };
-    add("--device", options.device.clone());
-    add("--workers", options.workers.map(|workers| workers.to_string()));
-    add("--rtol", options.rtol.map(|bound| bound.to_string()));
-    add("--atol", options.atol.map(|bound| bound.to_string()));
-    add("--dtype", options.dtype.clone());
-    add("--timer", options.timer.clone());
-    add("--timeout", options.trial_timeout.map(|seconds| seconds.to_string()));
-    for tolerance in &options.tolerance {
+    add("--device", settings.device.clone());
+    add("--workers", settings.workers.map(|workers| workers.to_string()));
+    add("--rtol", settings.rtol.map(|bound| bound.to_string()));
+    add("--atol", settings.atol.map(|bound| bound.to_string()));
+    add("--dtype", settings.dtype.clone());
+    add("--timer", settings.timer.clone());
+    add("--timeout", settings.trial_timeout.map(|seconds| seconds.to_string()));
+    for tolerance in &settings.tolerance {
         add("--tolerance", Some(tolerance.clone()));
     }
     all
@@ -434,9 +433,9 @@ fn start_in(space: &dyn Space, path: &Path) -> Result<Point, TuneError> {
 }
 
 /// `--print-space` and `--dry-run`.
-fn inspect(options: &Options, space: &dyn Space) -> Result<Outcome, TuneError> {
+fn inspect(mode: Mode, space: &dyn Space) -> Result<Outcome, TuneError> {
     let described = space.describe();
-    let text = if options.dry_run {
+    let text = if mode == Mode::DryRun {
         let baseline = serde_json::to_string_pretty(&space.baseline()).expect("plain data serialises");
         format!("Baseline configuration:\n{baseline}\nSearch space:\n{described:#}\n")
     } else {

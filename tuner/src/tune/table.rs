@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use super::{TuneError, inspect};
 use crate::evaluator::Evaluator;
-use crate::metric::Metric;
 use crate::objective::Objectives;
 use crate::options::Options;
 use crate::results::{Results, default_folder};
-use crate::sampler::{Kind, Settings};
 use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, Instance, Plan};
@@ -23,21 +21,17 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
         return Err(TuneError::Setting(format!("--simulate {} {what}", file.display())));
     }
     let table = Table::load(&file)?;
-    if options.print_space || options.dry_run {
-        return Ok(inspect(&options, &table.space)?.status);
+    let folder = options.results_dir.clone().unwrap_or_else(default_folder);
+    let settings = Options { results_dir: Some(folder.clone()), ..options }.settled_on_table();
+    if settings.mode.inspects() {
+        return Ok(inspect(settings.mode, &table.space)?.status);
     }
     let simulation = Simulation::of(&file, &table);
-    let folder = options.results_dir.clone().unwrap_or_else(default_folder);
-    // Neither the built-in space nor Proteus has a part in it.
-    let options = Options { results_dir: Some(folder.clone()), space: Some(file.clone()), ..options };
-    let options = Options { space: None, no_proteus_output: Some(true), ..options.settled() };
-    let objectives = Objectives::read(&options.objective, options.metric.unwrap_or(Metric::Mean))?;
-    let kind = options.sampler.unwrap_or(Kind::of_trials(options.trials));
-    let trials = options.trials.map(|trials| usize::try_from(trials).unwrap_or(usize::MAX));
+    let objectives = Objectives::read(&settings.objectives, settings.metric)?;
     let space = Box::new(table.space);
-    let sampler = kind.build(&*space, &Settings { seed: options.seed.unwrap_or(0), trials, start: None })?;
+    let sampler = settings.search.sampler.build(&*space, &settings.search.for_sampler(None))?;
     let (results, known) = Results::open(&folder, false)?;
-    results.write(session::CONFIG, &options)?;
+    results.write(session::CONFIG, settings.written())?;
     let command = ServerCommand {
         program: PathBuf::new(),
         database: file,
@@ -55,7 +49,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
         cache: None,
         objectives,
         bridge: None,
-        options,
+        settings,
     };
     Ok(session::run(plan, Evaluator::simulated(simulation), results, known)?.status)
 }

@@ -1,5 +1,6 @@
-//! A disk that is full ends a session with one sentence: what was found is told, what was written stands, and nothing
-//! is left half.
+//! Sessions on a full disk.
+//!
+//! They end with one sentence: what was found is told, what was written stands, and nothing is left half.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! Where the command lines of these tests are run.
+//! A home for the command lines of these tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! `mneme-tune` against a server that does as its configurations say: its command line, its sessions, and their
-//! resumption.
+//! `mneme-tune` against a server that does as its configurations say.
+//!
+//! Its command line, its sessions, and their resumption.
 
 mod command_line;
 mod configuration;

@@ -1,4 +1,6 @@
-//! What verifies once and not again, or is found to be slower, wins nothing and is exported nowhere.
+//! Candidates that verify once and not again, or are found to be slower, win nothing.
+//!
+//! They are exported nowhere.
 
 use serde_json::{Value, json};
 

@@ -41,7 +41,8 @@ fn instance(folder: &Path, id: &str, weight: f64) -> Instance {
 }
 
 fn plan(folder: &Path, passes: &[&str]) -> Plan {
-    let options = Options { iterations: Some(2), warmup: Some(1), quiet: Some(true), ..Options::default() };
+    let options =
+        Options { iterations: Some(2), warmup: Some(1), finalists: Some(0), quiet: Some(true), ..Options::default() };
     Plan {
         kernel: "_Z1kv".into(),
         instances: vec![instance(folder, "1", 1.0)],
@@ -52,7 +53,7 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
         objectives: mneme_tuner::objective::Objectives::read(&["time"], mneme_tuner::metric::Metric::Mean).unwrap(),
         bridge: None,
         cache: None,
-        options,
+        settings: options.settled(),
     }
 }
 
@@ -80,7 +81,7 @@ fn run(folder: &Path, plan: Plan) -> Result<i32, SessionError> {
     // A child that another test has just forked holds the lock of a session that is over until it runs its program.
     let open = || {
         (0..500).find_map(|_| {
-            Results::open(&folder.join("results"), plan.options.resume).map_err(|_| std::thread::sleep(PAUSE)).ok()
+            Results::open(&folder.join("results"), plan.settings.resume).map_err(|_| std::thread::sleep(PAUSE)).ok()
         })
     };
     let (results, known) = open().unwrap();
@@ -179,7 +180,7 @@ fn a_block_shape_that_is_refused_twice_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let reversed = Reversed(space(&["right", "wide 1", "wide 2", "wide 3"]));
         let mut plan = one_by_one(plan(folder.path(), &["right"]), reversed);
-        plan.options.adaptive_invalid_ban = Some(ban);
+        plan.settings.ban_refused_blocks = ban;
         assert_eq!(run(folder.path(), plan).unwrap(), if ban { status::NOTHING_VERIFIED } else { 0 });
         let summary = json(folder.path(), "summary.json");
         (summary["num_invalid_launch"].as_u64().unwrap(), summary["num_banned"].as_u64().unwrap())
@@ -218,7 +219,7 @@ fn the_first_failure_ends_a_session_that_is_to_fail_fast() {
     let folder = tempfile::tempdir().unwrap();
     let passes = ["right", "unknown"];
     let mut plan = one_by_one(plan(folder.path(), &passes), space(&passes));
-    plan.options.fail_fast = Some(true);
+    plan.settings.replay.fail_fast = true;
     assert_eq!(run(folder.path(), plan).unwrap(), status::NOTHING_VERIFIED);
     let summary = json(folder.path(), "summary.json");
     assert_eq!(
@@ -232,13 +233,13 @@ fn the_first_failure_ends_a_session_that_is_to_fail_fast() {
 fn trials_and_time_are_limits() {
     let folder = tempfile::tempdir().unwrap();
     let mut limited = plan(folder.path(), &["right", "good"]);
-    limited.options.trials = Some(5);
+    limited.settings.search.trials = Some(5);
     assert_eq!(run(folder.path(), limited).unwrap(), 0);
     assert_eq!(trials(folder.path()).len(), 5);
     assert_eq!(json(folder.path(), "summary.json")["num_trials_requested"], 5);
     let folder = tempfile::tempdir().unwrap();
     let mut limited = plan(folder.path(), &["right", "good"]);
-    limited.options.timeout = Some(1e-9);
+    limited.settings.search.timeout = Some(1e-9);
     assert_eq!(run(folder.path(), limited).unwrap(), status::NOTHING_VERIFIED);
     assert_eq!(
         (trials(folder.path()).len(), json(folder.path(), "summary.json")["num_trials_completed"].as_u64()),
@@ -260,7 +261,7 @@ fn hopeless_candidates_are_given_up_after_their_first_run() {
     let folder = tempfile::tempdir().unwrap();
     let with = |resume| {
         let mut plan = Plan { early_stop: Some(Box::new(Slower(996.0))), ..plan(folder.path(), &["right"]) };
-        plan.options.resume = resume;
+        plan.settings.resume = resume;
         plan
     };
     assert_eq!(run(folder.path(), with(false)).unwrap(), 0);

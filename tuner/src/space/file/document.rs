@@ -1,4 +1,4 @@
-//! What a space file says, before it is laid around a recorded launch.
+//! The contents of a space file, before they are laid around a recorded launch.
 
 use std::path::Path;
 

@@ -1,0 +1,110 @@
+//! The announcement at the end of a session: the best, how it is taken over, and the exit status.
+
+use super::standings::Best;
+use super::{Session, Stop};
+use crate::options::ProteusOutput;
+use crate::results::{Trial, proteus};
+use crate::space::Point;
+use crate::status;
+use crate::text::ratio;
+use crate::winner;
+
+impl Session {
+    /// Prints the end of it, and gives the exit status.
+    pub(super) fn tell(&self, best: &Best) -> i32 {
+        let summary = &self.standings.summary;
+        self.progress.say(&format!("Total tuning time: {:.2}s", summary.elapsed_s));
+        let quiet = self.progress.is_quiet();
+        if !quiet {
+            mneme_core::remark!("Results are in {}", self.records.results.folder().display());
+        }
+        if self.is_baseline_only() {
+            return 0;
+        }
+        match best {
+            Best::Candidate(best) => self.tell_candidate(best),
+            Best::Recorded => self.tell_recorded(),
+            Best::Nothing => self.tell_nothing(),
+        }
+        if !quiet {
+            mneme_core::remark!("{} of {} configurations verified", summary.num_verified, summary.num_trials_completed);
+            if let Some(advice) = self.standings.rounding.advice() {
+                mneme_core::remark!("{advice}");
+            }
+        }
+        let nothing = self.standings.ranked(self.proposals.space()).is_empty();
+        if nothing || self.stop == Stop::Failure { status::NOTHING_VERIFIED } else { 0 }
+    }
+
+    fn tell_candidate(&self, best: &Trial) {
+        let (Some(metric), Some(speedup)) = (best.metric, best.speedup) else { return };
+        let summary = &self.standings.summary;
+        let label = self.proposals.space().label(&best.params, &best.config);
+        // The first measurement alone would promise what the rounds may not have confirmed.
+        let finalists = summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists);
+        let confirmed = finalists.filter(|finalist| finalist.trial == best.trial).find_map(|finalist| finalist.speedup);
+        let confirmed = confirmed.map_or(String::new(), |it| {
+            format!(
+                " confirmed_speedup={} confirmed_interval={}..{}",
+                ratio(it.estimate),
+                ratio(it.low),
+                ratio(it.high)
+            )
+        });
+        let name = self.criteria.metric.name();
+        self.progress.say(&format!("BEST: {label} {name}={metric} speedup={speedup}{confirmed}"));
+        let baseline = self.standings.baseline_metric;
+        let is_faster = summary.confirmation.as_ref().map_or(metric < baseline, |rounds| rounds.significant);
+        if !summary.verdict.is_empty() {
+            mneme_core::remark!("mneme-tune: {}", summary.verdict);
+        } else if !is_faster {
+            mneme_core::remark!("mneme-tune: no configuration is faster than the recorded one");
+        }
+        if is_faster && !self.progress.is_quiet() {
+            self.tell_proteus(best);
+        }
+    }
+
+    fn tell_recorded(&self) {
+        let space = self.proposals.space();
+        let label = space.label(&Point::new(), &space.baseline());
+        let said = if label.is_empty() { "as recorded".into() } else { format!("as recorded {label}") };
+        let (name, metric) = (self.criteria.metric.name(), self.standings.baseline_metric);
+        self.progress.say(&format!("BEST: {said} {name}={metric} speedup=1"));
+        if !self.standings.summary.verdict.is_empty() {
+            mneme_core::remark!("mneme-tune: {}", self.standings.summary.verdict);
+        }
+    }
+
+    fn tell_nothing(&self) {
+        self.progress.say("No configuration verified.");
+        let summary = &self.standings.summary;
+        if summary.num_trials_completed > 0 {
+            return;
+        }
+        if summary.num_rejected > 0 {
+            let reason = self.proposals.search.last_rejection();
+            let reason = reason.map_or(String::new(), |it| format!(", the last one because {it}"));
+            mneme_core::remark!(
+                "mneme-tune: no point was replayed: the space rejected all {}{reason}",
+                summary.num_rejected
+            );
+        } else if self.stop == Stop::Complete {
+            mneme_core::remark!("mneme-tune: no point was replayed: none satisfies the space's constraints");
+        }
+    }
+
+    /// Says how an application takes the best over.
+    fn tell_proteus(&self, best: &Trial) {
+        let file = match &self.settings.proteus {
+            ProteusOutput::Nowhere => return,
+            ProteusOutput::Results => self.records.results.folder().join(proteus::FILE),
+            ProteusOutput::File(path) => path.clone(),
+        };
+        let usage = winner::proteus_usage(&file, Some(&self.proposals.space().baseline()), &best.config);
+        mneme_core::remark!("An application built with Proteus uses it by\n  {}", usage.command);
+        if let Some(remark) = usage.remark {
+            mneme_core::remark!("{remark}.");
+        }
+    }
+}

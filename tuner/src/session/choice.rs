@@ -1,0 +1,95 @@
+//! The choice of the best: finalists are confirmed, and verified on every instance that the user names.
+
+use std::collections::BTreeSet;
+
+use super::standings::Best;
+use super::{Session, SessionError};
+use crate::evaluator::Evaluator;
+use crate::failure;
+use crate::results::Trial;
+use crate::server::Runs;
+
+impl Session {
+    /// The fastest that also verifies on the instances of `--verify-all`, once the finalists were measured again.
+    pub(super) fn choose(&mut self) -> Result<Best, SessionError> {
+        let mut elsewhere = match self.verified_on.is_empty() || self.standings.is_empty() {
+            true => None,
+            false => {
+                Some(Evaluator::start(self.verified_on.iter().map(|(instance, _)| instance.command.clone()).collect())?)
+            }
+        };
+        let mut verified = BTreeSet::new();
+        while let Some(finalists) = self.finalists() {
+            // Only what verifies everywhere takes part.
+            let next = elsewhere
+                .as_mut()
+                .and_then(|others| Some((others, finalists.iter().find(|it| !verified.contains(&it.trial))?)));
+            let Some((others, trial)) = next else {
+                self.standings.summary.confirmation = self.confirm(&finalists)?;
+                break;
+            };
+            if self.verifies_elsewhere(others, trial)? {
+                verified.insert(trial.trial);
+            }
+        }
+        let best = loop {
+            let eligible = self.standings.eligible(self.proposals.space());
+            let best = match self.standings.first_of(eligible) {
+                Best::Candidate(best) => best,
+                other => break other,
+            };
+            let Some(others) = elsewhere.as_mut().filter(|_| !verified.contains(&best.trial)) else {
+                break Best::Candidate(best);
+            };
+            if self.verifies_elsewhere(others, &best)? {
+                verified.insert(best.trial);
+            }
+        };
+        Ok(self.judged(best))
+    }
+
+    /// The best, with a verdict on it in the summary.
+    fn judged(&mut self, best: Best) -> Best {
+        let best = match best {
+            // They verified, and are slower.
+            Best::Nothing if !self.standings.ranked(self.proposals.space()).is_empty() => Best::Recorded,
+            best => best,
+        };
+        let summary = &mut self.standings.summary;
+        if let Some(confirmation) = &summary.confirmation {
+            summary.verdict = confirmation.sentence();
+        }
+        if matches!(best, Best::Candidate(_)) {
+            summary.verified_on = self.verified_on.iter().map(|(instance, _)| instance.id.clone()).collect();
+        }
+        if matches!(best, Best::Recorded) {
+            let before = std::mem::take(&mut summary.verdict);
+            let refuted =
+                || format!("no improvement: {} verified, and did not again", candidates(summary.refuted.len()));
+            let verdict = if before.is_empty() { refuted() } else { before };
+            summary.verdict = format!("{verdict}; the recorded configuration is the best");
+        }
+        best
+    }
+
+    fn verifies_elsewhere(&mut self, others: &mut Evaluator, trial: &Trial) -> Result<bool, SessionError> {
+        let grounded: Result<Vec<_>, _> =
+            self.verified_on.iter().map(|(_, space)| space.ground(&trial.params)).collect();
+        let problem = match grounded {
+            Err(rejection) => Some(rejection.to_string()),
+            Ok(configurations) => {
+                let results = others.run(configurations, Runs { iterations: 1, ..Runs::default() })?;
+                let failed = results.iter().zip(&self.verified_on).find(|(result, _)| !result.verified);
+                failed.map(|(result, (instance, _))| format!("{}: {}", instance.id, failure::in_short(result)))
+            }
+        };
+        if let Some(problem) = &problem {
+            self.refute(trial.trial, format!("it does not verify on every recorded instance ({problem})"));
+        }
+        Ok(problem.is_none())
+    }
+}
+
+fn candidates(count: usize) -> String {
+    if count == 1 { "1 candidate".into() } else { format!("{count} candidates") }
+}

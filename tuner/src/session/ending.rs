@@ -1,0 +1,128 @@
+//! The end of a session: the files that it leaves, whatever ended it.
+
+use serde_json::{Value, json};
+
+use mneme_core::exit;
+
+use super::standings::{Best, Standings};
+use super::{Finished, SUMMARY, Session, SessionError, Stop};
+use crate::report;
+use crate::results::proteus;
+use crate::results::{TRIALS, proteus_tuned_kernels};
+use crate::winner;
+
+impl Session {
+    /// Writes what the session found, whatever ended it. What cannot be written keeps nothing else from being written
+    /// and told.
+    pub(super) fn finish(mut self, outcome: Result<(), SessionError>) -> Result<Finished, SessionError> {
+        self.progress.finish();
+        let (outcome, best) = match outcome.and_then(|()| self.choose()) {
+            Ok(best) => (Ok(()), best),
+            Err(error) => (Err(error), self.standings.first_of(self.standings.ranked(self.proposals.space()))),
+        };
+        let by_time = self.criteria.objectives.is_time();
+        let tuned = match &best {
+            Best::Candidate(best) if self.standings.is_fit(best, by_time) => {
+                Some(proteus_tuned_kernels(&self.kernel, &best.config))
+            }
+            _ => None,
+        };
+        self.summarise(&outcome, &best);
+        self.write(&best, tuned.as_ref(), outcome.is_ok());
+        if let Err(error) = outcome {
+            self.tell_failure(&error, &best);
+            return Err(error);
+        }
+        let mut status = self.tell(&best);
+        if let Some(error) = self.records.unwritten() {
+            mneme_core::remark!("mneme-tune: {error}");
+            status = exit::INTERNAL;
+        }
+        self.progress.complete().map_err(SessionError::Output)?;
+        Ok(Finished { status, summary: self.standings.summary, tuned })
+    }
+
+    fn write(&mut self, best: &Best, tuned: Option<&Value>, complete: bool) {
+        let pareto = (!self.criteria.objectives.is_single()).then(|| {
+            let front = self.standings.front(self.proposals.space());
+            self.standings.summary.pareto_front = front.iter().map(|trial| trial.trial).collect();
+            json!({"objectives": self.criteria.objectives.names(), "trials": front})
+        });
+        // A session that could not go on leaves what there is as it was.
+        let replaces = complete || !matches!(best, Best::Nothing);
+        let records = &mut self.records;
+        let proteus = &self.settings.proteus;
+        for (name, written) in [
+            ("pareto.json", records.put("pareto.json", pareto.as_ref(), replaces)),
+            ("best.json", records.put("best.json", best_line(best, &self.standings).as_ref(), replaces)),
+            (proteus::FILE, records.export(proteus, &self.kernel, tuned, replaces)),
+            (SUMMARY, records.results.write(SUMMARY, &self.standings.summary)),
+            (report::FILE, records.report()),
+            (TRIALS, records.results.sync()),
+        ] {
+            records.note(name, written);
+        }
+    }
+
+    fn tell_failure(&mut self, error: &SessionError, best: &Best) {
+        self.records.log(&error.to_string());
+        if let Some(unwritten) = self.records.unwritten().filter(|_| !error.is_unwritten()) {
+            mneme_core::remark!("mneme-tune: {unwritten}");
+        }
+        let goes_on = error.is_unwritten() || matches!(error, SessionError::Interrupted(_));
+        if error.is_unwritten() && !matches!(best, Best::Nothing) {
+            // Nothing else may have it.
+            self.tell(best);
+        }
+        if goes_on {
+            let folder = winner::quoted(&self.records.results.folder().display().to_string());
+            mneme_core::remark!(
+                "Results so far are in {folder}; to go on:\n  mneme tune --resume --results-dir {folder}"
+            );
+        }
+    }
+
+    fn summarise(&mut self, outcome: &Result<(), SessionError>, best: &Best) {
+        let stands = !self.standings.ranked(self.proposals.space()).is_empty();
+        let status = match (outcome, &self.stop, best) {
+            (Err(SessionError::Baseline(_)), ..) => "baseline_failed",
+            (Err(SessionError::Interrupted(_)), ..) => "interrupted",
+            (Err(SessionError::Objective(_)), ..) => "invalid_configuration",
+            (Err(error), ..) if error.is_unwritten() => "not_written",
+            (Err(_), ..) => "internal_error",
+            (Ok(()), ..) if self.is_baseline_only() => "baseline_only",
+            (Ok(()), Stop::Failure, _) => "stopped_at_failure",
+            (Ok(()), _, Best::Nothing) => "no_verified_configuration",
+            (Ok(()), _, Best::Recorded) if !stands => "no_verified_configuration",
+            (Ok(()), Stop::Timeout, _) => "timeout",
+            (Ok(()), Stop::Complete, _) => "completed",
+        };
+        let search = &self.proposals.search;
+        let summary = &mut self.standings.summary;
+        summary.status = status.into();
+        summary.elapsed_s = self.start.elapsed().as_secs_f64();
+        (summary.num_rejected, summary.num_repeated) = (search.rejected(), search.repeated());
+        match best {
+            Best::Candidate(best) => {
+                summary.best_metric = best.metric;
+                summary.best_speedup = best.speedup;
+                summary.best_trial = Some(best.trial);
+            }
+            Best::Recorded => (summary.best_metric, summary.best_speedup) = (summary.baseline_metric, Some(1.0)),
+            Best::Nothing => {}
+        }
+    }
+}
+
+/// What `best.json` has: the line of the best, or what was recorded as if it were one, without the number of a trial.
+fn best_line(best: &Best, standings: &Standings) -> Option<Value> {
+    match (best, &standings.baseline) {
+        (Best::Candidate(best), _) => serde_json::to_value(best).ok(),
+        (Best::Recorded, Some(baseline)) => {
+            let mut line = serde_json::to_value(baseline).ok()?;
+            line["speedup"] = json!(1.0);
+            Some(line)
+        }
+        (Best::Recorded | Best::Nothing, _) => None,
+    }
+}

@@ -1,0 +1,69 @@
+//! Errors that end a session early, and the exit statuses that go with them.
+
+use mneme_core::exit;
+
+use crate::bridge::BridgeError;
+use crate::cache::CacheError;
+use crate::interrupt::Interrupted;
+use crate::objective::ObjectiveError;
+use crate::results::ResultsError;
+use crate::server::ServerError;
+use crate::status;
+
+/// Why a session ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    #[error(transparent)]
+    Server(ServerError),
+    /// The results folder has everything that was found.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    #[error("the baseline failed, so that nothing can be compared with it: {0}")]
+    Baseline(String),
+    #[error(transparent)]
+    Objective(#[from] ObjectiveError),
+    /// The session itself is complete.
+    #[error("standard output cannot be written: {0}")]
+    Output(std::io::Error),
+}
+
+impl From<ServerError> for SessionError {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Interrupted(interrupted) => Self::Interrupted(interrupted),
+            error => Self::Server(error),
+        }
+    }
+}
+
+impl SessionError {
+    /// Whether results could not be written, on a disk that is full for one: what was written before stands, and a
+    /// session can go on.
+    pub fn is_unwritten(&self) -> bool {
+        matches!(self, Self::Results(ResultsError::Write { .. }))
+    }
+
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            error if error.is_unwritten() => exit::INTERNAL,
+            Self::Cache(error) if error.is_full() => exit::INTERNAL,
+            Self::Results(_) | Self::Cache(_) => status::INVALID_CONFIGURATION,
+            Self::Bridge(BridgeError::Died { .. }) => status::INTERNAL,
+            Self::Bridge(_) => status::INVALID_CONFIGURATION,
+            Self::Objective(_) => status::INVALID_CONFIGURATION,
+            Self::Baseline(_) => status::BASELINE_FAILED,
+            Self::Output(_) => exit::INTERNAL,
+            Self::Interrupted(interrupted) => interrupted.exit_status(),
+            Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,
+            Self::Server(ServerError::Fatal { status: exit::NO_DEVICE, .. }) => exit::NO_DEVICE,
+            Self::Server(ServerError::Fatal { status: exit::BAD_USAGE, .. }) => status::INVALID_CONFIGURATION,
+            Self::Server(_) => status::INTERNAL,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The proposals of a session's search, as configurations for each instance.
+
+use std::collections::HashMap;
+
+use mneme_core::configuration::Configuration;
+
+use super::SessionError;
+use super::bans::Bans;
+use crate::bridge::Bridge;
+use crate::interrupt;
+use crate::results::Trial;
+use crate::search::Search;
+use crate::space::{Point, Rejection, Space, holds};
+
+/// The search, and what its points come to.
+pub struct Proposals {
+    pub search: Search,
+    /// The spaces of the instances after the first.
+    pub further: Vec<Box<dyn Space>>,
+    pub bridge: Option<Bridge>,
+    pub bans: Bans,
+    /// By configuration hash: trials of the session before that are no points of this space. They win nothing in it,
+    /// unless it comes to their configuration.
+    pub foreign: HashMap<String, Trial>,
+}
+
+impl Proposals {
+    pub fn space(&self) -> &dyn Space {
+        self.search.space()
+    }
+
+    /// A candidate's configurations, one for each instance.
+    pub fn ground(&self, point: &Point, first: Configuration) -> Result<Vec<Configuration>, Rejection> {
+        let further = self.further.iter().map(|space| space.ground(point));
+        std::iter::once(Ok(first)).chain(further).collect()
+    }
+
+    /// Whether a trial of the session before is a point of this space, and means the same in it.
+    pub fn is_of_this_space(&self, trial: &Trial) -> bool {
+        let space = self.space();
+        let same = || space.ground(&trial.params).is_ok_and(|configuration| configuration.hash() == trial.config_hash);
+        holds(space, &trial.params) && same() && self.is_same_everywhere(trial, &trial.params)
+    }
+
+    /// Takes the trial of the session before that is this configuration, for all instances.
+    pub fn take_foreign(&mut self, hash: &str, point: &Point) -> Option<Trial> {
+        self.foreign.get(hash).filter(|trial| self.is_same_everywhere(trial, point))?;
+        self.foreign.remove(hash)
+    }
+
+    /// Whether a point comes to a trial's configurations for the instances after the first.
+    fn is_same_everywhere(&self, trial: &Trial, point: &Point) -> bool {
+        let known = trial.instances.iter().skip(1).map(|instance| &instance.config);
+        self.further
+            .iter()
+            .zip(known)
+            .all(|(space, known)| space.ground(point).is_ok_and(|it| it.hash() == known.hash()))
+    }
+
+    /// A helper process that ended has no further answers, and a search without them would look finished.
+    pub fn check_bridge(&self) -> Result<(), SessionError> {
+        let Some(failure) = self.bridge.as_ref().and_then(Bridge::failure) else { return Ok(()) };
+        // What ends this session may have ended the process, too.
+        interrupt::check()?;
+        Err(failure.into())
+    }
+}

@@ -1,0 +1,152 @@
+//! The lasting records of a session: its results folder, and the cache that it shares with others.
+
+use std::path::Path;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{ReplayResult, Status};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Instance, SessionError};
+use crate::archive::ArchiveError;
+use crate::cache::{Cache, CachePlan};
+use crate::measured::Measured;
+use crate::options::ProteusOutput;
+use crate::report;
+use crate::results::proteus;
+use crate::results::{Results, ResultsError, remove, write_whole};
+use crate::server::Greeting;
+
+/// Where a session writes.
+pub struct Records {
+    pub results: Results,
+    cache: Option<Cache>,
+    /// The instances as the cache names them.
+    names: Vec<String>,
+    /// The first of what could not be written, where the session goes on without it.
+    unwritten: Option<SessionError>,
+}
+
+impl Records {
+    pub fn new(results: Results, cache: Option<Cache>, instances: &[Instance], measured: Option<&Measured>) -> Self {
+        let name = |instance: &Instance| measured.map_or_else(|| instance.id.clone(), |it| it.name_of(&instance.id));
+        Self { results, cache, names: instances.iter().map(name).collect(), unwritten: None }
+    }
+
+    pub fn log(&mut self, line: &str) {
+        self.results.log(line);
+    }
+
+    pub fn unwritten(&self) -> Option<&SessionError> {
+        self.unwritten.as_ref()
+    }
+
+    /// Notes what came of writing a file that the session can end without.
+    pub fn note(&mut self, name: &str, written: Result<(), ResultsError>) {
+        if let Err(error) = written {
+            self.results.log(&format!("{name}: {error}"));
+            self.unwritten.get_or_insert(error.into());
+        }
+    }
+
+    /// What the cache has of a candidate, if that is all of it.
+    pub fn known(&mut self, configurations: &[Configuration]) -> Option<Vec<ReplayResult>> {
+        let cache = self.cache.as_mut()?;
+        let mut results = Vec::new();
+        for (name, configuration) in self.names.iter().zip(configurations) {
+            let result = cache.get(name, configuration)?.clone();
+            let goes_on = result.verified;
+            results.push(result);
+            if !goes_on {
+                break;
+            }
+        }
+        Some(results)
+    }
+
+    /// Tells other sessions of results that last.
+    pub fn remember(&mut self, configurations: &[Configuration], results: &[ReplayResult]) {
+        self.share(configurations, results, Cache::lasts);
+    }
+
+    /// Tells other sessions what did not verify another time: the last word counts.
+    pub fn forget(&mut self, configurations: &[Configuration], results: &[ReplayResult]) {
+        self.share(configurations, results, |result| result.status == Status::FailedVerification);
+    }
+
+    /// A session whose disk is full goes on without the cache.
+    fn share(&mut self, configurations: &[Configuration], results: &[ReplayResult], which: fn(&ReplayResult) -> bool) {
+        for ((name, configuration), result) in self.names.iter().zip(configurations).zip(results) {
+            let Some(cache) = self.cache.as_mut().filter(|_| which(result)) else { continue };
+            if let Err(error) = cache.add(name, configuration, result) {
+                self.results.log(&error.to_string());
+                self.unwritten.get_or_insert(error.into());
+                self.cache = None;
+            }
+        }
+    }
+
+    /// Writes a file of the folder; where there is nothing to write, one of a session before would pass for this one's.
+    pub fn put(&self, name: &str, value: Option<&impl Serialize>, replaces: bool) -> Result<(), ResultsError> {
+        match value {
+            Some(value) => self.results.write(name, value),
+            None if replaces => self.results.remove(name),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what Proteus is told of a kernel.
+    pub fn export(
+        &self,
+        output: &ProteusOutput,
+        kernel: &str,
+        tuned: Option<&Value>,
+        replaces: bool,
+    ) -> Result<(), ResultsError> {
+        match (output, tuned) {
+            (ProteusOutput::File(path), Some(tuned)) => write_whole(path, tuned),
+            (ProteusOutput::File(path), None) if replaces && is_about(path, kernel) => {
+                mneme_core::remark!(
+                    "mneme-tune: {} had an earlier result for this kernel and was removed",
+                    path.display()
+                );
+                remove(path)
+            }
+            (ProteusOutput::File(_), None) => Ok(()),
+            (ProteusOutput::Results, tuned) => self.put(proteus::FILE, tuned, replaces),
+            (ProteusOutput::Nowhere, _) => self.put(proteus::FILE, None::<&Value>, replaces),
+        }
+    }
+
+    pub fn report(&self) -> Result<(), ResultsError> {
+        match report::write(self.results.folder(), None) {
+            Err(report::ReportError::Write { path, source }) => Err(ResultsError::Write { path, source }),
+            Err(report::ReportError::Archive(ArchiveError::Unread { path, source })) => {
+                Err(ResultsError::Io { path, source })
+            }
+            // There is nothing to report on.
+            Err(report::ReportError::Archive(_)) | Ok(_) => Ok(()),
+        }
+    }
+}
+
+/// Opens a session's cache, for results of this device.
+pub fn open_cache(plan: &CachePlan, greeting: &Greeting) -> Result<Cache, SessionError> {
+    // Code of another assembler is other code.
+    let device = [&greeting.device, &greeting.driver, &greeting.version, &greeting.assembler];
+    let cache = Cache::open(&plan.path, serde_json::json!([plan.conditions, device]).to_string())?;
+    if cache.outdated() > 0 {
+        mneme_core::remark!(
+            "mneme-tune: {} results in {} are not used, because the release that remembered them did not note of which recording they are",
+            cache.outdated(),
+            plan.path.display()
+        );
+    }
+    Ok(cache)
+}
+
+/// Whether a file that Proteus may read is about this kernel and no other.
+fn is_about(path: &Path, kernel: &str) -> bool {
+    let file = std::fs::read(path).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    file.and_then(|file| Some(file.as_object()?.keys().eq([kernel]))).unwrap_or(false)
+}

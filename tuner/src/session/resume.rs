@@ -1,0 +1,84 @@
+//! Resumption: what a session takes over from the one that wrote its results folder before.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::criteria::results_of;
+use super::{CONFIG, SUMMARY, Session, SessionError};
+use crate::measured::Measured;
+use crate::options::{Options, Settings};
+use crate::results::{Results, ResultsError, Summary, Trial};
+use crate::server::Greeting;
+
+/// Numbers for new trials: those that trials of an interrupted session had which never ended, then those after the
+/// greatest.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    free: VecDeque<u64>,
+    next: u64,
+}
+
+impl Numbers {
+    pub fn after(known: &[Trial]) -> Self {
+        let taken: BTreeSet<u64> = known.iter().map(|trial| trial.trial).collect();
+        let next = taken.last().map_or(0, |last| last + 1);
+        Self { free: (0..next).filter(|number| !taken.contains(number)).collect(), next }
+    }
+
+    pub fn take(&mut self) -> u64 {
+        self.free.pop_front().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+}
+
+/// Notes the device that replays, which has to be the one of the session that is resumed.
+pub fn note_device(settings: &mut Settings, results: &Results, greeting: &Greeting) -> Result<(), ResultsError> {
+    let measured = settings.measured().cloned().map(|measured| measured.on(greeting));
+    let earlier = if settings.resume { results.read::<Options>(CONFIG)? } else { None };
+    let earlier = earlier.and_then(|earlier| earlier.measured?.place());
+    let here = measured.as_ref().and_then(Measured::place);
+    match earlier.zip(here).filter(|(earlier, here)| earlier != here) {
+        Some((found, here)) => Err(ResultsError::Elsewhere { folder: results.folder().into(), found, here }),
+        None => {
+            settings.set_measured(measured);
+            Ok(())
+        }
+    }
+}
+
+/// The summary to begin with: candidates that were refuted stay so.
+pub fn summary(settings: &Settings, results: &Results, requested: u64) -> Result<Summary, ResultsError> {
+    let earlier = if settings.resume { results.read::<Summary>(SUMMARY)? } else { None };
+    let refuted = earlier.map(|summary| summary.refuted).unwrap_or_default();
+    Ok(Summary { num_trials_requested: requested, refuted, ..Summary::default() })
+}
+
+impl Session {
+    /// Tells the search what the session before found, in the order of the trials.
+    pub(super) fn resume(&mut self, known: Vec<Trial>) -> Result<(), SessionError> {
+        let count = known.len() as u64;
+        self.standings.summary.num_resumed = count;
+        for mut trial in known {
+            let results = results_of(&trial);
+            self.judge(&mut trial, &results);
+            self.count(&trial);
+            if self.standings.summary.refuted.contains_key(&trial.trial) {
+                self.standings.summary.count_refuted();
+            }
+            if self.proposals.is_of_this_space(&trial) {
+                let outcome = self.standings.outcome(&trial);
+                self.proposals.search.resume(trial.params.clone(), trial.config_hash.clone(), outcome);
+                self.standings.rank(trial);
+            } else {
+                self.proposals.foreign.insert(trial.config_hash.clone(), trial);
+            }
+        }
+        self.progress.skip(count);
+        let asks_optuna = self.settings.resume && self.settings.search.study.is_some();
+        if let Some(bridge) = self.proposals.bridge.as_ref().filter(|_| asks_optuna) {
+            bridge.abandon()?;
+        }
+        self.proposals.check_bridge()
+    }
+}

@@ -1,0 +1,174 @@
+//! The standings of a session: the baseline, the trials that verified by rank, and the counts of all.
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{ReplayResult, Status};
+
+use super::criteria::baseline_results;
+use crate::confirm::{Fate, Finalist};
+use crate::failure::Rounding;
+use crate::results::{Baseline, Summary, Trial};
+use crate::sampler::{Outcome, fronts, passes};
+use crate::space::Space;
+
+/// What a session comes to.
+#[derive(Clone, Debug)]
+pub enum Best {
+    /// A candidate.
+    Candidate(Box<Trial>),
+    /// Candidates verified, and none of them may take the place of what was recorded: it was refuted, or is slower.
+    Recorded,
+    /// No candidate verified.
+    Nothing,
+}
+
+/// What is known of the trials so far.
+pub struct Standings {
+    pub summary: Summary,
+    pub rounding: Rounding,
+    /// Metric of the baseline, ns.
+    pub baseline_metric: f64,
+    pub baseline: Option<Baseline>,
+    /// Metric of the fastest so far, ns.
+    pub fastest: f64,
+    /// Everything that verified, of this session's space.
+    ranking: Vec<Trial>,
+}
+
+impl Standings {
+    pub fn new(summary: Summary) -> Self {
+        Self {
+            summary,
+            rounding: Rounding::default(),
+            baseline_metric: 0.0,
+            baseline: None,
+            fastest: f64::INFINITY,
+            ranking: Vec::new(),
+        }
+    }
+
+    /// Counts a trial.
+    pub fn count(&mut self, trial: &Trial) {
+        self.summary.count(&trial.result);
+        self.summary.num_stopped += u64::from(trial.stopped.is_some());
+        self.summary.num_cached += u64::from(trial.cached);
+        self.rounding.note(&trial.result);
+    }
+
+    /// A trial of this session's space may be its best.
+    pub fn rank(&mut self, trial: Trial) {
+        if let Some(metric) = trial.metric {
+            self.fastest = self.fastest.min(metric);
+            self.ranking.push(trial);
+        }
+    }
+
+    /// Whether no trial was ranked, refuted ones among them.
+    pub fn is_empty(&self) -> bool {
+        self.ranking.is_empty()
+    }
+
+    /// A trial that verified is none: it wins nothing, and nobody is told that it verified.
+    pub fn refute(&mut self, trial: u64, reason: String) {
+        if self.summary.refuted.insert(trial, reason).is_none() {
+            self.summary.count_refuted();
+        }
+        if let Some(confirmation) = &mut self.summary.confirmation {
+            confirmation.reject(trial);
+        }
+    }
+
+    /// What the search is told of a trial.
+    pub fn outcome(&self, trial: &Trial) -> Outcome {
+        if self.summary.refuted.contains_key(&trial.trial) {
+            Outcome::Failed(Status::FailedVerification)
+        } else if trial.objectives.is_empty() {
+            Outcome::Failed(trial.result.status)
+        } else {
+            Outcome::Measured(trial.objectives.clone())
+        }
+    }
+
+    /// Everything that verified and was not refuted, the best by the first objective first; of sequences of passes that
+    /// come to the same code, and so to the same measurement, the shortest.
+    pub fn ranked(&self, space: &dyn Space) -> Vec<Trial> {
+        let stands = |trial: &&Trial| !trial.objectives.is_empty() && !self.summary.refuted.contains_key(&trial.trial);
+        let mut ranked: Vec<Trial> = self.ranking.iter().filter(stands).cloned().collect();
+        ranked.sort_by(|one, other| {
+            let simpler = || (passes(space, &one.params), one.trial).cmp(&(passes(space, &other.params), other.trial));
+            one.objectives[0].total_cmp(&other.objectives[0]).then_with(simpler)
+        });
+        ranked
+    }
+
+    /// Trials that no other is better than in every objective, the best by the first one first.
+    pub fn front(&self, space: &dyn Space) -> Vec<Trial> {
+        let ranked = self.ranked(space);
+        let costs: Vec<&[f64]> = ranked.iter().map(|trial| trial.objectives.as_slice()).collect();
+        let fronts = fronts(&costs);
+        ranked.iter().zip(fronts).filter(|(_, front)| *front == 0).map(|(trial, _)| trial.clone()).collect()
+    }
+
+    /// What may be the best, the best first. Where finalists were measured again they alone: those that are neither
+    /// refuted nor slower; not what only seems slower either, but for the baseline by another name. Everything, where
+    /// nothing was measured again.
+    pub fn eligible(&self, space: &dyn Space) -> Vec<Trial> {
+        let ranked = self.ranked(space);
+        let Some(confirmation) = self.summary.confirmation.as_ref().filter(|it| !it.finalists.is_empty()) else {
+            return ranked;
+        };
+        let standing =
+            confirmation.finalists.iter().filter(|finalist| !matches!(finalist.fate, Fate::Failed | Fate::Slower));
+        let seem_faster = standing.filter(|finalist| finalist.speedup.is_none_or(|speedup| speedup.estimate >= 1.0));
+        let of = |finalist: &Finalist| ranked.iter().find(|trial| trial.trial == finalist.trial).cloned();
+        let baselines = ranked.iter().filter(|trial| self.is_baselines(trial)).cloned();
+        seem_faster.filter_map(of).chain(baselines).collect()
+    }
+
+    /// The first of these as the best; without one, nothing or what was recorded.
+    pub fn first_of(&self, trials: Vec<Trial>) -> Best {
+        match trials.into_iter().next() {
+            Some(first) => Best::Candidate(Box::new(first)),
+            None if self.summary.refuted.is_empty() => Best::Nothing,
+            None => Best::Recorded,
+        }
+    }
+
+    /// Those that are to be measured again: the best trials of different code or launch, none of them the baseline's.
+    pub fn finalists(&self, ranked: &[Trial], most: usize) -> Vec<Trial> {
+        let Some(baseline) = &self.baseline else { return Vec::new() };
+        let mut seen = vec![identity(&baseline.config, &baseline_results(baseline)[0], &baseline.config)];
+        let mut found = Vec::new();
+        for trial in ranked {
+            let identity = identity(&trial.config, &trial.result, &baseline.config);
+            if found.len() < most && !seen.contains(&identity) {
+                seen.push(identity);
+                found.push(trial.clone());
+            }
+        }
+        found
+    }
+
+    /// Whether a trial has the baseline's code and launch.
+    pub fn is_baselines(&self, trial: &Trial) -> bool {
+        let same = |baseline: &Baseline| {
+            identity(&baseline.config, &baseline_results(baseline)[0], &baseline.config)
+                == identity(&trial.config, &trial.result, &baseline.config)
+        };
+        self.baseline.as_ref().is_some_and(same)
+    }
+
+    /// Whether an application may be given it: nobody wants one that is slower. A single measurement is enough to leave
+    /// one alone.
+    pub fn is_fit(&self, best: &Trial, by_time: bool) -> bool {
+        let confirmed = self.summary.confirmation.as_ref().and_then(|confirmation| confirmation.fate(best.trial));
+        let not_slower = best.metric.is_some_and(|metric| metric <= self.baseline_metric);
+        confirmed.is_some() || !by_time || not_slower || self.is_baselines(best)
+    }
+}
+
+/// What a configuration is measured by: equal ones differ by noise alone.
+fn identity(config: &Configuration, result: &ReplayResult, baseline: &Configuration) -> impl PartialEq + use<> {
+    // Where the device names no code, configurations are told apart by themselves.
+    let code = if result.environment.code.is_empty() { config.hash() } else { result.environment.code.clone() };
+    (code, config.grid, config.block, config.shared_mem, config.cache == baseline.cache)
+}

@@ -1,0 +1,235 @@
+//! The trials of a session: candidates are proposed, replayed and judged.
+//!
+//! There are as many at a time as the devices can take.
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{ReplayResult, Status};
+
+use super::criteria::spokesman;
+use super::{Session, SessionError, Stop};
+use crate::failure;
+use crate::interrupt;
+use crate::results::Trial;
+use crate::sampler::{Ahead, Outcome};
+use crate::search::{Candidate, End, Next};
+use crate::server::Runs;
+use crate::space::Point;
+
+/// Candidates that are built while others run.
+const MOST_AHEAD: usize = 31;
+
+/// A candidate that is being replayed.
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    /// In the results.
+    trial: u64,
+    point: Point,
+    hash: String,
+    configurations: Vec<Configuration>,
+    /// These are its first runs, after which it may be given up.
+    first: bool,
+    /// It was given up when its metric was this, ns.
+    stopped: Option<f64>,
+}
+
+impl Session {
+    /// Evaluates candidates until there are enough of them, or no more, or no more time.
+    pub(super) fn evaluate(&mut self) -> Result<(), SessionError> {
+        let mut stop = self.is_baseline_only().then_some(Stop::Complete);
+        loop {
+            while stop.is_none() && self.in_flight.len() < self.window() {
+                interrupt::check()?;
+                stop = self.time_is_up().or_else(|| self.enough());
+                if stop.is_none() {
+                    match self.proposals.search.propose() {
+                        Next::Try(candidate) => stop = self.consider(*candidate)?,
+                        Next::Wait => break,
+                        Next::End(end) => {
+                            self.proposals.check_bridge()?;
+                            self.tell_end(end);
+                            stop = Some(Stop::Complete);
+                        }
+                    }
+                }
+            }
+            let evaluated = self.evaluator.wait();
+            for incident in self.evaluator.incidents() {
+                self.records.log(&incident);
+            }
+            let Some(evaluated) = evaluated? else { break };
+            let candidate = self.in_flight.remove(&evaluated.id).expect("what was evaluated was submitted");
+            let Some(candidate) = self.go_on(evaluated.id, candidate, &evaluated.results) else { continue };
+            let whole = candidate.stopped.is_none().then(|| candidate.configurations.clone());
+            let ended = self.end_trial(evaluated.id, candidate, &evaluated.results, false)?;
+            if let Some(configurations) = whole {
+                self.records.remember(&configurations, &evaluated.results);
+            }
+            stop = stop.or(ended);
+        }
+        self.progress.finish();
+        self.stop = stop.unwrap_or(Stop::Complete);
+        Ok(())
+    }
+
+    /// Candidates under way at a time: those that run, and those that are built meanwhile.
+    fn window(&self) -> usize {
+        let chosen = self.settings.replay.workers.map(|workers| workers as usize);
+        let at_a_time = chosen.unwrap_or(self.evaluator.greeting().devices.len().max(1));
+        // One worker has one candidate: each choice knows all outcomes before it.
+        if self.settings.replay.fail_fast || chosen == Some(1) {
+            return at_a_time;
+        }
+        at_a_time
+            + match self.proposals.search.ahead() {
+                Ahead::All => MOST_AHEAD,
+                // A number of workers makes a session that learns repeatable.
+                Ahead::Some(_) if chosen.is_some() => 1,
+                Ahead::Some(ahead) => ahead.min(MOST_AHEAD),
+            }
+    }
+
+    fn time_is_up(&self) -> Option<Stop> {
+        let limit = self.settings.search.timeout?;
+        (self.start.elapsed().as_secs_f64() >= limit).then_some(Stop::Timeout)
+    }
+
+    fn enough(&self) -> Option<Stop> {
+        let trials = self.standings.summary.num_trials_completed + self.in_flight.len() as u64;
+        self.settings.search.trials.filter(|limit| trials >= *limit).map(|_| Stop::Complete)
+    }
+
+    /// Submits a candidate, or ends it at once where its result is known.
+    fn consider(&mut self, candidate: Candidate) -> Result<Option<Stop>, SessionError> {
+        let Candidate { trial: id, point, configuration, hash } = candidate;
+        if let Some(earlier) = self.proposals.take_foreign(&hash, &point) {
+            let trial = Trial { params: point, ..earlier };
+            self.proposals.search.tell(id, self.standings.outcome(&trial));
+            self.standings.rank(trial);
+            return Ok(None);
+        }
+        if self.proposals.bans.has(configuration.block) {
+            self.standings.summary.num_banned += 1;
+            self.records
+                .log(&format!("not tried, because its block shape was refused before: {}", configuration.block));
+            self.proposals.search.tell(id, Outcome::Failed(Status::InvalidLaunch));
+            return Ok(None);
+        }
+        let configurations = match self.proposals.ground(&point, configuration) {
+            Ok(configurations) => configurations,
+            Err(rejection) => {
+                self.records.log(&format!("rejected for another instance: {rejection}"));
+                self.proposals.search.tell(id, Outcome::Rejected);
+                return Ok(None);
+            }
+        };
+        let known = self.records.known(&configurations);
+        let first = self.first_runs();
+        let candidate =
+            InFlight { trial: self.numbers.take(), point, hash, configurations, first: first.is_some(), stopped: None };
+        self.progress.begin(candidate.trial);
+        if let Some(results) = known {
+            return self.end_trial(id, candidate, &results, true);
+        }
+        self.evaluator.submit(id, candidate.configurations.clone(), first.unwrap_or(self.criteria.runs));
+        self.in_flight.insert(id, candidate);
+        Ok(None)
+    }
+
+    /// What a candidate's first runs are; `None` where there is nobody to judge by them, or no more runs to save.
+    fn first_runs(&self) -> Option<Runs> {
+        let runs = self.criteria.runs;
+        let first = Runs { iterations: 1, warmup: runs.warmup.min(1), energy: false, ..runs };
+        (self.early_stop.is_some() && runs.iterations > first.iterations).then_some(first)
+    }
+
+    /// Submits what is left of a candidate after its first runs, unless it is over; gives back one that is.
+    fn go_on(&mut self, id: u64, mut candidate: InFlight, results: &[ReplayResult]) -> Option<InFlight> {
+        if !std::mem::take(&mut candidate.first) {
+            return Some(candidate);
+        }
+        let (Some(metric), Some(rule)) = (self.criteria.condense(results), &mut self.early_stop) else {
+            return Some(candidate);
+        };
+        if rule.hopeless(&candidate.point, metric) {
+            candidate.stopped = Some(metric);
+            return Some(candidate);
+        }
+        self.evaluator.submit(id, candidate.configurations.clone(), self.criteria.runs);
+        self.in_flight.insert(id, candidate);
+        None
+    }
+
+    /// Writes down what became of a candidate, then tells the search.
+    fn end_trial(
+        &mut self,
+        id: u64,
+        candidate: InFlight,
+        results: &[ReplayResult],
+        cached: bool,
+    ) -> Result<Option<Stop>, SessionError> {
+        let InFlight { trial, point, hash, configurations, stopped, .. } = candidate;
+        let label = self.proposals.space().label(&point, &configurations[0]);
+        let mut trial = Trial {
+            trial,
+            config_hash: hash,
+            params: point,
+            metric: None,
+            speedup: None,
+            objectives: Vec::new(),
+            result: spokesman(results),
+            instances: self.criteria.by_instance(&configurations, results),
+            config: configurations.into_iter().next().expect("there is an instance"),
+            cached,
+            stopped,
+        };
+        self.judge(&mut trial, results);
+        // One that cannot be written is still told.
+        let written = self.records.results.add_trial(&trial);
+        self.proposals.search.tell(id, self.standings.outcome(&trial));
+        let number = trial.trial;
+        let (line, logged) = match (trial.metric, trial.speedup) {
+            _ if stopped.is_some() => (format!("[{number}] {label} given up after its first run"), None),
+            (Some(metric), Some(speedup)) => {
+                (format!("[{number}] {label} {}={metric} speedup={speedup}", self.criteria.metric.name()), None)
+            }
+            _ => {
+                let failed = |reason: String| format!("[{number}] {label} FAILED error={reason}");
+                (failed(failure::in_short(&trial.result)), Some(failed(failure::in_full(&trial.result))))
+            }
+        };
+        self.records.log(logged.as_ref().unwrap_or(&line));
+        self.progress.end(number, line, trial.result.status);
+        if let Some(metric) = trial.metric.filter(|metric| *metric < self.standings.fastest) {
+            self.progress.best(metric, &label);
+        }
+        let failed = self.settings.replay.fail_fast && trial.objectives.is_empty();
+        self.count(&trial);
+        self.standings.rank(trial);
+        written?;
+        self.proposals.check_bridge()?;
+        Ok(failed.then_some(Stop::Failure))
+    }
+
+    /// Fills in what a trial's results come to.
+    pub(super) fn judge(&mut self, trial: &mut Trial, results: &[ReplayResult]) {
+        if let Err(error) = self.criteria.judge(trial, results, self.standings.baseline_metric) {
+            self.records.log(&format!("[{}] {error}", trial.trial));
+        }
+    }
+
+    /// Counts a trial.
+    pub(super) fn count(&mut self, trial: &Trial) {
+        self.standings.count(trial);
+        self.proposals.bans.note(trial.config.block, trial.result.status);
+    }
+
+    fn tell_end(&mut self, end: End) {
+        if end == End::Fruitless {
+            let reason = self.proposals.search.last_rejection();
+            let reason = reason.map(|reason| format!("; the last rejection: {reason}")).unwrap_or_default();
+            let sentence = format!("{end}{reason}");
+            self.records.log(&sentence);
+            mneme_core::remark!("mneme-tune: {sentence}");
+        }
+    }
+}
