@@ -1,4 +1,4 @@
-//! The build script, by which the library stays mapped after a `dlclose` and its functions call one another.
+//! The build script: the library stays mapped after a `dlclose`, and its functions call one another.
 //!
 //! The library keeps worker threads and a signal handler. Functions of the same name that are preloaded in front of it
 //! are for its callers, not for itself.

@@ -1,4 +1,4 @@
-//! A test that the library answers every function of the runtimes that applications call, and calls its own.
+//! Tests that the library answers every function of the runtimes, and calls its own.
 //!
 //! It stands in for NVIDIA's runtime and for AMD's: a function that is missing would be looked for in the runtime that
 //! the application is linked with.

@@ -1,4 +1,6 @@
-//! The functions that are hooked, a list for each interface: purpose, tests that cover it { names => handler; … }.
+//! The functions that are hooked, a list for each interface.
+//!
+//! A list is: purpose, tests that cover it { names => handler; … }.
 //!
 //! HIP's functions mirror the driver's, and a hook of one has the handler of the driver's function that it means. Their
 //! arguments are declared in `mneme_abi`. The list is made into typed calls of the vendor's functions by

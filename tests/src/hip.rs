@@ -1,4 +1,6 @@
-//! The applications that are built as HIP programs: those of CUDA that have nothing of CUDA's own, and some of HIP's own.
+//! The applications that are built as HIP programs.
+//!
+//! They are those of CUDA that have nothing of CUDA's own, and some of HIP's own.
 
 use std::path::{Path, PathBuf};
 

@@ -8,11 +8,9 @@ use inkwell::module::Module;
 
 use crate::ir::{self, Value, annotations};
 
+use super::SHARED;
 use super::replace::Replaced;
 use crate::ir::edit;
-
-/// Address space of shared memory, the same for all GPUs.
-pub const SHARED: u32 = 3;
 
 /// One kernel and what it reaches.
 pub struct KernelClosure<'m> {

@@ -17,7 +17,7 @@ use llvm_sys::prelude::*;
 
 use crate::ir::{self, Value, annotations};
 
-use super::closure::SHARED;
+use super::SHARED;
 use super::replace::Replaced;
 use crate::ir::edit;
 

@@ -36,6 +36,9 @@ pub use lockstep::Lockstep;
 
 pub use crate::error::LowerError;
 
+/// Address space of shared memory, the same for all GPUs.
+const SHARED: u32 = 3;
+
 /// How to lower.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowerOptions {

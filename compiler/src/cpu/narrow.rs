@@ -15,7 +15,7 @@ use llvm_sys::{LLVMAtomicOrdering, LLVMTypeKind};
 
 use crate::ir::{self, Value, edit};
 
-use super::closure::SHARED;
+use super::SHARED;
 
 /// Address space of a thread's own variables.
 const PRIVATE: u32 = 5;

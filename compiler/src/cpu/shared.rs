@@ -13,7 +13,8 @@ use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleD
 
 use crate::ir::{self, Value};
 
-use super::closure::{KernelClosure, SHARED};
+use super::SHARED;
+use super::closure::KernelClosure;
 use crate::ir::edit;
 
 /// The address that a lowered module asks the runtime for.

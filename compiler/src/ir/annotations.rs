@@ -1,4 +1,6 @@
-//! The marks of kernels, and the metadata `nvvm.annotations`, which holds those of NVIDIA's and their launch bounds.
+//! The marks of kernels, and the metadata `nvvm.annotations`.
+//!
+//! The metadata holds the marks of NVIDIA's kernels, and their launch bounds.
 //!
 //! Each node is `!{ptr @function, !"key", i32 value, !"key", i32 value, …}` (LLVM 19's NVPTX usage guide).
 

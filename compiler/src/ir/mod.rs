@@ -102,3 +102,9 @@ pub fn text(module: &Module<'_>) -> String {
 fn walk<'m>(first: LLVMValueRef, next: impl Fn(LLVMValueRef) -> LLVMValueRef) -> Vec<Value<'m>> {
     std::iter::successors(Value::new(first), |value| Value::new(next(value.raw()))).collect()
 }
+
+/// Calls of an intrinsic.
+pub fn calls<'m>(module: &'m Module<'_>, name: &str) -> Vec<Value<'m>> {
+    let Some(intrinsic) = function(module, name) else { return Vec::new() };
+    intrinsic.users().into_iter().filter(|user| user.is_call() && user.callee() == Some(intrinsic)).collect()
+}

@@ -24,11 +24,11 @@ pub fn fold(module: &Module<'_>, kernel: Value<'_>, grid: Dim3, block: Dim3, arc
                 Vendor::Amd => format!("llvm.amdgcn.{amd}.id.{axis}"),
             };
             if architecture.vendor == Vendor::Nvidia {
-                for call in calls(module, &format!("llvm.nvvm.read.ptx.sreg.n{nvidia}.{axis}")) {
+                for call in ir::calls(module, &format!("llvm.nvvm.read.ptx.sreg.n{nvidia}.{axis}")) {
                     replace(call, count);
                 }
             }
-            for call in calls(module, &index) {
+            for call in ir::calls(module, &index) {
                 if count == 1 {
                     replace(call, 0);
                 } else {
@@ -41,12 +41,6 @@ pub fn fold(module: &Module<'_>, kernel: Value<'_>, grid: Dim3, block: Dim3, arc
         launch_memory::fold(module, grid, block);
         require(module, kernel, block);
     }
-}
-
-/// Calls of an intrinsic.
-pub(super) fn calls<'m>(module: &'m Module<'_>, name: &str) -> Vec<Value<'m>> {
-    let Some(intrinsic) = ir::function(module, name) else { return Vec::new() };
-    intrinsic.users().into_iter().filter(|user| user.is_call() && user.callee() == Some(intrinsic)).collect()
 }
 
 fn replace(call: Value<'_>, number: u32) {

@@ -1,4 +1,4 @@
-//! What a kernel for AMD's GPUs reads of its launch: hidden arguments, and the packet that dispatched it.
+//! The memory by which kernels for AMD's GPUs know their launch: hidden arguments, and the packet.
 //!
 //! From code object version 5 on hidden arguments hold the numbers of blocks and their sizes; before, code takes them
 //! from the packet. LLVM's "User Guide for AMDGPU Backend" has both layouts.
@@ -11,12 +11,11 @@ use llvm_sys::LLVMTypeKind::LLVMIntegerTypeKind;
 use llvm_sys::core::LLVMConstInt;
 use mneme_core::launch::Dim3;
 
-use super::dimensions::calls;
 use crate::code_version;
 use crate::instrument::accesses::constant;
 use crate::instrument::emitter::{self, Emitter};
 use crate::instrument::objects::Address;
-use crate::ir::Value;
+use crate::ir::{self, Value};
 
 const HIDDEN: &str = "llvm.amdgcn.implicitarg.ptr";
 const PACKET: &str = "llvm.amdgcn.dispatch.ptr";
@@ -43,7 +42,7 @@ pub fn fold(module: &Module<'_>, grid: Dim3, block: Dim3) {
     }
     let emitter = Emitter::new(module);
     for (intrinsic, known) in [(HIDDEN, hidden), (PACKET, packet)] {
-        for load in calls(module, intrinsic).into_iter().flat_map(loads) {
+        for load in ir::calls(module, intrinsic).into_iter().flat_map(loads) {
             if let Some(value) = value(&emitter, load, &known) {
                 load.replace_uses_with(value);
                 load.erase_instruction();
@@ -56,7 +55,8 @@ pub fn fold(module: &Module<'_>, grid: Dim3, block: Dim3) {
 pub fn asks_for_shared(module: &Module<'_>) -> bool {
     let emitter = Emitter::new(module);
     let may_read_size = |load| offsets(&emitter, load).is_none_or(|offsets| offsets.contains(&DYNAMIC_SHARED));
-    !calls(module, STATIC_SIZE).is_empty() || calls(module, HIDDEN).into_iter().flat_map(loads).any(may_read_size)
+    !ir::calls(module, STATIC_SIZE).is_empty()
+        || ir::calls(module, HIDDEN).into_iter().flat_map(loads).any(may_read_size)
 }
 
 fn put(known: &mut Known, offset: i64, bytes: &[u8]) {

@@ -1,4 +1,4 @@
-//! What a configuration changes.
+//! Tests of the changes that a configuration makes to code.
 
 use mneme_compiler::{BuildRequest, InputCode, Keep, RecordedLaunch, Target, build};
 use mneme_core::configuration::{Configuration, Specialize};

@@ -1,4 +1,4 @@
-//! What a processor of AMD's holds at a time: registers, waves, shared memory.
+//! The limits of AMD's processors: registers, waves, shared memory.
 //!
 //! The numbers are those of the instruction set manuals and of LLVM's AMDGPU back end, whose "Occupancy" is the number
 //! of [`Hardware::waves`]. A wave is what runs in step; a SIMD unit holds several of them.

@@ -3,8 +3,6 @@
 //! Hidden arguments are laid out as from version 5 of code objects on, the packet as the HSA standard has it. Addresses
 //! of the host's services are null: what needs them is lowered to something else, or refused.
 
-use super::grid::CheckedLaunch;
-
 /// Both, little endian.
 #[repr(C, align(64))]
 pub struct Dispatch {
@@ -17,11 +15,12 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
 }
 
 impl Dispatch {
-    /// `parameters` is the address of the parameter buffer.
-    pub fn new(launch: &CheckedLaunch<'_>, parameters: u64) -> Self {
+    /// Blocks and threads along each axis; bytes of a block's dynamic and of all its shared memory; the address of the
+    /// parameter buffer.
+    pub fn new(grid: [u32; 3], block: [u32; 3], dynamic_shared: u32, shared: u32, parameters: u64) -> Self {
         let (mut hidden_arguments, mut packet) = ([0; 256], [0; 64]);
         for axis in 0..3 {
-            let (blocks, threads) = (launch.grid[axis], launch.block[axis]);
+            let (blocks, threads) = (grid[axis], block[axis]);
             put(&mut hidden_arguments, 4 * axis, blocks.to_le_bytes());
             put(&mut hidden_arguments, 12 + 2 * axis, (threads as u16).to_le_bytes());
             put(&mut packet, 4 + 2 * axis, (threads as u16).to_le_bytes());
@@ -31,8 +30,8 @@ impl Dispatch {
         // Dimensions, in both; HIP launches with three.
         put(&mut hidden_arguments, 64, 3u16.to_le_bytes());
         put(&mut packet, 2, 3u16.to_le_bytes());
-        put(&mut hidden_arguments, 120, launch.dynamic_shared.to_le_bytes());
-        put(&mut packet, 28, launch.shared_bytes().to_le_bytes());
+        put(&mut hidden_arguments, 120, dynamic_shared.to_le_bytes());
+        put(&mut packet, 28, shared.to_le_bytes());
         put(&mut packet, 40, parameters.to_le_bytes());
         Self { hidden_arguments, packet }
     }

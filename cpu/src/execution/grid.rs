@@ -87,7 +87,13 @@ impl<'a> Grid<'a> {
         let memories = SHARED_IN_USE / u64::from(launch.shared_bytes()).max(1);
         let grid = Self {
             launch,
-            dispatch: Dispatch::new(launch, parameters.as_ptr() as u64),
+            dispatch: Dispatch::new(
+                launch.grid,
+                launch.block,
+                launch.dynamic_shared,
+                launch.shared_bytes(),
+                parameters.as_ptr() as u64,
+            ),
             parameters,
             next: AtomicU64::new(0),
             blocks,

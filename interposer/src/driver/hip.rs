@@ -1,4 +1,4 @@
-//! What stands for the driver's functions in a process that uses HIP.
+//! Functions that stand for the driver's in a process that uses HIP.
 //!
 //! Most have a counterpart with the same arguments ([`equivalent`]). The others are here: HIP has no contexts, so that a
 //! device stands for the only context on it, by a handle of ours; its attributes have other numbers; and versions before

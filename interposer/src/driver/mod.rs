@@ -20,8 +20,8 @@ use cudarc::driver::sys::{CUdevice_attribute, CUlimit};
 pub use mneme_abi::cuda::types::*;
 use mneme_core::launch::Limits;
 
-use crate::process::family;
 use crate::process::linker::vendor_symbol;
+use crate::process::recorded_family;
 
 /// The address of one function, resolved lazily.
 pub struct Slot {
@@ -62,9 +62,9 @@ impl Slot {
 
     #[cold]
     fn find_own(&self, name: &'static CStr) -> *mut c_void {
-        let found = if family::is_hip() { hip::in_place_of(name) } else { None };
+        let found = if recorded_family::is_hip() { hip::in_place_of(name) } else { None };
         let found = found.unwrap_or_else(|| self.get(name));
-        if family::of_process().is_some() {
+        if recorded_family::of_process().is_some() {
             self.own.store(found, Ordering::Relaxed);
         }
         found
@@ -237,7 +237,7 @@ pub fn current_device() -> Option<CUdevice> {
 /// The limits of this thread's current context that are not the driver's defaults (CUDA Driver API, `CUlimit`). Those of
 /// HIP differ from one device to the next: there, what the application has set.
 pub fn limits() -> Limits {
-    if family::is_hip() {
+    if recorded_family::is_hip() {
         return current_device().map(hip::limits_of).unwrap_or_default();
     }
     let changed = |limit: CUlimit, default: usize| {

@@ -1,4 +1,4 @@
-//! The preloaded `dlsym`, the way by which cudart gets at the driver, and programs of other languages at HIP.
+//! The preloaded `dlsym`: cudart gets at the driver by it, and other languages at HIP.
 
 use std::ffi::{CStr, c_char, c_void};
 

@@ -25,8 +25,8 @@ use super::origin::{CodeOrigin, choose_arch};
 use super::original::OriginalCode;
 use crate::driver::{self, CUdevice, CUfunction, hip};
 use crate::memory::arena::vmm;
-use crate::process::family;
 use crate::process::linker;
+use crate::process::recorded_family;
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -67,7 +67,7 @@ impl DeviceDescription {
         // SAFETY: the buffer has the length that is passed.
         unsafe { driver::cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), name.len() as i32 - 1, device) };
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
-        let architecture = if family::is_hip() {
+        let architecture = if recorded_family::is_hip() {
             hip::processor(device).and_then(|processor| GpuArchitecture::parse(&processor))
         } else {
             let [major, minor] = COMPUTE_CAPABILITY.map(|attribute| driver::device_attribute(attribute, device));

@@ -1,4 +1,6 @@
-//! Device variables that HIP programs register before `main`: HIP finds them by the addresses of their hosts'.
+//! Device variables that HIP programs register before `main`.
+//!
+//! HIP finds them by the addresses of their hosts'.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};

@@ -10,8 +10,8 @@ use std::ffi::{c_char, c_void};
 use mneme_abi::hip::types::Dimensions;
 
 use crate::driver::Status;
-use crate::process::family;
 use crate::process::linker::real_dlsym;
+use crate::process::recorded_family;
 
 type Launch =
     unsafe extern "C" fn(*const c_void, Dimensions, Dimensions, *mut *mut c_void, usize, *mut c_void) -> Status;
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn __proteus_launch_kernel(
 ) -> Status {
     // HIP's is our own, which records the launch, as its first call has said that the process uses HIP. The CPU device
     // has both.
-    let name = if family::is_hip() { c"hipLaunchKernel" } else { c"cudaLaunchKernel" };
+    let name = if recorded_family::is_hip() { c"hipLaunchKernel" } else { c"cudaLaunchKernel" };
     // SAFETY: a valid name; the program that launches has its runtime loaded before us in the global scope.
     let found = unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
     if !found.is_null() {

@@ -16,7 +16,7 @@ use super::ipc;
 use super::sharing::imports;
 use super::tracked::track;
 use crate::driver::{self, CUdeviceptr, Status, gate};
-use crate::process::family;
+use crate::process::recorded_family;
 use crate::process::settings::settings;
 
 /// Pointer attributes that a mapping answers differently from an allocation.
@@ -240,7 +240,7 @@ pub unsafe fn size_of(call: &dyn Fn() -> Status, address: *mut c_void, size: *mu
 /// What an allocation would answer where a mapping does not. HIP has no contexts of ours to tell.
 fn answer(attribute: u32, live: &LiveAllocation) -> Option<u64> {
     match attribute {
-        attribute::CONTEXT if family::is_hip() => None,
+        attribute::CONTEXT if recorded_family::is_hip() => None,
         attribute::CONTEXT => Some(live.context as u64),
         attribute::RANGE_START_ADDR => Some(live.address),
         attribute::RANGE_SIZE => Some(live.size),

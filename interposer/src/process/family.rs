@@ -1,13 +1,6 @@
-//! The interface that this process uses its devices by: CUDA's driver or HIP's runtime.
-//!
-//! A process is recorded in one of them, that of its first hooked call. On the CPU device, whose library has both, and
-//! in programs that link both, the calls of the other are passed on and nothing of them is recorded.
+//! The interfaces by which programs use devices: CUDA's driver and HIP's runtime.
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU8, Ordering};
-
-use super::linker;
-use super::log::{debug, warning};
 
 /// An interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +8,6 @@ pub enum Family {
     Cuda = 1,
     Hip = 2,
 }
-
-/// 0 until a hook has been called.
-static FAMILY: AtomicU8 = AtomicU8::new(0);
-/// Whether a call of the other interface has been noticed.
-static OTHER: AtomicU8 = AtomicU8::new(0);
 
 impl Family {
     /// The one that a function belongs to.
@@ -36,55 +24,6 @@ impl Family {
             Self::Hip => "HIP",
         }
     }
-
-    /// Whether calls of it are recorded in this process, which the first one decides.
-    pub fn is_recorded(self) -> bool {
-        let known = FAMILY.load(Ordering::Relaxed);
-        known == self as u8 || (known == 0 && self.decide()) || self.pass_on()
-    }
-
-    #[cold]
-    fn decide(self) -> bool {
-        match FAMILY.compare_exchange(0, self as u8, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => true,
-            Err(known) => known == self as u8,
-        }
-    }
-
-    /// Says once that calls of this interface are not recorded.
-    #[cold]
-    fn pass_on(self) -> bool {
-        if OTHER.swap(self as u8, Ordering::Relaxed) == 0 {
-            // The CPU device's library may use the one for the other.
-            if linker::cpu_device().is_some() {
-                debug!("calls of {} are passed on", self.name());
-            } else {
-                let recorded = if self == Self::Hip { Self::Cuda } else { Self::Hip };
-                warning!(
-                    "this process uses {} and {}; only {} is recorded",
-                    recorded.name(),
-                    self.name(),
-                    recorded.name()
-                );
-            }
-        }
-        false
-    }
-}
-
-/// The interface of this process; `None` before its first hooked call.
-pub fn of_process() -> Option<Family> {
-    match FAMILY.load(Ordering::Relaxed) {
-        1 => Some(Family::Cuda),
-        2 => Some(Family::Hip),
-        _ => None,
-    }
-}
-
-/// Whether this process uses HIP.
-#[inline]
-pub fn is_hip() -> bool {
-    FAMILY.load(Ordering::Relaxed) == Family::Hip as u8
 }
 
 #[cfg(test)]

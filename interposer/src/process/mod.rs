@@ -6,5 +6,6 @@ pub mod flags;
 pub mod linker;
 pub mod log;
 pub mod own_memory;
+pub mod recorded_family;
 pub mod reentrancy;
 pub mod settings;

@@ -25,8 +25,8 @@ use crate::kernels::request::LaunchRequest;
 use crate::memory::access;
 use crate::memory::allocations::{KernelAccess, LiveAllocation};
 use crate::memory::pageable;
-use crate::process::family;
 use crate::process::log::debug;
+use crate::process::recorded_family;
 use crate::process::reentrancy;
 use crate::process::settings::settings;
 use crate::snapshot::{self, Destination, SnapshotError};
@@ -252,7 +252,7 @@ fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
                 return Err(InstanceFailure::Private(name.to_owned()));
             }
             // What the host does not use is not registered, and kernels may have written to it.
-            None if family::is_hip() && kind == VariableKind::Global => {
+            None if recorded_family::is_hip() && kind == VariableKind::Global => {
                 return Err(InstanceFailure::Hidden(name.to_owned()));
             }
             // The vendor's compiler drops what it has folded away.

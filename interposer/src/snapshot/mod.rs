@@ -26,10 +26,10 @@ use mneme_core::recording::manifest::{
 use mneme_core::recording::store::{StoreWriter, without_signals};
 
 use crate::driver::{self, CUstream, Status};
-use crate::process::family;
 use crate::process::linker;
 use crate::process::log::debug;
 use crate::process::own_memory;
+use crate::process::recorded_family;
 use background::{Background, Chunk, ChunkBatch};
 use buffers::{Buffer, Pool};
 use hasher::Hasher;
@@ -127,7 +127,7 @@ impl Reader {
             return Err(SnapshotError::Staging(status));
         }
         // The kernels that hash are PTX: memory of an AMD GPU is copied, and hashed here.
-        if family::is_hip() {
+        if recorded_family::is_hip() {
             return Ok(reader);
         }
         reader.hasher =

@@ -1,4 +1,4 @@
-//! The way of `mneme-cc` with clang, and with hipcc, which runs clang: compiling, and compiling again to IR.
+//! The way of `mneme-cc` with clang, and hipcc, which runs it: compiling, and again to IR.
 //!
 //! The user's command runs first; then the device code is compiled once more for each architecture.
 //!

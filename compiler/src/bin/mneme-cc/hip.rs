@@ -1,4 +1,4 @@
-//! What a compiler of HIP programs has to be told of this machine, where it does not find it by itself.
+//! The parts of ROCm on this machine that a compiler does not find by itself.
 //!
 //! Distributions have ROCm's parts in folders of their own: Debian's clang 19 does not know where Debian's device
 //! libraries are, and Debian's hipcc runs clang 15 by a name with its version in it. Both read the environment, which

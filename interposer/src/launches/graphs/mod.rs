@@ -17,7 +17,7 @@ use crate::driver::{
     self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate,
 };
 use crate::kernels::request::{LaunchArguments, LaunchRequest};
-use crate::process::family;
+use crate::process::recorded_family;
 use crate::process::settings::settings;
 use crate::recorder;
 use steps::{Step, Steps, obstacle_in, steps};
@@ -79,7 +79,7 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
         *graphs().whole.entry(reason).or_default() += 1;
         gate::passing(call)
     };
-    if family::is_hip() {
+    if recorded_family::is_hip() {
         return whole("kernels of graphs are not recorded with HIP");
     }
     if !settings().expand_graphs {

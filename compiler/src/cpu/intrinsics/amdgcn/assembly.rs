@@ -1,4 +1,6 @@
-//! Inline assembly of AMD's GPUs that does nothing: it keeps a value from being optimised, or waits for accesses.
+//! Inline assembly of AMD's GPUs that does nothing.
+//!
+//! It keeps a value from being optimised, or waits for accesses.
 
 use crate::cpu::operations::text::{Body, Signature};
 

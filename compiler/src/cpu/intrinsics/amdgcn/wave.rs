@@ -1,4 +1,4 @@
-//! What the lanes of a wave do together: ballots, exchanges, and barriers of the work-group.
+//! Operations of the lanes of a wave together: ballots, exchanges, and barriers of the work-group.
 
 use crate::cpu::operations::text::{Body, Signature};
 
