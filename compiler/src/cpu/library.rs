@@ -8,9 +8,8 @@ use llvm_sys::LLVMLinkage;
 
 use crate::ir::{self, Value, edit};
 
-use super::intrinsics::Meaning;
 use super::is_amdgcn;
-use super::operations::text::{Body, Signature};
+use super::operations::text::{Body, Meaning, Signature};
 
 /// Makes the functions that are more than code declarations.
 pub fn cut(module: &Module<'_>) {

@@ -9,8 +9,8 @@ use inkwell::module::Module;
 
 use crate::ir::{self, Value, annotations, edit};
 
-use super::intrinsics::{self, Meaning, amdgcn};
-use super::operations::text::Signature;
+use super::intrinsics::{self, amdgcn};
+use super::operations::text::{Meaning, Signature};
 use super::{LowerError, emit, is_amdgcn, narrow, ptx, wave};
 
 /// What the replacement left to know.

@@ -9,23 +9,13 @@ mod half;
 mod memory;
 mod warp;
 
-use super::operations::text::{Body, Signature};
+use super::operations::text::{Body, Meaning, Signature};
 use super::operations::{arithmetic, convert, sreg};
 
 /// Imports and shared helpers, in LLVM assembly.
 pub const RUNTIME: &str = include_str!("runtime.ll");
 
 const PREFIX: &str = "llvm.nvvm.";
-
-/// What became of a function that a device module declares.
-pub enum Meaning {
-    /// LLVM knows it on every target, or the C library has it.
-    Native,
-    /// Its definition for the CPU.
-    Defined(Body),
-    /// Not on the CPU device; the construct's name for the user.
-    Unsupported(String),
-}
 
 /// The meaning of the function `name` that the module declares.
 pub fn meaning(name: &str, signature: &Signature) -> Meaning {

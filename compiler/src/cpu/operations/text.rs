@@ -13,6 +13,16 @@ pub struct Body {
     pub reserved: bool,
 }
 
+/// What became of a function that a device module declares.
+pub enum Meaning {
+    /// LLVM knows it on every target, or the C library has it.
+    Native,
+    /// Its definition for the CPU.
+    Defined(Body),
+    /// Not on the CPU device; the construct's name for the user.
+    Unsupported(String),
+}
+
 impl Body {
     /// Adds an instruction with a result and gives the result's name.
     pub fn value(&mut self, instruction: impl Display) -> String {

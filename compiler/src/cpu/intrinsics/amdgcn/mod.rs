@@ -11,9 +11,7 @@ mod wave;
 pub use wave::active_lanes;
 
 use crate::cpu::library;
-use crate::cpu::operations::text::{Body, Signature};
-
-use super::Meaning;
+use crate::cpu::operations::text::{Body, Meaning, Signature};
 
 /// Shared helpers, in LLVM assembly.
 const RUNTIME: &str = include_str!("runtime.ll");
