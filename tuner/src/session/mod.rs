@@ -3,8 +3,8 @@
 //! The session asks its search for candidates, has them replayed, and writes down what came of each before it asks
 //! again. All that it knows is in the results folder: a session that was killed is resumed from there.
 //!
-//! Its parts have one job each: [`Criteria`] measure, [`Proposals`] choose and ground candidates, [`Standings`] rank
-//! and count, [`Records`] last, [`Progress`] is seen. The session's own steps are modules in their order: `resume`,
+//! Its parts have one job each: `Criteria` measure, `Proposals` choose and ground candidates, `Standings` rank
+//! and count, `Records` last, `Progress` is seen. The session's own steps are modules in their order: `resume`,
 //! `baseline`, `trials`, `choice` with `confirm`, `ending` with `announcement`.
 
 mod announcement;
