@@ -450,7 +450,7 @@ declare! { ($)
     402 hipMemcpy3DAsync(p: *const c_void, stream: CUstream), 503 hipMemcpy3DAsync_spt;
     402 hipDrvMemcpy3D(p_copy: *const c_void);
     402 hipDrvMemcpy3DAsync(p_copy: *const c_void, stream: CUstream);
-    700 hipMemPrefetchAsync_v2(
+    701 hipMemPrefetchAsync_v2(
         address: CUdeviceptr, bytes: usize, location: CUmemLocation, flags: c_uint, stream: CUstream
     );
     402 hipMemcpyPeer(dst: *mut c_void, dst_device_id: c_int, src: *const c_void, src_device_id: c_int, bytes: usize);

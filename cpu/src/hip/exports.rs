@@ -181,6 +181,7 @@ hip_exports! {
     hipPointerSetAttribute: (_, _, address) => copy::accept_hint(address, 1);
     hipMemAdvise: (address, bytes, _, _) => copy::accept_hint(address, bytes);
     hipMemPrefetchAsync: (address, bytes, _, _) => copy::accept_hint(address, bytes);
+    hipMemPrefetchAsync_v2: (address, bytes, _, _, _) => copy::accept_hint(address, bytes);
     hipMallocAsync: (address, bytes, stream) => memory::allocate_on_stream(address, bytes, stream);
     hipFreeAsync: (address, stream) => memory::free_on_stream(address, stream);
     hipMallocFromPoolAsync: (address, bytes, pool, stream) => memory::allocate_from_pool(address, bytes, pool, stream);
