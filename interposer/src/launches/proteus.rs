@@ -29,16 +29,20 @@ pub unsafe extern "C" fn __proteus_launch_kernel(
     shared: u64,
     stream: *mut c_void,
 ) -> Status {
-    // HIP's is our own, which records the launch, as its first call has said that the process uses HIP. The CPU device
-    // has both.
-    let name = if recorded_family::is_hip() { c"hipLaunchKernel" } else { c"cudaLaunchKernel" };
-    // SAFETY: a valid name; the program that launches has its runtime loaded before us in the global scope.
-    let found = unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
-    if !found.is_null() {
-        // SAFETY: both functions have this type.
-        let launch = unsafe { std::mem::transmute::<*mut c_void, Launch>(found) };
-        // SAFETY: the arguments are the application's own.
-        return unsafe { launch(kernel, grid, block, arguments, shared as usize, stream) };
+    // That of the interface in use comes first: the CPU device has both. A program whose first call this is has one.
+    let mut names = [c"cudaLaunchKernel", c"hipLaunchKernel"];
+    if recorded_family::is_hip() {
+        names.reverse();
+    }
+    for name in names {
+        // SAFETY: a valid name; the program that launches has its runtime loaded before us in the global scope.
+        let found = unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
+        if !found.is_null() {
+            // SAFETY: both functions have this type.
+            let launch = unsafe { std::mem::transmute::<*mut c_void, Launch>(found) };
+            // SAFETY: the arguments are the application's own.
+            return unsafe { launch(kernel, grid, block, arguments, shared as usize, stream) };
+        }
     }
     crate::process::log::raw(
         "mneme: a launch through Proteus cannot be passed on: the program has no shared cudart or HIP runtime\n",
