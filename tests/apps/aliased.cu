@@ -10,6 +10,8 @@ template <int> __global__ void forward(const long *from, long *through, const lo
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
         through[i] = from[i] + i;
+        // Without it the other address need not show what was written (CUDA C++ Programming Guide, "Virtual Aliasing").
+        asm volatile("fence.proxy.alias;" ::: "memory");
         out[i] = *static_cast<const volatile long *>(seen + i);
     }
 }

@@ -17,12 +17,14 @@ use llvm_sys::prelude::*;
 
 use crate::ir::{self, Value, annotations};
 
-use super::SHARED;
+use super::{SHARED, is_amdgcn};
 use super::replace::Replaced;
 use crate::ir::edit;
 
 /// The device's function at which lanes gather.
 pub const CONVERGE: &str = "__mneme_cpu_converge";
+/// The same for the lanes of AMD's waves, which never go on without one another.
+pub const WAVE_CONVERGE: &str = "__mneme_cpu_wave_converge";
 
 /// Which stores and atomic operations a warp executes in step (`MNEME_CPU_LOCKSTEP`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +70,7 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
         let int = LLVMInt32TypeInContext(context);
         let mut parameters = [int];
         let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), parameters.as_mut_ptr(), 1, 0);
-        let mut sites = 0;
+        let name = if is_amdgcn(module) { WAVE_CONVERGE } else { CONVERGE };
         let builder = LLVMCreateBuilderInContext(context);
         for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
             // After a gathering nothing is to be waited for until memory was accessed again.
@@ -84,12 +86,12 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
                     }
                     continue;
                 }
-                let converge = edit::declare(module, CONVERGE, ty);
+                let converge = edit::declare(module, name, ty);
                 replaced.collective.insert(converge);
-                let mut gather = |before: LLVMValueRef| {
+                let gather = |before: LLVMValueRef| {
                     LLVMPositionBuilderBefore(builder, before);
-                    let mut arguments = [LLVMConstInt(int, sites, 0)];
-                    sites += 1;
+                    // Its number comes when all is in place.
+                    let mut arguments = [LLVMConstInt(int, 0, 0)];
                     LLVMBuildCall2(builder, ty, converge.raw(), arguments.as_mut_ptr(), 1, c"".as_ptr());
                 };
                 if gathered != Some(block) {

@@ -12,6 +12,7 @@ mod closure;
 mod emit;
 mod entry;
 mod exits;
+mod graph;
 mod hazards;
 mod intrinsics;
 pub mod library;
@@ -91,9 +92,7 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: PassGate<
     emit::seal(&module, &table);
     emit::inline(&module, &machine)?;
     waits::insert(&module)?;
-    if is_amdgcn {
-        sites::number(&module);
-    }
+    sites::number(&module, &machine, is_amdgcn)?;
     emit::object(&module, &machine, &table, gate)
 }
 

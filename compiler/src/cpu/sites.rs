@@ -1,46 +1,225 @@
-//! Numbers of the places where lanes of a wave meet, in the order of the code.
+//! Numbers of the places where lanes of a warp meet, in the order in which a GPU executes them.
 //!
-//! Lanes that wait at several places go on at the lowest number first. Machine code has another order than the program,
-//! so the addresses of the calls do not tell.
+//! Lanes that wait at several places go on at the lowest number first, so that they are together again after each
+//! branch and each loop. Numbers follow the control flow, with all of a loop before what comes after it, as AMD's back
+//! end lays out the code of a wave (LLVM's StructurizeCFG). At the end of a round that not all lanes may have gone
+//! through alike, they gather: else some would be at the first place of the next round before others are at the last
+//! one of this.
+//!
+//! A function's places are others for each call of it: calls have numbers too, and lanes remember those that they are
+//! in.
+
+use std::collections::HashSet;
 
 use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::TargetMachine;
+use llvm_sys::LLVMTailCallKind;
 use llvm_sys::core::*;
+use llvm_sys::prelude::*;
 
 use crate::ir::{self, Value, edit};
 
-use super::lockstep::CONVERGE;
+use super::graph::{Graph, Loop};
+use super::lockstep::{CONVERGE, WAVE_CONVERGE};
+use super::LowerError;
 
 const SITE: &str = "__mneme_cpu_wave_site";
-const OPERATIONS: [&str; 3] = ["__mneme_cpu_wave_ballot", "__mneme_cpu_wave_exchange", "__mneme_cpu_wave_permute"];
+const ENTER: &str = "__mneme_cpu_wave_enter";
+const LEAVE: &str = "__mneme_cpu_wave_leave";
+/// The device's functions that take their place from a call of [`SITE`].
+const OPERATIONS: [&str; 4] =
+    ["__mneme_cpu_activemask", "__mneme_cpu_wave_ballot", "__mneme_cpu_wave_exchange", "__mneme_cpu_wave_permute"];
+/// Makes loops natural ones, each with one block from which it goes round.
+const SIMPLIFY: &str = "function(lower-switch,fix-irreducible,loop-simplify)";
 
-/// Numbers the operations of waves and the gatherings of lanes. Everything that is always inlined has to be.
-pub fn number(module: &Module<'_>) {
-    let name = |call: Value<'_>| call.callee().map(Value::name).unwrap_or_default();
-    // SAFETY: the types belong to the module's context; the builder lives for this function only and is moved to live
-    // calls, those of `converge` have the number as their operand.
-    unsafe {
-        let context = LLVMGetModuleContext(module.as_mut_ptr());
-        let int = LLVMInt32TypeInContext(context);
-        let mut parameter = [int];
-        let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), parameter.as_mut_ptr(), 1, 0);
-        let builder = LLVMCreateBuilderInContext(context);
-        let mut next = 0;
-        for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
-            for call in function.instructions().into_iter().filter(|instruction| instruction.is_call()) {
-                let name = name(call);
-                let mut number = [LLVMConstInt(int, next, 0)];
-                if name == CONVERGE {
-                    LLVMSetOperand(call.raw(), 0, number[0]);
-                } else if OPERATIONS.contains(&&*name) {
-                    let site = edit::declare(module, SITE, ty);
-                    LLVMPositionBuilderBefore(builder, call.raw());
-                    LLVMBuildCall2(builder, ty, site.raw(), number.as_mut_ptr(), 1, c"".as_ptr());
-                } else {
-                    continue;
+/// How a call concerns the lanes that it meets at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meeting {
+    /// A gathering, whose number is its operand.
+    Gathering,
+    Operation,
+    /// A call of a function in which lanes meet.
+    Call,
+}
+
+/// Numbers the operations of warps and the gatherings of lanes, and adds gatherings at the ends of loops. Everything
+/// that is always inlined has to be.
+pub fn number(module: &Module<'_>, machine: &TargetMachine, is_amdgcn: bool) -> Result<(), LowerError> {
+    if meeting_functions(module).is_empty() {
+        return Ok(());
+    }
+    let simplified = module.run_passes(SIMPLIFY, machine, PassBuilderOptions::create());
+    simplified.map_err(|message| LowerError::Codegen(message.to_string()))?;
+    let functions = meeting_functions(module);
+    let calls = Calls::new(module);
+    for function in &functions {
+        let plan = Plan::of(*function, &functions);
+        for (call, meeting, number) in plan.calls {
+            match meeting {
+                Meeting::Gathering => edit::set_operand(call, 0, calls.constant(number)),
+                Meeting::Operation => calls.insert(SITE, Some(number), call.raw()),
+                // Nothing may come between such a call and the return.
+                Meeting::Call if is_last(call) => {}
+                Meeting::Call => {
+                    calls.insert(ENTER, Some(number), call.raw());
+                    // SAFETY: a call that ends no block, so something comes after it.
+                    calls.insert(LEAVE, None, unsafe { LLVMGetNextInstruction(call.raw()) });
                 }
-                next += 1;
             }
         }
-        LLVMDisposeBuilder(builder);
+        for (block, number) in plan.ends {
+            let gathering = if is_amdgcn { WAVE_CONVERGE } else { CONVERGE };
+            // SAFETY: a block of the live function, which has a terminator.
+            calls.insert(gathering, Some(number), unsafe { LLVMGetBasicBlockTerminator(block) });
+        }
+    }
+    Ok(())
+}
+
+/// Functions in which lanes meet, or that call such.
+fn meeting_functions<'m>(module: &'m Module<'_>) -> HashSet<Value<'m>> {
+    let defined: Vec<_> = ir::functions(module).into_iter().filter(|function| !function.is_declaration()).collect();
+    let mut found = HashSet::new();
+    loop {
+        let before = found.len();
+        for function in &defined {
+            if !found.contains(function)
+                && function.instructions().into_iter().any(|instruction| meeting(instruction, &found).is_some())
+            {
+                found.insert(*function);
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+fn meeting(instruction: Value<'_>, functions: &HashSet<Value<'_>>) -> Option<Meeting> {
+    if !instruction.is_call() {
+        return None;
+    }
+    let Some(callee) = instruction.callee() else {
+        // Whatever it calls; assembly that is left calls nothing.
+        let is_assembly = edit::called_value(instruction).and_then(edit::inline_asm).is_some();
+        return (!is_assembly && !functions.is_empty()).then_some(Meeting::Call);
+    };
+    match &*callee.name() {
+        CONVERGE | WAVE_CONVERGE => Some(Meeting::Gathering),
+        name if OPERATIONS.contains(&name) => Some(Meeting::Operation),
+        _ => functions.contains(&callee).then_some(Meeting::Call),
+    }
+}
+
+/// Whether the function returns right after the call, which is then a jump.
+fn is_last(call: Value<'_>) -> bool {
+    // SAFETY: a live call.
+    unsafe { LLVMGetTailCallKind(call.raw()) == LLVMTailCallKind::LLVMTailCallKindMustTail }
+}
+
+/// The numbers of a function's places.
+struct Plan<'m> {
+    calls: Vec<(Value<'m>, Meeting, u32)>,
+    /// Blocks at whose end lanes of a loop gather.
+    ends: Vec<(LLVMBasicBlockRef, u32)>,
+}
+
+impl<'m> Plan<'m> {
+    fn of(function: Value<'m>, functions: &HashSet<Value<'_>>) -> Self {
+        let graph = Graph::of(function);
+        let mut meetings: Vec<Vec<(Value<'m>, Meeting)>> = vec![Vec::new(); graph.blocks.len()];
+        for instruction in function.instructions() {
+            if let Some(meeting) = meeting(instruction, functions) {
+                // SAFETY: a live instruction in a block of the function.
+                let block = graph.numbers[&unsafe { LLVMGetInstructionParent(instruction.raw()) }];
+                meetings[block].push((instruction, meeting));
+            }
+        }
+        let loops = graph.loops();
+        let nesting = graph.nesting(&loops);
+        let mut plan = Self { calls: Vec::new(), ends: Vec::new() };
+        let mut next = 0;
+        let mut number = || {
+            next += 1;
+            next
+        };
+        let mut open: Vec<usize> = Vec::new();
+        let order = graph.in_order(&loops, &nesting);
+        for block in order.into_iter().map(Some).chain([None]) {
+            let inside = block.map_or(&[][..], |block| &nesting[block]);
+            while open.last().is_some_and(|last| !inside.contains(last)) {
+                let ended = open.pop().map(|index| &loops[index]);
+                if let Some(ended) = ended.filter(|ended| Self::may_part(&graph, ended, open.len(), &nesting, &meetings))
+                {
+                    // At the highest number of the loop.
+                    let end = number();
+                    plan.ends.extend(ended.latches.iter().map(|latch| (graph.blocks[*latch], end)));
+                }
+            }
+            open.clear();
+            open.extend(inside);
+            let here = block.map_or(&[][..], |block| &meetings[block]);
+            plan.calls.extend(here.iter().map(|(call, meeting)| (*call, *meeting, number())));
+        }
+        plan
+    }
+
+    /// Whether lanes may come to a place of the loop in its next round before others have left those of this round.
+    /// They do not where each lane comes to all of them in each round.
+    fn may_part(
+        graph: &Graph,
+        of: &Loop,
+        depth: usize,
+        nesting: &[Vec<usize>],
+        meetings: &[Vec<(Value<'_>, Meeting)>],
+    ) -> bool {
+        let mut places = of.body.iter().filter(|block| !meetings[**block].is_empty());
+        places.any(|block| nesting[*block].len() != depth + 1 || !graph.is_in_each_round(*block, of))
+    }
+}
+
+/// Calls of the device's functions in a module.
+struct Calls<'m, 'ctx> {
+    module: &'m Module<'ctx>,
+    builder: LLVMBuilderRef,
+}
+
+impl<'m, 'ctx> Calls<'m, 'ctx> {
+    fn new(module: &'m Module<'ctx>) -> Self {
+        // SAFETY: a builder of the module's context, disposed of below.
+        Self { module, builder: unsafe { LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())) } }
+    }
+
+    fn int(&self) -> LLVMTypeRef {
+        // SAFETY: the context is alive.
+        unsafe { LLVMInt32TypeInContext(LLVMGetModuleContext(self.module.as_mut_ptr())) }
+    }
+
+    fn constant(&self, number: u32) -> Value<'m> {
+        // SAFETY: a constant of the module's context, never null.
+        unsafe { Value::new(LLVMConstInt(self.int(), u64::from(number), 0)).expect("a constant") }
+    }
+
+    /// A call of `name`, with a number or without, before a live instruction.
+    fn insert(&self, name: &str, number: Option<u32>, before: LLVMValueRef) {
+        let mut parameters: Vec<LLVMTypeRef> = number.iter().map(|_| self.int()).collect();
+        let mut arguments: Vec<LLVMValueRef> = number.iter().map(|number| self.constant(*number).raw()).collect();
+        let count = arguments.len() as u32;
+        // SAFETY: types and values of the module's context; the callers give live instructions of it.
+        unsafe {
+            let void = LLVMVoidTypeInContext(LLVMGetModuleContext(self.module.as_mut_ptr()));
+            let ty = LLVMFunctionType(void, parameters.as_mut_ptr(), count, 0);
+            let function = edit::declare(self.module, name, ty);
+            LLVMPositionBuilderBefore(self.builder, before);
+            LLVMBuildCall2(self.builder, ty, function.raw(), arguments.as_mut_ptr(), count, c"".as_ptr());
+        }
+    }
+}
+
+impl Drop for Calls<'_, '_> {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, used by nobody else.
+        unsafe { LLVMDisposeBuilder(self.builder) };
     }
 }

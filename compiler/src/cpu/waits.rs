@@ -7,7 +7,7 @@
 //! goes on depends on memory; such a loop counts its iterations down and yields when there are none left. A loop that
 //! counts to a bound it knows, as a histogram's does, stays as it is.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 
 use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::{LLVMAtomicCmpXchg, LLVMAtomicRMW, LLVMCall, LLVMFence, LLVMLoad, LLVMStore};
@@ -17,6 +17,7 @@ use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage};
 
 use crate::ir::{self, Value};
 
+use super::graph::{Graph, Loop};
 use super::{LowerError, emit};
 use crate::ir::edit;
 
@@ -50,7 +51,7 @@ on:
 pub fn insert(module: &Module<'_>) -> Result<(), LowerError> {
     let communicating = communicating(module);
     let defined = ir::functions(module).into_iter().filter(|function| !function.is_declaration());
-    let loops: Vec<(Value<'_>, Loop)> = defined
+    let loops: Vec<(Value<'_>, WaitingLoop)> = defined
         .flat_map(|function| waiting_loops(function, &communicating).into_iter().map(move |found| (function, found)))
         .collect();
     if loops.is_empty() {
@@ -121,21 +122,20 @@ fn communicates(instruction: Value<'_>, communicating: &HashSet<Value<'_>>) -> b
 }
 
 /// Where a loop is entered and where it goes round.
-struct Loop {
+struct WaitingLoop {
     before: Vec<LLVMBasicBlockRef>,
     latches: Vec<LLVMBasicBlockRef>,
 }
 
-fn waiting_loops(function: Value<'_>, communicating: &HashSet<Value<'_>>) -> Vec<Loop> {
+fn waiting_loops(function: Value<'_>, communicating: &HashSet<Value<'_>>) -> Vec<WaitingLoop> {
     let graph = Graph::of(function);
     let mut loops = Vec::new();
-    for (header, latches) in graph.back_edges() {
-        let body = graph.body(header, &latches);
+    for Loop { header, latches, body } in graph.loops() {
         let instructions = || body.iter().flat_map(|block| instructions(graph.blocks[*block]));
-        if instructions().any(|instruction| communicates(instruction, communicating)) && graph.depends_on_memory(&body)
+        if instructions().any(|instruction| communicates(instruction, communicating)) && depends_on_memory(&graph, &body)
         {
             let before = graph.predecessors[header].iter().filter(|block| !latches.contains(block));
-            loops.push(Loop {
+            loops.push(WaitingLoop {
                 before: before.map(|block| graph.blocks[*block]).collect(),
                 latches: latches.iter().map(|block| graph.blocks[*block]).collect(),
             });
@@ -153,123 +153,54 @@ fn instructions<'m>(block: LLVMBasicBlockRef) -> impl Iterator<Item = Value<'m>>
     }
 }
 
-/// The blocks of a function by number, the entry first.
-struct Graph {
-    blocks: Vec<LLVMBasicBlockRef>,
-    numbers: HashMap<LLVMBasicBlockRef, usize>,
-    successors: Vec<Vec<usize>>,
-    predecessors: Vec<Vec<usize>>,
+/// Whether what the loop reads from memory decides whether it ends; so it is for one that never does.
+fn depends_on_memory(graph: &Graph, body: &HashSet<usize>) -> bool {
+    let leaves = |block: &&usize| graph.successors[**block].iter().any(|to| !body.contains(to));
+    let mut pending: Vec<Value<'_>> = body.iter().filter(leaves).flat_map(|block| condition(graph, *block)).collect();
+    let mut seen = HashSet::new();
+    let mut branches_seen = false;
+    let endless = !body.iter().any(|block| leaves(&block));
+    while let Some(value) = pending.pop() {
+        let Some(instruction) = value.as_instruction().filter(|instruction| is_in(graph, *instruction, body)) else {
+            continue;
+        };
+        if !seen.insert(instruction) {
+            continue;
+        }
+        match edit::opcode(instruction) {
+            LLVMLoad | LLVMAtomicRMW | LLVMAtomicCmpXchg => return true,
+            LLVMCall if !instruction.callee().is_some_and(|callee| is_pure(&callee.name())) => return true,
+            _ => {}
+        }
+        // Which value arrives where paths of the loop join depends on the branches before.
+        if edit::is_phi(instruction) && !branches_seen && joins(graph, instruction, body) {
+            branches_seen = true;
+            pending.extend(body.iter().flat_map(|block| condition(graph, *block)));
+        }
+        pending.extend(instruction.operands());
+    }
+    endless
 }
 
-impl Graph {
-    fn of(function: Value<'_>) -> Self {
-        // SAFETY: a live defined function; LLVM fills exactly as many as it counted. Successors of a terminator are
-        // blocks of the function.
-        unsafe {
-            let mut blocks = vec![std::ptr::null_mut(); LLVMCountBasicBlocks(function.raw()) as usize];
-            LLVMGetBasicBlocks(function.raw(), blocks.as_mut_ptr());
-            let numbers: HashMap<_, _> = blocks.iter().enumerate().map(|(number, block)| (*block, number)).collect();
-            let mut predecessors = vec![Vec::new(); blocks.len()];
-            let mut successors = vec![Vec::new(); blocks.len()];
-            for (number, block) in blocks.iter().enumerate() {
-                let terminator = LLVMGetBasicBlockTerminator(*block);
-                for index in 0..LLVMGetNumSuccessors(terminator) {
-                    let to = numbers[&LLVMGetSuccessor(terminator, index)];
-                    if !successors[number].contains(&to) {
-                        successors[number].push(to);
-                        predecessors[to].push(number);
-                    }
-                }
-            }
-            Self { blocks, numbers, successors, predecessors }
-        }
+/// What the end of a block decides by.
+fn condition(graph: &Graph, block: usize) -> Option<Value<'static>> {
+    // SAFETY: the terminator of a live block; a conditional branch and a switch have their condition first.
+    unsafe {
+        let terminator = LLVMGetBasicBlockTerminator(graph.blocks[block]);
+        if LLVMGetNumSuccessors(terminator) < 2 { None } else { Value::new(LLVMGetOperand(terminator, 0)) }
     }
+}
 
-    /// The edges that lead back in a walk from the entry: by their target, where they come from.
-    fn back_edges(&self) -> BTreeMap<usize, Vec<usize>> {
-        let mut edges: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        let (mut seen, mut open) = (vec![false; self.blocks.len()], vec![false; self.blocks.len()]);
-        let mut path = vec![(0, 0)];
-        (seen[0], open[0]) = (true, true);
-        while let Some((block, next)) = path.last_mut() {
-            let from = *block;
-            let Some(to) = self.successors[from].get(*next).copied() else {
-                open[from] = false;
-                path.pop();
-                continue;
-            };
-            *next += 1;
-            if open[to] {
-                edges.entry(to).or_default().push(from);
-            } else if !seen[to] {
-                (seen[to], open[to]) = (true, true);
-                path.push((to, 0));
-            }
-        }
-        edges
-    }
+fn is_in(graph: &Graph, instruction: Value<'_>, body: &HashSet<usize>) -> bool {
+    // SAFETY: a live instruction in a block.
+    let block = unsafe { LLVMGetInstructionParent(instruction.raw()) };
+    graph.numbers.get(&block).is_some_and(|number| body.contains(number))
+}
 
-    /// The blocks from which the loop goes round without passing its header again.
-    fn body(&self, header: usize, latches: &[usize]) -> HashSet<usize> {
-        let mut body = HashSet::from([header]);
-        let mut pending: Vec<usize> = latches.to_vec();
-        while let Some(block) = pending.pop() {
-            if body.insert(block) {
-                pending.extend(&self.predecessors[block]);
-            }
-        }
-        body
-    }
-
-    /// Whether what the loop reads from memory decides whether it ends; so it is for one that never does.
-    fn depends_on_memory(&self, body: &HashSet<usize>) -> bool {
-        let leaves = |block: &&usize| self.successors[**block].iter().any(|to| !body.contains(to));
-        let mut pending: Vec<Value<'_>> = body.iter().filter(leaves).flat_map(|block| self.condition(*block)).collect();
-        let mut seen = HashSet::new();
-        let mut branches_seen = false;
-        let endless = !body.iter().any(|block| leaves(&block));
-        while let Some(value) = pending.pop() {
-            let Some(instruction) = value.as_instruction().filter(|instruction| self.is_in(*instruction, body)) else {
-                continue;
-            };
-            if !seen.insert(instruction) {
-                continue;
-            }
-            match edit::opcode(instruction) {
-                LLVMLoad | LLVMAtomicRMW | LLVMAtomicCmpXchg => return true,
-                LLVMCall if !instruction.callee().is_some_and(|callee| is_pure(&callee.name())) => return true,
-                _ => {}
-            }
-            // Which value arrives where paths of the loop join depends on the branches before.
-            if edit::is_phi(instruction) && !branches_seen && self.joins(instruction, body) {
-                branches_seen = true;
-                pending.extend(body.iter().flat_map(|block| self.condition(*block)));
-            }
-            pending.extend(instruction.operands());
-        }
-        endless
-    }
-
-    /// What the end of a block decides by.
-    fn condition(&self, block: usize) -> Option<Value<'static>> {
-        // SAFETY: the terminator of a live block; a conditional branch and a switch have their condition first.
-        unsafe {
-            let terminator = LLVMGetBasicBlockTerminator(self.blocks[block]);
-            if LLVMGetNumSuccessors(terminator) < 2 { None } else { Value::new(LLVMGetOperand(terminator, 0)) }
-        }
-    }
-
-    fn is_in(&self, instruction: Value<'_>, body: &HashSet<usize>) -> bool {
-        // SAFETY: a live instruction in a block.
-        let block = unsafe { LLVMGetInstructionParent(instruction.raw()) };
-        self.numbers.get(&block).is_some_and(|number| body.contains(number))
-    }
-
-    fn joins(&self, phi: Value<'_>, body: &HashSet<usize>) -> bool {
-        // SAFETY: a live phi and indices below its count.
-        let incoming = unsafe { (0..LLVMCountIncoming(phi.raw())).map(|index| LLVMGetIncomingBlock(phi.raw(), index)) };
-        incoming.filter(|block| self.numbers.get(block).is_some_and(|number| body.contains(number))).count() > 1
-    }
+fn joins(graph: &Graph, phi: Value<'_>, body: &HashSet<usize>) -> bool {
+    // SAFETY: a live phi and indices below its count.
+    let incoming = unsafe { (0..LLVMCountIncoming(phi.raw())).map(|index| LLVMGetIncomingBlock(phi.raw(), index)) };
+    incoming.filter(|block| graph.numbers.get(block).is_some_and(|number| body.contains(number))).count() > 1
 }
 
 /// Functions whose result memory does not change.

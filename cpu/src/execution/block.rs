@@ -95,7 +95,7 @@ enum State {
 
 /// A place in the code: its number in the code's order where the compiler has given one, and the address that the
 /// device was called from, which tells others apart and, since code tends to lie in order, sorts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     number: u32,
     address: usize,
@@ -106,11 +106,7 @@ impl Site {
         Self { number, address: 0 }
     }
 
-    /// Comes after all that have numbers.
-    pub fn called_from(address: usize) -> Self {
-        Self { number: u32::MAX, address }
-    }
-
+    /// A number that no code gave, the highest, comes after all others.
     pub fn at(number: u32, address: usize) -> Self {
         Self { number, address }
     }
@@ -122,6 +118,8 @@ struct Thread {
     operation: Operation,
     /// The operation's result for it.
     result: u64,
+    /// The numbers of the calls that it is in, in each of which the code's places are others.
+    calls: Vec<u32>,
 }
 
 /// Lanes of one warp at one operation.
@@ -190,6 +188,7 @@ impl Block {
                 running: RunningThread::new(context, std::ptr::null_mut(), dispatch),
                 operation: Operation::Sync,
                 result: 0,
+                calls: Vec::new(),
             });
         }
         block
@@ -211,6 +210,7 @@ impl Block {
         for (linear, thread) in self.threads.iter_mut().enumerate() {
             thread.running.context.ctaid = ctaid;
             thread.running.block = own;
+            thread.calls.clear();
             let (warp, lane) = (linear / self.width as usize, linear % self.width as usize);
             self.warps[warp].alive |= 1 << lane;
             self.ready.push_back(linear as u32);
@@ -288,6 +288,11 @@ impl Block {
         }
     }
 
+    /// The numbers of the calls that the running thread is in.
+    fn calls(&mut self) -> &mut Vec<u32> {
+        &mut self.threads[self.current as usize].calls
+    }
+
     /// Warp and lane of a thread.
     fn place(&self, linear: u32) -> (usize, u32) {
         ((linear / self.width) as usize, linear % self.width)
@@ -354,7 +359,7 @@ impl Block {
         self.threads[current].operation = operation;
         self.states[current] = State::AtSite(site);
         let alive = self.warps[warp].alive;
-        if self.lanes_at(warp, site) != alive {
+        if self.lanes_with(current) != alive {
             return Turn::Waits;
         }
         self.states[current] = State::Runnable;
@@ -362,11 +367,21 @@ impl Block {
         Turn::GoesOn
     }
 
-    /// Lanes of a warp that wait at a site.
-    fn lanes_at(&self, warp: usize, site: Site) -> u64 {
+    /// Lanes of its warp that wait at the site that a thread waits at, in the same calls.
+    fn lanes_with(&self, linear: usize) -> u64 {
+        let (warp, _) = self.place(linear as u32);
         let base = warp * self.width as usize;
-        let waiting = lanes(self.warps[warp].alive).filter(|lane| self.states[base + lane] == State::AtSite(site));
-        waiting.fold(0, |mask, lane| mask | 1 << lane)
+        let is_there = |other: &usize| {
+            self.states[base + other] == self.states[linear]
+                && self.threads[base + other].calls == self.threads[linear].calls
+        };
+        lanes(self.warps[warp].alive).filter(is_there).fold(0, |mask, lane| mask | 1 << lane)
+    }
+
+    /// Which of two threads at sites comes first in the code.
+    fn order(&self, (a, at): (Site, usize), (b, bt): (Site, usize)) -> std::cmp::Ordering {
+        let path = |linear: usize, site: Site| self.threads[linear].calls.iter().copied().chain([site.number]);
+        path(at, a).cmp(path(bt, b)).then(a.address.cmp(&b.address)).then(at.cmp(&bt))
     }
 
     /// When every lane waits: in each warp, the lanes at the earliest site go on together.
@@ -376,16 +391,17 @@ impl Block {
         for warp in 0..self.warps.len() {
             let base = warp * self.width as usize;
             let site = |lane: usize| match self.states[base + lane] {
-                State::AtSite(site) => Some((site, lane)),
+                State::AtSite(site) => Some((site, base + lane)),
                 _ => None,
             };
-            let Some((first, lane)) = lanes(self.warps[warp].alive).filter_map(site).min() else { continue };
+            let waiting = lanes(self.warps[warp].alive).filter_map(site);
+            let Some((_, first)) = waiting.min_by(|a, b| self.order(*a, *b)) else { continue };
             let asks = |warp: usize| self.asking.iter().any(|linear| self.place(*linear).0 == warp);
-            if self.threads[base + lane].operation.is_of_wave() && self.asked < PATIENCE && asks(warp) {
+            if self.threads[first].operation.is_of_wave() && self.asked < PATIENCE && asks(warp) {
                 patient = true;
                 continue;
             }
-            self.release(warp, self.lanes_at(warp, first));
+            self.release(warp, self.lanes_with(first));
             released = true;
         }
         self.asked = if patient && !released { self.asked + 1 } else { 0 };
@@ -443,4 +459,16 @@ pub fn warp_operation(block: *mut Block, request: WarpRequest, operation: Operat
 /// Lets the lanes of a warp that come to a site go on together, each with the result of its operation.
 pub fn site_operation(block: *mut Block, site: Site, operation: Operation) -> u64 {
     settle(block, |block| block.arrive_at_site(site, operation))
+}
+
+/// The running thread enters a call in which lanes may meet.
+pub fn enter(block: *mut Block, call: u32) {
+    // SAFETY: as in `settle`; nothing waits here.
+    unsafe { (&mut *block).calls().push(call) };
+}
+
+/// The running thread leaves the latest of such calls.
+pub fn leave(block: *mut Block) {
+    // SAFETY: as in `settle`; nothing waits here.
+    unsafe { (&mut *block).calls().pop() };
 }

@@ -90,12 +90,28 @@ pub extern "C" fn redux(kind: u32, mask: u32, value: u32) -> u32 {
     warp_operation(Class::Redux, mask, Operation::Redux { kind, value }) as u32
 }
 
-/// `__mneme_cpu_wave_site`: the number in the code's order of the next operation of a wave, which holds once.
+/// `__mneme_cpu_wave_site`: the number in the code's order of the next operation that has one, which holds once.
 pub extern "C" fn wave_site(number: u32) {
     running().number.set(number);
 }
 
-fn wave_operation(address: usize, operation: Operation) -> u64 {
+/// `__mneme_cpu_wave_enter`: the call with this number begins, in which lanes may meet.
+pub extern "C" fn wave_enter(call: u32) {
+    let waiting = running().block;
+    if !waiting.is_null() {
+        block::enter(waiting, call);
+    }
+}
+
+/// `__mneme_cpu_wave_leave`: the latest of such calls has ended.
+pub extern "C" fn wave_leave() {
+    let waiting = running().block;
+    if !waiting.is_null() {
+        block::leave(waiting);
+    }
+}
+
+fn numbered_operation(address: usize, operation: Operation) -> u64 {
     site_operation(Site::at(running().number.replace(u32::MAX), address), operation)
 }
 
@@ -123,26 +139,35 @@ with_site! {
 }
 
 extern "C" fn activemask_at(address: usize) -> u32 {
-    site_operation(Site::called_from(address), Operation::Active) as u32
+    numbered_operation(address, Operation::Active) as u32
 }
 
 extern "C" fn wave_ballot_at(predicate: u32, address: usize) -> u64 {
-    wave_operation(address, Operation::Ballot { predicate: predicate != 0 })
+    numbered_operation(address, Operation::Ballot { predicate: predicate != 0 })
 }
 
 extern "C" fn wave_exchange_at(value: u32, source: u32, address: usize) -> u64 {
-    wave_operation(address, Operation::Exchange { value, source })
+    numbered_operation(address, Operation::Exchange { value, source })
 }
 
 extern "C" fn wave_permute_at(value: u32, destination: u32, address: usize) -> u64 {
-    wave_operation(address, Operation::Permute { value, destination })
+    numbered_operation(address, Operation::Permute { value, destination })
 }
 
 /// `__mneme_cpu_converge`: the lanes of a warp that come to this site go on together.
 pub extern "C" fn converge(site: u32) {
+    gather(site, Operation::Sync);
+}
+
+/// `__mneme_cpu_wave_converge`: the same for the lanes of a wave of AMD's.
+pub extern "C" fn wave_converge(site: u32) {
+    gather(site, Operation::Gather);
+}
+
+fn gather(site: u32, operation: Operation) {
     let waiting = running().block;
     if !waiting.is_null() {
-        block::site_operation(waiting, Site::numbered(site), Operation::Sync);
+        block::site_operation(waiting, Site::numbered(site), operation);
     }
 }
 

@@ -62,6 +62,8 @@ pub enum Operation {
         kind: u32,
         value: u32,
     },
+    /// Of a wave: its lanes go on together.
+    Gather,
     /// CUDA's `activemask`: the lanes that are here.
     Active,
     /// Of a wave: the lanes with a predicate.
@@ -83,7 +85,10 @@ pub enum Operation {
 impl Operation {
     /// Whether it is one of AMD's, whose lanes have come together again after every branch and loop.
     pub fn is_of_wave(self) -> bool {
-        matches!(self, Operation::Ballot { .. } | Operation::Exchange { .. } | Operation::Permute { .. })
+        matches!(
+            self,
+            Operation::Gather | Operation::Ballot { .. } | Operation::Exchange { .. } | Operation::Permute { .. }
+        )
     }
 }
 
@@ -93,7 +98,7 @@ pub fn result(lane: u32, arrived: u64, operations: &[Operation; LANES]) -> u64 {
         lanes(arrived).filter(|lane| holds(&operations[*lane])).fold(0u64, |mask, lane| mask | 1 << lane)
     };
     match operations[lane as usize] {
-        Operation::Sync => 0,
+        Operation::Sync | Operation::Gather => 0,
         Operation::Shuffle { kind, value, lane: wanted, clamp } => {
             let (source, valid) = source_lane(kind, lane, wanted, clamp);
             let taken = match operations[source as usize] {

@@ -12,7 +12,7 @@ use crate::execution::device_calls as calls;
 type Entry = (&'static str, *const ());
 
 /// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
-fn table() -> [Entry; 39] {
+fn table() -> [Entry; 42] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),
@@ -24,7 +24,10 @@ fn table() -> [Entry; 39] {
         ("__mneme_cpu_redux", calls::redux as *const ()),
         ("__mneme_cpu_activemask", calls::activemask_address()),
         ("__mneme_cpu_converge", calls::converge as *const ()),
+        ("__mneme_cpu_wave_converge", calls::wave_converge as *const ()),
         ("__mneme_cpu_wave_site", calls::wave_site as *const ()),
+        ("__mneme_cpu_wave_enter", calls::wave_enter as *const ()),
+        ("__mneme_cpu_wave_leave", calls::wave_leave as *const ()),
         ("__mneme_cpu_wave_ballot", calls::wave_ballot_address()),
         ("__mneme_cpu_wave_exchange", calls::wave_exchange_address()),
         ("__mneme_cpu_wave_permute", calls::wave_permute_address()),

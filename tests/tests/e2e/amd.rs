@@ -19,13 +19,13 @@ struct StandIn {
 }
 
 impl StandIn {
-    /// `None`, said on standard output, where it is not built, or HIP programs are not.
+    /// `None`, said on standard output, on a GPU, or where there is no HIP.
     fn find(test: &str) -> Option<Self> {
-        let library = library("libmneme_stand_in.so");
-        if !library.exists() || Device::under_test() != Device::Cpu || !have_hip(test) {
+        if Device::under_test() != Device::Cpu || !have_hip(test) {
             println!("skipped: {test} needs the stand-in for libamdhip64, on the CPU device");
             return None;
         }
+        let library = library("libmneme_stand_in.so");
         let folder = tempfile::tempdir().unwrap();
         for name in NAMES {
             std::os::unix::fs::symlink(&library, folder.path().join(name)).unwrap();
@@ -77,5 +77,5 @@ macro_rules! programs {
 
 programs!(
     vecadd, variables, saxpy, stencil, reduce, histogram, matmul, nbody, globals, bigstruct, list, streams, inplace,
-    atomics, lambda, functor, steps, waves, shared, dims,
+    atomics, lambda, functor, steps, waves, reconverge, shared, dims,
 );

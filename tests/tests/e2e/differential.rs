@@ -3,16 +3,19 @@
 //! `scripts/differential` runs any number.
 
 use mneme_e2e::differential::{Batch, workers};
+use mneme_e2e::installation::Device;
 
-/// Enough that each kind of step happens in many places, few enough for some seconds.
-const SEQUENCES: u64 = 150;
+/// Enough that each kind of step happens in many places, few enough for some seconds. Contexts of a GPU take longer.
+fn sequences() -> u64 {
+    if Device::under_test() == Device::Cuda { 40 } else { 150 }
+}
 
 #[track_caller]
 fn hold(from: u64, devices: u32, expands_graphs: bool) {
-    let batch = Batch { from, count: SEQUENCES, devices, expands_graphs, skipped: Vec::new(), replays: usize::MAX };
+    let batch = Batch { from, count: sequences(), devices, expands_graphs, skipped: Vec::new(), replays: usize::MAX };
     let report = batch.run(workers());
     let report = report.unwrap_or_else(|failure| panic!("scripts/differential {}: {failure:?}", batch.arguments()));
-    assert!(report.verified >= SEQUENCES, "too little was recorded: {report:?}");
+    assert!(report.verified >= sequences(), "too little was recorded: {report:?}");
 }
 
 #[test]

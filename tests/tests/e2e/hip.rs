@@ -55,6 +55,7 @@ programs!(
     steps,
     plugins,
     waves,
+    reconverge,
     shared,
     modules,
     dims,

@@ -18,6 +18,9 @@ const DEVICE_LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode";
 const PIPELINES: [&str; 2] = ["default<O0>", "default<O3>"];
 const WAVE_IMPORTS: &[&str] = &[
     "__mneme_cpu_wave_site",
+    "__mneme_cpu_wave_enter",
+    "__mneme_cpu_wave_leave",
+    "__mneme_cpu_wave_converge",
     "__mneme_cpu_wave_ballot",
     "__mneme_cpu_wave_exchange",
     "__mneme_cpu_wave_permute",
@@ -849,8 +852,8 @@ fn loops_that_wait_yield_and_volatile_stores_to_shared_memory_keep_lanes_in_step
         assert!(!installed || imports(body, "__mneme_cpu_yield") == [false, false], "{body}");
     }
     let volatile = "volatile int *v = s; v[t] = n + t; v[t] += v[t ^ 1]; bins[t] = v[t];";
-    assert!(!installed || imports(volatile, "__mneme_cpu_converge") == [true, true]);
-    assert!(!installed || imports("s[t] = n + t; bins[t] = s[t ^ 1];", "__mneme_cpu_converge") == [false, false]);
+    assert!(!installed || imports(volatile, "__mneme_cpu_wave_converge") == [true, true]);
+    assert!(!installed || imports("s[t] = n + t; bins[t] = s[t ^ 1];", "__mneme_cpu_wave_converge") == [false, false]);
 }
 
 #[test]

@@ -126,6 +126,9 @@ uint64_t __mneme_cpu_wave_permute(uint32_t value, uint32_t destination) {
 }
 
 void __mneme_cpu_wave_site(uint32_t number) {}
+void __mneme_cpu_wave_enter(uint32_t call) {}
+void __mneme_cpu_wave_leave(void) {}
+void __mneme_cpu_wave_converge(uint32_t site) { pthread_barrier_wait(&warp_barriers[context.warp]); }
 const uint8_t *__mneme_cpu_implicit_arguments(void) { return hidden_arguments; }
 const uint8_t *__mneme_cpu_dispatch_packet(void) { return dispatch_packet; }
 
