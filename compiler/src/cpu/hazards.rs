@@ -9,9 +9,9 @@ use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 use llvm_sys::{LLVMIntPredicate, LLVMTypeKind};
 
-use crate::ir::{self, Value};
+use crate::ir::{self, Value, edit};
 
-use crate::ir::edit;
+use super::is_amdgcn;
 
 pub fn guard(module: &Module<'_>) {
     // SAFETY: the builder lives for this function only.
@@ -77,30 +77,38 @@ unsafe fn division(builder: LLVMBuilderRef, instruction: Value<'_>, opcode: LLVM
     }
 }
 
-/// Saturates at 32 or 64 bits, as `cvt` does.
+/// Saturates as the GPU's instruction does: at the width of its result, which may be more than the program's type has.
 ///
 /// # Safety
 /// The builder is positioned before `instruction`, a float-to-integer conversion of that opcode.
 unsafe fn conversion(module: &Module<'_>, builder: LLVMBuilderRef, instruction: Value<'_>, opcode: LLVMOpcode) {
-    // SAFETY: by the contract above; scalars of at most 64 bits only.
+    // SAFETY: by the contract above; types of scalars and of vectors with as many elements, of at most 64 bits each.
     unsafe {
         let name = c"".as_ptr();
         let (operand, ty) = (LLVMGetOperand(instruction.raw(), 0), instruction.ty());
-        let from = LLVMTypeOf(operand);
-        let scalar = LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMIntegerTypeKind;
-        let known = matches!(LLVMGetTypeKind(from), LLVMTypeKind::LLVMFloatTypeKind | LLVMTypeKind::LLVMDoubleTypeKind);
-        if !scalar || !known || LLVMGetIntTypeWidth(ty) > 64 {
-            return;
-        }
-        let context = LLVMGetModuleContext(module.as_mut_ptr());
-        let wide = if LLVMGetIntTypeWidth(ty) > 32 {
-            LLVMInt64TypeInContext(context)
-        } else {
-            LLVMInt32TypeInContext(context)
+        let (from, to) = (element(LLVMTypeOf(operand)), element(ty));
+        let is_short = match LLVMGetTypeKind(from) {
+            LLVMTypeKind::LLVMHalfTypeKind | LLVMTypeKind::LLVMBFloatTypeKind => true,
+            LLVMTypeKind::LLVMFloatTypeKind | LLVMTypeKind::LLVMDoubleTypeKind => false,
+            _ => return,
         };
+        let is_scalable = LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMScalableVectorTypeKind;
+        let Some(width) = result_width(LLVMGetIntTypeWidth(to), is_short, is_amdgcn(module)).filter(|_| !is_scalable)
+        else {
+            return;
+        };
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let like = |element: LLVMTypeRef| match LLVMGetTypeKind(ty) {
+            LLVMTypeKind::LLVMVectorTypeKind => LLVMVectorType(element, LLVMGetVectorSize(ty)),
+            _ => element,
+        };
+        // Every number of the short formats is one of these, too.
+        let float = like(LLVMFloatTypeInContext(context));
+        let operand = if is_short { LLVMBuildFPExt(builder, operand, float, name) } else { operand };
+        let wide = like(LLVMIntTypeInContext(context, width));
         let intrinsic: &[u8] = if opcode == LLVMFPToSI { b"llvm.fptosi.sat" } else { b"llvm.fptoui.sat" };
         let id = LLVMLookupIntrinsicID(intrinsic.as_ptr().cast(), intrinsic.len());
-        let mut types = [wide, from];
+        let mut types = [wide, LLVMTypeOf(operand)];
         let function = LLVMGetIntrinsicDeclaration(module.as_mut_ptr(), id, types.as_mut_ptr(), types.len());
         let function_type = LLVMIntrinsicGetType(context, id, types.as_mut_ptr(), types.len());
         let mut arguments = [operand];
@@ -108,5 +116,26 @@ unsafe fn conversion(module: &Module<'_>, builder: LLVMBuilderRef, instruction: 
         let result = if wide == ty { saturated } else { LLVMBuildTruncOrBitCast(builder, saturated, ty, name) };
         LLVMReplaceAllUsesWith(instruction.raw(), result);
         LLVMInstructionEraseFromParent(instruction.raw());
+    }
+}
+
+/// The bits of the result of the instruction that a conversion to `width` bits becomes: `cvt.rzi` has 16, 32 and 64, and
+/// `v_cvt` 32, but 16 from numbers of 16 bits.
+fn result_width(width: u32, from_short: bool, is_amdgcn: bool) -> Option<u32> {
+    let shortest = if is_amdgcn && !from_short { 32 } else { 16 };
+    (width <= 64).then(|| width.next_power_of_two().max(shortest))
+}
+
+/// The type of a vector's elements, or the scalar type itself.
+///
+/// # Safety
+/// A type of a live context.
+unsafe fn element(ty: LLVMTypeRef) -> LLVMTypeRef {
+    // SAFETY: by the contract above.
+    unsafe {
+        match LLVMGetTypeKind(ty) {
+            LLVMTypeKind::LLVMVectorTypeKind | LLVMTypeKind::LLVMScalableVectorTypeKind => LLVMGetElementType(ty),
+            _ => ty,
+        }
     }
 }

@@ -17,8 +17,8 @@ use llvm_sys::prelude::*;
 
 use crate::ir::{self, Value, annotations};
 
-use super::{SHARED, is_amdgcn};
 use super::replace::Replaced;
+use super::{SHARED, is_amdgcn};
 use crate::ir::edit;
 
 /// The device's function at which lanes gather.

@@ -20,9 +20,9 @@ use llvm_sys::prelude::*;
 
 use crate::ir::{self, Value, edit};
 
+use super::LowerError;
 use super::graph::{Graph, Loop};
 use super::lockstep::{CONVERGE, WAVE_CONVERGE};
-use super::LowerError;
 
 const SITE: &str = "__mneme_cpu_wave_site";
 const ENTER: &str = "__mneme_cpu_wave_enter";
@@ -150,7 +150,8 @@ impl<'m> Plan<'m> {
             let inside = block.map_or(&[][..], |block| &nesting[block]);
             while open.last().is_some_and(|last| !inside.contains(last)) {
                 let ended = open.pop().map(|index| &loops[index]);
-                if let Some(ended) = ended.filter(|ended| Self::may_part(&graph, ended, open.len(), &nesting, &meetings))
+                if let Some(ended) =
+                    ended.filter(|ended| Self::may_part(&graph, ended, open.len(), &nesting, &meetings))
                 {
                     // At the highest number of the loop.
                     let end = number();

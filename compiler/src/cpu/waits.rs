@@ -132,7 +132,8 @@ fn waiting_loops(function: Value<'_>, communicating: &HashSet<Value<'_>>) -> Vec
     let mut loops = Vec::new();
     for Loop { header, latches, body } in graph.loops() {
         let instructions = || body.iter().flat_map(|block| instructions(graph.blocks[*block]));
-        if instructions().any(|instruction| communicates(instruction, communicating)) && depends_on_memory(&graph, &body)
+        if instructions().any(|instruction| communicates(instruction, communicating))
+            && depends_on_memory(&graph, &body)
         {
             let before = graph.predecessors[header].iter().filter(|block| !latches.contains(block));
             loops.push(WaitingLoop {

@@ -87,7 +87,7 @@ fn object(bitcode: &[u8], pipeline: &str, processor: &str) -> Vec<u8> {
 }
 
 /// Lowers a module given as text, in which `#0` are the attributes of a kernel for `processor`.
-fn object_of_text(assembly: &str, processor: &str) -> Vec<u8> {
+pub fn object_of_text(assembly: &str, processor: &str) -> Vec<u8> {
     let text = format!(
         "target triple = \"amdgcn-amd-amdhsa\"\n{assembly}\nattributes #0 = {{ \"target-cpu\"=\"{processor}\" }}\n"
     );

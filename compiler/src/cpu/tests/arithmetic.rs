@@ -3,7 +3,7 @@
 //! Among the inputs are those that x86 alone would trap on.
 
 use super::run::{Parameters, Program};
-use super::{device_ir_of, object, object_of_text, table};
+use super::{amdgcn, device_ir_of, object, object_of_text, table};
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -197,5 +197,53 @@ fn the_compilers_own_functions_come_along() {
         let half = f64::from(u32::from(out.half & 1023) + 1024) / 1024.0 * 2f64.powi(exponent);
         assert_eq!(if *d == 0.0 { 0.0 } else { half.copysign(*d) }, *d);
         assert_eq!(out.quotient, ((i128::from(d.to_bits() as i64) << 60) / 1_000_000_007_000_000_009) as i64, "{d}");
+    }
+}
+
+#[test]
+fn conversions_out_of_range_saturate_in_vectors_and_from_short_formats() {
+    let text = |kind: &str, identity: &str| {
+        format!(
+            r#"
+        declare i32 @{identity}()
+        define {kind} void @run(ptr addrspace(1) %in, ptr addrspace(1) %out) {{
+          %i = call i32 @{identity}()
+          %none = icmp ne i32 %i, 0
+          br i1 %none, label %end, label %first
+        first:
+          %v = load <4 x float>, ptr addrspace(1) %in, align 4
+          %signed = fptosi <4 x float> %v to <4 x i32>
+          store <4 x i32> %signed, ptr addrspace(1) %out, align 4
+          %unsigned = fptoui <4 x float> %v to <4 x i32>
+          %second = getelementptr i8, ptr addrspace(1) %out, i64 16
+          store <4 x i32> %unsigned, ptr addrspace(1) %second, align 4
+          %half = fptrunc <4 x float> %v to <4 x half>
+          %of_half = fptosi <4 x half> %half to <4 x i32>
+          %third = getelementptr i8, ptr addrspace(1) %out, i64 32
+          store <4 x i32> %of_half, ptr addrspace(1) %third, align 4
+          %short = fptosi <4 x float> %v to <4 x i16>
+          %extended = sext <4 x i16> %short to <4 x i32>
+          %fourth = getelementptr i8, ptr addrspace(1) %out, i64 48
+          store <4 x i32> %extended, ptr addrspace(1) %fourth, align 4
+          br label %end
+        end:
+          ret void
+        }}"#
+        )
+    };
+    let kernel = "!nvvm.annotations = !{!0}\n!0 = !{ptr @run, !\"kernel\", i32 1}";
+    let nvidia = text("", "llvm.nvvm.read.ptx.sreg.tid.x");
+    let nvidia = object_of_text(&format!("target triple = \"nvptx64-nvidia-cuda\"\n{nvidia}\n{kernel}"));
+    let amd = amdgcn::object_of_text(&text("amdgpu_kernel", "llvm.amdgcn.workitem.id.x"), "gfx90a");
+    // AMD's instruction gives 32 bits, of which the lower ones are kept.
+    for (object, of_16_bits) in [(nvidia, [i32::from(i16::MAX), 0, -7, i32::from(i16::MIN)]), (amd, [-1, 0, -7, 0])] {
+        let mut input = [3e30f32, f32::NAN, -7.5, -3e30];
+        let mut output = [[0i32; 4]; 4];
+        let parameters = Parameters::default().pointer(input.as_mut_ptr()).pointer(output.as_mut_ptr());
+        Program::link(&object).launch("run", 1, 32, parameters.get());
+        assert_eq!(output[0], [i32::MAX, 0, -7, i32::MIN]);
+        assert_eq!(output[1], [-1, 0, 0, 0]);
+        assert_eq!(output[2], [i32::MAX, 0, -7, i32::MIN]);
+        assert_eq!(output[3], of_16_bits);
     }
 }
