@@ -141,7 +141,7 @@ fn the_code_takes_the_recorded_arguments() {
         let bitcode = bitcode(&source);
         let table = describe(
             &bitcode,
-            &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None },
+            &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None, images: &[] },
         )
         .unwrap();
         let kernels: Vec<_> = table.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Kernel).collect();
@@ -219,7 +219,7 @@ fn pointers_in_structures_are_described() {
                   extern \"C\" __attribute__((global)) void k(View view, double d, int *p) { *p = view.count + d; }\n";
     let table = describe(
         &bitcode(source),
-        &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None },
+        &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None, images: &[] },
     )
     .unwrap();
     let kernel = table.symbols.iter().find(|symbol| symbol.kind == SymbolKind::Kernel).unwrap();

@@ -363,7 +363,14 @@ fn is_current(app: &App, path: &Path) -> bool {
 
 /// Headers that applications include.
 fn headers() -> impl Iterator<Item = PathBuf> {
-    let own = ["driver.cuh", "rdc/device.cuh", "units/shared.cuh", "libraries/library.cuh", "plugins/plugin.cuh"];
+    let own = [
+        "driver.cuh",
+        "rdc/device.cuh",
+        "units/shared.cuh",
+        "namesakes/shared.cuh",
+        "libraries/library.cuh",
+        "plugins/plugin.cuh",
+    ];
     let sequences = ["world", "kernels", "memory", "mappings", "lifetimes"].map(|name| format!("sequences/{name}.cuh"));
     ["check.cuh"].into_iter().chain(own).map(str::to_owned).chain(sequences).map(|header| sources().join(header))
 }

@@ -49,7 +49,7 @@ pub const PRIVATE: &[&str] = &["units", "statics"];
 /// Programs of what HIP has and CUDA has not, or has otherwise.
 pub const OWN: &[App] = &[
     App { name: "waves", sources: &["hip/waves.hip"], kernels: &[bitwise("waves", &[1])] },
-    App { name: "reconverge", sources: &["hip/reconverge.hip"], kernels: &[bitwise("reconverge", &[0])] },
+    App { name: "reconverge", sources: &["hip/reconverge.hip"], kernels: &[bitwise("reconverge", &[1])] },
     App { name: "shared", sources: &["hip/shared.hip"], kernels: &[bitwise("sums", &[1])] },
     App { name: "modules", sources: &["hip/modules.hip"], kernels: &[bitwise("scale", &[3])] },
     App { name: "dims", sources: &["hip/dims.hip"], kernels: &[bitwise("dims", &[1])] },

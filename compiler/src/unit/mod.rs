@@ -38,6 +38,8 @@ pub struct UnitOrigin<'a> {
     pub source: &'a str,
     pub rdc: bool,
     pub compiled: Option<&'a CompileOptions>,
+    /// Sums of the images that it became.
+    pub images: &'a [u64],
 }
 
 /// The table of `bitcode`.
@@ -55,6 +57,7 @@ pub fn describe(bitcode: &[u8], origin: &UnitOrigin<'_>) -> Result<Table, BuildE
         llvm: bitcode::version(&producer).to_owned(),
         rdc: origin.rdc,
         compiled: origin.compiled.cloned(),
+        images: origin.images.to_vec(),
         symbols: symbols(&module),
     })
 }

@@ -16,7 +16,7 @@
 //! all numbers little endian. The table lets a reader without LLVM find a kernel, its arguments and the units that
 //! its closure needs.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,10 @@ pub struct Table {
     /// How the application's own code was compiled; `None` in a section of before it was remembered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiled: Option<CompileOptions>,
+    /// Sums of the image that the compiler made of the unit and of that image's parts (see [`crate::image::sum`]); empty
+    /// where a later link makes the image, and in a section of before they were remembered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<u64>,
     pub symbols: Vec<Symbol>,
 }
 
@@ -228,9 +232,23 @@ pub struct Closure {
     pub ambiguous: Vec<String>,
 }
 
+/// Of `units`, those that the image with this sum was made from, or may have been: where none is known to be of it, those
+/// that do not say. `None` as the sum is an image that is not known.
+pub fn of_image<'u, 'a, U: Borrow<Unit<'a>>>(units: &'u [U], sum: Option<u64>) -> Vec<&'u U> {
+    let Some(sum) = sum else { return units.iter().collect() };
+    let made_it: Vec<&U> = units.iter().filter(|unit| (*unit).borrow().table.images.contains(&sum)).collect();
+    if made_it.is_empty() {
+        units.iter().filter(|unit| (*unit).borrow().table.images.is_empty()).collect()
+    } else {
+        made_it
+    }
+}
+
 /// Walks the references from `kernel`, across units where a name is undefined in one and external in another.
 /// Only units of `arch` take part. `None` if no unit defines the kernel.
-pub fn closure(units: &[Unit<'_>], kernel: &str, arch: &str) -> Option<Closure> {
+pub fn closure<'a>(units: &[impl Borrow<Unit<'a>>], kernel: &str, arch: &str) -> Option<Closure> {
+    let units: Vec<&Unit<'a>> = units.iter().map(Borrow::borrow).collect();
+    let units = &units[..];
     let eligible = |unit: &Unit<'_>| unit.table.arch == arch;
     let mut starts = units.iter().enumerate().filter(|(_, unit)| eligible(unit)).filter_map(|(unit_index, unit)| {
         let is_kernel = |symbol: &Symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel;
@@ -244,7 +262,7 @@ pub fn closure(units: &[Unit<'_>], kernel: &str, arch: &str) -> Option<Closure> 
 }
 
 /// The closure of the kernel that is symbol `start.1` of unit `start.0`.
-fn closure_from(units: &[Unit<'_>], start: (usize, usize), kernel: &str, arch: &str) -> Closure {
+fn closure_from(units: &[&Unit<'_>], start: (usize, usize), kernel: &str, arch: &str) -> Closure {
     use std::collections::{BTreeSet, HashMap};
 
     let eligible = |unit: &Unit<'_>| unit.table.arch == arch;
@@ -339,9 +357,9 @@ fn closure_from(units: &[Unit<'_>], start: (usize, usize), kernel: &str, arch: &
 
 /// The tables of virtual functions that objects may refer to in the program of a unit, by unit and symbol, and whether
 /// there are others, which no other program could place.
-fn virtual_tables(units: &[Unit<'_>], unit: usize) -> (Vec<(usize, usize)>, bool) {
+fn virtual_tables(units: &[&Unit<'_>], unit: usize) -> (Vec<(usize, usize)>, bool) {
     let own = &units[unit].table;
-    let linked = |(index, other): &(usize, &Unit<'_>)| {
+    let linked = |(index, other): &(usize, &&Unit<'_>)| {
         *index == unit || (own.rdc && other.table.rdc && other.table.arch == own.arch)
     };
     let symbols = units.iter().enumerate().filter(linked).flat_map(|(unit, other)| {
@@ -377,6 +395,20 @@ mod tests {
         let table = Table { arch: "sm_90".into(), symbols, ..Table::default() };
         let record = encode(&table, b"BC").unwrap();
         decode(&record).remove(0).into_owned()
+    }
+
+    #[test]
+    fn the_units_of_an_image_are_those_that_became_it() {
+        let unit = |images: &[u64]| {
+            let table = Table { images: images.to_vec(), ..Table::default() };
+            decode(&encode(&table, b"BC").unwrap()).remove(0).into_owned()
+        };
+        let units = [unit(&[1, 2]), unit(&[3]), unit(&[])];
+        let chosen = |sum| of_image(&units, sum).into_iter().map(|unit| unit.table.images.clone()).collect::<Vec<_>>();
+        assert_eq!(chosen(Some(2)), [vec![1, 2]]);
+        // Linked with others, or compiled before sums were remembered.
+        assert_eq!(chosen(Some(4)), [Vec::<u64>::new()]);
+        assert_eq!(chosen(None).len(), 3);
     }
 
     #[test]

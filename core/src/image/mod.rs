@@ -18,3 +18,4 @@ pub mod fatbin;
 pub mod ir_section;
 pub mod ptx;
 pub mod stand_in;
+pub mod sum;

@@ -218,9 +218,10 @@ impl KernelCode {
 
     /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
     fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
-        let units = origin.object.as_ref()?.units();
-        let arch = choose_arch(units, kernel, device.architecture.as_ref())?;
-        let closure = ir_section::closure(units, kernel, &arch)?;
+        let sum = origin.image.as_ref().and_then(|image| image.sum());
+        let units = ir_section::of_image(origin.object.as_ref()?.units(), sum);
+        let arch = choose_arch(&units, kernel, device.architecture.as_ref())?;
+        let closure = ir_section::closure(&units, kernel, &arch)?;
         if let Err(refusal) = refuse(&closure.unresolved) {
             return Some(Err(refusal));
         }
@@ -229,7 +230,7 @@ impl KernelCode {
                 "several translation units have a {name} of their own, and the driver does not tell which is meant"
             )));
         }
-        let own = &units[*closure.units.first()?];
+        let own = units[*closure.units.first()?];
         let module = |index: &usize| Module {
             name: ("RecordedIR", "bc"),
             contents: Contents::Unit(Box::new(units[*index].clone())),

@@ -12,7 +12,7 @@ use cudarc::driver::sys::CUjitInputType;
 
 use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
 use mneme_core::hash::checksum;
-use mneme_core::image::{bundle, cubin, fatbin, ptx};
+use mneme_core::image::{bundle, cubin, fatbin, ptx, sum};
 
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, Status};
@@ -23,6 +23,7 @@ const MAX_COPY: u64 = 1 << 30;
 
 pub struct LoadedImage {
     bytes: Bytes,
+    sum: OnceLock<Option<u64>>,
     /// Equal for equal images (or one in one place of its object), to tell kernels of the same name apart.
     pub identity: u64,
 }
@@ -54,9 +55,9 @@ impl LoadedImage {
             // The place in its object: a library that is loaded again is the same, wherever it comes to lie.
             let identity = (image as usize).wrapping_sub(start) as u64;
             if is_empty && !parts.is_empty() {
-                return Some(Self { bytes: Bytes::Linked(parts, OnceLock::new()), identity });
+                return Some(Self::new(Bytes::Linked(parts, OnceLock::new()), identity));
             }
-            return Some(Self { bytes: Bytes::Mapped(image as usize, usize::try_from(size).ok()?), identity });
+            return Some(Self::new(Bytes::Mapped(image as usize, usize::try_from(size).ok()?), identity));
         }
         if size > MAX_COPY {
             return None;
@@ -72,7 +73,19 @@ impl LoadedImage {
     }
 
     fn owned(bytes: Vec<u8>) -> Self {
-        Self { identity: checksum(&bytes), bytes: Bytes::Owned(bytes) }
+        let identity = checksum(&bytes);
+        Self::new(Bytes::Owned(bytes), identity)
+    }
+
+    fn new(bytes: Bytes, identity: u64) -> Self {
+        Self { bytes, sum: OnceLock::new(), identity }
+    }
+
+    /// Its sum, by which the units that it was made from are known; `None` for what the driver links itself, and where
+    /// the bytes are gone.
+    pub fn sum(&self) -> Option<u64> {
+        let is_linked = matches!(self.bytes, Bytes::Linked(..));
+        *self.sum.get_or_init(|| self.bytes().filter(|_| !is_linked).map(|bytes| sum::of_image(&bytes)))
     }
 
     /// The bytes; `None` where the object that they were in is gone.
@@ -224,9 +237,9 @@ mod tests {
         assert_eq!(*image.bytes().unwrap(), copy[..copy.len() - 1]);
         // SAFETY: as above.
         assert!(unsafe { LoadedImage::at(c"not an image".as_ptr().cast(), |_| Some(0)) }.is_none());
-        let here = LoadedImage { bytes: Bytes::Mapped(copy.as_ptr() as usize, 4), identity: 0 };
+        let here = LoadedImage::new(Bytes::Mapped(copy.as_ptr() as usize, 4), 0);
         assert_eq!(*here.bytes().unwrap(), copy[..4]);
-        let nowhere = LoadedImage { bytes: Bytes::Mapped(64, 4), identity: 0 };
+        let nowhere = LoadedImage::new(Bytes::Mapped(64, 4), 0);
         assert!(nowhere.bytes().is_none());
     }
 

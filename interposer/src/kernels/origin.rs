@@ -45,7 +45,7 @@ pub struct CodeOrigin {
 
 /// The architecture whose IR stands for a kernel on a device: of NVIDIA's its own, else the newest that is not newer,
 /// else the newest; of AMD's its own, else its family's.
-pub fn choose_arch(units: &[Unit<'_>], kernel: &str, device: Option<&GpuArchitecture>) -> Option<String> {
+pub fn choose_arch(units: &[&Unit<'_>], kernel: &str, device: Option<&GpuArchitecture>) -> Option<String> {
     if let Some(GpuArchitecture::Amd(device)) = device {
         return choose_processor(units, kernel, device);
     }
@@ -65,7 +65,7 @@ pub fn choose_arch(units: &[Unit<'_>], kernel: &str, device: Option<&GpuArchitec
     fitting.or_else(|| archs.iter().max_by_key(|arch| number(arch))).map(ToString::to_string)
 }
 
-fn choose_processor(units: &[Unit<'_>], kernel: &str, device: &Processor) -> Option<String> {
+fn choose_processor(units: &[&Unit<'_>], kernel: &str, device: &Processor) -> Option<String> {
     let archs = architectures(units, kernel, Vendor::Amd);
     let runs = |arch: &&&str| Processor::parse(arch).is_some_and(|code| code.machine_code_runs_on(device));
     let own = archs.iter().find(|arch| **arch == device.name);
@@ -73,8 +73,8 @@ fn choose_processor(units: &[Unit<'_>], kernel: &str, device: &Processor) -> Opt
 }
 
 /// The architectures of a vendor's that there is IR of a kernel for.
-fn architectures<'a>(units: &'a [Unit<'_>], kernel: &str, vendor: Vendor) -> Vec<&'a str> {
-    let defines = |unit: &&Unit<'_>| {
+fn architectures<'a>(units: &[&'a Unit<'_>], kernel: &str, vendor: Vendor) -> Vec<&'a str> {
+    let defines = |unit: &&&Unit<'_>| {
         // NVIDIA's is what does not say.
         Vendor::of_triple(&unit.table.triple).unwrap_or(Vendor::Nvidia) == vendor
             && unit
@@ -112,6 +112,7 @@ mod tests {
         let amd = |arch: &str| Table { triple: "amdgcn-amd-amdhsa".into(), ..unit(arch).table };
         let unit = |arch: &str| decode(&encode(&amd(arch), b"BC").unwrap()).remove(0).into_owned();
         let units = [unit("gfx90a"), unit("gfx1030"), unit("gfx10-3-generic")];
+        let units: Vec<&Unit<'_>> = units.iter().collect();
         let choose = |device: &str| choose_arch(&units, "k", GpuArchitecture::parse(device).as_ref());
         assert_eq!(choose("gfx90a:sramecc+:xnack-").as_deref(), Some("gfx90a"));
         assert_eq!(choose("gfx1030").as_deref(), Some("gfx1030"));
@@ -122,6 +123,7 @@ mod tests {
     #[test]
     fn the_ir_of_the_nearest_architecture_is_chosen() {
         let units = [unit("sm_70"), unit("sm_90a"), unit("sm_80")];
+        let units: Vec<&Unit<'_>> = units.iter().collect();
         let nvidia = |number| GpuArchitecture::Nvidia(Architecture::new(number));
         assert_eq!(choose_arch(&units, "k", Some(&nvidia(90))).as_deref(), Some("sm_90a"));
         assert_eq!(choose_arch(&units, "k", Some(&nvidia(89))).as_deref(), Some("sm_80"));

@@ -14,6 +14,7 @@ mod hip;
 mod housekeeping;
 mod injecting;
 mod interrupting;
+mod namesakes;
 mod original;
 mod programs;
 mod recorder;

@@ -198,8 +198,11 @@ pub fn quoted(line: &str) -> Vec<String> {
 /// Adds the IR of `source` to `object`. A program without IR still runs, so failures are warnings.
 fn embed(user: &User, source: Source<'_>, object: &Path, log: &Log) {
     let mut records = Vec::new();
+    // Packaged and relocatable code becomes an image when it is linked.
+    let is_image = !log.packaged && !user.line.relocatable();
+    let images = is_image.then(|| elf::images(object).ok()).flatten().unwrap_or_default();
     for compilation in log.compilations.iter().filter(|compilation| compilation.source == source.path) {
-        match record(user, source, compilation) {
+        match record(user, source, compilation, &images) {
             Ok(Some(record)) => records.extend(record),
             Ok(None) => {}
             Err(error) => {
@@ -215,7 +218,12 @@ fn embed(user: &User, source: Source<'_>, object: &Path, log: &Log) {
 }
 
 /// The record of one architecture; `None` if the unit defines nothing for the device.
-fn record(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -> anyhow::Result<Option<Vec<u8>>> {
+fn record(
+    user: &User,
+    source: Source<'_>,
+    compilation: &DeviceCompilation,
+    images: &[u64],
+) -> anyhow::Result<Option<Vec<u8>>> {
     let line = &user.line;
     let bitcode = device_ir(user, source, compilation)?;
     let path = std::path::absolute(source.path).unwrap_or_else(|_| source.path.to_owned());
@@ -231,6 +239,7 @@ fn record(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -> a
         source: &path,
         rdc: line.relocatable(),
         compiled: Some(&compilation.options),
+        images,
     };
     let table = describe(&bitcode, &origin)?;
     if !defines_anything(&table, source.language) {

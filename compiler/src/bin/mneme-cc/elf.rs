@@ -10,8 +10,12 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use mneme_core::image::elf::section;
 use mneme_core::image::ir_section::SECTION;
+use mneme_core::image::sum;
 
+/// The sections in which compilers for CUDA and for HIP put the image of a unit that is not linked with others.
+const IMAGES: [&str; 2] = [".nv_fatbin", ".hip_fatbin"];
 const HEADER: usize = 64;
 const ROW: usize = 64;
 const SHT_PROGBITS: u32 = 1;
@@ -39,6 +43,13 @@ pub fn append(path: &Path, data: &[u8]) -> anyhow::Result<()> {
     File::set_permissions(temporary.as_file(), metadata.permissions())?;
     temporary.persist(path).context("the object cannot be replaced")?;
     Ok(())
+}
+
+/// The sums of the device images in the object at `path`.
+pub fn images(path: &Path) -> anyhow::Result<Vec<u64>> {
+    let object = fs::read(path)?;
+    let sections = IMAGES.iter().filter_map(|name| section(&object, name));
+    Ok(sections.flat_map(sum::of_image_and_parts).collect())
 }
 
 /// `object` with section [`SECTION`] added.

@@ -9,7 +9,7 @@ use goblin::elf::sym::STT_OBJECT;
 use mneme_core::image::architecture::Vendor;
 use mneme_core::image::fatbin::{self, FatbinKind};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
-use mneme_core::image::{bundle, cpu_object, cubin, elf, embedded};
+use mneme_core::image::{bundle, cpu_object, cubin, elf, embedded, sum};
 use thiserror::Error;
 
 use super::processor;
@@ -120,7 +120,8 @@ fn vendor_of(image: &[u8]) -> Vendor {
 }
 
 /// The groups of units that an image was made from, of the architecture that the device has for the vendor's programs.
-fn fitting(vendor: Vendor, units: Vec<Arc<Unit<'static>>>, image: &[u8]) -> Result<Vec<Group>, NoCode> {
+fn fitting(vendor: Vendor, units: &[Arc<Unit<'static>>], image: &[u8], sum: u64) -> Result<Vec<Group>, NoCode> {
+    let units: Vec<_> = ir_section::of_image(units, Some(sum)).into_iter().cloned().collect();
     if units.is_empty() {
         return Err(NoCode::NoIr);
     }
@@ -149,11 +150,12 @@ fn is_code_object(image: &[u8]) -> bool {
 /// image itself. For an image elsewhere (read from a file, copied to the heap) those of every object of the process.
 pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     let vendor = vendor_of(image);
+    let sum = sum::of_image(image);
     let plain = bundle::plain(image);
     let image = plain.as_deref().unwrap_or(image);
     let own = elf::object_at(address).map(|object| units_of(&object, vendor)).unwrap_or_default();
     if !own.is_empty() {
-        return fitting(vendor, own, image);
+        return fitting(vendor, &own, image, sum);
     }
     let inside = match vendor {
         Vendor::Nvidia => in_image(image).into_iter().collect(),
@@ -162,7 +164,8 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     if !inside.is_empty() {
         return Ok(inside);
     }
-    fitting(vendor, elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect(), image)
+    let all: Vec<_> = elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect();
+    fitting(vendor, &all, image, sum)
 }
 
 /// The IR in the machine code of an image, of the newest architecture where there are several.
@@ -198,7 +201,7 @@ fn in_code_objects(image: &[u8]) -> Result<Vec<Group>, NoCode> {
         .flat_map(|section| decoded(section, Vendor::Amd))
         .collect();
     if !units.is_empty() {
-        return fitting(Vendor::Amd, units, image);
+        return fitting(Vendor::Amd, &units, image, sum::of_image(image));
     }
     let with_ir = objects.into_iter().filter(|(_, object)| !embedded::in_code_object(object).is_empty());
     let (own, others): (Vec<_>, Vec<_>) = with_ir.partition(|(name, _)| *name == processor::name());
@@ -325,11 +328,11 @@ mod tests {
         // The tests' own program has no IR.
         assert_eq!((processor::name(), processor::wave_size()), ("gfx90a", 64));
         let groups =
-            fitting(Vendor::Amd, vec![amd("gfx942", &["one"]), amd("gfx90a", &["one", "two"])], b"..one..two..");
+            fitting(Vendor::Amd, &[amd("gfx942", &["one"]), amd("gfx90a", &["one", "two"])], b"..one..two..", 0);
         let groups = groups.unwrap();
         assert_eq!((groups[0].arch.as_str(), names(&groups)), ("gfx90a", vec![vec!["one", "two"]]));
         let reason =
-            fitting(Vendor::Amd, vec![amd("gfx942", &["one"]), amd("gfx1100", &["one"])], b"one").err().unwrap();
+            fitting(Vendor::Amd, &[amd("gfx942", &["one"]), amd("gfx1100", &["one"])], b"one", 0).err().unwrap();
         assert_eq!(
             reason.to_string(),
             "the program's LLVM IR is for gfx1100, gfx942, and the CPU device stands in for gfx90a; MNEME_CPU_GFX names another one"

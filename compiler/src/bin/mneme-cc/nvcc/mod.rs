@@ -128,6 +128,7 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
             bail!("nvcc does not say what it compiles for");
         }
         let known = strings(&std::fs::read(object)?);
+        let images = if line.relocatable() { Vec::new() } else { elf::images(object)? };
         let mut records = Vec::new();
         let mut missing = Vec::new();
         for arch in &device.archs {
@@ -137,8 +138,14 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
             let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
             let unit = format!("{:016x}", line.identity(source));
             let compiled = device.compiled.get(arch);
-            let origin =
-                UnitOrigin { arch, unit: &unit, source: &path.to_string_lossy(), rdc: line.relocatable(), compiled };
+            let origin = UnitOrigin {
+                arch,
+                unit: &unit,
+                source: &path.to_string_lossy(),
+                rdc: line.relocatable(),
+                compiled,
+                images: &images,
+            };
             let table = describe(&renamed.bitcode, &origin)?;
             if table.symbols.iter().any(|symbol| symbol.defined) {
                 records.extend(ir_section::encode(&table, &renamed.bitcode)?);

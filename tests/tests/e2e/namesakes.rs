@@ -1,0 +1,100 @@
+//! Tests of units and modules that have kernels of the same name.
+
+use std::path::{Path, PathBuf};
+
+use mneme_e2e::apps::Platform;
+use mneme_e2e::command::run;
+use mneme_e2e::hip::have_hip;
+use mneme_e2e::installation::{Cudart, Device, have_compiler, library};
+use mneme_e2e::platform::{hip_arch, plain_clang, recordable_clang, sources};
+use mneme_e2e::recording::{Instance, Recording};
+
+/// A program of units that are compiled each by itself.
+fn build(platform: Platform, folder: &Path) -> PathBuf {
+    let objects = ["main", "first", "second"].map(|unit| {
+        let object = folder.join(format!("{unit}.o"));
+        let source = sources().join(format!("namesakes/{unit}.cu"));
+        recordable_clang().args(platform.compile_flags()).arg("-c").args([&source, Path::new("-o"), &object]).succeed();
+        object
+    });
+    let executable = folder.join("namesakes");
+    let link = recordable_clang().args(&objects).arg("-o").arg(&executable).args(platform.link_flags());
+    // There is no HIP source that would say so.
+    if platform == Platform::Hip { link.arg("-lamdhip64") } else { link }.succeed();
+    executable
+}
+
+/// Every recorded kernel is verified; the application's output is its own.
+fn record_and_verify(executable: &Path, kernels: usize) {
+    let recording = Recording::of_executable(executable, &[]);
+    assert!(recording.outcome.stdout.contains("namesakes: ok"), "{}", recording.outcome);
+    let recorded = recording.kernels();
+    assert_eq!(recorded.len(), kernels, "{}", recording.outcome);
+    for (database, record) in recorded {
+        for id in record.instances.keys() {
+            Instance::new(&database, id).verify("default<O3>", &[]);
+        }
+    }
+}
+
+#[test]
+fn kernels_of_one_name_in_two_units_are_each_units_own() {
+    if have_compiler("kernels_of_one_name_in_two_units_are_each_units_own") {
+        let folder = tempfile::tempdir().unwrap();
+        record_and_verify(&build(Platform::Cuda(Cudart::under_test()), folder.path()), 2);
+    }
+}
+
+#[test]
+fn kernels_of_one_name_in_two_units_of_hip_are_each_units_own() {
+    let test = "kernels_of_one_name_in_two_units_of_hip_are_each_units_own";
+    if Device::under_test() == Device::Cpu && have_hip(test) {
+        let folder = tempfile::tempdir().unwrap();
+        let executable = build(Platform::Hip, folder.path());
+        let plain = run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
+        assert!(plain.stdout.contains("namesakes: ok"), "{plain}");
+        record_and_verify(&executable, 2);
+    }
+}
+
+/// A code object without IR is refused, and nothing of the program's own runs for it.
+#[test]
+fn a_module_without_ir_is_not_taken_for_the_program() {
+    let test = "a_module_without_ir_is_not_taken_for_the_program";
+    if Device::under_test() != Device::Cpu || !have_hip(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let kernel = |value: i32| format!("extern \"C\" __global__ void set(int *p) {{ *p = {value}; }}\n");
+    let main = r#"
+        #include <cstdio>
+        int main(int, char **arguments) {
+            int *p, value = 0;
+            hipModule_t module;
+            hipFunction_t function = nullptr;
+            hipMalloc(reinterpret_cast<void **>(&p), 4);
+            set<<<1, 1>>>(p);
+            hipMemcpy(&value, p, 4, hipMemcpyDeviceToHost);
+            int loaded = hipModuleLoad(&module, arguments[1]);
+            int found = loaded ? -1 : hipModuleGetFunction(&function, module, "set");
+            void *parameters[] = {&p};
+            int launched = found ? -1 : hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr);
+            hipMemcpy(&value, p, 4, hipMemcpyDeviceToHost);
+            std::printf("%d\n", launched ? 1 : value);
+        }"#;
+    std::fs::write(path("main.hip"), kernel(1) + main).unwrap();
+    std::fs::write(path("module.hip"), kernel(2)).unwrap();
+    recordable_clang()
+        .args(Platform::Hip.compile_flags())
+        .args([path("main.hip"), "-o".into(), path("main")])
+        .succeed();
+    plain_clang()
+        .args(Platform::Hip.compile_flags())
+        .args(["--cuda-device-only", "--rocm-path=/usr", "-nogpulib", "--no-gpu-bundle-output"])
+        .args([path("module.hip"), "-o".into(), path("module.co")])
+        .succeed();
+    let ran = run(path("main")).arg(path("module.co")).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
+    assert_eq!(ran.stdout, "1\n", "{} has no IR for {}", path("module.co").display(), hip_arch());
+    ran.complains("without its LLVM IR");
+}
