@@ -145,7 +145,17 @@ const PTX_MEMORY: &[&str] =
     &["ld.", "ldu.", "st.", "atom.", "red.", "cp.", "ldmatrix", "stmatrix", "multimem.", "mbarrier.", "wmma.", "tex."];
 /// How instructions of AMD's GPUs begin that do.
 const AMD_MEMORY: &[&str] = &[
-    "global_", "flat_", "scratch_", "buffer_", "tbuffer_", "image_", "ds_", "s_load", "s_store", "s_buffer", "s_scratch",
+    "global_",
+    "flat_",
+    "scratch_",
+    "buffer_",
+    "tbuffer_",
+    "image_",
+    "ds_",
+    "s_load",
+    "s_store",
+    "s_buffer",
+    "s_scratch",
     "s_atomic",
 ];
 

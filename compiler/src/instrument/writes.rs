@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use inkwell::module::Module;
 use mneme_core::observation::Access;
 
+use super::Instrumented;
 use super::accesses::{self, Length, MemoryEffect};
 use super::emitter::{self, Emitter, PREFIX};
-use super::Instrumented;
 use super::sites::{Sites, readable};
 use super::target::{CONSTANT, LOCAL, SHARED};
 use crate::ir::{self, Value};
