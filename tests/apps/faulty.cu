@@ -5,8 +5,6 @@
 // shape, which the mark names.
 #include "check.cuh"
 
-#include <cstring>
-
 constexpr int THREADS = 64;
 
 struct Record {

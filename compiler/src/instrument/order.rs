@@ -1,4 +1,4 @@
-//! What orders the accesses of a block's threads.
+//! The order of the accesses of a block's threads, as far as instructions make one.
 
 use std::collections::{HashMap, HashSet};
 

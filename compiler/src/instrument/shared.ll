@@ -1,5 +1,5 @@
 ; What follows the accesses to shared memory and the synchronisation of threads, in kernels that have shared memory. The rules are in
-; docs/checking.md.
+; docs/guides/check.md.
 ;
 ; Shadow of four bytes of shared memory, 32 bytes: u64 last write, u64 last read, u32 sites of both, u32 bits of the bytes written ever.
 ; A write or read: bit 63 there was one, 62 atomic, 58 to 61 which bytes, 48 to 57 thread, 0 to 30 the thread's clock. Of writes: 31 the

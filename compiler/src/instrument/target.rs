@@ -1,4 +1,4 @@
-//! What differs between the GPUs of two vendors where code is instrumented.
+//! Differences between the GPUs of two vendors where code is instrumented.
 //!
 //! Most of it is in the functions that are linked in ([`functions`]): who runs, and what an address is in.
 
