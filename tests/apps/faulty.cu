@@ -5,8 +5,6 @@
 // shape, which the mark names.
 #include "check.cuh"
 
-#include <cstring>
-
 constexpr int THREADS = 64;
 
 struct Record {
@@ -63,10 +61,10 @@ __global__ void local_beyond(int *out, int n) {
     out[threadIdx.x] = table[threadIdx.x / n]; // fault: local_beyond
 }
 
-// With more threads than here: both times as many bytes as there are threads.
+// With more threads than here: both times as many bytes as there are threads. (The `memset` of HIP 5.2 is a loop.)
 __global__ void fill_beyond(int *out) {
     char bytes[16];
-    memset(bytes, 1, blockDim.x); // fault: fill_beyond
+    __builtin_memset(bytes, 1, blockDim.x); // fault: fill_beyond
     out[threadIdx.x] = bytes[threadIdx.x % 16];
 }
 
@@ -199,8 +197,8 @@ __global__ void sound(const int *in, int *out, int n) {
     int sum = values[thread ^ 1];
     __syncwarp();
     values[thread] = sum;
-    // One after the other, by a lock.
-    if (thread % 32 == 0) {
+    // One after the other, by a lock: lanes of a warp would wait for one another.
+    if (thread % warpSize == 0) {
         while (atomicCAS(&lock, 0u, 1u) != 0) {
         }
         __threadfence_block();

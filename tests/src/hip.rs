@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::apps::{App, Platform, all, bitwise, executable_for};
+use crate::installation::Device;
 
 /// The CUDA applications that are HIP programs, too: `tests/apps/hip/cuda_runtime.h` has CUDA's names.
 ///
@@ -82,6 +83,15 @@ pub fn have_hip(test: &str) -> bool {
         println!("skipped: {test} needs HIP (scripts/setup --hip)");
     }
     found
+}
+
+/// Whether HIP programs can be compiled and run here: on the CPU device. Says so where they cannot.
+pub fn can_run(test: &str) -> bool {
+    let on_cpu = Device::under_test() == Device::Cpu;
+    if !on_cpu {
+        println!("skipped: {test} is for the CPU device");
+    }
+    on_cpu && have_hip(test)
 }
 
 /// The executable of an application as a HIP program.

@@ -91,7 +91,8 @@ pub fn seal(module: &Module<'_>, table: &Table) {
         }
     }
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
-        edit::remove_string_attributes(function);
+        // They name the GPU's processor, features and float modes.
+        edit::remove_string_attributes(function, |_| true);
         edit::add_string_attribute(module, function, "target-cpu", &cpu);
         edit::add_string_attribute(module, function, "target-features", &features);
         // Large frames touch each of their pages, so that a thread's guard page catches an overflow.

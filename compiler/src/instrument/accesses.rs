@@ -3,9 +3,11 @@
 use llvm_sys::LLVMAtomicOrdering;
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::core::*;
+use mneme_core::image::architecture::Vendor;
 use mneme_core::observation::Access;
 
-use super::emitter::Emitter;
+use super::emitter::{self, Emitter};
+use super::target;
 use crate::ir::Value;
 use crate::ir::edit;
 
@@ -62,6 +64,17 @@ pub fn constant(value: Value<'_>) -> Option<u64> {
 }
 
 pub fn of<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect<'m> {
+    let effect = all(emitter, instruction);
+    let MemoryEffect::Accesses(found) = &effect else { return effect };
+    let vendor = target::vendor(emitter.module);
+    let spaces = found.iter().map(|access| emitter::space(access.pointer()));
+    match spaces.into_iter().find(|space| !target::has_generic(vendor, *space)) {
+        Some(space) => MemoryEffect::Unknown(format!("an access to address space {space}")),
+        None => effect,
+    }
+}
+
+fn all<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect<'m> {
     let fixed = |operand: u32, bytes: u64, alignment: u64, access: Access, value: Option<Value<'m>>| {
         MemoryEffect::Accesses(vec![MemoryAccess {
             instruction,
@@ -111,22 +124,59 @@ const STRANGERS: &[&str] = &[
     "llvm.nvvm.tld4",
     "llvm.nvvm.suld",
     "llvm.nvvm.sust",
+    "llvm.amdgcn.raw.",
+    "llvm.amdgcn.struct.",
+    "llvm.amdgcn.s.buffer.",
+    "llvm.amdgcn.image.",
+    "llvm.amdgcn.global.",
+    "llvm.amdgcn.flat.",
+    "llvm.amdgcn.ds.append",
+    "llvm.amdgcn.ds.consume",
+    "llvm.amdgcn.ds.ordered",
+    "llvm.amdgcn.ds.read.",
+    "llvm.amdgcn.ds.bvh",
+    "llvm.amdgcn.load.to.lds",
 ];
+/// Atomics of AMD's GPUs that have intrinsics of their own, without `llvm.`.
+const AMD_ATOMICS: &[&str] =
+    &["amdgcn.global.atomic.f", "amdgcn.flat.atomic.f", "amdgcn.ds.fadd", "amdgcn.ds.fmin", "amdgcn.ds.fmax"];
 /// Instructions of PTX that access memory.
 const PTX_MEMORY: &[&str] =
     &["ld.", "ldu.", "st.", "atom.", "red.", "cp.", "ldmatrix", "stmatrix", "multimem.", "mbarrier.", "wmma.", "tex."];
+/// How instructions of AMD's GPUs begin that do.
+const AMD_MEMORY: &[&str] = &[
+    "global_",
+    "flat_",
+    "scratch_",
+    "buffer_",
+    "tbuffer_",
+    "image_",
+    "ds_",
+    "s_load",
+    "s_store",
+    "s_buffer",
+    "s_scratch",
+    "s_atomic",
+];
+
+/// What inline assembly is that accesses memory.
+fn assembly(vendor: Vendor, text: &str) -> Option<String> {
+    let (language, starts) = match vendor {
+        Vendor::Nvidia => ("PTX", PTX_MEMORY),
+        Vendor::Amd => ("assembly", AMD_MEMORY),
+    };
+    let mut words = text.split([';', '\n', '\t', ' ', '{', '}']);
+    words.any(|word| starts.iter().any(|start| word.starts_with(start))).then(|| {
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        format!("inline {language} `{line}`")
+    })
+}
 
 fn call<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, operands: &[Value<'m>]) -> MemoryEffect<'m> {
     let none = MemoryEffect::Accesses(Vec::new());
     let Some(callee) = edit::called_value(instruction) else { return none };
     if let Some((text, _)) = edit::inline_asm(callee) {
-        let mut words = text.split([';', '\n', '\t', ' ', '{', '}']);
-        return if words.any(|word| PTX_MEMORY.iter().any(|start| word.starts_with(start))) {
-            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            MemoryEffect::Unknown(format!("inline PTX `{line}`"))
-        } else {
-            none
-        };
+        return assembly(target::vendor(emitter.module), &text).map_or(none, MemoryEffect::Unknown);
     }
     let name = callee.name();
     let range = |operand: u32, access| MemoryAccess {
@@ -157,6 +207,10 @@ fn call<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, operands: &[Value
             MemoryEffect::Accesses(vec![fixed(0, constant(operands[1]).unwrap_or(1).max(1), Access::Read)])
         }
         Some(name) if name.starts_with("nvvm.atomic.") => {
+            MemoryEffect::Accesses(vec![fixed(0, emitter.bytes(instruction.ty()), Access::Atomic)])
+        }
+        // Those that are left in LLVM 19: numbers are added and compared.
+        Some(name) if AMD_ATOMICS.iter().any(|start| name.starts_with(start)) => {
             MemoryEffect::Accesses(vec![fixed(0, emitter.bytes(instruction.ty()), Access::Atomic)])
         }
         Some(_) if STRANGERS.iter().any(|stranger| name.starts_with(stranger)) => {

@@ -1,18 +1,13 @@
-; What both kinds of instrumentation use. The words of the state are named in layout.rs.
+; What both kinds of instrumentation use, on top of nvptx.ll or amdgcn.ll. The words of the state are named in layout.rs.
 
 @__mneme_state = addrspace(1) externally_initialized global [16 x i64] zeroinitializer, align 16
 
-declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.tid.y()
-declare i32 @llvm.nvvm.read.ptx.sreg.tid.z()
-declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.ntid.y()
-declare i32 @llvm.nvvm.read.ptx.sreg.ntid.z()
-declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
-declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
-declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
+define internal { i32, i32, i32 } @__mneme_triple(i32 %x, i32 %y, i32 %z) alwaysinline nounwind {
+  %one = insertvalue { i32, i32, i32 } poison, i32 %x, 0
+  %two = insertvalue { i32, i32, i32 } %one, i32 %y, 1
+  %three = insertvalue { i32, i32, i32 } %two, i32 %z, 2
+  ret { i32, i32, i32 } %three
+}
 
 define internal i64 @__mneme_word(i64 %index) alwaysinline nounwind {
   %place = getelementptr inbounds [16 x i64], ptr addrspace(1) @__mneme_state, i64 0, i64 %index
@@ -22,11 +17,13 @@ define internal i64 @__mneme_word(i64 %index) alwaysinline nounwind {
 
 ; The number of the running thread in its block, x varying fastest.
 define internal i32 @__mneme_thread() alwaysinline nounwind {
-  %x = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-  %y = call i32 @llvm.nvvm.read.ptx.sreg.tid.y()
-  %z = call i32 @llvm.nvvm.read.ptx.sreg.tid.z()
-  %width = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-  %height = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()
+  %place = call { i32, i32, i32 } @__mneme_thread_place()
+  %x = extractvalue { i32, i32, i32 } %place, 0
+  %y = extractvalue { i32, i32, i32 } %place, 1
+  %z = extractvalue { i32, i32, i32 } %place, 2
+  %size = call { i32, i32, i32 } @__mneme_block_size()
+  %width = extractvalue { i32, i32, i32 } %size, 0
+  %height = extractvalue { i32, i32, i32 } %size, 1
   %slices = mul i32 %z, %height
   %rows = add i32 %slices, %y
   %before = mul i32 %rows, %width
@@ -36,11 +33,13 @@ define internal i32 @__mneme_thread() alwaysinline nounwind {
 
 ; The number of its block in the grid.
 define internal i64 @__mneme_block() alwaysinline nounwind {
-  %x = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
-  %y = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
-  %z = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
-  %width = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
-  %height = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
+  %place = call { i32, i32, i32 } @__mneme_block_place()
+  %x = extractvalue { i32, i32, i32 } %place, 0
+  %y = extractvalue { i32, i32, i32 } %place, 1
+  %z = extractvalue { i32, i32, i32 } %place, 2
+  %size = call { i32, i32, i32 } @__mneme_grid_size()
+  %width = extractvalue { i32, i32, i32 } %size, 0
+  %height = extractvalue { i32, i32, i32 } %size, 1
   %wide.x = zext i32 %x to i64
   %wide.y = zext i32 %y to i64
   %wide.z = zext i32 %z to i64

@@ -1,10 +1,7 @@
-; What instrumented code calls to have its accesses checked. The rules are in docs/checking.md, the buffers in layout.rs.
+; What instrumented code calls to have its accesses checked. The rules are in docs/guides/check.md, the buffers in layout.rs.
 ;
 ; Flags of an access: 1 it reads, 2 it writes, 4 it is ordered (atomic, volatile), 8 the value it writes is known, 16 what it reads may be
 ; padding; from bit 8 on the bits of the address that its alignment wants zero.
-
-declare i1 @llvm.nvvm.isspacep.shared(ptr)
-declare i1 @llvm.nvvm.isspacep.local(ptr)
 
 ; Made for the module: the shared variable that holds an address (base -1 where there is none), and whether an access is inside of one of the
 ; module's own variables.
@@ -152,7 +149,7 @@ dead:
 define internal i1 @__mneme_allows(ptr %place, i64 %bytes, i32 %site, i32 %flags, i64 %value) noinline nounwind {
 entry:
   %address = ptrtoint ptr %place to i64
-  %is.shared = call i1 @llvm.nvvm.isspacep.shared(ptr %place)
+  %is.shared = call i1 @__mneme_is_shared(ptr %place)
   br i1 %is.shared, label %shared, label %elsewhere
 
 shared:
@@ -177,7 +174,7 @@ look:
   br i1 %live, label %yes, label %look.local
 
 look.local:
-  %is.local = call i1 @llvm.nvvm.isspacep.local(ptr %place)
+  %is.local = call i1 @__mneme_is_local(ptr %place)
   br i1 %is.local, label %yes, label %look.own
 
 look.own:

@@ -5,17 +5,21 @@
 use std::collections::{BTreeSet, HashMap};
 
 use inkwell::module::Module;
-use llvm_sys::LLVMOpcode::{self, *};
+use llvm_sys::LLVMOpcode::*;
 use llvm_sys::core::*;
+use mneme_core::image::architecture::Vendor;
 use mneme_core::observation::Access;
 
 use super::accesses::{self, Length, MemoryAccess, MemoryEffect};
-use super::emitter::{Emitter, PREFIX};
+use super::emitter::{self, Emitter, PREFIX};
 use super::objects::{Address, Root, may_be_parameter};
+use super::order::{self, Order};
 use super::sites::{Sites, readable};
-use super::{Instrumented, SHARED, layout, locals};
+use super::target::{self, SHARED};
+use super::{Instrumented, layout, locals};
 use crate::ir::edit;
 use crate::ir::{self, Value, reach};
+use crate::llvm;
 
 /// Flags of an access, see `faults.ll`.
 const READS: i64 = 1;
@@ -26,21 +30,27 @@ const PADDING: i64 = 16;
 const ALIGNMENT: u32 = 8;
 /// The largest alignment that is asked for.
 const MOST_ALIGNMENT: u64 = 256;
-/// Steps through which a pointer is followed that comes from several.
-const DEPTH: u32 = 8;
 /// Each shared variable's shadow begins at a multiple of this, bytes.
 const SHADOW_ALIGNMENT: u64 = 16;
+
+const SHARED_OBJECT: &str = "__mneme_shared_object";
 
 /// Instruments a module as it is before its pipeline.
 pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrumented {
     let shared = Shared::of(module, kernel);
-    let mut watcher =
-        Watcher { emitter: Emitter::new(module), shared, sites: Sites::default(), known, unwatched: BTreeSet::new() };
+    let vendor = target::vendor(module);
+    let (emitter, sites) = (Emitter::new(module), Sites::default());
+    let mut watcher = Watcher { emitter, vendor, shared, sites, known, unwatched: BTreeSet::new() };
     for function in ir::functions(module)
         .into_iter()
         .filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
     {
+        // What is inserted changes what comes before and after a barrier.
+        let orders = if watcher.shared.places.is_empty() { HashMap::new() } else { order::of(vendor, function) };
         for instruction in function.instructions() {
+            if let Some(order) = orders.get(&instruction) {
+                watcher.synchronisation(instruction, *order);
+            }
             watcher.instruction(function, instruction);
         }
     }
@@ -87,11 +97,14 @@ impl<'m> Shared<'m> {
         self.places.iter().find(|(known, ..)| *known == variable).map(|(_, place, size)| (*place, *size))
     }
 
-    /// Defines the function that finds the variable of an address.
+    /// Defines the function that finds the variable of an address. Nothing calls it before [`define_own`].
     fn define(&self, emitter: &Emitter<'m, '_>) {
         let word = emitter.integer(64);
         let object = emitter.structure(&mut [word, word, word]);
-        let parameters = emitter.define("__mneme_shared_object", object, &[word, word]);
+        let parameters = emitter.define(SHARED_OBJECT, object, &[word, word]);
+        if let Some(function) = ir::function(emitter.module, SHARED_OBJECT) {
+            llvm::keep(function.raw());
+        }
         let (address, dynamic) = (parameters[0], parameters[1]);
         let none = emitter.number(64, -1);
         let (mut base, mut extent, mut place) = (none, none, none);
@@ -109,6 +122,9 @@ impl<'m> Shared<'m> {
 
 /// Defines the function that knows the module's own variables. To be called when no pass changes them any more.
 pub fn define_own(module: &Module<'_>) {
+    if let Some(list) = ir::variable(module, llvm::KEPT) {
+        list.delete_global();
+    }
     let emitter = Emitter::new(module);
     let word = emitter.integer(64);
     let parameters = emitter.define("__mneme_own_object", emitter.integer(1), &[word, word]);
@@ -133,6 +149,7 @@ pub fn define_own(module: &Module<'_>) {
 
 struct Watcher<'m, 'ctx> {
     emitter: Emitter<'m, 'ctx>,
+    vendor: Vendor,
     shared: Shared<'m>,
     sites: Sites,
     /// Sites that have a number already.
@@ -142,9 +159,6 @@ struct Watcher<'m, 'ctx> {
 
 impl<'m> Watcher<'m, '_> {
     fn instruction(&mut self, function: Value<'m>, instruction: Value<'m>) {
-        if !self.shared.places.is_empty() {
-            self.synchronisation(instruction);
-        }
         match accesses::of(&self.emitter, instruction) {
             MemoryEffect::Unknown(what) => {
                 self.unwatched.insert(format!("{what} in {}", readable(&function.name())));
@@ -166,6 +180,9 @@ impl<'m> Watcher<'m, '_> {
         let pointer = access.pointer();
         let address = Address::of(&self.emitter, pointer);
         let root = address.root(&self.emitter, function);
+        if let Root::Launch = root {
+            return;
+        }
         let bytes = access.bytes();
         let (has_fixed_length, operand) = match access.length {
             Length::Fixed(_) => (true, 0),
@@ -188,10 +205,10 @@ impl<'m> Watcher<'m, '_> {
         match root {
             Root::Shared(variable) => self.shared(&access, &address, variable),
             Root::Local(size) | Root::Global(size) => self.by_offset(&access, &address, size),
-            Root::Unknown if may_be_parameter(&self.emitter, pointer, function, DEPTH) => {
+            Root::Unknown if may_be_parameter(&self.emitter, pointer, function) => {
                 self.choice_of_parameters(function);
             }
-            Root::Unknown => {
+            Root::Launch | Root::Unknown => {
                 let site = self.site(&access, None);
                 let (flags, value) = self.flags(&access, access.alignment);
                 let emitter = &self.emitter;
@@ -267,7 +284,8 @@ impl<'m> Watcher<'m, '_> {
         let own = size.saturating_sub(locals::OUTSIDE);
         let starts = (own + 1).saturating_sub(access.bytes());
         let inside = emitter.below(address.offset(emitter), emitter.number(64, starts as i64));
-        let pointer = emitter.select(inside, access.pointer(), emitter.moved(address.root, own));
+        let outside = emitter.like(emitter.moved(address.root, own), access.pointer());
+        let pointer = emitter.select(inside, access.pointer(), outside);
         edit::set_operand(access.instruction, access.operand, pointer);
     }
 
@@ -285,11 +303,11 @@ impl<'m> Watcher<'m, '_> {
                 self.shared.get(variable).map(|(_, size)| shared_name(&readable(&variable.name()), size))
             }
             Root::Local(size) => Some(own_name(address.root, size)),
-            Root::Unknown if may_be_parameter(&self.emitter, address.root, function, DEPTH) => {
+            Root::Unknown if may_be_parameter(&self.emitter, address.root, function) => {
                 self.choice_of_parameters(function);
                 return;
             }
-            Root::Global(_) | Root::Unknown => None,
+            Root::Global(_) | Root::Launch | Root::Unknown => None,
         };
         let site = self.site(access, variable);
         let (flags, _) = self.flags(access, 1);
@@ -332,7 +350,7 @@ impl<'m> Watcher<'m, '_> {
             flags |= VALUE_KNOWN;
         }
         let aggregate = matches!(
-            super::emitter::kind(access.instruction.ty()),
+            emitter::kind(access.instruction.ty()),
             llvm_sys::LLVMTypeKind::LLVMStructTypeKind | llvm_sys::LLVMTypeKind::LLVMArrayTypeKind
         ) && opcode == LLVMLoad;
         if aggregate || matches!(access.length, Length::Operand(..)) {
@@ -350,13 +368,12 @@ impl<'m> Watcher<'m, '_> {
     }
 
     /// Follows what orders the accesses of threads.
-    fn synchronisation(&self, instruction: Value<'m>) {
+    fn synchronisation(&self, instruction: Value<'m>, order: Order) {
         let emitter = &self.emitter;
         let hook = |name: &str| {
             emitter.call(name, emitter.void(), &[]);
         };
-        match order(instruction) {
-            Order::None => {}
+        match order {
             Order::Block => {
                 emitter.after(instruction);
                 hook("__mneme_barrier");
@@ -365,6 +382,7 @@ impl<'m> Watcher<'m, '_> {
                 emitter.before(instruction);
                 hook("__mneme_warp_arrive");
                 emitter.after(instruction);
+                target::meeting(self.vendor).into_iter().for_each(hook);
                 hook("__mneme_warp_leave");
             }
             Order::Unknown => {
@@ -391,94 +409,6 @@ fn shared_name(name: &str, size: i64) -> String {
         format!("the dynamic shared memory {name}")
     } else {
         format!("the shared variable {name} ({size} bytes)")
-    }
-}
-
-/// What an instruction orders.
-#[derive(Debug, PartialEq, Eq)]
-enum Order {
-    None,
-    /// All threads of the block.
-    Block,
-    /// Lanes of a warp.
-    Warp,
-    /// Something.
-    Unknown,
-}
-
-/// Words in inline PTX after which nothing is known of the order of threads.
-const PTX_ORDER: &[&str] = &[
-    "bar",
-    "fence",
-    "membar",
-    "atom",
-    "red",
-    "shfl",
-    "vote",
-    "match",
-    "elect",
-    ".acquire",
-    ".release",
-    ".volatile",
-    "exit",
-];
-
-/// Intrinsics of AMD's GPUs by which threads may wait for one another, or tell one another something.
-const AMD_ORDER: [&str; 11] = [
-    "s.barrier",
-    "wave.barrier",
-    "ballot",
-    "readlane",
-    "readfirstlane",
-    "ds.permute",
-    "ds.bpermute",
-    "ds.swizzle",
-    "update.dpp",
-    "mov.dpp",
-    "permlane",
-];
-
-fn order(instruction: Value<'_>) -> Order {
-    if instruction.opcode() == LLVMOpcode::LLVMFence {
-        return Order::Unknown;
-    }
-    let Some(callee) = instruction.is_call().then(|| edit::called_value(instruction)).flatten() else {
-        return Order::None;
-    };
-    if let Some((text, _)) = edit::inline_asm(callee) {
-        return if PTX_ORDER.iter().any(|word| text.contains(word)) { Order::Unknown } else { Order::None };
-    }
-    let name = callee.name();
-    if let Some(name) = name.strip_prefix("llvm.amdgcn.") {
-        // Waves of AMD's GPUs are larger than the warps whose clocks are kept.
-        return match name {
-            "s.barrier" => Order::Block,
-            _ if AMD_ORDER.iter().any(|start| name.starts_with(start)) => Order::Unknown,
-            _ => Order::None,
-        };
-    }
-    let Some(name) = name.strip_prefix("llvm.nvvm.") else { return Order::None };
-    let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
-    match name {
-        "barrier0" | "barrier0.popc" | "barrier0.and" | "barrier0.or" | "barrier.sync" | "bar.sync" | "barrier.n" => {
-            Order::Block
-        }
-        _ if begins(&["bar.warp.sync", "shfl.", "vote.", "match.", "redux."]) => Order::Warp,
-        _ if begins(&[
-            "bar",
-            "membar",
-            "fence",
-            "mbarrier",
-            "cp.async.wait",
-            "cp.async.bulk.wait",
-            "activemask",
-            "nanosleep",
-            "atomic.",
-        ]) =>
-        {
-            Order::Unknown
-        }
-        _ => Order::None,
     }
 }
 

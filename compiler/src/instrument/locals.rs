@@ -102,7 +102,7 @@ pub fn settle(module: &Module<'_>, shadowed: Vec<Site>, first: usize) -> Vec<Sit
 
 fn follow<'m>(emitter: &Emitter<'m, '_>, variable: Value<'m>) -> Option<Local<'m>> {
     // SAFETY: a checked cast.
-    if unsafe { LLVMIsAAllocaInst(variable.raw()).is_null() } || emitter::space(variable) != 0 {
+    if unsafe { LLVMIsAAllocaInst(variable.raw()).is_null() } {
         return None;
     }
     let bytes = local_bytes(emitter, variable).filter(|bytes| (1..=LARGEST).contains(bytes))?;
@@ -141,7 +141,7 @@ fn follow<'m>(emitter: &Emitter<'m, '_>, variable: Value<'m>) -> Option<Local<'m
 fn classify<'m>(user: Value<'m>, pointer: Value<'m>) -> Option<Use<'m>> {
     let operands = user.as_instruction()?.operands();
     match user.opcode() {
-        LLVMGetElementPtr | LLVMBitCast if emitter::kind(user.ty()) == LLVMPointerTypeKind => {
+        LLVMGetElementPtr | LLVMBitCast | LLVMAddrSpaceCast if emitter::kind(user.ty()) == LLVMPointerTypeKind => {
             (operands[0] == pointer && !operands[1..].contains(&pointer)).then_some(Use::Derive(user))
         }
         LLVMLoad => Some(Use::Load(user)),

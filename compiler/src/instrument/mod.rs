@@ -11,7 +11,9 @@ mod faults;
 pub mod layout;
 mod locals;
 pub(crate) mod objects;
+mod order;
 mod sites;
+mod target;
 mod writes;
 
 use inkwell::memory_buffer::MemoryBuffer;
@@ -24,9 +26,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::ir;
-
-/// NVPTX address space of shared memory.
-const SHARED: u32 = 3;
 
 /// What to instrument for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,13 +49,8 @@ pub struct Instrumented {
     pub has_shared: bool,
 }
 
-/// What makes functions see their callers' variables, and what promotes variables together with their shadows. No pass
-/// may take away an access to memory that other threads see.
-const INLINE: &str = "always-inline";
+/// What promotes variables together with their shadows. No pass may take away an access to memory that other threads see.
 const PROMOTE: &str = "function(sroa,instsimplify)";
-
-/// How the triples of AMD's GPUs begin, whose code is not instrumented: our functions ask NVIDIA's registers who runs.
-const AMD: &[u8] = b"amdgcn";
 
 /// Instruments the code that the pipeline is to start from, where this is done there.
 pub fn before(
@@ -65,10 +59,6 @@ pub fn before(
     instrument: Instrument,
     machine: &TargetMachine,
 ) -> Result<Instrumented, BuildError> {
-    if module.get_triple().as_str().to_bytes().starts_with(AMD) {
-        let message = "checks and watched addresses are for the code of CUDA programs; this kernel is a HIP program's";
-        return Err(BuildError::Configuration { message: message.into() });
-    }
     crate::llvm::forget_annotations(module);
     if instrument != Instrument::Faults {
         return Ok(Instrumented::default());
@@ -79,7 +69,7 @@ pub fn before(
     let kernel = crate::ir::kernel(module, kernel)?;
     faults::inline_pointers(module, kernel);
     faults::forbid_speculation(module, true);
-    run(INLINE)?;
+    run(target::inline_passes(target::vendor(module)))?;
     let shadowed = locals::shadow(module);
     run(PROMOTE)?;
     let locals = locals::settle(module, shadowed, 0);
@@ -118,15 +108,17 @@ pub fn after(
 /// Links our functions, and makes them part of the code.
 fn link(module: &Module<'_>, functions: &[&str], machine: &TargetMachine) -> Result<(), BuildError> {
     let text = format!(
-        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{}\n{}",
+        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{}\n{}\n{}",
         module.get_data_layout().as_str().to_string_lossy(),
         module.get_triple().as_str().to_string_lossy(),
+        target::functions(target::vendor(module)),
         include_str!("common.ll"),
         functions.concat(),
     );
     let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "instrumentation");
     let runtime = module.get_context().create_module_from_ir(buffer).map_err(|error| failed(error.to_string()))?;
     module.link_in_module(runtime).map_err(|error| failed(error.to_string()))?;
+    target::forget_unused_inputs(module);
     // Those that the code calls come as visible functions: LLVM's linker looks for no others.
     for function in ir::functions(module) {
         if !function.is_declaration() && function.name().starts_with(emitter::PREFIX) {

@@ -7,8 +7,12 @@ use llvm_sys::target::LLVMOffsetOfElement;
 
 use super::accesses::constant;
 use super::emitter::{self, Emitter};
+use super::target::SHARED;
 use crate::ir::edit;
 use crate::ir::{Value, attributes};
+
+/// Steps through which a pointer is followed that comes from several.
+const DEPTH: u32 = 8;
 
 /// An address: a pointer that comes from elsewhere, and an offset from it.
 pub struct Address<'m> {
@@ -27,8 +31,14 @@ pub enum Root<'m> {
     Shared(Value<'m>),
     /// Another variable of the module, of so many bytes.
     Global(u64),
+    /// The memory by which a kernel for AMD's GPUs knows its launch.
+    Launch,
     Unknown,
 }
+
+/// Intrinsics that give pointers to the memory by which a kernel for AMD's GPUs knows its launch.
+pub const LAUNCH: [&str; 3] =
+    ["llvm.amdgcn.implicitarg.ptr", "llvm.amdgcn.dispatch.ptr", "llvm.amdgcn.kernarg.segment.ptr"];
 
 impl<'m> Address<'m> {
     pub fn of(emitter: &Emitter<'m, '_>, pointer: Value<'m>) -> Self {
@@ -94,14 +104,15 @@ impl<'m> Address<'m> {
         let root = self.root;
         if let Some(variable) = root.as_variable() {
             return match variable.space() {
-                super::SHARED => Root::Shared(variable),
+                SHARED => Root::Shared(variable),
                 // One that is elsewhere, or that another may stand in for.
                 _ if variable.is_declaration() => Root::Unknown,
                 _ => Root::Global(emitter.stride(variable.content_type())),
             };
         }
         if root.as_instruction().is_some() {
-            return local_bytes(emitter, root).map_or(Root::Unknown, Root::Local);
+            let other = if is_launch(emitter, root, DEPTH) { Root::Launch } else { Root::Unknown };
+            return local_bytes(emitter, root).map_or(other, Root::Local);
         }
         let parameter = function.parameters().into_iter().position(|parameter| parameter == root);
         let by_value = parameter.and_then(|index| attributes::by_value(function, index as u32));
@@ -140,18 +151,39 @@ pub fn local_bytes<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> Opt
     }
 }
 
+/// The pointers that a phi or a selection chooses from.
+fn choices(value: Value<'_>) -> Vec<Value<'_>> {
+    match value.as_instruction().map(Value::opcode) {
+        Some(LLVMPHI) => value.operands(),
+        Some(LLVMSelect) => value.operands()[1..].to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether an instruction can only give pointers to the memory by which a kernel knows its launch.
+fn is_launch<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, depth: u32) -> bool {
+    if instruction.is_call() {
+        return instruction.callee().is_some_and(|callee| LAUNCH.contains(&&*callee.name()));
+    }
+    let is = |pointer| {
+        let root = Address::of(emitter, pointer).root;
+        root.as_instruction().is_some_and(|root| depth > 0 && is_launch(emitter, root, depth - 1))
+    };
+    let choices = choices(instruction);
+    !choices.is_empty() && choices.into_iter().all(is)
+}
+
 /// Whether a pointer may be, or be inside of, an aggregate that the function takes by value: such memory has no address
 /// of the kinds that are told apart while the code runs.
-pub fn may_be_parameter<'m>(emitter: &Emitter<'m, '_>, pointer: Value<'m>, function: Value<'m>, depth: u32) -> bool {
+pub fn may_be_parameter<'m>(emitter: &Emitter<'m, '_>, pointer: Value<'m>, function: Value<'m>) -> bool {
+    may_be(emitter, pointer, function, DEPTH)
+}
+
+fn may_be<'m>(emitter: &Emitter<'m, '_>, pointer: Value<'m>, function: Value<'m>, depth: u32) -> bool {
     let address = Address::of(emitter, pointer);
     let root = address.root;
     if root.as_instruction().is_none() {
         return matches!(address.root(emitter, function), Root::Local(_));
     }
-    let from = match root.opcode() {
-        LLVMPHI => root.operands(),
-        LLVMSelect => root.operands()[1..].to_vec(),
-        _ => return false,
-    };
-    depth > 0 && from.into_iter().any(|value| may_be_parameter(emitter, value, function, depth - 1))
+    depth > 0 && choices(root).into_iter().any(|value| may_be(emitter, value, function, depth - 1))
 }

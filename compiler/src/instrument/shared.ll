@@ -1,5 +1,5 @@
 ; What follows the accesses to shared memory and the synchronisation of threads, in kernels that have shared memory. The rules are in
-; docs/checking.md.
+; docs/guides/check.md.
 ;
 ; Shadow of four bytes of shared memory, 32 bytes: u64 last write, u64 last read, u32 sites of both, u32 bits of the bytes written ever.
 ; A write or read: bit 63 there was one, 62 atomic, 58 to 61 which bytes, 48 to 57 thread, 0 to 30 the thread's clock. Of writes: 31 the
@@ -12,13 +12,28 @@
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 
-; Where the clocks of the window's block begin, and where the running thread's is.
-define internal ptr addrspace(1) @__mneme_clocks(i64 %index) alwaysinline nounwind {
-  %width = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-  %height = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()
-  %depth = call i32 @llvm.nvvm.read.ptx.sreg.ntid.z()
+; How many threads a block has.
+define internal i32 @__mneme_threads() alwaysinline nounwind {
+  %size = call { i32, i32, i32 } @__mneme_block_size()
+  %width = extractvalue { i32, i32, i32 } %size, 0
+  %height = extractvalue { i32, i32, i32 } %size, 1
+  %depth = extractvalue { i32, i32, i32 } %size, 2
   %area = mul i32 %width, %height
   %threads = mul i32 %area, %depth
+  ret i32 %threads
+}
+
+; The warp of a thread.
+define internal i64 @__mneme_warp(i64 %thread) alwaysinline nounwind {
+  %bits = call i32 @__mneme_lane_bits()
+  %wide = zext i32 %bits to i64
+  %warp = lshr i64 %thread, %wide
+  ret i64 %warp
+}
+
+; Where the clocks of the window's block begin, and where the running thread's is.
+define internal ptr addrspace(1) @__mneme_clocks(i64 %index) alwaysinline nounwind {
+  %threads = call i32 @__mneme_threads()
   %more = add i32 %threads, 33
   %slots = and i32 %more, -2
   %wide.slots = zext i32 %slots to i64
@@ -33,18 +48,15 @@ define internal ptr addrspace(1) @__mneme_clocks(i64 %index) alwaysinline nounwi
 ; The clock of the warp comes after those of the threads, of which there is an even number.
 define internal ptr addrspace(1) @__mneme_warp_clock(i64 %index) alwaysinline nounwind {
   %clocks = call ptr addrspace(1) @__mneme_clocks(i64 %index)
-  %width = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-  %height = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()
-  %depth = call i32 @llvm.nvvm.read.ptx.sreg.ntid.z()
-  %area = mul i32 %width, %height
-  %threads = mul i32 %area, %depth
+  %threads = call i32 @__mneme_threads()
   %odd = add i32 %threads, 1
   %even = and i32 %odd, -2
+  %first = zext i32 %even to i64
   %thread = call i32 @__mneme_thread()
-  %warp = lshr i32 %thread, 5
-  %slot = add i32 %even, %warp
-  %wide = zext i32 %slot to i64
-  %place = getelementptr i32, ptr addrspace(1) %clocks, i64 %wide
+  %wide = zext i32 %thread to i64
+  %warp = call i64 @__mneme_warp(i64 %wide)
+  %slot = add i64 %first, %warp
+  %place = getelementptr i32, ptr addrspace(1) %clocks, i64 %slot
   ret ptr addrspace(1) %place
 }
 
@@ -155,8 +167,8 @@ define internal i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %cloc
   %clocks = xor i64 %old, %clock
   %barriers = and i64 %clocks, 2147481600
   %same.interval = icmp eq i64 %barriers, 0
-  %old.warp = lshr i64 %old.thread, 5
-  %warp = lshr i64 %thread, 5
+  %old.warp = call i64 @__mneme_warp(i64 %old.thread)
+  %warp = call i64 @__mneme_warp(i64 %thread)
   %another.warp = icmp ne i64 %old.warp, %warp
   %other.warp = or i1 %another.warp, %warps
   %old.operations = and i64 %old, 2047
@@ -318,9 +330,10 @@ note:
   %same.interval = icmp eq i64 %interval.difference, 0
   %operations.difference = and i64 %difference, 2047
   %same.operations = icmp eq i64 %operations.difference, 0
-  %warp.difference = and i64 %difference, 279223176896970752
+  %thread.difference.up = lshr i64 %difference, 48
+  %thread.difference = and i64 %thread.difference.up, 1023
+  %warp.difference = call i64 @__mneme_warp(i64 %thread.difference)
   %other.warp = icmp ne i64 %warp.difference, 0
-  %thread.difference = and i64 %difference, 287948901175001088
   %other.thread = icmp ne i64 %thread.difference, 0
   %old.warps.bit = and i64 %old, 140737488355328
   %old.warps = icmp ne i64 %old.warps.bit, 0

@@ -1,12 +1,10 @@
 //! The description of an instrumented instruction.
 
-use std::ffi::CStr;
-
 use llvm_sys::core::*;
 use mneme_core::observation::{Site, SourceLine};
 
 use super::accesses::MemoryAccess;
-use crate::ir::Value;
+use crate::ir::{Value, edit};
 use crate::llvm;
 
 /// Collects sites; a site's number is its place.
@@ -37,13 +35,7 @@ pub fn of(instruction: Value<'_>) -> Site {
 
 /// The instruction as LLVM writes it, without metadata.
 fn text(instruction: Value<'_>) -> String {
-    // SAFETY: a live instruction; LLVM's string is copied and disposed of.
-    let text = unsafe {
-        let raw = LLVMPrintValueToString(instruction.raw());
-        let text = CStr::from_ptr(raw).to_string_lossy().into_owned();
-        LLVMDisposeMessage(raw);
-        text
-    };
+    let text = edit::text(instruction);
     text.split(", !").next().unwrap_or_default().trim().to_owned()
 }
 

@@ -26,25 +26,84 @@ declare void @llvm.lifetime.start.p0(i64, ptr)
 !0 = !{ptr @kernel, !"kernel", i32 1}
 "#;
 
-/// The instrumented kernel before our functions are linked in, what is said of it, and the whole as PTX.
-fn instrumented(instrument: Instrument, signature: &str, body: &str) -> (String, Instrumented, String) {
+const AMD_HEAD: &str = r#"
+target datalayout = "e-p:64:64-p1:64:64-p2:32:32-p3:32:32-p4:64:64-p5:32:32-p6:32:32-p7:160:256:256:32-p8:128:128-p9:192:256:256:32-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-v2048:2048-n32:64-S32-A5-G1-ni:7:8:9"
+target triple = "amdgcn-amd-amdhsa"
+%Pair = type { i8, i32 }
+@shared = internal addrspace(3) global [64 x i32] undef, align 4
+@dynamic = external addrspace(3) global [0 x float], align 4
+@table = internal addrspace(4) constant [4 x i32] [i32 1, i32 2, i32 3, i32 4], align 4
+declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
+declare ptr addrspace(4) @llvm.amdgcn.dispatch.ptr()
+declare void @llvm.amdgcn.s.barrier()
+declare void @llvm.amdgcn.wave.barrier()
+declare void @llvm.amdgcn.s.sleep(i32)
+declare i32 @llvm.amdgcn.ds.bpermute(i32, i32)
+declare i32 @llvm.amdgcn.raw.ptr.buffer.load.i32(ptr addrspace(8), i32, i32, i32)
+declare void @llvm.memcpy.p0.p4.i64(ptr, ptr addrspace(4), i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.lifetime.start.p5(i64, ptr addrspace(5))
+"#;
+/// What AMD's kernels are tested for: waves of 64 lanes, and of 32.
+const AMD: [&str; 2] = ["gfx90a", "gfx1030"];
+
+/// The instrumented kernel before our functions are linked in, what is said of it, and the whole as text for a GPU. In
+/// between `passes` are run.
+fn instrumented_for(
+    arch: &str,
+    instrument: Instrument,
+    signature: &str,
+    body: &str,
+    passes: &str,
+) -> (String, Instrumented, String) {
     let context = Context::create();
-    let text = format!("{HEAD}\ndefine void @kernel({signature}) {{\n{body}\n}}\n");
+    let is_amd = arch.starts_with("gfx");
+    let (head, define, attributes) = if is_amd {
+        let features = format!("attributes #0 = {{ \"target-cpu\"=\"{arch}\" \"amdgpu-no-dispatch-ptr\" }}\n");
+        (AMD_HEAD, "define amdgpu_kernel void", features)
+    } else {
+        (HEAD, "define void", "attributes #0 = { nounwind }\n".to_owned())
+    };
+    let text = format!("{head}\n{define} @kernel({signature}) #0 {{\n{body}\n}}\n{attributes}");
     let module =
         context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
-    let machine = CodegenArchitecture::choose("sm_90", None).unwrap().machine(3).unwrap();
+    let architecture = CodegenArchitecture::choose(arch, is_amd.then_some((arch, ""))).unwrap();
+    let machine = architecture.machine(3).unwrap();
     let begun = before(&module, "kernel", instrument, &machine).unwrap();
     let kernel = crate::ir::text(&module);
-    let kernel = kernel[kernel.find("define void @kernel").unwrap()..].split("\n}").next().unwrap().to_owned();
+    let kernel = kernel[kernel.find(&format!("{define} @kernel")).unwrap()..].split("\n}").next().unwrap().to_owned();
+    if !passes.is_empty() {
+        module.run_passes(passes, &machine, PassBuilderOptions::create()).unwrap();
+    }
     let instrumented = after(&module, instrument, begun, &machine).unwrap();
-    let ptx = machine.write_to_memory_buffer(&module, inkwell::targets::FileType::Assembly).unwrap();
-    (kernel, instrumented, String::from_utf8_lossy(ptx.as_slice()).into_owned())
+    for function in ir::functions(&module) {
+        let name = function.name();
+        assert!(!function.is_declaration() || name.starts_with("llvm."), "{name} is missing");
+    }
+    let assembly = machine.write_to_memory_buffer(&module, inkwell::targets::FileType::Assembly).unwrap();
+    (kernel, instrumented, String::from_utf8_lossy(assembly.as_slice()).into_owned())
+}
+
+/// The same for an NVIDIA GPU.
+fn instrumented(instrument: Instrument, signature: &str, body: &str) -> (String, Instrumented, String) {
+    instrumented_for("sm_90", instrument, signature, body, "")
 }
 
 fn faults(signature: &str, body: &str) -> (String, Instrumented) {
     let (kernel, instrumented, ptx) = instrumented(Instrument::Faults, signature, body);
     assert!(ptx.contains(".entry kernel"), "{ptx}");
     (kernel, instrumented)
+}
+
+/// The same for AMD's GPUs, which differ in nothing that is inserted.
+fn amd_faults(signature: &str, body: &str) -> (String, Instrumented) {
+    let [one, other] = AMD.map(|arch| {
+        let (kernel, instrumented, assembly) = instrumented_for(arch, Instrument::Faults, signature, body, "");
+        assert!(assembly.contains(".amdhsa_kernel kernel"), "{assembly}");
+        (kernel, instrumented)
+    });
+    assert_eq!(one, other);
+    one
 }
 
 fn calls(kernel: &str, name: &str) -> usize {
@@ -327,4 +386,205 @@ define void @kernel(ptr %a) !dbg !11 {{
         .map(|line| (line.file.as_str(), line.line, line.column, line.function.as_str()))
         .collect();
     assert_eq!(lines, [("/src/k.cu", 4, 6, "set"), ("/src/k.cu", 8, 3, "kernel")]);
+}
+
+#[test]
+fn pointers_of_amd_s_address_spaces_are_asked_about() {
+    let (kernel, instrumented) = amd_faults(
+        "ptr addrspace(1) %a, ptr addrspace(3) %b, i64 %i",
+        "  %any = load ptr, ptr addrspace(1) %a, align 8
+  %x = load i32, ptr %any, align 4
+  store i32 %x, ptr addrspace(3) %b, align 4
+  %old = atomicrmw add ptr addrspace(1) %a, i32 1 syncscope(\"agent\") monotonic
+  %element = getelementptr [4 x i32], ptr addrspace(4) @table, i64 0, i64 %i
+  %y = load i32, ptr addrspace(4) %element, align 4
+  %place = getelementptr [64 x i32], ptr addrspace(3) @shared, i64 0, i64 %i
+  store i32 %y, ptr addrspace(3) %place, align 4
+  %other = getelementptr float, ptr addrspacecast (ptr addrspace(3) @dynamic to ptr), i64 %i
+  store float 0.0, ptr %other, align 4
+  ret void",
+    );
+    let asked = ["access", "offset", "shared"].map(|name| calls(&kernel, &format!("__mneme_{name}")));
+    assert_eq!(asked, [4, 1, 2], "{kernel}");
+    for untouched in ["ptr %any, align", "ptr addrspace(3) %b, align", "ptr addrspace(3) %place, align"] {
+        assert!(!kernel.contains(untouched), "{untouched}: {kernel}");
+    }
+    let variables: Vec<_> = instrumented.sites.iter().filter_map(|site| site.variable.as_deref()).collect();
+    assert_eq!(
+        variables,
+        [
+            "the variable table (16 bytes)",
+            "the shared variable shared (256 bytes)",
+            "the dynamic shared memory dynamic"
+        ]
+    );
+    assert_eq!((instrumented.shared_bytes, instrumented.has_shared), (256, true));
+}
+
+#[test]
+fn the_memory_that_tells_the_launch_is_left_alone() {
+    let (kernel, instrumented) = amd_faults(
+        "ptr addrspace(4) byref(%Pair) align 4 %pair, i1 %c",
+        "  %hidden = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
+  %packet = call ptr addrspace(4) @llvm.amdgcn.dispatch.ptr()
+  %one = getelementptr i8, ptr addrspace(4) %hidden, i64 12
+  %other = getelementptr i8, ptr addrspace(4) %packet, i64 4
+  %place = select i1 %c, ptr addrspace(4) %one, ptr addrspace(4) %other
+  %size = load i16, ptr addrspace(4) %place, align 2
+  %blocks = load i32, ptr addrspace(4) %hidden, align 4
+  %field = getelementptr %Pair, ptr addrspace(4) %pair, i32 0, i32 1
+  %x = load i32, ptr addrspace(4) %field, align 4
+  ret void",
+    );
+    assert_eq!((kernel.contains("@__mneme_"), instrumented.sites.len()), (false, 0), "{kernel}");
+}
+
+#[test]
+fn local_variables_of_amd_s_kernels_are_followed_through_generic_pointers() {
+    let body = |stores: &str| {
+        format!(
+            "entry:
+  %x = alloca i32, align 4, addrspace(5)
+  %x.generic = addrspacecast ptr addrspace(5) %x to ptr
+  call void @llvm.lifetime.start.p5(i64 4, ptr addrspace(5) %x)
+  br i1 %c, label %yes, label %no
+yes:
+  store i32 1, ptr %x.generic, align 4
+  br label %end
+no:
+  {stores}
+  br label %end
+end:
+  %y = load i32, ptr %x.generic, align 4
+  store i32 %y, ptr addrspace(1) %out, align 4
+  ret void"
+        )
+    };
+    let (set, said) = amd_faults("i1 %c, ptr addrspace(1) %out", &body("store i32 2, ptr %x.generic, align 4"));
+    assert_eq!((calls(&set, "__mneme_unset"), set.contains("alloca"), said.sites.len()), (0, false, 1), "{set}");
+    let (unset, said) = amd_faults("i1 %c, ptr addrspace(1) %out", &body(""));
+    assert_eq!((calls(&unset, "__mneme_unset"), unset.contains("alloca")), (1, false), "{unset}");
+    assert_eq!(said.sites[0].variable.as_deref(), Some("the local variable x"));
+
+    let array = "  %a = alloca [4 x i32], align 4, addrspace(5)
+  %p = alloca ptr, align 8, addrspace(5)
+  %a.generic = addrspacecast ptr addrspace(5) %a to ptr
+  %p.generic = addrspacecast ptr addrspace(5) %p to ptr
+  store ptr %a.generic, ptr %p.generic, align 8
+  %base = load ptr, ptr %p.generic, align 8
+  %to = getelementptr [4 x i32], ptr %base, i64 0, i64 %i
+  store i32 1, ptr %to, align 4
+  %from = getelementptr [4 x i32], ptr %a.generic, i64 0, i64 %j
+  %x = load i32, ptr %from, align 4
+  store i32 %x, ptr addrspace(1) %out, align 4
+  call void @llvm.memset.p0.i64(ptr %a.generic, i8 0, i64 16, i1 false)
+  call void @llvm.memcpy.p0.p4.i64(ptr %a.generic, ptr addrspace(4) @table, i64 16, i1 false)
+  ret void";
+    let (kernel, _) = amd_faults("i64 %i, i64 %j, ptr addrspace(1) %out", array);
+    assert_eq!((calls(&kernel, "__mneme_unset"), calls(&kernel, "__mneme_offset")), (1, 2), "{kernel}");
+}
+
+#[test]
+fn synchronisation_of_amd_s_kernels_is_followed() {
+    let hooks = |body: &str| {
+        let store = "store i32 0, ptr addrspace(3) @shared, align 4";
+        let (kernel, _) = amd_faults("i1 %c", &format!("  {store}\n{body}\n  ret void"));
+        ["barrier", "warp_arrive", "warp_leave", "relax"].map(|name| calls(&kernel, &format!("__mneme_{name}")))
+    };
+    let barrier = "  call void @llvm.amdgcn.s.barrier()";
+    let fence = "  fence syncscope(\"workgroup\") acq_rel";
+    let wave_fence = "  fence syncscope(\"wavefront\") acq_rel";
+    let wave = "  call void @llvm.amdgcn.wave.barrier()";
+    let store = "  store i32 1, ptr addrspace(3) @shared, align 4";
+    assert_eq!(hooks(&[fence, barrier, fence].join("\n")), [1, 0, 0, 0], "a barrier as the front end writes it");
+    assert_eq!(hooks(&[fence, store, barrier].join("\n")), [1, 0, 0, 1], "a fence, and a barrier");
+    assert_eq!(hooks(&[wave_fence, wave, wave_fence].join("\n")), [0, 1, 1, 0], "a barrier of a wave");
+    assert_eq!(hooks(&[fence, wave].join("\n")), [0, 1, 1, 1], "others may be told something by the fence");
+    let exchange = "  %x = call i32 @llvm.amdgcn.ds.bpermute(i32 0, i32 1)
+  store i32 %x, ptr addrspace(3) @shared, align 4";
+    assert_eq!(hooks(exchange), [0, 1, 1, 0]);
+    assert_eq!(hooks("  call void @llvm.amdgcn.s.sleep(i32 1)"), [0, 0, 0, 1]);
+    assert_eq!(hooks("  call void asm sideeffect \"s_nop 0 ; nothing\\0As_waitcnt lgkmcnt(0)\", \"\"()"), [0; 4]);
+    assert_eq!(hooks("  call void asm sideeffect \"s_barrier\", \"\"()"), [0, 0, 0, 1]);
+    let choice = |way: &str| {
+        format!("  br i1 %c, label %yes, label %no\nyes:\n{fence}\n  br label %end\nno:\n{way}\n  br label %end\nend:")
+    };
+    assert_eq!(hooks(&format!("{}\n{barrier}", choice(fence))), [1, 0, 0, 0], "in whichever of several ways");
+    assert_eq!(hooks(&format!("{barrier}\n{}\n{store}", choice(fence))), [1, 0, 0, 0], "and after it");
+    let one_way = format!("{fence}\n  br i1 %c, label %yes, label %end\nyes:\n{barrier}\n  br label %end\nend:");
+    assert_eq!(hooks(&one_way), [1, 0, 0, 1], "not every way comes to the barrier");
+}
+
+#[test]
+fn what_cannot_be_watched_of_amd_s_kernels_is_told() {
+    let (_, said) = amd_faults(
+        "ptr addrspace(1) %a, ptr addrspace(8) %b",
+        "  %x = call i32 asm sideeffect \"global_load_dword $0, $1, off\", \"=v,v\"(ptr addrspace(1) %a)
+  %y = call i32 @llvm.amdgcn.raw.ptr.buffer.load.i32(ptr addrspace(8) %b, i32 0, i32 0, i32 0)
+  %fat = addrspacecast ptr addrspace(8) %b to ptr addrspace(7)
+  store i32 %y, ptr addrspace(7) %fat, align 4
+  call void asm sideeffect \"s_nop 0\", \"\"()
+  ret void",
+    );
+    assert_eq!(
+        said.unwatched,
+        [
+            "`llvm.amdgcn.raw.ptr.buffer.load.i32` in kernel",
+            "an access to address space 7 in kernel",
+            "inline assembly `global_load_dword $0, $1, off` in kernel"
+        ]
+    );
+}
+
+#[test]
+fn writes_of_amd_s_kernels_are_noted() {
+    for arch in AMD {
+        let (_, said, assembly) = instrumented_for(
+            arch,
+            Instrument::Writes,
+            "ptr %a, ptr addrspace(1) %b, i64 %n",
+            "  %x = load i32, ptr %a, align 4
+  %local = alloca i32, align 4, addrspace(5)
+  store i32 %x, ptr addrspace(5) %local, align 4
+  store i32 %x, ptr addrspace(1) %b, align 4
+  %old = atomicrmw add ptr %a, i32 1 monotonic
+  store i32 %x, ptr addrspace(3) @shared, align 4
+  call void @llvm.memset.p0.i64(ptr %a, i8 0, i64 %n, i1 false)
+  ret void",
+            "",
+        );
+        let sites: Vec<(Access, u64)> = said.sites.iter().map(|site| (site.access, site.bytes)).collect();
+        assert_eq!(sites, [(Access::Write, 4), (Access::Atomic, 4), (Access::Write, 0)]);
+        assert!(assembly.matches("__mneme_written@rel32@lo").count() >= 1, "{assembly}");
+    }
+}
+
+/// Passes have found that the kernel needs no packet of its dispatch; what is linked in does.
+#[test]
+fn what_is_linked_in_has_what_it_asks_for() {
+    for arch in AMD {
+        let body = "  store i32 1, ptr addrspace(1) %a, align 4\n  ret void";
+        let (_, _, assembly) = instrumented_for(arch, Instrument::Writes, "ptr addrspace(1) %a", body, "");
+        assert!(assembly.contains(".amdhsa_user_sgpr_dispatch_ptr 1"), "{assembly}");
+    }
+}
+
+/// Pipelines make local what nothing outside is known to use, and take away what nothing uses.
+#[test]
+fn pipelines_leave_what_is_completed_after_them() {
+    for (arch, space) in [("sm_90", "ptr"), ("gfx90a", "ptr addrspace(1)"), ("gfx1030", "ptr addrspace(1)")] {
+        for passes in ["default<O0>", "default<O3>"] {
+            let body = format!(
+                "  %place = getelementptr [64 x i32], ptr addrspace(3) @shared, i64 0, i64 %i
+  store i32 0, ptr addrspace(3) %place, align 4
+  %x = load i32, {space} %a, align 4
+  store i32 %x, ptr addrspace(3) @shared, align 4
+  ret void"
+            );
+            let signature = format!("{space} %a, i64 %i");
+            let (_, said, assembly) = instrumented_for(arch, Instrument::Faults, &signature, &body, passes);
+            assert_eq!(said.sites.len(), 3, "{arch} {passes}");
+            assert!(assembly.contains("__mneme_state"), "{assembly}");
+        }
+    }
 }

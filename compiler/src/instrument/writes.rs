@@ -7,15 +7,12 @@ use std::collections::BTreeSet;
 use inkwell::module::Module;
 use mneme_core::observation::Access;
 
+use super::Instrumented;
 use super::accesses::{self, Length, MemoryEffect};
 use super::emitter::{self, Emitter, PREFIX};
-use super::sites::Sites;
-use super::{Instrumented, SHARED};
+use super::sites::{Sites, readable};
+use super::target::{CONSTANT, LOCAL, SHARED};
 use crate::ir::{self, Value};
-
-/// NVPTX address spaces that recorded memory is not in.
-const CONSTANT: u32 = 4;
-const LOCAL: u32 = 5;
 
 /// Instruments what writes to global memory. To be called after the pipeline, so that the code is what it made.
 pub fn watch(module: &Module<'_>) -> Instrumented {
@@ -29,7 +26,7 @@ pub fn watch(module: &Module<'_>) -> Instrumented {
         for instruction in function.instructions() {
             match accesses::of(&emitter, instruction) {
                 MemoryEffect::Unknown(what) => {
-                    unwatched.insert(format!("{what} in {}", super::sites::readable(&function.name())));
+                    unwatched.insert(format!("{what} in {}", readable(&function.name())));
                 }
                 MemoryEffect::Accesses(found) => {
                     let writing =

@@ -88,6 +88,17 @@ pub fn declare<'m>(module: &'m Module<'_>, name: &str, function_type: LLVMTypeRe
     Value::new(raw).expect("LLVM returns the function that it added")
 }
 
+/// A value as LLVM writes it in assembly.
+pub fn text(value: Value<'_>) -> String {
+    // SAFETY: the value is alive; LLVM's string is copied and disposed of.
+    unsafe {
+        let raw = LLVMPrintValueToString(value.raw());
+        let text = CStr::from_ptr(raw).to_string_lossy().into_owned();
+        LLVMDisposeMessage(raw);
+        text
+    }
+}
+
 /// A type as LLVM writes it in assembly.
 pub fn type_text(ty: LLVMTypeRef) -> String {
     // SAFETY: `ty` is alive; LLVM's string is copied and disposed of.
@@ -147,14 +158,18 @@ pub fn string_attribute(function: Value<'_>, name: &str) -> Option<String> {
     }
 }
 
-/// Takes every string attribute off a function: they name the GPU's processor, features and float modes.
-pub fn remove_string_attributes(function: Value<'_>) {
+/// Takes the string attributes off a function whose names are to go.
+pub fn remove_string_attributes(function: Value<'_>, goes: impl Fn(&str) -> bool) {
     for attribute in attributes(function, FUNCTION) {
-        // SAFETY: a live function; the kind's text lives in the context.
+        // SAFETY: a live function; the kind's text lives in the context and has the length LLVM gives.
         unsafe {
-            if LLVMIsStringAttribute(attribute) != 0 {
-                let mut length = 0;
-                let kind = LLVMGetStringAttributeKind(attribute, &mut length);
+            if LLVMIsStringAttribute(attribute) == 0 {
+                continue;
+            }
+            let mut length = 0;
+            let kind = LLVMGetStringAttributeKind(attribute, &mut length);
+            let name = String::from_utf8_lossy(std::slice::from_raw_parts(kind.cast::<u8>(), length as usize));
+            if goes(&name) {
                 LLVMRemoveStringAttributeAtIndex(function.raw(), FUNCTION, kind, length);
             }
         }

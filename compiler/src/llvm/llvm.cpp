@@ -32,6 +32,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
 
 using namespace llvm;
@@ -371,6 +372,12 @@ void mneme_llvm_forward_pointers(LLVMValueRef Function) {
     }
     Only->eraseFromParent();
   }
+}
+
+/// Has passes keep a function that nothing calls yet, visible as it is, by the list `llvm.used`.
+void mneme_llvm_keep(LLVMValueRef Function) {
+  auto *F = unwrap<llvm::Function>(Function);
+  appendToUsed(*F->getParent(), {F});
 }
 
 /// Where an instruction comes from, innermost line first (to be freed); null without debug information.

@@ -59,6 +59,7 @@ unsafe extern "C" {
     fn mneme_llvm_end_without_memory();
     fn mneme_llvm_pass_names() -> *mut c_char;
     fn mneme_llvm_forward_pointers(function: LLVMValueRef);
+    fn mneme_llvm_keep(function: LLVMValueRef);
     fn mneme_lld_link(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_location(instruction: LLVMValueRef) -> *mut c_char;
 }
@@ -270,6 +271,15 @@ pub(crate) fn location(instruction: LLVMValueRef) -> Option<String> {
 pub(crate) fn forward_pointers(function: LLVMValueRef) {
     // SAFETY: a live function, by contract; of what is erased nobody else knows.
     unsafe { mneme_llvm_forward_pointers(function) }
+}
+
+/// The list of what passes keep though nothing uses it.
+pub(crate) const KEPT: &str = "llvm.used";
+
+/// Puts a live function into that list.
+pub(crate) fn keep(function: LLVMValueRef) {
+    // SAFETY: a live function, by contract, which is in a module.
+    unsafe { mneme_llvm_keep(function) }
 }
 
 /// The text behind `pointer`, which is freed; `None` for null.

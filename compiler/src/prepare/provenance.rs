@@ -11,6 +11,7 @@ use llvm_sys::core::{LLVMCountStructElementTypes, LLVMGetElementType, LLVMGetTyp
 use llvm_sys::prelude::LLVMTypeRef;
 use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 
+use crate::instrument::objects::LAUNCH;
 use crate::ir::{self, Value, attributes, reach};
 
 /// Puts local variables into registers, across calls: what the front end wrote keeps every pointer in memory. Pointers to
@@ -30,10 +31,6 @@ pub fn is_closed(module: &Module<'_>, kernel: &str, machine: &TargetMachine) -> 
     let mut functions = reached.iter().filter(|value| value.as_function().is_some() && !value.is_declaration());
     functions.all(|function| function.instructions().into_iter().all(|instruction| harmless(kernel, instruction)))
 }
-
-/// Pointers to what a launch on an AMD GPU is told.
-const LAUNCH: [&str; 3] =
-    ["llvm.amdgcn.implicitarg.ptr", "llvm.amdgcn.dispatch.ptr", "llvm.amdgcn.kernarg.segment.ptr"];
 
 /// Whether `instruction` makes no pointer out of something else.
 fn harmless(kernel: Value<'_>, instruction: Value<'_>) -> bool {

@@ -5,4 +5,5 @@
 
 mod clang;
 mod fidelity;
+mod instrumented;
 mod specialise;

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use mneme_core::exit;
 use mneme_core::observation::{Access, Fault, Finding, LastWrite};
 use mneme_core::recording::database::KernelRecord;
-use mneme_e2e::apps::{app, sources};
-use mneme_e2e::installation::Device;
+use mneme_e2e::apps::{Platform, app, executable_for, sources};
+use mneme_e2e::hip;
+use mneme_e2e::installation::{Cudart, Device};
 use mneme_e2e::recording::{Instance, Recording};
 use serde_json::Value;
 
@@ -32,8 +33,12 @@ fn wrong_shape(kernel: &str) -> &'static [&'static str] {
     }
 }
 
-fn faulty() -> Vec<(String, Instance)> {
-    let recording = Recording::of(app("faulty"), &[]);
+fn recording(platform: Platform) -> Recording {
+    Recording::of_executable(&executable_for(app("faulty"), platform), &[])
+}
+
+fn faulty(platform: Platform) -> Vec<(String, Instance)> {
+    let recording = recording(platform);
     // The folder goes with the recording, which the tests outlive.
     let folder = mneme_e2e::recording::copy_of(recording.folder()).keep();
     mneme_e2e::recording::load_kernels(&folder)
@@ -56,8 +61,19 @@ fn findings(json: &Value) -> Vec<Finding> {
 
 #[test]
 fn every_planted_fault_is_found() {
+    every_planted_fault_is_found_in(Platform::Cuda(Cudart::under_test()));
+}
+
+#[test]
+fn every_planted_fault_is_found_in_a_hip_program() {
+    if hip::can_run("every_planted_fault_is_found_in_a_hip_program") {
+        every_planted_fault_is_found_in(Platform::Hip);
+    }
+}
+
+fn every_planted_fault_is_found_in(platform: Platform) {
     let marks = marks();
-    let kernels = faulty();
+    let kernels = faulty(platform);
     let expected = [
         ("beyond", Fault::OutOfBounds, Access::Write, 1, "right behind the end of the allocation"),
         ("before", Fault::OutOfBounds, Access::Read, 1, "4 bytes before the allocation"),
@@ -150,9 +166,36 @@ fn every_planted_fault_is_found() {
     std::fs::remove_dir_all(sound.database.parent().unwrap()).unwrap();
 }
 
+/// Programs without a fault, with what HIP programs for AMD's GPUs have otherwise: their own ids and sizes, aggregates
+/// passed by value, exchanges in waves, dynamic shared memory, messages.
+#[test]
+fn nothing_is_found_in_hip_programs_without_faults() {
+    if !hip::can_run("nothing_is_found_in_hip_programs_without_faults") {
+        return;
+    }
+    for name in ["reduce", "histogram", "waves", "shared", "dims", "parameters", "bigstruct", "print", "atomic_kinds"] {
+        let recording = Recording::of_executable(&hip::executable(hip::app(name)), &[]);
+        for (path, kernel) in recording.kernels() {
+            let outcome = instance(path, &kernel).replay("default<O3>").arg("--check").exit_with(exit::VERIFIED);
+            assert_eq!(findings(&outcome.json()), [], "{name}: {outcome}");
+        }
+    }
+}
+
 #[test]
 fn the_last_writer_of_an_element_is_told() {
-    let recording = Recording::of(app("faulty"), &[]);
+    the_last_writer_is_told_in(Platform::Cuda(Cudart::under_test()));
+}
+
+#[test]
+fn the_last_writer_in_a_hip_program_is_told() {
+    if hip::can_run("the_last_writer_in_a_hip_program_is_told") {
+        the_last_writer_is_told_in(Platform::Hip);
+    }
+}
+
+fn the_last_writer_is_told_in(platform: Platform) {
+    let recording = recording(platform);
     let (database, kernel) = recording.kernel("beyond");
     let instance = instance(database, &kernel);
     let arguments = kernel.instances[&instance.id].args.clone();

@@ -3,11 +3,10 @@
 //! They are compiled for an AMD GPU, as they are by anybody; that one runs none of them, and the CPU device does, with
 //! its waves.
 
-use mneme_core::exit;
 use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::hip::{OWN, PRIVATE, SHARED, app, executable, have_hip};
-use mneme_e2e::installation::{Device, library, program};
+use mneme_e2e::hip::{OWN, PRIVATE, SHARED, app, can_run, executable};
+use mneme_e2e::installation::{library, program};
 use mneme_e2e::platform::IR_EXTENSION;
 use mneme_e2e::recording::{Instance, Recording, record_executable_into, replay_everything};
 use serde_json::Value;
@@ -63,15 +62,6 @@ programs!(
     printing,
     cooperating,
 );
-
-/// Whether the tests of this file can run. Says so where they cannot.
-fn can_run(test: &str) -> bool {
-    let on_cpu = Device::under_test() == Device::Cpu;
-    if !on_cpu {
-        println!("skipped: {test} is for the CPU device");
-    }
-    on_cpu && have_hip(test)
-}
 
 /// The program without the recorder.
 fn unrecorded(app: &App) -> Run {
@@ -175,17 +165,6 @@ fn a_planted_fault_is_bisected() {
         .exit_with(IR_PASS);
     let json = outcome.json();
     assert_eq!((&json["verdict"], &json["pass"]["pass"]), (&"ir_pass".into(), &"mneme-fault".into()), "{outcome}");
-}
-
-#[test]
-fn a_check_of_a_hip_kernel_is_refused_by_name() {
-    if !can_run("a_check_of_a_hip_kernel_is_refused_by_name") {
-        return;
-    }
-    let recording = record("shared");
-    let outcome = instance(&recording, "sums").replay("default<O3>").arg("--check").outcome();
-    assert_ne!(outcome.status, exit::VERIFIED, "{outcome}");
-    outcome.complains("for the code of CUDA programs");
 }
 
 #[test]
