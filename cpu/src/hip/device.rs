@@ -2,7 +2,7 @@
 
 use super::release;
 use crate::abi::Out;
-use crate::driver::{attributes, processor};
+use crate::driver::{attributes, context, processor};
 use crate::runtime::calls::driver;
 use crate::runtime::device::{RuntimeProperties, check, describe};
 use crate::status::{Status, StatusResult};
@@ -225,6 +225,25 @@ pub fn attribute(out: Out<i32>, number: u32, device: i32) -> StatusResult {
         10001..10017 => 0,
         _ => return Err(Status::INVALID_VALUE),
     })
+}
+
+/// `hipLimit_t`: of the stack and of the heap, as CUDA numbers them; that of `printf`'s buffer is not supported.
+fn supported(limit: u32) -> StatusResult {
+    match limit {
+        0 | 2 => Ok(()),
+        1 => Err(Status::UNSUPPORTED_LIMIT),
+        _ => Err(Status::INVALID_VALUE),
+    }
+}
+
+pub fn limit(out: Out<usize>, limit: u32) -> StatusResult {
+    supported(limit)?;
+    context::get_limit(out, limit)
+}
+
+pub fn set_limit(limit: u32, value: usize) -> StatusResult {
+    supported(limit)?;
+    context::set_limit(limit, value)
 }
 
 pub fn compute_capability(major: Out<i32>, minor: Out<i32>, device: i32) -> StatusResult {

@@ -123,8 +123,8 @@ hip_exports! {
     hipDeviceDisablePeerAccess: (peer) -> devices::disable_peer(peer);
     hipDeviceSynchronize: () => waiting::context();
     hipDeviceReset: () -> session::reset();
-    hipDeviceGetLimit: (value, limit) => context::get_limit(value, limit);
-    hipDeviceSetLimit: (limit, value) => context::set_limit(limit, value);
+    hipDeviceGetLimit: (value, limit) => own_device::limit(value, limit);
+    hipDeviceSetLimit: (limit, value) => own_device::set_limit(limit, value);
     hipDeviceGetCacheConfig: (value) -> devices::put_zero(value);
     hipDeviceSetCacheConfig: (_) -> Ok(());
     hipDeviceGetSharedMemConfig: (value) -> devices::put_zero(value);
@@ -469,12 +469,12 @@ pub extern "C" fn hipGetLastError() -> Status {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipExtGetLastError() -> Status {
-    error::take()
+    error::take_of_hip(release::major() >= 7)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipPeekAtLastError() -> Status {
-    error::peek()
+    error::peek_as_hip()
 }
 
 #[unsafe(no_mangle)]

@@ -7,6 +7,8 @@ use crate::status::{Status, StatusResult};
 
 thread_local! {
     static LAST: Cell<Status> = const { Cell::new(Status::SUCCESS) };
+    /// The status of the last call of HIP's, failed or not.
+    static LAST_OF_HIP: Cell<Status> = const { Cell::new(Status::SUCCESS) };
 }
 
 /// Runs the body of an exported function and remembers how it failed.
@@ -21,14 +23,23 @@ pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
 
 /// The same for HIP, where until ROCm 7 it is the status of the last call, whatever that was.
 pub fn enter_as_hip(keeps_errors: bool, body: impl FnOnce() -> StatusResult) -> Status {
-    if keeps_errors {
-        return enter(body);
-    }
-    let status = abi::enter(body);
-    if !is_sticky(LAST.get()) {
+    let status = if keeps_errors { enter(body) } else { abi::enter(body) };
+    if !keeps_errors && !is_sticky(LAST.get()) {
         LAST.set(status);
     }
+    LAST_OF_HIP.set(status);
     status
+}
+
+/// `hipPeekAtLastError`, whose own status is what it tells.
+pub fn peek_as_hip() -> Status {
+    LAST_OF_HIP.set(peek());
+    peek()
+}
+
+/// `hipExtGetLastError`: until ROCm 7 the last error, from then on the status of the last call.
+pub fn take_of_hip(keeps_errors: bool) -> Status {
+    if keeps_errors { LAST_OF_HIP.replace(Status::SUCCESS) } else { take() }
 }
 
 /// A kernel's fault.

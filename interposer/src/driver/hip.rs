@@ -261,6 +261,19 @@ pub fn take_last_error() -> Status {
     unsafe { hooked::hipGetLastError::call() }
 }
 
+pub fn take_status_of_last_call() -> Status {
+    // SAFETY: no arguments.
+    unsafe { hooked::hipExtGetLastError::call() }
+}
+
+/// Asks for the limit of `printf`'s buffer, which no version of HIP has: the status is `UnsupportedLimit`, which only
+/// the functions of limits give.
+pub fn fail_on_purpose() {
+    let mut value = 0;
+    // SAFETY: a valid place.
+    unsafe { hooked::hipDeviceGetLimit::call(&mut value, CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE as c_uint) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

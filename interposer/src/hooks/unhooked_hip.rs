@@ -18,7 +18,6 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
             "hipDeviceGetByPCIBusId",
             "hipDeviceGetCacheConfig",
             "hipDeviceGetGraphMemAttribute",
-            "hipDeviceGetLimit",
             "hipDeviceGetName",
             "hipDeviceGetP2PAttribute",
             "hipDeviceGetPCIBusId",

@@ -17,6 +17,10 @@ status hipMalloc3D(pitched *, extent);
 status hipFree(address);
 status hipMemcpy(void *, const void *, size_t, int);
 status hipMemGetAddressRange(address *, size_t *, address);
+status hipSetDevice(int);
+status hipDeviceGetLimit(size_t *, unsigned);
+status hipDeviceSynchronize(void);
+status hipExtGetLastError(void);
 status hipGetLastError(void);
 status hipPeekAtLastError(void);
 status hipLaunchKernel(const void *, dim3, dim3, void **, size_t, void *);
@@ -33,7 +37,7 @@ void __hipRegisterManagedVar(void *, void **, void *, const char *, size_t, unsi
 void __hipUnregisterFatBinary(void **);
 
 #define FUNCTIONS(F) \
-    F(hipMalloc) F(hipMalloc3D) F(hipFree) F(hipMemcpy) F(hipMemGetAddressRange) F(hipGetLastError) F(hipPeekAtLastError) F(hipLaunchKernel) \
+    F(hipMalloc) F(hipMalloc3D) F(hipFree) F(hipMemcpy) F(hipMemGetAddressRange) F(hipSetDevice) F(hipDeviceGetLimit) F(hipDeviceSynchronize) F(hipExtGetLastError) F(hipGetLastError) F(hipPeekAtLastError) F(hipLaunchKernel) \
     F(hipModuleLoadData) F(hipModuleGetFunction) F(hipModuleLaunchKernel) F(hipConfigureCall) F(hipSetupArgument) F(hipLaunchByPtr) \
     F(__hipRegisterFatBinary) F(__hipRegisterFunction) F(__hipRegisterVar) F(__hipRegisterManagedVar) F(__hipUnregisterFatBinary)
 #define DECLARE(name) static __typeof__(name) *p_##name;
@@ -87,6 +91,31 @@ int main(int count, char **arguments) {
     printf(" peek %u", p_hipPeekAtLastError());
     printf(" last %u", p_hipGetLastError());
     printf(" then %u\n", p_hipGetLastError());
+
+    // Calls in between, which are not hooked: they succeed, fail, and fail as the recorder's own call does.
+    size_t limit;
+    for (int between = 0; between < 6; ++between) {
+        block.x = 2000;
+        p_hipLaunchKernel(&host_of_kernel, grid, block, values, 0, NULL);
+        if (between == 1)
+            p_hipDeviceSynchronize();
+        if (between == 2)
+            p_hipSetDevice(7);
+        if (between == 3)
+            p_hipDeviceGetLimit(&limit, 1);
+        if (between == 4)
+            p_hipFree(0);
+        printf("between %d:", between);
+        if (between == 5)
+            printf(" status %u", p_hipExtGetLastError());
+        printf(" peek %u", p_hipPeekAtLastError());
+        printf(" status %u", p_hipExtGetLastError());
+        printf(" peek %u", p_hipPeekAtLastError());
+        printf(" last %u", p_hipGetLastError());
+        printf(" status %u", p_hipExtGetLastError());
+        printf(" then %u\n", p_hipGetLastError());
+        block.x = 64;
+    }
 
     void *module, *function;
     p_hipModuleLoadData(&module, bundle);
