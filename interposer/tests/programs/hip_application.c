@@ -94,9 +94,13 @@ int main(int count, char **arguments) {
 
     // Calls in between, which are not hooked: they succeed, fail, and fail as the recorder's own call does.
     size_t limit;
-    for (int between = 0; between < 6; ++between) {
-        block.x = 2000;
-        p_hipLaunchKernel(&host_of_kernel, grid, block, values, 0, NULL);
+    for (int round = 0; round < 12; ++round) {
+        int between = round % 6;
+        block.x = 1100 + between; // of a shape of its own, which the recorder has to try
+        if (round < 6)
+            p_hipLaunchKernel(&host_of_kernel, grid, block, values, 0, NULL);
+        else
+            p_hipFree(data + 1);
         if (between == 1)
             p_hipDeviceSynchronize();
         if (between == 2)
@@ -105,7 +109,7 @@ int main(int count, char **arguments) {
             p_hipDeviceGetLimit(&limit, 1);
         if (between == 4)
             p_hipFree(0);
-        printf("between %d:", between);
+        printf("round %d:", round);
         if (between == 5)
             printf(" status %u", p_hipExtGetLastError());
         printf(" peek %u", p_hipPeekAtLastError());

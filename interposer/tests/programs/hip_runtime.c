@@ -88,7 +88,12 @@ status hipMalloc3D(pitched *out, extent of) {
     *out = (pitched){calloc(of.width * of.height, of.depth), of.width, of.width, of.height};
     return done(SUCCESS);
 }
-status hipFree(address at) { free((void *)at); return done(SUCCESS); }
+status hipFree(address at) {
+    if (at % 16)
+        return done(INVALID_VALUE);
+    free((void *)at);
+    return done(SUCCESS);
+}
 status hipMemcpy(void *to, const void *from, size_t size, int kind) { memcpy(to, from, size); return done(SUCCESS); }
 status hipMemcpyDtoHAsync(void *to, address from, size_t size, void *stream) { memcpy(to, (void *)from, size); return done(SUCCESS); }
 // What it does not know, as every address that has not been allocated by it, is an error.
