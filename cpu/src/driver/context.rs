@@ -235,7 +235,7 @@ pub fn get_preference(out: Out<u32>) -> StatusResult {
 }
 
 pub fn priority_range(least: Out<i32>, greatest: Out<i32>) -> StatusResult {
-    current()?;
+    usable()?;
     least.put_if_wanted(0);
     greatest.put_if_wanted(0);
     Ok(())

@@ -9,6 +9,8 @@ use crate::status::{Status, StatusResult};
 
 /// Local memory of a work group, bytes: no kernel has to ask for more than a default.
 pub const SHARED: u32 = attributes::SHARED_OF_AMD;
+/// Alignment of rows, of images and of memory with a pitch, bytes.
+pub const PITCH: usize = 256;
 /// `hipDeviceArch_t`: all features but surfaces and dynamic parallelism.
 const FEATURES: u32 = (1 << 17) - 1 - (1 << 14) - (1 << 16);
 /// Kilohertz of what `clock64` and `wall_clock64` count, nanoseconds.
@@ -118,6 +120,7 @@ fn common(device: i32) -> Result<RuntimeProperties, Status> {
         shared_opt_in: shared,
         shared_per_multiprocessor: shared,
         reserved_shared: 0,
+        texture_pitch_alignment: PITCH,
         bus: 0,
         pci_device: device,
         ..describe(device)?
@@ -208,6 +211,7 @@ pub fn attribute(out: Out<i32>, number: u32, device: i32) -> StatusResult {
         23 => capability().0,
         61 => capability().1,
         73 => 0,
+        82 => PITCH as i32,
         // Local memory of a work group, with and without asking for it, and of a compute unit.
         74..=76 | 10002 => SHARED as i32,
         84 => i32::try_from(crate::driver::device::memory().0).unwrap_or(i32::MAX),

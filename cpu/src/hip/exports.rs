@@ -155,16 +155,16 @@ hip_exports! {
 
     hipMalloc: (address, bytes) => copies::allocate(address, bytes);
     hipExtMallocWithFlags: (address, bytes, _) => copies::allocate(address, bytes);
-    hipMallocPitch: (address, pitch, width, height) => memory::allocate_pitched(address, pitch, width, height, 4);
+    hipMallocPitch: (address, pitch, width, height) => own_memory::allocate_rows(address, pitch, width, height);
     hipMemAllocPitch: (address, pitch, width, height, element) =>
-        memory::allocate_pitched(address, pitch, width, height, element);
-    hipMalloc3D: (out, extent) => volumes::allocate(out, extent);
+        own_memory::allocate_elements(address, pitch, width, height, element);
+    hipMalloc3D: (out, extent) => volumes::allocate_by(out, extent, own_memory::allocate_rows);
     hipFree: (address) => own_memory::free(address);
     hipMallocManaged: (address, bytes, flags) => memory::allocate_managed(address, bytes, flags);
-    hipMallocHost: (address, bytes) => memory::allocate_host(address, bytes);
-    hipMemAllocHost: (address, bytes) => memory::allocate_host(address, bytes);
-    hipHostMalloc: (address, bytes, _) => memory::allocate_host(address, bytes);
-    hipHostAlloc: (address, bytes, _) => memory::allocate_host(address, bytes);
+    hipMallocHost: (address, bytes) => own_memory::allocate_host(address, bytes);
+    hipMemAllocHost: (address, bytes) => own_memory::allocate_host(address, bytes);
+    hipHostMalloc: (address, bytes, _) => own_memory::allocate_host(address, bytes);
+    hipHostAlloc: (address, bytes, _) => own_memory::allocate_host(address, bytes);
     hipHostFree: (address) => own_memory::free(address);
     hipFreeHost: (address) => own_memory::free(address);
     hipHostRegister: (address, bytes, flags) => memory::register_host(address, bytes, flags);
@@ -172,7 +172,7 @@ hip_exports! {
     hipHostGetDevicePointer: (out, address, flags) => memory::host_device_pointer(out, address, flags);
     hipHostGetFlags: (flags, address) => memory::host_flags(flags, address);
     hipMemGetInfo: (free, total) => memory::information(free, total);
-    hipMemGetAddressRange: (base, size, address) => memory::address_range(base, size, address);
+    hipMemGetAddressRange: (base, size, address) => own_memory::address_range(base, size, address);
     hipMemPtrGetInfo: (address, size) => own_memory::size_of_allocation(address, size);
     hipPointerGetAttributes: (attributes, address) => own_memory::pointer_attributes(attributes, address);
     hipPointerGetAttribute: (value, attribute, address) => own_memory::pointer_attribute(value, attribute, address);

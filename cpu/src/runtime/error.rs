@@ -21,10 +21,11 @@ pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
     status
 }
 
-/// The same for HIP, where until ROCm 7 it is the status of the last call, whatever that was.
+/// The same for HIP, where until ROCm 7 it is the status of the last call, whatever that was. A kernel's fault stays.
 pub fn enter_as_hip(keeps_errors: bool, body: impl FnOnce() -> StatusResult) -> Status {
-    let status = if keeps_errors { enter(body) } else { abi::enter(body) };
-    if !keeps_errors && !is_sticky(LAST.get()) {
+    let status = abi::enter(body);
+    let is_noted = !keeps_errors || !matches!(status, Status::SUCCESS | Status::NOT_READY);
+    if is_noted && !is_sticky(LAST.get()) {
         LAST.set(status);
     }
     LAST_OF_HIP.set(status);

@@ -117,9 +117,10 @@ unsafe extern "C" fn synchronise() -> Status {
 }
 
 /// `hipDeviceAttribute_t` of the attributes that are asked for; the others HIP does not have.
-const ATTRIBUTES: [(CUdevice_attribute, c_uint); 3] = [
+const ATTRIBUTES: [(CUdevice_attribute, c_uint); 4] = [
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, 58),
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 65),
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 82),
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 89),
 ];
 

@@ -83,7 +83,8 @@ fn put_back(left: Left) {
         FAILED.set((left.failed != Status::SUCCESS).then_some(left.failed));
     } else if hip::peek_at_last_error() != left.last {
         hip::take_last_error();
-        if left.last != Status::SUCCESS {
+        // A fault that the library does not forget is what it tells from now on.
+        if left.last != Status::SUCCESS && hip::peek_at_last_error() == Status::SUCCESS {
             mark(left.last);
         }
     }

@@ -57,7 +57,6 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
             "hipOccupancyMaxActiveBlocksPerMultiprocessor",
             "hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
             "hipOccupancyMaxPotentialBlockSize",
-            "hipPointerGetAttributes",
             "hipRuntimeGetVersion",
             "hipStreamGetAttribute",
             "hipStreamGetCaptureInfo",

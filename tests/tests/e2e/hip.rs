@@ -4,6 +4,7 @@
 //! its waves.
 
 use mneme_core::exit;
+use mneme_core::image::stand_in;
 use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{OWN, PRIVATE, SHARED, app, executable, have_hip};
@@ -229,4 +230,48 @@ fn the_functions_of_hip_are_the_cpu_device_s() {
     let plain = run(&path).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
     assert!(plain.stdout.contains("interface: ok"), "{plain}");
     assert_eq!(Recording::of_executable(&path, &[]).outcome.stdout, plain.stdout);
+}
+
+/// What calls come to, and what they leave as the last error, whatever their order and whether a kernel has faulted. A
+/// program for HIP 7 is the same one, which names that library.
+#[test]
+fn statuses_are_those_of_the_plain_run() {
+    const LIBRARY: &str = "libamdhip64.so.";
+    if !can_run("statuses_are_those_of_the_plain_run") {
+        return;
+    }
+    let statuses = App { name: "statuses", sources: &["hip/statuses.hip"], kernels: &[] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("statuses");
+    build_for(&statuses, Platform::Hip, &path);
+    let mut program = std::fs::read(&path).unwrap();
+    let versions = stand_in::versions_named(&program, LIBRARY);
+    let named: Vec<usize> = program
+        .windows(LIBRARY.len())
+        .enumerate()
+        .filter(|(_, at)| *at == LIBRARY.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    for release in ["5", "7"] {
+        named.iter().for_each(|at| program[at + LIBRARY.len()] = release.as_bytes()[0]);
+        std::fs::write(&path, &program).unwrap();
+        let library_name = format!("{LIBRARY}{release}");
+        std::fs::write(folder.path().join(&library_name), stand_in::library(&library_name, &versions)).unwrap();
+        for arguments in [&["0"][..], &["1"], &["2"], &["3"], &["0", "fault"], &["4", "fault"]] {
+            let plain = run(&path)
+                .args(arguments)
+                .env("LD_PRELOAD", library("libmneme_cpu.so"))
+                .env("LD_LIBRARY_PATH", folder.path())
+                .succeed();
+            assert!(plain.stdout.contains("statuses: ok"), "{plain}");
+            let database = tempfile::tempdir().unwrap();
+            let recorded = record_executable_into(database.path(), &path, arguments)
+                .env("LD_LIBRARY_PATH", folder.path())
+                .outcome();
+            for (plain, recorded) in plain.stdout.lines().zip(recorded.stdout.lines()) {
+                assert_eq!(recorded, plain, "release {release}, {arguments:?}");
+            }
+            assert_eq!(recorded.stdout, plain.stdout);
+        }
+    }
 }
