@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::allocations::{MemoryAllocation, MemoryKind, add, add_of_pool, find, forget, obtain, unmap};
+use super::allocations::{MemoryAllocation, MemoryKind, add, add_of_pool, find, forget, forget_of, obtain, unmap};
 use super::attributes::ALIGNMENT;
 use super::graph_memory::{self, GraphAddresses};
 use super::virtual_memory::{AccessDescription, MemoryLocation};
@@ -31,6 +31,14 @@ pub fn check(address: u64, bytes: u64) -> StatusResult {
 
 fn release(found: &MemoryAllocation) {
     unmap(found.start, found.size);
+}
+
+/// Memory of devices dies with its context.
+pub fn release_of(context: usize) -> StatusResult {
+    if context != 0 {
+        forget_of(context, MemoryKind::Device).iter().for_each(release);
+    }
+    Ok(())
 }
 
 fn allocate_as(kind: MemoryKind, out: Out<u64>, bytes: usize) -> StatusResult {

@@ -132,12 +132,12 @@ hip_exports! {
     hipDeviceGetStreamPriorityRange: (least, greatest) => context::priority_range(least, greatest);
 
     hipDevicePrimaryCtxRetain: (context, device) -> context::retain_primary(context, device);
-    hipDevicePrimaryCtxRelease: (device) -> context::release_primary(device);
-    hipDevicePrimaryCtxReset: (device) -> context::reset_primary(device);
+    hipDevicePrimaryCtxRelease: (device) -> memory::release_of(context::release_primary(device)?);
+    hipDevicePrimaryCtxReset: (device) -> memory::release_of(context::reset_primary(device)?);
     hipDevicePrimaryCtxGetState: (device, flags, active) -> context::primary_state(device, flags, active);
     hipDevicePrimaryCtxSetFlags: (device, flags) -> context::set_primary_flags(device, flags);
     hipCtxCreate: (context, flags, device) -> context::create(context, flags, device);
-    hipCtxDestroy: (context) -> context::destroy(context);
+    hipCtxDestroy: (context) -> memory::release_of(context::destroy(context)?);
     hipCtxPushCurrent: (context) -> context::push(context);
     hipCtxPopCurrent: (context) -> context::pop(context);
     hipCtxSetCurrent: (context) -> context::set_current(context);
@@ -171,7 +171,7 @@ hip_exports! {
     hipHostUnregister: (address) => memory::unregister_host(address);
     hipHostGetDevicePointer: (out, address, flags) => memory::host_device_pointer(out, address, flags);
     hipHostGetFlags: (flags, address) => memory::host_flags(flags, address);
-    hipMemGetInfo: (free, total) => memory::information(free, total);
+    hipMemGetInfo: (free, total) => own_memory::information(free, total);
     hipMemGetAddressRange: (base, size, address) => own_memory::address_range(base, size, address);
     hipMemPtrGetInfo: (address, size) => own_memory::size_of_allocation(address, size);
     hipPointerGetAttributes: (attributes, address) => own_memory::pointer_attributes(attributes, address);

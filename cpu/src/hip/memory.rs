@@ -68,6 +68,15 @@ pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> StatusRe
     Ok(())
 }
 
+/// What is not wanted may be left out.
+pub fn information(free: Out<usize>, total: Out<usize>) -> StatusResult {
+    let (mut available, mut all) = (0, 0);
+    memory::information(Out::to(&mut available), Out::to(&mut all))?;
+    free.put_if_wanted(available);
+    total.put_if_wanted(all);
+    Ok(())
+}
+
 pub fn copy_and_wait(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> StatusResult {
     shared::copy_on(to, from, bytes, direction(kind), stream)?;
     driver_with_context()?.cuStreamSynchronize(stream)

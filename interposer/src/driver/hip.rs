@@ -7,7 +7,7 @@
 //! What a call of ours leaves as the thread's last error is taken back by [`last_error`](super::last_error).
 
 use std::ffi::CStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUlimit};
 use mneme_abi::hip::equivalent;
@@ -249,6 +249,24 @@ pub unsafe fn set_limit(call: &dyn Fn() -> Status, limit: c_uint, value: usize) 
         }
     }
     status
+}
+
+static RELEASE: OnceLock<c_int> = OnceLock::new();
+
+/// The major version of HIP.
+pub fn release() -> c_int {
+    *RELEASE.get_or_init(|| {
+        let mut version = 0;
+        // SAFETY: a valid place.
+        let known = unsafe { hipRuntimeGetVersion(&mut version) } == Status::SUCCESS;
+        // As HIP_VERSION: major version times ten millions.
+        if known { version / 10_000_000 } else { 0 }
+    })
+}
+
+/// The same without a call; it is known once a hook that makes calls of its own has been called.
+pub fn known_release() -> Option<c_int> {
+    RELEASE.get().copied()
 }
 
 /// A status of HIP's own last error; see [`last_error`](super::last_error).

@@ -9,7 +9,6 @@
 //! for as long as the mark is found.
 
 use std::cell::Cell;
-use std::sync::OnceLock;
 
 use super::{Status, hip};
 
@@ -103,20 +102,12 @@ fn unmarked(kept: Option<Marked>, told: Status) -> Status {
 
 /// Whether this is HIP 7 or later, where a call that succeeds leaves the status of an earlier one that has failed.
 fn remembers_failures() -> bool {
-    *REMEMBERS.get_or_init(|| {
-        let mut version = 0;
-        // SAFETY: a valid place.
-        let known = unsafe { hip::hipRuntimeGetVersion(&mut version) } == Status::SUCCESS;
-        // As HIP_VERSION: major version times ten millions.
-        known && version >= 70_000_000
-    })
+    hip::release() >= 7
 }
-
-static REMEMBERS: OnceLock<bool> = OnceLock::new();
 
 /// The same without a call of ours: before the first one nothing is kept, so that the answer does not matter.
 fn is_known_to_remember() -> bool {
-    REMEMBERS.get().is_some_and(|remembers| *remembers)
+    hip::known_release().is_some_and(|release| release >= 7)
 }
 
 /// # Safety

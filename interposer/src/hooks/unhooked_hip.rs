@@ -112,7 +112,6 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
             "hipFuncSetCacheConfig",
             "hipFuncSetSharedMemConfig",
             "hipInit",
-            "hipMemAdvise",
             "hipPointerSetAttribute",
             "hipSetDeviceFlags",
             "hipStreamSetAttribute",

@@ -12,7 +12,7 @@ use mneme_abi::hip::types::{Extent, PitchedPointer};
 
 use super::allocations::ALLOCATIONS;
 use super::arena::vmm;
-use crate::driver::{self, CUdeviceptr, CUstream, Status, captures, gate, last_error};
+use crate::driver::{self, CUdevice, CUdeviceptr, CUstream, Status, captures, gate, hip, last_error};
 use crate::process::recorded_family;
 
 /// An address as a function has it.
@@ -224,6 +224,206 @@ pub unsafe fn copy_rows_on(
 ) -> Status {
     let height = if is_direction(kind) { height } else { 0 };
     enqueued(call, Touched::by_rows(to, to_pitch, from, from_pitch, width, height), stream)
+}
+
+/// One end of a [`DescribedRows`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DescribedEnd {
+    x: usize,
+    y: usize,
+    kind: c_uint,
+    host: u64,
+    device: u64,
+    array: u64,
+    pitch: usize,
+}
+
+/// `CUDA_MEMCPY2D` and `hip_Memcpy2D`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DescribedRows {
+    from: DescribedEnd,
+    to: DescribedEnd,
+    width: usize,
+    height: usize,
+}
+
+/// The numbers of memory of the host and of arrays, which HIP has changed with version 6.
+fn kinds_of_memory() -> [c_uint; 2] {
+    match recorded_family::is_hip() {
+        false => [1, 3],
+        true if hip::known_release().is_some_and(|release| release < 6) => [0, 2],
+        true => [1, 10],
+    }
+}
+
+impl DescribedEnd {
+    fn touches(&self, width: usize, height: usize) -> Touched {
+        let [host, array] = kinds_of_memory();
+        let base = if self.kind == host { self.host } else { self.device };
+        let pitch = if self.pitch == 0 { width } else { self.pitch };
+        let start = base.wrapping_add(self.y.wrapping_mul(pitch).wrapping_add(self.x) as u64);
+        // A pitch that is too small has a status of its own.
+        let is_meant = self.kind != array && self.x.saturating_add(width) <= pitch;
+        Touched::rows(start, pitch, width, if is_meant { height } else { 0 })
+    }
+}
+
+/// # Safety
+/// The argument is that of `cuMemcpy2D_v2` or `hipMemcpyParam2D`.
+pub unsafe fn copy_described<W>(call: &dyn Fn() -> Status, what: *const W) -> Status {
+    // SAFETY: null or the application's structure.
+    match unsafe { what.cast::<DescribedRows>().as_ref() } {
+        Some(rows) => checked(call, [&rows.to, &rows.from].map(|end| end.touches(rows.width, rows.height))),
+        None => gate::passing(call),
+    }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemcpy2DAsync_v2` or `hipMemcpyParam2DAsync`.
+pub unsafe fn copy_described_on<W>(call: &dyn Fn() -> Status, what: *const W, stream: CUstream) -> Status {
+    // SAFETY: null or the application's structure.
+    match unsafe { what.cast::<DescribedRows>().as_ref() } {
+        Some(rows) => enqueued(call, [&rows.to, &rows.from].map(|end| end.touches(rows.width, rows.height)), stream),
+        None => gate::passing(call),
+    }
+}
+
+/// One end of a [`DescribedVolumes`]: an array or memory, and where in it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct VolumeEnd {
+    array: u64,
+    at: Extent,
+    memory: PitchedPointer,
+}
+
+/// `hipMemcpy3DParms`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DescribedVolumes {
+    from: VolumeEnd,
+    to: VolumeEnd,
+    extent: Extent,
+    kind: c_uint,
+}
+
+impl VolumeEnd {
+    fn touches(&self, extent: &Extent) -> Touched {
+        let PitchedPointer { address, pitch, rows, .. } = self.memory;
+        let row = self.at.depth.wrapping_mul(rows).wrapping_add(self.at.height);
+        let start = address.wrapping_add(row.wrapping_mul(pitch).wrapping_add(self.at.width) as u64);
+        let is_meant = self.array == 0 && self.at.width.saturating_add(extent.width) <= pitch;
+        let depth = if is_meant { extent.depth } else { 0 };
+        Touched::volume(&PitchedPointer { address: start, ..self.memory }, &Extent { depth, ..*extent })
+    }
+}
+
+impl DescribedVolumes {
+    /// # Safety
+    /// The address is null or that of such a structure.
+    unsafe fn touched(what: *const c_void) -> [Touched; 2] {
+        // SAFETY: the caller's promise.
+        match unsafe { what.cast::<Self>().as_ref() } {
+            Some(volumes) if is_direction(volumes.kind) => {
+                [&volumes.to, &volumes.from].map(|end| end.touches(&volumes.extent))
+            }
+            _ => [Touched::line(0u64, 0); 2],
+        }
+    }
+}
+
+/// # Safety
+/// The argument is that of `hipMemcpy3D`.
+pub unsafe fn copy_volumes(call: &dyn Fn() -> Status, what: *const c_void) -> Status {
+    // SAFETY: the application's structure, or null.
+    checked(call, unsafe { DescribedVolumes::touched(what) })
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpy3DAsync`.
+pub unsafe fn copy_volumes_on(call: &dyn Fn() -> Status, what: *const c_void, stream: CUstream) -> Status {
+    // SAFETY: the application's structure, or null.
+    enqueued(call, unsafe { DescribedVolumes::touched(what) }, stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyToSymbol`.
+pub unsafe fn copy_to_symbol(
+    call: &dyn Fn() -> Status,
+    _symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    _offset: usize,
+    kind: c_uint,
+) -> Status {
+    checked(call, [Touched::line(from, if is_direction(kind) { bytes } else { 0 })])
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyToSymbolAsync`.
+pub unsafe fn copy_to_symbol_on(
+    call: &dyn Fn() -> Status,
+    _symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    _offset: usize,
+    kind: c_uint,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(from, if is_direction(kind) { bytes } else { 0 })], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyFromSymbol`.
+pub unsafe fn copy_from_symbol(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    _symbol: *const c_void,
+    bytes: usize,
+    _offset: usize,
+    kind: c_uint,
+) -> Status {
+    checked(call, [Touched::line(to, if is_direction(kind) { bytes } else { 0 })])
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyFromSymbolAsync`.
+pub unsafe fn copy_from_symbol_on(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    _symbol: *const c_void,
+    bytes: usize,
+    _offset: usize,
+    kind: c_uint,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(to, if is_direction(kind) { bytes } else { 0 })], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemPrefetchAsync`.
+pub unsafe fn prefetch(
+    call: &dyn Fn() -> Status,
+    address: CUdeviceptr,
+    bytes: usize,
+    _device: CUdevice,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(address, bytes)], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemAdvise`.
+pub unsafe fn advise(
+    call: &dyn Fn() -> Status,
+    address: CUdeviceptr,
+    bytes: usize,
+    _advice: c_uint,
+    _device: CUdevice,
+) -> Status {
+    checked(call, [Touched::line(address, bytes)])
 }
 
 /// # Safety

@@ -14,6 +14,8 @@ typedef struct { void *at; size_t pitch, width, rows; } pitched;
 
 status hipMalloc(address *, size_t);
 status hipMalloc3D(pitched *, extent);
+status hipStreamBeginCapture(void *, int);
+status hipStreamEndCapture(void *, void **);
 status hipFree(address);
 status hipMemcpy(void *, const void *, size_t, int);
 status hipMemGetAddressRange(address *, size_t *, address);
@@ -37,7 +39,7 @@ void __hipRegisterManagedVar(void *, void **, void *, const char *, size_t, unsi
 void __hipUnregisterFatBinary(void **);
 
 #define FUNCTIONS(F) \
-    F(hipMalloc) F(hipMalloc3D) F(hipFree) F(hipMemcpy) F(hipMemGetAddressRange) F(hipSetDevice) F(hipDeviceGetLimit) F(hipDeviceSynchronize) F(hipExtGetLastError) F(hipGetLastError) F(hipPeekAtLastError) F(hipLaunchKernel) \
+    F(hipMalloc) F(hipMalloc3D) F(hipStreamBeginCapture) F(hipStreamEndCapture) F(hipFree) F(hipMemcpy) F(hipMemGetAddressRange) F(hipSetDevice) F(hipDeviceGetLimit) F(hipDeviceSynchronize) F(hipExtGetLastError) F(hipGetLastError) F(hipPeekAtLastError) F(hipLaunchKernel) \
     F(hipModuleLoadData) F(hipModuleGetFunction) F(hipModuleLaunchKernel) F(hipConfigureCall) F(hipSetupArgument) F(hipLaunchByPtr) \
     F(__hipRegisterFatBinary) F(__hipRegisterFunction) F(__hipRegisterVar) F(__hipRegisterManagedVar) F(__hipUnregisterFatBinary)
 #define DECLARE(name) static __typeof__(name) *p_##name;
@@ -137,6 +139,15 @@ int main(int count, char **arguments) {
 
     p_hipMemcpy(host, (void *)data, sizeof host, 2);
     printf("result %d %d %d\n", host[0], host[15], host[N - 1]);
+    // Of the modes of a capture, only the last one allows an allocation.
+    for (int mode = 0; mode < 3; ++mode) {
+        void *graph;
+        address within = 0;
+        p_hipStreamBeginCapture((void *)0x77, mode);
+        printf("captured %u", p_hipMalloc(&within, 64));
+        printf(" last %u %d\n", p_hipGetLastError(), within != 0);
+        p_hipStreamEndCapture((void *)0x77, &graph);
+    }
     pitched volume;
     extent of = {100, 3, 2};
     printf("volume %u", p_hipMalloc3D(&volume, of));

@@ -12,7 +12,7 @@ typedef unsigned long long address;
 typedef struct { unsigned x, y, z; } dim3;
 typedef struct { size_t width, height, depth; } extent;
 typedef struct { void *at; size_t pitch, width, rows; } pitched;
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_FUNCTION = 98, INVALID_DEVICE = 101, UNSUPPORTED_LIMIT = 215, NOT_FOUND = 500 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_FUNCTION = 98, INVALID_DEVICE = 101, UNSUPPORTED_LIMIT = 215, NOT_FOUND = 500, CAPTURE_UNSUPPORTED = 900 };
 
 static __thread status last_error = SUCCESS, last_status = SUCCESS;
 static int asked(const char *name) { return getenv(name) != NULL; }
@@ -78,9 +78,14 @@ status hipMemUnmap(address at, size_t size) {
     madvise((void *)at, size, MADV_DONTNEED);
     return done(mprotect((void *)at, size, PROT_NONE) ? INVALID_VALUE : SUCCESS);
 }
+static int captures = 0, is_relaxed;
+status hipStreamBeginCapture(void *stream, int mode) { captures = 1; is_relaxed = mode == 2; return done(SUCCESS); }
+status hipStreamEndCapture(void *stream, void **graph) { captures = 0; *graph = stream; return done(SUCCESS); }
 status hipMalloc(address *out, size_t size) {
     if (!out || !size)
         return done(INVALID_VALUE);
+    if (captures && !is_relaxed)
+        return done(CAPTURE_UNSUPPORTED);
     *out = (address)calloc(1, size);
     return done(SUCCESS);
 }

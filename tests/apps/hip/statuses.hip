@@ -86,6 +86,22 @@ int main(int count, char **arguments) {
         (void)hipStreamDestroy(own);
         return status;
     };
+    auto described = [&](size_t x, size_t height) {
+        hip_Memcpy2D copy = {};
+        copy.srcMemoryType = hipMemoryTypeHost, copy.srcHost = host, copy.srcPitch = 100;
+        copy.dstMemoryType = hipMemoryTypeDevice, copy.dstDevice = rows, copy.dstPitch = pitch, copy.dstXInBytes = x;
+        copy.WidthInBytes = 100, copy.Height = height;
+        return copy;
+    };
+    auto volumes = [&](size_t depth, int kind) {
+        hipMemcpy3DParms copy = {};
+        copy.srcPtr = pitched, copy.dstPtr = make_hipPitchedPtr(host, 60, 60, 4);
+        copy.extent = make_hipExtent(60, 4, depth), copy.kind = static_cast<hipMemcpyKind>(kind);
+        return copy;
+    };
+    hip_Memcpy2D whole = described(0, 10), beside = described(100, 10), beyond = described(0, 11);
+    hipMemcpy3DParms volume_copy = volumes(3, hipMemcpyDeviceToHost), too_deep = volumes(4, hipMemcpyDeviceToHost),
+                     nowhere = volumes(4, 9);
     hipExtent small = make_hipExtent(60, 4, 3), large = make_hipExtent(60, 4, 4);
 
 #define CALL(...) {#__VA_ARGS__, [&]() -> hipError_t { return __VA_ARGS__; }}
@@ -191,6 +207,15 @@ int main(int count, char **arguments) {
         CALL(hipMemcpy2D(host, 100, freed, 100, 100, 10, hipMemcpyDeviceToHost)),
         CALL(hipMemcpy2D(host, 100, rows, pitch, 100, 0, hipMemcpyDeviceToHost)),
         CALL(hipMemcpy2DAsync(rows, pitch, host, 100, 100, 11, hipMemcpyHostToDevice, stream)),
+        CALL(hipMemcpyParam2D(&whole)),
+        CALL(hipMemcpyParam2D(&beside)),
+        CALL(hipMemcpyParam2D(&beyond)),
+        CALL(hipMemcpyParam2DAsync(&beyond, stream)),
+        CALL(hipMemcpyParam2D(nullptr)),
+        CALL(hipMemcpy3D(&volume_copy)),
+        CALL(hipMemcpy3D(&too_deep)),
+        CALL(hipMemcpy3D(&nowhere)),
+        CALL(hipMemcpy3DAsync(&too_deep, stream)),
         CALL(hipMemset(live, 0, kBytes)),
         CALL(hipMemset(live, 0, kBytes + 1)),
         CALL(hipMemset(live + kBytes, 0, 1)),
@@ -215,10 +240,13 @@ int main(int count, char **arguments) {
         CALL(hipMemcpyToSymbol(HIP_SYMBOL(variable), host, 4)),
         CALL(hipMemcpyToSymbol(HIP_SYMBOL(variable), host, 5)),
         CALL(hipMemcpyToSymbol(HIP_SYMBOL(variable), live, 4, 0, hipMemcpyDeviceToDevice)),
+        CALL(hipMemcpyToSymbol(HIP_SYMBOL(variable), live + kBytes - 3, 4, 0, hipMemcpyDeviceToDevice)),
+        CALL(hipMemcpyFromSymbol(live + kBytes - 3, HIP_SYMBOL(variable), 4, 0, hipMemcpyDeviceToDevice)),
         CALL(hipMemcpyFromSymbol(host, HIP_SYMBOL(variable), 4, 4)),
         CALL(hipGetSymbolAddress(&out, host)),
         CALL(hipGetSymbolSize(&size, host)),
         CALL(hipMemGetInfo(&size, &total)),
+        CALL(hipMemGetInfo(nullptr, &total)),
         {"what is free is what is not allocated", [&]() -> hipError_t {
             size_t before = 0, within = 0, after = 0;
             (void)hipMemGetInfo(&before, &total);
@@ -268,7 +296,9 @@ int main(int count, char **arguments) {
         CALL(hipHostUnregister(host)),
         CALL(hipHostUnregister(live)),
         CALL(hipMemAdvise(live, kBytes, hipMemAdviseSetReadMostly, 0)),
+        CALL(hipMemAdvise(live, 2 * kBytes, hipMemAdviseSetReadMostly, 0)),
         CALL(hipMemPrefetchAsync(managed, kBytes, 0, stream)),
+        CALL(hipMemPrefetchAsync(live, 2 * kBytes, 0, stream)),
         CALL(hipDeviceGetDefaultMemPool(&pool, 0)),
         CALL(hipDeviceGetDefaultMemPool(&pool, 9)),
         CALL(hipStreamQuery(stream)),
@@ -354,6 +384,11 @@ int main(int count, char **arguments) {
             std::printf("\n");
         }
     }
+    // What was allocated dies with the device's state.
+    std::printf("reset %s", hipGetErrorName(hipDeviceReset()));
+    std::printf(" %s", hipGetErrorName(hipMemset(live, 0, 1)));
+    std::printf(" %s", hipGetErrorName(hipFree(live)));
+    std::printf(" %s\n", hipGetErrorName(hipMalloc(&live, kBytes)));
     std::printf("statuses: ok\n");
     return 0;
 }
