@@ -634,4 +634,39 @@ mod tests {
             assert_eq!(hipFree(addresses[1]), Status::INVALID_VALUE);
         }
     }
+
+    #[test]
+    fn copies_end_with_their_allocation_and_begin_only_if_they_can_end() {
+        let (mut address, mut pitch) = (0u64, 0usize);
+        let mut host = [7u8; 800];
+        // SAFETY: valid places, and no more of the host's bytes than there are.
+        unsafe {
+            assert_eq!(hipMallocPitch((&raw mut address).cast(), &mut pitch, 100, 3), Status::SUCCESS);
+            assert_eq!(pitch, own_device::PITCH);
+            let to = address as *mut c_void;
+            assert_eq!(hipMemset(to, 1, 3 * pitch), Status::SUCCESS);
+            assert_eq!(hipMemset(to, 2, 3 * pitch + 1), Status::INVALID_VALUE);
+            let from = host.as_ptr().cast();
+            assert_eq!(hipMemcpy2D(to, pitch, from, 100, 100, 4, 1), Status::INVALID_VALUE);
+            assert_eq!(hipMemset2D(to, pitch, 2, 100, 4), Status::INVALID_VALUE);
+            // Whatever the direction says.
+            assert_eq!(hipMemcpy(to.wrapping_byte_add(700), from, 100, 4), Status::INVALID_VALUE);
+            assert_eq!(hipMemcpy(host.as_mut_ptr().cast(), to, 3 * pitch, 2), Status::SUCCESS);
+            assert!(host[..3 * pitch].iter().all(|byte| *byte == 1), "nothing of what has failed was written");
+            assert_eq!(hipMallocPitch((&raw mut address).cast(), &mut pitch, 0, 3), Status::SUCCESS);
+            assert_eq!(address, 0);
+            assert_eq!(hipMemGetInfo(std::ptr::null_mut(), std::ptr::null_mut()), Status::SUCCESS);
+        }
+    }
+
+    #[test]
+    fn printf_has_no_limit() {
+        let mut value = 0;
+        // SAFETY: a valid place.
+        unsafe {
+            assert_eq!(hipDeviceGetLimit(&mut value, 1), Status::UNSUPPORTED_LIMIT);
+            assert_eq!(hipDeviceSetLimit(1, 4096), Status::UNSUPPORTED_LIMIT);
+            assert_eq!(hipDeviceGetLimit(&mut value, 2), Status::SUCCESS);
+        }
+    }
 }

@@ -65,3 +65,31 @@ pub fn take() -> Status {
 pub fn clear() {
     LAST.set(Status::SUCCESS);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hip_7_remembers_what_has_failed_and_tells_the_last_status_apart() {
+        let call = |keeps, result| enter_as_hip(keeps, || result);
+        let failure = Err(Status::INVALID_VALUE);
+        call(true, failure);
+        call(true, Ok(()));
+        assert_eq!((take_of_hip(true), peek_as_hip()), (Status::SUCCESS, Status::INVALID_VALUE));
+        assert_eq!(take_of_hip(true), Status::INVALID_VALUE, "what was told is a status, too");
+        assert_eq!((take(), take()), (Status::INVALID_VALUE, Status::SUCCESS));
+        call(false, failure);
+        assert_eq!(take_of_hip(false), Status::INVALID_VALUE);
+        call(false, failure);
+        call(false, Ok(()));
+        assert_eq!(take(), Status::SUCCESS);
+        // A kernel's fault stays.
+        for keeps in [true, false] {
+            call(keeps, Err(Status::ILLEGAL_ADDRESS));
+            call(keeps, failure);
+            assert_eq!((take(), take()), (Status::ILLEGAL_ADDRESS, Status::ILLEGAL_ADDRESS));
+            clear();
+        }
+    }
+}

@@ -73,7 +73,7 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
             return by_name(name);
         }
         // A library of somebody else's that has a function of this name is not the vendor's; it is left as it is.
-        let is_replaced = !vendors.is_null() && cpu_device().is_some() && is_of_hip(found);
+        let is_replaced = !vendors.is_null() && cpu_device().is_some() && is_of_hip(found as usize);
         is_replaced.then(|| by_name(name).unwrap_or(vendors))
     });
     decision.hook = hook.ok().flatten().unwrap_or(std::ptr::null_mut());

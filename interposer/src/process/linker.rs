@@ -92,11 +92,11 @@ pub fn is_vendors(family: Family, address: *mut c_void) -> bool {
 }
 
 /// Whether an address lies in AMD's library: one that is linked or loaded by its path, in spite of the CPU device.
-pub fn is_of_hip(address: *mut c_void) -> bool {
+pub fn is_of_hip(address: usize) -> bool {
     // SAFETY: zeros are a value of the structure, which is written to.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: any address may be asked about.
-    if unsafe { libc::dladdr(address, &mut found) } == 0 || found.dli_fname.is_null() {
+    if unsafe { libc::dladdr(address as *const c_void, &mut found) } == 0 || found.dli_fname.is_null() {
         return false;
     }
     // SAFETY: the name of a loaded object, which ends with a NUL.
