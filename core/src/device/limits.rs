@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::image::amd_hardware;
+use crate::image::amd_hardware::{self, Hardware};
 use crate::image::architecture::Processor;
 use crate::launch::Dim3;
 
@@ -38,12 +38,12 @@ impl DeviceLimits {
     /// The same for code of an AMD processor: threads of its warps (waves), and shared memory (LDS) of its blocks. An
     /// AMD GPU says so itself; the CPU device, which runs code for any GPU, does not.
     pub fn for_code_of(self, processor: &Processor) -> Self {
-        let shared_mem = amd_hardware::shared_of_block(processor);
+        let warp_size = processor.wavefront_size();
         Self {
-            warp_size: processor.wavefront_size(),
-            shared_mem,
+            warp_size,
+            shared_mem: amd_hardware::shared_of_block(processor),
             shared_mem_optin: None,
-            shared_mem_per_multiprocessor: Some(shared_mem),
+            shared_mem_per_multiprocessor: Some(Hardware::of(processor, warp_size, false).shared),
             ..self
         }
     }

@@ -119,6 +119,21 @@ fn a_sweep_of_launch_shapes_verifies() {
     }
     let processor = &read("search_space.json")["processor"];
     assert_eq!((&processor["warp_size"], &processor["shared_mem"]), (&64.into(), &65536.into()), "{processor}");
+
+    // Where no AMD GPU can be asked, a space file has the limits of the code's processor.
+    let file = folder.path().join("space.yaml");
+    std::fs::write(&file, "parameters:\n  block.x: {type: int, low: device.warp_size, high: 256, step: 64}\n").unwrap();
+    let printed = run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), database.as_os_str(), "--space".as_ref(), file.as_os_str(), "--print-space".as_ref()])
+        .env("MNEME_HIP_LIBRARY", folder.path().join("none"))
+        .succeed();
+    printed.complains("the space is that of a device which has what gfx90a has, because none can be asked");
+    let json = printed.json();
+    assert_eq!(
+        (&json["device"]["warp_size"], &json["parameters"]["block.x"]["values"]["low"]),
+        (&64.into(), &64.into()),
+        "{json}"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What no AMD GPU of a processor takes, rejected with its reason before it is built.
+//! The limits of AMD GPUs: candidates beyond them are rejected with the reason before they are built.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::image::amd_hardware::{Hardware, shared_of_block};
