@@ -5,12 +5,13 @@
 
 use std::path::Path;
 
+use mneme_core::image::architecture::Processor;
 use mneme_core::image::stand_in;
 use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{OWN, PRIVATE, SHARED, app, can_run, executable};
 use mneme_e2e::installation::{Device, have_compiler, library, program};
-use mneme_e2e::platform::IR_EXTENSION;
+use mneme_e2e::platform::{IR_EXTENSION, hip_arch};
 use mneme_e2e::recording::{Instance, Recording, record_executable_into, replay_everything};
 use serde_json::Value;
 
@@ -149,6 +150,66 @@ fn a_sweep_of_launch_shapes_verifies() {
     let completed = summary["num_trials_completed"].as_u64().unwrap();
     assert!(completed >= 6, "{summary}");
     assert_eq!(summary["num_verified"], completed, "the grid-stride loop is right under every shape: {summary}");
+    let wave = u64::from(Processor::parse(&hip_arch()).unwrap().wavefront_size());
+    let trials = std::fs::read_to_string(folder.join("trials.jsonl")).unwrap();
+    for trial in trials.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        assert_eq!(trial["config"]["block"]["x"].as_u64().map(|threads| threads % wave), Some(0), "{trial}");
+    }
+}
+
+#[test]
+fn the_best_is_exported_for_proteus() {
+    if !can_run("the_best_is_exported_for_proteus") {
+        return;
+    }
+    let recording = record("saxpy");
+    let results = tempfile::tempdir().unwrap();
+    let folder = results.path().join("sweep");
+    let (database, kernel) = recording.kernel("saxpy");
+    // What no pass has worked on is slower than what some have.
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), database.as_os_str(), "--results-dir".as_ref(), folder.as_os_str()])
+        .args(["--device", "cpu", "--space-preset", "compiler", "--passes", "default<O0>", "default<O3>"])
+        .args(["--baseline", "pipeline", "--fixed-codegen-opt", "2", "--launch-bounds-space", "on"])
+        .args(["--fixed-min-blocks-per-sm", "3", "--sampler", "exhaustive", "--finalists", "0"])
+        .succeed();
+    let read = |name: &str| -> Value { serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap() };
+    let (best, tuned) = (&read("best.json")["config"], read("proteus_tuned_kernels.json"));
+    let threads = kernel.instances.values().next().expect("an instance").block_dims.count();
+    let expected = serde_json::json!({kernel.kernel_name.as_str(): {
+        "CodeGen": "serial", "LaunchBounds": true, "SpecializeDims": false, "SpecializeDimsRange": false,
+        "OptLevel": 3, "Pipeline": "default<O3>", "CodeGenOptLevel": 2, "TunedMaxThreads": threads, "MinBlocksPerSM": 3,
+    }});
+    assert_eq!(tuned, expected);
+    assert_eq!((&best["passes"], &best["max_threads"]), (&"default<O3>".into(), &threads.into()));
+}
+
+/// What a block of the code's processor has not is said before anything is built, and where code is built, too.
+#[test]
+fn more_shared_memory_than_a_block_has_is_refused() {
+    if !can_run("more_shared_memory_than_a_block_has_is_refused") {
+        return;
+    }
+    let recording = record("shared");
+    let instance = instance(&recording, "sums");
+    let work = tempfile::tempdir().unwrap();
+    let (space, folder) = (work.path().join("space.yaml"), work.path().join("sweep"));
+    let text = "parameters:\n  shared_mem: {type: int, low: 32768, high: 98304, step: 32768}\n  passes: [\"default<O3>\"]\n\
+                constraints: [block.x % device.warp_size == 0, device.shared_mem == 65536]\n";
+    std::fs::write(&space, text).unwrap();
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu", "--sampler", "exhaustive", "--iterations", "2", "--warmup", "1", "--finalists", "0"])
+        .args(["--space".as_ref(), space.as_os_str(), "--results-dir".as_ref(), folder.as_os_str()])
+        .succeed();
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let summary: Value = serde_json::from_str(&read("summary.json")).unwrap();
+    assert_eq!((&summary["num_rejected"], &summary["num_trials_completed"]), (&1.into(), &2.into()), "{summary}");
+    // With the kernel's own four bytes it is too much, which shows when it has been built.
+    let refused = "a block needs 65540 bytes of shared memory (4 of them its own) and the device has 65536";
+    assert!(read("trials.jsonl").contains(refused), "{}", read("trials.jsonl"));
+    let replay = instance.replay("default<O3>").args(["--shared-mem", "65536"]);
+    replay.exit_with(mneme_core::exit::LAUNCH_FAILED).complains(refused);
 }
 
 #[test]
