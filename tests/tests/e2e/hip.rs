@@ -5,7 +5,7 @@
 
 use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::hip::{OWN, PRIVATE, SHARED, app, can_run, executable};
+use mneme_e2e::hip::{GRAPHS, OWN, PRIVATE, SHARED, app, can_run, executable};
 use mneme_e2e::installation::{library, program};
 use mneme_e2e::platform::IR_EXTENSION;
 use mneme_e2e::recording::{Instance, Recording, record_executable_into, replay_everything};
@@ -194,6 +194,29 @@ fn what_cannot_be_recorded_is_named() {
     assert!(recording.outcome.stdout.contains("refused: ok"), "{}", recording.outcome);
     recording.outcome.complains("function pointers");
     assert!(recording.kernels().is_empty());
+}
+
+/// Captured and updated, and made node by node and given other arguments.
+#[test]
+fn graphs_are_expanded_on_request() {
+    if !can_run("graphs_are_expanded_on_request") {
+        return;
+    }
+    let plain = unrecorded(&GRAPHS).succeed();
+    assert!(plain.stdout.contains("graphs: ok"), "{plain}");
+    let recorded = |launched: &str| {
+        let recording = Recording::by(|folder| {
+            record_executable_into(folder, &executable(&GRAPHS), &[]).env("MNEME_GRAPHS", launched)
+        });
+        assert_eq!(recording.outcome.stdout, plain.stdout);
+        recording
+    };
+    let whole = recorded("whole");
+    assert!(whole.kernels().is_empty());
+    whole.outcome.complains("4 graph launches not recorded: MNEME_GRAPHS=expand records the kernels of graphs");
+    let expanded = recorded("expand");
+    expanded.outcome.complains("4 graph launches done node by node");
+    replay_everything(&GRAPHS, &expanded);
 }
 
 /// Functions beside launches answer what programs of HIP want, with and without the recorder in front.
