@@ -3,10 +3,13 @@
 //! They are compiled for an AMD GPU, as they are by anybody; that one runs none of them, and the CPU device does, with
 //! its waves.
 
+use std::path::Path;
+
+use mneme_core::image::stand_in;
 use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{GRAPHS, OWN, PRIVATE, SHARED, app, can_run, executable};
-use mneme_e2e::installation::{library, program};
+use mneme_e2e::installation::{Device, have_compiler, library, program};
 use mneme_e2e::platform::IR_EXTENSION;
 use mneme_e2e::recording::{Instance, Recording, record_executable_into, replay_everything};
 use serde_json::Value;
@@ -231,5 +234,103 @@ fn the_functions_of_hip_are_the_cpu_device_s() {
     build_for(&interface, Platform::Hip, &path);
     let plain = run(&path).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
     assert!(plain.stdout.contains("interface: ok"), "{plain}");
-    assert_eq!(Recording::of_executable(&path, &[]).outcome.stdout, plain.stdout);
+    let expected = [
+        (
+            "whole",
+            "1 graph launch not recorded: MNEME_GRAPHS=expand records the kernels of graphs",
+            "inside a stream capture (MNEME_GRAPHS=expand records the kernels of graphs)",
+        ),
+        ("expand", "1 graph launch done node by node", "inside a stream capture, whose graph is launched node by node"),
+    ];
+    for (graphs, launch, capture) in expected {
+        let recorded = Recording::by(|folder| record_executable_into(folder, &path, &[]).env("MNEME_GRAPHS", graphs));
+        assert_eq!(recorded.outcome.stdout, plain.stdout);
+        recorded.outcome.complains(launch);
+        recorded.outcome.complains(capture);
+    }
+}
+
+/// What calls come to, and what they leave as the last error, whatever their order and whether a kernel has faulted. A
+/// program for HIP 7 is the same one, which names that library.
+#[test]
+fn statuses_are_those_of_the_plain_run() {
+    const LIBRARY: &str = "libamdhip64.so.";
+    if !can_run("statuses_are_those_of_the_plain_run") {
+        return;
+    }
+    let statuses = App { name: "statuses", sources: &["hip/statuses.hip"], kernels: &[] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("statuses");
+    build_for(&statuses, Platform::Hip, &path);
+    let mut program = std::fs::read(&path).unwrap();
+    let versions = stand_in::versions_named(&program, LIBRARY);
+    let named: Vec<usize> = program
+        .windows(LIBRARY.len())
+        .enumerate()
+        .filter(|(_, at)| *at == LIBRARY.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    for release in ["5", "7"] {
+        named.iter().for_each(|at| program[at + LIBRARY.len()] = release.as_bytes()[0]);
+        std::fs::write(&path, &program).unwrap();
+        let library_name = format!("{LIBRARY}{release}");
+        std::fs::write(folder.path().join(&library_name), stand_in::library(&library_name, &versions, None)).unwrap();
+        for arguments in [&["0"][..], &["1"], &["2"], &["3"], &["0", "fault"], &["4", "fault"]] {
+            let plain = run(&path)
+                .args(arguments)
+                .env("LD_PRELOAD", library("libmneme_cpu.so"))
+                .env("LD_LIBRARY_PATH", folder.path())
+                .succeed();
+            assert!(plain.stdout.contains("statuses: ok"), "{plain}");
+            let database = tempfile::tempdir().unwrap();
+            let recorded = record_executable_into(database.path(), &path, arguments)
+                .env("LD_LIBRARY_PATH", folder.path())
+                .outcome();
+            for (plain, recorded) in plain.stdout.lines().zip(recorded.stdout.lines()) {
+                assert_eq!(recorded, plain, "release {release}, {arguments:?}");
+            }
+            assert_eq!(recorded.stdout, plain.stdout);
+        }
+    }
+}
+
+/// Also where ROCm is installed, which finds no GPU here.
+#[test]
+fn hip_that_is_loaded_by_name_is_the_cpu_device() {
+    if Device::under_test() != Device::Cpu || !have_compiler("hip_that_is_loaded_by_name_is_the_cpu_device") {
+        return;
+    }
+    let source = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(int count, char **names) {
+            for (int i = 1; i < count; ++i) {
+                void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL), *address = 0;
+                if (!library)
+                    return puts(dlerror()), 1;
+                int (*devices)(int *) = (int (*)(int *))dlsym(library, "hipGetDeviceCount");
+                int (*allocate)(void **, size_t) = (int (*)(void **, size_t))dlsym(library, "hipMalloc");
+                int (*version)(int *) = (int (*)(int *))dlsym(library, "hipRuntimeGetVersion");
+                int number = 0, release = 0, found = devices(&number), status = allocate(&address, 64);
+                version(&release);
+                printf("%d %d, %d %d, %d\n", found, number, status, address != 0, release / 10000000);
+            }
+            return 0;
+        }"#;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, path) = (folder.path().join("loads.c"), folder.path().join("loads"));
+    std::fs::write(&file, source).unwrap();
+    run("cc").args([file.as_os_str(), "-w".as_ref(), "-o".as_ref(), path.as_os_str(), "-ldl".as_ref()]).succeed();
+    let loads = |names: &[&str], expected: &str| {
+        let outcome = Recording::of_executable(&path, names).outcome;
+        assert_eq!(outcome.stdout, expected, "{names:?}: {outcome}");
+    };
+    for (name, release) in [("", 6), (".5", 5), (".6", 6), (".7", 7)] {
+        loads(&[&format!("libamdhip64.so{name}")], &format!("0 1, 0 1, {release}\n"));
+    }
+    // AMD's own, by its path.
+    let installed = Path::new("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5");
+    if installed.is_file() {
+        loads(&[installed.to_str().unwrap()], "0 1, 0 1, 5\n");
+    }
 }
