@@ -107,7 +107,7 @@ macro_rules! every_hook {
         cuGraphExecHostNodeSetParams => (graphs::change);
         cuGraphExecChildGraphNodeSetParams => (graphs::change);
         cuGraphExecNodeSetParams => (graphs::change);
-        cuGraphNodeSetEnabled => (graphs::enable);
+        cuGraphNodeSetEnabled => (graphs::change);
     }
     "served from the arena" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_door_is_watched_and_the_recording_is_complete"] {
         cuMemAlloc_v2 => (served::allocate);
@@ -329,9 +329,30 @@ macro_rules! every_hip_hook {
         hipStreamBeginCaptureToGraph => (captures::begin_to_graph);
         hipStreamEndCapture, hipStreamEndCapture_spt => (captures::end);
     }
-    "launched whole, its kernels not recorded" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "launched whole, its kernels not recorded; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
         hipGraphLaunch => (graphs::launch);
         hipGraphLaunch_spt => (graphs::launch_per_thread);
+    }
+    "followed for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
+        hipGraphInstantiate => (graphs::instantiate);
+        hipGraphInstantiateWithFlags => (graphs::instantiate_with_flags);
+        hipGraphInstantiateWithParams => (graphs::instantiate_with_parameters);
+        hipGraphExecUpdate => (graphs::update_until_11);
+        hipGraphExecKernelNodeSetParams => (graphs::set_kernel);
+        hipGraphExecDestroy => (graphs::destroy);
+    }
+    "followed for `MNEME_GRAPHS=expand`, which it ends for this graph" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipGraphExecMemcpyNodeSetParams => (graphs::change);
+        hipGraphExecMemcpyNodeSetParams1D => (graphs::change_line);
+        hipGraphExecMemcpyNodeSetParamsFromSymbol => (graphs::change_symbol);
+        hipGraphExecMemcpyNodeSetParamsToSymbol => (graphs::change_symbol);
+        hipGraphExecMemsetNodeSetParams => (graphs::change);
+        hipGraphExecHostNodeSetParams => (graphs::change);
+        hipGraphExecChildGraphNodeSetParams => (graphs::change);
+        hipGraphExecNodeSetParams => (graphs::change);
+        hipDrvGraphExecMemcpyNodeSetParams => (graphs::change_in_context);
+        hipDrvGraphExecMemsetNodeSetParams => (graphs::change_in_context);
+        hipGraphNodeSetEnabled => (graphs::change);
     }
     "served from the arena" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
         hipMalloc => (served::allocate);

@@ -387,6 +387,8 @@ hip_exports! {
 
     hipGraphCreate: (graph, _) => graph::create(graph);
     hipGraphDestroy: (graph) => graph::destroy(graph);
+    hipGraphRemoveDependencies: (graph, from, to, count) => graph::remove_dependencies(graph, from, to, count);
+    hipGraphDestroyNode: (node) => graph::destroy_node(node);
     hipGraphClone: (copy, graph) => graph::clone(copy, graph);
     hipGraphNodeFindInClone: (twin, node, copy) => graph::find_in_clone(twin, node, copy);
     hipGraphGetNodes: (graph, nodes, count) => graph::nodes(graph, nodes, count);

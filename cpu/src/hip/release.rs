@@ -28,9 +28,11 @@ fn named(library: &str) -> Option<u32> {
     library.strip_prefix("libamdhip64.so.")?.split('.').next()?.parse().ok()
 }
 
-/// `hipDriverGetVersion` and `hipRuntimeGetVersion`: `HIP_VERSION`, without minor version and patch.
+/// `hipDriverGetVersion` and `hipRuntimeGetVersion`: `HIP_VERSION`, without patch. Of 5 it is the last, whose kinds of
+/// graph nodes have the numbers of 6.
 pub fn put(out: Out<i32>) -> StatusResult {
-    out.put(major() as i32 * 10_000_000)
+    let minor = if major() == 5 { 7 } else { 0 };
+    out.put(major() as i32 * 10_000_000 + minor * 100_000)
 }
 
 #[cfg(test)]

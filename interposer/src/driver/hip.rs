@@ -31,6 +31,11 @@ functions! {
     hipStreamIsCapturing;
     hipStreamSynchronize;
     hipEventRecord;
+    hipGraphDestroyNode;
+    hipGraphKernelNodeGetAttribute;
+    hipGraphKernelNodeGetParams;
+    hipGraphKernelNodeSetParams;
+    hipGraphRemoveDependencies;
     hipCtxPushCurrent;
     hipCtxPopCurrent;
     hipRuntimeGetVersion;
@@ -150,7 +155,7 @@ unsafe extern "C" fn context_of_stream(stream: CUstream, context: *mut CUcontext
 }
 
 /// The default stream by the name that every version knows.
-fn named(stream: CUstream) -> CUstream {
+pub fn named(stream: CUstream) -> CUstream {
     if stream.addr() == STREAM_LEGACY { std::ptr::null_mut() } else { stream }
 }
 
@@ -251,6 +256,15 @@ pub unsafe fn set_limit(call: &dyn Fn() -> Status, limit: c_uint, value: usize) 
     status
 }
 
+/// Whether the kinds of graph nodes have the driver's numbers, as from HIP 5.5 on.
+pub fn numbers_nodes_as_the_driver() -> bool {
+    let mut version = 0;
+    // SAFETY: a valid place.
+    let status = unsafe { hipRuntimeGetVersion(&mut version) };
+    // As HIP_VERSION: major version times ten millions, minor version times a hundred thousand.
+    status == Status::SUCCESS && version >= 50_500_000
+}
+
 static RELEASE: OnceLock<c_int> = OnceLock::new();
 
 /// The major version of HIP.
@@ -319,7 +333,7 @@ mod tests {
         assert_eq!(without, [""; 0]);
     }
 
-    /// Of kernels of graphs, which are launched whole; of libraries, which the registered code is none of; of NVIDIA's
+    /// Of nodes of graphs, which HIP has otherwise; of libraries, which the registered code is none of; of NVIDIA's
     /// linker.
     const WITHOUT: &[&str] = &[
         "cuFuncGetModule",

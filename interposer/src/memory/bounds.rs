@@ -1,4 +1,4 @@
-//! Copies and fills: those that reach beyond an allocation of the arena, or into one that is freed, are refused.
+//! Copies and fills beyond an allocation of the arena, or into freed memory, are refused.
 //!
 //! The vendor refuses them for its own allocations. To it, the arena's lie in one mapping, with the next one behind
 //! each, and what has been freed stays mapped.

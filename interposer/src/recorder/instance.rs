@@ -42,7 +42,7 @@ pub enum InstanceFailure {
     Rejected(Status),
     #[error("device not idle")]
     NotIdle,
-    #[error("inside a stream capture{}", of_captures(recorded_family::is_hip(), settings().expand_graphs))]
+    #[error("inside a stream capture{}", of_captures(settings().expand_graphs))]
     Captured,
     #[error("another stream is being captured into a graph")]
     Capturing,
@@ -91,11 +91,11 @@ pub enum InstanceFailure {
 }
 
 /// What becomes of kernels of graphs.
-fn of_captures(is_hip: bool, expands: bool) -> &'static str {
-    match (is_hip, expands) {
-        (true, _) => "; kernels of graphs are not recorded with HIP",
-        (false, true) => ", whose graph is launched node by node",
-        (false, false) => " (MNEME_GRAPHS=expand records the kernels of graphs)",
+fn of_captures(expands: bool) -> &'static str {
+    if expands {
+        ", whose graph is launched node by node"
+    } else {
+        " (MNEME_GRAPHS=expand records the kernels of graphs)"
     }
 }
 

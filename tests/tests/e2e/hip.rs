@@ -9,7 +9,7 @@ use mneme_core::image::architecture::Processor;
 use mneme_core::image::stand_in;
 use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::hip::{OWN, PRIVATE, SHARED, app, can_run, executable};
+use mneme_e2e::hip::{GRAPHS, OWN, PRIVATE, SHARED, app, can_run, executable};
 use mneme_e2e::installation::{Device, have_compiler, library, program};
 use mneme_e2e::platform::{IR_EXTENSION, hip_arch};
 use mneme_e2e::recording::{Instance, Recording, record_executable_into, replay_everything};
@@ -69,17 +69,19 @@ programs!(
 
 /// The program without the recorder.
 fn unrecorded(app: &App) -> Run {
-    run(executable(app)).env("LD_PRELOAD", library("libmneme_cpu.so"))
+    let executable = executable(app);
+    with_ir(run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so")), &executable)
+}
+
+/// Names the IR of the code object in a file that the program loads, if there is one.
+fn with_ir(command: Run, executable: &Path) -> Run {
+    let ir = executable.with_extension(IR_EXTENSION);
+    if ir.is_file() { command.env("MNEME_IR_PATH", &ir) } else { command }
 }
 
 fn record(name: &str) -> Recording {
     let executable = executable(app(name));
-    let ir = executable.with_extension(IR_EXTENSION);
-    Recording::by(|folder| {
-        let command = record_executable_into(folder, &executable, &[]);
-        // Of a code object in a file.
-        if ir.is_file() { command.env("MNEME_IR_PATH", &ir) } else { command }
-    })
+    Recording::by(|folder| with_ir(record_executable_into(folder, &executable, &[]), &executable))
 }
 
 fn record_and_replay(name: &str) {
@@ -260,6 +262,29 @@ fn what_cannot_be_recorded_is_named() {
     assert!(recording.kernels().is_empty());
 }
 
+/// Captured and updated, and made node by node and given other arguments.
+#[test]
+fn graphs_are_expanded_on_request() {
+    if !can_run("graphs_are_expanded_on_request") {
+        return;
+    }
+    let plain = unrecorded(&GRAPHS).succeed();
+    assert!(plain.stdout.contains("graphs: ok"), "{plain}");
+    let recorded = |launched: &str| {
+        let recording = Recording::by(|folder| {
+            record_executable_into(folder, &executable(&GRAPHS), &[]).env("MNEME_GRAPHS", launched)
+        });
+        assert_eq!(recording.outcome.stdout, plain.stdout);
+        recording
+    };
+    let whole = recorded("whole");
+    assert!(whole.kernels().is_empty());
+    whole.outcome.complains("4 graph launches not recorded: MNEME_GRAPHS=expand records the kernels of graphs");
+    let expanded = recorded("expand");
+    expanded.outcome.complains("4 graph launches done node by node");
+    replay_everything(&GRAPHS, &expanded);
+}
+
 /// Functions beside launches answer what programs of HIP want, with and without the recorder in front.
 #[test]
 fn the_functions_of_hip_are_the_cpu_device_s() {
@@ -272,12 +297,19 @@ fn the_functions_of_hip_are_the_cpu_device_s() {
     build_for(&interface, Platform::Hip, &path);
     let plain = run(&path).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
     assert!(plain.stdout.contains("interface: ok"), "{plain}");
-    for graphs in ["whole", "expand"] {
+    let expected = [
+        (
+            "whole",
+            "1 graph launch not recorded: MNEME_GRAPHS=expand records the kernels of graphs",
+            "inside a stream capture (MNEME_GRAPHS=expand records the kernels of graphs)",
+        ),
+        ("expand", "1 graph launch done node by node", "inside a stream capture, whose graph is launched node by node"),
+    ];
+    for (graphs, launch, capture) in expected {
         let recorded = Recording::by(|folder| record_executable_into(folder, &path, &[]).env("MNEME_GRAPHS", graphs));
         assert_eq!(recorded.outcome.stdout, plain.stdout);
-        recorded.outcome.complains("1 graph launch not recorded: kernels of graphs are not recorded with HIP");
-        recorded.outcome.complains("inside a stream capture; kernels of graphs are not recorded with HIP");
-        assert!(!recorded.outcome.stderr.contains("MNEME_GRAPHS"), "{}", recorded.outcome);
+        recorded.outcome.complains(launch);
+        recorded.outcome.complains(capture);
     }
 }
 
