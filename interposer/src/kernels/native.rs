@@ -2,7 +2,6 @@
 //!
 //! The files are beside the program.
 
-
 use mneme_core::image::architecture::{GpuArchitecture, Processor};
 use mneme_core::image::fatbin::{self, FatbinEntry, FatbinKind};
 use mneme_core::image::ptx::PtxModule;
