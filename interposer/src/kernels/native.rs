@@ -1,6 +1,4 @@
-//! Code in the image that was loaded (IR of other compilers, PTX, machine code), and IR in files.
-//!
-//! The files are beside the program.
+//! Code in the image that was loaded: IR of other compilers, PTX, machine code.
 
 use mneme_core::image::architecture::{GpuArchitecture, Processor};
 use mneme_core::image::fatbin::{self, FatbinEntry, FatbinKind};
