@@ -100,7 +100,6 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
         None => {
             found = handles::function(request.function);
             let Some(function) = &found else { return gate::passing(call) };
-            recent::remember(request.function as usize, function);
             function
         }
     };
