@@ -10,6 +10,7 @@ pub mod compile_options;
 pub mod configuration;
 pub mod console;
 pub mod device;
+pub mod environment;
 pub mod exit;
 pub mod files;
 pub mod hash;

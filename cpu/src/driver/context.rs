@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mneme_core::device::MOST_CPU_DEVICES;
+use mneme_core::environment;
 
 use crate::abi::Out;
 use crate::handles::Registry;
@@ -26,7 +27,7 @@ pub struct Context {
 pub fn devices() -> i32 {
     static DEVICES: OnceLock<i32> = OnceLock::new();
     *DEVICES.get_or_init(|| {
-        let count = std::env::var("MNEME_CPU_DEVICES").ok().and_then(|text| text.trim().parse::<usize>().ok());
+        let count = environment::variable("MNEME_CPU_DEVICES").and_then(|text| text.trim().parse::<usize>().ok());
         count.unwrap_or(1).clamp(1, MOST_CPU_DEVICES) as i32
     })
 }
