@@ -24,5 +24,6 @@ pub mod result;
 pub mod summary;
 pub mod symbol;
 pub mod text;
+pub mod thread_stack;
 pub mod tolerance;
 pub mod units;
