@@ -24,4 +24,5 @@ pub mod summary;
 pub mod symbol;
 pub mod text;
 pub mod tolerance;
+pub mod tuned;
 pub mod units;

@@ -41,6 +41,9 @@ pub struct ReplayResult {
     pub environment: Environment,
     /// What the device says of the code.
     pub metrics: Metrics,
+    /// Dynamic shared memory is part of the code: a launch must ask for none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shared_is_static: bool,
     /// The submitted configuration whose code and launch were the same, and whose runs these are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_with: Option<u64>,

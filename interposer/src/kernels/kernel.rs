@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute;
 use mneme_core::launch::LaunchAttributes;
+use mneme_core::summary::Mode;
 
 use super::origin::CodeOrigin;
 use super::progress::KernelProgress;
@@ -12,6 +13,7 @@ use super::registered::{self, RegisteredVariable};
 use super::request::LaunchRequest;
 use crate::driver::{self, CUdevice, CUkernel, CUlibrary, CUmodule, Status, hip};
 use crate::process::settings::{RecorderSettings, settings};
+use crate::process::winners;
 
 const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
 /// What a kernel may use without raising that attribute, bytes.
@@ -31,10 +33,15 @@ impl Kernel {
         Self { demangled: demangle(&name), name, origin, progress: KernelProgress::default() }
     }
 
-    /// Whether the user wants it recorded, by this process.
+    /// Whether the user wants it recorded, or replaced, by this process.
     pub fn is_selected(&self) -> bool {
         let selects =
-            |settings: &RecorderSettings| settings.rank_selected && settings.selects(&self.name, &self.demangled);
+            |settings: &RecorderSettings| match settings.mode {
+                Mode::Apply => {
+                    !winners::of(&self.name).is_empty() && settings.selects(&self.name, &self.demangled)
+                }
+                _ => settings.rank_selected && settings.selects(&self.name, &self.demangled),
+            };
         *self.progress.selected.get_or_init(|| selects(settings()))
     }
 }

@@ -1,6 +1,7 @@
 //! Kernels: from the handle that is launched to the code that is recorded, and what was done about it.
 
 pub mod code;
+pub mod function_settings;
 pub mod handles;
 pub mod images;
 pub mod kernel;

@@ -1,0 +1,115 @@
+//! What the application has set on a kernel's functions, which code in their place needs too.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use mneme_core::summary::Mode;
+
+use super::handles;
+use crate::driver::{CUdevice, CUfunction, CUkernel, Status};
+use crate::process::settings::settings;
+
+/// What can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Setting {
+    /// By its number (`CUfunction_attribute`).
+    Attribute(c_uint),
+    /// Shared memory against cache, and the width of shared memory's banks.
+    Cache,
+    Banks,
+}
+
+/// Of one kernel.
+#[derive(Default)]
+pub struct FunctionSettings {
+    /// Counts changes.
+    version: AtomicU32,
+    values: Mutex<BTreeMap<Setting, c_int>>,
+}
+
+impl FunctionSettings {
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub fn values(&self) -> Vec<(Setting, c_int)> {
+        let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        values.iter().map(|(setting, value)| (*setting, *value)).collect()
+    }
+
+    fn set(&self, setting: Setting, value: c_int) {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner).insert(setting, value);
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+fn noted(call: &dyn Fn() -> Status, function: CUfunction, setting: Setting, value: c_int) -> Status {
+    let status = call();
+    if status == Status::SUCCESS
+        && settings().mode == Mode::Apply
+        && let Some(function) = handles::function(function)
+    {
+        function.kernel.progress.function_settings.set(setting, value);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuFuncSetAttribute`.
+pub unsafe fn set(call: &dyn Fn() -> Status, function: CUfunction, attribute: c_uint, value: c_int) -> Status {
+    noted(call, function, Setting::Attribute(attribute), value)
+}
+
+/// # Safety
+/// The arguments are those of `cuKernelSetAttribute`.
+pub unsafe fn set_of_kernel(
+    call: &dyn Fn() -> Status,
+    attribute: c_uint,
+    value: c_int,
+    kernel: CUkernel,
+    _device: CUdevice,
+) -> Status {
+    noted(call, kernel as CUfunction, Setting::Attribute(attribute), value)
+}
+
+/// # Safety
+/// The arguments are those of `cuFuncSetCacheConfig`.
+pub unsafe fn set_cache(call: &dyn Fn() -> Status, function: CUfunction, value: c_uint) -> Status {
+    noted(call, function, Setting::Cache, value as c_int)
+}
+
+/// # Safety
+/// The arguments are those of `cuKernelSetCacheConfig`.
+pub unsafe fn set_cache_of_kernel(
+    call: &dyn Fn() -> Status,
+    kernel: CUkernel,
+    value: c_uint,
+    _device: CUdevice,
+) -> Status {
+    noted(call, kernel as CUfunction, Setting::Cache, value as c_int)
+}
+
+/// # Safety
+/// The arguments are those of `cuFuncSetSharedMemConfig`.
+pub unsafe fn set_banks(call: &dyn Fn() -> Status, function: CUfunction, value: c_uint) -> Status {
+    noted(call, function, Setting::Banks, value as c_int)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_value_counts_and_changes_are_counted() {
+        let settings = FunctionSettings::default();
+        assert!(settings.version() == 0 && settings.values().is_empty());
+        settings.set(Setting::Attribute(8), 70_000);
+        settings.set(Setting::Cache, 1);
+        settings.set(Setting::Attribute(8), 90_000);
+        assert_eq!(settings.version(), 3);
+        assert_eq!(settings.values(), [(Setting::Attribute(8), 90_000), (Setting::Cache, 1)]);
+    }
+}
