@@ -297,6 +297,21 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_tuned_kernels_has_those_alone() {
+        use mneme_core::summary::Applied;
+        let applied = Some(Applied { replaced: 3, reshaped: 1, before: Some(2000.0), after: None });
+        let failures = vec![Failure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
+        let tuned = Kernel { applied, failures, ..kernel("a(int)") };
+        let text = |kernels| text(Mode::Apply, "app", ExitStatus::default(), &[summary(Mode::Apply, kernels)]);
+        assert_eq!(
+            text(vec![kernel("b(int)"), tuned]),
+            "KERNEL  LAUNCHES  REPLACED  RESHAPED   BEFORE  TUNED\na(int)         4         3         1  2.00 µs      -\n\
+             a(int): 1 launch not replaced: inside a stream capture\n"
+        );
+        assert!(text(vec![kernel("b(int)")]).contains("nothing is replaced"));
+    }
+
+    #[test]
     fn summaries_arrive_by_path() {
         let summaries_file = SummaryFile::open().unwrap();
         assert!(summaries_file.read().is_empty());

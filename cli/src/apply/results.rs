@@ -44,6 +44,10 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, Strin
     let rule = json(&folder.join("search_space.json")).ok().and_then(|space| rule(&space, &best["params"]));
     let comparison = COMPARISON.iter().flat_map(|name| comparison(name, &options[name])).collect::<Vec<_>>();
 
+    if best["speedup"].as_f64().is_some_and(|speedup| speedup < 1.0) {
+        mneme_core::remark!("mneme: {}: its best is slower than the application's own code; nothing is applied", folder.display());
+        return Ok(Vec::new());
+    }
     let instances = match best["instances"].as_array() {
         Some(instances) => instances.clone(),
         None => {

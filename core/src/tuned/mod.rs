@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use self::rule::{Circumstances, ReadRule, Rule};
 use crate::files::{self, FileAccess};
 use crate::hash::checksum;
+use crate::image::cubin;
 use crate::launch::Dim3;
 use crate::recording::manifest::Argument;
 
@@ -130,6 +131,11 @@ impl Winner {
         if checksum(&image) != self.checksum {
             return Err(format!("its tuned code {name} is damaged; remove the file, and mneme apply compiles it anew"));
         }
+        // A driver is not told the size.
+        let extent = image.first_chunk().filter(|_| image.starts_with(b"\x7fELF")).and_then(cubin::size);
+        if extent.is_none_or(|extent| extent > image.len() as u64) {
+            return Err(format!("its tuned code {name} is no machine code; remove the file, and mneme apply compiles it anew"));
+        }
         Ok(image)
     }
 }
@@ -169,7 +175,7 @@ mod tests {
         let image = || winners.winners[0].image();
         assert!(image().unwrap_err().contains("cannot be read"));
         std::fs::write(at("code"), "code").unwrap();
-        assert_eq!(image(), Ok(b"code".to_vec()));
+        assert!(image().unwrap_err().contains("no machine code"));
         std::fs::write(at("code"), "cope").unwrap();
         assert!(image().unwrap_err().contains("damaged"));
         std::fs::write(at("tuned.json"), r#"{"format": 9, "winners": []}"#).unwrap();

@@ -18,11 +18,12 @@ use self::loaded::Loaded;
 use self::replacement::Replacement;
 use crate::driver::{self, CUfunction, CUstream, Status, captures, gate, streams};
 use crate::kernels::code::{DeviceDescription, KernelCode};
+use crate::kernels::function_settings::Setting;
 use crate::kernels::handles;
 use crate::kernels::kernel::{FunctionHandle, Kernel};
 use crate::kernels::request::LaunchRequest;
 use crate::process::log::{info, warning};
-use crate::process::winners;
+use crate::process::{recorded_family, winners};
 
 /// Launches of a winner that the driver may refuse before it is not used any more.
 const MOST_REFUSALS: u32 = 3;
@@ -33,6 +34,7 @@ const CAPTURING: &str = "its tuned code is not loaded while a stream is captured
 const ELSEWHERE: &str = "its stream belongs to another context than the current one";
 const REFUSED: &str = "the driver refused the tuned code, and took the application's own";
 const EMPTY: &str = "it has no block or no thread";
+const TOO_LARGE: &str = "its block or its shared memory is larger than the application's own code takes";
 
 /// Launches a kernel: tuned code where there is some for such a launch, else the application's own.
 pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
@@ -42,7 +44,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
         return gate::passing(call);
     }
     let Some(replacement) = of(kernel, request.function) else { return gate::passing(call) };
-    match choose(replacement, request, kernel) {
+    match choose(replacement, request, function) {
         Ok(choice) => replace(call, request, replacement, &choice, kernel),
         Err(reason) => {
             if let Some(reason) = reason {
@@ -126,8 +128,9 @@ fn give_up(kernel: &Kernel, replacement: &Replacement, candidate: &Candidate, re
 fn choose<'a>(
     replacement: &'a Replacement,
     request: &LaunchRequest,
-    kernel: &Kernel,
+    function: &FunctionHandle,
 ) -> Result<Choice<'a>, Option<&'static str>> {
+    let kernel = &function.kernel;
     if let Some(reason) = start::obstacle(request) {
         return Err(Some(reason));
     }
@@ -148,6 +151,9 @@ fn choose<'a>(
     if streams::context_of(request.stream).is_some_and(|of_stream| of_stream != context) {
         return Err(Some(ELSEWHERE));
     }
+    if is_too_large(replacement, request, function) {
+        return Err(Some(TOO_LARGE));
+    }
     let ready = match loaded::find(candidate, context) {
         Some(loaded) => Ok(loaded),
         None if captures::in_progress() => return Err(Some(CAPTURING)),
@@ -165,6 +171,22 @@ fn choose<'a>(
         return Err(Some(UNFIT));
     }
     Ok(Choice { candidate, loaded, shape })
+}
+
+/// Whether the driver would refuse the application's own launch, which it is to do then.
+fn is_too_large(replacement: &Replacement, request: &LaunchRequest, function: &FunctionHandle) -> bool {
+    let most = replacement.own_threads.get_or_init(|| {
+        let threads = function.attribute(request.function, loaded::MAX_THREADS, driver::current_device()?)?;
+        u64::try_from(threads).ok()
+    });
+    if most.is_some_and(|most| request.launch.block.count() > most) {
+        return true;
+    }
+    let shared = request.launch.shared_mem;
+    shared > loaded::DEFAULT_DYNAMIC_SHARED && !recorded_family::is_hip() && {
+        let limit = function.kernel.progress.function_settings.value(Setting::Attribute(loaded::MAX_DYNAMIC_SHARED));
+        limit.is_none_or(|limit| i64::from(shared) > i64::from(limit))
+    }
 }
 
 fn replace(

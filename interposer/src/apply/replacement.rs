@@ -17,6 +17,8 @@ pub struct Replacement {
     reshaped: AtomicU64,
     /// The first that was launched.
     first: OnceLock<&'static Winner>,
+    /// Threads that a block of the application's own code may have, where the vendor says.
+    pub own_threads: OnceLock<Option<u64>>,
     /// Why launches kept the application's own code.
     kept: RwLock<BTreeMap<&'static str, AtomicU64>>,
 }
@@ -28,6 +30,7 @@ impl Replacement {
             replaced: AtomicU64::new(0),
             reshaped: AtomicU64::new(0),
             first: OnceLock::new(),
+            own_threads: OnceLock::new(),
             kept: RwLock::default(),
         }
     }

@@ -40,6 +40,11 @@ impl FunctionSettings {
         values.iter().map(|(setting, value)| (*setting, *value)).collect()
     }
 
+    /// What was set, if it was.
+    pub fn value(&self, setting: Setting) -> Option<c_int> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner).get(&setting).copied()
+    }
+
     fn set(&self, setting: Setting, value: c_int) {
         self.values.lock().unwrap_or_else(PoisonError::into_inner).insert(setting, value);
         self.version.fetch_add(1, Ordering::AcqRel);

@@ -11,7 +11,7 @@ use super::origin::CodeOrigin;
 use super::progress::KernelProgress;
 use super::registered::{self, RegisteredVariable};
 use super::request::LaunchRequest;
-use crate::driver::{self, CUdevice, CUkernel, CUlibrary, CUmodule, Status, hip};
+use crate::driver::{self, CUdevice, CUfunction, CUkernel, CUlibrary, CUmodule, Status, hip};
 use crate::process::settings::{RecorderSettings, settings};
 use crate::process::winners;
 
@@ -105,18 +105,24 @@ pub struct FunctionHandle {
 }
 
 impl FunctionHandle {
+    /// An attribute (`CUfunction_attribute`) of the function behind a handle.
+    pub fn attribute(&self, function: CUfunction, attribute: u32, device: CUdevice) -> Option<i32> {
+        let mut value = 0;
+        // SAFETY: a valid place, and each kind of handle goes to its own function.
+        let status = unsafe {
+            if self.context_free {
+                driver::cuKernelGetAttribute(&mut value, attribute, function as CUkernel, device)
+            } else {
+                driver::cuFuncGetAttribute(&mut value, attribute, function)
+            }
+        };
+        (status == Status::SUCCESS).then_some(value)
+    }
+
     /// Launch attributes with what belongs to the function.
     pub fn launch_attributes(&self, request: &LaunchRequest, device: CUdevice) -> LaunchAttributes {
-        let mut limit = 0;
-        // SAFETY: a valid place, and each kind of handle goes to its own function.
-        let known = unsafe {
-            if self.context_free {
-                driver::cuKernelGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function as CUkernel, device)
-            } else {
-                driver::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function)
-            }
-        } == Status::SUCCESS;
-        let raised = (known && limit > DEFAULT_DYNAMIC_SHARED).then_some(limit as u32);
+        let limit = self.attribute(request.function, MAX_DYNAMIC_SHARED, device);
+        let raised = limit.filter(|limit| *limit > DEFAULT_DYNAMIC_SHARED).map(|limit| limit as u32);
         LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
     }
 }

@@ -184,6 +184,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_replaced_is_said_of_kernels_that_are_tuned() {
+        let failures = vec![Failure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
+        let applied = Some(mneme_core::summary::Applied { replaced: 3, reshaped: 2, ..Default::default() });
+        let tuned = Kernel { applied, failures, ..kernel(4) };
+        let mut summary = summary(Mode::Apply, tuned);
+        summary.kernels.push(Kernel { kernel: "other()".into(), ..kernel(9) });
+        assert_eq!(
+            text(&summary),
+            "mneme: k: 4 launches, 3 replaced by tuned code (2 with tuned dimensions); 1 not replaced: inside a stream capture\n"
+        );
+    }
+
+    #[test]
     fn summaries_are_lines_of_a_file_and_go_nowhere_else() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("summary");
