@@ -59,7 +59,10 @@ impl Cache {
                 if folder.is_dir() {
                     return Self { folder, _temporary: None };
                 }
-                mneme_core::remark!("mneme: {} cannot be used ({error}); what is compiled is not kept", folder.display());
+                mneme_core::remark!(
+                    "mneme: {} cannot be used ({error}); what is compiled is not kept",
+                    folder.display()
+                );
                 let temporary = tempfile::tempdir().ok();
                 let folder = temporary.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().into());
                 Self { folder, _temporary: temporary }

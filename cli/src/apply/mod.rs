@@ -93,7 +93,8 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     let manifest = match &options.manifest {
         Some(file) => file.clone(),
         None => {
-            let folder = tempfile::tempdir().map_err(|source| CommandError::Io { path: std::env::temp_dir(), source })?;
+            let folder =
+                tempfile::tempdir().map_err(|source| CommandError::Io { path: std::env::temp_dir(), source })?;
             let file = folder.path().join("tuned.json");
             temporary = Some(folder);
             file
@@ -151,10 +152,12 @@ fn winners(options: &ApplyOptions) -> Result<Vec<Winner>, CommandError> {
 /// Compiles a configuration, unless the cache has it; a sentence where it cannot be used in an application.
 fn winner(found: &Found, cache: &Cache) -> Result<Winner, String> {
     let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
-    let (id, instance) =
-        record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
+    let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
     if record.ours.format == 0 {
-        return Err("its recording was made by the existing Mneme, whose hash of the code is another; record it with mneme".into());
+        return Err(
+            "its recording was made by the existing Mneme, whose hash of the code is another; record it with mneme"
+                .into(),
+        );
     }
     let folder = found.database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let prologue = Moments::open(folder, &record, instance).map_err(|error| error.to_string())?.prologue.header;

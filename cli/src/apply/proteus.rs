@@ -1,6 +1,6 @@
-//! Files of tuned kernels for Proteus (`PROTEUS_TUNED_KERNELS`), which name kernels and how to compile them.
+//! Files of tuned kernels for Proteus (`PROTEUS_TUNED_KERNELS`).
 //!
-//! They have neither code nor launches: those are a recording's.
+//! They name kernels and how to compile them, and have neither code nor launches: those are a recording's.
 
 use std::path::Path;
 
@@ -38,8 +38,9 @@ struct Tuned {
 pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
     let name = file.display();
     let text = std::fs::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
-    let tuned: std::collections::BTreeMap<String, Tuned> = serde_json::from_slice(&text)
-        .map_err(|error| format!("{name} is neither a results folder nor a file of tuned kernels for Proteus: {error}"))?;
+    let tuned: std::collections::BTreeMap<String, Tuned> = serde_json::from_slice(&text).map_err(|error| {
+        format!("{name} is neither a results folder nor a file of tuned kernels for Proteus: {error}")
+    })?;
     let folder = recordings
         .ok_or_else(|| format!("{name} has no code of its kernels; name the folder of their recording with -rdb"))?;
     let recorded: Vec<(_, KernelRecord)> = database::kernels(folder)
@@ -65,7 +66,10 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String
             }));
         }
         if found.len() == before {
-            mneme_core::remark!("mneme: {name}: {} has no recording of {kernel}; it keeps its own code", folder.display());
+            mneme_core::remark!(
+                "mneme: {name}: {} has no recording of {kernel}; it keeps its own code",
+                folder.display()
+            );
         }
     }
     Ok(found)

@@ -28,7 +28,10 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, Stri
     sessions.retain(|folder| folder.join(BEST).is_file());
     sessions.sort();
     if sessions.is_empty() {
-        return Err(format!("{} holds no {BEST}: it is no results folder, or its session found nothing", folder.display()));
+        return Err(format!(
+            "{} holds no {BEST}: it is no results folder, or its session found nothing",
+            folder.display()
+        ));
     }
     let found: Result<Vec<Vec<Found>>, String> =
         sessions.iter().map(|session_folder| session(session_folder, recordings)).collect();
@@ -37,22 +40,32 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, Stri
 
 fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
     let best = json(&folder.join(BEST))?;
-    let (options, baseline) = (json(&folder.join("config.json"))?, json(&folder.join("baseline.json")).unwrap_or_default());
+    let (options, baseline) =
+        (json(&folder.join("config.json"))?, json(&folder.join("baseline.json")).unwrap_or_default());
     let database = options["record_database"].as_str().or_else(|| options["record_database"][0].as_str());
     let database = database.ok_or_else(|| format!("{} names no recording", folder.join("config.json").display()))?;
     let database = located(Path::new(database), folder, recordings)?;
     let rule = json(&folder.join("search_space.json")).ok().and_then(|space| rule(&space, &best["params"]));
     let comparison = COMPARISON.iter().flat_map(|name| comparison(name, &options[name])).collect::<Vec<_>>();
 
-    if best["speedup"].as_f64().is_some_and(|speedup| speedup < 1.0) {
-        mneme_core::remark!("mneme: {}: its best is slower than the application's own code; nothing is applied", folder.display());
+    // What was recorded has no number of a trial.
+    if best["trial"].is_null() {
+        mneme_core::remark!("mneme: {}: the recorded configuration is the best; nothing is applied", folder.display());
+        return Ok(Vec::new());
+    }
+    if best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0) {
+        mneme_core::remark!(
+            "mneme: {}: its best is not faster than the application's own code; nothing is applied",
+            folder.display()
+        );
         return Ok(Vec::new());
     }
     let instances = match best["instances"].as_array() {
         Some(instances) => instances.clone(),
         None => {
             let mut one = best.clone();
-            let id = [&best["record_ids"][0], &baseline["record_ids"][0], &options["record_id"], &options["record_id"][0]];
+            let id =
+                [&best["record_ids"][0], &baseline["record_ids"][0], &options["record_id"], &options["record_id"][0]];
             one["record_id"] = id.into_iter().find(|id| id.is_string()).cloned().unwrap_or_default();
             vec![one]
         }
@@ -64,15 +77,15 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, Strin
         let configuration: Configuration =
             serde_json::from_value(instance["config"].clone()).map_err(|error| strange(&error.to_string()))?;
         if configuration.original {
-            mneme_core::remark!("mneme: {}: the recorded configuration is the best; nothing is applied", folder.display());
-            continue;
+            return Err(strange("it asks for the application's own code"));
         }
         let environment = &instance["result"]["environment"];
         let architecture = match environment["device"].as_str() {
             Some(CPU_DEVICE) => Some("cpu".to_owned()),
             _ => environment["arch"].as_str().filter(|arch| !arch.is_empty()).map(str::to_owned),
         };
-        let of_baseline = baseline["instances"].as_array().and_then(|known| known.iter().find(|it| it["record_id"] == id));
+        let of_baseline =
+            baseline["instances"].as_array().and_then(|known| known.iter().find(|it| it["record_id"] == id));
         found.push(Found {
             database: database.clone(),
             id: id.to_owned(),
@@ -102,12 +115,17 @@ fn located(database: &Path, results: &Path, recordings: Option<&Path>) -> Result
     };
     if let Some(recordings) = recordings {
         let path = recordings.join(database.file_name().unwrap_or_default());
-        return kernel(path.clone()).ok_or_else(|| format!("{} is missing; name the recording's folder with -rdb", path.display()));
+        return kernel(path.clone())
+            .ok_or_else(|| format!("{} is missing; name the recording's folder with -rdb", path.display()));
     }
     let results = std::path::absolute(results).unwrap_or_else(|_| results.into());
     let places = std::iter::once(database.to_path_buf()).chain(results.ancestors().map(|folder| folder.join(database)));
     places.filter_map(kernel).next().ok_or_else(|| {
-        format!("{} was tuned with {}, which is not here; name the recording's folder with -rdb", results.display(), database.display())
+        format!(
+            "{} was tuned with {}, which is not here; name the recording's folder with -rdb",
+            results.display(),
+            database.display()
+        )
     })
 }
 

@@ -1,6 +1,6 @@
-//! Winners of tuning as an application's process can use them: compiled, with all that decides where they fit.
+//! Winners of tuning as an application's process can use them.
 //!
-//! `mneme apply` writes them to a file that `MNEME_TUNED` names, and the recorder library reads it.
+//! They are compiled, with all that decides which launches they are for. `mneme apply` writes them to a file that `MNEME_TUNED` names, and the recorder library reads it.
 
 mod rule;
 
@@ -127,14 +127,17 @@ impl Winner {
     /// One sentence: it cannot be read, or is not what was written.
     pub fn image(&self) -> Result<Vec<u8>, String> {
         let name = self.code.display();
-        let image = std::fs::read(&self.code).map_err(|error| format!("its tuned code {name} cannot be read: {error}"))?;
+        let image =
+            std::fs::read(&self.code).map_err(|error| format!("its tuned code {name} cannot be read: {error}"))?;
         if checksum(&image) != self.checksum {
             return Err(format!("its tuned code {name} is damaged; remove the file, and mneme apply compiles it anew"));
         }
         // A driver is not told the size.
         let extent = image.first_chunk().filter(|_| image.starts_with(b"\x7fELF")).and_then(cubin::size);
         if extent.is_none_or(|extent| extent > image.len() as u64) {
-            return Err(format!("its tuned code {name} is no machine code; remove the file, and mneme apply compiles it anew"));
+            return Err(format!(
+                "its tuned code {name} is no machine code; remove the file, and mneme apply compiles it anew"
+            ));
         }
         Ok(image)
     }

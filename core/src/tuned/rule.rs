@@ -1,4 +1,4 @@
-//! Rules for dimensions: what a tuned launch is, computed from the launch that the application asks for.
+//! Rules for dimensions: a tuned launch, computed from the one that the application asks for.
 //!
 //! A rule is what a space says of derived values (`grid.x = ceil(args[2] / block.x)`), in the same syntax, as far as it
 //! is arithmetic: numbers, `+ - * / %`, parentheses, `ceil`, `floor`, `round`, `abs`, `min`, `max`, and names. Nothing
@@ -33,8 +33,9 @@ impl Rule {
     /// The rule of the built-in spaces: as many threads along each axis as the application starts, or as many more as
     /// the last block has.
     pub fn same_threads() -> Self {
-        let axis =
-            |axis: &str| (format!("grid.{axis}"), format!("ceil(recorded.grid.{axis} * recorded.block.{axis} / block.{axis})"));
+        let axis = |axis: &str| {
+            (format!("grid.{axis}"), format!("ceil(recorded.grid.{axis} * recorded.block.{axis} / block.{axis})"))
+        };
         Self { values: BTreeMap::new(), derived: ["x", "y", "z"].map(axis).into() }
     }
 
@@ -84,7 +85,9 @@ impl ReadRule {
             (fields(&circumstances.launch), fields(&circumstances.recorded), fields(&circumstances.tuned));
         // What the tuner has not changed is the application's; a grid is for the rule to say.
         let mut now: Fields =
-            std::array::from_fn(|field| if field < 3 || tuned[field] == recorded[field] { asked[field] } else { tuned[field] });
+            std::array::from_fn(
+                |field| if field < 3 || tuned[field] == recorded[field] { asked[field] } else { tuned[field] },
+            );
         let mut known = self.values.clone();
         for (name, expression) in &self.derived {
             let lookup = |name: &str| {
@@ -100,7 +103,8 @@ impl ReadRule {
                 None => _ = known.insert(name.clone(), value),
             }
         }
-        let whole = |value: f64| (value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value)).then_some(value as u32);
+        let whole =
+            |value: f64| (value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value)).then_some(value as u32);
         let number = |field: usize| whole(now[field]).filter(|number| *number > 0);
         Some(Shape {
             grid: [number(0)?, number(1)?, number(2)?].into(),
@@ -211,11 +215,7 @@ impl Parser<'_> {
         self.operations(&['*', '/', '%'], Self::signed)
     }
 
-    fn operations(
-        &mut self,
-        operators: &[char],
-        operand: fn(&mut Self) -> Option<Expression>,
-    ) -> Option<Expression> {
+    fn operations(&mut self, operators: &[char], operand: fn(&mut Self) -> Option<Expression>) -> Option<Expression> {
         let mut left = operand(self)?;
         while let Some(operator) = self.takes(operators) {
             left = Expression::Operation(operator, Box::new([left, operand(self)?]));
@@ -298,7 +298,20 @@ mod tests {
         ] {
             assert_eq!(value(text), Some(expected), "{text}");
         }
-        for text in ["", "n +", "m", "args[1]", "args[9]", "ceil(1, 2)", "sqrt(4)", "n ** 2", "if n { 1 }", "9007199254740993", "1 / 0", "n n"] {
+        for text in [
+            "",
+            "n +",
+            "m",
+            "args[1]",
+            "args[9]",
+            "ceil(1, 2)",
+            "sqrt(4)",
+            "n ** 2",
+            "if n { 1 }",
+            "9007199254740993",
+            "1 / 0",
+            "n n",
+        ] {
             assert_eq!(value(text), None, "{text}");
         }
         assert_eq!(parse(&"(".repeat(500)), None);
@@ -309,7 +322,8 @@ mod tests {
     fn the_grid_follows_the_launch() {
         let rule = Rule::same_threads().read().unwrap();
         let of = |launch| {
-            let circumstances = Circumstances { launch, recorded: shape(40, 256), tuned: shape(80, 128), arguments: &[] };
+            let circumstances =
+                Circumstances { launch, recorded: shape(40, 256), tuned: shape(80, 128), arguments: &[] };
             rule.shape(&circumstances)
         };
         assert_eq!(of(shape(40, 256)), Some(shape(80, 128)));

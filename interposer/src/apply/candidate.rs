@@ -5,26 +5,23 @@
 //! is folded into the code has to be as it was in all of them.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicPtr};
+use std::sync::atomic::AtomicU32;
 
 use mneme_core::launch::Launch;
 use mneme_core::tuned::{Circumstances, ReadRule, Shape, Winner};
 
-use super::loaded::{Loaded, PLACES};
+use super::loaded::TunedCode;
 use crate::kernels::code::KernelCode;
 use crate::kernels::key::may_be_address;
 use crate::kernels::request::LaunchArguments;
 
 /// A winner whose code can be used in a kernel's place.
 pub struct Candidate {
-    pub winner: &'static Winner,
+    pub code: TunedCode,
     /// What arguments have to be like in the launch that was tuned, and for the code at all.
     recorded: Vec<Piece>,
     folded: Vec<Piece>,
     rule: Option<ReadRule>,
-    /// The code by context, where it is loaded.
-    pub places: [AtomicPtr<Loaded>; PLACES],
-    pub image: OnceLock<Result<Vec<u8>, String>>,
     /// Why it is not used any more.
     pub broken: OnceLock<String>,
     /// Launches of it that the driver refused.
@@ -89,21 +86,23 @@ impl Candidate {
         let folded = recorded.iter().filter(is_folded).map(Piece::again).collect();
         let rule = winner.rule.as_ref().and_then(|rule| rule.read().ok());
         Ok(Self {
-            winner,
+            code: TunedCode::new(winner),
             recorded,
             folded,
             rule,
-            places: Default::default(),
-            image: OnceLock::new(),
             broken: OnceLock::new(),
             refusals: AtomicU32::new(0),
         })
     }
 
+    pub fn winner(&self) -> &'static Winner {
+        self.code.winner
+    }
+
     /// Whether a launch is the one that was tuned, addresses aside.
     pub fn is_recorded(&self, launch: &Launch, arguments: &LaunchArguments) -> bool {
-        shape_of(launch) == self.winner.recorded
-            && launch.attributes.cluster == self.winner.cluster
+        shape_of(launch) == self.winner().recorded
+            && launch.attributes.cluster == self.winner().cluster
             && are(&self.recorded, arguments)
     }
 
@@ -113,12 +112,14 @@ impl Candidate {
             return None;
         }
         let asked = shape_of(launch);
-        self.by_rule(launch, arguments).filter(|shape| self.allows(shape)).or_else(|| Some(asked).filter(|_| self.allows(&asked)))
+        self.by_rule(launch, arguments)
+            .filter(|shape| self.allows(shape))
+            .or_else(|| Some(asked).filter(|_| self.allows(&asked)))
     }
 
     /// Whether the code can be launched so.
     fn allows(&self, shape: &Shape) -> bool {
-        let Winner { tuned, folded, max_threads, .. } = self.winner;
+        let Winner { tuned, folded, max_threads, .. } = self.winner();
         let dimensions = !folded.dimensions || (shape.grid, shape.block) == (tuned.grid, tuned.block);
         let shared = !(folded.shared_size || folded.shared_memory) || shape.shared_mem == tuned.shared_mem;
         dimensions && shared && max_threads.is_none_or(|most| shape.block.count() <= u64::from(most))
@@ -126,7 +127,7 @@ impl Candidate {
 
     fn by_rule(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<Shape> {
         let rule = self.rule.as_ref()?;
-        let Winner { recorded, tuned, cluster, .. } = self.winner;
+        let Winner { recorded, tuned, cluster, .. } = self.winner();
         let asked = shape_of(launch);
         let is_alike = (asked.block, asked.shared_mem) == (recorded.block, recorded.shared_mem)
             && launch.attributes.cluster == *cluster
@@ -160,7 +161,7 @@ impl Candidate {
             word.get_mut(..size)?.copy_from_slice(unsafe { std::slice::from_raw_parts(start, size) });
             Some(u64::from_le_bytes(word))
         };
-        self.winner.layout.iter().enumerate().map(number).collect()
+        self.winner().layout.iter().enumerate().map(number).collect()
     }
 }
 

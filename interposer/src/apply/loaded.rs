@@ -3,12 +3,12 @@
 //! It is loaded at the first launch that it is for, and stays as long as the context.
 
 use std::ffi::{CString, c_uint};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use cudarc::driver::sys::CUfunction_attribute;
 use mneme_core::tuned::Winner;
 
-use super::candidate::Candidate;
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, CUfunction, CUmodule, Status, hooked};
 use crate::kernels::code::DeviceDescription;
@@ -16,11 +16,25 @@ use crate::kernels::function_settings::{FunctionSettings, Setting};
 use crate::process::recorded_family;
 
 /// Contexts that code is loaded in.
-pub const PLACES: usize = 16;
-pub(super) const MAX_DYNAMIC_SHARED: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_uint;
+const PLACES: usize = 16;
+pub(super) const MAX_DYNAMIC_SHARED: c_uint =
+    CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_uint;
 pub(super) const MAX_THREADS: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as c_uint;
 /// What a kernel may use without raising that attribute, bytes.
 pub(super) const DEFAULT_DYNAMIC_SHARED: u32 = 48 << 10;
+
+/// The code of a winner: its image, once it has been read, and where it is loaded.
+pub struct TunedCode {
+    pub winner: &'static Winner,
+    image: OnceLock<Result<Vec<u8>, String>>,
+    places: [AtomicPtr<Loaded>; PLACES],
+}
+
+impl TunedCode {
+    pub fn new(winner: &'static Winner) -> Self {
+        Self { winner, image: OnceLock::new(), places: Default::default() }
+    }
+}
 
 /// Code in one context.
 pub struct Loaded {
@@ -32,18 +46,18 @@ pub struct Loaded {
     version: AtomicU32,
 }
 
-/// The code of a candidate in a context, loaded before; entries are never freed, because another thread may be reading
+/// The code in a context, loaded before; entries are never freed, because another thread may be reading
 /// one.
 #[inline]
-pub fn find(candidate: &Candidate, context: usize) -> Option<&'static Loaded> {
+pub fn find(code: &TunedCode, context: usize) -> Option<&'static Loaded> {
     // SAFETY: null, or leaked and never changed but for its counter.
     let loaded = |place: &AtomicPtr<Loaded>| unsafe { place.load(Ordering::Acquire).as_ref() };
-    candidate.places.iter().filter_map(loaded).find(|loaded| loaded.context == context)
+    code.places.iter().filter_map(loaded).find(|loaded| loaded.context == context)
 }
 
 /// Forgets the code in a context that is gone; in all for `None`.
-pub fn forget(candidate: &Candidate, context: Option<usize>) {
-    for place in &candidate.places {
+pub fn forget(code: &TunedCode, context: Option<usize>) {
+    for place in &code.places {
         let known = place.load(Ordering::Acquire);
         // SAFETY: as in `find`.
         let is_meant = unsafe { known.as_ref() }.is_some_and(|loaded| context.is_none_or(|it| it == loaded.context));
@@ -53,16 +67,16 @@ pub fn forget(candidate: &Candidate, context: Option<usize>) {
     }
 }
 
-/// Loads the code of a candidate in the current context; a sentence where that cannot be.
-pub fn load(candidate: &Candidate, context: usize) -> Result<&'static Loaded, String> {
-    let winner = candidate.winner;
+/// Loads the code in the current context; a sentence where that cannot be.
+pub fn load(code: &TunedCode, context: usize) -> Result<&'static Loaded, String> {
+    let winner = code.winner;
     let device = driver::current_device().ok_or("the current context has no device")?;
     let here = DeviceDescription::of(device).arch();
     if here != winner.architecture {
         return Err(format!("it was tuned for {}, and this device is {here}; tune it here", winner.architecture));
     }
-    let image = candidate.image.get_or_init(|| winner.image()).as_ref().map_err(Clone::clone)?;
-    let Some(place) = candidate.places.iter().find(|place| place.load(Ordering::Relaxed).is_null()) else {
+    let image = code.image.get_or_init(|| winner.image()).as_ref().map_err(Clone::clone)?;
+    let Some(place) = code.places.iter().find(|place| place.load(Ordering::Relaxed).is_null()) else {
         return Err(format!("the program has more than {PLACES} contexts"));
     };
     let (module, function) = function_of(image, winner)?;
@@ -75,7 +89,7 @@ pub fn load(candidate: &Candidate, context: usize) -> Result<&'static Loaded, St
         drop(unsafe { Box::from_raw(loaded) });
         // SAFETY: our own module, of which nothing is launched.
         unsafe { hooked::cuModuleUnload::call(module) };
-        return find(candidate, context).ok_or_else(|| "other threads load it in many contexts".into());
+        return find(code, context).ok_or_else(|| "other threads load it in many contexts".into());
     }
     // SAFETY: leaked, and never changed but for its counter.
     Ok(unsafe { &*loaded })

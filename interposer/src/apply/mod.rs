@@ -63,7 +63,7 @@ struct Choice<'a> {
 }
 
 /// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has.
-fn of<'a>(kernel: &'a Kernel, function: CUfunction) -> Option<&'a Replacement> {
+fn of(kernel: &Kernel, function: CUfunction) -> Option<&Replacement> {
     let known = match kernel.progress.replacement.get() {
         Some(known) => known,
         None => {
@@ -140,7 +140,7 @@ fn choose<'a>(
     let (launch, arguments) = (&request.launch, &request.arguments);
     let exact = || {
         let found = replacement.usable().find(|candidate| candidate.is_recorded(launch, arguments))?;
-        Some((found, found.winner.tuned))
+        Some((found, found.winner().tuned))
     };
     let other = || replacement.usable().find_map(|found| Some((found, found.shape_for(launch, arguments)?)));
     let (candidate, shape) = exact().or_else(other).ok_or(Some(UNFIT))?;
@@ -154,14 +154,14 @@ fn choose<'a>(
     if is_too_large(replacement, request, function) {
         return Err(Some(TOO_LARGE));
     }
-    let ready = match loaded::find(candidate, context) {
+    let ready = match loaded::find(&candidate.code, context) {
         Some(loaded) => Ok(loaded),
         None if captures::in_progress() => return Err(Some(CAPTURING)),
-        None => loaded::load(candidate, context),
+        None => loaded::load(&candidate.code, context),
     };
     let ready = ready.and_then(|loaded| {
         let settings = &kernel.progress.function_settings;
-        loaded.follow(settings, candidate.winner).map(|()| loaded)
+        loaded.follow(settings, candidate.winner()).map(|()| loaded)
     });
     let loaded = ready.map_err(|reason| {
         give_up(kernel, replacement, candidate, reason);
@@ -176,7 +176,8 @@ fn choose<'a>(
 /// Whether the driver would refuse the application's own launch, which it is to do then.
 fn is_too_large(replacement: &Replacement, request: &LaunchRequest, function: &FunctionHandle) -> bool {
     let most = replacement.own_threads.get_or_init(|| {
-        let threads = function.attribute(request.function, loaded::MAX_THREADS, driver::current_device()?)?;
+        // SAFETY: the handle of the launch under way.
+        let threads = unsafe { function.attribute(request.function, loaded::MAX_THREADS, driver::current_device()?) }?;
         u64::try_from(threads).ok()
     });
     if most.is_some_and(|most| request.launch.block.count() > most) {
@@ -196,7 +197,7 @@ fn replace(
     choice: &Choice<'_>,
     kernel: &Kernel,
 ) -> Status {
-    let winner = choice.candidate.winner;
+    let winner = choice.candidate.winner();
     let in_code = winner.folded.shared_memory;
     let asked = Shape { shared_mem: if in_code { 0 } else { choice.shape.shared_mem }, ..choice.shape };
     if replacement.is_untouched() {
@@ -222,7 +223,7 @@ pub fn forget(context: Option<usize>) {
     for kernel in handles::kernels() {
         let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<Replacement>());
         let candidates = known.into_iter().flat_map(|known| known.candidates.iter().flatten());
-        candidates.for_each(|candidate| loaded::forget(candidate, context));
+        candidates.for_each(|candidate| loaded::forget(&candidate.code, context));
     }
 }
 

@@ -1,8 +1,8 @@
-//! What stands in for one kernel, and what became of its launches.
+//! The stand-in for one kernel, and the fate of its launches.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{OnceLock, RwLock, PoisonError};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use mneme_core::summary::{Applied, Failure};
 use mneme_core::tuned::Winner;

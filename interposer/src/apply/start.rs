@@ -33,11 +33,29 @@ pub fn start(request: &LaunchRequest, function: CUfunction, shape: &Shape) -> St
         return unsafe {
             if request.launch.attributes.cooperative {
                 hooked::hipModuleLaunchCooperativeKernel::call(
-                    function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shape.shared_mem, stream, parameters,
+                    function,
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block.x,
+                    block.y,
+                    block.z,
+                    shape.shared_mem,
+                    stream,
+                    parameters,
                 )
             } else {
                 hooked::hipModuleLaunchKernel::call(
-                    function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shape.shared_mem, stream, parameters,
+                    function,
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block.x,
+                    block.y,
+                    block.z,
+                    shape.shared_mem,
+                    stream,
+                    parameters,
                     extra,
                 )
             }
@@ -56,7 +74,17 @@ pub fn start(request: &LaunchRequest, function: CUfunction, shape: &Shape) -> St
         // SAFETY: as above.
         return unsafe {
             hooked::cuLaunchKernel::call(
-                function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shape.shared_mem, stream, parameters, extra,
+                function,
+                grid.x,
+                grid.y,
+                grid.z,
+                block.x,
+                block.y,
+                block.z,
+                shape.shared_mem,
+                stream,
+                parameters,
+                extra,
             )
         };
     }

@@ -1,15 +1,9 @@
-//! What the application has set on a kernel's functions, which code in their place needs too.
+//! The settings of a kernel's functions by the application, which code in their place needs too.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-use mneme_core::summary::Mode;
-
-use super::handles;
-use crate::driver::{CUdevice, CUfunction, CUkernel, Status};
-use crate::process::settings::settings;
 
 /// What can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,62 +39,10 @@ impl FunctionSettings {
         self.values.lock().unwrap_or_else(PoisonError::into_inner).get(&setting).copied()
     }
 
-    fn set(&self, setting: Setting, value: c_int) {
+    pub fn set(&self, setting: Setting, value: c_int) {
         self.values.lock().unwrap_or_else(PoisonError::into_inner).insert(setting, value);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
-}
-
-fn noted(call: &dyn Fn() -> Status, function: CUfunction, setting: Setting, value: c_int) -> Status {
-    let status = call();
-    if status == Status::SUCCESS
-        && settings().mode == Mode::Apply
-        && let Some(function) = handles::function(function)
-    {
-        function.kernel.progress.function_settings.set(setting, value);
-    }
-    status
-}
-
-/// # Safety
-/// The arguments are those of `cuFuncSetAttribute`.
-pub unsafe fn set(call: &dyn Fn() -> Status, function: CUfunction, attribute: c_uint, value: c_int) -> Status {
-    noted(call, function, Setting::Attribute(attribute), value)
-}
-
-/// # Safety
-/// The arguments are those of `cuKernelSetAttribute`.
-pub unsafe fn set_of_kernel(
-    call: &dyn Fn() -> Status,
-    attribute: c_uint,
-    value: c_int,
-    kernel: CUkernel,
-    _device: CUdevice,
-) -> Status {
-    noted(call, kernel as CUfunction, Setting::Attribute(attribute), value)
-}
-
-/// # Safety
-/// The arguments are those of `cuFuncSetCacheConfig`.
-pub unsafe fn set_cache(call: &dyn Fn() -> Status, function: CUfunction, value: c_uint) -> Status {
-    noted(call, function, Setting::Cache, value as c_int)
-}
-
-/// # Safety
-/// The arguments are those of `cuKernelSetCacheConfig`.
-pub unsafe fn set_cache_of_kernel(
-    call: &dyn Fn() -> Status,
-    kernel: CUkernel,
-    value: c_uint,
-    _device: CUdevice,
-) -> Status {
-    noted(call, kernel as CUfunction, Setting::Cache, value as c_int)
-}
-
-/// # Safety
-/// The arguments are those of `cuFuncSetSharedMemConfig`.
-pub unsafe fn set_banks(call: &dyn Fn() -> Status, function: CUfunction, value: c_uint) -> Status {
-    noted(call, function, Setting::Banks, value as c_int)
 }
 
 #[cfg(test)]

@@ -35,13 +35,10 @@ impl Kernel {
 
     /// Whether the user wants it recorded, or replaced, by this process.
     pub fn is_selected(&self) -> bool {
-        let selects =
-            |settings: &RecorderSettings| match settings.mode {
-                Mode::Apply => {
-                    !winners::of(&self.name).is_empty() && settings.selects(&self.name, &self.demangled)
-                }
-                _ => settings.rank_selected && settings.selects(&self.name, &self.demangled),
-            };
+        let selects = |settings: &RecorderSettings| match settings.mode {
+            Mode::Apply => !winners::of(&self.name).is_empty() && settings.selects(&self.name, &self.demangled),
+            _ => settings.rank_selected && settings.selects(&self.name, &self.demangled),
+        };
         *self.progress.selected.get_or_init(|| selects(settings()))
     }
 }
@@ -106,9 +103,12 @@ pub struct FunctionHandle {
 
 impl FunctionHandle {
     /// An attribute (`CUfunction_attribute`) of the function behind a handle.
-    pub fn attribute(&self, function: CUfunction, attribute: u32, device: CUdevice) -> Option<i32> {
+    ///
+    /// # Safety
+    /// The handle is this function's, and alive.
+    pub unsafe fn attribute(&self, function: CUfunction, attribute: u32, device: CUdevice) -> Option<i32> {
         let mut value = 0;
-        // SAFETY: a valid place, and each kind of handle goes to its own function.
+        // SAFETY: a valid place; the caller's promise, and each kind of handle goes to its own function.
         let status = unsafe {
             if self.context_free {
                 driver::cuKernelGetAttribute(&mut value, attribute, function as CUkernel, device)
@@ -121,7 +121,8 @@ impl FunctionHandle {
 
     /// Launch attributes with what belongs to the function.
     pub fn launch_attributes(&self, request: &LaunchRequest, device: CUdevice) -> LaunchAttributes {
-        let limit = self.attribute(request.function, MAX_DYNAMIC_SHARED, device);
+        // SAFETY: the handle of a launch that is under way.
+        let limit = unsafe { self.attribute(request.function, MAX_DYNAMIC_SHARED, device) };
         let raised = limit.filter(|limit| *limit > DEFAULT_DYNAMIC_SHARED).map(|limit| limit as u32);
         LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
     }

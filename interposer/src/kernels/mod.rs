@@ -15,4 +15,5 @@ pub mod progress;
 pub mod recent;
 mod registered;
 pub mod request;
+pub mod setting;
 pub mod tally;

@@ -36,7 +36,7 @@ impl Tuned {
             config[field] = value.clone();
         }
         let write = |name: &str, value: Value| fs::write(folder.join(name), value.to_string()).unwrap();
-        write("best.json", json!({"config": config, "params": {}, "metric": 1000.0, "speedup": 2.0}));
+        write("best.json", json!({"trial": 3, "config": config, "params": {}, "metric": 1000.0, "speedup": 2.0}));
         write("config.json", json!({"record_database": instance.database, "record_id": instance.id}));
         write("baseline.json", json!({"metric": 2000.0}));
         write("search_space.json", json!({"derived": derived}));
@@ -194,7 +194,9 @@ fn of_several_winners_the_launch_chooses() {
 fn a_kernel_that_has_changed_keeps_its_own_code() {
     let (_recording, tuned) = vecadd();
     let file = tuned.manifest();
-    alone(&of("vecadd"), &["1", "int"], &file).succeed().complains("1 replaced by tuned code (1 with tuned dimensions)");
+    alone(&of("vecadd"), &["1", "int"], &file)
+        .succeed()
+        .complains("1 replaced by tuned code (1 with tuned dimensions)");
     let mut winners = Winners::load(&file).unwrap();
     winners.winners[0].static_hash += 1;
     winners.save(&file).unwrap();
@@ -283,7 +285,8 @@ fn what_is_set_on_a_function_is_set_on_its_tuned_code() {
     let recording = Recording::of(app("refused"), &[]);
     let (database, record) = recording.kernel("advance<1>");
     let id = record.instances.keys().next().unwrap();
-    let tuned = Tuned::new().with("advance", &Instance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
+    let tuned =
+        Tuned::new().with("advance", &Instance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
     // The program wants its launch refused before it sets the attribute, and taken afterwards.
     let (outcome, kernel) = tuned.run(&of("refused"), &[], "advance<1>");
     let [_, replaced, _] = counts(&kernel);
@@ -293,9 +296,8 @@ fn what_is_set_on_a_function_is_set_on_its_tuned_code() {
 
 #[test]
 fn captured_launches_keep_their_own_code() {
-    let recording = Recording::by(|folder| {
-        record_executable_into(folder, &of("graphs"), &[]).env("MNEME_GRAPHS", "expand")
-    });
+    let recording =
+        Recording::by(|folder| record_executable_into(folder, &of("graphs"), &[]).env("MNEME_GRAPHS", "expand"));
     let (database, record) = recording.kernel("scale");
     let id = record.instances.keys().next().unwrap();
     let tuned = Tuned::new().with("scale", &Instance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
@@ -322,7 +324,10 @@ fn what_is_tuned_for_proteus_is_compiled_from_a_recording() {
     let command = |run: Run| run.arg("--").arg(&executable).args(["2", "int"]);
     let outcome = command(apply().arg("-rdb").arg(recording.folder())).succeed();
     outcome.complains("vecadd<int>");
-    assert!(outcome.stderr.lines().any(|line| line.split_whitespace().rev().take(5).eq(["-", "-", "0", "1", "1"])), "{outcome}");
+    assert!(
+        outcome.stderr.lines().any(|line| line.split_whitespace().rev().take(5).eq(["-", "-", "0", "1", "1"])),
+        "{outcome}"
+    );
     let outcome = command(apply()).exit_with(mneme_core::exit::BAD_USAGE);
     outcome.complains("name the folder of their recording with -rdb");
 }
