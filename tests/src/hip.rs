@@ -25,6 +25,7 @@ pub const SHARED: &[&str] = &[
     "microphysics",
     "chemistry",
     "globals",
+    "heads",
     "bigstruct",
     "parameters",
     "list",
