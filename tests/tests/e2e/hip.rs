@@ -285,6 +285,23 @@ fn graphs_are_expanded_on_request() {
     replay_everything(&GRAPHS, &expanded);
 }
 
+/// Objects of a thread and of the program, and exit handlers, use the GPU when much of the process is gone.
+#[test]
+fn hip_is_used_by_destructors_and_exit_handlers() {
+    if !can_run("hip_is_used_by_destructors_and_exit_handlers") {
+        return;
+    }
+    let late = App { name: "late", sources: &["hip/late.hip"], kernels: &[] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late");
+    build_for(&late, Platform::Hip, &path);
+    let plain = run(&path).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
+    assert_eq!(plain.stdout, "of a thread: 64\nend\nof the main thread: 65\nof the program: 66\nat exit: 67\n");
+    let recorded = Recording::by(|folder| record_executable_into(folder, &path, &[]));
+    assert_eq!(recorded.outcome.stdout, plain.stdout);
+    assert_eq!(recorded.kernel("add").1.instances.len(), 4);
+}
+
 /// Functions beside launches answer what programs of HIP want, with and without the recorder in front.
 #[test]
 fn the_functions_of_hip_are_the_cpu_device_s() {

@@ -9,6 +9,7 @@ use std::os::fd::FromRawFd;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mneme_core::environment;
 use mneme_core::files::size_limit_as_errors;
 use mneme_core::hash::Hash64;
 use mneme_core::install;
@@ -33,7 +34,7 @@ static COMPILED: Mutex<Option<HashMap<u64, Arc<[u8]>>>> = Mutex::new(None);
 
 /// The CPU code object for a group of units, optimised with `MNEME_CPU_PASSES` (default `default<O3>`).
 pub fn object(group: &Group) -> Result<Arc<[u8]>, CompilationError> {
-    let passes = std::env::var("MNEME_CPU_PASSES").unwrap_or_else(|_| "default<O3>".into());
+    let passes = environment::variable("MNEME_CPU_PASSES").unwrap_or_else(|| "default<O3>".into());
     let mut input = Vec::new();
     for module in group.modules().map_err(CompilationError::Bitcode)? {
         input.extend((module.len() as u64).to_le_bytes());
