@@ -157,9 +157,7 @@ fn build_ir<'ctx>(
     let (module, optimise) = match request.external {
         Some(external) => {
             let clock = start(request, Stage::External);
-            let module = external.run(context, &module, &configuration.passes, diagnostics)?;
-            ir::kernel(&module, request.kernel)?;
-            (module, clock)
+            (external.run(context, &module, &configuration.passes, diagnostics)?, clock)
         }
         None => {
             let clock = start(request, Stage::Pipeline);
@@ -169,6 +167,8 @@ fn build_ir<'ctx>(
             (module, clock)
         }
     };
+    let kernel = ir::kernel(&module, request.kernel)?;
+    specialised.variables.put(&module, kernel, configuration.prune, &machine)?;
     let optimise = optimise.elapsed().as_secs_f64();
     let ir = request.keep.after.then(|| ir::text(&module));
     hooks.read_text(BuildText::Ir, ir.as_deref());

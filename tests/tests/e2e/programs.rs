@@ -30,6 +30,7 @@ programs!(
     nbody,
     microphysics,
     chemistry,
+    convolution,
     globals,
     bigstruct,
     parameters,
@@ -74,6 +75,27 @@ fn parameters_of_all_kinds_are_folded() {
     for (database, record) in recording.kernels() {
         for id in record.instances.keys() {
             Instance::new(&database, id).verify("default<O3>", &["--specialize"]);
+        }
+    }
+}
+
+/// Programs whose results depend on which products are fused into sums, and on nothing else.
+const FUSING: [&str; 6] = ["stencil", "nbody", "microphysics", "chemistry", "convolution", "math"];
+
+#[test]
+fn the_recorded_compilation_gives_the_applications_bits() {
+    for name in FUSING {
+        verify_bitwise(&Recording::of(app(name), &[]));
+    }
+}
+
+/// Requires that each kernel, compiled as it was recorded, gives the recorded bits.
+#[track_caller]
+fn verify_bitwise(recording: &Recording) {
+    for (database, record) in recording.kernels() {
+        for (id, instance) in &record.instances {
+            let compiled = instance.ours.compiled.as_ref().expect("mneme-cc wrote down how it was compiled");
+            Instance::new(&database, id).verify(&compiled.pipeline(), &[]);
         }
     }
 }
