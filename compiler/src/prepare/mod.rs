@@ -97,14 +97,7 @@ pub fn specialise(
     if configuration.maxnreg > 0 {
         bounds::limit_registers(module, kernel, configuration.maxnreg, architecture);
     }
-    // The recorded IR is that of higher levels.
-    if request
-        .recorded
-        .compiled
-        .is_some_and(|application| application.level == "1" && application.pipeline() == configuration.passes)
-    {
-        llvm::keep_loops(module);
-    }
+    keep_loops(module, request.recorded.compiled, &configuration.passes);
     if configuration.internalize || configuration.prune {
         prune::trim(module, kernel, &visible, &absolute, configuration.internalize, configuration.prune, machine)?;
     }
@@ -131,9 +124,17 @@ pub fn reduce(
 }
 
 /// What [`specialise`] does without a particular kernel or launch: for the CPU device, which runs whole modules.
-pub fn whole(module: &Module<'_>, architecture: &CodegenArchitecture) {
+pub fn whole(module: &Module<'_>, architecture: &CodegenArchitecture, compiled: Option<&CompileOptions>, passes: &str) {
     prune::drop_used_lists(module);
     reflect::resolve(module, architecture, false);
+    keep_loops(module, compiled, passes);
+}
+
+/// Lets the pipeline of `-O1` unroll no more than in the application: the recorded IR is that of higher levels.
+fn keep_loops(module: &Module<'_>, compiled: Option<&CompileOptions>, passes: &str) {
+    if compiled.is_some_and(|application| application.level == "1" && application.pipeline() == passes) {
+        llvm::keep_loops(module);
+    }
 }
 
 /// Code from elsewhere is launched with the recorded parameter buffer.

@@ -2,7 +2,11 @@
 //!
 //! Recording changes nothing that it does, and each of its kernels replays verified under every pipeline.
 
-use mneme_e2e::apps::{APPS, app};
+use std::path::Path;
+
+use mneme_e2e::apps::{APPS, Platform, app, recordable_clang, sources};
+use mneme_e2e::hip::can_run;
+use mneme_e2e::installation::Cudart;
 use mneme_e2e::recording::{Instance, Recording, check_everything, replay_everything, unrecorded};
 
 macro_rules! programs {
@@ -96,6 +100,27 @@ fn verify_bitwise(recording: &Recording) {
         for (id, instance) in &record.instances {
             let compiled = instance.ours.compiled.as_ref().expect("mneme-cc wrote down how it was compiled");
             Instance::new(&database, id).verify(&compiled.pipeline(), &[]);
+        }
+    }
+}
+
+#[test]
+fn programs_of_every_level_replay_to_their_own_bits() {
+    for platform in [Platform::Cuda(Cudart::under_test()), Platform::Hip] {
+        if platform == Platform::Hip && !can_run("programs_of_every_level_replay_to_their_own_bits, HIP") {
+            continue;
+        }
+        for level in ["-O0", "-O1", "-O2"] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let executable = folder.path().join("convolution");
+            recordable_clang()
+                .args(platform.compile_flags())
+                .arg(level)
+                .arg(sources().join("convolution.cu"))
+                .args([Path::new("-o"), &executable])
+                .args(platform.link_flags())
+                .succeed();
+            verify_bitwise(&Recording::of_executable(&executable, &[]));
         }
     }
 }
