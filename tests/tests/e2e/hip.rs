@@ -40,6 +40,7 @@ programs!(
     nbody,
     microphysics,
     chemistry,
+    convolution,
     globals,
     bigstruct,
     parameters,
@@ -93,6 +94,20 @@ fn record_and_replay(name: &str) {
     let recording = record(name);
     assert_eq!(recording.outcome.stdout, plain.stdout, "what the recorded {name} prints");
     replay_everything(app(name), &recording);
+}
+
+#[test]
+fn the_recorded_compilation_gives_the_bits_of_hip_programs() {
+    if !can_run("the_recorded_compilation_gives_the_bits_of_hip_programs") {
+        return;
+    }
+    for name in ["stencil", "nbody", "microphysics", "chemistry", "convolution", "math"] {
+        for (database, record) in record(name).kernels() {
+            for id in record.instances.keys() {
+                Instance::new(&database, id).verify("default<O3>", &[]);
+            }
+        }
+    }
 }
 
 /// The only instance of a kernel.
