@@ -11,7 +11,7 @@ use mneme_abi::hip::types::{CUdeviceptr, CUfunction, CUmodule};
 use crate::library::Hip;
 use crate::mistakes::Mistake;
 use crate::right::{function, malloc, module};
-use crate::{done, hip};
+use crate::done;
 
 const BUFFER: usize = 4096;
 
@@ -35,8 +35,9 @@ macro_rules! right {
     };
 }
 
-/// What is done while the tool is initialised, and the library.
-static TOOL: Mutex<Option<(fn(&Hip), usize)>> = Mutex::new(None);
+type Tool = (fn(&Hip), usize);
+/// What is done while the tool is initialised, and the address of the library.
+static TOOL: Mutex<Option<Tool>> = Mutex::new(None);
 /// What the tool has made.
 static MADE: Mutex<Option<(ContextId, BufferId)>> = Mutex::new(None);
 /// Launch and time of the kernels that were told of.
@@ -153,7 +154,8 @@ unsafe extern "C" fn take_more(
 ) {
     let (_, hip) = TOOL.lock().unwrap().expect("the tool is known");
     // SAFETY: the library outlives the call.
-    call!(unsafe { &*(hip as *const Hip) }, rocprofiler_flush_buffer(buffer));
+    let hip = unsafe { &*(hip as *const Hip) };
+    call!(hip, rocprofiler_flush_buffer(buffer));
 }
 
 /// A kernel that changes nothing, as it counts to 0.
