@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use mneme_abi::hip::rocprofiler::*;
 use mneme_abi::hip::types::{CUdeviceptr, CUfunction, CUmodule};
 
+use crate::done;
 use crate::library::Hip;
 use crate::mistakes::Mistake;
 use crate::right::{function, malloc, module};
-use crate::done;
 
 const BUFFER: usize = 4096;
 
