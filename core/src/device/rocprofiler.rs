@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use mneme_abi::hip::rocprofiler::*;
 
-/// Names the library to load, for tests.
+/// Names the library to load, where the linker does not find it.
 pub const LIBRARY_VARIABLE: &str = "MNEME_ROCPROFILER_LIBRARY";
 /// What `libamdhip64.so.7` and `….6` come with.
 const OF_HIP: [(&str, &str); 2] = [(".so.7", "librocprofiler-sdk.so.1"), (".so.6", "librocprofiler-sdk.so.0")];

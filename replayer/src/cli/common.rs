@@ -14,7 +14,7 @@ use crate::execute::timing::Timing;
 /// What times kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Timers {
-    /// The GPU's own clock on AMD's GPUs where rocprofiler-sdk is installed, events elsewhere
+    /// rocprofiler on AMD's GPUs where it is installed, events elsewhere
     #[default]
     Auto,
     /// Events of the device around the launch
@@ -22,7 +22,7 @@ pub enum Timers {
     /// The device itself, as NVIDIA's CUPTI tells, which has to be installed: without what a launch takes, which
     /// matters for kernels of a few microseconds
     Cupti,
-    /// The device itself, as AMD's rocprofiler-sdk tells, which has to be installed: the same for AMD's GPUs
+    /// The same for AMD's GPUs, as rocprofiler-sdk tells, which has to be installed
     Rocprofiler,
 }
 

@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use mneme_abi::hip::rocprofiler::*;
 
-use super::{FAILED, serve};
+use super::settings::settings;
+use super::{FAILED, LOCKED, LOCKED_1, serve};
 
 macro_rules! export {
     ({ $handler:path } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
@@ -40,6 +41,8 @@ extern "C" fn rocprofiler_get_status_string(status: Status) -> *const c_char {
     let text = match status {
         Status::SUCCESS => c"Success",
         FAILED => c"General error",
+        LOCKED if settings().major() == 0 => c"Configuration is locked",
+        LOCKED_1 if settings().major() == 1 => c"Configuration is locked",
         _ => return std::ptr::null(),
     };
     text.as_ptr()

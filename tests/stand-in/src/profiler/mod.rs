@@ -22,6 +22,9 @@ use crate::mistake::{Mistake, place, report, wrong};
 
 /// `ROCPROFILER_STATUS_ERROR`: what becomes of a wrong call.
 const FAILED: Status = Status(1);
+/// `ROCPROFILER_STATUS_ERROR_CONFIGURATION_LOCKED`, whose number changed.
+const LOCKED: Status = Status(15);
+const LOCKED_1: Status = Status(16);
 /// The first handles of contexts and buffers.
 const FIRST_CONTEXT: u64 = 300;
 const FIRST_BUFFER: u64 = 700;
@@ -122,6 +125,9 @@ unsafe fn force_configure(configure: Option<Configure>) -> Answer {
     let Some(configure) = configure else { return wrong("no function is given, and none is in the process") };
     if HIP.load(Ordering::Relaxed) {
         return wrong("HIP was called before");
+    }
+    if settings().taken > 0 {
+        return Ok(if settings().major() == 0 { LOCKED } else { LOCKED_1 });
     }
     {
         let mut state = state();

@@ -17,6 +17,8 @@ pub struct Settings {
     pub double: u64,
     /// `size`: bytes that records have; 0 for as many as the version's have.
     pub size: u64,
+    /// `taken`: another tool has configured the library before, where it is not 0.
+    pub taken: u64,
     /// `moved`: records have a number more in front of their times where it is not 0.
     pub moved: u64,
 }
@@ -32,7 +34,7 @@ pub fn settings() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
         let text = std::env::var(VARIABLE).unwrap_or_default();
-        let mut settings = Settings { version: 10_100, lose: 0, lose_from: 0, double: 0, size: 0, moved: 0 };
+        let mut settings = Settings { version: 10_100, lose: 0, lose_from: 0, double: 0, size: 0, taken: 0, moved: 0 };
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let number = part.split_once('=').and_then(|(key, number)| Some((key, number.parse::<u64>().ok()?)));
             match number {
@@ -41,6 +43,7 @@ pub fn settings() -> &'static Settings {
                 Some(("lose_from", number)) => settings.lose_from = number,
                 Some(("double", number)) => settings.double = number,
                 Some(("size", number)) => settings.size = number,
+                Some(("taken", number)) => settings.taken = number,
                 Some(("moved", number)) => settings.moved = number,
                 _ => eprintln!("stand-in for libamdhip64: {VARIABLE}: {part} is not known"),
             }

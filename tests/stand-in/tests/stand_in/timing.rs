@@ -31,6 +31,14 @@ pub const CASES: &[(&str, [Expected; 2])] = &[
 /// Libraries that are not used at all, and why.
 pub const UNUSED: &[(&str, &str)] = &[
     ("version=20000", "rocprofiler-sdk cannot be used: version 2.0.0 is not known; 1 is the last that is"),
+    (
+        "version=500,taken=1",
+        "rocprofiler-sdk cannot be used: rocprofiler_force_configure returned error 15 (Configuration is locked)",
+    ),
+    (
+        "taken=1",
+        "rocprofiler-sdk cannot be used: rocprofiler_force_configure returned error 16 (Configuration is locked)",
+    ),
     ("version=300", "rocprofiler-sdk cannot be used: version 0.3.0 is older than 0.4"),
 ];
 
