@@ -1,13 +1,14 @@
 //! What is called of rocprofiler-sdk, AMD's profiling library, to time kernels.
 //!
-//! Names, types and layouts are those of registration.h, context.h, buffer.h, buffer_tracing.h, external_correlation.h
-//! and fwd.h of versions 0.4 and 0.5 (ROCm 6.2 and 6.3), 0.6 (6.4), and 1.0 to 1.3 (7). `since` is the version from
-//! which a function is there, as the library counts: 400 is 0.4.0. What they have in common is declared here:
+//! Names, types and layouts are those of rocprofiler.h, registration.h, context.h, buffer.h, buffer_tracing.h,
+//! external_correlation.h and fwd.h of versions 0.4 and 0.5 (ROCm 6.2 and 6.3) and of 1.3 (7), and of the two that have
+//! the record, buffer_tracing.h and fwd.h, between them. `since` is the version from which a function is there, as the
+//! library counts: 400 is 0.4.0. What they have in common is declared here:
 //!
 //! - numbers of errors are other ones from version to version, which is why only success is named: [`STATUS_TEXT`]
 //!   tells the rest;
-//! - the structure that a tool is handed for its own name begins with the name in 0.x and with a size in 1.x, so that it
-//!   is left alone here ([`Configure`]);
+//! - the structure that a tool is handed for its own name begins with the name in 0.x and with a size in 1.x, so that
+//!   it is left alone here ([`Configure`]);
 //! - records of kernels have grown behind the fields of [`DispatchRecord`], and say how large they are;
 //! - an id must be 0 before it is filled, from 0.5 on.
 
@@ -45,7 +46,7 @@ pub struct UserData {
 }
 
 /// `rocprofiler_tool_initialize_t`: where a tool makes its contexts. It is given a function that ends the tool early,
-/// whose argument is laid out in another way by each major version, and the tool's own data; what is not 0 is a failure.
+/// whose argument is laid out in another way by each major version, and the tool's own data; all but 0 is a failure.
 pub type Initialize = unsafe extern "C" fn(finalize: *mut c_void, data: *mut c_void) -> c_int;
 
 /// `rocprofiler_tool_finalize_t`.
@@ -317,7 +318,8 @@ mod tests {
             (
                 "rocprofiler_buffer_tracing_cb_t",
                 "void",
-                "rocprofiler_context_id_t, rocprofiler_buffer_id_t, rocprofiler_record_header_t**, size_t, void*, uint64_t",
+                "rocprofiler_context_id_t, rocprofiler_buffer_id_t, rocprofiler_record_header_t**, size_t, void*, \
+                 uint64_t",
             ),
         ] {
             writeln!(text, "{result} (*as_{name})({types}) = ({name}) 0;").unwrap();

@@ -1,12 +1,12 @@
 //! Kernel times from rocprofiler-sdk, AMD's profiling library, where it is installed.
 //!
 //! The library notes for each kernel when it has started and ended on the device; events are commands around it, whose
-//! own time is measured too. A launch is told from all else that runs on the device (copies are kernels, too) by a number
-//! that is pushed for this thread while it is launched, and that comes back in the record of the kernel.
+//! own time is measured too. A launch is told from all else that runs on the device (copies are kernels, too) by a
+//! number that is pushed for this thread while it is launched, and that comes back in the record of the kernel.
 //!
-//! A record is written after the device has said that the kernel is done, by a thread of the library's, which nobody waits
-//! for: at the end of a series the buffer is flushed until each launch has its record, or for so long. A launch with none
-//! or with two (a cooperative launch may be of two kernels) leaves the whole series to its events.
+//! A record is written after the device has said that the kernel is done, by a thread of the library's, which nobody
+//! waits for: at the end of a series the buffer is flushed until each launch has its record, or for so long. A launch
+//! with none or with two (a cooperative launch may be of two kernels) leaves the whole series to its events.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -164,8 +164,8 @@ pub struct Tagged<'a> {
 }
 
 impl Rocprofiler {
-    /// Loads the library that belongs to this one of HIP's, and lets it note kernels of this process from then on; before
-    /// anything is called of HIP.
+    /// Loads the library that belongs to this one of HIP's, and lets it note kernels of this process from then on;
+    /// before anything is called of HIP.
     ///
     /// # Errors
     /// Why kernels are not timed by it, in one sentence without its end.
