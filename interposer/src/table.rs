@@ -408,6 +408,7 @@ macro_rules! every_hip_hook {
         hipModuleLoad => (loading::load_module_file);
         hipModuleLoadData => (loading::load_module);
         hipModuleLoadDataEx => (loading::load_module_with_options);
+        hipModuleLoadFatBinary => (loading::load_module);
         hipModuleUnload => (loading::unload_module);
         hipModuleGetFunction => (loading::module_function);
         hipGetFuncBySymbol => (loading::function_of_symbol);
@@ -415,6 +416,7 @@ macro_rules! every_hip_hook {
         hipLibraryLoadFromFile => (loading::load_library_file);
         hipLibraryUnload => (loading::unload_library);
         hipLibraryGetKernel => (loading::library_kernel);
+        hipLibraryEnumerateKernels => (loading::kernels_of_library);
         hipKernelGetFunction => (loading::kernel_function);
     }
     "counted, and recorded where it is selected" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
@@ -451,6 +453,7 @@ macro_rules! every_hip_hook {
     }
     "gives out the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipGetProcAddress => (proc_address::get_of_hip);
+        hipGetDriverEntryPoint, hipGetDriverEntryPoint_spt => (proc_address::get_entry_point_of_hip);
     }
     } };
 }
