@@ -198,6 +198,8 @@ pub fn quoted(line: &str) -> Vec<String> {
 /// Adds the IR of `source` to `object`. A program without IR still runs, so failures are warnings.
 fn embed(user: &User, source: Source<'_>, object: &Path, log: &Log) {
     let mut records = Vec::new();
+    // What goes wrong for one architecture mostly does for all.
+    let mut failures: Vec<(String, Vec<&str>)> = Vec::new();
     // Packaged and relocatable code becomes an image when it is linked.
     let is_image = !log.packaged && !user.line.relocatable();
     let images = is_image.then(|| elf::images(object).ok()).flatten().unwrap_or_default();
@@ -206,14 +208,23 @@ fn embed(user: &User, source: Source<'_>, object: &Path, log: &Log) {
             Ok(Some(record)) => records.extend(record),
             Ok(None) => {}
             Err(error) => {
-                eprintln!("mneme-cc: warning: {} gets no LLVM IR for {}: {error:#}", object.display(), compilation.arch)
+                let reason = format!("{error:#}");
+                match failures.iter_mut().find(|(known, _)| *known == reason) {
+                    Some((_, archs)) => archs.push(&compilation.arch),
+                    None => failures.push((reason, vec![&compilation.arch])),
+                }
             }
         }
+    }
+    // The object is a temporary one where the command links, too.
+    let path = source.path.display();
+    for (reason, archs) in failures {
+        eprintln!("mneme-cc: warning: {path} gets no LLVM IR for {}: {reason}", archs.join(", "));
     }
     if !records.is_empty()
         && let Err(error) = elf::append(object, &records)
     {
-        eprintln!("mneme-cc: warning: {} gets no LLVM IR: {error:#}", object.display());
+        eprintln!("mneme-cc: warning: {path} gets no LLVM IR: {error:#}");
     }
 }
 
