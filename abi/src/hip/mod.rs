@@ -141,6 +141,9 @@ equivalents! {
     hipModuleLoad cuModuleLoad;
     hipModuleLoadData cuModuleLoadData;
     hipModuleLoadDataEx cuModuleLoadDataEx;
+    hipModuleLoadFatBinary cuModuleLoadFatBinary;
+    hipModuleGetFunctionCount cuModuleGetFunctionCount;
+    hipStreamGetId cuStreamGetId;
     hipModuleUnload cuModuleUnload;
     hipModuleGetFunction cuModuleGetFunction;
     hipModuleGetGlobal cuModuleGetGlobal_v2;
