@@ -18,8 +18,7 @@ that clang makes of the same source and options; what clang cannot compile stays
 replays from its machine code. Others run unchanged, as does hipcc where HIP_PLATFORM has it run nvcc.
 
 HIP: where clang does not find AMD's device libraries, it is told of the distribution's (HIP_DEVICE_LIB_PATH). Where hipcc's
-own clang is missing, older than 17 or newer than our LLVM, hipcc is given clang 19 (HIP_CLANG_PATH). Both only where they
-are not set.
+own clang is missing or older than 17, hipcc is given clang 19 (HIP_CLANG_PATH). Both only where they are not set.
 
 Examples:
   mneme-cc clang++ -x cuda --cuda-gpu-arch=sm_90 -O3 -c kernels.cu -o kernels.o
