@@ -63,20 +63,21 @@ impl Application {
         let needs = MappedFile::open(&program).map(|file| needs(file.bytes())).unwrap_or_default();
         let (device, for_want_of_a_gpu) = choose(self.device, &needs)?;
         let mut libraries = vec![siblings::find(install::RECORDER)?];
+        let mut hip = None;
         if device == DeviceChoice::Cpu {
             refuse_static_runtime(&program, &needs)?;
-            libraries.push(siblings::find(install::CPU_DEVICE)?);
+            let library = siblings::find(install::CPU_DEVICE)?;
+            hip = Some(
+                HipLibrary::of_cpu_device(&program, &needs, &library)
+                    .map_err(|source| CommandError::Io { path: std::env::temp_dir(), source })?,
+            );
+            libraries.push(library);
             let doing = if mode == Mode::Profile { "profiling" } else { "recording" };
             mneme_core::remark!(
                 "mneme: {}{doing} on the CPU device",
                 if for_want_of_a_gpu { "no GPU here; " } else { "" }
             );
         }
-        let hip = match device {
-            DeviceChoice::Cpu => HipLibrary::missing(&program, &needs)
-                .map_err(|source| CommandError::Io { path: std::env::temp_dir(), source })?,
-            DeviceChoice::Cuda | DeviceChoice::Hip => None,
-        };
         let mut command = Command::new(&program);
         command
             .args(&self.command[1..])

@@ -1,52 +1,42 @@
-//! A library in the place of HIP's, for programs on the CPU device of a machine without ROCm.
+//! Libraries in the place of HIP's, for programs on the CPU device.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
+use mneme_core::device::hip::LIBRARIES;
 use mneme_core::image::elf::{MappedFile, Needs};
 use mneme_core::image::stand_in;
 use tempfile::TempDir;
 
 /// Beginning of the names of HIP's libraries, behind which is a number.
 const NAME: &str = "libamdhip64.so.";
+/// That by which programs are linked, and some load it.
+const WITHOUT_NUMBER: &str = "libamdhip64.so";
 
-/// A folder with what is missing, for as long as the program runs.
+/// A folder with libraries under HIP's names, for as long as the program runs.
 pub struct HipLibrary(TempDir);
 
 impl HipLibrary {
-    /// What a program needs that the dynamic loader does not find.
-    pub fn missing(program: &Path, needs: &Needs) -> std::io::Result<Option<Self>> {
-        let Some(name) = needs.libraries.iter().find(|library| library.starts_with(NAME)) else { return Ok(None) };
-        if !is_missing(program, name) {
-            return Ok(None);
-        }
+    /// Whether ROCm is installed or not, what a program needs or loads by name is the CPU device.
+    pub fn of_cpu_device(program: &Path, needs: &Needs, device: &Path) -> std::io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("mneme-hip-").tempdir()?;
-        std::fs::write(folder.path().join(name), stand_in::library(name, &versions(program)))?;
-        Ok(Some(Self(folder)))
+        let versions = versions(program);
+        let needed = needs.libraries.iter().map(String::as_str).filter(|library| library.starts_with(NAME));
+        for name in LIBRARIES.into_iter().chain([WITHOUT_NUMBER]).chain(needed) {
+            std::fs::write(folder.path().join(name), stand_in::library(name, &versions, device.to_str()))?;
+        }
+        Ok(Self(folder))
     }
 
-    /// `LD_LIBRARY_PATH` with the folder behind what is there already.
+    /// `LD_LIBRARY_PATH` with the folder in front of what is there already.
     pub fn path(&self, existing: Option<OsString>) -> OsString {
-        let mut path = existing.filter(|existing| !existing.is_empty()).unwrap_or_default();
-        if !path.is_empty() {
+        let mut path = self.0.path().as_os_str().to_owned();
+        if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
             path.push(":");
+            path.push(existing);
         }
-        path.push(self.0.path());
         path
     }
-}
-
-/// Asks the loader of a program, which lists its libraries and does not run it.
-fn is_missing(program: &Path, library: &str) -> bool {
-    let mut loader = Command::new(program);
-    loader.env("LD_TRACE_LOADED_OBJECTS", "1").stdin(Stdio::null()).stderr(Stdio::null());
-    let listed = loader.output().map(|output| output.stdout).unwrap_or_default();
-    listed.split(|byte| *byte == b'\n').any(|line| {
-        let line = std::ffi::OsStr::from_bytes(line).to_string_lossy();
-        line.trim_start().starts_with(library) && line.contains("not found")
-    })
 }
 
 /// The versions of HIP's symbols: those that have been there until now, for libraries of the program, and those that
@@ -67,17 +57,11 @@ fn versions(program: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::image::elf::needs;
+    use mneme_core::image::elf::needs as needs_of;
+    use std::process::Command;
 
     #[test]
-    fn programs_that_need_no_hip_get_nothing() {
-        let own = std::env::current_exe().unwrap();
-        let file = MappedFile::open(&own).unwrap();
-        assert!(HipLibrary::missing(&own, &needs(file.bytes())).unwrap().is_none());
-    }
-
-    #[test]
-    fn the_library_of_a_program_without_rocm_is_made_up() {
+    fn programs_find_the_device_under_hips_names() {
         let folder = tempfile::tempdir().unwrap();
         let here = folder.path();
         std::fs::write(here.join("versions"), "hip_4.2 { global: f; local: *; }; hip_99.1 { global: g; } hip_4.2;")
@@ -101,12 +85,13 @@ mod tests {
         ));
         let program = here.join("program");
         assert!(versions(&program).contains(&"hip_99.1".into()) && versions(&program).contains(&"hip_6.0".into()));
-        assert!(!is_missing(&program, "libamdhip64.so.99"));
-        let needs = Needs { libraries: vec!["libamdhip64.so.5".into()], ..Needs::default() };
-        // Where HIP 5 is installed, nothing is missing.
-        if let Some(library) = HipLibrary::missing(&program, &needs).unwrap() {
-            let path = library.path(Some("/a".into()));
-            assert!(path.as_bytes().starts_with(b"/a:/") && library.0.path().join("libamdhip64.so.5").is_file());
+        let needs = Needs { libraries: vec!["libamdhip64.so.5".into(), "libamdhip64.so.9".into()], ..Needs::default() };
+        let library = HipLibrary::of_cpu_device(&program, &needs, Path::new("/x/device.so")).unwrap();
+        let path = library.path(Some("/a".into())).into_string().unwrap();
+        assert!(path.ends_with(":/a"), "{path}");
+        for name in ["libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so.7", "libamdhip64.so.9"] {
+            let file = MappedFile::open(&library.0.path().join(name)).unwrap();
+            assert_eq!(needs_of(file.bytes()).libraries, ["/x/device.so"], "{name}");
         }
     }
 }

@@ -10,28 +10,17 @@
 macro_rules! every_hook {
     ($($macro:tt)*) => { $($macro)*! {
     "waits at the gate while a launch is recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
-        cuMemcpy, cuMemcpy_ptds => gated;
         cuMemcpyPeer, cuMemcpyPeer_ptds => gated;
-        cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds => gated;
-        cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds => gated;
-        cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds => gated;
         cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds => gated;
         cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds => gated;
         cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds => gated;
         cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds => gated;
         cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds => gated;
-        cuMemcpy2D_v2, cuMemcpy2D_v2_ptds => gated;
-        cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds => gated;
         cuMemcpy3D_v2, cuMemcpy3D_v2_ptds => gated;
         cuMemcpy3DPeer, cuMemcpy3DPeer_ptds => gated;
-        cuMemcpyAsync, cuMemcpyAsync_ptsz => gated;
         cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz => gated;
-        cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz => gated;
-        cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz => gated;
-        cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz => gated;
         cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz => gated;
         cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz => gated;
-        cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz => gated;
         cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz => gated;
         cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz => gated;
         cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz => gated;
@@ -51,18 +40,31 @@ macro_rules! every_hook {
         cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz => gated;
         cuGraphUpload, cuGraphUpload_ptsz => gated;
         cuGraphicsMapResources, cuGraphicsMapResources_ptsz => gated;
-        cuMemsetD8_v2, cuMemsetD8_v2_ptds => gated;
-        cuMemsetD16_v2, cuMemsetD16_v2_ptds => gated;
-        cuMemsetD32_v2, cuMemsetD32_v2_ptds => gated;
-        cuMemsetD2D8_v2, cuMemsetD2D8_v2_ptds => gated;
-        cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds => gated;
-        cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds => gated;
-        cuMemsetD8Async, cuMemsetD8Async_ptsz => gated;
-        cuMemsetD16Async, cuMemsetD16Async_ptsz => gated;
-        cuMemsetD32Async, cuMemsetD32Async_ptsz => gated;
-        cuMemsetD2D8Async, cuMemsetD2D8Async_ptsz => gated;
-        cuMemsetD2D16Async, cuMemsetD2D16Async_ptsz => gated;
-        cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz => gated;
+    }
+    "waits at the gate while a launch is recorded; refused where it reaches beyond memory that the recorder serves, as the vendor refuses its own" ["tests/tests/e2e/programs.rs: memory"] {
+        cuMemcpy, cuMemcpy_ptds => {bounds::copy};
+        cuMemcpyAsync, cuMemcpyAsync_ptsz => {bounds::copy_on};
+        cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds => {bounds::copy};
+        cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz => {bounds::copy_on};
+        cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds => {bounds::copy};
+        cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz => {bounds::copy_on};
+        cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds => {bounds::copy};
+        cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz => {bounds::copy_on};
+        cuMemcpy2D_v2, cuMemcpy2D_v2_ptds => {bounds::copy_described};
+        cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds => {bounds::copy_described};
+        cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz => {bounds::copy_described_on};
+        cuMemsetD8_v2, cuMemsetD8_v2_ptds => {bounds::fill};
+        cuMemsetD8Async, cuMemsetD8Async_ptsz => {bounds::fill_on};
+        cuMemsetD2D8_v2, cuMemsetD2D8_v2_ptds => {bounds::fill_rows};
+        cuMemsetD2D8Async, cuMemsetD2D8Async_ptsz => {bounds::fill_rows_on};
+        cuMemsetD16_v2, cuMemsetD16_v2_ptds => {bounds::fill};
+        cuMemsetD16Async, cuMemsetD16Async_ptsz => {bounds::fill_on};
+        cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds => {bounds::fill_rows};
+        cuMemsetD2D16Async, cuMemsetD2D16Async_ptsz => {bounds::fill_rows_on};
+        cuMemsetD32_v2, cuMemsetD32_v2_ptds => {bounds::fill};
+        cuMemsetD32Async, cuMemsetD32Async_ptsz => {bounds::fill_on};
+        cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds => {bounds::fill_rows};
+        cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz => {bounds::fill_rows_on};
     }
     "waits at the gate; what it writes is not recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
         cuLaunchHostFunc, cuLaunchHostFunc_ptsz => gated;
@@ -105,7 +107,7 @@ macro_rules! every_hook {
         cuGraphExecHostNodeSetParams => (graphs::change);
         cuGraphExecChildGraphNodeSetParams => (graphs::change);
         cuGraphExecNodeSetParams => (graphs::change);
-        cuGraphNodeSetEnabled => (graphs::enable);
+        cuGraphNodeSetEnabled => (graphs::change);
     }
     "served from the arena" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_door_is_watched_and_the_recording_is_complete"] {
         cuMemAlloc_v2 => (served::allocate);
@@ -245,11 +247,6 @@ pub(crate) use every_hook;
 macro_rules! every_hip_hook {
     ($($macro:tt)*) => { $($macro)*! {
     "waits at the gate while a launch is recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
-        hipMemcpy, hipMemcpy_spt => gated;
-        hipMemcpyWithStream => gated;
-        hipMemcpyHtoD => gated;
-        hipMemcpyDtoH => gated;
-        hipMemcpyDtoD => gated;
         hipMemcpyAtoD => gated;
         hipMemcpyDtoA => gated;
         hipMemcpyAtoA => gated;
@@ -257,19 +254,6 @@ macro_rules! every_hip_hook {
         hipMemcpyHtoA => gated;
         hipMemcpyAtoHAsync => gated;
         hipMemcpyHtoAAsync => gated;
-        hipMemcpyHtoDAsync => gated;
-        hipMemcpyDtoHAsync => gated;
-        hipMemcpyDtoDAsync => gated;
-        hipMemcpyToSymbol, hipMemcpyToSymbol_spt => gated;
-        hipMemcpyToSymbolAsync, hipMemcpyToSymbolAsync_spt => gated;
-        hipMemcpyFromSymbol, hipMemcpyFromSymbol_spt => gated;
-        hipMemcpyFromSymbolAsync, hipMemcpyFromSymbolAsync_spt => gated;
-        hipMemcpyAsync, hipMemcpyAsync_spt => gated;
-        hipMemcpy2D, hipMemcpy2D_spt => gated;
-        hipMemcpy2DAsync, hipMemcpy2DAsync_spt => gated;
-        hipMemcpyParam2D => gated;
-        hipMemcpyParam2DAsync => gated;
-        hipDrvMemcpy2DUnaligned => gated;
         hipMemcpy2DToArray, hipMemcpy2DToArray_spt => gated;
         hipMemcpy2DToArrayAsync, hipMemcpy2DToArrayAsync_spt => gated;
         hipMemcpy2DFromArray, hipMemcpy2DFromArray_spt => gated;
@@ -277,40 +261,62 @@ macro_rules! every_hip_hook {
         hipMemcpy2DArrayToArray => gated;
         hipMemcpyToArray => gated;
         hipMemcpyFromArray, hipMemcpyFromArray_spt => gated;
-        hipMemcpy3D, hipMemcpy3D_spt => gated;
-        hipMemcpy3DAsync, hipMemcpy3DAsync_spt => gated;
         hipDrvMemcpy3D => gated;
         hipDrvMemcpy3DAsync => gated;
-        hipMemcpyPeer => gated;
-        hipMemcpyPeerAsync => gated;
         hipMemcpy3DPeer => gated;
         hipMemcpy3DPeerAsync => gated;
         hipMemcpyBatchAsync => gated;
         hipMemcpy3DBatchAsync => gated;
-        hipMemset, hipMemset_spt => gated;
-        hipMemsetAsync, hipMemsetAsync_spt => gated;
-        hipMemset2D, hipMemset2D_spt => gated;
-        hipMemset2DAsync, hipMemset2DAsync_spt => gated;
-        hipMemset3D, hipMemset3D_spt => gated;
-        hipMemset3DAsync, hipMemset3DAsync_spt => gated;
-        hipMemsetD8 => gated;
-        hipMemsetD16 => gated;
-        hipMemsetD32 => gated;
-        hipMemsetD8Async => gated;
-        hipMemsetD16Async => gated;
-        hipMemsetD32Async => gated;
-        hipMemsetD2D8 => gated;
-        hipMemsetD2D16 => gated;
-        hipMemsetD2D32 => gated;
-        hipMemsetD2D8Async => gated;
-        hipMemsetD2D16Async => gated;
-        hipMemsetD2D32Async => gated;
-        hipMemPrefetchAsync => gated;
-        hipMemPrefetchAsync_v2 => gated;
         hipMemMapArrayAsync => gated;
         hipStreamAttachMemAsync => gated;
         hipGraphUpload => gated;
         hipGraphicsMapResources => gated;
+    }
+    "waits at the gate while a launch is recorded; refused where it reaches beyond memory that the recorder serves, as the vendor refuses its own" ["tests/tests/e2e/hip.rs: statuses_are_those_of_the_plain_run"] {
+        hipMemcpy, hipMemcpy_spt => {bounds::copy_in_direction};
+        hipMemcpyWithStream => {bounds::copy_in_direction_on};
+        hipMemcpyHtoD => {bounds::copy};
+        hipMemcpyDtoH => {bounds::copy};
+        hipMemcpyDtoD => {bounds::copy};
+        hipMemcpyHtoDAsync => {bounds::copy_on};
+        hipMemcpyDtoHAsync => {bounds::copy_on};
+        hipMemcpyDtoDAsync => {bounds::copy_on};
+        hipMemcpyAsync, hipMemcpyAsync_spt => {bounds::copy_in_direction_on};
+        hipMemcpy2D, hipMemcpy2D_spt => {bounds::copy_rows};
+        hipMemcpy2DAsync, hipMemcpy2DAsync_spt => {bounds::copy_rows_on};
+        hipMemcpyPeer => {bounds::copy_to_peer};
+        hipMemcpyPeerAsync => {bounds::copy_to_peer_on};
+        hipMemcpyParam2D => {bounds::copy_described};
+        hipMemcpyParam2DAsync => {bounds::copy_described_on};
+        hipDrvMemcpy2DUnaligned => {bounds::copy_described};
+        hipMemcpy3D, hipMemcpy3D_spt => {bounds::copy_volumes};
+        hipMemcpy3DAsync, hipMemcpy3DAsync_spt => {bounds::copy_volumes_on};
+        hipMemcpyToSymbol, hipMemcpyToSymbol_spt => {bounds::copy_to_symbol};
+        hipMemcpyToSymbolAsync, hipMemcpyToSymbolAsync_spt => {bounds::copy_to_symbol_on};
+        hipMemcpyFromSymbol, hipMemcpyFromSymbol_spt => {bounds::copy_from_symbol};
+        hipMemcpyFromSymbolAsync, hipMemcpyFromSymbolAsync_spt => {bounds::copy_from_symbol_on};
+        hipMemPrefetchAsync => {bounds::prefetch};
+        hipMemPrefetchAsync_v2 => {bounds::prefetch_to_location};
+        hipMemAdvise => {bounds::advise};
+        hipMemAdvise_v2 => {bounds::advise};
+        hipMemset, hipMemset_spt => {bounds::fill_bytes};
+        hipMemsetAsync, hipMemsetAsync_spt => {bounds::fill_bytes_on};
+        hipMemset2D, hipMemset2D_spt => {bounds::fill_rows_of_bytes};
+        hipMemset2DAsync, hipMemset2DAsync_spt => {bounds::fill_rows_of_bytes_on};
+        hipMemset3D, hipMemset3D_spt => {bounds::fill_volume};
+        hipMemset3DAsync, hipMemset3DAsync_spt => {bounds::fill_volume_on};
+        hipMemsetD8 => {bounds::fill};
+        hipMemsetD8Async => {bounds::fill_on};
+        hipMemsetD2D8 => {bounds::fill_rows};
+        hipMemsetD2D8Async => {bounds::fill_rows_on};
+        hipMemsetD16 => {bounds::fill};
+        hipMemsetD16Async => {bounds::fill_on};
+        hipMemsetD2D16 => {bounds::fill_rows};
+        hipMemsetD2D16Async => {bounds::fill_rows_on};
+        hipMemsetD32 => {bounds::fill};
+        hipMemsetD32Async => {bounds::fill_on};
+        hipMemsetD2D32 => {bounds::fill_rows};
+        hipMemsetD2D32Async => {bounds::fill_rows_on};
     }
     "waits at the gate; what it writes is not recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
         hipLaunchHostFunc, hipLaunchHostFunc_spt => gated;
@@ -324,9 +330,30 @@ macro_rules! every_hip_hook {
         hipStreamBeginCaptureToGraph => (captures::begin_to_graph);
         hipStreamEndCapture, hipStreamEndCapture_spt => (captures::end);
     }
-    "launched whole, its kernels not recorded" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "launched whole, its kernels not recorded; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
         hipGraphLaunch => (graphs::launch);
         hipGraphLaunch_spt => (graphs::launch_per_thread);
+    }
+    "followed for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
+        hipGraphInstantiate => (graphs::instantiate);
+        hipGraphInstantiateWithFlags => (graphs::instantiate_with_flags);
+        hipGraphInstantiateWithParams => (graphs::instantiate_with_parameters);
+        hipGraphExecUpdate => (graphs::update_until_11);
+        hipGraphExecKernelNodeSetParams => (graphs::set_kernel);
+        hipGraphExecDestroy => (graphs::destroy);
+    }
+    "followed for `MNEME_GRAPHS=expand`, which it ends for this graph" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipGraphExecMemcpyNodeSetParams => (graphs::change);
+        hipGraphExecMemcpyNodeSetParams1D => (graphs::change_line);
+        hipGraphExecMemcpyNodeSetParamsFromSymbol => (graphs::change_symbol);
+        hipGraphExecMemcpyNodeSetParamsToSymbol => (graphs::change_symbol);
+        hipGraphExecMemsetNodeSetParams => (graphs::change);
+        hipGraphExecHostNodeSetParams => (graphs::change);
+        hipGraphExecChildGraphNodeSetParams => (graphs::change);
+        hipGraphExecNodeSetParams => (graphs::change);
+        hipDrvGraphExecMemcpyNodeSetParams => (graphs::change_in_context);
+        hipDrvGraphExecMemsetNodeSetParams => (graphs::change_in_context);
+        hipGraphNodeSetEnabled => (graphs::change);
     }
     "served from the arena" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
         hipMalloc => (served::allocate);
@@ -335,10 +362,13 @@ macro_rules! every_hip_hook {
         hipMalloc3D => (served::allocate_volume);
         hipExtMallocWithFlags => (served::allocate_with_flags);
         hipFree => (served::free);
+        hipHostFree => (served::free_of_host);
+        hipFreeHost => (served::free_of_host);
     }
     "answers for the arena's allocations as the vendor would for its own" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipMemGetAddressRange => (served::address_range);
         hipMemPtrGetInfo => (served::size_of);
+        hipPointerGetAttributes => (served::attributes_of_hip);
         hipPointerGetAttribute => (served::pointer_attribute);
         hipDrvPointerGetAttributes => (served::pointer_attributes);
         hipMemGetInfo => (served::information);
@@ -374,8 +404,6 @@ macro_rules! every_hip_hook {
         hipHostAlloc => (tracked::allocate_host_with_flags);
         hipHostRegister => (tracked::register_host);
         hipHostUnregister => (tracked::forget_host);
-        hipHostFree => (tracked::forget_host);
-        hipFreeHost => (tracked::forget_host);
     }
     "notes that others may write to the memory" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipMemPoolExportPointer => (ipc::export_pointer);
@@ -448,8 +476,11 @@ macro_rules! every_hip_hook {
     }
     "tells what the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipGetLastError => {last_error::take};
-        hipExtGetLastError => {last_error::take};
+        hipExtGetLastError => {last_error::take_status_of_last_call};
         hipPeekAtLastError => {last_error::peek};
+    }
+    "asks only; its failure is what the recorder leaves as the last error where the application's is kept" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
+        hipDeviceGetLimit => (last_error::limit);
     }
     "gives out the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipGetProcAddress => (proc_address::get_of_hip);

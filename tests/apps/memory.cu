@@ -48,7 +48,15 @@ static bool round_trip(int n) {
     for (int i = 0; i < n; ++i)
         right = right && result[i] == 31 * x[i] && managed[i] == x[i];
 
+    // Beyond an allocation nothing is touched, nor is what has been freed.
+    x.push_back(0);
+    right = right && cudaMemcpy(out, x.data(), bytes + 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue;
+    right = right && cudaMemcpy(x.data(), out + 1, bytes, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue;
+    right = right && cudaMemcpyAsync(out, plain + 1, bytes, cudaMemcpyDeviceToDevice, nullptr) == cudaErrorInvalidValue;
+    right = right && cudaMemset(out, 0, bytes + 1) == cudaErrorInvalidValue && cudaMemset(out + n, 0, 0) == cudaSuccess;
     CUDA_OK(cudaFree(plain));
+    right = right && cudaMemset(plain, 0, 4) == cudaErrorInvalidValue;
+    right = right && cudaMemcpy(plain, x.data(), 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue;
     CUDA_OK(cudaFree(pitched));
     CUDA_OK(cudaFreeAsync(pooled, nullptr));
     CUDA_OK(cudaFree(managed));

@@ -59,6 +59,13 @@ pub const OWN: &[App] = &[
     App { name: "cooperating", sources: &["hip/cooperating.hip"], kernels: &[bitwise("cooperating", &[1])] },
 ];
 
+/// Its kernels are those of graphs, which are recorded on request.
+pub const GRAPHS: App = App {
+    name: "graphs",
+    sources: &["hip/graphs.hip"],
+    kernels: &[bitwise("scale", &[1, 1, 2, 2]), bitwise("merge", &[2])],
+};
+
 /// Every application that the suite records as a HIP program.
 pub fn apps() -> impl Iterator<Item = &'static App> {
     all().filter(|app| SHARED.contains(&app.name) || PRIVATE.contains(&app.name)).chain(OWN)

@@ -47,6 +47,7 @@ statuses! {
     900 STREAM_CAPTURE_UNSUPPORTED c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" c"cudaErrorStreamCaptureUnsupported" c"operation not permitted when stream is capturing";
     901 STREAM_CAPTURE_INVALIDATED c"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED" c"cudaErrorStreamCaptureInvalidated" c"operation failed due to a previous error during capture";
     910 GRAPH_EXEC_UPDATE_FAILURE c"CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE" c"cudaErrorGraphExecUpdateFailure" c"the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
+    215 UNSUPPORTED_LIMIT c"CUDA_ERROR_UNSUPPORTED_LIMIT" c"cudaErrorUnsupportedLimit" c"limit is not supported on this architecture";
     217 PEER_ACCESS_UNSUPPORTED c"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED" c"cudaErrorPeerAccessUnsupported" c"peer access is not supported between these two devices";
     301 FILE_NOT_FOUND c"CUDA_ERROR_FILE_NOT_FOUND" c"cudaErrorFileNotFound" c"file not found";
     304 OPERATING_SYSTEM c"CUDA_ERROR_OPERATING_SYSTEM" c"cudaErrorOperatingSystem" c"OS call failed or operation not supported on this OS";

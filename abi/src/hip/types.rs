@@ -46,6 +46,22 @@ pub struct LaunchConfiguration {
     pub count: c_uint,
 }
 
+/// `hipKernelNodeParams`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KernelNodeParameters {
+    pub block: Dimensions,
+    pub extra: *mut *mut c_void,
+    /// Address of a host function, or a `hipFunction_t`.
+    pub function: *mut c_void,
+    pub grid: Dimensions,
+    pub parameters: *mut *mut c_void,
+    /// Dynamic shared memory, bytes.
+    pub shared: c_uint,
+}
+
+const _: () = assert!(size_of::<KernelNodeParameters>() == 64);
+
 /// `__CudaFatBinaryWrapper` as clang writes it for HIP: what `__hipRegisterFatBinary` is given.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

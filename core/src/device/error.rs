@@ -17,6 +17,9 @@ pub enum DeviceError {
     /// Any other failure of a driver call.
     #[error("{name}: {text} ({function})")]
     Call { function: &'static str, code: u32, name: String, text: String },
+    /// A launch that the device would take, and the one that the code is for would not.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl DeviceError {
@@ -24,7 +27,12 @@ impl DeviceError {
     pub fn is_refused_launch(&self) -> bool {
         const LAUNCHES: [&str; 3] = ["cuLaunch", "cuFunc", "hipModuleLaunch"];
         const LIMITS: [&str; 2] = ["cuCtxSetLimit", "hipDeviceSetLimit"];
-        matches!(self, Self::Call { function, .. }
-            if LAUNCHES.iter().any(|start| function.starts_with(start)) || LIMITS.contains(function))
+        match self {
+            Self::Call { function, .. } => {
+                LAUNCHES.iter().any(|start| function.starts_with(start)) || LIMITS.contains(function)
+            }
+            Self::Refused(_) => true,
+            _ => false,
+        }
     }
 }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::image::amd_hardware::{self, Hardware};
+use crate::image::architecture::Processor;
 use crate::launch::Dim3;
 
 /// What a device can take. `None` is what its driver does not say. The names are also those of expressions in space
@@ -32,6 +34,21 @@ pub struct DeviceLimits {
     pub l2_cache: Option<u32>,
 }
 
+impl DeviceLimits {
+    /// The same for code of an AMD processor: threads of its warps (waves), and shared memory (LDS) of its blocks. An
+    /// AMD GPU says so itself; the CPU device, which runs code for any GPU, does not.
+    pub fn for_code_of(self, processor: &Processor) -> Self {
+        let warp_size = processor.wavefront_size();
+        Self {
+            warp_size,
+            shared_mem: amd_hardware::shared_of_block(processor),
+            shared_mem_optin: None,
+            shared_mem_per_multiprocessor: Some(Hardware::of(processor, warp_size, false).shared),
+            ..self
+        }
+    }
+}
+
 /// What every CUDA device has (CUDA Programming Guide, "Technical Specifications per Compute Capability").
 impl Default for DeviceLimits {
     fn default() -> Self {
@@ -49,6 +66,24 @@ impl Default for DeviceLimits {
             threads_per_multiprocessor: Some(1024),
             blocks_per_multiprocessor: None,
             l2_cache: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_an_amd_processor_has_its_waves_and_shared_memory() {
+        for (name, warp_size, shared_mem) in
+            [("gfx90a", 64, 64 << 10), ("gfx950", 64, 160 << 10), ("gfx1030", 32, 64 << 10)]
+        {
+            let processor = Processor::parse(name).unwrap();
+            let limits = DeviceLimits { shared_mem_optin: Some(227 << 10), ..DeviceLimits::default() };
+            let limits = limits.for_code_of(&processor);
+            assert_eq!((limits.warp_size, limits.shared_mem, limits.shared_mem_optin), (warp_size, shared_mem, None));
+            assert_eq!(limits.max_threads, 1024);
         }
     }
 }

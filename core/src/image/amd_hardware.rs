@@ -37,6 +37,11 @@ const ONE_FILE: [&str; 6] = ["gfx90a", "gfx940", "gfx941", "gfx942", "gfx950", "
 /// The only one with more shared memory than 64 KiB.
 const MORE_SHARED: &str = "gfx950";
 
+/// Shared memory (LDS) of a block at most, bytes.
+pub fn shared_of_block(processor: &Processor) -> u32 {
+    if processor.name == MORE_SHARED { 160 << 10 } else { 64 << 10 }
+}
+
 impl Hardware {
     /// For waves of so many lanes; `one_unit`: blocks keep to one compute unit (`cumode`).
     pub fn of(processor: &Processor, wavefront_size: u32, one_unit: bool) -> Self {
@@ -55,7 +60,7 @@ impl Hardware {
             (1024 / halves, 16 / halves, 16)
         };
         let pair = major >= 10 && !one_unit;
-        let shared = if name == MORE_SHARED { 160 << 10 } else { 64 << 10 };
+        let shared = shared_of_block(processor);
         Self {
             most_waves,
             simds: if major >= 10 && one_unit { 2 } else { 4 },

@@ -21,9 +21,9 @@ pub struct BundleEntry<'a> {
     pub bytes: &'a [u8],
 }
 
-impl BundleEntry<'_> {
+impl<'a> BundleEntry<'a> {
     /// The processor, with its features ("gfx90a:xnack+"); "" for the host's entry.
-    pub fn processor(&self) -> &str {
+    pub fn processor(&self) -> &'a str {
         self.id.rsplit_once('-').map_or("", |(_, processor)| if processor.starts_with("gfx") { processor } else { "" })
     }
 }

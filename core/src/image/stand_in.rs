@@ -36,8 +36,9 @@ fn hash(name: &str) -> u64 {
     hash.into()
 }
 
-/// An ELF64 library for x86-64 with these symbol versions, and no symbols.
-pub fn library(name: &str, versions: &[String]) -> Vec<u8> {
+/// An ELF64 library for x86-64 with these symbol versions, and no symbols: those that are looked for in it are found in
+/// the library that it needs, if it needs one (a path).
+pub fn library(name: &str, versions: &[String], needed: Option<&str>) -> Vec<u8> {
     let mut strings = vec![0u8];
     let mut add = |text: &str| {
         let offset = strings.len() as u64;
@@ -47,6 +48,7 @@ pub fn library(name: &str, versions: &[String]) -> Vec<u8> {
     // The first is the library's own name.
     let names: Vec<(u64, u64)> =
         std::iter::once(name).chain(versions.iter().map(String::as_str)).map(|text| (add(text), hash(text))).collect();
+    let needed = needed.map(&mut add);
     let mut image = Image(vec![0; HEADER + 3 * PROGRAM_HEADER]);
     // A symbol, which is none, of the version of all unversioned ones.
     let symbols = image.at(8);
@@ -79,7 +81,8 @@ pub fn library(name: &str, versions: &[String]) -> Vec<u8> {
         (0x6fff_fffd, names.len() as u64),
         (0, 0),
     ];
-    for (tag, value) in entries {
+    // DT_NEEDED
+    for (tag, value) in needed.map(|path| (1, path)).into_iter().chain(entries) {
         image.put(&[(tag, 8), (value, 8)]);
     }
     let end = image.0.len() as u64;
@@ -149,12 +152,21 @@ mod tests {
         assert_eq!(versions_named(&program, "libone.so."), ["one_1", "one_2"]);
         let run = |versions: &[&str]| {
             let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
-            std::fs::write(here.join("libone.so.5"), library("libone.so.5", &versions)).unwrap();
+            std::fs::write(here.join("libone.so.5"), library("libone.so.5", &versions, None)).unwrap();
             let mut program = Command::new(here.join("program"));
             let output = program.env("LD_LIBRARY_PATH", here).env("LD_PRELOAD", here.join("own.so")).output().unwrap();
             (output.status.code(), String::from_utf8(output.stderr).unwrap())
         };
         assert_eq!(run(&["one_1", "one_2", "one_3"]), (Some(34), String::new()));
         assert!(run(&["one_1"]).1.contains("version `one_2' not found"));
+
+        // By itself, it has the functions of the library that it needs.
+        let own = here.join("own.so");
+        std::fs::write(here.join("libone.so.5"), library("libone.so.5", &[], own.to_str())).unwrap();
+        let source = "#include <dlfcn.h>\nint main(void) { void *one = dlopen(\"libone.so.5\", RTLD_NOW); \
+            int (*f)(void) = one ? (int (*)(void))dlsym(one, \"f\") : 0; return f ? f() : 1; }";
+        assert!(compile(here, source, &["-o", "loader", "-ldl"]));
+        let status = Command::new(here.join("loader")).env("LD_LIBRARY_PATH", here).status().unwrap();
+        assert_eq!(status.code(), Some(30));
     }
 }

@@ -13,6 +13,7 @@ use crate::compile_options::CompileOptions;
 use crate::configuration::Configuration;
 use crate::files::{self, FileAccess, FolderLock, LOCK, Temporary};
 use crate::hash::checksum;
+use crate::image::architecture::Processor;
 use crate::launch::{Dim3, LaunchAttributes};
 
 /// Format version of our part of the file.
@@ -75,6 +76,14 @@ pub struct KernelDetails {
     /// XXH3-64 of the file's text with zeros in place of these 16 hexadecimal digits; "" in a file of upstream's.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checksum: String,
+}
+
+impl KernelDetails {
+    /// The AMD processor that the code is for, where it is for one and the recording says so.
+    pub fn processor(&self) -> Option<Processor> {
+        // The IR tells also where the recording was made on the CPU device.
+        [&self.device_arch, &self.ir_arch].into_iter().find_map(|text| Processor::parse(text))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -77,6 +77,17 @@ pub fn forget(start: u64, kind: MemoryKind) -> Result<MemoryAllocation, Status> 
     }
 }
 
+/// Forgets what was allocated in a context, of that kind.
+pub fn forget_of(context: usize, kind: MemoryKind) -> Vec<MemoryAllocation> {
+    let mut forgotten = Vec::new();
+    lock().by_start.retain(|_, found| {
+        let is_meant = found.context == context && found.kind == kind;
+        forgotten.extend(is_meant.then_some(*found));
+        !is_meant
+    });
+    forgotten
+}
+
 /// The allocation that an address lies in.
 pub fn find(address: u64) -> Option<MemoryAllocation> {
     let all = lock();

@@ -38,6 +38,14 @@ struct Primary {
     flags: u32,
 }
 
+impl Primary {
+    fn end(&mut self) -> usize {
+        let handle = std::mem::take(&mut self.handle);
+        let _ = CONTEXTS.remove(handle);
+        handle
+    }
+}
+
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static CONTEXTS: Registry<Context> = Registry::new();
 static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
@@ -155,7 +163,8 @@ pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> StatusResult {
     out.put(handle)
 }
 
-pub fn destroy(handle: usize) -> StatusResult {
+/// The context that is gone: this one.
+pub fn destroy(handle: usize) -> Result<usize, Status> {
     if primary().iter().any(|primary| primary.handle == handle) {
         return Err(Status::INVALID_CONTEXT);
     }
@@ -164,7 +173,8 @@ pub fn destroy(handle: usize) -> StatusResult {
         if stack.last() == Some(&handle) {
             stack.pop();
         }
-    })
+    })?;
+    Ok(handle)
 }
 
 pub fn get_device(out: Out<i32>) -> StatusResult {
@@ -235,7 +245,7 @@ pub fn get_preference(out: Out<u32>) -> StatusResult {
 }
 
 pub fn priority_range(least: Out<i32>, greatest: Out<i32>) -> StatusResult {
-    current()?;
+    usable()?;
     least.put_if_wanted(0);
     greatest.put_if_wanted(0);
     Ok(())
@@ -252,28 +262,24 @@ pub fn retain_primary(out: Out<usize>, ordinal: i32) -> StatusResult {
     out.put(primary.handle)
 }
 
-pub fn release_primary(ordinal: i32) -> StatusResult {
+/// The context that is gone, 0 while others use it.
+pub fn release_primary(ordinal: i32) -> Result<usize, Status> {
     device(ordinal)?;
     let primary = &mut primary()[ordinal as usize];
     if primary.users == 0 {
         return Err(Status::INVALID_CONTEXT);
     }
     primary.users -= 1;
-    if primary.users == 0 {
-        let _ = CONTEXTS.remove(std::mem::take(&mut primary.handle));
-    }
-    Ok(())
+    Ok(if primary.users == 0 { primary.end() } else { 0 })
 }
 
-pub fn reset_primary(ordinal: i32) -> StatusResult {
+/// The context that is gone, 0 if there was none.
+pub fn reset_primary(ordinal: i32) -> Result<usize, Status> {
     device(ordinal)?;
     let primary = &mut primary()[ordinal as usize];
-    if primary.handle != 0 {
-        let _ = CONTEXTS.remove(std::mem::take(&mut primary.handle));
-        primary.users = 0;
-    }
+    primary.users = 0;
     STICKY[ordinal as usize].store(0, Ordering::Release);
-    Ok(())
+    Ok(primary.end())
 }
 
 pub fn primary_state(ordinal: i32, flags: Out<u32>, active: Out<i32>) -> StatusResult {

@@ -2,17 +2,25 @@
 //!
 //! One address space: every direction is the same `memmove`, what differs is which end is checked.
 
-use super::work::{Copy2d, Copy3d, CopyEnd, Fill, Work, end};
-use super::{context, graph, memory, stream};
+use super::work::{Copy2d, Copy3d, CopyEnd, Fill, Side, Work, end};
+use super::{allocations, context, graph, memory, stream};
 use crate::abi::In;
 use crate::status::{Status, StatusResult};
 
+/// Memory that is known has to hold all the bytes, whichever end it is.
 fn address_of(end: CopyEnd, bytes: u64) -> Result<u64, Status> {
     match end {
         CopyEnd::Host(0) | CopyEnd::Any(0) => Err(Status::INVALID_VALUE),
-        CopyEnd::Host(address) | CopyEnd::Any(address) => Ok(address),
-        CopyEnd::Device(address) => memory::check(address, bytes).map(|()| address),
+        CopyEnd::Host(address) | CopyEnd::Any(address) if allocations::find(address).is_none() => Ok(address),
+        CopyEnd::Host(address) | CopyEnd::Any(address) | CopyEnd::Device(address) => {
+            memory::check(address, bytes).map(|()| address)
+        }
     }
+}
+
+fn check(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
+    address_of(to, bytes as u64)?;
+    address_of(from, bytes as u64).map(|_| ())
 }
 
 pub fn copy(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
@@ -46,15 +54,19 @@ pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
     if what.height > 1 && (what.width + what.from_x > from_pitch || what.width + what.to_x > to_pitch) {
         return Err(Status::INVALID_VALUE);
     }
-    for row in 0..what.height {
-        let at = |base: u64, x: usize, y: usize, pitch: usize| base + ((y + row) * pitch + x) as u64;
-        copy(
-            to(at(to_base, what.to_x, what.to_y, to_pitch)),
-            from(at(from_base, what.from_x, what.from_y, from_pitch)),
-            what.width,
-        )?;
+    let at = |base: u64, x: usize, y: usize, pitch: usize| base.wrapping_add((y * pitch + x) as u64);
+    if what.width == 0 {
+        return Ok(());
     }
-    Ok(())
+    // Nothing is copied unless all of it can be.
+    let each = |copy: fn(CopyEnd, CopyEnd, usize) -> StatusResult| {
+        (0..what.height).try_for_each(|row| {
+            let to = to(at(to_base, what.to_x, what.to_y + row, to_pitch));
+            copy(to, from(at(from_base, what.from_x, what.from_y + row, from_pitch)), what.width)
+        })
+    };
+    each(check)?;
+    each(copy)
 }
 
 pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
@@ -68,16 +80,17 @@ pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
 pub fn copy_3d(what: In<Copy3d>) -> StatusResult {
     context::usable()?;
     let what = what.get()?;
-    for z in 0..what.depth {
-        for y in 0..what.height {
-            copy(
-                what.to.row(y, z, what.width, what.height)?,
-                what.from.row(y, z, what.width, what.height)?,
-                what.width,
-            )?;
-        }
+    if what.width == 0 {
+        return Ok(());
     }
-    Ok(())
+    let each = |copy: fn(CopyEnd, CopyEnd, usize) -> StatusResult| {
+        (0..what.depth).flat_map(|z| (0..what.height).map(move |y| (y, z))).try_for_each(|(y, z)| {
+            let row = |side: &Side| side.row(y, z, what.width, what.height);
+            copy(row(&what.to)?, row(&what.from)?, what.width)
+        })
+    };
+    each(check)?;
+    each(copy)
 }
 
 pub fn copy_3d_on(what: In<Copy3d>, stream: usize) -> StatusResult {
@@ -117,10 +130,13 @@ pub fn fill_on<T: Copy + Into<u32>>(address: u64, value: T, count: usize, stream
 }
 
 pub fn fill_2d<T: Copy>(address: u64, pitch: usize, value: T, width: usize, height: usize) -> StatusResult {
-    for row in 0..height {
-        fill(address + (row * pitch) as u64, value, width)?;
+    context::usable()?;
+    let bytes = width.checked_mul(size_of::<T>()).ok_or(Status::INVALID_VALUE)?;
+    let row = |row: usize| address.wrapping_add((row * pitch) as u64);
+    if bytes > 0 {
+        (0..height).try_for_each(|number| memory::check(row(number), bytes as u64))?;
     }
-    Ok(())
+    (0..height).try_for_each(|number| fill(row(number), value, width))
 }
 
 pub fn fill_2d_on<T: Copy + Into<u32>>(

@@ -84,19 +84,19 @@ driver_exports! {
     cuDeviceGetExecAffinitySupport(value, _, _) => device::put_zero(value);
 
     cuDevicePrimaryCtxRetain(context, device) => context::retain_primary(context, device);
-    cuDevicePrimaryCtxRelease(device) => context::release_primary(device);
-    cuDevicePrimaryCtxReset(device) => context::reset_primary(device);
-    cuDevicePrimaryCtxRelease_v2(device) => context::release_primary(device);
-    cuDevicePrimaryCtxReset_v2(device) => context::reset_primary(device);
+    cuDevicePrimaryCtxRelease(device) => memory::release_of(context::release_primary(device)?);
+    cuDevicePrimaryCtxReset(device) => memory::release_of(context::reset_primary(device)?);
+    cuDevicePrimaryCtxRelease_v2(device) => memory::release_of(context::release_primary(device)?);
+    cuDevicePrimaryCtxReset_v2(device) => memory::release_of(context::reset_primary(device)?);
     cuDevicePrimaryCtxGetState(device, flags, active) => context::primary_state(device, flags, active);
     cuDevicePrimaryCtxSetFlags_v2(device, flags) => context::set_primary_flags(device, flags);
     cuCtxCreate(context, flags, device) => context::create(context, flags, device);
-    cuCtxDestroy(context) => context::destroy(context);
-    cuCtxDetach(context) => context::destroy(context);
+    cuCtxDestroy(context) => memory::release_of(context::destroy(context)?);
+    cuCtxDetach(context) => memory::release_of(context::destroy(context)?);
     cuCtxCreate_v2(context, flags, device) => context::create(context, flags, device);
     cuCtxCreate_v3(context, _, _, flags, device) => context::create(context, flags, device);
     cuCtxCreate_v4(context, _, flags, device) => context::create(context, flags, device);
-    cuCtxDestroy_v2(context) => context::destroy(context);
+    cuCtxDestroy_v2(context) => memory::release_of(context::destroy(context)?);
     cuCtxPushCurrent_v2(context) => context::push(context);
     cuCtxPopCurrent_v2(context) => context::pop(context);
     cuCtxSetCurrent(context) => context::set_current(context);

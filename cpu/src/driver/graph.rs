@@ -19,7 +19,7 @@ use crate::status::{Status, StatusResult};
 pub struct Node {
     work: Mutex<Work>,
     /// Handles of the nodes that it comes after.
-    after: Vec<usize>,
+    after: Mutex<Vec<usize>>,
     /// The node of the original, in a clone.
     original: Option<usize>,
     /// Pointers to the arguments as they were last given out.
@@ -27,6 +27,12 @@ pub struct Node {
 }
 
 impl Node {
+    /// The nodes that it comes after and that have not been destroyed.
+    fn after(&self) -> Vec<usize> {
+        let after = self.after.lock().unwrap_or_else(PoisonError::into_inner);
+        after.iter().copied().filter(|before| NODES.get(*before).is_ok()).collect()
+    }
+
     pub fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -38,12 +44,19 @@ struct Graph {
 }
 
 impl Graph {
+    /// Those that have not been destroyed.
     fn nodes(&self) -> Vec<usize> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.iter().copied().filter(|node| NODES.get(*node).is_ok()).collect()
     }
 
     fn add(&self, work: Work, after: Vec<usize>, original: Option<usize>) -> usize {
-        let node = NODES.insert(Arc::new(Node { work: Mutex::new(work), after, original, pointers: Mutex::default() }));
+        let node = NODES.insert(Arc::new(Node {
+            work: Mutex::new(work),
+            after: Mutex::new(after),
+            original,
+            pointers: Mutex::default(),
+        }));
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(node);
         node
     }
@@ -271,6 +284,30 @@ pub fn destroy(graph: usize) -> StatusResult {
     Ok(())
 }
 
+/// Takes edges out of a graph.
+pub fn remove_dependencies(graph: usize, from: In<usize>, to: In<usize>, count: usize) -> StatusResult {
+    let nodes = GRAPHS.get(graph)?.nodes();
+    for index in 0..count {
+        let (from, to) = (from.at(index)?, to.at(index)?);
+        if !nodes.contains(&to) {
+            return Err(Status::INVALID_VALUE);
+        }
+        let node = NODES.get(to)?;
+        let mut after = node.after.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = after.iter().position(|before| *before == from).ok_or(Status::INVALID_VALUE)?;
+        after.remove(place);
+    }
+    Ok(())
+}
+
+/// Nodes for memory stay.
+pub fn destroy_node(node: usize) -> StatusResult {
+    if matches!(*NODES.get(node)?.work(), Work::Allocate(_) | Work::Free(_)) {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    NODES.remove(node).map(|_| ())
+}
+
 /// A graph that owns memory has no clones.
 pub fn clone(out: Out<usize>, graph: usize) -> StatusResult {
     let original = GRAPHS.get(graph)?;
@@ -281,7 +318,7 @@ pub fn clone(out: Out<usize>, graph: usize) -> StatusResult {
     let mut twins = BTreeMap::new();
     for handle in original.nodes() {
         let node = NODES.get(handle)?;
-        let after = node.after.iter().filter_map(|before| twins.get(before).copied()).collect();
+        let after = node.after().iter().filter_map(|before| twins.get(before).copied()).collect();
         let work = node.work().clone();
         twins.insert(handle, copy.add(work, after, Some(handle)));
     }
@@ -313,14 +350,14 @@ pub fn nodes(graph: usize, out: Out<usize>, count: Out<usize>) -> StatusResult {
 /// The nodes that come after no other.
 pub fn roots(graph: usize, out: Out<usize>, count: Out<usize>) -> StatusResult {
     let nodes = GRAPHS.get(graph)?.nodes().into_iter();
-    let is_root = |node: &usize| NODES.get(*node).is_ok_and(|node| node.after.is_empty());
+    let is_root = |node: &usize| NODES.get(*node).is_ok_and(|node| node.after().is_empty());
     put_all(&nodes.filter(is_root).collect::<Vec<_>>(), out, count, In::of_place(count.address()))
 }
 
 pub fn edges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) -> StatusResult {
     let mut pairs = Vec::new();
     for node in GRAPHS.get(graph)?.nodes() {
-        pairs.extend(NODES.get(node)?.after.iter().map(|before| (*before, node)));
+        pairs.extend(NODES.get(node)?.after().into_iter().map(|before| (before, node)));
     }
     let (starts, ends): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
     if from.is_null() != to.is_null() {

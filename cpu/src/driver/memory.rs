@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::allocations::{MemoryAllocation, MemoryKind, add, add_of_pool, find, forget, obtain, unmap};
+use super::allocations::{MemoryAllocation, MemoryKind, add, add_of_pool, find, forget, forget_of, obtain, unmap};
 use super::attributes::ALIGNMENT;
 use super::graph_memory::{self, GraphAddresses};
 use super::virtual_memory::{AccessDescription, MemoryLocation};
@@ -15,12 +15,15 @@ use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-/// Checks that a range is memory that can be touched, be it in several adjacent allocations (slabs of an arena).
+/// Checks that a range is memory that can be touched: within one allocation, or in adjacent mappings.
 pub fn check(address: u64, bytes: u64) -> StatusResult {
     let end = address.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
     let mut at = address;
     while at < end {
-        let found = find(at).filter(|found| virtual_memory::is_accessible(found.start)).ok_or(Status::INVALID_VALUE)?;
+        let is_meant = |found: &MemoryAllocation| {
+            (at == address || found.kind == MemoryKind::Virtual) && virtual_memory::is_accessible(found.start)
+        };
+        let found = find(at).filter(is_meant).ok_or(Status::INVALID_VALUE)?;
         at = found.start + found.size;
     }
     Ok(())
@@ -28,6 +31,14 @@ pub fn check(address: u64, bytes: u64) -> StatusResult {
 
 fn release(found: &MemoryAllocation) {
     unmap(found.start, found.size);
+}
+
+/// Memory of devices dies with its context.
+pub fn release_of(context: usize) -> StatusResult {
+    if context != 0 {
+        forget_of(context, MemoryKind::Device).iter().for_each(release);
+    }
+    Ok(())
 }
 
 fn allocate_as(kind: MemoryKind, out: Out<u64>, bytes: usize) -> StatusResult {
@@ -67,7 +78,12 @@ pub fn allocate_pitched(out: Out<u64>, pitch: Out<usize>, width: usize, height: 
     if width == 0 || height == 0 || ![4, 8, 16].contains(&element) {
         return Err(Status::INVALID_VALUE);
     }
-    let row = width.next_multiple_of(ALIGNMENT);
+    allocate_rows(out, pitch, width, height, ALIGNMENT)
+}
+
+/// Rows that begin at multiples of an alignment.
+pub fn allocate_rows(out: Out<u64>, pitch: Out<usize>, width: usize, height: usize, alignment: usize) -> StatusResult {
+    let row = width.checked_next_multiple_of(alignment).ok_or(Status::INVALID_VALUE)?;
     allocate(out, row.checked_mul(height).ok_or(Status::OUT_OF_MEMORY)?)?;
     pitch.put(row)
 }
@@ -107,6 +123,7 @@ pub fn information(free: Out<usize>, total: Out<usize>) -> StatusResult {
 }
 
 pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> StatusResult {
+    context::usable()?;
     let device = context::current_device()?;
     // Of memory of devices only that of the current one is known (seen with driver 580).
     let is_known = |found: &MemoryAllocation| match found.kind {

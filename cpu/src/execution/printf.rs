@@ -31,8 +31,41 @@ struct Conversion<'a> {
     flags: &'a str,
     width: Option<&'a str>,
     precision: Option<&'a str>,
-    long: bool,
+    length: Length,
     letter: u8,
+}
+
+/// What a number is taken for, by the length that stands before the letter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// `hh`: an `int` of which the lowest byte counts.
+    Byte,
+    /// `h`: of which the lowest two count.
+    Short,
+    Int,
+    /// `l`, `ll`, `j`, `z`, `t` and `q`: 8 bytes.
+    Long,
+}
+
+impl Length {
+    fn of(text: &str) -> Self {
+        match text {
+            "hh" => Self::Byte,
+            "h" => Self::Short,
+            text if text.bytes().any(|byte| b"ljztq".contains(&byte)) => Self::Long,
+            _ => Self::Int,
+        }
+    }
+
+    /// As the C library has it for the type that the argument is read as.
+    fn of_integers(self) -> &'static str {
+        match self {
+            Self::Byte => "hh",
+            Self::Short => "h",
+            Self::Int => "",
+            Self::Long => "ll",
+        }
+    }
 }
 
 /// Reads the buffer of arguments.
@@ -126,16 +159,15 @@ fn parse(format: &[u8]) -> Option<(Conversion<'_>, usize)> {
         std::str::from_utf8(&format[start..*at]).unwrap_or_default()
     };
     let number = |byte: u8| byte.is_ascii_digit() || byte == b'*';
-    let flags = take(&mut at, &|byte| b"-+ #0".contains(&byte));
+    let flags = take(&mut at, &|byte| b"-+ #0'".contains(&byte));
     let width = Some(take(&mut at, &number)).filter(|width| !width.is_empty());
     let precision = (format.get(at) == Some(&b'.')).then(|| {
         at += 1;
         take(&mut at, &number)
     });
-    let length = take(&mut at, &|byte| b"hljztqL".contains(&byte));
+    let length = Length::of(take(&mut at, &|byte| b"hljztqL".contains(&byte)));
     let letter = *format.get(at)?;
-    let long = length.bytes().any(|byte| b"ljztq".contains(&byte));
-    Some((Conversion { flags, width, precision, long, letter }, at + 1))
+    Some((Conversion { flags, width, precision, length, letter }, at + 1))
 }
 
 /// # Safety
@@ -164,13 +196,17 @@ unsafe fn convert(conversion: &Conversion<'_>, arguments: &mut Arguments, text: 
     let as_c = |modifier: &str| {
         CString::new(format!("{specification}{modifier}{}", char::from(conversion.letter))).unwrap_or_default()
     };
+    let integer = as_c(conversion.length.of_integers());
     // SAFETY: every arm reads an argument of the type that the letter stands for and formats it as that type.
     unsafe {
         match conversion.letter {
-            b'd' | b'i' if conversion.long => formatted(text, &as_c("ll"), arguments.next::<i64>()),
-            b'd' | b'i' | b'c' => formatted(text, &as_c(""), arguments.next::<i32>()),
-            b'u' | b'x' | b'X' | b'o' if conversion.long => formatted(text, &as_c("ll"), arguments.next::<u64>()),
-            b'u' | b'x' | b'X' | b'o' => formatted(text, &as_c(""), arguments.next::<u32>()),
+            b'd' | b'i' if conversion.length == Length::Long => formatted(text, &integer, arguments.next::<i64>()),
+            b'd' | b'i' => formatted(text, &integer, arguments.next::<i32>()),
+            b'u' | b'x' | b'X' | b'o' if conversion.length == Length::Long => {
+                formatted(text, &integer, arguments.next::<u64>())
+            }
+            b'u' | b'x' | b'X' | b'o' => formatted(text, &integer, arguments.next::<u32>()),
+            b'c' => formatted(text, &as_c(""), arguments.next::<i32>()),
             b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' => {
                 formatted(text, &as_c(""), arguments.next::<f64>())
             }
@@ -244,6 +280,37 @@ mod tests {
         let (text, count) = expanded("[%5d|%.3f|%c|%-6s|%lld] 100%%\n", &buffer);
         assert_eq!(text, "[   -7|2.500|x|word  |1099511627776] 100%\n");
         assert_eq!(count, 5);
+    }
+
+    /// As C's own `printf` formats the same arguments.
+    #[test]
+    fn lengths_are_those_of_c() {
+        for value in [-1i64, 300, 70_000, -129, i64::MIN, 0x1_8000_8080] {
+            for letter in ["d", "i", "u", "x", "X", "o"] {
+                for length in ["hh", "h", "", "l", "ll", "j", "z", "t", "q"] {
+                    let format = format!("[%+8{length}{letter}]");
+                    let of_c = CString::new(format.clone()).unwrap();
+                    let mut text = [0u8; 64];
+                    let is_long = !matches!(length, "hh" | "h" | "");
+                    // SAFETY: the place has that size, and the argument is of the type that the length says.
+                    let written = unsafe {
+                        let (place, size) = (text.as_mut_ptr().cast(), text.len());
+                        if is_long {
+                            libc::snprintf(place, size, of_c.as_ptr(), value)
+                        } else {
+                            libc::snprintf(place, size, of_c.as_ptr(), value as i32)
+                        }
+                    };
+                    let expected = std::str::from_utf8(&text[..written as usize]).unwrap();
+                    let argument =
+                        if is_long { value.to_le_bytes().to_vec() } else { (value as i32).to_le_bytes().to_vec() };
+                    assert_eq!(expanded(&format, &argument), (expected.to_owned(), 1), "{format} of {value}");
+                    // SAFETY: the argument matches the format.
+                    let in_slots = unsafe { expand_slots(&of_c, Slots(&[value as u64])) };
+                    assert_eq!(String::from_utf8(in_slots).unwrap(), expected, "{format} of {value}");
+                }
+            }
+        }
     }
 
     #[test]

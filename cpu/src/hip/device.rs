@@ -2,13 +2,15 @@
 
 use super::release;
 use crate::abi::Out;
-use crate::driver::{attributes, processor};
+use crate::driver::{attributes, context, processor};
 use crate::runtime::calls::driver;
 use crate::runtime::device::{RuntimeProperties, check, describe};
 use crate::status::{Status, StatusResult};
 
 /// Local memory of a work group, bytes: no kernel has to ask for more than a default.
 pub const SHARED: u32 = attributes::SHARED_OF_AMD;
+/// Alignment of rows, of images and of memory with a pitch, bytes.
+pub const PITCH: usize = 256;
 /// `hipDeviceArch_t`: all features but surfaces and dynamic parallelism.
 const FEATURES: u32 = (1 << 17) - 1 - (1 << 14) - (1 << 16);
 /// Kilohertz of what `clock64` and `wall_clock64` count, nanoseconds.
@@ -118,6 +120,7 @@ fn common(device: i32) -> Result<RuntimeProperties, Status> {
         shared_opt_in: shared,
         shared_per_multiprocessor: shared,
         reserved_shared: 0,
+        texture_pitch_alignment: PITCH,
         bus: 0,
         pci_device: device,
         ..describe(device)?
@@ -208,6 +211,7 @@ pub fn attribute(out: Out<i32>, number: u32, device: i32) -> StatusResult {
         23 => capability().0,
         61 => capability().1,
         73 => 0,
+        82 => PITCH as i32,
         // Local memory of a work group, with and without asking for it, and of a compute unit.
         74..=76 | 10002 => SHARED as i32,
         84 => i32::try_from(crate::driver::device::memory().0).unwrap_or(i32::MAX),
@@ -225,6 +229,25 @@ pub fn attribute(out: Out<i32>, number: u32, device: i32) -> StatusResult {
         10001..10017 => 0,
         _ => return Err(Status::INVALID_VALUE),
     })
+}
+
+/// `hipLimit_t`: of the stack and of the heap, as CUDA numbers them; that of `printf`'s buffer is not supported.
+fn supported(limit: u32) -> StatusResult {
+    match limit {
+        0 | 2 => Ok(()),
+        1 => Err(Status::UNSUPPORTED_LIMIT),
+        _ => Err(Status::INVALID_VALUE),
+    }
+}
+
+pub fn limit(out: Out<usize>, limit: u32) -> StatusResult {
+    supported(limit)?;
+    context::get_limit(out, limit)
+}
+
+pub fn set_limit(limit: u32, value: usize) -> StatusResult {
+    supported(limit)?;
+    context::set_limit(limit, value)
 }
 
 pub fn compute_capability(major: Out<i32>, minor: Out<i32>, device: i32) -> StatusResult {

@@ -125,8 +125,8 @@ hip_exports! {
     hipDeviceDisablePeerAccess: (peer) -> devices::disable_peer(peer);
     hipDeviceSynchronize: () => waiting::context();
     hipDeviceReset: () -> session::reset();
-    hipDeviceGetLimit: (value, limit) => context::get_limit(value, limit);
-    hipDeviceSetLimit: (limit, value) => context::set_limit(limit, value);
+    hipDeviceGetLimit: (value, limit) => own_device::limit(value, limit);
+    hipDeviceSetLimit: (limit, value) => own_device::set_limit(limit, value);
     hipDeviceGetCacheConfig: (value) -> devices::put_zero(value);
     hipDeviceSetCacheConfig: (_) -> Ok(());
     hipDeviceGetSharedMemConfig: (value) -> devices::put_zero(value);
@@ -134,12 +134,12 @@ hip_exports! {
     hipDeviceGetStreamPriorityRange: (least, greatest) => context::priority_range(least, greatest);
 
     hipDevicePrimaryCtxRetain: (context, device) -> context::retain_primary(context, device);
-    hipDevicePrimaryCtxRelease: (device) -> context::release_primary(device);
-    hipDevicePrimaryCtxReset: (device) -> context::reset_primary(device);
+    hipDevicePrimaryCtxRelease: (device) -> memory::release_of(context::release_primary(device)?);
+    hipDevicePrimaryCtxReset: (device) -> memory::release_of(context::reset_primary(device)?);
     hipDevicePrimaryCtxGetState: (device, flags, active) -> context::primary_state(device, flags, active);
     hipDevicePrimaryCtxSetFlags: (device, flags) -> context::set_primary_flags(device, flags);
     hipCtxCreate: (context, flags, device) -> context::create(context, flags, device);
-    hipCtxDestroy: (context) -> context::destroy(context);
+    hipCtxDestroy: (context) -> memory::release_of(context::destroy(context)?);
     hipCtxPushCurrent: (context) -> context::push(context);
     hipCtxPopCurrent: (context) -> context::pop(context);
     hipCtxSetCurrent: (context) -> context::set_current(context);
@@ -157,24 +157,24 @@ hip_exports! {
 
     hipMalloc: (address, bytes) => copies::allocate(address, bytes);
     hipExtMallocWithFlags: (address, bytes, _) => copies::allocate(address, bytes);
-    hipMallocPitch: (address, pitch, width, height) => memory::allocate_pitched(address, pitch, width, height, 4);
+    hipMallocPitch: (address, pitch, width, height) => own_memory::allocate_rows(address, pitch, width, height);
     hipMemAllocPitch: (address, pitch, width, height, element) =>
-        memory::allocate_pitched(address, pitch, width, height, element);
-    hipMalloc3D: (out, extent) => volumes::allocate(out, extent);
+        own_memory::allocate_elements(address, pitch, width, height, element);
+    hipMalloc3D: (out, extent) => volumes::allocate_by(out, extent, own_memory::allocate_rows);
     hipFree: (address) => own_memory::free(address);
     hipMallocManaged: (address, bytes, flags) => memory::allocate_managed(address, bytes, flags);
-    hipMallocHost: (address, bytes) => memory::allocate_host(address, bytes);
-    hipMemAllocHost: (address, bytes) => memory::allocate_host(address, bytes);
-    hipHostMalloc: (address, bytes, _) => memory::allocate_host(address, bytes);
-    hipHostAlloc: (address, bytes, _) => memory::allocate_host(address, bytes);
+    hipMallocHost: (address, bytes) => own_memory::allocate_host(address, bytes);
+    hipMemAllocHost: (address, bytes) => own_memory::allocate_host(address, bytes);
+    hipHostMalloc: (address, bytes, _) => own_memory::allocate_host(address, bytes);
+    hipHostAlloc: (address, bytes, _) => own_memory::allocate_host(address, bytes);
     hipHostFree: (address) => own_memory::free(address);
     hipFreeHost: (address) => own_memory::free(address);
     hipHostRegister: (address, bytes, flags) => memory::register_host(address, bytes, flags);
     hipHostUnregister: (address) => memory::unregister_host(address);
     hipHostGetDevicePointer: (out, address, flags) => memory::host_device_pointer(out, address, flags);
     hipHostGetFlags: (flags, address) => memory::host_flags(flags, address);
-    hipMemGetInfo: (free, total) => memory::information(free, total);
-    hipMemGetAddressRange: (base, size, address) => memory::address_range(base, size, address);
+    hipMemGetInfo: (free, total) => own_memory::information(free, total);
+    hipMemGetAddressRange: (base, size, address) => own_memory::address_range(base, size, address);
     hipMemPtrGetInfo: (address, size) => own_memory::size_of_allocation(address, size);
     hipPointerGetAttributes: (attributes, address) => own_memory::pointer_attributes(attributes, address);
     hipPointerGetAttribute: (value, attribute, address) => own_memory::pointer_attribute(value, attribute, address);
@@ -396,6 +396,8 @@ hip_exports! {
 
     hipGraphCreate: (graph, _) => graph::create(graph);
     hipGraphDestroy: (graph) => graph::destroy(graph);
+    hipGraphRemoveDependencies: (graph, from, to, count) => graph::remove_dependencies(graph, from, to, count);
+    hipGraphDestroyNode: (node) => graph::destroy_node(node);
     hipGraphClone: (copy, graph) => graph::clone(copy, graph);
     hipGraphNodeFindInClone: (twin, node, copy) => graph::find_in_clone(twin, node, copy);
     hipGraphGetNodes: (graph, nodes, count) => graph::nodes(graph, nodes, count);
@@ -478,12 +480,12 @@ pub extern "C" fn hipGetLastError() -> Status {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipExtGetLastError() -> Status {
-    error::take()
+    error::take_of_hip(release::major() >= 7)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipPeekAtLastError() -> Status {
-    error::peek()
+    error::peek_as_hip()
 }
 
 #[unsafe(no_mangle)]
@@ -641,6 +643,41 @@ mod tests {
             assert_eq!(hipHostFree(addresses[0] as *mut c_void), Status::SUCCESS);
             assert_eq!(hipFree(addresses[1]), Status::SUCCESS);
             assert_eq!(hipFree(addresses[1]), Status::INVALID_VALUE);
+        }
+    }
+
+    #[test]
+    fn copies_end_with_their_allocation_and_begin_only_if_they_can_end() {
+        let (mut address, mut pitch) = (0u64, 0usize);
+        let mut host = [7u8; 800];
+        // SAFETY: valid places, and no more of the host's bytes than there are.
+        unsafe {
+            assert_eq!(hipMallocPitch((&raw mut address).cast(), &mut pitch, 100, 3), Status::SUCCESS);
+            assert_eq!(pitch, own_device::PITCH);
+            let to = address as *mut c_void;
+            assert_eq!(hipMemset(to, 1, 3 * pitch), Status::SUCCESS);
+            assert_eq!(hipMemset(to, 2, 3 * pitch + 1), Status::INVALID_VALUE);
+            let from = host.as_ptr().cast();
+            assert_eq!(hipMemcpy2D(to, pitch, from, 100, 100, 4, 1), Status::INVALID_VALUE);
+            assert_eq!(hipMemset2D(to, pitch, 2, 100, 4), Status::INVALID_VALUE);
+            // Whatever the direction says.
+            assert_eq!(hipMemcpy(to.wrapping_byte_add(700), from, 100, 4), Status::INVALID_VALUE);
+            assert_eq!(hipMemcpy(host.as_mut_ptr().cast(), to, 3 * pitch, 2), Status::SUCCESS);
+            assert!(host[..3 * pitch].iter().all(|byte| *byte == 1), "nothing of what has failed was written");
+            assert_eq!(hipMallocPitch((&raw mut address).cast(), &mut pitch, 0, 3), Status::SUCCESS);
+            assert_eq!(address, 0);
+            assert_eq!(hipMemGetInfo(std::ptr::null_mut(), std::ptr::null_mut()), Status::SUCCESS);
+        }
+    }
+
+    #[test]
+    fn printf_has_no_limit() {
+        let mut value = 0;
+        // SAFETY: a valid place.
+        unsafe {
+            assert_eq!(hipDeviceGetLimit(&mut value, 1), Status::UNSUPPORTED_LIMIT);
+            assert_eq!(hipDeviceSetLimit(1, 4096), Status::UNSUPPORTED_LIMIT);
+            assert_eq!(hipDeviceGetLimit(&mut value, 2), Status::SUCCESS);
         }
     }
 }

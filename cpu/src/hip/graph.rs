@@ -49,14 +49,14 @@ pub fn set_kernel_of_executable(executable: usize, node: usize, parameters: In<K
     executable::set_kernel(executable, node, In::from(&of_driver(parameters)?))
 }
 
-/// The kernel is told as the handle of its function.
+/// The kernel is told as it was named: by the address of its host function, or by the handle of a module's.
 pub fn kernel_parameters(node: usize, out: Out<KernelNode>) -> StatusResult {
     let (function, LaunchExtents { grid, block, shared }, arguments) = graph_nodes::kernel_described(node)?;
     let dimensions = |[x, y, z]: [u32; 3]| RuntimeDim3 { x, y, z };
     out.put(KernelNode {
         block: dimensions(block),
         extra: 0,
-        host: function,
+        host: registration::host_of(function).unwrap_or(function),
         grid: dimensions(grid),
         arguments,
         shared,

@@ -1,9 +1,10 @@
 //! Memory functions whose arguments HIP has otherwise than CUDA.
 
+use super::device::PITCH;
 use super::release;
 use crate::abi::{In, Out};
 use crate::driver::work::{Copy2d, Copy3d, Side, end};
-use crate::driver::{allocations, copy, memory};
+use crate::driver::{allocations, context, copy, memory};
 use crate::runtime::memory as shared;
 use crate::runtime::session::driver_with_context;
 use crate::status::{Status, StatusResult};
@@ -23,6 +24,57 @@ pub fn free(address: u64) -> StatusResult {
         Some(allocations::MemoryKind::Host) => memory::free_host(address),
         _ => memory::free(address),
     }
+}
+
+/// As in [`device`](super::device); no rows are no memory.
+pub fn allocate_rows(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize) -> StatusResult {
+    driver_with_context()?;
+    if address.is_null() || pitch.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    if width == 0 || height == 0 {
+        return address.put(0);
+    }
+    memory::allocate_rows(address, pitch, width, height, PITCH)
+}
+
+/// The same of elements of so many bytes, without which it fails.
+pub fn allocate_elements(
+    address: Out<u64>,
+    pitch: Out<usize>,
+    width: usize,
+    height: usize,
+    element: u32,
+) -> StatusResult {
+    if width == 0 || height == 0 || ![4, 8, 16].contains(&element) {
+        return Err(Status::INVALID_VALUE);
+    }
+    allocate_rows(address, pitch, width, height)
+}
+
+/// Memory of the host; no bytes are no memory.
+pub fn allocate_host(address: Out<u64>, bytes: usize) -> StatusResult {
+    driver_with_context()?;
+    if bytes == 0 { address.put(0) } else { memory::allocate_host(address, bytes) }
+}
+
+/// The allocation that an address lies in, on whichever device.
+pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> StatusResult {
+    context::usable()?;
+    let found = allocations::find(address).filter(|found| found.kind != allocations::MemoryKind::Registered);
+    let found = found.ok_or(Status::NOT_FOUND)?;
+    base.put_if_wanted(found.start);
+    size.put_if_wanted(found.size as usize);
+    Ok(())
+}
+
+/// What is not wanted may be left out.
+pub fn information(free: Out<usize>, total: Out<usize>) -> StatusResult {
+    let (mut available, mut all) = (0, 0);
+    memory::information(Out::to(&mut available), Out::to(&mut all))?;
+    free.put_if_wanted(available);
+    total.put_if_wanted(all);
+    Ok(())
 }
 
 pub fn copy_and_wait(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> StatusResult {
@@ -87,6 +139,7 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusRe
 /// The size of the allocation that an address lies in.
 pub fn size_of_allocation(address: u64, out: Out<usize>) -> StatusResult {
     driver_with_context()?;
+    context::usable()?;
     let found = allocations::find(address).ok_or(Status::INVALID_VALUE)?;
     out.put(found.size as usize)
 }

@@ -7,18 +7,20 @@ use mneme_core::image::elf::{MappedFile, loaded_objects, needs};
 use crate::abi::Out;
 use crate::status::StatusResult;
 
-/// What is taken for granted of a program that loads the library by itself.
+/// What is taken for granted of a program that loads the library by a name without a number.
 const USUAL: u32 = 6;
 
-/// The number in the name of the library that the program is linked with: `libamdhip64.so.5`.
+/// The number in the name of the library that the program is linked with, `libamdhip64.so.5`, or has loaded by that name.
 pub fn major() -> u32 {
     static MAJOR: OnceLock<u32> = OnceLock::new();
     *MAJOR.get_or_init(|| {
-        let needed = loaded_objects().into_iter().find_map(|object| {
+        let objects = loaded_objects();
+        let needed = objects.iter().find_map(|object| {
             let file = MappedFile::open(&object.path).ok()?;
             needs(file.bytes()).libraries.iter().find_map(|library| named(library))
         });
-        needed.unwrap_or(USUAL)
+        let loaded = || objects.iter().find_map(|object| named(object.path.file_name()?.to_str()?));
+        needed.or_else(loaded).unwrap_or(USUAL)
     })
 }
 
@@ -26,9 +28,11 @@ fn named(library: &str) -> Option<u32> {
     library.strip_prefix("libamdhip64.so.")?.split('.').next()?.parse().ok()
 }
 
-/// `hipDriverGetVersion` and `hipRuntimeGetVersion`: `HIP_VERSION`, without minor version and patch.
+/// `hipDriverGetVersion` and `hipRuntimeGetVersion`: `HIP_VERSION`, without patch. Of 5 it is the last, whose kinds of
+/// graph nodes have the numbers of 6.
 pub fn put(out: Out<i32>) -> StatusResult {
-    out.put(major() as i32 * 10_000_000)
+    let minor = if major() == 5 { 7 } else { 0 };
+    out.put(major() as i32 * 10_000_000 + minor * 100_000)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use crate::status::{Status, StatusResult};
 
 thread_local! {
     static LAST: Cell<Status> = const { Cell::new(Status::SUCCESS) };
+    /// The status of the last call of HIP's, failed or not.
+    static LAST_OF_HIP: Cell<Status> = const { Cell::new(Status::SUCCESS) };
 }
 
 /// Runs the body of an exported function and remembers how it failed.
@@ -19,16 +21,26 @@ pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
     status
 }
 
-/// The same for HIP, where until ROCm 7 it is the status of the last call, whatever that was.
+/// The same for HIP, where until ROCm 7 it is the status of the last call, whatever that was. A kernel's fault stays.
 pub fn enter_as_hip(keeps_errors: bool, body: impl FnOnce() -> StatusResult) -> Status {
-    if keeps_errors {
-        return enter(body);
-    }
     let status = abi::enter(body);
-    if !is_sticky(LAST.get()) {
+    let is_noted = !keeps_errors || !matches!(status, Status::SUCCESS | Status::NOT_READY);
+    if is_noted && !is_sticky(LAST.get()) {
         LAST.set(status);
     }
+    LAST_OF_HIP.set(status);
     status
+}
+
+/// `hipPeekAtLastError`, whose own status is what it tells.
+pub fn peek_as_hip() -> Status {
+    LAST_OF_HIP.set(peek());
+    peek()
+}
+
+/// `hipExtGetLastError`: until ROCm 7 the last error, from then on the status of the last call.
+pub fn take_of_hip(keeps_errors: bool) -> Status {
+    if keeps_errors { LAST_OF_HIP.replace(Status::SUCCESS) } else { take() }
 }
 
 /// A kernel's fault.
@@ -52,4 +64,32 @@ pub fn take() -> Status {
 /// After a device reset.
 pub fn clear() {
     LAST.set(Status::SUCCESS);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hip_7_remembers_what_has_failed_and_tells_the_last_status_apart() {
+        let call = |keeps, result| enter_as_hip(keeps, || result);
+        let failure = Err(Status::INVALID_VALUE);
+        call(true, failure);
+        call(true, Ok(()));
+        assert_eq!((take_of_hip(true), peek_as_hip()), (Status::SUCCESS, Status::INVALID_VALUE));
+        assert_eq!(take_of_hip(true), Status::INVALID_VALUE, "what was told is a status, too");
+        assert_eq!((take(), take()), (Status::INVALID_VALUE, Status::SUCCESS));
+        call(false, failure);
+        assert_eq!(take_of_hip(false), Status::INVALID_VALUE);
+        call(false, failure);
+        call(false, Ok(()));
+        assert_eq!(take(), Status::SUCCESS);
+        // A kernel's fault stays.
+        for keeps in [true, false] {
+            call(keeps, Err(Status::ILLEGAL_ADDRESS));
+            call(keeps, failure);
+            assert_eq!((take(), take()), (Status::ILLEGAL_ADDRESS, Status::ILLEGAL_ADDRESS));
+            clear();
+        }
+    }
 }

@@ -159,6 +159,13 @@ pub fn kernel(host: usize) -> Result<usize, Status> {
     })
 }
 
+/// The host function that stands for a `CUkernel`.
+pub fn host_of(kernel: usize) -> Option<usize> {
+    let kernels = lock(&KERNELS);
+    let is_it = |named: &Named| named.kernel.get() == Some(&Ok(kernel));
+    kernels.as_ref()?.iter().find(|(_, named)| is_it(named)).map(|(host, _)| *host)
+}
+
 /// Address and size of the variable that a host address stands for.
 pub fn variable(host: usize) -> Result<(u64, usize), Status> {
     if let Some(managed) = MANAGED.lock().unwrap_or_else(PoisonError::into_inner).get(&host) {

@@ -59,13 +59,22 @@ const _: () = assert!(size_of::<CopyParameters>() == 160 && std::mem::offset_of!
 
 pub fn allocate(out: Out<Pitched>, extent: RuntimeExtent) -> StatusResult {
     let driver = driver_with_context()?;
+    allocate_by(out, extent, |address, pitch, width, rows| driver.cuMemAllocPitch_v2(address, pitch, width, rows, 4))
+}
+
+/// The same by a function that allocates rows.
+pub fn allocate_by(
+    out: Out<Pitched>,
+    extent: RuntimeExtent,
+    allocate: impl FnOnce(Out<u64>, Out<usize>, usize, usize) -> StatusResult,
+) -> StatusResult {
     let RuntimeExtent { width, height, depth } = extent;
     let rows = height.checked_mul(depth).ok_or(Status::OUT_OF_MEMORY)?;
     if width == 0 || rows == 0 {
         return out.put(Pitched { address: 0, pitch: 0, width, height });
     }
     let (mut address, mut pitch) = (0u64, 0usize);
-    driver.cuMemAllocPitch_v2(Out::to(&mut address), Out::to(&mut pitch), width, rows, 4)?;
+    allocate(Out::to(&mut address), Out::to(&mut pitch), width, rows)?;
     out.put(Pitched { address, pitch, width, height })
 }
 

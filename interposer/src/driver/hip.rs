@@ -7,7 +7,7 @@
 //! What a call of ours leaves as the thread's last error is taken back by [`last_error`](super::last_error).
 
 use std::ffi::CStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUlimit};
 use mneme_abi::hip::equivalent;
@@ -33,6 +33,11 @@ functions! {
     hipStreamIsCapturing;
     hipStreamSynchronize;
     hipEventRecord;
+    hipGraphDestroyNode;
+    hipGraphKernelNodeGetAttribute;
+    hipGraphKernelNodeGetParams;
+    hipGraphKernelNodeSetParams;
+    hipGraphRemoveDependencies;
     hipCtxPushCurrent;
     hipCtxPopCurrent;
     hipRuntimeGetVersion;
@@ -119,9 +124,10 @@ unsafe extern "C" fn synchronise() -> Status {
 }
 
 /// `hipDeviceAttribute_t` of the attributes that are asked for; the others HIP does not have.
-const ATTRIBUTES: [(CUdevice_attribute, c_uint); 3] = [
+const ATTRIBUTES: [(CUdevice_attribute, c_uint); 4] = [
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, 58),
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 65),
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 82),
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 89),
 ];
 
@@ -151,7 +157,7 @@ unsafe extern "C" fn context_of_stream(stream: CUstream, context: *mut CUcontext
 }
 
 /// The default stream by the name that every version knows.
-fn named(stream: CUstream) -> CUstream {
+pub fn named(stream: CUstream) -> CUstream {
     if stream.addr() == STREAM_LEGACY { std::ptr::null_mut() } else { stream }
 }
 
@@ -268,6 +274,33 @@ pub unsafe fn set_limit(call: &dyn Fn() -> Status, limit: c_uint, value: usize) 
     status
 }
 
+/// Whether the kinds of graph nodes have the driver's numbers, as from HIP 5.5 on.
+pub fn numbers_nodes_as_the_driver() -> bool {
+    let mut version = 0;
+    // SAFETY: a valid place.
+    let status = unsafe { hipRuntimeGetVersion(&mut version) };
+    // As HIP_VERSION: major version times ten millions, minor version times a hundred thousand.
+    status == Status::SUCCESS && version >= 50_500_000
+}
+
+static RELEASE: OnceLock<c_int> = OnceLock::new();
+
+/// The major version of HIP.
+pub fn release() -> c_int {
+    *RELEASE.get_or_init(|| {
+        let mut version = 0;
+        // SAFETY: a valid place.
+        let known = unsafe { hipRuntimeGetVersion(&mut version) } == Status::SUCCESS;
+        // As HIP_VERSION: major version times ten millions.
+        if known { version / 10_000_000 } else { 0 }
+    })
+}
+
+/// The same without a call; it is known once a hook that makes calls of its own has been called.
+pub fn known_release() -> Option<c_int> {
+    RELEASE.get().copied()
+}
+
 /// A status of HIP's own last error; see [`last_error`](super::last_error).
 pub fn peek_at_last_error() -> Status {
     // SAFETY: no arguments.
@@ -277,6 +310,19 @@ pub fn peek_at_last_error() -> Status {
 pub fn take_last_error() -> Status {
     // SAFETY: no arguments.
     unsafe { hooked::hipGetLastError::call() }
+}
+
+pub fn take_status_of_last_call() -> Status {
+    // SAFETY: no arguments.
+    unsafe { hooked::hipExtGetLastError::call() }
+}
+
+/// Asks for the limit of `printf`'s buffer, which no version of HIP has: the status is `UnsupportedLimit`, which only
+/// the functions of limits give.
+pub fn fail_on_purpose() {
+    let mut value = 0;
+    // SAFETY: a valid place.
+    unsafe { hooked::hipDeviceGetLimit::call(&mut value, CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE as c_uint) };
 }
 
 #[cfg(test)]
@@ -305,7 +351,7 @@ mod tests {
         assert_eq!(without, [""; 0]);
     }
 
-    /// Of kernels of graphs, which are launched whole; of libraries, which the registered code is none of; of NVIDIA's
+    /// Of nodes of graphs, which HIP has otherwise; of libraries, which the registered code is none of; of NVIDIA's
     /// linker.
     const WITHOUT: &[&str] = &[
         "cuFuncGetModule",

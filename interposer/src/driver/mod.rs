@@ -218,13 +218,23 @@ pub fn current_context() -> Option<usize> {
     (status == Status::SUCCESS && !context.is_null()).then_some(context as usize)
 }
 
-/// Whether the current context still takes calls: after an illegal address, for one, every call gives that error. This
+/// Why the current context takes no calls any more: after an illegal address, for one, every call gives that error. This
 /// is the cheapest call that tells (10 ns on driver 580).
-pub fn context_is_sound() -> bool {
+fn fault() -> Option<Status> {
     let (mut least, mut greatest) = (0, 0);
     // SAFETY: the pointers are valid to write.
     let status = unsafe { cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
-    matches!(status, Status::SUCCESS | Status::NOT_FOUND)
+    (!matches!(status, Status::SUCCESS | Status::NOT_FOUND)).then_some(status)
+}
+
+/// Whether the current context still takes calls.
+pub fn context_is_sound() -> bool {
+    fault().is_none()
+}
+
+/// What the vendor answers a call with that would come to this status: in a context that is broken, the reason of that.
+pub fn answer(status: Status) -> Status {
+    fault().unwrap_or(status)
 }
 
 /// The device of this thread's current context.

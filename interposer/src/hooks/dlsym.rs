@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use super::by_name;
-use crate::process::linker::{real_dlsym, vendor_symbol};
+use crate::process::linker::{cpu_device, is_of_hip, real_dlsym, vendor_symbol};
 
 /// What [`dlsym`] does next: return `hook`, or, where that is null, jump to `real`.
 #[repr(C)]
@@ -63,11 +63,18 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
         return decision;
     }
     let hook = std::panic::catch_unwind(|| {
-        let hook = by_name(name)?;
         // SAFETY: handle and name are the caller's, for the function that it wanted to call.
         let found = unsafe { real_dlsym()(handle, name.as_ptr()) };
+        if found.is_null() {
+            return None;
+        }
+        let vendors = vendor_symbol(name);
+        if found == vendors {
+            return by_name(name);
+        }
         // A library of somebody else's that has a function of this name is not the vendor's; it is left as it is.
-        (!found.is_null() && found == vendor_symbol(name)).then_some(hook)
+        let is_replaced = !vendors.is_null() && cpu_device().is_some() && is_of_hip(found as usize);
+        is_replaced.then(|| by_name(name).unwrap_or(vendors))
     });
     decision.hook = hook.ok().flatten().unwrap_or(std::ptr::null_mut());
     decision

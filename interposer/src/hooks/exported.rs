@@ -8,7 +8,7 @@ use crate::kernels::loading;
 use crate::launches::{by_address, forms, graphs, legacy, work_items};
 use crate::lifetimes::{contexts as ends, green};
 use crate::memory::sharing::physical;
-use crate::memory::{access, external, ipc, served, tracked};
+use crate::memory::{access, bounds, external, ipc, served, tracked};
 use crate::process::family::Family;
 use crate::recorder::{self, counted};
 use crate::table::{every_hip_hook, every_hook};

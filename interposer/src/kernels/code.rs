@@ -12,15 +12,15 @@ use cudarc::driver::sys::CUdevice_attribute;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::architecture::{Architecture, GpuArchitecture};
-use mneme_core::image::embedded;
 use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
+use mneme_core::image::{embedded, ir_path};
 use mneme_core::launch::Launch;
 use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::Argument;
 use mneme_core::recording::{CodeKind, RecordingError};
 
 use super::key::{ArgumentValue, Key, Known, LaunchShape, may_be_address};
-use super::native::{self, NativeCode};
+use super::native::NativeCode;
 use super::origin::{CodeOrigin, choose_arch};
 use super::original::OriginalCode;
 use crate::driver::{self, CUdevice, CUfunction, hip};
@@ -190,12 +190,12 @@ impl KernelCode {
                 "no LLVM IR, and no PTX or machine code of it was seen being loaded: build with mneme-cc".into()
             );
         };
-        if let Some((extension, bytes)) = native::sidecar(kernel) {
+        if let Some((extension, bytes)) = ir_path::find(kernel) {
             let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
             return Self::with_layout_of(&native, kernel, vec![module], Source::File);
         }
         let in_image = native.bitcode.as_ref().map(|(_, modules)| modules.clone());
-        let in_object = || Some(vec![native::of_object(origin.object.as_ref()?.path(), kernel)?]);
+        let in_object = || Some(vec![ir_path::of_object(origin.object.as_ref()?.path(), kernel)?]);
         if let Some(modules) = in_image.or_else(in_object) {
             let modules = modules.into_iter().map(Module::bitcode).collect();
             return Self::with_layout_of(&native, kernel, modules, Source::Embedded);

@@ -6,6 +6,7 @@ use mneme_abi::hip::types::{CUevent, Dimensions, LaunchConfiguration};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use super::forms::{attributes, named};
+use super::graphs;
 use crate::driver::{CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::kernels::request::{LaunchArguments, LaunchRequest};
 
@@ -110,10 +111,11 @@ pub unsafe fn kernel_with_events(
     arguments: *mut *mut c_void,
     shared: usize,
     stream: CUstream,
-    _start: CUevent,
-    _stop: CUevent,
+    start: CUevent,
+    stop: CUevent,
     _flags: c_int,
 ) -> Option<LaunchRequest> {
+    graphs::note_events(stream, [start, stop]);
     // SAFETY: the first six mean the same.
     unsafe { kernel(host, grid, block, arguments, shared, stream) }
 }

@@ -6,6 +6,7 @@ use mneme_abi::hip::types::CUevent;
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use super::forms::named;
+use super::graphs;
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, Status, gate};
 use crate::kernels::request::{LaunchArguments, LaunchRequest};
 use crate::recorder;
@@ -33,10 +34,11 @@ pub unsafe fn launch(
     stream: CUstream,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
-    _start: CUevent,
-    _stop: CUevent,
+    start: CUevent,
+    stop: CUevent,
     _flags: u32,
 ) -> Status {
+    graphs::note_events(stream, [start, stop]);
     let block = [block_x, block_y, block_z];
     let Some((grid, shared_mem)) = blocks([items_x, items_y, items_z], block).zip(u32::try_from(shared).ok()) else {
         recorder::refuse(function, "its last blocks have fewer work items than the others");

@@ -74,16 +74,21 @@ fn wait_as_the_vendor_does() -> Status {
         // SAFETY: no arguments.
         return unsafe { driver::cuCtxSynchronize() };
     }
-    // That would end the capture. A free does not where the thread's capture mode allows it, else it fails: only the
-    // vendor knows, hence memory of its own.
+    // That would end the capture. A free does not where the thread's capture mode allows it, else it fails.
+    try_vendors().err().unwrap_or(Status::SUCCESS)
+}
+
+/// Allocates memory of the vendor's and frees it, which only the vendor knows whether a capture in progress allows.
+pub fn try_vendors() -> Result<(), Status> {
     let mut address = 0;
     // SAFETY: a valid place; what is freed has just been allocated.
-    unsafe {
+    let status = unsafe {
         match driver::hooked::cuMemAlloc_v2::call(&mut address, 1) {
             Status::SUCCESS => driver::hooked::cuMemFree_v2::call(address),
             error => error,
         }
-    }
+    };
+    if status == Status::SUCCESS { Ok(()) } else { Err(status) }
 }
 
 /// Runs a call with a context current that is alive, and puts the thread's own back.

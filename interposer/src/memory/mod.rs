@@ -4,6 +4,7 @@ pub mod access;
 pub mod allocations;
 pub mod annotations;
 pub mod arena;
+pub mod bounds;
 pub mod external;
 pub mod frees;
 pub mod ipc;

@@ -14,8 +14,8 @@ use super::arena::{ALIGNMENT, vmm};
 use super::frees;
 use super::ipc;
 use super::sharing::imports;
-use super::tracked::track;
-use crate::driver::{self, CUdeviceptr, Status, gate};
+use super::tracked::{forget_host, track};
+use crate::driver::{self, CUdevice, CUdeviceptr, Status, captures, gate};
 use crate::process::recorded_family;
 use crate::process::settings::settings;
 
@@ -30,30 +30,39 @@ mod attribute {
     pub const RANGE_SIZE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as u32;
 }
 
-/// Allocates from the arena of the current device; not in a context that is broken, where the vendor has an error to
-/// report.
-fn from_arena(bytes: u64) -> Option<u64> {
+/// Allocates from the arena of the current device, or leaves it to the vendor (`None`): in a context that is broken, it
+/// has an error to report. An error is the vendor's, which allows no allocation.
+fn from_arena(bytes: u64) -> Result<Option<u64>, Status> {
     if !driver::context_is_sound() || (ipc::is_in_use() && !settings().arena_forced) {
-        return None;
+        return Ok(None);
     }
-    let arena = vmm::of_device(driver::current_device()?)?;
+    let Some(arena) = driver::current_device().and_then(vmm::of_device) else { return Ok(None) };
+    // The mode of the thread and those of the captures decide, and an allocation that they do not allow ends a capture.
+    if captures::in_progress() {
+        frees::try_vendors()?;
+    }
     let take = || arena.arena.allocate(&arena.mapper, bytes);
-    let address = take().or_else(|| if frees::reclaim() { take() } else { None })?;
-    track(address, bytes, AllocationKind::Arena, KernelAccess::Peers);
-    Some(address)
+    let address = take().or_else(|| if frees::reclaim() { take() } else { None });
+    if let Some(address) = address {
+        track(address, bytes, AllocationKind::Arena, KernelAccess::Peers);
+    }
+    Ok(address)
 }
 
 /// # Safety
 /// The arguments are those of `cuMemAlloc_v2`.
 pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize) -> Status {
     gate::passing(&|| {
-        if !address.is_null()
-            && bytes > 0
-            && let Some(found) = from_arena(bytes as u64)
-        {
-            // SAFETY: not null, and the application's place for the result.
-            unsafe { *address = found };
-            return Status::SUCCESS;
+        if !address.is_null() && bytes > 0 {
+            match from_arena(bytes as u64) {
+                Ok(Some(found)) => {
+                    // SAFETY: not null, and the application's place for the result.
+                    unsafe { *address = found };
+                    return Status::SUCCESS;
+                }
+                Ok(None) => {}
+                Err(status) => return status,
+            }
         }
         let status = call();
         if status == Status::SUCCESS {
@@ -64,15 +73,26 @@ pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, byt
     })
 }
 
-/// So many rows of the arena, of so many bytes: their address and pitch.
-fn rows_of_arena(width: usize, rows: usize) -> Option<(u64, usize)> {
-    let pitch = width.checked_next_multiple_of(ALIGNMENT as usize)?;
-    let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH;
-    let limit = driver::device_attribute(attribute, driver::current_device()?)?;
-    if pitch > usize::try_from(limit).ok()? {
-        return None;
-    }
-    Some((from_arena(pitch.checked_mul(rows)? as u64)?, pitch))
+/// From one row of so many bytes to the next, bytes, as the vendor has it.
+fn pitch_of(width: usize) -> Option<usize> {
+    let device = driver::current_device()?;
+    let attribute =
+        |attribute| driver::device_attribute(attribute, device).and_then(|value| usize::try_from(value).ok());
+    // HIP aligns rows as those of images.
+    let of_images = recorded_family::is_hip()
+        .then(|| attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT))
+        .flatten()
+        .filter(|alignment| *alignment > 0);
+    let pitch = width.checked_next_multiple_of(of_images.unwrap_or(ALIGNMENT as usize))?;
+    (pitch <= attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?).then_some(pitch)
+}
+
+/// So many rows of the arena, of so many bytes: their address and pitch. Otherwise as for [`from_arena`].
+fn rows_of_arena(width: usize, rows: usize) -> Result<Option<(u64, usize)>, Status> {
+    let Some((pitch, bytes)) = pitch_of(width).and_then(|pitch| Some((pitch, pitch.checked_mul(rows)?))) else {
+        return Ok(None);
+    };
+    Ok(from_arena(bytes as u64)?.map(|address| (address, pitch)))
 }
 
 /// # Safety
@@ -87,19 +107,24 @@ pub unsafe fn allocate_pitched(
 ) -> Status {
     gate::passing(&|| {
         let valid = !address.is_null() && !pitch.is_null() && width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
-        if valid && let Some((found, row)) = rows_of_arena(width, height) {
-            // SAFETY: neither is null, and both are the application's places for the results.
-            unsafe {
-                *address = found;
-                *pitch = row;
+        match if valid { rows_of_arena(width, height) } else { Ok(None) } {
+            Ok(Some((found, row))) => {
+                // SAFETY: neither is null, and both are the application's places for the results.
+                unsafe {
+                    *address = found;
+                    *pitch = row;
+                }
+                return Status::SUCCESS;
             }
-            return Status::SUCCESS;
+            Ok(None) => {}
+            Err(status) => return status,
         }
         let status = call();
-        if status == Status::SUCCESS {
+        // HIP gives no memory for no rows, and no pitch.
+        if status == Status::SUCCESS && width > 0 && height > 0 {
             // SAFETY: the vendor has just written both.
             let (address, pitch) = unsafe { (*address, *pitch) };
-            track(address, (pitch * height) as u64, AllocationKind::Vendor, KernelAccess::Peers);
+            track(address, pitch.saturating_mul(height) as u64, AllocationKind::Vendor, KernelAccess::Peers);
         }
         status
     })
@@ -113,7 +138,7 @@ pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
             return ALLOCATIONS.without(address..address.saturating_add(1), call);
         }
         let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.address == address) else {
-            return Status::INVALID_VALUE;
+            return driver::answer(Status::INVALID_VALUE);
         };
         let status = frees::wait(live.context);
         if status != Status::SUCCESS {
@@ -128,6 +153,19 @@ pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
             None => Status::INVALID_VALUE,
         }
     })
+}
+
+/// HIP frees memory of the device by the function for memory of the host, too.
+///
+/// # Safety
+/// The arguments are those of `hipHostFree`.
+pub unsafe fn free_of_host(call: &dyn Fn() -> Status, address: *mut c_void) -> Status {
+    if vmm::of_address(address as u64).is_some() {
+        // SAFETY: passed on.
+        return unsafe { free(call, address as u64) };
+    }
+    // SAFETY: passed on.
+    unsafe { forget_host(call, address) }
 }
 
 /// # Safety
@@ -150,16 +188,20 @@ pub unsafe fn allocate_volume(call: &dyn Fn() -> Status, pitched: *mut PitchedPo
     let Some(rows) = rows else { return call() };
     let vendors = || {
         let status = call();
-        if status == Status::SUCCESS {
+        if status == Status::SUCCESS && extent.width > 0 && rows > 0 {
             // SAFETY: not null, and the vendor has just written it.
             let PitchedPointer { address, pitch, .. } = unsafe { *pitched };
-            track(address, (pitch * rows) as u64, AllocationKind::Vendor, KernelAccess::Peers);
+            track(address, pitch.saturating_mul(rows) as u64, AllocationKind::Vendor, KernelAccess::Peers);
         }
         status
     };
     gate::passing(&|| {
-        let found = (extent.width > 0 && rows > 0).then(|| rows_of_arena(extent.width, rows)).flatten();
-        let Some((address, pitch)) = found else { return vendors() };
+        let found = if extent.width > 0 && rows > 0 { rows_of_arena(extent.width, rows) } else { Ok(None) };
+        let (address, pitch) = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => return vendors(),
+            Err(status) => return status,
+        };
         // SAFETY: not null, and the application's place for the result.
         unsafe { *pitched = PitchedPointer { address, pitch, width: extent.width, rows: extent.height } };
         Status::SUCCESS
@@ -208,10 +250,11 @@ pub unsafe fn address_range(
         return call();
     }
     let Some(device) = driver::current_device() else { return Status::INVALID_CONTEXT };
-    // As the vendor answers (seen with driver 580): of another device's memory it knows nothing.
-    let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.device == device) else {
-        return Status::NOT_FOUND;
-    };
+    // As the vendor answers (seen with driver 580): of another device's memory CUDA knows nothing.
+    let is_told = |live: &LiveAllocation| live.device == device || recorded_family::is_hip();
+    let live = ALLOCATIONS.containing(address).filter(is_told);
+    let status = driver::answer(if live.is_some() { Status::SUCCESS } else { Status::NOT_FOUND });
+    let (Status::SUCCESS, Some(live)) = (status, live) else { return status };
     // SAFETY: either may be null, else it is the application's place for the result.
     unsafe {
         if !base.is_null() {
@@ -231,10 +274,12 @@ pub unsafe fn size_of(call: &dyn Fn() -> Status, address: *mut c_void, size: *mu
     if size.is_null() || !is_ours(address) {
         return call();
     }
-    let Some(live) = ALLOCATIONS.containing(address) else { return Status::INVALID_VALUE };
+    let live = ALLOCATIONS.containing(address);
+    let status = driver::answer(if live.is_some() { Status::SUCCESS } else { Status::INVALID_VALUE });
+    let (Status::SUCCESS, Some(live)) = (status, live) else { return status };
     // SAFETY: not null, and the application's place for the result.
     unsafe { *size = live.size as usize };
-    Status::SUCCESS
+    status
 }
 
 /// What an allocation would answer where a mapping does not. HIP has no contexts of ours to tell.
@@ -259,6 +304,18 @@ fn sharing_answer(attribute: u32, address: u64) -> Option<u8> {
     }
 }
 
+/// Whether an address lies in the arena, but in no allocation: the vendor knows the mapping behind it, and is to answer as
+/// for memory that it does not know.
+fn is_nobodys(address: u64) -> bool {
+    vmm::of_address(address).is_some() && ALLOCATIONS.containing(address).is_none()
+}
+
+/// An address of memory that the vendor does not know.
+fn unknown() -> CUdeviceptr {
+    static UNKNOWN: u64 = 0;
+    (&raw const UNKNOWN) as CUdeviceptr
+}
+
 /// # Safety
 /// The arguments are those of `cuPointerGetAttribute`.
 pub unsafe fn pointer_attribute(
@@ -267,6 +324,10 @@ pub unsafe fn pointer_attribute(
     attribute: c_uint,
     address: CUdeviceptr,
 ) -> Status {
+    if is_nobodys(address) {
+        // SAFETY: passed on, but for the address, of which the vendor only tells.
+        return unsafe { driver::hooked::cuPointerGetAttribute::call(data, attribute, unknown()) };
+    }
     let live = is_ours(address).then(|| ALLOCATIONS.containing(address)).flatten();
     if let Some(value) = live.and_then(|live| answer(attribute, &live))
         && !data.is_null()
@@ -294,6 +355,10 @@ pub unsafe fn pointer_attributes(
     data: *mut *mut c_void,
     address: CUdeviceptr,
 ) -> Status {
+    if is_nobodys(address) {
+        // SAFETY: passed on, but for the address, of which the vendor only tells.
+        return unsafe { driver::hooked::cuPointerGetAttributes::call(count, attributes, data, unknown()) };
+    }
     let status = call();
     let live = is_ours(address).then(|| ALLOCATIONS.containing(address)).flatten();
     if let (Status::SUCCESS, Some(live)) = (status, live) {
@@ -308,6 +373,29 @@ pub unsafe fn pointer_attributes(
                 }
             }
         }
+    }
+    status
+}
+
+/// `hipPointerAttribute_t`, but for its last fields; the first one has other numbers before HIP 6.
+#[repr(C)]
+struct HipPointerAttributes {
+    kind: u32,
+    device: CUdevice,
+}
+
+/// # Safety
+/// The arguments are those of `hipPointerGetAttributes`.
+pub unsafe fn attributes_of_hip(call: &dyn Fn() -> Status, attributes: *mut c_void, address: *const c_void) -> Status {
+    if is_nobodys(address as u64) {
+        // SAFETY: passed on, but for the address, of which the vendor only tells.
+        return unsafe { driver::hooked::hipPointerGetAttributes::call(attributes, unknown() as *const c_void) };
+    }
+    let status = call();
+    let live = is_ours(address as u64).then(|| ALLOCATIONS.containing(address as u64)).flatten();
+    if let (Status::SUCCESS, Some(live)) = (status, live) {
+        // SAFETY: the vendor has just written the structure.
+        unsafe { (*attributes.cast::<HipPointerAttributes>()).device = live.device };
     }
     status
 }

@@ -32,6 +32,10 @@ pub fn track(address: u64, size: u64, kind: AllocationKind, access: KernelAccess
 
 /// Notes an allocation on a device, in the current context; a thread that has none may have allocated it all the same.
 fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationKind, access: KernelAccess) {
+    // HIP gives null for no bytes.
+    if address == 0 {
+        return;
+    }
     let context = driver::current_context();
     if let (Some(context), Some(own)) = (context, driver::current_device()) {
         contexts::note(context, own);
@@ -136,7 +140,7 @@ pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream
                     frees::defer(live);
                     Status::SUCCESS
                 }
-                None => Status::INVALID_VALUE,
+                None => driver::answer(Status::INVALID_VALUE),
             };
         }
         ALLOCATIONS.without(address..address.saturating_add(1), call)

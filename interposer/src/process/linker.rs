@@ -1,6 +1,6 @@
 //! `dlsym`: ours, the real one, and where the vendor's library is.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -89,6 +89,19 @@ pub fn is_vendors(family: Family, address: *mut c_void) -> bool {
         Family::Hip => c"hipInit",
     };
     object(address).is_none_or(|of| object(vendor_symbol(known)).is_none_or(|vendors| of == vendors))
+}
+
+/// Whether an address lies in AMD's library: one that is linked or loaded by its path, in spite of the CPU device.
+pub fn is_of_hip(address: usize) -> bool {
+    // SAFETY: zeros are a value of the structure, which is written to.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked about.
+    if unsafe { libc::dladdr(address as *const c_void, &mut found) } == 0 || found.dli_fname.is_null() {
+        return false;
+    }
+    // SAFETY: the name of a loaded object, which ends with a NUL.
+    let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(found.dli_fname) }.to_bytes()));
+    path.file_name().is_some_and(|name| name.as_bytes().starts_with(HIP.as_bytes()))
 }
 
 /// The vendors' libraries once they are open, by interface.

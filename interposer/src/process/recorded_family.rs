@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use mneme_abi::cuda::status::Status;
+
 use super::family::Family;
 use super::linker;
 use super::log::{debug, warning};
@@ -63,4 +65,9 @@ pub fn of_process() -> Option<Family> {
 #[inline]
 pub fn is_hip() -> bool {
     FAMILY.load(Ordering::Relaxed) == Family::Hip as u8
+}
+
+/// A status of the recorded interface, as people say it.
+pub fn error(status: Status) -> String {
+    format!("{} error {status}", of_process().unwrap_or(Family::Cuda).name())
 }

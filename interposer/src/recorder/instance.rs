@@ -38,11 +38,11 @@ const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceFailure {
-    #[error("the driver refused the launch (CUDA error {0})")]
+    #[error("the driver refused the launch ({})", recorded_family::error(*.0))]
     Rejected(Status),
     #[error("device not idle")]
     NotIdle,
-    #[error("inside a stream capture (MNEME_GRAPHS=expand records the kernels of graphs)")]
+    #[error("inside a stream capture{}", of_captures(settings().expand_graphs))]
     Captured,
     #[error("another stream is being captured into a graph")]
     Capturing,
@@ -64,7 +64,7 @@ pub enum InstanceFailure {
         "the kernel still ran after {0} s in which another host thread waited in a call; it may wait for that thread (MNEME_IDLE_TIMEOUT sets the seconds)"
     )]
     Awaited(u64),
-    #[error("CUDA error {0}")]
+    #[error("{}", recorded_family::error(*.0))]
     Cuda(Status),
     #[error(transparent)]
     Recording(#[from] RecordingError),
@@ -88,6 +88,15 @@ pub enum InstanceFailure {
         "its variable {0} is private to its file, so that HIP does not tell where it is; declare it without static, or use it on the host"
     )]
     Hidden(String),
+}
+
+/// What becomes of kernels of graphs.
+fn of_captures(expands: bool) -> &'static str {
+    if expands {
+        ", whose graph is launched node by node"
+    } else {
+        " (MNEME_GRAPHS=expand records the kernels of graphs)"
+    }
 }
 
 impl InstanceFailure {

@@ -258,12 +258,7 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
     }
     if let Err(failure) = outcome {
         let captured = matches!(failure, InstanceFailure::Captured | InstanceFailure::Capturing);
-        let reason = match failure {
-            InstanceFailure::Captured if settings().expand_graphs => {
-                "inside a stream capture, whose graph is launched node by node".to_owned()
-            }
-            _ => failure.to_string(),
-        };
+        let reason = failure.to_string();
         if matches!(failure, InstanceFailure::Recording(_)) {
             output::give_up(&reason);
         }

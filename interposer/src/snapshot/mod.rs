@@ -45,7 +45,7 @@ const CHUNKS_OF_A_THREAD: usize = 256;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("{bytes} bytes at {address:#x}{names} could not be read (CUDA error {status})")]
+    #[error("{bytes} bytes at {address:#x}{names} could not be read ({})", recorded_family::error(*.status))]
     Copy {
         address: u64,
         bytes: usize,
@@ -62,9 +62,9 @@ pub enum SnapshotError {
         /// As many as are read at a time; some of them are gone.
         bytes: u64,
     },
-    #[error("memory could not be hashed (CUDA error {0})")]
+    #[error("memory could not be hashed ({})", recorded_family::error(*.0))]
     Hash(Status),
-    #[error("no memory for copies (CUDA error {0})")]
+    #[error("no memory for copies ({})", recorded_family::error(*.0))]
     Staging(Status),
 }
 

@@ -5,6 +5,7 @@ use mneme_core::recording::manifest::Variable;
 use super::SnapshotError;
 use crate::driver::{self, Status};
 use crate::process::log::{self, debug};
+use crate::process::recorded_family;
 
 use cudarc::driver::sys::CUpointer_attribute as Attribute;
 
@@ -43,7 +44,7 @@ fn told_by_the_driver(address: u64) -> String {
     let (mut start, mut size) = (0, 0);
     // SAFETY: valid places; the driver answers with an error for what is no address of its.
     let status = unsafe { driver::hooked::cuMemGetAddressRange_v2::call(&mut start, &mut size, address) };
-    let mut text = format!("allocation of {size} bytes at {start:#x} (CUDA error {status})");
+    let mut text = format!("allocation of {size} bytes at {start:#x} ({})", recorded_family::error(status));
     for (name, attribute) in ATTRIBUTES {
         let mut value = 0u64;
         // SAFETY: the largest of these attributes has eight bytes, and the rest stays zero.
@@ -52,7 +53,7 @@ fn told_by_the_driver(address: u64) -> String {
         text += &if status == Status::SUCCESS {
             format!(", {name} {value:#x}")
         } else {
-            format!(", {name}: CUDA error {status}")
+            format!(", {name}: {}", recorded_family::error(status))
         };
     }
     text

@@ -14,9 +14,15 @@ typedef struct { void *at; size_t pitch, width, rows; } pitched;
 
 status hipMalloc(address *, size_t);
 status hipMalloc3D(pitched *, extent);
+status hipStreamBeginCapture(void *, int);
+status hipStreamEndCapture(void *, void **);
 status hipFree(address);
 status hipMemcpy(void *, const void *, size_t, int);
 status hipMemGetAddressRange(address *, size_t *, address);
+status hipSetDevice(int);
+status hipDeviceGetLimit(size_t *, unsigned);
+status hipDeviceSynchronize(void);
+status hipExtGetLastError(void);
 status hipGetLastError(void);
 status hipPeekAtLastError(void);
 status hipLaunchKernel(const void *, dim3, dim3, void **, size_t, void *);
@@ -33,7 +39,7 @@ void __hipRegisterManagedVar(void *, void **, void *, const char *, size_t, unsi
 void __hipUnregisterFatBinary(void **);
 
 #define FUNCTIONS(F) \
-    F(hipMalloc) F(hipMalloc3D) F(hipFree) F(hipMemcpy) F(hipMemGetAddressRange) F(hipGetLastError) F(hipPeekAtLastError) F(hipLaunchKernel) \
+    F(hipMalloc) F(hipMalloc3D) F(hipStreamBeginCapture) F(hipStreamEndCapture) F(hipFree) F(hipMemcpy) F(hipMemGetAddressRange) F(hipSetDevice) F(hipDeviceGetLimit) F(hipDeviceSynchronize) F(hipExtGetLastError) F(hipGetLastError) F(hipPeekAtLastError) F(hipLaunchKernel) \
     F(hipModuleLoadData) F(hipModuleGetFunction) F(hipModuleLaunchKernel) F(hipConfigureCall) F(hipSetupArgument) F(hipLaunchByPtr) \
     F(__hipRegisterFatBinary) F(__hipRegisterFunction) F(__hipRegisterVar) F(__hipRegisterManagedVar) F(__hipUnregisterFatBinary)
 #define DECLARE(name) static __typeof__(name) *p_##name;
@@ -88,6 +94,35 @@ int main(int count, char **arguments) {
     printf(" last %u", p_hipGetLastError());
     printf(" then %u\n", p_hipGetLastError());
 
+    // Calls in between, which are not hooked: they succeed, fail, and fail as the recorder's own call does.
+    size_t limit;
+    for (int round = 0; round < 12; ++round) {
+        int between = round % 6;
+        block.x = 1100 + between; // of a shape of its own, which the recorder has to try
+        if (round < 6)
+            p_hipLaunchKernel(&host_of_kernel, grid, block, values, 0, NULL);
+        else
+            p_hipFree(data + 1);
+        if (between == 1)
+            p_hipDeviceSynchronize();
+        if (between == 2)
+            p_hipSetDevice(7);
+        if (between == 3)
+            p_hipDeviceGetLimit(&limit, 1);
+        if (between == 4)
+            p_hipFree(0);
+        printf("round %d:", round);
+        if (between == 5)
+            printf(" status %u", p_hipExtGetLastError());
+        printf(" peek %u", p_hipPeekAtLastError());
+        printf(" status %u", p_hipExtGetLastError());
+        printf(" peek %u", p_hipPeekAtLastError());
+        printf(" last %u", p_hipGetLastError());
+        printf(" status %u", p_hipExtGetLastError());
+        printf(" then %u\n", p_hipGetLastError());
+        block.x = 64;
+    }
+
     void *module, *function;
     p_hipModuleLoadData(&module, bundle);
     p_hipModuleGetFunction(&function, module, "_Z3addPii");
@@ -104,6 +139,15 @@ int main(int count, char **arguments) {
 
     p_hipMemcpy(host, (void *)data, sizeof host, 2);
     printf("result %d %d %d\n", host[0], host[15], host[N - 1]);
+    // Of the modes of a capture, only the last one allows an allocation.
+    for (int mode = 0; mode < 3; ++mode) {
+        void *graph;
+        address within = 0;
+        p_hipStreamBeginCapture((void *)0x77, mode);
+        printf("captured %u", p_hipMalloc(&within, 64));
+        printf(" last %u %d\n", p_hipGetLastError(), within != 0);
+        p_hipStreamEndCapture((void *)0x77, &graph);
+    }
     pitched volume;
     extent of = {100, 3, 2};
     printf("volume %u", p_hipMalloc3D(&volume, of));

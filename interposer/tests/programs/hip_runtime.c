@@ -12,27 +12,39 @@ typedef unsigned long long address;
 typedef struct { unsigned x, y, z; } dim3;
 typedef struct { size_t width, height, depth; } extent;
 typedef struct { void *at; size_t pitch, width, rows; } pitched;
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_FUNCTION = 98, NOT_FOUND = 500 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_FUNCTION = 98, INVALID_DEVICE = 101, UNSUPPORTED_LIMIT = 215, NOT_FOUND = 500, CAPTURE_UNSUPPORTED = 900 };
 
-static __thread status last_error = SUCCESS;
+static __thread status last_error = SUCCESS, last_status = SUCCESS;
 static int asked(const char *name) { return getenv(name) != NULL; }
 static int is_sticky(void) { return asked("FAKE_HIP_7"); }
 static status done(status result) {
     if (result || !is_sticky())
         last_error = result;
-    return result;
+    return last_status = result;
 }
 status hipGetLastError(void) {
     status result = last_error;
     last_error = SUCCESS;
     return result;
 }
-status hipPeekAtLastError(void) { return last_error; }
+status hipPeekAtLastError(void) { return done(last_error); }
+status hipExtGetLastError(void) {
+    if (!is_sticky())
+        return hipGetLastError();
+    status result = last_status;
+    last_status = SUCCESS;
+    return result;
+}
 status hipRuntimeGetVersion(int *version) { *version = is_sticky() ? 70000000 : 60443484; return done(SUCCESS); }
 
 status hipInit(unsigned flags) { return done(flags ? INVALID_VALUE : SUCCESS); }
 status hipGetDevice(int *device) { *device = 0; return done(SUCCESS); }
-status hipSetDevice(int device) { return done(device ? INVALID_VALUE : SUCCESS); }
+status hipSetDevice(int device) { return done(device ? INVALID_DEVICE : SUCCESS); }
+// That of printf's buffer is never supported.
+status hipDeviceGetLimit(size_t *value, unsigned limit) {
+    *value = 1024;
+    return done(limit == 1 ? UNSUPPORTED_LIMIT : SUCCESS);
+}
 status hipDeviceSynchronize(void) { return done(SUCCESS); }
 status hipDeviceGetName(char *name, int length, int device) { snprintf(name, length, "stand-in %d", device); return done(SUCCESS); }
 status hipDeviceGetStreamPriorityRange(int *least, int *greatest) { *least = *greatest = 0; return done(SUCCESS); }
@@ -66,9 +78,14 @@ status hipMemUnmap(address at, size_t size) {
     madvise((void *)at, size, MADV_DONTNEED);
     return done(mprotect((void *)at, size, PROT_NONE) ? INVALID_VALUE : SUCCESS);
 }
+static int captures = 0, is_relaxed;
+status hipStreamBeginCapture(void *stream, int mode) { captures = 1; is_relaxed = mode == 2; return done(SUCCESS); }
+status hipStreamEndCapture(void *stream, void **graph) { captures = 0; *graph = stream; return done(SUCCESS); }
 status hipMalloc(address *out, size_t size) {
     if (!out || !size)
         return done(INVALID_VALUE);
+    if (captures && !is_relaxed)
+        return done(CAPTURE_UNSUPPORTED);
     *out = (address)calloc(1, size);
     return done(SUCCESS);
 }
@@ -76,7 +93,12 @@ status hipMalloc3D(pitched *out, extent of) {
     *out = (pitched){calloc(of.width * of.height, of.depth), of.width, of.width, of.height};
     return done(SUCCESS);
 }
-status hipFree(address at) { free((void *)at); return done(SUCCESS); }
+status hipFree(address at) {
+    if (at % 16)
+        return done(INVALID_VALUE);
+    free((void *)at);
+    return done(SUCCESS);
+}
 status hipMemcpy(void *to, const void *from, size_t size, int kind) { memcpy(to, from, size); return done(SUCCESS); }
 status hipMemcpyDtoHAsync(void *to, address from, size_t size, void *stream) { memcpy(to, (void *)from, size); return done(SUCCESS); }
 // What it does not know, as every address that has not been allocated by it, is an error.

@@ -48,7 +48,7 @@ impl Choice {
     /// The same, with the vendor of a GPU that was given by its number only.
     pub fn of(self, recorded: &KernelDetails) -> Self {
         match self {
-            Self::Gpu(ordinal) if is_for_amd(recorded) => Self::Hip(ordinal),
+            Self::Gpu(ordinal) if recorded.processor().is_some() => Self::Hip(ordinal),
             Self::Gpu(ordinal) => Self::Cuda(ordinal),
             named => named,
         }
@@ -56,7 +56,7 @@ impl Choice {
 
     /// Why the recorded code cannot run there, in one sentence with the remedy.
     pub fn misfit(self, recorded: &KernelDetails) -> Option<String> {
-        let (asked, own, vendor) = match (self, is_for_amd(recorded)) {
+        let (asked, own, vendor) = match (self, recorded.processor().is_some()) {
             (Self::Cuda(_), true) => ("cuda", "hip", "AMD's"),
             (Self::Hip(_), false) => ("hip", "cuda", "NVIDIA's"),
             _ => return None,
@@ -124,12 +124,6 @@ impl Choice {
             }
         }
     }
-}
-
-/// Whether the recorded code is for AMD's GPUs.
-fn is_for_amd(recorded: &KernelDetails) -> bool {
-    // The IR tells also where the recording was made on the CPU device.
-    [&recorded.ir_arch, &recorded.device_arch].iter().any(|arch| Vendor::of_architecture(arch) == Some(Vendor::Amd))
 }
 
 fn ir_arch(recorded: &KernelDetails) -> String {

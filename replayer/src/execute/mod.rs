@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 use mneme_core::device::cupti::Cupti;
 use mneme_core::device::gpu::Gpu;
 use mneme_core::device::{Description, Device, DeviceError, Interface, Timer};
+use mneme_core::image::architecture::Processor;
 
 use self::memory::ResidentMemory;
 use self::message::{ExecutorReport, ExecutorRequest, StartError};
@@ -47,6 +48,8 @@ pub struct ExecutorPlan<'a> {
     pub timer: Timer,
     /// Kernels run in this process.
     pub is_cpu: bool,
+    /// The AMD processor that the recorded code is for, if any.
+    pub processor: Option<Processor>,
     pub snapshot: &'a Snapshot,
     pub bounds: &'a Bounds,
     /// Of every launch, in order.
@@ -68,6 +71,15 @@ impl ExecutorPlan<'_> {
     fn has_absolute_constants(&self) -> bool {
         !self.is_nvidia()
     }
+}
+
+/// What the device is; the CPU device can take what the processor of the code can.
+fn description(plan: &ExecutorPlan<'_>, device: &Gpu) -> Description {
+    let mut description = device.description().clone();
+    if let Some(processor) = plan.processor.as_ref().filter(|_| plan.is_cpu) {
+        description.limits = description.limits.for_code_of(processor);
+    }
+    description
 }
 
 fn open(plan: &ExecutorPlan<'_>) -> Result<Gpu, DeviceError> {
@@ -120,7 +132,7 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
         };
         confined = Some(confinement::enter(&allowed));
     }
-    frame::write(supervisor, &ExecutorReport::Device(device.description().clone(), confined), &[])?;
+    frame::write(supervisor, &ExecutorReport::Device(description(plan, &device), confined), &[])?;
     let failed = |error| unfit(plan, Some(&device), &error);
     let mut memory = ResidentMemory::map(&device, plan).map_err(failed)?;
     let mut runner = Runner::new(&device, plan);
@@ -148,7 +160,7 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
 
 /// An executor in this very process: for profilers and debuggers, which follow one process best.
 pub struct InProcessExecutor<'a> {
-    device: &'a Gpu,
+    description: Description,
     memory: ResidentMemory<'a>,
     runner: Runner<'a>,
 }
@@ -167,11 +179,11 @@ impl<'a> InProcessExecutor<'a> {
         let failed = |error| reason(Some(device), error);
         let mut memory = ResidentMemory::map(device, plan).map_err(failed)?;
         memory.upload().map_err(failed)?;
-        Ok(Self { device, memory, runner: Runner::new(device, plan) })
+        Ok(Self { description: description(plan, device), memory, runner: Runner::new(device, plan) })
     }
 
     pub fn description(&self) -> &Description {
-        self.device.description()
+        &self.description
     }
 
     pub fn run(&mut self, order: &message::RunRequest, image: &[u8]) -> message::RunOutcome {

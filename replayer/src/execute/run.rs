@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use mneme_core::configuration::Cache;
 use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule, Timer};
 use mneme_core::hash::chunk_id;
+use mneme_core::image::amd_hardware::shared_of_block;
 use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, Status};
 
@@ -179,7 +180,13 @@ impl<'a> Runner<'a> {
 
     /// Allows the launch what has to be allowed beforehand, as far as the driver has it.
     fn allow(&self, function: DeviceFunction, launch: &Launch, static_shared: i64) -> Result<(), DeviceError> {
-        let limit = DEFAULT_SHARED_LIMIT.saturating_sub(u32::try_from(static_shared).unwrap_or(0));
+        let static_shared = u32::try_from(static_shared).unwrap_or(0);
+        if let Some(processor) = self.plan.processor.as_ref().filter(|_| self.plan.is_cpu)
+            && static_shared.saturating_add(launch.shared_mem) > shared_of_block(processor)
+        {
+            return Err(DeviceError::Refused(format!("no block of {} has so much shared memory", processor.name)));
+        }
+        let limit = DEFAULT_SHARED_LIMIT.saturating_sub(static_shared);
         let recorded = launch.attributes.max_dynamic_shared.unwrap_or(0);
         if launch.shared_mem > limit {
             self.device.allow_dynamic_shared(function, launch.shared_mem.max(recorded)).or_else(|error| {

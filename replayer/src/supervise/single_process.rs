@@ -55,6 +55,7 @@ impl<'a> SingleProcess<'a> {
             ordinal: choice.ordinal(),
             timer: context.timer,
             is_cpu: choice.is_cpu(),
+            processor: context.recorded.kernel.ours.processor(),
             snapshot: &context.snapshot,
             bounds: &context.bounds,
             arguments: &context.arguments,

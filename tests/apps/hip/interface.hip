@@ -148,6 +148,20 @@ static void graph(int *values, int n) {
     CUDA_OK(hipGraphDestroy(graph));
 }
 
+static void capture(int *values) {
+    hipStream_t stream;
+    CUDA_OK(hipStreamCreate(&stream));
+    CUDA_OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+    reversed<<<1, 32, 64 * 200 * sizeof(int), stream>>>(values);
+    hipGraph_t graph;
+    CUDA_OK(hipStreamEndCapture(stream, &graph));
+    size_t nodes = 0;
+    CUDA_OK(hipGraphGetNodes(graph, nullptr, &nodes));
+    WANT(nodes == 1);
+    CUDA_OK(hipGraphDestroy(graph));
+    CUDA_OK(hipStreamDestroy(stream));
+}
+
 int main(int argc, char **argv) {
     int n = static_cast<int>(size_argument(argc, argv, 1000));
     DeviceArray<int> values(n);
@@ -156,5 +170,6 @@ int main(int argc, char **argv) {
     memory(values.get());
     launches(values.get(), n);
     graph(values.get(), n);
+    capture(values.get());
     return finish("interface", true, n);
 }

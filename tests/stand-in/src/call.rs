@@ -18,9 +18,7 @@ pub fn serve(function: &'static str, call: impl FnOnce() -> Answer) -> Status {
         report(function, &mistake);
         Status::INVALID_VALUE
     });
-    if !matches!(status, Status::SUCCESS | Status::NOT_READY) {
-        LAST_ERROR.set(status);
-    }
+    LAST_ERROR.set(status);
     status
 }
 
@@ -31,7 +29,7 @@ pub fn missing(function: &'static str) -> Status {
     Status::NOT_SUPPORTED
 }
 
-/// This thread's last error.
+/// This thread's last error: before version 7, the status of its last call, failed or not.
 pub fn last_error() -> Status {
     LAST_ERROR.get()
 }

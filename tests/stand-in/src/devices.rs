@@ -298,10 +298,25 @@ pub unsafe fn synchronize(driver: pointers::cuCtxSynchronize) -> Answer {
 
 /// `hipLimit_t`: stack, printf buffer, heap, and the range of scratch memory.
 const LAST_LIMIT: u32 = 5;
+/// AMD's library declares it and does not support it.
+const PRINTF_LIMIT: u32 = 1;
+
+pub unsafe fn limit(driver: pointers::cuCtxGetLimit, value: *mut usize, limit: c_uint) -> Answer {
+    place(value, "the limit")?;
+    match limit {
+        PRINTF_LIMIT => Ok(Status::UNSUPPORTED_LIMIT),
+        // SAFETY: the place was checked.
+        0..=LAST_LIMIT => Ok(unsafe { driver(value, limit) }),
+        _ => wrong(format!("{limit} is no limit")),
+    }
+}
 
 pub unsafe fn set_limit(driver: pointers::cuCtxSetLimit, limit: c_uint, value: usize) -> Answer {
     if limit > LAST_LIMIT {
         return wrong(format!("{limit} is no limit"));
+    }
+    if limit == PRINTF_LIMIT {
+        return Ok(Status::UNSUPPORTED_LIMIT);
     }
     // SAFETY: no pointers.
     Ok(unsafe { driver(limit, value) })

@@ -68,6 +68,7 @@ checked! {
     hipGetDeviceCount cuDeviceGetCount devices::device_count;
     hipDeviceGetDefaultMemPool cuDeviceGetDefaultMemPool pools::default_pool;
     hipDeviceGetMemPool cuDeviceGetMemPool pools::default_pool;
+    hipDeviceGetLimit cuCtxGetLimit devices::limit;
     hipDeviceSetLimit cuCtxSetLimit devices::set_limit;
     hipModuleLaunchCooperativeKernel cuLaunchCooperativeKernel launches::launch_cooperative;
     hipModuleGetGlobal cuModuleGetGlobal_v2 code::variable;
@@ -191,7 +192,6 @@ passed_on! {
     hipDeviceGetByPCIBusId cuDeviceGetByPCIBusId;
     hipDeviceTotalMem cuDeviceTotalMem_v2;
     hipDeviceSetMemPool cuDeviceSetMemPool;
-    hipDeviceGetLimit cuCtxGetLimit;
     hipDeviceGetStreamPriorityRange cuCtxGetStreamPriorityRange;
     hipDeviceCanAccessPeer cuDeviceCanAccessPeer;
     hipDevicePrimaryCtxGetState cuDevicePrimaryCtxGetState;
@@ -268,7 +268,7 @@ missing! {
     hipDeviceGetP2PAttribute, hipDeviceReset, hipDeviceSetCacheConfig, hipDeviceGetCacheConfig,
     hipDeviceGetSharedMemConfig, hipGetDeviceFlags, hipDeviceSetSharedMemConfig, hipSetDeviceFlags, hipChooseDevice,
     hipExtGetLinkTypeAndHopCount, hipDeviceEnablePeerAccess, hipDeviceDisablePeerAccess, hipSetValidDevices,
-    hipChooseDeviceR0600, hipExtGetLastError, hipDeviceGetGraphMemAttribute, hipDeviceSetGraphMemAttribute,
+    hipChooseDeviceR0600, hipDeviceGetGraphMemAttribute, hipDeviceSetGraphMemAttribute,
     hipDeviceGraphMemTrim, hipChooseDeviceR0000, hipCtxGetApiVersion, hipCtxGetCacheConfig, hipCtxSetCacheConfig,
     hipCtxSetSharedMemConfig, hipCtxGetSharedMemConfig, hipLaunchCooperativeKernelMultiDevice,
     hipExtLaunchMultiKernelMultiDevice, hipConfigureCall, hipSetupArgument, hipLaunchByPtr, hipExtLaunchKernel,
@@ -327,6 +327,11 @@ missing! {
 
 #[unsafe(no_mangle)]
 extern "C" fn hipGetLastError() -> Status {
+    take_last_error()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hipExtGetLastError() -> Status {
     take_last_error()
 }
 

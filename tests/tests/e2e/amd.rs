@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{app, executable, have_hip};
 use mneme_e2e::installation::{Device, library, program};
-use mneme_e2e::recording::load_kernels;
+use mneme_e2e::recording::{PIPELINES, load_kernels};
+use serde_json::Value;
 
 /// Names that programs know AMD's library by.
 const NAMES: [&str; 3] = ["libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"];
@@ -51,9 +52,9 @@ impl StandIn {
     }
 }
 
-/// Records a program and replays every instance of every kernel.
-fn record_and_replay(name: &str) {
-    let Some(stand_in) = StandIn::find(name) else { return };
+/// Records a program and replays every instance of every kernel, under each of the pipelines.
+fn record_and_replay(test: &str, name: &str, pipelines: &[&str]) {
+    let Some(stand_in) = StandIn::find(test) else { return };
     let folder = tempfile::tempdir().unwrap();
     let outcome = stand_in.record(folder.path(), name).succeed();
     assert!(!outcome.stderr.contains("stand-in for"), "{}", outcome.stderr);
@@ -61,21 +62,111 @@ fn record_and_replay(name: &str) {
     for (file, kernel) in load_kernels(folder.path()) {
         assert_eq!(kernel.ours.device_arch, "gfx90a:sramecc+:xnack-");
         for id in kernel.instances.keys() {
-            let replay =
-                run(program("mneme-replay")).arg("-rdb").arg(&file).args(["-rid", id, "--isolation", "process"]);
-            let result = stand_in.before(replay).succeed().json();
-            assert_eq!(result["Result"]["verified"], true, "{name}: {result}");
-            replayed += 1;
+            for passes in pipelines {
+                let replay = run(program("mneme-replay")).arg("-rdb").arg(&file);
+                let replay = replay.args(["-rid", id, "--isolation", "process", passes]);
+                let result = stand_in.before(replay).succeed().json();
+                assert_eq!(result["Result"]["verified"], true, "{name} under {passes}: {result}");
+                assert_eq!(result["Replay-config"]["passes"], *passes);
+                replayed += 1;
+            }
         }
     }
     assert!(replayed > 0, "{name} recorded nothing: {}", outcome.stderr);
 }
 
 macro_rules! programs {
-    ($($name:ident),* $(,)?) => { $(#[test] fn $name() { record_and_replay(stringify!($name)); })* };
+    ($($name:ident),* $(,)?) => {
+        $(#[test] fn $name() { record_and_replay(stringify!($name), stringify!($name), &["default<O3>"]); })*
+    };
 }
 
 programs!(
     vecadd, variables, saxpy, stencil, reduce, histogram, matmul, nbody, globals, bigstruct, list, streams, inplace,
     atomics, lambda, functor, steps, waves, reconverge, shared, dims,
 );
+
+#[test]
+fn kernels_replay_under_six_pipelines() {
+    for name in ["vecadd", "reduce", "waves", "bigstruct"] {
+        record_and_replay("kernels_replay_under_six_pipelines", name, &PIPELINES);
+    }
+}
+
+/// Launch bounds, folded arguments and other blocks, which are whole waves of 64.
+#[test]
+fn a_sweep_of_launch_shapes_verifies() {
+    let Some(stand_in) = StandIn::find("a_sweep_of_launch_shapes_verifies") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    stand_in.record(folder.path(), "saxpy").succeed();
+    let (database, _) = load_kernels(folder.path()).remove(0);
+    let results = folder.path().join("sweep");
+    let tune = run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), database.as_os_str(), "--results-dir".as_ref(), results.as_os_str()])
+        .args(["--space-preset", "launch", "--launch-safety", "conservative", "--passes", "default<O1>", "default<O3>"])
+        .args(["--launch-bounds-space", "on-off", "--fixed-min-blocks-per-sm", "2", "--specialize-space", "on"])
+        .args(["--sampler", "exhaustive", "--iterations", "2", "--warmup", "1", "--finalists", "0"]);
+    let outcome = stand_in.before(tune).succeed();
+    assert!(outcome.stdout.contains("BEST: "), "{outcome}");
+    let read = |name: &str| -> Value { serde_json::from_slice(&std::fs::read(results.join(name)).unwrap()).unwrap() };
+    let summary = read("summary.json");
+    assert!(summary["num_trials_completed"].as_u64() >= Some(8), "{summary}");
+    assert_eq!(summary["num_verified"], summary["num_trials_completed"], "{summary}");
+    let trials = std::fs::read_to_string(results.join("trials.jsonl")).unwrap();
+    for trial in trials.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        assert_eq!(trial["config"]["block"]["x"].as_u64().map(|threads| threads % 64), Some(0), "{trial}");
+        assert_eq!(trial["result"]["metrics"]["wavefront_size"], 64, "{trial}");
+    }
+    let processor = &read("search_space.json")["processor"];
+    assert_eq!((&processor["warp_size"], &processor["shared_mem"]), (&64.into(), &65536.into()), "{processor}");
+
+    // Where no AMD GPU can be asked, a space file has the limits of the code's processor.
+    let file = folder.path().join("space.yaml");
+    std::fs::write(&file, "parameters:\n  block.x: {type: int, low: device.warp_size, high: 256, step: 64}\n").unwrap();
+    let printed = run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), database.as_os_str(), "--space".as_ref(), file.as_os_str(), "--print-space".as_ref()])
+        .env("MNEME_HIP_LIBRARY", folder.path().join("none"))
+        .succeed();
+    printed.complains("the space is that of a device which has what gfx90a has, because none can be asked");
+    let json = printed.json();
+    assert_eq!(
+        (&json["device"]["warp_size"], &json["parameters"]["block.x"]["values"]["low"]),
+        (&64.into(), &64.into()),
+        "{json}"
+    );
+}
+
+#[test]
+fn a_planted_fault_is_bisected() {
+    /// A pass of the compiler, in docs/reference/exit-status.md.
+    const IR_PASS: i32 = 1;
+    let Some(stand_in) = StandIn::find("a_planted_fault_is_bisected") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    stand_in.record(folder.path(), "saxpy").succeed();
+    let bisect = run(program("mneme"))
+        .args(["bisect".as_ref(), "-rdb".as_ref(), folder.path().as_os_str()])
+        .args(["--kernel", "saxpy", "--json", "default<O1>,function(mneme-fault<lost-store>),default<O3>", "-o"])
+        .arg(folder.path().join("found"));
+    let outcome = stand_in.before(bisect).exit_with(IR_PASS);
+    let json = outcome.json();
+    assert_eq!((&json["verdict"], &json["pass"]["pass"]), (&"ir_pass".into(), &"mneme-fault".into()), "{outcome}");
+}
+
+/// No AMD GPU has run the code that checks insert.
+#[test]
+fn checks_are_refused_by_name() {
+    let Some(stand_in) = StandIn::find("checks_are_refused_by_name") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    stand_in.record(folder.path(), "vecadd").succeed();
+    let (database, kernel) = load_kernels(folder.path()).remove(0);
+    let (id, instance) = kernel.instances.first_key_value().expect("an instance");
+    let address = format!("{:#x}", instance.args[0]);
+    let replay = || run(program("mneme-replay")).arg("-rdb").arg(&database).args(["-rid", id]);
+    for option in [&["--check"][..], &["--wrote", &address]] {
+        let refused = stand_in.before(replay().args(option)).exit_with(mneme_core::exit::BAD_USAGE);
+        refused
+            .complains("is not there for AMD GPUs, and the device is gfx90a:sramecc+:xnack-; use --device cpu for it");
+    }
+    let on_cpu = replay().args(["--check", "--device", "cpu"]);
+    stand_in.before(on_cpu).exit_with(mneme_core::exit::VERIFIED);
+}

@@ -3,11 +3,15 @@
 //! They are compiled for an AMD GPU, as they are by anybody; that one runs none of them, and the CPU device does, with
 //! its waves.
 
+use std::path::Path;
+
+use mneme_core::image::architecture::Processor;
+use mneme_core::image::stand_in;
 use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::hip::{OWN, PRIVATE, SHARED, app, can_run, executable};
-use mneme_e2e::installation::{library, program};
-use mneme_e2e::platform::IR_EXTENSION;
+use mneme_e2e::hip::{GRAPHS, OWN, PRIVATE, SHARED, app, can_run, executable};
+use mneme_e2e::installation::{Device, have_compiler, library, program};
+use mneme_e2e::platform::{IR_EXTENSION, hip_arch};
 use mneme_e2e::recording::{Instance, Recording, record_executable_into, replay_everything};
 use serde_json::Value;
 
@@ -65,17 +69,19 @@ programs!(
 
 /// The program without the recorder.
 fn unrecorded(app: &App) -> Run {
-    run(executable(app)).env("LD_PRELOAD", library("libmneme_cpu.so"))
+    let executable = executable(app);
+    with_ir(run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so")), &executable)
+}
+
+/// Names the IR of the code object in a file that the program loads, if there is one.
+fn with_ir(command: Run, executable: &Path) -> Run {
+    let ir = executable.with_extension(IR_EXTENSION);
+    if ir.is_file() { command.env("MNEME_IR_PATH", &ir) } else { command }
 }
 
 fn record(name: &str) -> Recording {
     let executable = executable(app(name));
-    let ir = executable.with_extension(IR_EXTENSION);
-    Recording::by(|folder| {
-        let command = record_executable_into(folder, &executable, &[]);
-        // Of a code object in a file.
-        if ir.is_file() { command.env("MNEME_IR_PATH", &ir) } else { command }
-    })
+    Recording::by(|folder| with_ir(record_executable_into(folder, &executable, &[]), &executable))
 }
 
 fn record_and_replay(name: &str) {
@@ -146,6 +152,66 @@ fn a_sweep_of_launch_shapes_verifies() {
     let completed = summary["num_trials_completed"].as_u64().unwrap();
     assert!(completed >= 6, "{summary}");
     assert_eq!(summary["num_verified"], completed, "the grid-stride loop is right under every shape: {summary}");
+    let wave = u64::from(Processor::parse(&hip_arch()).unwrap().wavefront_size());
+    let trials = std::fs::read_to_string(folder.join("trials.jsonl")).unwrap();
+    for trial in trials.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        assert_eq!(trial["config"]["block"]["x"].as_u64().map(|threads| threads % wave), Some(0), "{trial}");
+    }
+}
+
+#[test]
+fn the_best_is_exported_for_proteus() {
+    if !can_run("the_best_is_exported_for_proteus") {
+        return;
+    }
+    let recording = record("saxpy");
+    let results = tempfile::tempdir().unwrap();
+    let folder = results.path().join("sweep");
+    let (database, kernel) = recording.kernel("saxpy");
+    // What no pass has worked on is slower than what some have.
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), database.as_os_str(), "--results-dir".as_ref(), folder.as_os_str()])
+        .args(["--device", "cpu", "--space-preset", "compiler", "--passes", "default<O0>", "default<O3>"])
+        .args(["--baseline", "pipeline", "--fixed-codegen-opt", "2", "--launch-bounds-space", "on"])
+        .args(["--fixed-min-blocks-per-sm", "3", "--sampler", "exhaustive", "--finalists", "0"])
+        .succeed();
+    let read = |name: &str| -> Value { serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap() };
+    let (best, tuned) = (&read("best.json")["config"], read("proteus_tuned_kernels.json"));
+    let threads = kernel.instances.values().next().expect("an instance").block_dims.count();
+    let expected = serde_json::json!({kernel.kernel_name.as_str(): {
+        "CodeGen": "serial", "LaunchBounds": true, "SpecializeDims": false, "SpecializeDimsRange": false,
+        "OptLevel": 3, "Pipeline": "default<O3>", "CodeGenOptLevel": 2, "TunedMaxThreads": threads, "MinBlocksPerSM": 3,
+    }});
+    assert_eq!(tuned, expected);
+    assert_eq!((&best["passes"], &best["max_threads"]), (&"default<O3>".into(), &threads.into()));
+}
+
+/// What a block of the code's processor has not is said before anything is built, and where code is built, too.
+#[test]
+fn more_shared_memory_than_a_block_has_is_refused() {
+    if !can_run("more_shared_memory_than_a_block_has_is_refused") {
+        return;
+    }
+    let recording = record("shared");
+    let instance = instance(&recording, "sums");
+    let work = tempfile::tempdir().unwrap();
+    let (space, folder) = (work.path().join("space.yaml"), work.path().join("sweep"));
+    let text = "parameters:\n  shared_mem: {type: int, low: 32768, high: 98304, step: 32768}\n  passes: [\"default<O3>\"]\n\
+                constraints: [block.x % device.warp_size == 0, device.shared_mem == 65536]\n";
+    std::fs::write(&space, text).unwrap();
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu", "--sampler", "exhaustive", "--iterations", "2", "--warmup", "1", "--finalists", "0"])
+        .args(["--space".as_ref(), space.as_os_str(), "--results-dir".as_ref(), folder.as_os_str()])
+        .succeed();
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let summary: Value = serde_json::from_str(&read("summary.json")).unwrap();
+    assert_eq!((&summary["num_rejected"], &summary["num_trials_completed"]), (&1.into(), &2.into()), "{summary}");
+    // With the kernel's own four bytes it is too much, which shows when it has been built.
+    let refused = "a block needs 65540 bytes of shared memory (4 of them its own) and the device has 65536";
+    assert!(read("trials.jsonl").contains(refused), "{}", read("trials.jsonl"));
+    let replay = instance.replay("default<O3>").args(["--shared-mem", "65536"]);
+    replay.exit_with(mneme_core::exit::LAUNCH_FAILED).complains(refused);
 }
 
 #[test]
@@ -196,6 +262,29 @@ fn what_cannot_be_recorded_is_named() {
     assert!(recording.kernels().is_empty());
 }
 
+/// Captured and updated, and made node by node and given other arguments.
+#[test]
+fn graphs_are_expanded_on_request() {
+    if !can_run("graphs_are_expanded_on_request") {
+        return;
+    }
+    let plain = unrecorded(&GRAPHS).succeed();
+    assert!(plain.stdout.contains("graphs: ok"), "{plain}");
+    let recorded = |launched: &str| {
+        let recording = Recording::by(|folder| {
+            record_executable_into(folder, &executable(&GRAPHS), &[]).env("MNEME_GRAPHS", launched)
+        });
+        assert_eq!(recording.outcome.stdout, plain.stdout);
+        recording
+    };
+    let whole = recorded("whole");
+    assert!(whole.kernels().is_empty());
+    whole.outcome.complains("4 graph launches not recorded: MNEME_GRAPHS=expand records the kernels of graphs");
+    let expanded = recorded("expand");
+    expanded.outcome.complains("4 graph launches done node by node");
+    replay_everything(&GRAPHS, &expanded);
+}
+
 /// Functions beside launches answer what programs of HIP want, with and without the recorder in front.
 #[test]
 fn the_functions_of_hip_are_the_cpu_device_s() {
@@ -208,5 +297,103 @@ fn the_functions_of_hip_are_the_cpu_device_s() {
     build_for(&interface, Platform::Hip, &path);
     let plain = run(&path).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
     assert!(plain.stdout.contains("interface: ok"), "{plain}");
-    assert_eq!(Recording::of_executable(&path, &[]).outcome.stdout, plain.stdout);
+    let expected = [
+        (
+            "whole",
+            "1 graph launch not recorded: MNEME_GRAPHS=expand records the kernels of graphs",
+            "inside a stream capture (MNEME_GRAPHS=expand records the kernels of graphs)",
+        ),
+        ("expand", "1 graph launch done node by node", "inside a stream capture, whose graph is launched node by node"),
+    ];
+    for (graphs, launch, capture) in expected {
+        let recorded = Recording::by(|folder| record_executable_into(folder, &path, &[]).env("MNEME_GRAPHS", graphs));
+        assert_eq!(recorded.outcome.stdout, plain.stdout);
+        recorded.outcome.complains(launch);
+        recorded.outcome.complains(capture);
+    }
+}
+
+/// What calls come to, and what they leave as the last error, whatever their order and whether a kernel has faulted. A
+/// program for HIP 7 is the same one, which names that library.
+#[test]
+fn statuses_are_those_of_the_plain_run() {
+    const LIBRARY: &str = "libamdhip64.so.";
+    if !can_run("statuses_are_those_of_the_plain_run") {
+        return;
+    }
+    let statuses = App { name: "statuses", sources: &["hip/statuses.hip"], kernels: &[] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("statuses");
+    build_for(&statuses, Platform::Hip, &path);
+    let mut program = std::fs::read(&path).unwrap();
+    let versions = stand_in::versions_named(&program, LIBRARY);
+    let named: Vec<usize> = program
+        .windows(LIBRARY.len())
+        .enumerate()
+        .filter(|(_, at)| *at == LIBRARY.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    for release in ["5", "7"] {
+        named.iter().for_each(|at| program[at + LIBRARY.len()] = release.as_bytes()[0]);
+        std::fs::write(&path, &program).unwrap();
+        let library_name = format!("{LIBRARY}{release}");
+        std::fs::write(folder.path().join(&library_name), stand_in::library(&library_name, &versions, None)).unwrap();
+        for arguments in [&["0"][..], &["1"], &["2"], &["3"], &["0", "fault"], &["4", "fault"]] {
+            let plain = run(&path)
+                .args(arguments)
+                .env("LD_PRELOAD", library("libmneme_cpu.so"))
+                .env("LD_LIBRARY_PATH", folder.path())
+                .succeed();
+            assert!(plain.stdout.contains("statuses: ok"), "{plain}");
+            let database = tempfile::tempdir().unwrap();
+            let recorded = record_executable_into(database.path(), &path, arguments)
+                .env("LD_LIBRARY_PATH", folder.path())
+                .outcome();
+            for (plain, recorded) in plain.stdout.lines().zip(recorded.stdout.lines()) {
+                assert_eq!(recorded, plain, "release {release}, {arguments:?}");
+            }
+            assert_eq!(recorded.stdout, plain.stdout);
+        }
+    }
+}
+
+/// Also where ROCm is installed, which finds no GPU here.
+#[test]
+fn hip_that_is_loaded_by_name_is_the_cpu_device() {
+    if Device::under_test() != Device::Cpu || !have_compiler("hip_that_is_loaded_by_name_is_the_cpu_device") {
+        return;
+    }
+    let source = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(int count, char **names) {
+            for (int i = 1; i < count; ++i) {
+                void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL), *address = 0;
+                if (!library)
+                    return puts(dlerror()), 1;
+                int (*devices)(int *) = (int (*)(int *))dlsym(library, "hipGetDeviceCount");
+                int (*allocate)(void **, size_t) = (int (*)(void **, size_t))dlsym(library, "hipMalloc");
+                int (*version)(int *) = (int (*)(int *))dlsym(library, "hipRuntimeGetVersion");
+                int number = 0, release = 0, found = devices(&number), status = allocate(&address, 64);
+                version(&release);
+                printf("%d %d, %d %d, %d\n", found, number, status, address != 0, release / 10000000);
+            }
+            return 0;
+        }"#;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, path) = (folder.path().join("loads.c"), folder.path().join("loads"));
+    std::fs::write(&file, source).unwrap();
+    run("cc").args([file.as_os_str(), "-w".as_ref(), "-o".as_ref(), path.as_os_str(), "-ldl".as_ref()]).succeed();
+    let loads = |names: &[&str], expected: &str| {
+        let outcome = Recording::of_executable(&path, names).outcome;
+        assert_eq!(outcome.stdout, expected, "{names:?}: {outcome}");
+    };
+    for (name, release) in [("", 6), (".5", 5), (".6", 6), (".7", 7)] {
+        loads(&[&format!("libamdhip64.so{name}")], &format!("0 1, 0 1, {release}\n"));
+    }
+    // AMD's own, by its path.
+    let installed = Path::new("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5");
+    if installed.is_file() {
+        loads(&[installed.to_str().unwrap()], "0 1, 0 1, 5\n");
+    }
 }

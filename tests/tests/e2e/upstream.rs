@@ -11,8 +11,11 @@ use mneme_core::recording::upstream::layout::{FileLayout, SnapshotKind};
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::damage::state_paths;
+use mneme_e2e::hip;
 use mneme_e2e::installation::program;
-use mneme_e2e::recording::{Instance, Recording, copy_of, load_kernels, record_into};
+use mneme_e2e::recording::{
+    Instance, PIPELINES, Recording, copy_of, load_kernels, record_executable_into, record_into,
+};
 
 const FLOATS: [&str; 4] = ["--rtol", "1e-5", "--atol", "1e-6"];
 
@@ -158,5 +161,37 @@ fn cut_and_wrong_files_are_one_sentence() {
             outcome.complains(name.to_str().unwrap());
             mneme("show").arg(copy.path()).exit_with(exit::BAD_RECORDING);
         }
+    }
+}
+
+/// Of a HIP program: what the code is for is in the IR alone.
+#[test]
+fn a_recording_of_an_amd_gpu_is_read_and_replayed() {
+    for name in ["vecadd", "saxpy", "reduce", "bigstruct", "globals", "dims", "waves"] {
+        if !hip::can_run("a_recording_of_an_amd_gpu_is_read_and_replayed") {
+            return;
+        }
+        let recording = Recording::by(|folder| record_executable_into(folder, &hip::executable(hip::app(name)), &[]));
+        let target = tempfile::tempdir().unwrap();
+        mneme("copy").args(["--epilogue-format", "diff"]).args([recording.folder(), target.path()]).succeed();
+        for (database, kernel) in load_kernels(target.path()) {
+            forget_what_is_ours(&database);
+            let stripped = KernelRecord::load(&database).unwrap();
+            assert_eq!((stripped.ours.ir_arch.as_str(), stripped.ours.device_arch.as_str()), ("", ""));
+            let bitcode = fs::read(target.path().join(&stripped.modules[0])).unwrap();
+            assert_eq!(mneme_core::image::bitcode::triple(&bitcode).as_deref(), Some("amdgcn-amd-amdhsa"));
+            for id in kernel.instances.keys() {
+                let instance = Instance::new(&database, id);
+                for passes in PIPELINES {
+                    instance.verify(passes, &FLOATS);
+                }
+                let on_nvidia = run(program("mneme-replay")).arg("-rdb").arg(&database);
+                let refused = on_nvidia.args(["-rid", id, "--device", "cuda"]).exit_with(exit::BAD_USAGE);
+                refused.complains("--device cuda cannot run code for AMD's GPUs");
+            }
+        }
+        mneme("check").arg(target.path()).succeed();
+        let shown = mneme("show").arg(target.path()).arg("--json").succeed().json();
+        assert!(shown[0]["instances"][0]["changed_bytes"].as_u64() > Some(0), "{shown}");
     }
 }

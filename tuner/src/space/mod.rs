@@ -4,6 +4,7 @@
 //! block, an order of passes), and [`Space::ground`] maps a choice of them to a configuration. The built-in presets are
 //! one kind of space, files of data another, a Python class a third; samplers know nothing but the trait.
 
+mod amd;
 mod constraints;
 pub mod draw;
 mod feasible;
@@ -15,6 +16,7 @@ mod shapes;
 mod table;
 pub mod walk;
 
+pub use amd::ForAmd;
 pub use constraints::Constraints;
 pub use feasible::Feasible;
 pub use file::{FileError, FileSpace, Surroundings};
@@ -24,6 +26,7 @@ pub use table::{Table, TableSpace};
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
+use mneme_core::image::architecture::Processor;
 use mneme_core::launch::Dim3;
 use serde_json::{Value, json};
 
@@ -36,6 +39,8 @@ pub struct Recorded {
     pub shared_mem: u32,
     /// How the application's own code was compiled, where that is known.
     pub compiled: Option<CompileOptions>,
+    /// The AMD processor that the code is for, if any.
+    pub processor: Option<Processor>,
 }
 
 impl Recorded {

@@ -1,11 +1,12 @@
 //! The built-in spaces: block shapes, pipelines and compiler switches.
 //!
 //! The presets and the rules behind them are upstream's, so that a command line of one tunes the same space with the
-//! other.
+//! other; but for AMD GPUs, whose blocks stay whole waves.
 
 use clap::ValueEnum;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
+use mneme_core::image::architecture::Processor;
 use mneme_core::launch::Dim3;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -133,7 +134,8 @@ impl PresetSpace {
     pub fn new(options: &PresetOptions, recorded: Recorded) -> Self {
         let (grid, block) = (recorded.grid, recorded.block);
         let axes = shapes::active_axes(options.launch_dim, grid, block);
-        let shapes = shapes::block_shapes(grid, block, axes, options.launch_safety);
+        let wave = recorded.processor.as_ref().map_or(1, Processor::wavefront_size);
+        let shapes = shapes::block_shapes(grid, block, axes, options.launch_safety, wave);
         let switch = |name, values: &[bool]| match values {
             [only] => Parameter::new(name, Domain::Categorical(vec![(*only).into()])),
             _ => Parameter::new(name, Domain::Boolean),
@@ -176,7 +178,7 @@ impl PresetSpace {
     }
 
     fn configuration(&self, shape: Dim3) -> Configuration {
-        let Recorded { grid, block, shared_mem, compiled } = &self.recorded;
+        let Recorded { grid, block, shared_mem, compiled, .. } = &self.recorded;
         let (grid, block) = (*grid, *block);
         // A level that is not there for speed is the application's affair.
         let slow = compiled.as_ref().filter(|application| !application.assembles_optimised());
@@ -299,6 +301,10 @@ impl Space for PresetSpace {
             .collect();
         let mut derived = serde_json::Map::new();
         derived.insert("grid".into(), "ceil(recorded block * recorded grid / block) along each varied axis".into());
+        let wave = self.recorded.processor.as_ref().map(Processor::wavefront_size);
+        if let Some(wave) = wave.and_then(|wave| shapes::whole_waves(self.recorded.block, wave)) {
+            derived.insert("block_shape".into(), format!("whole waves of {wave} threads").into());
+        }
         if self.domain(name::MIN_BLOCKS_PER_SM).is_some() && self.domain(name::MAX_THREADS).is_none() {
             derived.insert("max_threads".into(), "threads of the block where launch bounds are set".into());
         }
@@ -312,8 +318,13 @@ mod tests {
     use crate::space::walk::walk;
     use std::collections::HashSet;
 
-    const VECADD: Recorded =
-        Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0, compiled: None };
+    const VECADD: Recorded = Recorded {
+        grid: Dim3::new(40_000, 1, 1),
+        block: Dim3::new(256, 1, 1),
+        shared_mem: 0,
+        compiled: None,
+        processor: None,
+    };
 
     fn options(passes: &[&str]) -> PresetOptions {
         PresetOptions { passes: passes.iter().map(ToString::to_string).collect(), ..PresetOptions::default() }
@@ -346,6 +357,29 @@ mod tests {
             first,
             ["passes=default<O1> blockDim.x=1", "passes=default<O2> blockDim.x=1", "passes=default<O1> blockDim.x=2"]
         );
+    }
+
+    #[test]
+    fn blocks_for_amd_processors_are_whole_waves() {
+        let space = |name: &str, block| {
+            let recorded = Recorded { processor: Processor::parse(name), block: Dim3::new(block, 1, 1), ..VECADD };
+            PresetSpace::new(&full(), recorded)
+        };
+        let widths = |space: &PresetSpace| -> HashSet<u32> {
+            configurations(space).iter().map(|configuration| configuration.block.x).collect()
+        };
+        let plain = space("", 256);
+        let note = |space: &PresetSpace| space.describe()["derived"]["block_shape"].clone();
+        assert_eq!(note(&plain), Value::Null);
+        for (name, wave) in [("gfx90a:sramecc+:xnack-", 64), ("gfx1100", 32)] {
+            let amd = space(name, 256);
+            let whole: HashSet<u32> = widths(&plain).into_iter().filter(|width| width % wave == 0).collect();
+            assert_eq!(widths(&amd), whole, "{name}");
+            assert_eq!(amd.baseline(), plain.baseline());
+            assert_eq!(note(&amd), format!("whole waves of {wave} threads"));
+        }
+        let odd = space("gfx90a", 96);
+        assert_eq!((widths(&odd), note(&odd)), (widths(&space("", 96)), Value::Null), "a recorded wave and a half");
     }
 
     #[test]

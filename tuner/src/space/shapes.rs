@@ -1,6 +1,6 @@
 //! Block shapes that are worth a try, and the grid that goes with each.
 //!
-//! The rules are upstream's.
+//! The rules are upstream's, and for AMD GPUs one more: a block is whole waves where the recorded one is.
 
 use std::collections::BTreeSet;
 
@@ -34,8 +34,11 @@ pub fn active_axes(dimensions: LaunchDimensions, grid: Dim3, block: Dim3) -> [bo
 }
 
 /// The block shapes to try, ascending by z, y, x; the recorded shape is always among them.
-pub fn block_shapes(grid: Dim3, block: Dim3, axes: [bool; 3], safety: LaunchSafety) -> Vec<Dim3> {
+///
+/// `wave` threads run in step: where they divide the recorded block, they divide every other.
+pub fn block_shapes(grid: Dim3, block: Dim3, axes: [bool; 3], safety: LaunchSafety, wave: u32) -> Vec<Dim3> {
     let budget = thread_budget(block, safety);
+    let unit = whole_waves(block, wave).unwrap_or(1);
     let candidates: [BTreeSet<u32>; 3] = std::array::from_fn(|axis| {
         let recorded = block.as_array()[axis];
         if axes[axis] {
@@ -49,7 +52,8 @@ pub fn block_shapes(grid: Dim3, block: Dim3, axes: [bool; 3], safety: LaunchSafe
         for y in &candidates[1] {
             for x in &candidates[0] {
                 let shape = Dim3::new(*x, *y, *z);
-                let fits = shape.count() <= budget && grid_for(grid, block, shape, axes).is_some();
+                let is_whole = shape.count().is_multiple_of(unit.into());
+                let fits = is_whole && shape.count() <= budget && grid_for(grid, block, shape, axes).is_some();
                 if fits || shape == block {
                     shapes.push(shape);
                 }
@@ -72,6 +76,11 @@ pub fn grid_for(grid: Dim3, block: Dim3, shape: Dim3, axes: [bool; 3]) -> Option
         extents[axis] = blocks as u32;
     }
     Some(extents.into())
+}
+
+/// The wave where the recorded block consists of whole ones.
+pub fn whole_waves(block: Dim3, wave: u32) -> Option<u32> {
+    block.count().is_multiple_of(wave.into()).then_some(wave)
 }
 
 /// Threads of a block that a shape may have.
@@ -119,7 +128,7 @@ mod tests {
     const X: [bool; 3] = [true, false, false];
 
     fn widths(grid: u32, block: u32, safety: LaunchSafety) -> Vec<u32> {
-        block_shapes(Dim3::new(grid, 1, 1), Dim3::new(block, 1, 1), X, safety)
+        block_shapes(Dim3::new(grid, 1, 1), Dim3::new(block, 1, 1), X, safety, 1)
             .into_iter()
             .map(|shape| shape.x)
             .collect()
@@ -134,6 +143,22 @@ mod tests {
     }
 
     #[test]
+    fn blocks_are_whole_waves_where_the_recorded_one_is() {
+        let shapes = |block, wave| block_shapes(Dim3::new(100, 1, 1), block, [true, true, false], Balanced, wave);
+        for wave in [32, 64] {
+            let block = Dim3::new(16, 8, 1);
+            let (whole, all) = (shapes(block, wave), shapes(block, 1));
+            let expected: Vec<Dim3> =
+                all.iter().filter(|shape| shape.count().is_multiple_of(wave.into())).copied().collect();
+            assert_eq!(whole, expected, "{wave}");
+            assert!(whole.contains(&block) && 2 < whole.len() && whole.len() < all.len());
+        }
+        let odd = Dim3::new(96, 1, 1);
+        assert_eq!(shapes(odd, 64), shapes(odd, 1), "one wave and a half");
+        assert!(shapes(odd, 32).iter().all(|shape| shape.count().is_multiple_of(32)));
+    }
+
+    #[test]
     fn a_prime_amount_of_work_still_has_powers_of_two() {
         let found = widths(10_007, 1, Aggressive);
         assert_eq!(found, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]);
@@ -142,14 +167,14 @@ mod tests {
     #[test]
     fn the_recorded_shape_is_in_whatever_the_limits() {
         let (grid, block) = (Dim3::new(7, 1, 1), Dim3::new(1, 1, 100));
-        let shapes = block_shapes(grid, block, [true; 3], Conservative);
+        let shapes = block_shapes(grid, block, [true; 3], Conservative, 1);
         assert!(shapes.contains(&block), "{shapes:?}");
         assert!(shapes.iter().filter(|shape| **shape != block).all(|shape| shape.z <= 64 && shape.count() <= 100));
     }
 
     #[test]
     fn no_shape_exceeds_a_thousand_and_twenty_four_threads() {
-        let shapes = block_shapes(Dim3::new(64, 64, 64), Dim3::new(16, 16, 4), [true; 3], Balanced);
+        let shapes = block_shapes(Dim3::new(64, 64, 64), Dim3::new(16, 16, 4), [true; 3], Balanced, 1);
         assert!(shapes.len() > 50);
         assert!(shapes.iter().all(|shape| shape.count() <= 1024));
     }
@@ -158,8 +183,8 @@ mod tests {
     fn inactive_axes_stay_as_recorded() {
         let (grid, block) = (Dim3::new(10, 20, 1), Dim3::new(8, 4, 1));
         assert_eq!(active_axes(LaunchDimensions::Auto, grid, block), [true, true, false]);
-        assert_eq!(block_shapes(grid, block, active_axes(LaunchDimensions::None, grid, block), Aggressive), [block]);
-        for shape in block_shapes(grid, block, X, Aggressive) {
+        assert_eq!(block_shapes(grid, block, active_axes(LaunchDimensions::None, grid, block), Aggressive, 1), [block]);
+        for shape in block_shapes(grid, block, X, Aggressive, 1) {
             assert_eq!((shape.y, shape.z), (4, 1));
             assert_eq!(grid_for(grid, block, shape, X).unwrap().y, 20);
         }
@@ -168,7 +193,7 @@ mod tests {
     #[test]
     fn the_grid_covers_the_recorded_threads_and_no_more_blocks_than_that_takes() {
         let (grid, block) = (Dim3::new(40_000, 1, 1), Dim3::new(256, 1, 1));
-        for shape in block_shapes(grid, block, X, Aggressive) {
+        for shape in block_shapes(grid, block, X, Aggressive, 1) {
             let blocks = u64::from(grid_for(grid, block, shape, X).unwrap().x);
             assert!(blocks * u64::from(shape.x) >= 10_240_000);
             assert!((blocks - 1) * u64::from(shape.x) < 10_240_000);

@@ -227,7 +227,7 @@ impl Subject {
         let (mut ready, mut limits) = (None, DeviceLimits::default());
         if matches!(&settings.space, SpaceSettings::File(file) if FileSpace::asks_for_device(file)) {
             if inspects {
-                limits = limits_to_show(&settings, &instances);
+                limits = limits_to_show(&settings, &instances, self.record.ours.processor().as_ref());
             } else {
                 limits = ready.insert(evaluator(&settings, &instances)?).greeting().limits.clone();
             }

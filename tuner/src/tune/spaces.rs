@@ -1,13 +1,14 @@
 //! The spaces that options describe: built in, from a file, or of a Python class.
 
 use mneme_core::device::DeviceLimits;
+use mneme_core::image::architecture::Processor;
 use serde_json::Value;
 
 use super::{Subject, TuneError, evaluator};
 use crate::bridge::{Bridge, PythonSpace};
 use crate::options::{Settings, SpaceSettings};
 use crate::session::Instance;
-use crate::space::{FileSpace, PresetSpace, Recorded, Space, Surroundings};
+use crate::space::{FileSpace, ForAmd, PresetSpace, Recorded, Space, Surroundings};
 
 /// Makes spaces of one kind for instances of one kernel.
 pub struct Spaces<'a> {
@@ -21,9 +22,18 @@ pub struct Spaces<'a> {
 
 impl Spaces<'_> {
     pub fn of(&mut self, id: &str) -> Result<Box<dyn Space>, TuneError> {
+        let space = self.described(id)?;
+        Ok(match self.subject.record.ours.processor() {
+            Some(processor) => Box::new(ForAmd::new(space, processor)),
+            None => space,
+        })
+    }
+
+    fn described(&mut self, id: &str) -> Result<Box<dyn Space>, TuneError> {
         let instance = self.subject.recorded(id);
         let (grid, block, shared_mem) = (instance.grid_dims, instance.block_dims, instance.shared_mem);
-        let recorded = Recorded { grid, block, shared_mem, compiled: instance.ours.compiled.clone() };
+        let processor = self.subject.record.ours.processor();
+        let recorded = Recorded { grid, block, shared_mem, compiled: instance.ours.compiled.clone(), processor };
         match &self.settings.space {
             SpaceSettings::Class { name, arguments } => {
                 let bridge = self.bridge.expect("a class has a process to run in");
@@ -57,15 +67,20 @@ impl Spaces<'_> {
 }
 
 /// What the device can take, where only the space is to be seen; one that cannot be asked is taken to have what every
-/// one has.
-pub fn limits_to_show(settings: &Settings, instances: &[Instance]) -> DeviceLimits {
+/// one has, for code of an AMD processor what that has.
+pub fn limits_to_show(settings: &Settings, instances: &[Instance], processor: Option<&Processor>) -> DeviceLimits {
     match evaluator(settings, &instances[..1]) {
         Ok(evaluator) => evaluator.greeting().limits.clone(),
         Err(error) => {
+            let limits = DeviceLimits::default();
+            let (limits, like) = match processor {
+                Some(processor) => (limits.for_code_of(processor), format!("what {} has", processor.name)),
+                None => (limits, "what every CUDA device has".into()),
+            };
             mneme_core::remark!(
-                "mneme-tune: the space is that of a device which has what every CUDA device has, because none can be asked: {error}"
+                "mneme-tune: the space is that of a device which has {like}, because none can be asked: {error}"
             );
-            DeviceLimits::default()
+            limits
         }
     }
 }

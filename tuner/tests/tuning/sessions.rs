@@ -24,7 +24,13 @@ fn space(passes: &[&str]) -> PresetSpace {
     let options = PresetOptions { launch_dim: LaunchDimensions::X, passes, ..PresetOptions::default() };
     PresetSpace::new(
         &options,
-        Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0, compiled: None },
+        Recorded {
+            grid: Dim3::new(6, 1, 1),
+            block: Dim3::new(4, 1, 1),
+            shared_mem: 0,
+            compiled: None,
+            processor: None,
+        },
     )
 }
 

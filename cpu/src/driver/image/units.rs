@@ -9,7 +9,7 @@ use goblin::elf::sym::STT_OBJECT;
 use mneme_core::image::architecture::Vendor;
 use mneme_core::image::fatbin::{self, FatbinKind};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
-use mneme_core::image::{bundle, cpu_object, cubin, elf, embedded, sum};
+use mneme_core::image::{bitcode, bundle, cpu_object, cubin, elf, embedded, ir_path, sum};
 use thiserror::Error;
 
 use super::processor;
@@ -164,6 +164,10 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     if !inside.is_empty() {
         return Ok(inside);
     }
+    let beside: Vec<_> = code_objects(image).iter().filter_map(|(_, object)| in_files(object)).collect();
+    if !beside.is_empty() {
+        return Ok(beside);
+    }
     let all: Vec<_> = elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect();
     fitting(vendor, &all, image, sum)
 }
@@ -189,12 +193,17 @@ fn in_cubin(image: &[u8]) -> Option<Group> {
     Some(Group { arch: cubin.architecture?.to_string(), code: Code::Image { kernels, variables, modules } })
 }
 
+/// The code objects of an image for AMD GPUs, with their processors.
+fn code_objects(image: &[u8]) -> Vec<(&str, &[u8])> {
+    let alone = is_code_object(image).then_some((processor::name(), image));
+    let entries = bundle::entries(image).into_iter();
+    let entries = entries.map(|entry| (entry.processor().split(':').next().unwrap_or_default(), entry.bytes));
+    entries.filter(|(name, _)| !name.is_empty()).chain(alone).collect()
+}
+
 /// The IR in code objects for AMD GPUs: `mneme-cc`'s section, or Proteus's, of which each holds one kernel.
 fn in_code_objects(image: &[u8]) -> Result<Vec<Group>, NoCode> {
-    let alone = is_code_object(image).then_some((processor::name(), image));
-    let entries = bundle::entries(image);
-    let entries = entries.iter().map(|entry| (entry.processor().split(':').next().unwrap_or_default(), entry.bytes));
-    let objects: Vec<(&str, &[u8])> = entries.filter(|(name, _)| !name.is_empty()).chain(alone).collect();
+    let objects = code_objects(image);
     let units: Vec<_> = objects
         .iter()
         .filter_map(|(_, object)| elf::section(object, ir_section::SECTION))
@@ -211,35 +220,60 @@ fn in_code_objects(image: &[u8]) -> Result<Vec<Group>, NoCode> {
     Ok(own.into_iter().flat_map(|(_, object)| of_proteus(object)).collect())
 }
 
+/// What a code object defines.
+struct Defined {
+    kernels: Vec<String>,
+    variables: Vec<String>,
+}
+
+impl Defined {
+    fn by(object: &[u8]) -> Option<Self> {
+        let parsed = Elf::parse(object).ok()?;
+        let defined = || parsed.syms.iter().filter(|symbol| symbol.st_shndx != 0);
+        let name = |symbol: &goblin::elf::Sym| parsed.strtab.get_at(symbol.st_name);
+        // A kernel's descriptor has its name and an ending.
+        let kernels = defined().filter_map(|symbol| Some(name(&symbol)?.strip_suffix(".kd")?.to_owned())).collect();
+        let objects = defined().filter(|symbol| symbol.st_type() == STT_OBJECT);
+        let variables = objects.filter_map(|symbol| name(&symbol)).filter(|name| !name.ends_with(".kd"));
+        Some(Self { kernels, variables: variables.map(str::to_owned).collect() })
+    }
+
+    /// The group of these kernels' module.
+    fn group(&self, kernels: Vec<String>, module: Vec<u8>) -> Group {
+        let named = |name| NamedKernel { name, parameters: Vec::new() };
+        Group {
+            arch: processor::name().to_owned(),
+            code: Code::Image {
+                kernels: kernels.into_iter().map(named).collect(),
+                variables: self.variables.clone(),
+                modules: vec![module],
+            },
+        }
+    }
+}
+
 /// A group for each of Proteus's modules: it defines the kernels that the name of its section has, or any where it has
 /// none.
 fn of_proteus(object: &[u8]) -> Vec<Group> {
-    let Ok(parsed) = Elf::parse(object) else { return Vec::new() };
-    let defined = || parsed.syms.iter().filter(|symbol| symbol.st_shndx != 0);
-    let name = |symbol: &goblin::elf::Sym| parsed.strtab.get_at(symbol.st_name);
-    // A kernel's descriptor has its name and an ending.
-    let kernels: Vec<&str> = defined().filter_map(|symbol| name(&symbol)?.strip_suffix(".kd")).collect();
-    let objects = defined().filter(|symbol| symbol.st_type() == STT_OBJECT);
-    let variables: Vec<&str> =
-        objects.filter_map(|symbol| name(&symbol)).filter(|name| !name.ends_with(".kd")).collect();
+    let Some(defined) = Defined::by(object) else { return Vec::new() };
     let modules = embedded::in_code_object(object).into_iter();
     modules
         .map(|(section, module)| {
-            let own: Vec<&str> = kernels.iter().copied().filter(|kernel| section.contains(kernel)).collect();
+            let own = defined.kernels.iter().filter(|kernel| section.contains(kernel.as_str()));
             // One kernel's name may be the beginning of another's.
-            let longest = own.into_iter().max_by_key(|kernel| kernel.len());
-            let meant = longest.map_or_else(|| kernels.clone(), |kernel| vec![kernel]);
-            let named = |name: &&str| NamedKernel { name: (*name).to_owned(), parameters: Vec::new() };
-            Group {
-                arch: processor::name().to_owned(),
-                code: Code::Image {
-                    kernels: meant.iter().map(named).collect(),
-                    variables: variables.iter().map(|name| (*name).to_owned()).collect(),
-                    modules: vec![module.to_vec()],
-                },
-            }
+            let longest = own.max_by_key(|kernel| kernel.len());
+            let meant = longest.map_or_else(|| defined.kernels.clone(), |kernel| vec![kernel.clone()]);
+            defined.group(meant, module.to_vec())
         })
         .collect()
+}
+
+/// The IR of a code object in the files that the user names (`MNEME_IR_PATH`), where one has all its kernels.
+fn in_files(object: &[u8]) -> Option<Group> {
+    let defined = Defined::by(object)?;
+    let (_, module) = ir_path::find(defined.kernels.first()?)?;
+    let is_whole = defined.kernels.iter().all(|kernel| bitcode::mentions(&module, kernel));
+    is_whole.then(|| defined.group(defined.kernels.clone(), module))
 }
 
 /// "sm_90a" → 90

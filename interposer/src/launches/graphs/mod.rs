@@ -4,33 +4,54 @@
 //! the executable are repeated on the clone or end its expansion. A graph with a node that no single call has the
 //! effect of (memory of its own, conditions, semaphores, …) is launched whole, and the summary says why.
 
+mod interface;
+mod nodes;
 mod steps;
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUlaunchAttribute, CUlaunchConfig};
-use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::driver::{
-    self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate,
+    self, CUcontext, CUevent, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate,
 };
-use crate::kernels::request::{LaunchArguments, LaunchRequest};
-use crate::process::recorded_family;
+use crate::kernels::request::LaunchRequest;
 use crate::process::settings::settings;
 use crate::recorder;
-use steps::{Step, Steps, obstacle_in, steps};
+use interface::{Kernel, Step, interface};
+use steps::{obstacle_in, steps};
 
 /// `CUgraph`, `CUgraphNode`, `CUgraphExec`
 pub type Graph = *mut c_void;
 pub type GraphNode = *mut c_void;
 pub type Executable = *mut c_void;
 
+/// A clone of a graph, and its steps.
+struct ClonedGraph {
+    graph: Graph,
+    steps: Vec<Step>,
+}
+
+// SAFETY: handles and parameters, which every thread may use.
+unsafe impl Send for ClonedGraph {}
+// SAFETY: as above.
+unsafe impl Sync for ClonedGraph {}
+
+impl Drop for ClonedGraph {
+    fn drop(&mut self) {
+        // SAFETY: our own clone, which nothing else refers to.
+        unsafe { driver::cuGraphDestroy(self.graph) };
+    }
+}
+
+/// A clone, or why there is none.
+type Followed = Result<Arc<ClonedGraph>, &'static str>;
+
 #[derive(Default)]
 struct Graphs {
-    /// The clone behind each executable graph (`CUgraphExec`), or why there is none.
-    clones: BTreeMap<usize, Result<usize, &'static str>>,
+    /// What is behind each executable graph (`CUgraphExec`).
+    clones: BTreeMap<usize, Followed>,
     /// Launches as a whole, by reason.
     whole: BTreeMap<&'static str, u64>,
     /// Launches node by node.
@@ -58,19 +79,19 @@ pub fn summary() -> String {
     text
 }
 
-/// The nodes behind an executable graph.
-fn expansion(executable: Executable) -> Steps {
+/// The clone behind an executable graph, and its kernels in the order of its steps.
+fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<Kernel>), &'static str> {
     let clone = graphs()
         .clones
         .get(&(executable as usize))
-        .copied()
+        .cloned()
         .unwrap_or(Err("it was made in a way that is not hooked"))?;
     if contexts::count() > 1 {
         return Err("the program has several contexts");
     }
-    let mut found = Vec::new();
-    steps(clone as Graph, 0, &mut found)?;
-    Ok(found)
+    let kernel = |step: &Step| if let Step::Kernel(node) = step { Some(interface().kernel(*node)) } else { None };
+    let kernels = clone.steps.iter().filter_map(kernel).collect::<Result<_, _>>()?;
+    Ok((clone, kernels))
 }
 
 unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream, default: usize) -> Status {
@@ -79,9 +100,6 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
         *graphs().whole.entry(reason).or_default() += 1;
         gate::passing(call)
     };
-    if recorded_family::is_hip() {
-        return whole("kernels of graphs are not recorded with HIP");
-    }
     if !settings().expand_graphs {
         return whole("MNEME_GRAPHS=expand records the kernels of graphs");
     }
@@ -89,11 +107,13 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
         return gate::passing(call);
     }
     match expansion(executable) {
-        Ok(steps) => {
+        Ok((clone, kernels)) => {
             graphs().expanded += 1;
-            steps
+            let mut kernels = kernels.into_iter();
+            clone
+                .steps
                 .iter()
-                .map(|step| perform(step, stream_handle))
+                .map(|step| perform(step, &mut kernels, stream_handle))
                 .find(|status| *status != Status::SUCCESS)
                 .unwrap_or(Status::SUCCESS)
         }
@@ -101,10 +121,11 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
     }
 }
 
-fn perform(step: &Step, handle: usize) -> Status {
+/// Does a step; the next of the kernels is its, where it is one.
+fn perform(step: &Step, kernels: &mut impl Iterator<Item = Kernel>, handle: usize) -> Status {
     let stream = handle as CUstream;
     match step {
-        Step::Kernel { parameters, attributes } => launch_kernel(parameters, *attributes, handle),
+        Step::Kernel(_) => kernels.next().map_or(Status::SUCCESS, |kernel| launch_kernel(&kernel, handle)),
         Step::Copy(copy) => {
             // SAFETY: the parameters are those of a node that the driver has accepted; the stream is the application's.
             gate::passing(&|| unsafe { driver::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) })
@@ -140,37 +161,16 @@ fn perform(step: &Step, handle: usize) -> Status {
             // SAFETY: as above.
             gate::passing(&|| unsafe { driver::hooked::cuLaunchHostFunc::call(stream, function, host.userData) })
         }
+        // SAFETY: as above.
+        Step::Part(part) => gate::passing(&|| unsafe { part.launch(stream) }),
     }
 }
 
-fn launch_kernel(node: &CUDA_KERNEL_NODE_PARAMS, attributes: LaunchAttributes, handle: usize) -> Status {
-    let function: CUfunction = if node.func.is_null() { node.kern.cast() } else { node.func };
-    let launch = Launch {
-        grid: Dim3::new(node.gridDimX, node.gridDimY, node.gridDimZ),
-        block: Dim3::new(node.blockDimX, node.blockDimY, node.blockDimZ),
-        shared_mem: node.sharedMemBytes,
-        attributes,
-    };
-    let mut list = mneme_core::device::cuda::attributes(&launch);
-    let list: &mut [CUlaunchAttribute] = &mut list;
-    let configuration = CUlaunchConfig {
-        gridDimX: node.gridDimX,
-        gridDimY: node.gridDimY,
-        gridDimZ: node.gridDimZ,
-        blockDimX: node.blockDimX,
-        blockDimY: node.blockDimY,
-        blockDimZ: node.blockDimZ,
-        sharedMemBytes: node.sharedMemBytes,
-        hStream: handle as CUstream,
-        attrs: list.as_mut_ptr(),
-        numAttrs: list.len() as u32,
-    };
-    // SAFETY: the parameters belong to the clone's node and live as long as it; the configuration lives until the call
-    // returns.
-    let call =
-        || unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, node.kernelParams, node.extra) };
-    let arguments = LaunchArguments::new(node.kernelParams, node.extra);
-    recorder::launch(&call, LaunchRequest { function, launch, stream: handle, arguments })
+fn launch_kernel(kernel: &Kernel, stream: usize) -> Status {
+    // SAFETY: the clone's node lives; the stream is the application's.
+    let call = || unsafe { interface().launch(kernel, stream as CUstream) };
+    let (function, launch, arguments) = (kernel.function, kernel.launch, kernel.arguments());
+    recorder::launch(&call, LaunchRequest { function, launch, stream, arguments })
 }
 
 /// # Safety
@@ -187,18 +187,16 @@ pub unsafe fn launch_per_thread(call: &dyn Fn() -> Status, executable: Executabl
     unsafe { launch_on(call, executable, stream, STREAM_PER_THREAD) }
 }
 
-/// Replaces the clone behind an executable graph.
-fn keep(executable: Executable, clone: Option<Result<usize, &'static str>>) {
+/// Replaces what is behind an executable graph.
+fn keep(executable: Executable, clone: Option<Followed>) {
     let mut graphs = graphs();
     let old = match clone {
         Some(clone) => graphs.clones.insert(executable as usize, clone),
         None => graphs.clones.remove(&(executable as usize)),
     };
     drop(graphs);
-    if let Some(Ok(old)) = old {
-        // SAFETY: our own clone, which nothing else refers to.
-        unsafe { driver::cuGraphDestroy(old as Graph) };
-    }
+    // With calls of the vendor, hence without the lock.
+    drop(old);
 }
 
 /// Clones a graph behind an executable that was made from it or updated with it.
@@ -206,19 +204,37 @@ fn follow(executable: Executable, graph: Graph) {
     if !settings().expand_graphs {
         return;
     }
-    keep(executable, Some(cloned(graph)));
+    keep(executable, Some(cloned(graph).map(Arc::new)));
 }
 
 /// A clone of a graph that can be launched node by node. Of one that cannot there is none: no driver clones what has
 /// nodes for memory.
-fn cloned(graph: Graph) -> Result<usize, &'static str> {
-    if let Some(reason) = obstacle_in(graph, 0) {
+fn cloned(graph: Graph) -> Result<ClonedGraph, &'static str> {
+    if EVENTS.load(Ordering::Relaxed) {
+        return Err("the program has captured a launch with events of its own, which HIP does not tell");
+    }
+    let interface = interface();
+    if let Some(reason) = interface.obstacle().or_else(|| obstacle_in(interface, graph, 0)) {
         return Err(reason);
     }
-    let mut clone = std::ptr::null_mut();
+    let mut copy = std::ptr::null_mut();
     // SAFETY: a valid place, and a graph that the driver has just read.
-    let status = unsafe { driver::cuGraphClone(&mut clone, graph) };
-    if status == Status::SUCCESS { Ok(clone as usize) } else { Err("the driver does not copy it") }
+    if unsafe { driver::cuGraphClone(&mut copy, graph) } != Status::SUCCESS {
+        return Err("the driver does not copy it");
+    }
+    let mut clone = ClonedGraph { graph: copy, steps: Vec::new() };
+    steps(interface, copy, 0, &mut clone.steps)?;
+    Ok(clone)
+}
+
+/// Whether a launch of HIP with events of its own was captured: its node has them, and nothing tells.
+static EVENTS: AtomicBool = AtomicBool::new(false);
+
+/// Notes the events of a launch of HIP.
+pub fn note_events(stream: CUstream, events: [CUevent; 2]) {
+    if events.iter().any(|event| !event.is_null()) && captures::captures(stream) {
+        EVENTS.store(true, Ordering::Relaxed);
+    }
 }
 
 unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph) -> Status {
@@ -293,22 +309,22 @@ pub unsafe fn update_until_11(
 
 /// # Safety
 /// The arguments are those of `cuGraphExecKernelNodeSetParams_v2`.
-pub unsafe fn set_kernel(
+pub unsafe fn set_kernel<P>(
     call: &dyn Fn() -> Status,
     executable: Executable,
     node: GraphNode,
-    parameters: *const CUDA_KERNEL_NODE_PARAMS,
+    parameters: *const P,
 ) -> Status {
     let status = call();
-    let clone = graphs().clones.get(&(executable as usize)).copied();
+    let clone = graphs().clones.get(&(executable as usize)).cloned();
     if status == Status::SUCCESS
         && let Some(Ok(clone)) = clone
     {
         let mut twin = std::ptr::null_mut();
         // SAFETY: the driver has just taken the same parameters for the same node of the original.
         let set = unsafe {
-            driver::cuGraphNodeFindInClone(&mut twin, node, clone as Graph) == Status::SUCCESS
-                && driver::cuGraphKernelNodeSetParams_v2(twin, parameters) == Status::SUCCESS
+            driver::cuGraphNodeFindInClone(&mut twin, node, clone.graph) == Status::SUCCESS
+                && interface().set_kernel(twin, parameters.cast()) == Status::SUCCESS
         };
         if !set {
             keep(executable, Some(Err(CHANGED)));
@@ -328,31 +344,50 @@ fn changed(call: &dyn Fn() -> Status, executable: Executable) -> Status {
 }
 
 /// # Safety
-/// The arguments are those of a `cuGraphExec…NodeSetParams` that has three.
-pub unsafe fn change(
-    call: &dyn Fn() -> Status,
-    executable: Executable,
-    _node: GraphNode,
-    _parameters: *const c_void,
-) -> Status {
+/// The arguments are those of a `cuGraphExec…NodeSetParams` that has three, or of `cuGraphNodeSetEnabled`.
+pub unsafe fn change<P>(call: &dyn Fn() -> Status, executable: Executable, _node: GraphNode, _parameters: P) -> Status {
     changed(call, executable)
 }
 
 /// # Safety
 /// The arguments are those of a `cuGraphExec…NodeSetParams` that takes a context too.
-pub unsafe fn change_in_context(
+pub unsafe fn change_in_context<P>(
     call: &dyn Fn() -> Status,
     executable: Executable,
     _node: GraphNode,
-    _parameters: *const c_void,
+    _parameters: P,
     _context: CUcontext,
 ) -> Status {
     changed(call, executable)
 }
 
 /// # Safety
-/// The arguments are those of `cuGraphNodeSetEnabled`.
-pub unsafe fn enable(call: &dyn Fn() -> Status, executable: Executable, _node: GraphNode, _enabled: c_uint) -> Status {
+/// The arguments are those of `hipGraphExecMemcpyNodeSetParams1D`.
+pub unsafe fn change_line(
+    call: &dyn Fn() -> Status,
+    executable: Executable,
+    _node: GraphNode,
+    _to: *mut c_void,
+    _from: *const c_void,
+    _bytes: usize,
+    _kind: c_uint,
+) -> Status {
+    changed(call, executable)
+}
+
+/// # Safety
+/// The arguments are those of `hipGraphExecMemcpyNodeSetParamsFromSymbol` or `…ToSymbol`.
+#[expect(clippy::too_many_arguments, reason = "HIP's")]
+pub unsafe fn change_symbol<T>(
+    call: &dyn Fn() -> Status,
+    executable: Executable,
+    _node: GraphNode,
+    _to: T,
+    _from: *const c_void,
+    _bytes: usize,
+    _offset: usize,
+    _kind: c_uint,
+) -> Status {
     changed(call, executable)
 }
 
@@ -410,11 +445,20 @@ mod tests {
             unsafe { *out = 0x99 as Graph };
             Status::SUCCESS
         }
+        unsafe extern "C" fn edges(_: Graph, _: *mut GraphNode, _: *mut GraphNode, count: *mut usize) -> Status {
+            // SAFETY: the caller passes a place.
+            unsafe { *count = 0 };
+            Status::SUCCESS
+        }
         driver::own::cuGraphGetNodes::SLOT.learn(nodes as *mut c_void);
         driver::own::cuGraphNodeGetType::SLOT.learn(kind as *mut c_void);
         driver::own::cuGraphChildGraphNodeGetGraph::SLOT.learn(child as *mut c_void);
+        driver::own::cuGraphGetEdges::SLOT.learn(edges as *mut c_void);
         driver::own::cuGraphClone::SLOT.learn(clone as *mut c_void);
         let memory = Err("it has nodes that allocate or free memory");
-        assert_eq!([1, 2, 3, 4].map(|graph| cloned(graph as Graph)), [memory, memory, Ok(0x99), Ok(0x99)]);
+        assert_eq!(
+            [1, 2, 3, 4].map(|graph| cloned(graph as Graph).map(|clone| clone.graph as usize)),
+            [memory, memory, Ok(0x99), Ok(0x99)]
+        );
     }
 }

@@ -78,6 +78,7 @@ impl PoolDevice {
             ordinal: self.choice.ordinal(),
             timer: context.timer,
             is_cpu: self.choice.is_cpu(),
+            processor: context.recorded.kernel.ours.processor(),
             snapshot: &context.snapshot,
             bounds: &context.bounds,
             arguments: &context.arguments,

@@ -104,7 +104,7 @@ impl FileSpace {
         constraints: Vec<String>,
     ) -> Result<Self, FileError> {
         let one = mneme_core::launch::Dim3::new(1, 1, 1);
-        let recorded = Recorded { grid: one, block: one, shared_mem: 0, compiled: None };
+        let recorded = Recorded { grid: one, block: one, shared_mem: 0, compiled: None, processor: None };
         let parameters =
             document::Ordered(parameters.into_iter().map(|(name, values)| (name, values.into())).collect());
         let document = Document { parameters, constraints, ..Document::default() };

@@ -8,8 +8,13 @@ use mneme_core::launch::Dim3;
 use std::path::PathBuf;
 
 fn surroundings() -> Surroundings {
-    let recorded =
-        Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 16, compiled: None };
+    let recorded = Recorded {
+        grid: Dim3::new(40_000, 1, 1),
+        block: Dim3::new(256, 1, 1),
+        shared_mem: 16,
+        compiled: None,
+        processor: None,
+    };
     Surroundings { recorded, arguments: vec![json!(0x1000), json!(10_240_000)], device: DeviceLimits::default() }
 }
 

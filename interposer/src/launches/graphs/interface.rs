@@ -1,0 +1,323 @@
+//! The differences between graphs of CUDA and of HIP: reading nodes, and doing what they do.
+
+use std::collections::HashSet;
+use std::ffi::c_void;
+
+use cudarc::driver::sys::{
+    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUlaunchAttribute, CUlaunchAttributeID,
+    CUlaunchConfig,
+};
+use mneme_abi::hip::types::{Dimensions, KernelNodeParameters};
+use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+
+use super::nodes::{MEMCPY, MEMSET, STREAM_MEMORY, UNREADABLE, edges_of, nodes_of, parameters};
+use super::{Executable, Graph, GraphNode};
+use crate::driver::{self, CUfunction, CUstream, Status, hip};
+use crate::kernels::handles;
+use crate::kernels::kernel::CodeOwner;
+use crate::kernels::request::LaunchArguments;
+use crate::process::recorded_family;
+
+const COOPERATIVE: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as u32;
+const CLUSTER: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32;
+
+/// A value of `CUlaunchAttributeValue`, which is 64 bytes; HIP's is smaller.
+type AttributeValue = [u32; 16];
+
+/// `CUDA_MEMCPY3D`, which is only passed on: its kinds of memory are enumerators that may be newer than we are.
+pub type OpaqueCopy3d = [u64; 25];
+
+/// What calls have the effect of.
+pub enum Step {
+    /// A kernel's node, which is read when it is launched: its parameters may change.
+    Kernel(GraphNode),
+    Copy(Box<OpaqueCopy3d>),
+    Set(CUDA_MEMSET_NODE_PARAMS),
+    Host(CUDA_HOST_NODE_PARAMS),
+    Part(Part),
+}
+
+/// A kernel's node.
+pub struct Kernel {
+    pub function: CUfunction,
+    pub launch: Launch,
+    /// As the driver's launch functions take them; they live as long as the node, or until it gets others.
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+}
+
+impl Kernel {
+    pub fn arguments(&self) -> LaunchArguments {
+        LaunchArguments::new(self.parameters, self.extra)
+    }
+}
+
+pub trait Interface {
+    /// Why no graph can be launched node by node, if so.
+    fn obstacle(&self) -> Option<&'static str>;
+
+    /// The driver's number (`CUgraphNodeType`) of a kind of node.
+    fn kind(&self, number: u32) -> u32;
+
+    /// Reads a kernel's node.
+    fn kernel(&self, node: GraphNode) -> Result<Kernel, &'static str>;
+
+    /// Gives a kernel's node other parameters.
+    ///
+    /// # Safety
+    /// The vendor has just taken them for such a node.
+    unsafe fn set_kernel(&self, node: GraphNode, parameters: *const c_void) -> Status;
+
+    /// Launches a kernel as its node says.
+    ///
+    /// # Safety
+    /// The kernel was read from a node that lives; the stream is the application's.
+    unsafe fn launch(&self, kernel: &Kernel, stream: CUstream) -> Status;
+
+    /// The steps of copies, fills and host functions of a graph, given in an order in which they can be done.
+    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<Step>, &'static str>;
+}
+
+/// The interface of the process.
+pub fn interface() -> &'static dyn Interface {
+    if recorded_family::is_hip() { &Hip } else { &Cuda }
+}
+
+struct Cuda;
+
+impl Interface for Cuda {
+    fn obstacle(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn kind(&self, number: u32) -> u32 {
+        number
+    }
+
+    fn kernel(&self, node: GraphNode) -> Result<Kernel, &'static str> {
+        let read: CUDA_KERNEL_NODE_PARAMS = parameters(node, driver::cuGraphKernelNodeGetParams_v2)?;
+        let mut attributes = LaunchAttributes::default();
+        let mut value = AttributeValue::default();
+        // SAFETY: a kernel node, and a place for a value.
+        unsafe {
+            if driver::cuGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) == Status::SUCCESS {
+                attributes.cooperative = value[0] != 0;
+            }
+            value = AttributeValue::default();
+            if driver::cuGraphKernelNodeGetAttribute(node, CLUSTER, value.as_mut_ptr().cast()) == Status::SUCCESS
+                && value[0] > 0
+            {
+                let shape = Dim3::new(value[0], value[1].max(1), value[2].max(1));
+                attributes.cluster = Some(shape).filter(|shape| shape.count() > 1);
+            }
+        }
+        Ok(Kernel {
+            function: if read.func.is_null() { read.kern.cast() } else { read.func },
+            launch: Launch {
+                grid: Dim3::new(read.gridDimX, read.gridDimY, read.gridDimZ),
+                block: Dim3::new(read.blockDimX, read.blockDimY, read.blockDimZ),
+                shared_mem: read.sharedMemBytes,
+                attributes,
+            },
+            parameters: read.kernelParams,
+            extra: read.extra,
+        })
+    }
+
+    unsafe fn set_kernel(&self, node: GraphNode, parameters: *const c_void) -> Status {
+        // SAFETY: the caller's promise.
+        unsafe { driver::cuGraphKernelNodeSetParams_v2(node, parameters.cast()) }
+    }
+
+    unsafe fn launch(&self, kernel: &Kernel, stream: CUstream) -> Status {
+        let mut list = mneme_core::device::cuda::attributes(&kernel.launch);
+        let list: &mut [CUlaunchAttribute] = &mut list;
+        let Launch { grid, block, shared_mem, .. } = kernel.launch;
+        let configuration = CUlaunchConfig {
+            gridDimX: grid.x,
+            gridDimY: grid.y,
+            gridDimZ: grid.z,
+            blockDimX: block.x,
+            blockDimY: block.y,
+            blockDimZ: block.z,
+            sharedMemBytes: shared_mem,
+            hStream: stream,
+            attrs: list.as_mut_ptr(),
+            numAttrs: list.len() as u32,
+        };
+        let Kernel { function, parameters, extra, .. } = *kernel;
+        // SAFETY: the caller's promise; the configuration lives until the call returns.
+        unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, parameters, extra) }
+    }
+
+    fn steps(&self, _graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<Step>, &'static str> {
+        let step = |(node, kind): &(GraphNode, u32)| {
+            Ok(match *kind {
+                MEMCPY => Step::Copy(Box::new(parameters(*node, driver::cuGraphMemcpyNodeGetParams)?)),
+                MEMSET => Step::Set(parameters(*node, driver::cuGraphMemsetNodeGetParams)?),
+                _ => Step::Host(parameters(*node, driver::cuGraphHostNodeGetParams)?),
+            })
+        };
+        nodes.iter().map(step).collect()
+    }
+}
+
+/// HIP tells the parameters of kernels alone: those of some copies are not the ones that it reads for others, and a
+/// volume's fill comes without its depth. So the other nodes are launched as graphs of their own.
+struct Hip;
+
+impl Interface for Hip {
+    fn obstacle(&self) -> Option<&'static str> {
+        (!hip::numbers_nodes_as_the_driver()).then_some("HIP before 5.5 gives kinds of nodes other numbers")
+    }
+
+    /// `hipGraphNodeType`: copies from and to symbols, and stream memory operations.
+    fn kind(&self, number: u32) -> u32 {
+        match number {
+            12 | 13 => MEMCPY,
+            14 => STREAM_MEMORY,
+            number => number,
+        }
+    }
+
+    fn kernel(&self, node: GraphNode) -> Result<Kernel, &'static str> {
+        let read: KernelNodeParameters = parameters(node, hip::hipGraphKernelNodeGetParams)?;
+        let mut value = AttributeValue::default();
+        // SAFETY: a kernel node, and a place for a value.
+        let status = unsafe { hip::hipGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) };
+        if status != Status::SUCCESS {
+            return Err("HIP does not tell whether its kernels are cooperative");
+        }
+        if value[0] != 0 {
+            return Err("it has cooperative kernels");
+        }
+        let function = read.function.cast();
+        let is_packed = read.parameters.is_null() && !read.extra.is_null();
+        match handles::function(function).map(|function| function.home) {
+            Some(CodeOwner::Module(_)) => {}
+            Some(CodeOwner::Binary(_)) if !is_packed => {}
+            Some(CodeOwner::Binary(_)) => return Err("it has kernels of the program with packed arguments"),
+            Some(CodeOwner::Library(_)) => return Err("it has kernels of libraries"),
+            None => return Err("it has kernels of unknown code"),
+        }
+        let dimensions = |of: Dimensions| Dim3::new(of.x, of.y, of.z);
+        Ok(Kernel {
+            function,
+            launch: Launch {
+                grid: dimensions(read.grid),
+                block: dimensions(read.block),
+                shared_mem: read.shared,
+                attributes: LaunchAttributes::default(),
+            },
+            parameters: read.parameters,
+            // Of a node with both, this is the application's, and gone.
+            extra: if is_packed { read.extra } else { std::ptr::null_mut() },
+        })
+    }
+
+    unsafe fn set_kernel(&self, node: GraphNode, parameters: *const c_void) -> Status {
+        // SAFETY: the caller's promise.
+        unsafe { hip::hipGraphKernelNodeSetParams(node, parameters) }
+    }
+
+    unsafe fn launch(&self, kernel: &Kernel, stream: CUstream) -> Status {
+        let Kernel { function, launch: Launch { grid, block, shared_mem, .. }, parameters, extra } = *kernel;
+        let is_registered =
+            handles::function(function).is_some_and(|function| matches!(function.home, CodeOwner::Binary(_)));
+        let stream = hip::named(stream);
+        if is_registered {
+            let dimensions = |of: Dim3| Dimensions { x: of.x, y: of.y, z: of.z };
+            let (grid, block) = (dimensions(grid), dimensions(block));
+            let host = function.cast();
+            // SAFETY: the caller's promise; the address is that of a registered host function.
+            return unsafe {
+                driver::hooked::hipLaunchKernel::call(host, grid, block, parameters, shared_mem as usize, stream)
+            };
+        }
+        // SAFETY: the caller's promise; the handle is that of a module's function.
+        unsafe {
+            driver::hooked::hipModuleLaunchKernel::call(
+                function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_mem, stream, parameters, extra,
+            )
+        }
+    }
+
+    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<Step>, &'static str> {
+        if nodes.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![Step::Part(Part::new(graph, nodes)?)])
+    }
+}
+
+/// An executable of some nodes of a graph.
+pub struct Part(Executable);
+
+impl Part {
+    fn new(graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Self, &'static str> {
+        let mut clone = std::ptr::null_mut();
+        // SAFETY: a valid place, and a graph that has just been read.
+        if unsafe { driver::cuGraphClone(&mut clone, graph) } != Status::SUCCESS {
+            return Err(UNREADABLE);
+        }
+        let part = Self::of_clone(clone, nodes);
+        // SAFETY: our own clone, which nothing else refers to: an executable has nodes of its own.
+        unsafe { driver::cuGraphDestroy(clone) };
+        part.ok_or(UNREADABLE)
+    }
+
+    /// Destroys the other nodes of a clone: without edges, which versions before 6.3 lose count of.
+    fn of_clone(clone: Graph, nodes: &[(GraphNode, u32)]) -> Option<Self> {
+        let twin_of = |node: GraphNode| {
+            let mut twin = std::ptr::null_mut();
+            // SAFETY: a valid place, a node of the original, and its clone.
+            let status = unsafe { driver::cuGraphNodeFindInClone(&mut twin, node, clone) };
+            (status == Status::SUCCESS).then_some(twin)
+        };
+        let kept: HashSet<GraphNode> = nodes.iter().map(|(node, _)| twin_of(*node)).collect::<Option<_>>()?;
+        let nodes = nodes_of(clone)?;
+        let (from, to) = edges_of(clone)?;
+        let is_between_kept = |(from, to): &(GraphNode, GraphNode)| kept.contains(from) && kept.contains(to);
+        let (from, to): (Vec<_>, Vec<_>) = from.into_iter().zip(to).filter(|edge| !is_between_kept(edge)).unzip();
+        // SAFETY: edges of our own clone.
+        let status = unsafe { hip::hipGraphRemoveDependencies(clone, from.as_ptr(), to.as_ptr(), from.len()) };
+        if status != Status::SUCCESS {
+            return None;
+        }
+        for node in nodes {
+            // SAFETY: a node of our own clone.
+            if !kept.contains(&node) && unsafe { hip::hipGraphDestroyNode(node) } != Status::SUCCESS {
+                return None;
+            }
+        }
+        let (mut executable, flags) = (std::ptr::null_mut(), 0);
+        // SAFETY: a valid place, and our own graph.
+        let status = unsafe { driver::hooked::hipGraphInstantiateWithFlags::call(&mut executable, clone, flags) };
+        (status == Status::SUCCESS).then_some(Self(executable))
+    }
+
+    /// # Safety
+    /// The stream is the application's.
+    pub unsafe fn launch(&self, stream: CUstream) -> Status {
+        // SAFETY: our own executable; the caller's promise.
+        unsafe { driver::hooked::hipGraphLaunch::call(self.0, hip::named(stream)) }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // SAFETY: our own executable, which nobody launches any more.
+        unsafe { driver::hooked::hipGraphExecDestroy::call(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_hip_s_nodes_have_the_driver_s_numbers() {
+        assert_eq!([0, 1, 5, 11, 12, 13, 14, 15].map(|number| Hip.kind(number)), [0, 1, 5, 11, 1, 1, 12, 15]);
+        assert_eq!([0, 12, 13].map(|number| Cuda.kind(number)), [0, 12, 13]);
+    }
+}

@@ -1,0 +1,568 @@
+//! Copies and fills beyond an allocation of the arena, or into freed memory, are refused.
+//!
+//! The vendor refuses them for its own allocations. To it, the arena's lie in one mapping, with the next one behind
+//! each, and what has been freed stays mapped.
+//!
+//! Each handler is `unsafe fn(call, arguments of the function)`; `call` executes the vendor's function with the same
+//! arguments. Where it is executed, no call of ours is.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use mneme_abi::hip::types::{Extent, PitchedPointer};
+
+use super::allocations::ALLOCATIONS;
+use super::arena::vmm;
+use crate::driver::{self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, Status, captures, gate, hip, last_error};
+use crate::process::recorded_family;
+
+/// An address as a function has it.
+pub trait Address: Copy {
+    fn number(self) -> u64;
+}
+
+impl Address for CUdeviceptr {
+    fn number(self) -> u64 {
+        self
+    }
+}
+
+impl Address for *mut c_void {
+    fn number(self) -> u64 {
+        self as u64
+    }
+}
+
+impl Address for *const c_void {
+    fn number(self) -> u64 {
+        self as u64
+    }
+}
+
+/// Bytes from an address on, of which the vendor checks whether they are memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Touched {
+    address: u64,
+    bytes: usize,
+}
+
+impl Touched {
+    fn line(address: impl Address, bytes: usize) -> Self {
+        Self { address: address.number(), bytes }
+    }
+
+    /// Rows of `width` bytes, `pitch` bytes from one to the next. What overflows is more than any memory.
+    fn rows(address: impl Address, pitch: usize, width: usize, height: usize) -> Self {
+        let bytes = match height.checked_sub(1) {
+            Some(further) if width > 0 => pitch.saturating_mul(further).saturating_add(width),
+            _ => 0,
+        };
+        Self { address: address.number(), bytes }
+    }
+
+    /// A copy of rows, which has a status of its own where they overlap.
+    fn by_rows(
+        to: impl Address,
+        to_pitch: usize,
+        from: impl Address,
+        from_pitch: usize,
+        width: usize,
+        height: usize,
+    ) -> [Self; 2] {
+        let height = if width <= to_pitch.min(from_pitch) { height } else { 0 };
+        [Self::rows(to, to_pitch, width, height), Self::rows(from, from_pitch, width, height)]
+    }
+
+    fn volume(of: &PitchedPointer, extent: &Extent) -> Self {
+        let rows = match extent.depth.checked_sub(1) {
+            Some(further) if extent.height > 0 => of.rows.saturating_mul(further).saturating_add(extent.height),
+            _ => 0,
+        };
+        Self::rows(of.address, of.pitch, extent.width, rows)
+    }
+
+    fn is_memory(&self) -> bool {
+        if self.bytes == 0 || vmm::of_address(self.address).is_none() {
+            return true;
+        }
+        ALLOCATIONS
+            .containing(self.address)
+            .is_some_and(|live| self.bytes as u64 <= live.size - (self.address - live.address))
+    }
+}
+
+/// Passes a call on, unless it touches what is not memory.
+fn checked<const ENDS: usize>(call: &dyn Fn() -> Status, touched: [Touched; ENDS]) -> Status {
+    if touched.iter().all(Touched::is_memory) { gate::passing(call) } else { refuse(call, None) }
+}
+
+/// The same for what is enqueued.
+fn enqueued<const ENDS: usize>(call: &dyn Fn() -> Status, touched: [Touched; ENDS], stream: CUstream) -> Status {
+    if touched.iter().all(Touched::is_memory) { gate::passing(call) } else { refuse(call, Some(stream)) }
+}
+
+/// Into a graph, the vendor takes anything.
+#[cold]
+fn refuse(call: &dyn Fn() -> Status, stream: Option<CUstream>) -> Status {
+    let handler = |call: &dyn Fn() -> Status| match stream {
+        Some(stream) if captures::captures(stream) => gate::passing(call),
+        _ => driver::answer(Status::INVALID_VALUE),
+    };
+    if recorded_family::is_hip() { last_error::kept(call, handler) } else { handler(call) }
+}
+
+/// Whether there is such a direction: HIP looks at that first. `hipMemcpyDefault` is 4, and 1024 copies from device to
+/// device.
+fn is_direction(kind: c_uint) -> bool {
+    kind <= 4 || kind == 1024
+}
+
+/// # Safety
+/// The arguments are those of `cuMemcpy`, `cuMemcpyHtoD_v2` and their like.
+pub unsafe fn copy<T: Address, F: Address>(call: &dyn Fn() -> Status, to: T, from: F, bytes: usize) -> Status {
+    checked(call, [Touched::line(to, bytes), Touched::line(from, bytes)])
+}
+
+/// # Safety
+/// The arguments are those of `cuMemcpyAsync`, `cuMemcpyHtoDAsync_v2` and their like.
+pub unsafe fn copy_on<T: Address, F: Address>(
+    call: &dyn Fn() -> Status,
+    to: T,
+    from: F,
+    bytes: usize,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(to, bytes), Touched::line(from, bytes)], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpy`.
+pub unsafe fn copy_in_direction(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: c_uint,
+) -> Status {
+    let bytes = if is_direction(kind) { bytes } else { 0 };
+    // SAFETY: passed on.
+    unsafe { copy(call, to, from, bytes) }
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyAsync` or `hipMemcpyWithStream`.
+pub unsafe fn copy_in_direction_on(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: c_uint,
+    stream: CUstream,
+) -> Status {
+    let bytes = if is_direction(kind) { bytes } else { 0 };
+    // SAFETY: passed on.
+    unsafe { copy_on(call, to, from, bytes, stream) }
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyPeer`.
+pub unsafe fn copy_to_peer(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    _device: c_int,
+    from: *const c_void,
+    _peer: c_int,
+    bytes: usize,
+) -> Status {
+    // SAFETY: passed on.
+    unsafe { copy(call, to, from, bytes) }
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyPeerAsync`.
+pub unsafe fn copy_to_peer_on(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    _device: c_int,
+    from: *const c_void,
+    _peer: c_int,
+    bytes: usize,
+    stream: CUstream,
+) -> Status {
+    // SAFETY: passed on.
+    unsafe { copy_on(call, to, from, bytes, stream) }
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpy2D`.
+#[expect(clippy::too_many_arguments, reason = "HIP's")]
+pub unsafe fn copy_rows(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    to_pitch: usize,
+    from: *const c_void,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: c_uint,
+) -> Status {
+    checked(call, Touched::by_rows(to, to_pitch, from, from_pitch, width, if is_direction(kind) { height } else { 0 }))
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpy2DAsync`.
+#[expect(clippy::too_many_arguments, reason = "HIP's")]
+pub unsafe fn copy_rows_on(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    to_pitch: usize,
+    from: *const c_void,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: c_uint,
+    stream: CUstream,
+) -> Status {
+    let height = if is_direction(kind) { height } else { 0 };
+    enqueued(call, Touched::by_rows(to, to_pitch, from, from_pitch, width, height), stream)
+}
+
+/// One end of a [`DescribedRows`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DescribedEnd {
+    x: usize,
+    y: usize,
+    kind: c_uint,
+    host: u64,
+    device: u64,
+    array: u64,
+    pitch: usize,
+}
+
+/// `CUDA_MEMCPY2D` and `hip_Memcpy2D`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DescribedRows {
+    from: DescribedEnd,
+    to: DescribedEnd,
+    width: usize,
+    height: usize,
+}
+
+/// The numbers of memory of the host and of arrays, which HIP has changed with version 6.
+fn kinds_of_memory() -> [c_uint; 2] {
+    match recorded_family::is_hip() {
+        false => [1, 3],
+        true if hip::known_release().is_some_and(|release| release < 6) => [0, 2],
+        true => [1, 10],
+    }
+}
+
+impl DescribedEnd {
+    fn touches(&self, width: usize, height: usize) -> Touched {
+        let [host, array] = kinds_of_memory();
+        let base = if self.kind == host { self.host } else { self.device };
+        let pitch = if self.pitch == 0 { width } else { self.pitch };
+        let start = base.wrapping_add(self.y.wrapping_mul(pitch).wrapping_add(self.x) as u64);
+        // A pitch that is too small has a status of its own.
+        let is_meant = self.kind != array && self.x.saturating_add(width) <= pitch;
+        Touched::rows(start, pitch, width, if is_meant { height } else { 0 })
+    }
+}
+
+/// # Safety
+/// The argument is that of `cuMemcpy2D_v2` or `hipMemcpyParam2D`.
+pub unsafe fn copy_described<W>(call: &dyn Fn() -> Status, what: *const W) -> Status {
+    // SAFETY: null or the application's structure.
+    match unsafe { what.cast::<DescribedRows>().as_ref() } {
+        Some(rows) => checked(call, [&rows.to, &rows.from].map(|end| end.touches(rows.width, rows.height))),
+        None => gate::passing(call),
+    }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemcpy2DAsync_v2` or `hipMemcpyParam2DAsync`.
+pub unsafe fn copy_described_on<W>(call: &dyn Fn() -> Status, what: *const W, stream: CUstream) -> Status {
+    // SAFETY: null or the application's structure.
+    match unsafe { what.cast::<DescribedRows>().as_ref() } {
+        Some(rows) => enqueued(call, [&rows.to, &rows.from].map(|end| end.touches(rows.width, rows.height)), stream),
+        None => gate::passing(call),
+    }
+}
+
+/// One end of a [`DescribedVolumes`]: an array or memory, and where in it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct VolumeEnd {
+    array: u64,
+    at: Extent,
+    memory: PitchedPointer,
+}
+
+/// `hipMemcpy3DParms`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DescribedVolumes {
+    from: VolumeEnd,
+    to: VolumeEnd,
+    extent: Extent,
+    kind: c_uint,
+}
+
+impl VolumeEnd {
+    fn touches(&self, extent: &Extent) -> Touched {
+        let PitchedPointer { address, pitch, rows, .. } = self.memory;
+        let row = self.at.depth.wrapping_mul(rows).wrapping_add(self.at.height);
+        let start = address.wrapping_add(row.wrapping_mul(pitch).wrapping_add(self.at.width) as u64);
+        let is_meant = self.array == 0 && self.at.width.saturating_add(extent.width) <= pitch;
+        let depth = if is_meant { extent.depth } else { 0 };
+        Touched::volume(&PitchedPointer { address: start, ..self.memory }, &Extent { depth, ..*extent })
+    }
+}
+
+impl DescribedVolumes {
+    /// # Safety
+    /// The address is null or that of such a structure.
+    unsafe fn touched(what: *const c_void) -> [Touched; 2] {
+        // SAFETY: the caller's promise.
+        match unsafe { what.cast::<Self>().as_ref() } {
+            Some(volumes) if is_direction(volumes.kind) => {
+                [&volumes.to, &volumes.from].map(|end| end.touches(&volumes.extent))
+            }
+            _ => [Touched::line(0u64, 0); 2],
+        }
+    }
+}
+
+/// # Safety
+/// The argument is that of `hipMemcpy3D`.
+pub unsafe fn copy_volumes(call: &dyn Fn() -> Status, what: *const c_void) -> Status {
+    // SAFETY: the application's structure, or null.
+    checked(call, unsafe { DescribedVolumes::touched(what) })
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpy3DAsync`.
+pub unsafe fn copy_volumes_on(call: &dyn Fn() -> Status, what: *const c_void, stream: CUstream) -> Status {
+    // SAFETY: the application's structure, or null.
+    enqueued(call, unsafe { DescribedVolumes::touched(what) }, stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyToSymbol`.
+pub unsafe fn copy_to_symbol(
+    call: &dyn Fn() -> Status,
+    _symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    _offset: usize,
+    kind: c_uint,
+) -> Status {
+    checked(call, [Touched::line(from, if is_direction(kind) { bytes } else { 0 })])
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyToSymbolAsync`.
+pub unsafe fn copy_to_symbol_on(
+    call: &dyn Fn() -> Status,
+    _symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    _offset: usize,
+    kind: c_uint,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(from, if is_direction(kind) { bytes } else { 0 })], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyFromSymbol`.
+pub unsafe fn copy_from_symbol(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    _symbol: *const c_void,
+    bytes: usize,
+    _offset: usize,
+    kind: c_uint,
+) -> Status {
+    checked(call, [Touched::line(to, if is_direction(kind) { bytes } else { 0 })])
+}
+
+/// # Safety
+/// The arguments are those of `hipMemcpyFromSymbolAsync`.
+pub unsafe fn copy_from_symbol_on(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    _symbol: *const c_void,
+    bytes: usize,
+    _offset: usize,
+    kind: c_uint,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(to, if is_direction(kind) { bytes } else { 0 })], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemPrefetchAsync`.
+pub unsafe fn prefetch(
+    call: &dyn Fn() -> Status,
+    address: CUdeviceptr,
+    bytes: usize,
+    _device: CUdevice,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(address, bytes)], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemPrefetchAsync_v2`.
+pub unsafe fn prefetch_to_location(
+    call: &dyn Fn() -> Status,
+    address: CUdeviceptr,
+    bytes: usize,
+    _location: CUmemLocation,
+    _flags: c_uint,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(address, bytes)], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemAdvise`, or of `hipMemAdvise_v2`, which has a location for the device.
+pub unsafe fn advise<Place>(
+    call: &dyn Fn() -> Status,
+    address: CUdeviceptr,
+    bytes: usize,
+    _advice: c_uint,
+    _device: Place,
+) -> Status {
+    checked(call, [Touched::line(address, bytes)])
+}
+
+/// # Safety
+/// The arguments are those of `hipMemset`.
+pub unsafe fn fill_bytes(call: &dyn Fn() -> Status, to: *mut c_void, _value: c_int, bytes: usize) -> Status {
+    checked(call, [Touched::line(to, bytes)])
+}
+
+/// # Safety
+/// The arguments are those of `hipMemsetAsync`.
+pub unsafe fn fill_bytes_on(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    _value: c_int,
+    bytes: usize,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(to, bytes)], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemset2D`.
+pub unsafe fn fill_rows_of_bytes(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    pitch: usize,
+    _value: c_int,
+    width: usize,
+    height: usize,
+) -> Status {
+    checked(call, [Touched::rows(to, pitch, width, height)])
+}
+
+/// # Safety
+/// The arguments are those of `hipMemset2DAsync`.
+pub unsafe fn fill_rows_of_bytes_on(
+    call: &dyn Fn() -> Status,
+    to: *mut c_void,
+    pitch: usize,
+    _value: c_int,
+    width: usize,
+    height: usize,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::rows(to, pitch, width, height)], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemset3D`.
+pub unsafe fn fill_volume(call: &dyn Fn() -> Status, to: PitchedPointer, _value: c_int, extent: Extent) -> Status {
+    checked(call, [Touched::volume(&to, &extent)])
+}
+
+/// # Safety
+/// The arguments are those of `hipMemset3DAsync`.
+pub unsafe fn fill_volume_on(
+    call: &dyn Fn() -> Status,
+    to: PitchedPointer,
+    _value: c_int,
+    extent: Extent,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::volume(&to, &extent)], stream)
+}
+
+/// # Safety
+/// The arguments are those of `cuMemsetD8_v2` and its like.
+pub unsafe fn fill<V>(call: &dyn Fn() -> Status, to: CUdeviceptr, _value: V, count: usize) -> Status {
+    checked(call, [Touched::line(to, count.saturating_mul(size_of::<V>()))])
+}
+
+/// # Safety
+/// The arguments are those of `cuMemsetD8Async` and its like.
+pub unsafe fn fill_on<V>(
+    call: &dyn Fn() -> Status,
+    to: CUdeviceptr,
+    _value: V,
+    count: usize,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(to, count.saturating_mul(size_of::<V>()))], stream)
+}
+
+/// # Safety
+/// The arguments are those of `cuMemsetD2D8_v2` and its like.
+pub unsafe fn fill_rows<V>(
+    call: &dyn Fn() -> Status,
+    to: CUdeviceptr,
+    pitch: usize,
+    _value: V,
+    width: usize,
+    height: usize,
+) -> Status {
+    checked(call, [Touched::rows(to, pitch, width.saturating_mul(size_of::<V>()), height)])
+}
+
+/// # Safety
+/// The arguments are those of `cuMemsetD2D8Async` and its like.
+pub unsafe fn fill_rows_on<V>(
+    call: &dyn Fn() -> Status,
+    to: CUdeviceptr,
+    pitch: usize,
+    _value: V,
+    width: usize,
+    height: usize,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::rows(to, pitch, width.saturating_mul(size_of::<V>()), height)], stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_reach_to_the_end_of_the_last_one() {
+        let bytes = |width, height| Touched::rows(0x1000u64, 100, width, height).bytes;
+        assert_eq!([bytes(10, 3), bytes(10, 1), bytes(0, 3), bytes(10, 0)], [210, 10, 0, 0]);
+        assert_eq!(bytes(10, usize::MAX), usize::MAX);
+        let of = PitchedPointer { address: 0x1000, pitch: 100, width: 10, rows: 5 };
+        let volume = |height, depth| Touched::volume(&of, &Extent { width: 10, height, depth }).bytes;
+        assert_eq!([volume(3, 2), volume(3, 1), volume(0, 2), volume(3, 0)], [710, 210, 0, 0]);
+    }
+
+    #[test]
+    fn memory_outside_the_arena_is_the_vendors_to_check() {
+        assert!(Touched::line(8u64, usize::MAX).is_memory());
+    }
+}
