@@ -10,6 +10,7 @@ use goblin::elf::Elf;
 use mneme_core::image::ir_section::{
     self, CODE_ADDRESS, DEVICE_HEAP, INDIRECT_CALL, SECTION, TEXTURE, Unit, VIRTUAL_CALL, closure,
 };
+use mneme_core::image::{bundle, code_object, ir_inside};
 
 const SOURCE: &str = r#"
 #include <hip/hip_runtime.h>
@@ -290,6 +291,114 @@ fn hipcc_clang() -> Option<u32> {
 /// A program of one unit.
 fn single() -> String {
     MAIN.replace("extern __device__ int twice(int);", "static __device__ int twice(int x) { return x; }")
+}
+
+/// What `mneme-cc` says on standard error by itself.
+fn said(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    text.lines().filter(|line| line.starts_with("mneme-cc")).map(str::to_owned).collect()
+}
+
+/// The code objects of an image, by their processors.
+fn code_objects(image: &[u8]) -> Vec<(String, Vec<u8>)> {
+    if code_object::is_code_object(image) {
+        return vec![(String::new(), image.to_vec())];
+    }
+    let plain = bundle::plain(image).unwrap();
+    let entries = bundle::entries(&plain).into_iter().filter(|entry| !entry.processor().is_empty());
+    entries.map(|entry| (entry.processor().to_owned(), entry.bytes.to_vec())).collect()
+}
+
+/// What a program loads by itself has its IR, and is what clang makes in all else.
+#[test]
+fn code_for_the_device_alone_has_its_ir() {
+    if !have_hip() {
+        return;
+    }
+    let folder = folder_with(&[("a.hip", SOURCE), ("a.cpp", SOURCE)]);
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    let (one, two) = (&["--offload-arch=gfx90a"][..], &["--offload-arch=gfx90a:xnack-", "--offload-arch=gfx1030"][..]);
+    let hipcc = hipcc_clang().is_some_and(|version| version <= NEWEST_CLANG);
+    for (compiler, targets, options) in [
+        ("clang++-19", two, &["--offload-device-only"][..]),
+        ("clang++-19", two, &["--cuda-device-only", "-c", "-g"]),
+        ("clang++-19", two, &["--offload-device-only", "--offload-compress"]),
+        ("clang++-19", two, &["--offload-device-only", "-save-temps"]),
+        ("clang++-19", two, &["--offload-device-only", "--offload-new-driver"]),
+        ("clang++-19", one, &["--offload-device-only", "--no-gpu-bundle-output"]),
+        ("clang++-19", one, &["--offload-device-only", "--no-gpu-bundle-output", "-save-temps"]),
+        ("hipcc", two, &["--genco"]),
+    ] {
+        if compiler == "hipcc" && !hipcc {
+            continue;
+        }
+        let name = format!("{compiler} {options:?}");
+        let source = if compiler == "hipcc" { "a.cpp" } else { "a.hip" };
+        let line = [&[compiler], targets, options, &[source, "-o", "a.co"]].concat();
+        assert_eq!(said(&compile(folder.path(), &line)), [""; 0], "{name}");
+        let (ours, processors) = (read("a.co"), targets.iter().map(|target| &target["--offload-arch=".len()..]));
+        let units = ir_inside::units(&ours);
+        let mut found: Vec<_> = units.iter().map(|unit| unit.table.arch.clone()).collect();
+        let mut expected: Vec<_> = processors.map(|name| name.split(':').next().unwrap().to_owned()).collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{name}");
+        for unit in &units {
+            assert!(unit.bitcode().is_ok() && unit.table.images.is_empty(), "{name}");
+            let kernel = closure(&units, "_Z5scalePf5Plain7Bufferscdi", &unit.table.arch).unwrap();
+            assert_eq!((kernel.variables.len(), kernel.ambiguous.len()), (2, 0), "{name}");
+        }
+        if compiler == "hipcc" {
+            // Without mneme-cc it would run another clang.
+            continue;
+        }
+        // The same command, as an id that clang makes up depends on it. Debian's libraries are where clang does not look.
+        let libraries = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode";
+        let mut plain = Command::new(compiler);
+        plain.args(&line[1..]).env_remove("ROCM_PATH").current_dir(folder.path());
+        plain.envs(Path::new(libraries).is_dir().then_some(("HIP_DEVICE_LIB_PATH", libraries)));
+        assert!(plain.status().unwrap().success());
+        let plain = read("a.co");
+        assert_eq!(ours[..4], plain[..4], "{name}: the kind of file");
+        let (ours, plain) = (code_objects(&ours), code_objects(&plain));
+        assert_eq!(ours.len(), plain.len(), "{name}");
+        for ((processor, ours), (other, plain)) in ours.iter().zip(&plain) {
+            assert_eq!(processor, other, "{name}");
+            assert!(code_object::parse(ours) == code_object::parse(plain), "{name}: {processor}");
+            // All that is loaded is in front of the sections that are not.
+            let ends = |image: &[u8]| {
+                Elf::parse(image).unwrap().program_headers.iter().map(|it| it.p_offset + it.p_filesz).max()
+            };
+            let end = ends(plain).unwrap() as usize;
+            // The ELF header tells where the section headers are.
+            assert!(ends(ours) == ends(plain) && ours[64..end] == plain[64..end], "{name}: what is loaded differs");
+        }
+    }
+}
+
+#[test]
+fn code_for_the_device_alone_that_gets_no_ir_is_named() {
+    if !have_hip() {
+        return;
+    }
+    let cuda = "__attribute__((global)) void k(int *p) { *p = 1; }\n";
+    let folder = folder_with(&[("a.hip", &single()), ("a.cu", cuda)]);
+    let of_cuda =
+        ["clang++-19", "--cuda-device-only", "-nocudainc", "-nocudalib", "--offload-arch=sm_70", "-S", "a.cu"];
+    let relocatable = ["clang++-19", "-fgpu-rdc", "--offload-device-only", "--offload-arch=gfx90a", "-c", "a.hip"];
+    let remedy = "its kernels are recorded from IR where MNEME_IR_PATH names a file of it";
+    for (arguments, file, reason) in [
+        (
+            &of_cuda[..],
+            "a.cu",
+            "it is code for NVIDIA's GPUs alone, into which only clang's -fembed-bitcode=all puts IR",
+        ),
+        (&relocatable, "a.hip", "it is relocatable code for the device alone"),
+    ] {
+        let said = said(&compile(folder.path(), arguments));
+        assert_eq!(said, [format!("mneme-cc: warning: {file} gets no LLVM IR: {reason}; {remedy}")]);
+    }
+    assert_eq!(said(&compile(folder.path(), &[&of_cuda[..], &["-fembed-bitcode=all"]].concat())), [""; 0]);
 }
 
 /// It is built as without `mneme-cc`, and told once to have no IR.

@@ -1,4 +1,6 @@
-//! `cuGetProcAddress`: how cudart gets at nearly every driver function; and HIP's `hipGetProcAddress` and `hipGetDriverEntryPoint`.
+//! Functions that hand out functions by name: `cuGetProcAddress`, and the two that HIP has.
+//!
+//! `cuGetProcAddress` is how cudart gets at nearly every driver function.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;

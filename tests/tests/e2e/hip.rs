@@ -11,7 +11,7 @@ use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{GRAPHS, OWN, PRIVATE, SHARED, app, can_run, executable};
 use mneme_e2e::installation::{Device, have_compiler, library, program};
-use mneme_e2e::platform::{IR_EXTENSION, hip_arch};
+use mneme_e2e::platform::hip_arch;
 use mneme_e2e::recording::{Instance, Recording, record_executable_into, replay_everything};
 use serde_json::Value;
 
@@ -69,19 +69,11 @@ programs!(
 
 /// The program without the recorder.
 fn unrecorded(app: &App) -> Run {
-    let executable = executable(app);
-    with_ir(run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so")), &executable)
-}
-
-/// Names the IR of the code object in a file that the program loads, if there is one.
-fn with_ir(command: Run, executable: &Path) -> Run {
-    let ir = executable.with_extension(IR_EXTENSION);
-    if ir.is_file() { command.env("MNEME_IR_PATH", &ir) } else { command }
+    run(executable(app)).env("LD_PRELOAD", library("libmneme_cpu.so"))
 }
 
 fn record(name: &str) -> Recording {
-    let executable = executable(app(name));
-    Recording::by(|folder| with_ir(record_executable_into(folder, &executable, &[]), &executable))
+    Recording::of_executable(&executable(app(name)), &[])
 }
 
 fn record_and_replay(name: &str) {
