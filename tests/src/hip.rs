@@ -25,6 +25,7 @@ pub const SHARED: &[&str] = &[
     "microphysics",
     "chemistry",
     "globals",
+    "heads",
     "bigstruct",
     "parameters",
     "list",
@@ -51,7 +52,7 @@ pub const PRIVATE: &[&str] = &["units", "statics"];
 pub const OWN: &[App] = &[
     App { name: "waves", sources: &["hip/waves.hip"], kernels: &[bitwise("waves", &[1])] },
     App { name: "reconverge", sources: &["hip/reconverge.hip"], kernels: &[bitwise("reconverge", &[1])] },
-    App { name: "shared", sources: &["hip/shared.hip"], kernels: &[bitwise("sums", &[1])] },
+    App { name: "shared", sources: &["hip/shared.hip"], kernels: &[bitwise("sums", &[1]), bitwise("columns", &[1])] },
     App { name: "modules", sources: &["hip/modules.hip"], kernels: &[bitwise("scale", &[3])] },
     App { name: "dims", sources: &["hip/dims.hip"], kernels: &[bitwise("dims", &[1])] },
     App { name: "atomic_kinds", sources: &["hip/atomic_kinds.hip"], kernels: &[bitwise("atomic_kinds", &[1])] },

@@ -48,6 +48,12 @@ impl Graph {
         }
     }
 
+    /// The number of an instruction's block.
+    pub fn block_of(&self, instruction: Value<'_>) -> usize {
+        // SAFETY: a live instruction of the function, which is in one of its blocks.
+        self.numbers[&unsafe { LLVMGetInstructionParent(instruction.raw()) }]
+    }
+
     /// The edges that lead back in a walk from the entry: by their target, where they come from.
     fn back_edges(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut edges: BTreeMap<usize, Vec<usize>> = BTreeMap::new();

@@ -1,8 +1,9 @@
 //! Lockstep execution of warps, for code that relies on it.
 //!
-//! Reductions of the old style exchange values through volatile shared memory without `__syncwarp`. Around each store
-//! that another lane may rely on, the lanes at it gather: all have done what comes before it when the first one stores,
-//! and all have stored before one goes on. Lanes that are elsewhere are not waited for longer than they run.
+//! Reductions of the old style exchange values through volatile shared memory without `__syncwarp`. AMD's waves cannot
+//! run apart, so that code for them need not say `volatile`. Around each store that another lane may rely on, the lanes
+//! at it gather: all have done what comes before it when the first one stores, and all have stored before one goes on.
+//! Lanes that are elsewhere are not waited for longer than they run.
 
 use std::collections::HashSet;
 
@@ -18,7 +19,7 @@ use llvm_sys::prelude::*;
 use crate::ir::{self, Value, annotations};
 
 use super::replace::Replaced;
-use super::{SHARED, is_amdgcn};
+use super::{SHARED, is_amdgcn, races};
 use crate::ir::edit;
 
 /// The device's function at which lanes gather.
@@ -29,7 +30,7 @@ pub const WAVE_CONVERGE: &str = "__mneme_cpu_wave_converge";
 /// Which stores and atomic operations a warp executes in step (`MNEME_CPU_LOCKSTEP`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lockstep {
-    /// Volatile ones to what is, or may be, shared memory.
+    /// Volatile ones to what is, or may be, shared memory; in code for AMD's GPUs also those that race with a load.
     #[default]
     Volatile,
     /// All but those to a thread's own variables.
@@ -63,6 +64,10 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
         return;
     }
     let kernels: HashSet<Value<'_>> = annotations::kernels(module).into_iter().collect();
+    let racing = match extent {
+        Lockstep::Volatile if is_amdgcn(module) => racing_stores(module, &kernels, replaced),
+        _ => HashSet::new(),
+    };
     // SAFETY: the types belong to the module's context; the builder lives for this function only and is moved to live
     // instructions.
     unsafe {
@@ -77,7 +82,7 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
             let mut gathered: Option<LLVMBasicBlockRef> = None;
             for instruction in function.instructions() {
                 let block = LLVMGetInstructionParent(instruction.raw());
-                if !in_step(instruction, extent, &kernels) {
+                if !racing.contains(&instruction) && !in_step(instruction, extent, &kernels) {
                     if matches!(
                         edit::opcode(instruction),
                         LLVMLoad | LLVMStore | LLVMCall | LLVMAtomicRMW | LLVMAtomicCmpXchg
@@ -106,6 +111,17 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
     }
 }
 
+fn racing_stores<'m>(
+    module: &'m Module<'_>,
+    kernels: &HashSet<Value<'m>>,
+    replaced: &Replaced<'m>,
+) -> HashSet<Value<'m>> {
+    let functions: Vec<Value<'m>> = ir::functions(module);
+    let meeting = races::meeting(&functions, replaced);
+    let defined = functions.into_iter().filter(|function| !function.is_declaration());
+    defined.flat_map(|function| races::racing_stores(function, kernels, &meeting)).collect()
+}
+
 fn in_step(instruction: Value<'_>, extent: Lockstep, kernels: &HashSet<Value<'_>>) -> bool {
     let (operand, volatile) = match edit::opcode(instruction) {
         // SAFETY: a live store.
@@ -123,7 +139,7 @@ fn in_step(instruction: Value<'_>, extent: Lockstep, kernels: &HashSet<Value<'_>
 
 /// What a pointer leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Memory {
+pub enum Memory {
     Shared,
     /// Global or constant memory.
     Global,
@@ -133,9 +149,9 @@ enum Memory {
 }
 
 /// Loads that are followed back to where a pointer comes from.
-const LOADS: u32 = 3;
+pub const LOADS: u32 = 3;
 
-fn memory(pointer: Value<'_>, kernels: &HashSet<Value<'_>>, loads: u32) -> Memory {
+pub fn memory(pointer: Value<'_>, kernels: &HashSet<Value<'_>>, loads: u32) -> Memory {
     let mut seen = HashSet::new();
     let mut pending = vec![pointer];
     let mut found: Option<Memory> = None;
@@ -171,7 +187,8 @@ fn memory(pointer: Value<'_>, kernels: &HashSet<Value<'_>>, loads: u32) -> Memor
     found.unwrap_or(Memory::Unknown)
 }
 
-enum Step<'m> {
+/// Where a pointer comes from.
+pub enum Step<'m> {
     /// Its operands lead on.
     Followed,
     Variable,
@@ -180,7 +197,8 @@ enum Step<'m> {
     Lost,
 }
 
-fn step<'m>(value: Value<'m>, pending: &mut Vec<Value<'m>>) -> Step<'m> {
+/// One step back.
+pub fn step<'m>(value: Value<'m>, pending: &mut Vec<Value<'m>>) -> Step<'m> {
     let operands = value.operands();
     let opcode: LLVMOpcode = edit::opcode(value);
     match opcode {

@@ -20,6 +20,7 @@ mod lockstep;
 mod narrow;
 mod operations;
 mod ptx;
+mod races;
 mod replace;
 mod shared;
 mod sites;

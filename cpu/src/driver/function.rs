@@ -1,14 +1,16 @@
 //! Kernels as handles.
 //!
-//! `CUkernel` and `CUfunction` are the same object, so each function answers for both.
+//! `CUkernel` and `CUfunction` are objects of one kind, so each function answers for both. A library's kernel has a
+//! function of its own in each context, as the vendor's has.
 
+use std::collections::HashMap;
 use std::ffi::{CString, c_char};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attributes::{CAPABILITY, MAX_THREADS, SHARED, SHARED_OF_AMD, SHARED_OPT_IN};
-use super::context;
 use super::image::ImageKernel;
+use super::{context, module};
 use crate::abi::{Out, enter};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
@@ -18,8 +20,10 @@ pub struct Function {
     /// Module or library that it came from.
     owner: usize,
     name: CString,
-    /// Dynamic shared memory that a launch may ask for, bytes.
-    pub max_dynamic_shared: AtomicU32,
+    /// Dynamic shared memory that a launch may ask for, bytes; a kernel's functions have one bound.
+    pub max_dynamic_shared: Arc<AtomicU32>,
+    /// Of a library's kernel: its function in each context.
+    in_contexts: Mutex<HashMap<usize, usize>>,
 }
 
 static FUNCTIONS: Registry<Function> = Registry::new();
@@ -29,7 +33,18 @@ impl Function {
         let name = CString::new(kernel.row().name.as_str()).map_err(|_| Status::INVALID_IMAGE)?;
         let all = if kernel.is_of_amd() { SHARED_OF_AMD } else { SHARED };
         let free = all.saturating_sub(kernel.row().static_shared);
-        Ok(Self { kernel, owner, name, max_dynamic_shared: AtomicU32::new(free) })
+        let max_dynamic_shared = Arc::new(AtomicU32::new(free));
+        Ok(Self { kernel, owner, name, max_dynamic_shared, in_contexts: Mutex::default() })
+    }
+
+    fn of_module(&self, module: usize) -> Self {
+        Self {
+            kernel: self.kernel.clone(),
+            owner: module,
+            name: self.name.clone(),
+            max_dynamic_shared: self.max_dynamic_shared.clone(),
+            in_contexts: Mutex::default(),
+        }
     }
 
     /// Threads of a block that a launch may have.
@@ -46,7 +61,10 @@ pub fn register(function: Function) -> usize {
 }
 
 pub fn unregister(handle: usize) {
-    let _ = FUNCTIONS.remove(handle);
+    if let Ok(function) = FUNCTIONS.remove(handle) {
+        let in_contexts = function.in_contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        in_contexts.values().for_each(|handle| unregister(*handle));
+    }
 }
 
 pub fn get(handle: usize) -> Result<Arc<Function>, Status> {
@@ -125,8 +143,16 @@ pub fn owner(out: Out<usize>, handle: usize) -> StatusResult {
 /// `cuKernelGetFunction`
 pub fn of_kernel(out: Out<usize>, handle: usize) -> StatusResult {
     context::usable()?;
-    get(handle)?;
-    out.put(handle)
+    out.put(in_context(handle)?)
+}
+
+/// The function of a library's kernel in the current context; any other is itself.
+pub fn in_context(handle: usize) -> Result<usize, Status> {
+    let context = context::current()?;
+    let kernel = get(handle)?;
+    let Some(module) = module::of_library(kernel.owner, context) else { return Ok(handle) };
+    let mut functions = kernel.in_contexts.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(*functions.entry(context).or_insert_with(|| register(kernel.of_module(module))))
 }
 
 pub fn is_loaded(out: Out<u32>, handle: usize) -> StatusResult {

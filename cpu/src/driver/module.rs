@@ -16,13 +16,15 @@ pub struct Module {
     image: Image,
     /// Handles given out, by kernel name.
     functions: Mutex<HashMap<String, usize>>,
+    /// Of a library: its module in each context.
+    in_contexts: Mutex<HashMap<usize, usize>>,
 }
 
 static MODULES: Registry<Module> = Registry::new();
 static LIBRARIES: Registry<Module> = Registry::new();
 
 fn new(image: Image) -> Arc<Module> {
-    Arc::new(Module { image, functions: Mutex::default() })
+    Arc::new(Module { image, functions: Mutex::default(), in_contexts: Mutex::default() })
 }
 
 pub fn load_data(out: Out<usize>, image: *const c_void) -> StatusResult {
@@ -115,7 +117,11 @@ pub fn load_library_file(out: Out<usize>, path: CStringArgument) -> StatusResult
 }
 
 pub fn unload_library(library: usize) -> StatusResult {
-    LIBRARIES.remove(library)?.forget_functions();
+    let library = LIBRARIES.remove(library)?;
+    library.forget_functions();
+    for module in library.in_contexts.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        let _ = MODULES.remove(*module);
+    }
     Ok(())
 }
 
@@ -126,7 +132,14 @@ pub fn get_kernel(out: Out<usize>, library: usize, name: CStringArgument) -> Sta
 /// The library's module in the current context.
 pub fn get_module(out: Out<usize>, library: usize) -> StatusResult {
     context::usable()?;
-    out.put(MODULES.insert(LIBRARIES.get(library)?))
+    out.put(of_library(library, context::current()?).ok_or(Status::INVALID_HANDLE)?)
+}
+
+/// The module of a library in a context.
+pub fn of_library(library: usize, context: usize) -> Option<usize> {
+    let library = LIBRARIES.get(library).ok()?;
+    let mut modules = library.in_contexts.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(*modules.entry(context).or_insert_with(|| MODULES.insert(library.clone())))
 }
 
 pub fn library_global(address: Out<u64>, size: Out<usize>, library: usize, name: CStringArgument) -> StatusResult {

@@ -35,8 +35,8 @@ const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
 /// Kind of an argument whose type is not known.
 const UNKNOWN: &str = "";
 /// Address spaces of constant and of global memory in NVPTX.
-const CONSTANT_SPACE: u32 = 4;
-const GLOBAL_SPACE: u32 = 1;
+pub const CONSTANT_SPACE: u32 = 4;
+pub const GLOBAL_SPACE: u32 = 1;
 
 /// Functions of the device-side runtime that no IR defines, and what stands for what a recording cannot hold.
 const REFUSED: [(&str, &str); 9] = [

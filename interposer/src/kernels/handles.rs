@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use super::kernel::{CodeOwner, FunctionHandle, Kernel};
 use super::origin::{CodeOrigin, Object};
-use super::recent;
+use super::{loaded_variables, recent};
 use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
 /// What tells kernels of one name apart: the object's path and the image.
@@ -40,8 +40,16 @@ impl Code {
         let key = (path, origin.image.as_ref().map_or(0, |image| image.identity), name.clone());
         let kernel = self.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, origin))).clone();
         let function = FunctionHandle { kernel, home, context_free };
-        self.functions.insert(handle, function.clone());
+        self.insert(handle, function.clone());
         function
+    }
+
+    fn insert(&mut self, handle: usize, function: FunctionHandle) {
+        let kernel = function.kernel.clone();
+        // Contexts that end take their functions with them, which no hook sees.
+        if self.functions.insert(handle, function).is_some_and(|known| !Arc::ptr_eq(&known.kernel, &kernel)) {
+            recent::clear();
+        }
     }
 
     fn forget(&mut self, home: CodeOwner) {
@@ -85,7 +93,7 @@ pub fn add_function(handle: usize, name: String, home: CodeOwner, context_free: 
 
 /// Notes that this handle is the function of a kernel in the current context.
 pub fn add_function_of(kernel: FunctionHandle, handle: usize) {
-    change(|code| code.functions.insert(handle, FunctionHandle { context_free: false, ..kernel }));
+    change(|code| code.insert(handle, FunctionHandle { context_free: false, ..kernel }));
 }
 
 /// Every kernel seen so far.
@@ -93,9 +101,24 @@ pub fn kernels() -> Vec<Arc<Kernel>> {
     look(|code| code.kernels.values().cloned().collect())
 }
 
-/// The kernel behind a handle.
+/// The owners of code that have kernels which were launched, with these.
+pub fn launched() -> Vec<(CodeOwner, Vec<Arc<Kernel>>)> {
+    let mut owners: HashMap<CodeOwner, Vec<Arc<Kernel>>> = HashMap::new();
+    look(|code| {
+        for function in code.functions.values().filter(|function| loaded_variables::is_launched(&function.kernel)) {
+            owners.entry(function.home).or_default().push(function.kernel.clone());
+        }
+    });
+    owners.into_iter().collect()
+}
+
+/// The kernel behind a handle, which is found without a lock from now on where it stays what it is.
 pub fn function(handle: CUfunction) -> Option<FunctionHandle> {
-    look(|code| code.functions.get(&(handle as usize)).cloned()).or_else(|| identify(handle))
+    let noted = look(|code| code.functions.get(&(handle as usize)).cloned());
+    if let Some(function) = &noted {
+        recent::remember(handle as usize, function);
+    }
+    noted.or_else(|| identify(handle))
 }
 
 /// Asks the driver about a handle that no hook has seen being made.
@@ -116,7 +139,32 @@ fn identify(handle: CUfunction) -> Option<FunctionHandle> {
         }
     };
     let name = text(name)?;
+    if look(|code| !code.homes.contains_key(&home))
+        && let Some(kernel) = kernel_of(handle, &name)
+    {
+        // Not noted: it may be given out anew when its context ends, which no hook would see.
+        return Some(FunctionHandle { context_free: false, ..kernel });
+    }
     Some(add_function(handle as usize, name, home, context_free))
+}
+
+/// The library's kernel that has this function in the current context: the driver tells the one in a graph's node where
+/// the other was launched, and tells no library of a function.
+fn kernel_of(handle: CUfunction, name: &str) -> Option<FunctionHandle> {
+    let kernels: Vec<(usize, FunctionHandle)> = look(|code| {
+        let functions = code.functions.iter();
+        functions
+            .filter(|(_, function)| function.context_free && function.kernel.name == name)
+            .map(|(handle, function)| (*handle, function.clone()))
+            .collect()
+    });
+    let found = kernels.into_iter().find(|(kernel, _)| {
+        let mut function: CUfunction = std::ptr::null_mut();
+        // SAFETY: a handle of a kernel, as those of libraries are; the driver refuses one that is gone.
+        let status = unsafe { driver::hooked::cuKernelGetFunction::call(&mut function, *kernel as CUkernel) };
+        status == Status::SUCCESS && function == handle
+    });
+    Some(found?.1)
 }
 
 pub(super) fn text(pointer: *const c_char) -> Option<String> {

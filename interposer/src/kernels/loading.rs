@@ -255,10 +255,10 @@ pub fn register_function(handle: *mut *mut c_void, host: *const c_void, name: *c
     }
 }
 
-/// Notes a variable of registered code.
-pub fn register_variable(handle: *mut *mut c_void, host: *mut c_void, name: *const c_char, is_managed: bool) {
+/// Notes a variable of registered code, and its bytes where it is managed.
+pub fn register_variable(handle: *mut *mut c_void, host: *mut c_void, name: *const c_char, managed: Option<u64>) {
     if let Some(name) = text(name) {
-        registered::note(handle as usize, name, RegisteredVariable { host: host as usize, is_managed });
+        registered::note(handle as usize, name, RegisteredVariable { host: host as usize, managed });
     }
 }
 

@@ -5,6 +5,7 @@ pub mod handles;
 pub mod images;
 pub mod kernel;
 pub mod key;
+pub mod loaded_variables;
 pub mod loading;
 mod native;
 pub mod origin;

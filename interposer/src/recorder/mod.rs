@@ -100,7 +100,6 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
         None => {
             found = handles::function(request.function);
             let Some(function) = &found else { return gate::passing(call) };
-            recent::remember(request.function as usize, function);
             function
         }
     };
@@ -136,7 +135,7 @@ fn launch_unrecorded(call: &dyn Fn() -> Status, request: &LaunchRequest, functio
 
 /// What a dry run learns from a launch that would be recorded.
 fn note_planned(plan: &Plan) {
-    let bytes = reachable::through_arguments(plan).iter().map(|live| live.size).sum();
+    let bytes = reachable::through_arguments(plan, &[]).iter().map(|live| live.size).sum();
     let mut recorded = plan.function.kernel.progress.recorded();
     recorded.memory_bytes = recorded.memory_bytes.max(bytes);
     if let Some(occurrences) = recorded.instances.get_mut(&plan.dynamic_hash) {

@@ -1,4 +1,5 @@
-// Local data share, static and dynamic, launched by the macro of HIP's own: sums of blocks, then their prefixes.
+// Local data share, static and dynamic, launched by the macro of HIP's own: sums of blocks, and sums of columns by a wave
+// that has no barrier, since its lanes run in step.
 #include "../check.cuh"
 
 __global__ void sums(int *blocks, const int *values, int n) {
@@ -20,6 +21,24 @@ __global__ void sums(int *blocks, const int *values, int n) {
         blocks[blockIdx.x] = parts[0] * 1000 + count;
 }
 
+constexpr int COLUMNS = 17;
+
+__global__ void columns(int *out, const int *values) {
+    HIP_DYNAMIC_SHARED(int, parts);
+    int lane = threadIdx.x;
+    for (int i = lane; i < 32 * COLUMNS; i += blockDim.x)
+        parts[i] = values[i];
+    __syncthreads();
+    if (lane < COLUMNS) {
+        int sum = 0;
+        for (int i = lane; i < 32 * COLUMNS; i += COLUMNS)
+            sum += parts[i];
+        parts[lane] = sum;
+        // The neighbours' sums, which are there by now.
+        out[lane] = parts[(lane + 1) % COLUMNS] - parts[(lane + COLUMNS - 1) % COLUMNS];
+    }
+}
+
 int main(int argc, char **argv) {
     int n = static_cast<int>(size_argument(argc, argv, 1500));
     std::vector<int> host(n);
@@ -39,5 +58,15 @@ int main(int argc, char **argv) {
         }
         right = right && result[block] == sum * 1000 + count;
     }
+
+    std::vector<int> table(32 * COLUMNS), expected(COLUMNS);
+    for (int i = 0; i < static_cast<int>(table.size()); ++i)
+        expected[i % COLUMNS] += table[i] = static_cast<int>(scramble(i) % 10);
+    DeviceArray<int> cells(table), differences(COLUMNS);
+    hipLaunchKernelGGL(columns, dim3(1), dim3(32), table.size() * sizeof(int), nullptr, differences.get(), cells.get());
+    LAUNCH_OK();
+    result = differences.download();
+    for (int column = 0; column < COLUMNS; ++column)
+        right = right && result[column] == expected[(column + 1) % COLUMNS] - expected[(column + COLUMNS - 1) % COLUMNS];
     return finish("shared", right, n);
 }

@@ -32,6 +32,7 @@ pub struct Image {
 }
 
 /// A kernel of a loaded object, or one that the compiler refused.
+#[derive(Clone)]
 pub struct ImageKernel {
     loaded: Arc<ResidentObject>,
     row: cpu_object::Kernel,

@@ -5,14 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::os::fd::FromRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle};
 
+use super::descriptors::Descriptors;
 use super::imports;
 use crate::driver::{CUdevice, CUdeviceptr, CUmemAllocationProp, Status, gate};
 use crate::memory::allocations::ALLOCATIONS;
@@ -20,16 +18,11 @@ use crate::memory::arena::vmm;
 
 const DESCRIPTOR: c_uint = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
 
-/// Device and number of a file that is memory.
-type FileId = (u64, u64);
-
 #[derive(Default)]
 struct Physical {
     /// The memory that a handle names: a number of ours, for several handles can name one.
     named: BTreeMap<Handle, u64>,
-    /// The memory that a descriptor names, where that is a file of its own: a GPU's descriptors are all of one device
-    /// file.
-    files: BTreeMap<FileId, u64>,
+    descriptors: Descriptors,
     /// How many have been numbered.
     last: u64,
     shared: BTreeSet<u64>,
@@ -47,7 +40,7 @@ struct Mapping {
 
 static PHYSICAL: Mutex<Physical> = Mutex::new(Physical {
     named: BTreeMap::new(),
-    files: BTreeMap::new(),
+    descriptors: Descriptors::new(),
     last: 0,
     shared: BTreeSet::new(),
     multicast: BTreeSet::new(),
@@ -140,17 +133,6 @@ fn share(handle: Handle) {
     mapped.into_iter().for_each(|address| ALLOCATIONS.share(address));
 }
 
-/// The file behind a descriptor, which stays the caller's, where it is the memory's own.
-fn file_of(descriptor: c_int) -> Option<FileId> {
-    if descriptor < 0 {
-        return None;
-    }
-    // SAFETY: not closed here, and whoever says that it names memory has it open.
-    let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(descriptor) });
-    let metadata = file.metadata().ok()?;
-    metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
-}
-
 /// A handle that the vendor has written, under the gate.
 ///
 /// # Safety
@@ -185,16 +167,15 @@ pub unsafe fn create(
 /// The arguments are those of `cuMemImportFromShareableHandle`.
 pub unsafe fn import(call: &dyn Fn() -> Status, handle: *mut Handle, shareable: *mut c_void, kind: c_uint) -> Status {
     let note = |new| {
-        // A descriptor is passed in the pointer's place.
-        let file = if kind == DESCRIPTOR { file_of(shareable as usize as c_int) } else { None };
         {
             let mut physical = physical();
-            let known = file.and_then(|file| physical.files.get(&file).copied());
-            match known {
+            // A descriptor is passed in the pointer's place.
+            let descriptor = if kind == DESCRIPTOR { shareable as usize as c_int } else { -1 };
+            match physical.descriptors.memory(descriptor) {
                 Some(memory) => _ = physical.named.insert(new, memory),
                 None => {
                     let memory = physical.name_new(new);
-                    physical.files.extend(file.map(|file| (file, memory)));
+                    physical.descriptors.note(descriptor, memory);
                 }
             }
         }
@@ -219,10 +200,10 @@ pub unsafe fn export(
             share(handle);
             if kind == DESCRIPTOR && !shareable.is_null() {
                 // SAFETY: the driver has just written a descriptor there.
-                let file = file_of(unsafe { shareable.cast::<c_int>().read_unaligned() });
+                let descriptor = unsafe { shareable.cast::<c_int>().read_unaligned() };
                 let mut physical = physical();
                 let memory = physical.of(handle);
-                physical.files.extend(file.map(|file| (file, memory)));
+                physical.descriptors.note(descriptor, memory);
             }
         }
         status
