@@ -223,17 +223,23 @@ pub fn variable_of(host: usize) -> Option<(u64, u64)> {
 }
 
 /// How many kernels a library has.
-pub fn kernels_in(library: CUlibrary) -> c_uint {
+///
+/// # Safety
+/// The application has just used the library.
+pub unsafe fn kernels_in(library: CUlibrary) -> c_uint {
     let mut count = 0;
-    // SAFETY: a valid place, and a library that the application has just used.
+    // SAFETY: a valid place, and a library by the caller's contract.
     let known = unsafe { hipLibraryGetKernelCount(&mut count, library) } == Status::SUCCESS;
     if known { count } else { 0 }
 }
 
 /// The name of a kernel of a library; null where HIP does not tell it.
-pub fn name_of(kernel: CUkernel) -> *const c_char {
+///
+/// # Safety
+/// A library has just given the kernel out.
+pub unsafe fn name_of(kernel: CUkernel) -> *const c_char {
     let mut name = std::ptr::null();
-    // SAFETY: a valid place, and a kernel that the library has just given out.
+    // SAFETY: a valid place, and a kernel by the caller's contract.
     let known = unsafe { hipKernelGetName(&mut name, kernel) } == Status::SUCCESS;
     if known { name } else { std::ptr::null() }
 }

@@ -183,10 +183,12 @@ pub unsafe fn kernels_of_library(
 ) -> Status {
     let status = call();
     if status == Status::SUCCESS && !kernels.is_null() {
-        let count = count.min(hip::kernels_in(library)) as usize;
+        // SAFETY: the vendor has just looked into this library.
+        let count = count.min(unsafe { hip::kernels_in(library) }) as usize;
         // SAFETY: the vendor has just written as many as there are, and as the application has room for.
         for kernel in unsafe { std::slice::from_raw_parts(kernels, count) } {
-            if let Some(name) = text(hip::name_of(*kernel)) {
+            // SAFETY: the vendor has just given it out.
+            if let Some(name) = text(unsafe { hip::name_of(*kernel) }) {
                 handles::add_function(*kernel as usize, name, CodeOwner::Library(library as usize), true);
             }
         }

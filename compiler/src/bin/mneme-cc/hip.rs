@@ -59,7 +59,7 @@ impl Driver {
         let mut said = driver.ask(arguments);
         if is_hipcc
             && std::env::var_os(CLANG_FOLDER).is_none()
-            && !major(&said).is_some_and(|version| version >= OLDEST_CLANG)
+            && major(&said).is_none_or(|version| version < OLDEST_CLANG)
         {
             // Where there is no clang, hipcc says itself what it misses.
             if let Some(clang) = wrapper::find("++") {
