@@ -213,6 +213,13 @@ macro_rules! every_hook {
         cuLibraryGetModule => (loading::library_module);
         cuKernelGetFunction => (loading::kernel_function);
     }
+    "noted, because tuned code in the function's place gets the same" ["tests/tests/e2e/applying.rs: what_is_set_on_a_function_is_set_on_its_tuned_code", "interposer/src/kernels/function_settings.rs: the_last_value_counts_and_changes_are_counted"] {
+        cuFuncSetAttribute => (setting::set);
+        cuFuncSetCacheConfig => (setting::set_cache);
+        cuFuncSetSharedMemConfig => (setting::set_banks);
+        cuKernelSetAttribute => (setting::set_of_kernel);
+        cuKernelSetCacheConfig => (setting::set_cache_of_kernel);
+    }
     "counted, and recorded where it is selected" ["tests/tests/e2e/coverage.rs: launch_forms"] {
         cuLaunchKernel => [forms::kernel];
         cuLaunchKernel_ptsz => [forms::kernel_per_thread];

@@ -1,6 +1,7 @@
 //! HIP for AMD GPUs: its functions, types, and which functions of the CUDA driver they are.
 
 pub mod properties;
+pub mod rocprofiler;
 pub mod runtime;
 pub mod types;
 

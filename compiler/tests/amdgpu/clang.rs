@@ -65,6 +65,11 @@ impl Program<'_> {
         self.compile("bc", &["-emit-llvm", "-Xclang", "-disable-llvm-passes"])
     }
 
+    /// IR as clang's own passes leave it, as text.
+    pub fn optimised_ir(self) -> String {
+        String::from_utf8(self.compile("ll", &["-emit-llvm", "-S", "-fno-discard-value-names"])).unwrap()
+    }
+
     /// clang's own code object.
     pub fn code_object(self) -> Vec<u8> {
         self.compile("co", &["--no-gpu-bundle-output"])

@@ -2,10 +2,14 @@
 //!
 //! A few applications are looked at; all under `MNEME_TEST_FIDELITY=all`.
 
+use mneme_compiler::progress::Stage;
+use mneme_compiler::{BuildRequest, InputCode, Keep, Target, build};
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::image::architecture::Processor;
 use mneme_core::image::code_object::{self, CodeObject, Kernel};
 use mneme_core::image::{bundle, elf, ir_section};
+use mneme_core::recording::manifest::Variable;
 
 use crate::clang::{Program, build_for, compiled, is_known, kernel_of, usual, versions};
 
@@ -185,4 +189,52 @@ fn features_and_sizes_of_waves_come_from_the_ir() {
     compare(wide);
     let (_, kernel) = kernel_of(&build_for(&[&wide.ir()], "scale", "gfx1030", &usual()).unwrap().image, "scale");
     assert_eq!(kernel.wavefront_size, 64);
+}
+
+/// The definition of a kernel in text of a module, without metadata, attributes and names of values.
+fn definition(ir: &str, kernel: &str) -> String {
+    let start = ir.find(&format!("@{kernel}(")).expect("it is there");
+    let text = ir[start..].split("\n}").next().unwrap().lines().map(|line| {
+        let code = line.split([';', '#']).next().unwrap_or("");
+        code.split(", ").filter(|part| !part.starts_with('!')).collect::<Vec<_>>().join(", ")
+    });
+    let mut names = std::collections::BTreeMap::new();
+    let parts = text.flat_map(|line| (line + "\n").split('%').map(str::to_owned).collect::<Vec<_>>());
+    let values = parts.map(|part| {
+        let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c))).unwrap_or(part.len());
+        let next = names.len();
+        let number = *names.entry(part[..end].to_owned()).or_insert(next);
+        format!("%{number}{}", &part[end..])
+    });
+    values.collect()
+}
+
+#[test]
+fn passes_see_variables_as_the_applications_did() {
+    let variables = [("total", 4, false), ("weights", 64, true)].map(|(name, size, constant)| Variable {
+        name: name.into(),
+        address: 0x7f12_3400 + 0x1000 * size,
+        size,
+        constant,
+        code: false,
+    });
+    for arch in ["gfx90a", "gfx1030"] {
+        let program = Program { file: "kernels.hip", arch, version: 5, flags: &[] };
+        let (ir, theirs) = (program.ir(), program.optimised_ir());
+        let (modules, target, configuration) = ([&ir[..]], Target::gpu(arch), usual());
+        let application = CompileOptions::of_clang(&["-O3".into(), "-x".into(), "hip".into()]);
+        for kernel in ["variables", "weighted"] {
+            let mut request = BuildRequest::new(InputCode::Ir(&modules), kernel, &target, &configuration);
+            request.recorded.variables = &variables;
+            request.recorded.compiled = Some(&application);
+            request.keep = Keep { after: true, until: Some(Stage::Pipeline), ..Keep::default() };
+            let ours = variables.iter().fold(build(&request).unwrap().ir.unwrap(), |ir, variable| {
+                let space = if variable.constant { 4 } else { 1 };
+                let address = format!("inttoptr (i64 {} to ptr addrspace({space}))", variable.address);
+                ir.replace(&address, &format!("@{}", variable.name))
+            });
+            assert!(ours.contains("@weights") && !ours.contains("@weights = "), "{ours}");
+            assert_eq!(definition(&ours, kernel), definition(&theirs, kernel), "{kernel} for {arch}");
+        }
+    }
 }

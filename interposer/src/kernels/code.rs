@@ -77,7 +77,8 @@ impl DeviceDescription {
         Self { name: String::from_utf8_lossy(&name[..end]).into_owned(), architecture }
     }
 
-    fn arch(&self) -> String {
+    /// As recordings name it: "sm_90", or "cpu".
+    pub fn arch(&self) -> String {
         if linker::cpu_device().is_some() {
             return "cpu".into();
         }
@@ -389,6 +390,14 @@ impl KernelCode {
             Some(Known { index: index as u32, offset: argument.offset, value })
         });
         Key { shape: LaunchShape::of(launch), arguments: known.collect() }
+    }
+
+    /// Whether it is known where an argument holds pointers.
+    pub fn is_typed(&self, index: usize) -> bool {
+        self.kernel.arguments.get(index).is_some_and(|argument| match argument.kind.as_str() {
+            "byval" => argument.pointers.is_some(),
+            kind => kind != UNKNOWN,
+        })
     }
 
     fn kind(&self, index: usize) -> Option<&str> {

@@ -1,6 +1,7 @@
 //! Kernels: from the handle that is launched to the code that is recorded, and what was done about it.
 
 pub mod code;
+pub mod function_settings;
 pub mod handles;
 pub mod images;
 pub mod kernel;
@@ -15,4 +16,5 @@ pub mod progress;
 pub mod recent;
 mod registered;
 pub mod request;
+pub mod setting;
 pub mod tally;

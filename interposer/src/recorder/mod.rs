@@ -23,6 +23,7 @@ use mneme_core::summary::Mode;
 pub use ending::finish;
 use instance::{InstanceFailure, record_launch};
 
+use crate::apply;
 use crate::driver::contexts::{self, LiveContext};
 use crate::driver::{self, CUfunction, Status, gate};
 use crate::kernels::code::{DeviceDescription, KernelCode};
@@ -105,6 +106,9 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     };
     if !FLAGS.records.load(Ordering::Acquire) {
         return launch_unrecorded(call, &request, function);
+    }
+    if settings().mode == Mode::Apply {
+        return apply::launch(call, &request, function);
     }
     match decide(function, &request) {
         Some(Decision::Record(plan)) if settings().mode == Mode::DryRun => {

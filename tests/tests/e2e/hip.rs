@@ -40,6 +40,7 @@ programs!(
     nbody,
     microphysics,
     chemistry,
+    convolution,
     globals,
     bigstruct,
     parameters,
@@ -85,6 +86,20 @@ fn record_and_replay(name: &str) {
     let recording = record(name);
     assert_eq!(recording.outcome.stdout, plain.stdout, "what the recorded {name} prints");
     replay_everything(app(name), &recording);
+}
+
+#[test]
+fn the_recorded_compilation_gives_the_bits_of_hip_programs() {
+    if !can_run("the_recorded_compilation_gives_the_bits_of_hip_programs") {
+        return;
+    }
+    for name in ["stencil", "nbody", "microphysics", "chemistry", "convolution", "math"] {
+        for (database, record) in record(name).kernels() {
+            for id in record.instances.keys() {
+                Instance::new(&database, id).verify("default<O3>", &[]);
+            }
+        }
+    }
 }
 
 /// The only instance of a kernel.
@@ -275,6 +290,23 @@ fn graphs_are_expanded_on_request() {
     let expanded = recorded("expand");
     expanded.outcome.complains("4 graph launches done node by node");
     replay_everything(&GRAPHS, &expanded);
+}
+
+/// Objects of a thread and of the program, and exit handlers, use the GPU when much of the process is gone.
+#[test]
+fn hip_is_used_by_destructors_and_exit_handlers() {
+    if !can_run("hip_is_used_by_destructors_and_exit_handlers") {
+        return;
+    }
+    let late = App { name: "late", sources: &["hip/late.hip"], kernels: &[] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late");
+    build_for(&late, Platform::Hip, &path);
+    let plain = run(&path).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
+    assert_eq!(plain.stdout, "of a thread: 64\nend\nof the main thread: 65\nof the program: 66\nat exit: 67\n");
+    let recorded = Recording::by(|folder| record_executable_into(folder, &path, &[]));
+    assert_eq!(recorded.outcome.stdout, plain.stdout);
+    assert_eq!(recorded.kernel("add").1.instances.len(), 4);
 }
 
 /// Functions beside launches answer what programs of HIP want, with and without the recorder in front.

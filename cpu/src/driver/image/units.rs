@@ -6,6 +6,7 @@ use std::sync::Arc;
 use goblin::elf::Elf;
 use goblin::elf::header::EM_AMDGPU;
 use goblin::elf::sym::STT_OBJECT;
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::architecture::Vendor;
 use mneme_core::image::fatbin::{self, FatbinKind};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
@@ -71,6 +72,14 @@ impl Group {
         match &self.code {
             Code::Units(units) => units.iter().map(|unit| unit.bitcode().map(Cow::Owned)).collect(),
             Code::Image { modules, .. } => Ok(modules.iter().map(|module| Cow::Borrowed(&module[..])).collect()),
+        }
+    }
+
+    /// How the code was compiled: of units that were linked the first one, as they have one pipeline.
+    pub fn compiled(&self) -> Option<&CompileOptions> {
+        match &self.code {
+            Code::Units(units) => units.iter().find_map(|unit| unit.table.compiled.as_ref()),
+            Code::Image { .. } => None,
         }
     }
 
