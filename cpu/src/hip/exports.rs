@@ -495,7 +495,7 @@ pub extern "C" fn hipGetErrorName(error: Status) -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipGetErrorString(error: Status) -> *const c_char {
-    error.text().unwrap_or(c"unrecognized error code").as_ptr()
+    error.text().or_else(|| hip::error_text(error)).unwrap_or(c"unrecognized error code").as_ptr()
 }
 
 #[unsafe(no_mangle)]
@@ -603,6 +603,16 @@ pub unsafe extern "C" fn __hipRegisterManagedVar(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_status_that_has_a_name_is_described() {
+        let named = (0..2000).map(Status).filter(|status| hip::error_name(*status).is_some());
+        for status in named {
+            // SAFETY: a constant text.
+            let text = unsafe { CStr::from_ptr(hipGetErrorString(status)) };
+            assert_ne!(text, c"unrecognized error code", "{status}");
+        }
+    }
 
     #[test]
     fn functions_are_found_by_their_names() {

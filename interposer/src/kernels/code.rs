@@ -367,6 +367,11 @@ impl KernelCode {
         })
     }
 
+    /// Whether other files may use a variable of the closure.
+    pub fn exports_variable(&self, name: &str) -> bool {
+        self.variables.iter().any(|symbol| symbol.name == name && symbol.external)
+    }
+
     /// Identity of a launch among those of the kernel: dimensions, shared memory and scalar arguments. Pointers and
     /// structures (which may hold pointers) differ between runs that do the same.
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {

@@ -356,7 +356,7 @@ fn kernels_of_hip_programs_are_replaced() {
     ];
     for (name, kernel, replaced) in programs {
         let executable = hip::executable(hip::app(name));
-        let recording = Recording::by(|folder| record_executable_into(folder, &executable, &[]));
+        let recording = Recording::of_executable(&executable, &[]);
         let (database, record) = recording.kernel(kernel);
         let id = record.instances.keys().next().unwrap();
         let instance = Instance::new(&database, id);
