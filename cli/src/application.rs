@@ -18,7 +18,7 @@ use crate::hip_library::HipLibrary;
 use crate::report::SummaryFile;
 use crate::{siblings, variables};
 
-/// What `mneme record` and `mneme profile` are told about the application.
+/// What `mneme record`, `mneme profile` and `mneme apply` are told about the application.
 #[derive(Debug, Args)]
 pub struct Application {
     /// Device to run on [default: a GPU where there is one, else the CPU device]
@@ -38,6 +38,11 @@ impl Application {
     pub fn restore(&mut self, typed: &[OsString]) {
         let start = typed.len().saturating_sub(self.command.len());
         self.command = typed[start..].to_vec();
+    }
+
+    /// Whether none is named.
+    pub fn is_empty(&self) -> bool {
+        self.command.is_empty()
     }
 
     pub fn name(&self) -> String {
@@ -72,7 +77,11 @@ impl Application {
                     .map_err(|source| CommandError::Io { path: std::env::temp_dir(), source })?,
             );
             libraries.push(library);
-            let doing = if mode == Mode::Profile { "profiling" } else { "recording" };
+            let doing = match mode {
+                Mode::Profile => "profiling",
+                Mode::Apply => "applying",
+                Mode::Record | Mode::DryRun => "recording",
+            };
             mneme_core::remark!(
                 "mneme: {}{doing} on the CPU device",
                 if for_want_of_a_gpu { "no GPU here; " } else { "" }

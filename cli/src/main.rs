@@ -4,6 +4,7 @@
 
 mod annotate;
 mod application;
+mod apply;
 mod check;
 mod config;
 mod device;
@@ -24,7 +25,7 @@ mod variables;
 use std::ffi::OsString;
 use std::process::exit;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use mneme_core::{console, install};
 
 use self::error::CommandError;
@@ -48,6 +49,9 @@ enum Command {
     /// Run a program and rank its kernels by GPU time; exits with the program's status
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(profile::ProfileOptions),
+    /// Run a program with tuned kernels in the place of its own; exits with the program's status
+    #[command(after_help = APPLY_EXAMPLES, override_usage = "mneme apply --tuned <RESULTS>... [OPTIONS] -- <APPLICATION>...\n       mneme apply --tuned <RESULTS>... --manifest <FILE>")]
+    Apply(apply::ApplyOptions),
     /// Replay a recorded kernel and verify what it writes (mneme-replay)
     #[command(disable_help_flag = true)]
     Replay(Handover),
@@ -133,20 +137,37 @@ const ANNOTATE_EXAMPLES: &str = "Examples:
   mneme annotate recording/7312.json --argument 2 --remove
   mneme annotate recording";
 
+const APPLY_EXAMPLES: &str = "Examples:
+  mneme apply --tuned results -- ./app arguments
+  mneme apply --tuned results/7312 results/8245 --json applied.json -- ./app
+  mneme apply --tuned proteus_tuned_kernels.json -rdb recording -- ./app
+  mneme apply --tuned results --manifest tuned.json
+  MNEME_MODE=apply MNEME_TUNED=tuned.json LD_PRELOAD=libmneme_rec.so ./app
+
+An application is named after --. A launch that nothing tuned is for, and a kernel whose code has
+changed, keep the application's own code; the closing table says why.";
+
+/// The command line: `mneme apply` needs no application where it only writes a file.
+fn command() -> clap::Command {
+    Options::command().mut_subcommand("apply", |apply| apply.mut_arg("command", |argument| argument.required(false)))
+}
+
 fn main() {
     // Like every program whose output is piped into another: end quietly when that one ends.
     // SAFETY: no other thread runs yet and the default disposition needs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    mneme_manual::write_if_asked(Options::command);
+    mneme_manual::write_if_asked(command);
     let typed: Vec<OsString> = std::env::args_os().collect();
     let arguments = mneme_core::arguments::normalise(typed.iter().cloned(), &ONE_DASH);
-    let mut options = Options::try_parse_from(arguments).unwrap_or_else(|error| {
+    let parsed = command().try_get_matches_from(arguments).and_then(|matches| Options::from_arg_matches(&matches));
+    let mut options = parsed.unwrap_or_else(|error| {
         let _ = error.print();
         exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { 0 })
     });
     match &mut options.command {
         Command::Record(record) => record.application.restore(&typed),
         Command::Profile(profile) => profile.application.restore(&typed),
+        Command::Apply(apply) => apply.application.restore(&typed),
         _ => {}
     }
     if let Err(error) = run(options.command) {
@@ -164,6 +185,7 @@ fn run(command: Command) -> Result<(), CommandError> {
     match command {
         Command::Record(options) => match record::run(&options)? {},
         Command::Profile(options) => match profile::run(&options)? {},
+        Command::Apply(options) => apply::run(&options),
         Command::Replay(handover) => Err(siblings::become_program(install::REPLAYER, &handover.arguments)),
         Command::Tune(handover) => Err(siblings::become_program(install::TUNER, &handover.arguments)),
         Command::Bisect(handover) => Err(siblings::become_program(install::BISECTOR, &handover.arguments)),

@@ -112,7 +112,11 @@ pub fn is_failure(kernels: &[Kernel], strict: bool) -> bool {
 pub fn text(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summary]) -> String {
     let kernels = merged(summaries);
     if kernels.is_empty() {
-        let doing = if mode == Mode::Profile { "timed" } else { "recorded" };
+        let doing = match mode {
+            Mode::Profile => "timed",
+            Mode::Apply => "replaced",
+            Mode::Record | Mode::DryRun => "recorded",
+        };
         if let Some(signal) = status.signal() {
             let whole = if mode == Mode::Record { "; what it had finished by then is in the recording" } else { "" };
             return format!(
@@ -129,7 +133,37 @@ pub fn text(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summ
     match mode {
         Mode::Profile => profile(kernels, summaries),
         Mode::Record | Mode::DryRun => recording(mode, kernels),
+        Mode::Apply => applied(kernels),
     }
+}
+
+fn applied(mut kernels: Vec<Kernel>) -> String {
+    use Align::{Left, Right};
+    kernels.retain(|kernel| kernel.applied.is_some());
+    if kernels.is_empty() {
+        return "mneme: nothing is replaced: no kernel that is tuned was launched\n".into();
+    }
+    kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
+    let mut rows = vec![["KERNEL", "LAUNCHES", "REPLACED", "RESHAPED", "BEFORE", "TUNED"].map(String::from).to_vec()];
+    for kernel in &kernels {
+        let applied = kernel.applied.unwrap_or_default();
+        let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), units::time);
+        rows.push(vec![
+            name(kernel),
+            kernel.launches.to_string(),
+            applied.replaced.to_string(),
+            applied.reshaped.to_string(),
+            time(applied.before),
+            time(applied.after),
+        ]);
+    }
+    let mut text = render(&[Left, Right, Right, Right, Right, Right], &rows);
+    for kernel in &kernels {
+        for failure in &kernel.failures {
+            text += &format!("{}: {} not replaced: {}\n", name(kernel), launches(failure.launches), failure.reason);
+        }
+    }
+    text
 }
 
 fn recording(mode: Mode, mut kernels: Vec<Kernel>) -> String {
@@ -260,6 +294,21 @@ mod tests {
 
     fn summary(mode: Mode, kernels: Vec<Kernel>) -> Summary {
         Summary { mode, kernels, selected: true, seconds: 0.001, ..Summary::default() }
+    }
+
+    #[test]
+    fn the_table_of_tuned_kernels_has_those_alone() {
+        use mneme_core::summary::Applied;
+        let applied = Some(Applied { replaced: 3, reshaped: 1, before: Some(2000.0), after: None });
+        let failures = vec![Failure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
+        let tuned = Kernel { applied, failures, ..kernel("a(int)") };
+        let text = |kernels| text(Mode::Apply, "app", ExitStatus::default(), &[summary(Mode::Apply, kernels)]);
+        assert_eq!(
+            text(vec![kernel("b(int)"), tuned]),
+            "KERNEL  LAUNCHES  REPLACED  RESHAPED   BEFORE  TUNED\na(int)         4         3         1  2.00 µs      -\n\
+             a(int): 1 launch not replaced: inside a stream capture\n"
+        );
+        assert!(text(vec![kernel("b(int)")]).contains("nothing is replaced"));
     }
 
     #[test]

@@ -26,4 +26,5 @@ pub mod symbol;
 pub mod text;
 pub mod thread_stack;
 pub mod tolerance;
+pub mod tuned;
 pub mod units;

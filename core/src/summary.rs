@@ -23,6 +23,8 @@ pub enum Mode {
     Profile,
     /// Finds out what would be recorded.
     DryRun,
+    /// Launches tuned kernels in place of the application's own; records none.
+    Apply,
 }
 
 impl Mode {
@@ -31,6 +33,7 @@ impl Mode {
             "record" => Some(Self::Record),
             "profile" => Some(Self::Profile),
             "dry-run" => Some(Self::DryRun),
+            "apply" => Some(Self::Apply),
             _ => None,
         }
     }
@@ -41,6 +44,7 @@ impl Mode {
             Self::Record => "record",
             Self::Profile => "profile",
             Self::DryRun => "dry-run",
+            Self::Apply => "apply",
         }
     }
 }
@@ -95,9 +99,37 @@ pub struct Kernel {
     pub gpu_time: Option<Times>,
     /// Launch shapes, the most frequent first.
     pub shapes: Vec<Shape>,
+    /// Where tuned kernels are launched: what became of a kernel for which there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
 }
 
-/// Why launches were not recorded.
+/// Tuned code in a kernel's place. Launches that kept the application's own are among the kernel's failures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Applied {
+    /// Launches of tuned code.
+    pub replaced: u64,
+    /// Those of them with other dimensions than the application asked for.
+    pub reshaped: u64,
+    /// Times of a launch in the session that found it, ns; of several, those of the first that was launched.
+    pub before: Option<f64>,
+    pub after: Option<f64>,
+}
+
+impl Applied {
+    #[must_use]
+    fn and(self, other: Self) -> Self {
+        Self {
+            replaced: self.replaced + other.replaced,
+            reshaped: self.reshaped + other.reshaped,
+            before: self.before.or(other.before),
+            after: self.after.or(other.after),
+        }
+    }
+}
+
+/// Why launches were not recorded, or not replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub reason: String,
@@ -173,6 +205,10 @@ impl Kernel {
             (Some(one), Some(other)) => Some(one.and(other)),
             (one, other) => one.or(other),
         };
+        self.applied = match (self.applied, other.applied) {
+            (Some(one), Some(other)) => Some(one.and(other)),
+            (one, other) => one.or(other),
+        };
         if self.code.is_empty() {
             self.code = other.code;
         }
@@ -242,10 +278,10 @@ mod tests {
 
     #[test]
     fn modes_have_names() {
-        for mode in [Mode::Record, Mode::Profile, Mode::DryRun] {
+        for mode in [Mode::Record, Mode::Profile, Mode::DryRun, Mode::Apply] {
             assert_eq!(Mode::parse(mode.name()), Some(mode));
             assert_eq!(serde_json::to_value(mode).unwrap(), mode.name());
         }
-        assert_eq!(Mode::parse("apply"), None);
+        assert_eq!(Mode::parse("appply"), None);
     }
 }

@@ -17,6 +17,7 @@
 //! | [`driver`] | the vendor's functions; its contexts, streams and captures; the [gate](driver::gate) before it |
 //! | [`memory`] | the arena, every live allocation, annotations |
 //! | [`kernels`] | from a handle to the code that is recorded; what has been done about each kernel |
+//! | [`apply`] | tuned code in the place of kernels |
 //! | [`snapshot`] | device memory into the chunk store |
 //! | [`recorder`] | which launches are recorded, and how; the profile |
 //! | [`launches`] | everything that starts kernels |
@@ -30,6 +31,7 @@
 //! - Nothing of ours unwinds into the application, and our own calls bypass the hooks ([`process::reentrancy`]).
 //! - No lock of ours but the [gate](driver::gate) is held across a call into the vendor's library.
 
+pub mod apply;
 pub mod driver;
 pub mod hooks;
 pub mod kernels;

@@ -213,6 +213,13 @@ macro_rules! every_hook {
         cuLibraryGetModule => (loading::library_module);
         cuKernelGetFunction => (loading::kernel_function);
     }
+    "noted, because tuned code in the function's place gets the same" ["tests/tests/e2e/applying.rs: what_is_set_on_a_function_is_set_on_its_tuned_code", "interposer/src/kernels/function_settings.rs: the_last_value_counts_and_changes_are_counted"] {
+        cuFuncSetAttribute => (setting::set);
+        cuFuncSetCacheConfig => (setting::set_cache);
+        cuFuncSetSharedMemConfig => (setting::set_banks);
+        cuKernelSetAttribute => (setting::set_of_kernel);
+        cuKernelSetCacheConfig => (setting::set_cache_of_kernel);
+    }
     "counted, and recorded where it is selected" ["tests/tests/e2e/coverage.rs: launch_forms"] {
         cuLaunchKernel => [forms::kernel];
         cuLaunchKernel_ptsz => [forms::kernel_per_thread];
@@ -267,7 +274,6 @@ macro_rules! every_hip_hook {
         hipMemcpy3DPeerAsync => gated;
         hipMemcpyBatchAsync => gated;
         hipMemcpy3DBatchAsync => gated;
-        hipMemPrefetchAsync_v2 => gated;
         hipMemMapArrayAsync => gated;
         hipStreamAttachMemAsync => gated;
         hipGraphUpload => gated;
@@ -297,7 +303,9 @@ macro_rules! every_hip_hook {
         hipMemcpyFromSymbol, hipMemcpyFromSymbol_spt => {bounds::copy_from_symbol};
         hipMemcpyFromSymbolAsync, hipMemcpyFromSymbolAsync_spt => {bounds::copy_from_symbol_on};
         hipMemPrefetchAsync => {bounds::prefetch};
+        hipMemPrefetchAsync_v2 => {bounds::prefetch_to_location};
         hipMemAdvise => {bounds::advise};
+        hipMemAdvise_v2 => {bounds::advise};
         hipMemset, hipMemset_spt => {bounds::fill_bytes};
         hipMemsetAsync, hipMemsetAsync_spt => {bounds::fill_bytes_on};
         hipMemset2D, hipMemset2D_spt => {bounds::fill_rows_of_bytes};
@@ -435,6 +443,7 @@ macro_rules! every_hip_hook {
         hipModuleLoad => (loading::load_module_file);
         hipModuleLoadData => (loading::load_module);
         hipModuleLoadDataEx => (loading::load_module_with_options);
+        hipModuleLoadFatBinary => (loading::load_module);
         hipModuleUnload => (loading::unload_module);
         hipModuleGetFunction => (loading::module_function);
         hipGetFuncBySymbol => (loading::function_of_symbol);
@@ -442,6 +451,7 @@ macro_rules! every_hip_hook {
         hipLibraryLoadFromFile => (loading::load_library_file);
         hipLibraryUnload => (loading::unload_library);
         hipLibraryGetKernel => (loading::library_kernel);
+        hipLibraryEnumerateKernels => (loading::kernels_of_library);
         hipKernelGetFunction => (loading::kernel_function);
     }
     "counted, and recorded where it is selected" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
@@ -481,6 +491,7 @@ macro_rules! every_hip_hook {
     }
     "gives out the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipGetProcAddress => (proc_address::get_of_hip);
+        hipGetDriverEntryPoint, hipGetDriverEntryPoint_spt => (proc_address::get_entry_point_of_hip);
     }
     } };
 }

@@ -118,7 +118,7 @@ pub unsafe extern "C" fn __hipRegisterVar(
     let real = real!(c"__hipRegisterVar" as RegisterVariable);
     // SAFETY: the arguments are the program's own.
     let call = || unsafe { real(handle, host, host_name, name, external, bytes, constant, global) };
-    followed(|| (), call, |()| loading::register_variable(handle, host, name, false));
+    followed(|| (), call, |()| loading::register_variable(handle, host, name, None));
 }
 
 /// # Safety
@@ -136,5 +136,11 @@ pub unsafe extern "C" fn __hipRegisterManagedVar(
     let real = real!(c"__hipRegisterManagedVar" as RegisterManagedVariable);
     // SAFETY: the arguments are the program's own.
     let call = || unsafe { real(handle, pointer, initial, name, bytes, alignment) };
-    followed(|| (), call, |()| loading::register_variable(handle.cast(), pointer.cast(), name, true));
+    followed(
+        || (),
+        call,
+        |()| {
+            loading::register_variable(handle.cast(), pointer.cast(), name, Some(bytes as u64));
+        },
+    );
 }

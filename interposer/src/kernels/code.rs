@@ -1,6 +1,6 @@
 //! A kernel's code as a recording needs it: its source, closure, identity, argument layout and files.
 //!
-//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the object, files beside the program, clang's
+//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the image or the object, files beside the program, clang's
 //! IR in the image or the object, and the image's own PTX or machine code.
 
 use std::borrow::Cow;
@@ -35,8 +35,8 @@ const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
 /// Kind of an argument whose type is not known.
 const UNKNOWN: &str = "";
 /// Address spaces of constant and of global memory in NVPTX.
-const CONSTANT_SPACE: u32 = 4;
-const GLOBAL_SPACE: u32 = 1;
+pub const CONSTANT_SPACE: u32 = 4;
+pub const GLOBAL_SPACE: u32 = 1;
 
 /// Functions of the device-side runtime that no IR defines, and what stands for what a recording cannot hold.
 const REFUSED: [(&str, &str); 9] = [
@@ -77,7 +77,8 @@ impl DeviceDescription {
         Self { name: String::from_utf8_lossy(&name[..end]).into_owned(), architecture }
     }
 
-    fn arch(&self) -> String {
+    /// As recordings name it: "sm_90", or "cpu".
+    pub fn arch(&self) -> String {
         if linker::cpu_device().is_some() {
             return "cpu".into();
         }
@@ -216,10 +217,15 @@ impl KernelCode {
         Self::with_layout_of(&native, kernel, vec![module], source).map(|code| Self { triple: String::new(), ..code })
     }
 
-    /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
+    /// From the section `.mneme.ir` of the kernel's image, or of the object that the image is in; `None` where neither has
+    /// one for the kernel.
     fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
+        let inside = origin.image.as_ref().map_or(&[][..], |image| image.units());
         let sum = origin.image.as_ref().and_then(|image| image.sum());
-        let units = ir_section::of_image(origin.object.as_ref()?.units(), sum);
+        let units = match &origin.object {
+            Some(object) if inside.is_empty() => ir_section::of_image(object.units(), sum),
+            _ => inside.iter().collect(),
+        };
         let arch = choose_arch(&units, kernel, device.architecture.as_ref())?;
         let closure = ir_section::closure(&units, kernel, &arch)?;
         if let Err(refusal) = refuse(&closure.unresolved) {
@@ -389,6 +395,14 @@ impl KernelCode {
             Some(Known { index: index as u32, offset: argument.offset, value })
         });
         Key { shape: LaunchShape::of(launch), arguments: known.collect() }
+    }
+
+    /// Whether it is known where an argument holds pointers.
+    pub fn is_typed(&self, index: usize) -> bool {
+        self.kernel.arguments.get(index).is_some_and(|argument| match argument.kind.as_str() {
+            "byval" => argument.pointers.is_some(),
+            kind => kind != UNKNOWN,
+        })
     }
 
     fn kind(&self, index: usize) -> Option<&str> {

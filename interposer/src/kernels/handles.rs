@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use super::kernel::{CodeOwner, FunctionHandle, Kernel};
 use super::origin::{CodeOrigin, Object};
-use super::recent;
+use super::{loaded_variables, recent};
 use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
 /// What tells kernels of one name apart: the object's path and the image.
@@ -99,6 +99,17 @@ pub fn add_function_of(kernel: FunctionHandle, handle: usize) {
 /// Every kernel seen so far.
 pub fn kernels() -> Vec<Arc<Kernel>> {
     look(|code| code.kernels.values().cloned().collect())
+}
+
+/// The owners of code that have kernels which were launched, with these.
+pub fn launched() -> Vec<(CodeOwner, Vec<Arc<Kernel>>)> {
+    let mut owners: HashMap<CodeOwner, Vec<Arc<Kernel>>> = HashMap::new();
+    look(|code| {
+        for function in code.functions.values().filter(|function| loaded_variables::is_launched(&function.kernel)) {
+            owners.entry(function.home).or_default().push(function.kernel.clone());
+        }
+    });
+    owners.into_iter().collect()
 }
 
 /// The kernel behind a handle, which is found without a lock from now on where it stays what it is.

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute;
 use mneme_core::launch::LaunchAttributes;
+use mneme_core::summary::Mode;
 use mneme_core::symbol;
 
 use super::origin::CodeOrigin;
 use super::progress::KernelProgress;
 use super::registered::{self, RegisteredVariable};
 use super::request::LaunchRequest;
-use crate::driver::{self, CUdevice, CUkernel, CUlibrary, CUmodule, Status, hip};
+use crate::driver::{self, CUdevice, CUfunction, CUkernel, CUlibrary, CUmodule, Status, hip};
 use crate::process::settings::{RecorderSettings, settings};
+use crate::process::winners;
 
 const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
 /// What a kernel may use without raising that attribute, bytes.
@@ -32,10 +34,12 @@ impl Kernel {
         Self { demangled: demangle(&name), name, origin, progress: KernelProgress::default() }
     }
 
-    /// Whether the user wants it recorded, by this process.
+    /// Whether the user wants it recorded, or replaced, by this process.
     pub fn is_selected(&self) -> bool {
-        let selects =
-            |settings: &RecorderSettings| settings.rank_selected && settings.selects(&self.name, &self.demangled);
+        let selects = |settings: &RecorderSettings| match settings.mode {
+            Mode::Apply => !winners::of(&self.name).is_empty() && settings.selects(&self.name, &self.demangled),
+            _ => settings.rank_selected && settings.selects(&self.name, &self.demangled),
+        };
         *self.progress.selected.get_or_init(|| selects(settings()))
     }
 }
@@ -65,7 +69,7 @@ pub enum CodeOwner {
 impl CodeOwner {
     /// Whether a variable is managed memory behind a pointer on the device, whose place HIP does not tell.
     pub fn is_managed(self, name: &str) -> bool {
-        matches!(self, Self::Binary(binary) if registered::variable(binary, name).is_some_and(|found| found.is_managed))
+        matches!(self, Self::Binary(binary) if registered::variable(binary, name).is_some_and(|found| found.managed.is_some()))
     }
 
     /// Where a device variable is: its address and size in bytes, if the loaded code has it.
@@ -105,18 +109,28 @@ pub struct FunctionHandle {
 }
 
 impl FunctionHandle {
+    /// An attribute (`CUfunction_attribute`) of the function behind a handle.
+    ///
+    /// # Safety
+    /// The handle is this function's, and alive.
+    pub unsafe fn attribute(&self, function: CUfunction, attribute: u32, device: CUdevice) -> Option<i32> {
+        let mut value = 0;
+        // SAFETY: a valid place; the caller's promise, and each kind of handle goes to its own function.
+        let status = unsafe {
+            if self.context_free {
+                driver::cuKernelGetAttribute(&mut value, attribute, function as CUkernel, device)
+            } else {
+                driver::cuFuncGetAttribute(&mut value, attribute, function)
+            }
+        };
+        (status == Status::SUCCESS).then_some(value)
+    }
+
     /// Launch attributes with what belongs to the function.
     pub fn launch_attributes(&self, request: &LaunchRequest, device: CUdevice) -> LaunchAttributes {
-        let mut limit = 0;
-        // SAFETY: a valid place, and each kind of handle goes to its own function.
-        let known = unsafe {
-            if self.context_free {
-                driver::cuKernelGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function as CUkernel, device)
-            } else {
-                driver::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function)
-            }
-        } == Status::SUCCESS;
-        let raised = (known && limit > DEFAULT_DYNAMIC_SHARED).then_some(limit as u32);
+        // SAFETY: the handle of a launch that is under way.
+        let limit = unsafe { self.attribute(request.function, MAX_DYNAMIC_SHARED, device) };
+        let raised = limit.filter(|limit| *limit > DEFAULT_DYNAMIC_SHARED).map(|limit| limit as u32);
         LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
     }
 }

@@ -12,7 +12,7 @@ use super::images::{self, LoadedImage};
 use super::kernel::CodeOwner;
 use super::origin::CodeOrigin;
 use super::registered::{self, RegisteredVariable};
-use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status};
+use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status, hip};
 
 /// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
 fn origin_of(image: *const c_void) -> CodeOrigin {
@@ -171,6 +171,31 @@ pub unsafe fn library_kernel(
     status
 }
 
+/// HIP's function handles do not tell their names, so that these are noted while they are known.
+///
+/// # Safety
+/// The arguments are those of `hipLibraryEnumerateKernels`.
+pub unsafe fn kernels_of_library(
+    call: &dyn Fn() -> Status,
+    kernels: *mut CUkernel,
+    count: c_uint,
+    library: CUlibrary,
+) -> Status {
+    let status = call();
+    if status == Status::SUCCESS && !kernels.is_null() {
+        // SAFETY: the vendor has just looked into this library.
+        let count = count.min(unsafe { hip::kernels_in(library) }) as usize;
+        // SAFETY: the vendor has just written as many as there are, and as the application has room for.
+        for kernel in unsafe { std::slice::from_raw_parts(kernels, count) } {
+            // SAFETY: the vendor has just given it out.
+            if let Some(name) = text(unsafe { hip::name_of(*kernel) }) {
+                handles::add_function(*kernel as usize, name, CodeOwner::Library(library as usize), true);
+            }
+        }
+    }
+    status
+}
+
 /// # Safety
 /// The arguments are those of `cuLibraryGetModule`.
 pub unsafe fn library_module(call: &dyn Fn() -> Status, module: *mut CUmodule, library: CUlibrary) -> Status {
@@ -232,10 +257,10 @@ pub fn register_function(handle: *mut *mut c_void, host: *const c_void, name: *c
     }
 }
 
-/// Notes a variable of registered code.
-pub fn register_variable(handle: *mut *mut c_void, host: *mut c_void, name: *const c_char, is_managed: bool) {
+/// Notes a variable of registered code, and its bytes where it is managed.
+pub fn register_variable(handle: *mut *mut c_void, host: *mut c_void, name: *const c_char, managed: Option<u64>) {
     if let Some(name) = text(name) {
-        registered::note(handle as usize, name, RegisteredVariable { host: host as usize, is_managed });
+        registered::note(handle as usize, name, RegisteredVariable { host: host as usize, managed });
     }
 }
 

@@ -1,10 +1,12 @@
 //! Kernels: from the handle that is launched to the code that is recorded, and what was done about it.
 
 pub mod code;
+pub mod function_settings;
 pub mod handles;
 pub mod images;
 pub mod kernel;
 pub mod key;
+pub mod loaded_variables;
 pub mod loading;
 mod native;
 pub mod origin;
@@ -14,4 +16,5 @@ pub mod progress;
 pub mod recent;
 mod registered;
 pub mod request;
+pub mod setting;
 pub mod tally;

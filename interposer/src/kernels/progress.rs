@@ -1,5 +1,6 @@
 //! The progress of recording a kernel: its instances, how often each was launched, why others failed.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use mneme_core::summary::Times;
 
 use super::code::KernelCode;
+use super::function_settings::FunctionSettings;
 use super::key::LaunchShape;
 use super::profile;
 use super::tally::{LaunchTally, PLACES};
@@ -28,6 +30,9 @@ pub struct KernelProgress {
     pub code: OnceLock<Result<Arc<KernelCode>, String>>,
     recorded: Mutex<RecordedInstances>,
     pub profile: profile::Profile,
+    pub function_settings: FunctionSettings,
+    /// What stands in for it, where tuned kernels are used.
+    pub replacement: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 #[derive(Default)]

@@ -10,8 +10,8 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 pub struct RegisteredVariable {
     /// Address of the host's variable of the same name.
     pub host: usize,
-    /// It is managed memory, behind a pointer of this name on the device.
-    pub is_managed: bool,
+    /// Bytes of managed memory, where it is that, behind a pointer of this name on the device.
+    pub managed: Option<u64>,
 }
 
 /// By the handle of the code, and the name on the device.
@@ -35,17 +35,30 @@ pub fn variable(binary: usize, name: &str) -> Option<RegisteredVariable> {
     VARIABLES.read().unwrap_or_else(PoisonError::into_inner).get(&binary)?.get(name).copied()
 }
 
+/// The names of all variables of registered code.
+pub fn names(binary: usize) -> Vec<String> {
+    let variables = VARIABLES.read().unwrap_or_else(PoisonError::into_inner);
+    variables.get(&binary).into_iter().flat_map(|variables| variables.keys().cloned()).collect()
+}
+
+/// The managed variables of registered code: the address of the program's pointer to each, and its bytes.
+pub fn managed(binary: usize) -> Vec<(usize, u64)> {
+    let variables = VARIABLES.read().unwrap_or_else(PoisonError::into_inner);
+    let variables = variables.get(&binary).into_iter().flat_map(HashMap::values);
+    variables.filter_map(|variable| Some((variable.host, variable.managed?))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn variables_are_those_of_their_code() {
-        let variable = |host, is_managed| RegisteredVariable { host, is_managed };
-        note(0x10, "a".into(), variable(1, false));
-        note(0x20, "a".into(), variable(2, true));
-        assert_eq!(super::variable(0x10, "a"), Some(variable(1, false)));
-        assert_eq!(super::variable(0x20, "a"), Some(variable(2, true)));
+        let variable = |host, managed| RegisteredVariable { host, managed };
+        note(0x10, "a".into(), variable(1, None));
+        note(0x20, "a".into(), variable(2, Some(4)));
+        assert_eq!(super::variable(0x10, "a"), Some(variable(1, None)));
+        assert_eq!(super::variable(0x20, "a"), Some(variable(2, Some(4))));
         assert_eq!(super::variable(0x20, "b"), None);
         forget(0x20);
         assert_eq!(super::variable(0x20, "a"), None);

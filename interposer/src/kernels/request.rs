@@ -14,6 +14,18 @@ pub struct LaunchRequest {
     /// Never 0: the default stream goes by its name.
     pub stream: usize,
     pub arguments: LaunchArguments,
+    pub extras: Extras,
+}
+
+/// What a launch has besides dimensions, shared memory, stream and arguments.
+#[derive(Clone, Copy, Debug)]
+pub enum Extras {
+    /// Nothing that [`Launch`] does not say.
+    None,
+    /// The application's array of attributes (`CUlaunchAttribute`), and how many there are.
+    Attributes(*const c_void, u32),
+    /// What only the application's own call has.
+    OwnCall,
 }
 
 /// Where the argument bytes are, during the call.
@@ -26,6 +38,11 @@ impl LaunchArguments {
     /// As the driver's launch functions take them: an array of pointers, or else the list of `extra`.
     pub fn new(parameters: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
         Self { parameters, extra }
+    }
+
+    /// As they were given.
+    pub fn raw(&self) -> (*mut *mut c_void, *mut *mut c_void) {
+        (self.parameters, self.extra)
     }
 
     /// The list of `extra` for a packed buffer; both places must outlive it.

@@ -8,7 +8,7 @@ use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 use super::forms::{attributes, named};
 use super::graphs;
 use crate::driver::{CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
-use crate::kernels::request::{LaunchArguments, LaunchRequest};
+use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
 
 #[inline]
 fn request(
@@ -27,7 +27,7 @@ fn request(
         attributes,
     };
     let arguments = LaunchArguments::new(arguments, std::ptr::null_mut());
-    Some(LaunchRequest { function: host.cast_mut().cast(), launch, stream, arguments })
+    Some(LaunchRequest { function: host.cast_mut().cast(), launch, stream, arguments, extras: Extras::None })
 }
 
 /// `hipLaunchKernel`.
@@ -113,11 +113,13 @@ pub unsafe fn kernel_with_events(
     stream: CUstream,
     start: CUevent,
     stop: CUevent,
-    _flags: c_int,
+    flags: c_int,
 ) -> Option<LaunchRequest> {
     graphs::note_events(stream, [start, stop]);
     // SAFETY: the first six mean the same.
-    unsafe { kernel(host, grid, block, arguments, shared, stream) }
+    let request = unsafe { kernel(host, grid, block, arguments, shared, stream) }?;
+    let is_plain = start.is_null() && stop.is_null() && flags == 0;
+    Some(LaunchRequest { extras: if is_plain { Extras::None } else { Extras::OwnCall }, ..request })
 }
 
 /// `hipLaunchKernelExC`.
@@ -135,7 +137,8 @@ pub unsafe fn kernel_ex(
     // SAFETY: the array has so many elements, laid out as the driver's.
     let attributes = unsafe { attributes(configuration.attributes.cast(), configuration.count) };
     let (shape, stream) = ([configuration.grid, configuration.block], named(configuration.stream, STREAM_LEGACY));
-    request(host, shape, arguments, configuration.shared, stream, attributes)
+    let request = request(host, shape, arguments, configuration.shared, stream, attributes)?;
+    Some(LaunchRequest { extras: Extras::Attributes(configuration.attributes.cast(), configuration.count), ..request })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
-use crate::kernels::request::{LaunchArguments, LaunchRequest};
+use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
 
 /// The launch attributes that a replay has to repeat.
 mod attribute {
@@ -52,7 +52,7 @@ macro_rules! launch {
                 attributes: LaunchAttributes { cooperative: $cooperative, ..LaunchAttributes::default() },
             };
             let arguments = LaunchArguments::new(parameters, launch!(@or_null $($extra)?));
-            Some(LaunchRequest { function, launch, stream: named(stream, $default), arguments })
+            Some(LaunchRequest { function, launch, stream: named(stream, $default), arguments, extras: Extras::None })
         }
     };
     (@or_null) => { std::ptr::null_mut() };
@@ -109,7 +109,8 @@ unsafe fn extended(
         attributes: unsafe { attributes(configuration.attrs, configuration.numAttrs) },
     };
     let arguments = LaunchArguments::new(parameters, extra);
-    Some(LaunchRequest { function, launch, stream: named(configuration.hStream, default), arguments })
+    let extras = Extras::Attributes(configuration.attrs.cast(), configuration.numAttrs);
+    Some(LaunchRequest { function, launch, stream: named(configuration.hStream, default), arguments, extras })
 }
 
 /// Reads attributes as integers: the identifier at offset 0, the value at 8 (`CUlaunchAttribute`).

@@ -11,7 +11,8 @@ use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 use mneme_core::thread_stack::ThreadStack;
 
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, Status, gate};
-use crate::kernels::request::{LaunchArguments, LaunchRequest};
+use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
+use crate::process::recorded_family;
 use crate::recorder;
 
 /// The driver takes no more parameters (bytes); an offset beyond is an application's error that it refuses.
@@ -125,6 +126,8 @@ fn launch_prepared(
             launch,
             stream,
             arguments: LaunchArguments::new(std::ptr::null_mut(), extra.as_mut_ptr()),
+            // What was set for HIP's call is gone only with that.
+            extras: if recorded_family::is_hip() { Extras::OwnCall } else { Extras::None },
         },
     )
 }

@@ -8,7 +8,7 @@ use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 use super::forms::named;
 use super::graphs;
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, Status, gate};
-use crate::kernels::request::{LaunchArguments, LaunchRequest};
+use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
 use crate::recorder;
 
 /// How many blocks so many work items are; `None` where one of them has fewer than the others.
@@ -36,7 +36,7 @@ pub unsafe fn launch(
     extra: *mut *mut c_void,
     start: CUevent,
     stop: CUevent,
-    _flags: u32,
+    flags: u32,
 ) -> Status {
     graphs::note_events(stream, [start, stop]);
     let block = [block_x, block_y, block_z];
@@ -46,7 +46,10 @@ pub unsafe fn launch(
     };
     let launch = Launch { grid, block: block.into(), shared_mem, attributes: LaunchAttributes::default() };
     let arguments = LaunchArguments::new(parameters, extra);
-    recorder::launch(call, LaunchRequest { function, launch, stream: named(stream, STREAM_LEGACY), arguments })
+    let stream = named(stream, STREAM_LEGACY);
+    let is_plain = start.is_null() && stop.is_null() && flags == 0;
+    let extras = if is_plain { Extras::None } else { Extras::OwnCall };
+    recorder::launch(call, LaunchRequest { function, launch, stream, arguments, extras })
 }
 
 /// # Safety

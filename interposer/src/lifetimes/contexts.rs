@@ -1,5 +1,6 @@
 //! The ends of contexts: what died with one is forgotten, and its memory in the arena given back.
 
+use crate::apply;
 use crate::driver::{self, CUcontext, CUdevice, Status, contexts, gate};
 use crate::memory::{access, frees, tracked};
 use crate::process::linker;
@@ -126,6 +127,7 @@ pub fn forget_handle(context: usize) {
     access::forget_context(context);
     snapshot::forget_context(context);
     profile::forget(Some(context));
+    apply::forget(Some(context));
 }
 
 fn died(context: usize) {
@@ -140,11 +142,13 @@ fn primary_died(device: CUdevice) {
             access::forget_context(context);
             snapshot::forget_context(context);
             profile::forget(Some(context));
+            apply::forget(Some(context));
             frees::forget(Some(device), |live| live.context == context || contexts::is_green_of(live.context, device));
         }
         None => {
             snapshot::forget_all_contexts();
             profile::forget(None);
+            apply::forget(None);
             frees::forget(Some(device), |live| live.context != 0 && live.device == device);
         }
     }

@@ -40,7 +40,7 @@ impl LiveAllocation {
             }
             KernelAccess::Mapped(devices) | KernelAccess::Pooled { devices, .. } => devices.contains(context.device),
             KernelAccess::Multicast | KernelAccess::Aliased => false,
-            KernelAccess::Everywhere | KernelAccess::Arguments => true,
+            KernelAccess::Everywhere | KernelAccess::Arguments | KernelAccess::Variable => true,
         }
     }
 }

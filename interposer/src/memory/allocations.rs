@@ -50,6 +50,8 @@ pub enum KernelAccess {
     /// All, but only those that find its address among their arguments or in memory use it: page-locked memory for
     /// copies.
     Arguments,
+    /// As for [`KernelAccess::Arguments`]: variables of loaded code, which only their context has there.
+    Variable,
     /// As for [`KernelAccess::Arguments`]: what the kernel in question can write to at another address, too.
     Aliased,
 }
@@ -75,9 +77,11 @@ impl LiveAllocation {
         match self.access {
             KernelAccess::Everywhere | KernelAccess::Arguments => true,
             KernelAccess::Mapped(devices) => self.device == HOST || devices.contains(HOST),
-            KernelAccess::Peers | KernelAccess::Pooled { .. } | KernelAccess::Multicast | KernelAccess::Aliased => {
-                false
-            }
+            KernelAccess::Peers
+            | KernelAccess::Pooled { .. }
+            | KernelAccess::Multicast
+            | KernelAccess::Variable
+            | KernelAccess::Aliased => false,
         }
     }
 }

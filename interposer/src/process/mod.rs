@@ -9,3 +9,4 @@ pub mod own_memory;
 pub mod recorded_family;
 pub mod reentrancy;
 pub mod settings;
+pub mod winners;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mneme_core::environment;
 use mneme_core::summary::{self, Mode};
+use mneme_core::tuned;
 use regex::Regex;
 
 use crate::process::log::warning;
@@ -23,8 +24,10 @@ pub struct RecorderSettings {
     pub max_recordings: u64,
     /// `MNEME_SKIP_RECORDINGS`: first launches of a kernel that are not recorded; 0.
     pub skip_recordings: u64,
-    /// `MNEME_MODE`: `record`, `profile` or `dry-run`; `record`.
+    /// `MNEME_MODE`: `record`, `profile`, `dry-run` or `apply`; `record`.
     pub mode: Mode,
+    /// `MNEME_TUNED`: files of compiled winners, for `apply`.
+    pub tuned: Vec<PathBuf>,
     /// `MNEME_SAMPLE`: of the launches of a kernel only every Nth is looked at (in a profile: timed); 0 where not set,
     /// that is all of them (in a profile: as many as cost little).
     pub sample: u64,
@@ -100,6 +103,7 @@ pub fn settings() -> &'static RecorderSettings {
         let start = START.get().map_or(Path::new("."), PathBuf::as_path);
         settings.folder = start.join(&settings.folder);
         settings.summary = settings.summary.map(|file| start.join(file));
+        settings.tuned.iter_mut().for_each(|file| *file = start.join(&file));
         settings
     })
 }
@@ -107,7 +111,7 @@ pub fn settings() -> &'static RecorderSettings {
 impl RecorderSettings {
     /// Whether the numbers of launches decide about them.
     pub fn leaves_out_any(&self) -> bool {
-        self.skip_recordings > 0 || self.sample > 1
+        self.mode != Mode::Apply && (self.skip_recordings > 0 || self.sample > 1)
     }
 
     /// Whether this launch of a kernel, counted from 0, is not looked at.
@@ -134,7 +138,7 @@ impl RecorderSettings {
         });
         let mode = variable("MNEME_MODE").map_or(Mode::Record, |text| {
             Mode::parse(text.trim()).unwrap_or_else(|| {
-                warning!("MNEME_MODE is '{text}', which is none of record, profile and dry-run; record is used");
+                warning!("MNEME_MODE is '{text}', which is none of record, profile, dry-run and apply; record is used");
                 Mode::Record
             })
         });
@@ -146,6 +150,9 @@ impl RecorderSettings {
             max_recordings: number("MNEME_MAX_RECORDINGS", 4),
             skip_recordings: number("MNEME_SKIP_RECORDINGS", 0),
             mode,
+            tuned: variable(tuned::VARIABLE).map_or_else(Vec::new, |files| {
+                files.split(':').filter(|file| !file.is_empty()).map(PathBuf::from).collect()
+            }),
             sample: number("MNEME_SAMPLE", 0),
             summary: variable(summary::VARIABLE).map(PathBuf::from),
             rank,
@@ -154,8 +161,8 @@ impl RecorderSettings {
             compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
             buffer_bytes: number("MNEME_BUFFER_MB", 256).saturating_mul(1 << 20),
             synchronous: variable("MNEME_SYNC").is_some_and(|text| !is_off(&text)),
-            // A profile wants the allocations that the program has without us.
-            arena: mode != Mode::Profile && arena.unwrap_or_else(|| !has_neighbours(variable)),
+            // What records nothing wants the allocations that the program has without us.
+            arena: !matches!(mode, Mode::Profile | Mode::Apply) && arena.unwrap_or_else(|| !has_neighbours(variable)),
             arena_forced: arena == Some(true),
             expand_graphs: variable("MNEME_GRAPHS").is_some_and(|text| text.eq_ignore_ascii_case("expand")),
             arena_bytes: variable("MNEME_PAGE_SIZE")

@@ -7,6 +7,7 @@ use mneme_core::recording::database;
 use mneme_core::summary::{self as report, Mode, Summary};
 
 use super::{FINISHED, STARTED, is_recording_process, output, profile, summary};
+use crate::apply;
 use crate::driver::{self, gate};
 use crate::kernels::code::DeviceDescription;
 use crate::kernels::handles;
@@ -33,7 +34,7 @@ pub fn finish() -> bool {
     let summary = Summary {
         process: std::process::id(),
         rank: settings.rank,
-        selected: settings.rank_selected,
+        selected: settings.rank_selected || settings.mode == Mode::Apply,
         mode: settings.mode,
         device: driver::current_device().map(|device| DeviceDescription::of(device).name).unwrap_or_default(),
         folder: settings.folder.display().to_string(),
@@ -102,6 +103,14 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         let broken = failures.iter().any(|failure| failure.broken);
         failures.push(report::Failure { reason: "given up after that".to_owned(), launches, broken });
     }
+    let outcome = if settings.mode == Mode::Apply { apply::outcome(kernel) } else { None };
+    if settings.mode == Mode::Apply {
+        left_out = 0;
+    }
+    let applied = outcome.map(|(applied, kept)| {
+        failures = kept;
+        applied
+    });
     let (profiled, shapes) = progress.profile.result();
     report::Kernel {
         kernel: kernel.demangled.clone(),
@@ -119,5 +128,6 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         failures,
         gpu_time: profiled.or((recorded.gpu_time.count > 0).then_some(recorded.gpu_time)),
         shapes,
+        applied,
     }
 }

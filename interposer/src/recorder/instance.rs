@@ -157,7 +157,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
         return Err(InstanceFailure::Capturing);
     }
     let output = output::open()?.ok_or(InstanceFailure::Closed)?;
-    let mut live = reachable::through_arguments(plan);
+    let mut live = reachable::through_arguments(plan, &variables);
     refuse(&live)?;
     let mut contexts = access::that_touch(&live, plan.context.device);
     check(synchronise(&contexts, settings.idle_timeout).ok_or(InstanceFailure::NotIdle)?)?;

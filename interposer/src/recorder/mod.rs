@@ -23,6 +23,7 @@ use mneme_core::summary::Mode;
 pub use ending::finish;
 use instance::{InstanceFailure, record_launch};
 
+use crate::apply;
 use crate::driver::contexts::{self, LiveContext};
 use crate::driver::{self, CUfunction, Status, gate};
 use crate::kernels::code::{DeviceDescription, KernelCode};
@@ -106,6 +107,9 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     if !FLAGS.records.load(Ordering::Acquire) {
         return launch_unrecorded(call, &request, function);
     }
+    if settings().mode == Mode::Apply {
+        return apply::launch(call, &request, function);
+    }
     match decide(function, &request) {
         Some(Decision::Record(plan)) if settings().mode == Mode::DryRun => {
             note_planned(&plan);
@@ -135,7 +139,7 @@ fn launch_unrecorded(call: &dyn Fn() -> Status, request: &LaunchRequest, functio
 
 /// What a dry run learns from a launch that would be recorded.
 fn note_planned(plan: &Plan) {
-    let bytes = reachable::through_arguments(plan).iter().map(|live| live.size).sum();
+    let bytes = reachable::through_arguments(plan, &[]).iter().map(|live| live.size).sum();
     let mut recorded = plan.function.kernel.progress.recorded();
     recorded.memory_bytes = recorded.memory_bytes.max(bytes);
     if let Some(occurrences) = recorded.instances.get_mut(&plan.dynamic_hash) {

@@ -11,6 +11,7 @@ use mneme_core::tolerance::Tolerance;
 
 use super::Plan;
 use crate::driver::{self, Status};
+use crate::kernels::loaded_variables;
 use crate::memory::allocations::{ALLOCATIONS, KernelAccess, LiveAllocation};
 use crate::memory::annotations::ANNOTATIONS;
 use crate::memory::sharing::physical;
@@ -19,9 +20,23 @@ use crate::snapshot::{self, SnapshotError};
 /// Where device memory can be: not in the first page, and below the end of user space with five levels of page tables.
 const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 
-/// Every live allocation; what the kernel has at two addresses is marked.
-fn everything(plan: &Plan) -> Vec<LiveAllocation> {
+/// Every live allocation, and the variables of loaded code but for these; what the kernel has at two addresses is
+/// marked.
+fn everything(plan: &Plan, but: &[Variable]) -> Vec<LiveAllocation> {
     let mut all = ALLOCATIONS.all();
+    let others = loaded_variables::all();
+    let others = others.into_iter().filter(|other| but.iter().all(|variable| variable.address != other.address));
+    all.extend(others.map(|variable| LiveAllocation {
+        address: variable.address,
+        size: variable.size,
+        kind: AllocationKind::Vendor,
+        access: if variable.is_managed { KernelAccess::Arguments } else { KernelAccess::Variable },
+        device: plan.context.device,
+        context: plan.context.handle,
+        shared: false,
+    }));
+    all.sort_by_key(|live| live.address);
+    all.dedup_by_key(|live| live.address);
     let is_mapped = |live: &&LiveAllocation| {
         matches!(live.access, KernelAccess::Mapped(_)) && live.is_accessible_from(plan.context)
     };
@@ -32,7 +47,10 @@ fn everything(plan: &Plan) -> Vec<LiveAllocation> {
 
 /// Whether a kernel has to be led there by an address to touch it.
 fn is_told(live: &LiveAllocation) -> bool {
-    matches!(live.access, KernelAccess::Arguments | KernelAccess::Multicast | KernelAccess::Aliased)
+    matches!(
+        live.access,
+        KernelAccess::Arguments | KernelAccess::Variable | KernelAccess::Multicast | KernelAccess::Aliased
+    )
 }
 
 /// The addresses that lead to some of all memory.
@@ -48,9 +66,9 @@ fn words(plan: &Plan) -> impl Iterator<Item = u64> {
     plan.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word))
 }
 
-/// All live memory that the kernel can touch, as far as its arguments tell.
-pub fn through_arguments(plan: &Plan) -> Vec<LiveAllocation> {
-    let all = everything(plan);
+/// All live memory that the kernel can touch, as far as its arguments tell, beside its own variables.
+pub fn through_arguments(plan: &Plan, variables: &[Variable]) -> Vec<LiveAllocation> {
+    let all = everything(plan, variables);
     let told: Vec<LiveAllocation> = all.iter().filter(|live| is_told(live)).copied().collect();
     let leads = leads(&told, &all);
     let led_to: BTreeSet<usize> = words(plan).flat_map(|word| leads.of(word)).copied().collect();
@@ -69,7 +87,7 @@ pub fn through_memory(
     allocations: &[Allocation],
 ) -> Result<Vec<LiveAllocation>, SnapshotError> {
     let known: BTreeSet<u64> = live.iter().map(|live| live.address).collect();
-    let all = everything(plan);
+    let all = everything(plan, variables);
     let mut unreached: Vec<LiveAllocation> =
         all.iter().filter(|live| is_told(live) && !known.contains(&live.address)).copied().collect();
     let mut reached: Vec<LiveAllocation> = Vec::new();
@@ -86,8 +104,9 @@ pub fn through_memory(
             .filter(|(index, _)| !led_to.contains(index))
             .map(|(_, live)| live)
             .collect();
-        let readable: Vec<LiveAllocation> =
-            here.iter().filter(|live| live.access == KernelAccess::Arguments).copied().collect();
+        let is_readable =
+            |live: &&LiveAllocation| matches!(live.access, KernelAccess::Arguments | KernelAccess::Variable);
+        let readable: Vec<LiveAllocation> = here.iter().filter(is_readable).copied().collect();
         (variables, new) = (&[], self::allocations(&readable));
         reached.extend(here);
     }

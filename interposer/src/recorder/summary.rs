@@ -49,6 +49,9 @@ fn append(summary: &Summary, file: &Path) -> std::io::Result<bool> {
 /// The text for all kernels; empty where none was launched.
 fn text(summary: &Summary) -> String {
     let mut kernels: Vec<&Kernel> = summary.kernels.iter().filter(|kernel| kernel.launches > 0).collect();
+    if summary.mode == Mode::Apply {
+        kernels.retain(|kernel| kernel.applied.is_some());
+    }
     if summary.mode == Mode::Profile {
         kernels.sort_by(|one, other| other.total_gpu_time().total_cmp(&one.total_gpu_time()));
     } else {
@@ -61,6 +64,7 @@ fn text(summary: &Summary) -> String {
             Mode::Profile => time(kernel, &mut text),
             Mode::Record => outcome(kernel, "recorded", &mut text),
             Mode::DryRun => outcome(kernel, "to be recorded", &mut text),
+            Mode::Apply => applied(kernel, &mut text),
         }
         text.push('\n');
         text
@@ -74,6 +78,17 @@ fn time(kernel: &Kernel, text: &mut String) {
         }
         None => write!(text, ", not timed"),
     };
+}
+
+fn applied(kernel: &Kernel, text: &mut String) {
+    let applied = kernel.applied.unwrap_or_default();
+    let _ = write!(text, ", {} replaced by tuned code", applied.replaced);
+    if applied.reshaped > 0 {
+        let _ = write!(text, " ({} with tuned dimensions)", applied.reshaped);
+    }
+    for failure in &kernel.failures {
+        let _ = write!(text, "; {} not replaced: {}", failure.launches, failure.reason);
+    }
 }
 
 fn outcome(kernel: &Kernel, verb: &str, text: &mut String) {
@@ -165,6 +180,19 @@ mod tests {
         assert_eq!(
             text(&summary(Mode::Profile, Kernel { gpu_time, ..kernel(1000) })),
             "mneme: k: 1000 launches, 2.000 ms of GPU time, 2.0 µs each\n"
+        );
+    }
+
+    #[test]
+    fn what_was_replaced_is_said_of_kernels_that_are_tuned() {
+        let failures = vec![Failure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
+        let applied = Some(mneme_core::summary::Applied { replaced: 3, reshaped: 2, ..Default::default() });
+        let tuned = Kernel { applied, failures, ..kernel(4) };
+        let mut summary = summary(Mode::Apply, tuned);
+        summary.kernels.push(Kernel { kernel: "other()".into(), ..kernel(9) });
+        assert_eq!(
+            text(&summary),
+            "mneme: k: 4 launches, 3 replaced by tuned code (2 with tuned dimensions); 1 not replaced: inside a stream capture\n"
         );
     }
 

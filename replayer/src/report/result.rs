@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mneme_core::configuration::Configuration;
-use mneme_core::device::Description;
+use mneme_core::device::{Description, Timer};
 use mneme_core::image::amd_hardware::Hardware;
 use mneme_core::image::code_object::{self, CodeObject};
 use mneme_core::image::elf;
@@ -71,6 +71,9 @@ pub fn result(
     let environment = &mut result.environment;
     environment.clocks = done.clocks.clone();
     environment.timer = if done.times.is_empty() { String::new() } else { done.timer.name().into() };
+    if !done.times.is_empty() && done.timer == Timer::Events {
+        environment.timer_reason = done.timer_reason.clone();
+    }
     environment.versions = BTreeMap::from([
         ("mneme".into(), env!("CARGO_PKG_VERSION").into()),
         ("llvm".into(), mneme_compiler::llvm_version()),
@@ -80,6 +83,7 @@ pub fn result(
         result.opt_time = built.optimise;
         result.codegen_time = built.codegen;
         result.obj_size = image.len() as u64;
+        result.shared_is_static = built.shared_is_static;
         if let Some(spills) = built.spills {
             let bytes = |count| i64::try_from(count).unwrap_or(i64::MAX);
             (result.metrics.spill_stores, result.metrics.spill_loads) = (bytes(spills.stores), bytes(spills.loads));

@@ -1,6 +1,7 @@
 //! The main job end to end, on real programs: compile, record, replay, verify, tune.
 
 mod amd;
+mod applying;
 mod bisecting;
 mod building;
 mod checking;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::driver::{
     self, CUcontext, CUevent, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate,
 };
-use crate::kernels::request::LaunchRequest;
+use crate::kernels::request::{Extras, LaunchRequest};
 use crate::process::settings::settings;
 use crate::recorder;
 use interface::{Kernel, Step, interface};
@@ -170,7 +170,7 @@ fn launch_kernel(kernel: &Kernel, stream: usize) -> Status {
     // SAFETY: the clone's node lives; the stream is the application's.
     let call = || unsafe { interface().launch(kernel, stream as CUstream) };
     let (function, launch, arguments) = (kernel.function, kernel.launch, kernel.arguments());
-    recorder::launch(&call, LaunchRequest { function, launch, stream, arguments })
+    recorder::launch(&call, LaunchRequest { function, launch, stream, arguments, extras: Extras::None })
 }
 
 /// # Safety

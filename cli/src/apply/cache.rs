@@ -1,0 +1,179 @@
+//! Compiled winners on disk, shared by all that use the folder.
+//!
+//! An entry is machine code and its description, named by a hash of everything that the code depends on. It is written
+//! whole and read with its sum; one that is damaged counts as none.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::files::{self, FileAccess};
+use mneme_core::hash::{checksum, chunk_id};
+use mneme_core::install;
+use mneme_core::recording::database::{Instance, KernelRecord};
+use mneme_core::recording::manifest::Argument;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Of entries.
+const VERSION: u32 = 1;
+
+/// A folder of entries.
+pub struct Cache {
+    folder: PathBuf,
+    /// Where entries are kept for this run only.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+/// Code in the cache.
+pub struct Entry {
+    pub code: PathBuf,
+    pub checksum: u64,
+    pub shared_is_static: bool,
+}
+
+/// Code that was compiled.
+pub struct Made {
+    pub image: Vec<u8>,
+    pub shared_is_static: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Description {
+    key: Value,
+    checksum: u64,
+    shared_is_static: bool,
+}
+
+impl Cache {
+    /// Opens the folder that is named, or the usual one; where that cannot be written, one for this run.
+    pub fn open(named: Option<&Path>) -> Self {
+        let folder = named.map_or_else(usual_folder, Path::to_path_buf).join("tuned");
+        let folder = std::path::absolute(&folder).unwrap_or(folder);
+        let usable = std::fs::create_dir_all(&folder)
+            .and_then(|()| nix::unistd::access(&folder, nix::unistd::AccessFlags::W_OK).map_err(Into::into));
+        match usable {
+            Ok(()) => Self { folder, _temporary: None },
+            Err(error) => {
+                // What is there can still be read.
+                if folder.is_dir() {
+                    return Self { folder, _temporary: None };
+                }
+                mneme_core::remark!(
+                    "mneme: {} cannot be used ({error}); what is compiled is not kept",
+                    folder.display()
+                );
+                let temporary = tempfile::tempdir().ok();
+                let folder = temporary.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().into());
+                Self { folder, _temporary: temporary }
+            }
+        }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn files(&self, key: &Value) -> [PathBuf; 2] {
+        let name = chunk_id(key.to_string().as_bytes()).to_string();
+        ["json", "code"].map(|extension| self.folder.join(format!("{name}.{extension}")))
+    }
+
+    /// What was compiled for this key before, and is whole.
+    pub fn find(&self, key: &Value) -> Option<Entry> {
+        let [description, code] = self.files(key);
+        let text = std::fs::read(description).ok()?;
+        let known: Description = serde_json::from_slice(&text).ok()?;
+        let is_whole = known.key == *key && checksum(&std::fs::read(&code).ok()?) == known.checksum;
+        is_whole.then_some(Entry { code, checksum: known.checksum, shared_is_static: known.shared_is_static })
+    }
+
+    /// Keeps what was compiled for this key.
+    pub fn add(&self, key: &Value, made: Made) -> std::io::Result<Entry> {
+        let [description, code] = self.files(key);
+        let Made { image, shared_is_static } = made;
+        let sum = checksum(&image);
+        files::replace(&code, &image, FileAccess::Private)?;
+        let known = Description { key: key.clone(), checksum: sum, shared_is_static };
+        let text = serde_json::to_vec(&known).expect("plain data serialises");
+        files::replace(&description, &text, FileAccess::Private)?;
+        Ok(Entry { code, checksum: sum, shared_is_static })
+    }
+}
+
+fn usual_folder() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(folder) = variable("MNEME_CACHE_DIR") {
+        return folder;
+    }
+    let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    caches.unwrap_or_else(std::env::temp_dir).join("mneme")
+}
+
+/// Everything that code depends on.
+pub fn key(
+    record: &KernelRecord,
+    arguments: &[Argument],
+    instance: &Instance,
+    configuration: &Configuration,
+    architecture: &str,
+) -> Value {
+    let folded = (0..).zip(arguments).filter(|(index, _)| configuration.specialize.selects(*index));
+    let folded: Vec<_> = folded.map(|(index, argument)| (index, argument.bytes.clone())).collect();
+    json!({
+        "version": VERSION,
+        "kernel": record.kernel_name,
+        "static_hash": record.static_hash,
+        "modules": record.ours.module_checksums,
+        "configuration": configuration.hash(),
+        "compiled": instance.ours.compiled,
+        "arguments": folded,
+        "architecture": architecture,
+        "processor": if architecture == "cpu" { processor() } else { String::new() },
+        "lockstep": std::env::var("MNEME_CPU_LOCKSTEP").unwrap_or_default(),
+        "mneme": env!("CARGO_PKG_VERSION"),
+        "compiler": compiler(),
+    })
+}
+
+/// This machine's processor, which code of the CPU device is for.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let is_meant = |line: &&str| ["model name", "flags", "Features"].iter().any(|name| line.starts_with(name));
+    let lines: Vec<&str> = first.lines().filter(is_meant).collect();
+    chunk_id(lines.join("\n").as_bytes()).to_string()
+}
+
+/// The program that compiles: its size, and when it was written.
+fn compiler() -> Option<(u64, u64)> {
+    let file = install::locate(install::REPLAYER)?.metadata().ok()?;
+    let written = file.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some((file.len(), written.as_nanos() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_found_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(Some(folder.path()));
+        let [key, other] = [json!({"a": 1}), json!({"a": 2})];
+        assert!(cache.find(&key).is_none());
+        cache.add(&key, Made { image: b"code".to_vec(), shared_is_static: true }).unwrap();
+        let entry = cache.find(&key).unwrap();
+        assert!(entry.shared_is_static && entry.checksum == checksum(b"code") && cache.find(&other).is_none());
+        assert_eq!(std::fs::read(&entry.code).unwrap(), b"code");
+        std::fs::write(&entry.code, "cope").unwrap();
+        assert!(cache.find(&key).is_none(), "damaged");
+        cache.add(&key, Made { image: b"code".to_vec(), shared_is_static: false }).unwrap();
+        assert!(cache.find(&key).is_some_and(|entry| !entry.shared_is_static));
+        let [description, code] = cache.files(&other);
+        let [known, image] = cache.files(&key);
+        std::fs::copy(known, description).unwrap();
+        std::fs::copy(image, code).unwrap();
+        assert!(cache.find(&other).is_none(), "of another key");
+    }
+}

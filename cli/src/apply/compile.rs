@@ -1,0 +1,65 @@
+//! Compiling a winner, by a replay that verifies it once more.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use mneme_core::install;
+use mneme_core::protocol::{Changes, Outputs, Reply, Request, Submission};
+use mneme_core::result::{ReplayResult, Status};
+
+use super::Found;
+use super::cache::{Cache, Made};
+use crate::siblings;
+
+/// Compiles a configuration for the device of this machine, which has to be of the architecture.
+pub fn compile(found: &Found, id: &str, architecture: &str, cache: &Cache) -> Result<Made, String> {
+    let folder = tempfile::tempdir_in(cache.folder()).or_else(|_| tempfile::tempdir());
+    let folder = folder.map_err(|error| format!("no temporary folder can be made: {error}"))?;
+    let image = folder.path().join("code");
+    let result = replay(found, id, architecture, Outputs { image: Some(image.clone()), ..Outputs::default() })?;
+    if result.status != Status::Verified {
+        let why = if result.error.is_empty() { "its memory differs" } else { &result.error };
+        return Err(format!("its configuration does not verify here ({}: {why}); tune it here", result.status.name()));
+    }
+    let here = &result.environment.arch;
+    if architecture != "cpu" && here != architecture {
+        return Err(format!("it was tuned for {architecture}, and the device here is {here}; tune it here"));
+    }
+    let image = std::fs::read(&image).map_err(|error| format!("{} cannot be read: {error}", image.display()))?;
+    Ok(Made { image, shared_is_static: result.shared_is_static })
+}
+
+fn replay(found: &Found, id: &str, architecture: &str, outputs: Outputs) -> Result<ReplayResult, String> {
+    let program = siblings::find(install::REPLAYER).map_err(|error| error.to_string())?;
+    let mut command = Command::new(&program);
+    command.arg("serve").arg("-rdb").arg(&found.database).args(["-rid", id]).args(&found.comparison);
+    if architecture == "cpu" {
+        command.args(["--device", "cpu"]);
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", program.display());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let submission = Submission {
+        id: 1,
+        config: Changes::from(&found.configuration),
+        iterations: Some(1),
+        warmup: Some(0),
+        outputs,
+        ..Submission::default()
+    };
+    let line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises") + "\n";
+    // A server that is gone says why on its other end. Its input ends here: it goes when it has answered.
+    let _ = child.stdin.take().map(|mut input| input.write_all(line.as_bytes()));
+    let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+    let mut outcome = Err("mneme-replay ended without an answer".to_owned());
+    for line in output.lines() {
+        match line.map_err(|error| error.to_string()).map(|line| serde_json::from_str(&line)) {
+            Ok(Ok(Reply::Result { result, .. })) => outcome = Ok(*result),
+            Ok(Ok(Reply::Fatal { error, .. } | Reply::Error { error, .. })) => outcome = Err(error),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => outcome = Err(format!("mneme-replay is of another release ({error}); install one")),
+            Err(error) => outcome = Err(error),
+        }
+    }
+    let _ = child.wait();
+    outcome
+}

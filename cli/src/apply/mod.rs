@@ -1,0 +1,235 @@
+//! The command `mneme apply`, which runs an application with tuned kernels in the place of its own.
+//!
+//! Winners are compiled before the application starts, by `mneme-replay`, and kept in a cache; the library in the
+//! application only loads machine code.
+
+mod cache;
+mod compile;
+mod proteus;
+mod results;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use mneme_core::configuration::{Configuration, Specialize};
+use mneme_core::console::check_place;
+use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::moments::Moments;
+use mneme_core::summary::{Mode, merged};
+use mneme_core::tuned::{Circumstances, Folded, Rule, Shape, VARIABLE, Winner, Winners};
+
+use self::cache::Cache;
+use crate::application::{Application, end_like};
+use crate::error::CommandError;
+use crate::report::{self, SummaryFile};
+use crate::variables;
+
+/// The variable that names the file which Proteus reads.
+const PROTEUS: &str = "PROTEUS_TUNED_KERNELS";
+
+#[derive(Debug, Args)]
+pub struct ApplyOptions {
+    /// What mneme tune has left: results folders, or files for Proteus (proteus_tuned_kernels.json), which need
+    /// --record-database; put -- after the last one [default: the file that PROTEUS_TUNED_KERNELS names]
+    #[arg(long, value_name = "RESULTS", num_args = 1..)]
+    tuned: Vec<PathBuf>,
+    /// The folder of the recording, where it is not where the results say (also -rdb)
+    #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
+    record_database: Option<PathBuf>,
+    /// Only kernels whose mangled or demangled name this regular expression is found in (also -rr)
+    #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
+    kernels: Option<String>,
+    /// Where compiled winners are kept [default: MNEME_CACHE_DIR, else mneme in XDG_CACHE_HOME or ~/.cache]
+    #[arg(long, value_name = "FOLDER")]
+    cache_dir: Option<PathBuf>,
+    /// Write the compiled winners to this file, for MNEME_MODE=apply MNEME_TUNED=FILE; the application may be left out
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Write the closing table as JSON to this file, - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    pub application: Application,
+}
+
+/// A configuration that is to be used for a kernel.
+struct Found {
+    database: PathBuf,
+    /// Dynamic hash.
+    id: String,
+    configuration: Configuration,
+    /// Of the device that it was found on, as recordings name it; `None` where that is not known.
+    architecture: Option<String>,
+    rule: Option<Rule>,
+    /// ns.
+    before: Option<f64>,
+    after: Option<f64>,
+    /// How memory was compared: options of `mneme-replay`.
+    comparison: Vec<String>,
+    source: PathBuf,
+}
+
+/// Runs the application.
+pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
+    report::check_places(options.json.as_deref())?;
+    variables::check()?;
+    let runs = !options.application.is_empty();
+    if runs {
+        options.application.check()?;
+    } else if options.manifest.is_none() {
+        let what = "name an application to run (mneme apply --tuned RESULTS -- ./app), or a file with --manifest";
+        return Err(CommandError::Usage(what.into()));
+    }
+    if let Some(file) = &options.manifest {
+        check_place(file).map_err(|source| CommandError::Io { path: file.clone(), source })?;
+    }
+    let winners = Winners::new(winners(options)?);
+    if winners.winners.is_empty() {
+        mneme_core::remark!("mneme: nothing is tuned for this application; it runs with its own kernels");
+    }
+    let mut temporary = None;
+    let manifest = match &options.manifest {
+        Some(file) => file.clone(),
+        None => {
+            let folder =
+                tempfile::tempdir().map_err(|source| CommandError::Io { path: std::env::temp_dir(), source })?;
+            let file = folder.path().join("tuned.json");
+            temporary = Some(folder);
+            file
+        }
+    };
+    winners.save(&manifest).map_err(|source| CommandError::Io { path: manifest.clone(), source })?;
+    if !runs {
+        return Ok(());
+    }
+    let manifest =
+        std::path::absolute(&manifest).map_err(|source| CommandError::Io { path: manifest.clone(), source })?;
+    let summaries_file = SummaryFile::open()?;
+    let mut settings: Vec<(&str, OsString)> = vec![(VARIABLE, manifest.into())];
+    settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
+    let status = options.application.run(Mode::Apply, &settings, &summaries_file)?;
+    drop(temporary);
+    let summaries = summaries_file.read();
+    let name = options.application.name();
+    eprint!("{}", report::text(Mode::Apply, &name, status, &summaries));
+    let launched: BTreeSet<String> = merged(&summaries).into_iter().map(|kernel| kernel.mangled).collect();
+    let tuned: BTreeSet<&String> = winners.winners.iter().map(|winner| &winner.kernel).collect();
+    for kernel in tuned.into_iter().filter(|kernel| !launched.contains(*kernel) && !summaries.is_empty()) {
+        mneme_core::remark!("mneme: {kernel} is tuned, and was not launched");
+    }
+    report::write_json(options.json.as_deref(), &name, status, &summaries)?;
+    end_like(status)
+}
+
+/// Everything that can be used, compiled. What cannot is said, and keeps no application from running.
+fn winners(options: &ApplyOptions) -> Result<Vec<Winner>, CommandError> {
+    let mut sources = options.tuned.clone();
+    if sources.is_empty() {
+        let file = std::env::var_os(PROTEUS).filter(|file| !file.is_empty());
+        let none = || CommandError::Usage(format!("name what mneme tune has left with --tuned, or set {PROTEUS}"));
+        sources.push(file.ok_or_else(none)?.into());
+    }
+    let mut found = Vec::new();
+    for source in &sources {
+        let recordings = options.record_database.as_deref();
+        let these = if source.is_dir() { results::read(source, recordings) } else { proteus::read(source, recordings) };
+        found.extend(these.map_err(CommandError::Usage)?);
+    }
+    let cache = Cache::open(options.cache_dir.as_deref());
+    let mut winners = Vec::new();
+    for one in found {
+        let name = one.source.display().to_string();
+        match winner(&one, &cache) {
+            Ok(winner) => winners.push(winner),
+            Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
+        }
+    }
+    Ok(winners)
+}
+
+/// Compiles a configuration, unless the cache has it; a sentence where it cannot be used in an application.
+fn winner(found: &Found, cache: &Cache) -> Result<Winner, String> {
+    let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
+    let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
+    if record.ours.format == 0 {
+        return Err(
+            "its recording was made by the existing Mneme, whose hash of the code is another; record it with mneme"
+                .into(),
+        );
+    }
+    let folder = found.database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let prologue = Moments::open(folder, &record, instance).map_err(|error| error.to_string())?.prologue.header;
+    let names: Vec<&str> = prologue.variables.iter().map(|variable| variable.name.as_str()).collect();
+    if !names.is_empty() {
+        return Err(format!(
+            "{} uses variables of its module ({}), which compiled code has at their recorded addresses",
+            record.demangled_name,
+            names.join(", ")
+        ));
+    }
+    let configuration = &found.configuration;
+    if configuration.facts {
+        return Err(format!(
+            "the code for {} relies on facts that only its recording proves; tune it without --facts",
+            record.demangled_name
+        ));
+    }
+    let layout: Vec<(u32, u32)> =
+        record.ours.arguments.iter().map(|argument| (argument.offset, argument.size)).collect();
+    let sizes = prologue.arguments.iter().map(|argument| argument.bytes.len());
+    if !sizes.eq(layout.iter().map(|(_, size)| *size as usize)) {
+        return Err(format!("{} does not have the arguments of its launch; record it anew", found.database.display()));
+    }
+    let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
+    let key = cache::key(&record, &prologue.arguments, instance, configuration, &architecture);
+    let entry = match cache.find(&key) {
+        Some(entry) => entry,
+        None => {
+            let made = compile::compile(found, id, &architecture, cache)?;
+            cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?
+        }
+    };
+    let arguments = (0..layout.len() as u32).filter(|index| configuration.specialize.selects(*index)).collect();
+    let shape = |grid, block, shared_mem| Shape { grid, block, shared_mem };
+    let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
+    let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
+    let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
+    let circumstances = Circumstances { launch: recorded, recorded, tuned, arguments: &values };
+    let fits = |rule: &Rule| rule.read().ok().and_then(|rule| rule.shape(&circumstances)) == Some(tuned);
+    let threads = configuration.max_threads.filter(|threads| *threads > 0);
+    Ok(Winner {
+        kernel: record.kernel_name.clone(),
+        static_hash: record.static_hash,
+        architecture,
+        code: entry.code,
+        checksum: entry.checksum,
+        layout,
+        recorded,
+        tuned,
+        cluster: instance.ours.attributes.cluster,
+        arguments: prologue.arguments,
+        folded: Folded {
+            arguments,
+            dimensions: configuration.specialize_dims,
+            shared_size: configuration.specialize == Specialize::All,
+            shared_memory: entry.shared_is_static,
+        },
+        max_threads: configuration
+            .set_launch_bounds
+            .then(|| threads.unwrap_or_else(|| u32::try_from(configuration.block.count()).unwrap_or(u32::MAX))),
+        // One that does not come to the winner itself is not what the winner was found by.
+        rule: found.rule.clone().filter(fits),
+        before: found.before,
+        after: found.after,
+        source: found.source.clone(),
+    })
+}
+
+/// The little-endian value of an argument of at most 8 bytes.
+fn number(bytes: &[u8]) -> Option<u64> {
+    let mut word = [0; 8];
+    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(word))
+}

@@ -1,0 +1,120 @@
+//! Files of tuned kernels for Proteus (`PROTEUS_TUNED_KERNELS`).
+//!
+//! They name kernels and how to compile them, and have neither code nor launches: those are a recording's.
+
+use std::path::Path;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::recording::database::{self, Instance, KernelRecord};
+use serde::Deserialize;
+
+use super::Found;
+
+/// What Proteus reads of a kernel.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Tuned {
+    #[serde(default)]
+    code_gen: Option<String>,
+    #[serde(default)]
+    launch_bounds: bool,
+    #[serde(default)]
+    specialize_dims: bool,
+    #[serde(default)]
+    specialize_dims_range: bool,
+    #[serde(default)]
+    opt_level: Option<u8>,
+    #[serde(default)]
+    pipeline: Option<String>,
+    #[serde(default)]
+    code_gen_opt_level: Option<u8>,
+    #[serde(default)]
+    tuned_max_threads: Option<u32>,
+    #[serde(rename = "MinBlocksPerSM", default)]
+    min_blocks_per_sm: u32,
+}
+
+/// The kernels of a file, as they are in a recording.
+pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
+    let name = file.display();
+    let text = std::fs::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    let tuned: std::collections::BTreeMap<String, Tuned> = serde_json::from_slice(&text).map_err(|error| {
+        format!("{name} is neither a results folder nor a file of tuned kernels for Proteus: {error}")
+    })?;
+    let folder = recordings
+        .ok_or_else(|| format!("{name} has no code of its kernels; name the folder of their recording with -rdb"))?;
+    let recorded: Vec<(_, KernelRecord)> = database::kernels(folder)
+        .map_err(|error| error.to_string())?
+        .into_iter()
+        .map(|path| Ok((path.clone(), KernelRecord::load(&path).map_err(|error| error.to_string())?)))
+        .collect::<Result<_, String>>()?;
+    let mut found = Vec::new();
+    for (kernel, tuned) in &tuned {
+        let of_name = recorded.iter().filter(|(_, record)| record.kernel_name == *kernel);
+        let before = found.len();
+        for (database, record) in of_name {
+            found.extend(record.instances.iter().map(|(id, instance)| Found {
+                database: database.clone(),
+                id: id.clone(),
+                configuration: tuned.configuration(instance),
+                architecture: None,
+                rule: None,
+                before: None,
+                after: None,
+                comparison: Vec::new(),
+                source: std::path::absolute(file).unwrap_or_else(|_| file.into()),
+            }));
+        }
+        if found.len() == before {
+            mneme_core::remark!(
+                "mneme: {name}: {} has no recording of {kernel}; it keeps its own code",
+                folder.display()
+            );
+        }
+    }
+    Ok(found)
+}
+
+impl Tuned {
+    /// For a recorded launch, whose dimensions stay.
+    fn configuration(&self, instance: &Instance) -> Configuration {
+        let recorded = instance.recorded_configuration();
+        let by_level = || self.opt_level.map(|level| format!("default<O{level}>"));
+        Configuration {
+            passes: self.pipeline.clone().or_else(by_level).unwrap_or_else(|| recorded.passes.clone()),
+            codegen_opt: self.code_gen_opt_level.unwrap_or(recorded.codegen_opt),
+            codegen_method: self.code_gen.clone().unwrap_or_else(|| recorded.codegen_method.clone()),
+            set_launch_bounds: self.launch_bounds,
+            max_threads: self.tuned_max_threads.filter(|_| self.launch_bounds),
+            min_blocks_per_sm: if self.launch_bounds { self.min_blocks_per_sm } else { 0 },
+            specialize_dims: self.specialize_dims || self.specialize_dims_range,
+            ..recorded
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_tuner_writes_for_proteus_is_understood() {
+        let text = r#"{"CodeGen": "serial", "LaunchBounds": true, "SpecializeDims": true, "SpecializeDimsRange": false, "OptLevel": 1,
+            "Pipeline": "default<O1>", "CodeGenOptLevel": 2, "TunedMaxThreads": 128, "MinBlocksPerSM": 4}"#;
+        let tuned: Tuned = serde_json::from_str(text).unwrap();
+        let instance = r#"{"Prologue": "p", "Epilogue": "e", "BlockDims": {"x": 64}, "GridDims": {"x": 3}, "SharedMem": 16,
+            "Args": [], "Occurrences": 1}"#;
+        let found = tuned.configuration(&serde_json::from_str(instance).unwrap());
+        assert_eq!((found.block.x, found.grid.x, found.shared_mem), (64, 3, 16));
+        assert_eq!((found.passes.as_str(), found.codegen_opt), ("default<O1>", 2));
+        assert_eq!((found.max_threads, found.min_blocks_per_sm, found.specialize_dims), (Some(128), 4, true));
+        assert!(serde_json::from_str::<Tuned>(r#"{"LaunchBound": true}"#).is_err());
+        let error = |file: &str, text: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join(file), text).unwrap();
+            read(&folder.path().join(file), None).err().unwrap()
+        };
+        assert!(error("a", "nonsense").contains("neither a results folder"));
+        assert!(error("b", r#"{"_Z1kv": {"OptLevel": 1}}"#).contains("-rdb"));
+    }
+}

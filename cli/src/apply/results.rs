@@ -1,0 +1,199 @@
+//! The results folders of `mneme tune`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::tuned::Rule;
+use serde_json::{Map, Value};
+
+use super::Found;
+
+const BEST: &str = "best.json";
+/// What the built-in spaces say of their grids.
+const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
+/// Devices are named so in results, whatever architecture they stand in for.
+const CPU_DEVICE: &str = "Mneme CPU device";
+/// Options by which memory was compared, as a session's and `mneme-replay`'s.
+const COMPARISON: [&str; 4] = ["rtol", "atol", "dtype", "tolerance"];
+
+/// The winners of a session, or of the sessions in a folder. `recordings` is where the recording is now.
+pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
+    if folder.join(BEST).is_file() {
+        return session(folder, recordings);
+    }
+    let unreadable = |error| format!("{} cannot be read: {error}", folder.display());
+    let entries = std::fs::read_dir(folder).map_err(unreadable)?;
+    let mut sessions: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    sessions.retain(|folder| folder.join(BEST).is_file());
+    sessions.sort();
+    if sessions.is_empty() {
+        return Err(format!(
+            "{} holds no {BEST}: it is no results folder, or its session found nothing",
+            folder.display()
+        ));
+    }
+    let found: Result<Vec<Vec<Found>>, String> =
+        sessions.iter().map(|session_folder| session(session_folder, recordings)).collect();
+    Ok(found?.into_iter().flatten().collect())
+}
+
+fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
+    let best = json(&folder.join(BEST))?;
+    let (options, baseline) =
+        (json(&folder.join("config.json"))?, json(&folder.join("baseline.json")).unwrap_or_default());
+    let database = options["record_database"].as_str().or_else(|| options["record_database"][0].as_str());
+    let database = database.ok_or_else(|| format!("{} names no recording", folder.join("config.json").display()))?;
+    let database = located(Path::new(database), folder, recordings)?;
+    let rule = json(&folder.join("search_space.json")).ok().and_then(|space| rule(&space, &best["params"]));
+    let comparison = COMPARISON.iter().flat_map(|name| comparison(name, &options[name])).collect::<Vec<_>>();
+
+    // What was recorded has no number of a trial.
+    if best["trial"].is_null() {
+        mneme_core::remark!("mneme: {}: the recorded configuration is the best; nothing is applied", folder.display());
+        return Ok(Vec::new());
+    }
+    if best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0) {
+        mneme_core::remark!(
+            "mneme: {}: its best is not faster than the application's own code; nothing is applied",
+            folder.display()
+        );
+        return Ok(Vec::new());
+    }
+    let instances = match best["instances"].as_array() {
+        Some(instances) => instances.clone(),
+        None => {
+            let mut one = best.clone();
+            let id =
+                [&best["record_ids"][0], &baseline["record_ids"][0], &options["record_id"], &options["record_id"][0]];
+            one["record_id"] = id.into_iter().find(|id| id.is_string()).cloned().unwrap_or_default();
+            vec![one]
+        }
+    };
+    let mut found = Vec::new();
+    for instance in instances {
+        let strange = |what: &str| format!("{}: {what}; was it edited?", folder.join(BEST).display());
+        let id = instance["record_id"].as_str().ok_or_else(|| strange("it names no recorded instance"))?;
+        let configuration: Configuration =
+            serde_json::from_value(instance["config"].clone()).map_err(|error| strange(&error.to_string()))?;
+        if configuration.original {
+            return Err(strange("it asks for the application's own code"));
+        }
+        let environment = &instance["result"]["environment"];
+        let architecture = match environment["device"].as_str() {
+            Some(CPU_DEVICE) => Some("cpu".to_owned()),
+            _ => environment["arch"].as_str().filter(|arch| !arch.is_empty()).map(str::to_owned),
+        };
+        let of_baseline =
+            baseline["instances"].as_array().and_then(|known| known.iter().find(|it| it["record_id"] == id));
+        found.push(Found {
+            database: database.clone(),
+            id: id.to_owned(),
+            configuration,
+            architecture,
+            rule: rule.clone(),
+            before: of_baseline.unwrap_or(&baseline)["metric"].as_f64(),
+            after: instance["metric"].as_f64(),
+            comparison: comparison.clone(),
+            source: std::path::absolute(folder).unwrap_or_else(|_| folder.into()),
+        });
+    }
+    Ok(found)
+}
+
+fn json(path: &Path) -> Result<Value, String> {
+    let text = std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{} is not what mneme tune writes: {error}", path.display()))
+}
+
+/// Where a kernel's file is now: in `recordings`, where that is given; else where it was, seen from here or from a
+/// folder above the results.
+fn located(database: &Path, results: &Path, recordings: Option<&Path>) -> Result<PathBuf, String> {
+    let kernel = |path: PathBuf| match path.is_dir() {
+        false => path.is_file().then_some(path),
+        true => mneme_core::recording::database::kernels(&path).ok().filter(|found| found.len() == 1)?.pop(),
+    };
+    if let Some(recordings) = recordings {
+        let path = recordings.join(database.file_name().unwrap_or_default());
+        return kernel(path.clone())
+            .ok_or_else(|| format!("{} is missing; name the recording's folder with -rdb", path.display()));
+    }
+    let results = std::path::absolute(results).unwrap_or_else(|_| results.into());
+    let places = std::iter::once(database.to_path_buf()).chain(results.ancestors().map(|folder| folder.join(database)));
+    places.filter_map(kernel).next().ok_or_else(|| {
+        format!(
+            "{} was tuned with {}, which is not here; name the recording's folder with -rdb",
+            results.display(),
+            database.display()
+        )
+    })
+}
+
+fn comparison(name: &str, value: &Value) -> Vec<String> {
+    let values = match value {
+        Value::Array(values) => values.clone(),
+        Value::Null => Vec::new(),
+        one => vec![one.clone()],
+    };
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    values.iter().flat_map(|value| [format!("--{name}"), text(value)]).collect()
+}
+
+/// The rule of a space for dimensions, with the values of the winner's parameters.
+fn rule(space: &Value, parameters: &Value) -> Option<Rule> {
+    let derived = space["derived"].as_object()?;
+    if derived.get("grid").and_then(Value::as_str) == Some(SAME_THREADS) {
+        return Some(Rule::same_threads());
+    }
+    let numbers = parameters.as_object()?.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
+    let values: BTreeMap<String, f64> = numbers.collect();
+    Some(Rule { values, derived: ordered(derived)? }).filter(|rule| rule.read().is_ok() && !rule.derived.is_empty())
+}
+
+/// Derived values, each after those that it uses.
+fn ordered(derived: &Map<String, Value>) -> Option<Vec<(String, String)>> {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || "._".contains(character);
+    let mut left: Vec<(String, String)> =
+        derived.iter().map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned()))).collect::<Option<_>>()?;
+    let mut done: Vec<(String, String)> = Vec::new();
+    while !left.is_empty() {
+        let uses = |text: &str, name: &str| text.split(|character| !is_part(character)).any(|word| word == name);
+        let next = left.iter().position(|(_, text)| !left.iter().any(|(name, _)| uses(text, name)))?;
+        done.push(left.remove(next));
+    }
+    Some(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rules_of_spaces_are_found() {
+        let preset = json!({"derived": {"grid": SAME_THREADS, "max_threads": "threads of the block"}});
+        assert_eq!(rule(&preset, &Value::Null), Some(Rule::same_threads()));
+        let file = json!({"derived": {"grid.x": "ceil(threads / block.x)", "threads": "args[2] / items"}});
+        let found = rule(&file, &json!({"items": 4, "passes": "default<O3>"})).unwrap();
+        assert_eq!(found.values, [("items".to_owned(), 4.0)].into());
+        assert_eq!(found.derived.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["threads", "grid.x"]);
+        for derived in [json!({}), json!({"grid.x": "a", "a": "grid.x"}), json!({"grid.x": "f(1)"})] {
+            assert_eq!(rule(&json!({"derived": derived}), &json!({})), None);
+        }
+    }
+
+    #[test]
+    fn recordings_are_found_from_the_results() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("work/results")).unwrap();
+        std::fs::create_dir_all(at("work/rec")).unwrap();
+        std::fs::create_dir_all(at("moved")).unwrap();
+        std::fs::write(at("work/rec/7.json"), "").unwrap();
+        let database = Path::new("rec/7.json");
+        assert_eq!(located(database, &at("work/results"), None), Ok(at("work/rec/7.json")));
+        assert!(located(database, &at("moved"), None).unwrap_err().contains("-rdb"));
+        assert!(located(database, &at("work/results"), Some(&at("moved"))).unwrap_err().contains("moved/7.json"));
+        assert_eq!(located(database, &at("moved"), Some(&at("work/rec"))), Ok(at("work/rec/7.json")));
+    }
+}

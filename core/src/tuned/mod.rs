@@ -1,0 +1,189 @@
+//! Winners of tuning as an application's process can use them.
+//!
+//! They are compiled, with all that decides which launches they are for. `mneme apply` writes them to a file that `MNEME_TUNED` names, and the recorder library reads it.
+
+mod rule;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::rule::{Circumstances, ReadRule, Rule};
+use crate::files::{self, FileAccess};
+use crate::hash::checksum;
+use crate::image::cubin;
+use crate::launch::Dim3;
+use crate::recording::manifest::Argument;
+
+/// The environment variable that names such files, separated by colons.
+pub const VARIABLE: &str = "MNEME_TUNED";
+/// Of the file.
+pub const VERSION: u32 = 1;
+
+/// The file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Winners {
+    /// [`VERSION`].
+    pub format: u32,
+    pub winners: Vec<Winner>,
+}
+
+/// Code that was found to be better than a kernel's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Winner {
+    /// Mangled.
+    pub kernel: String,
+    /// Of the code that it was made from.
+    pub static_hash: u64,
+    /// Of its machine code: "sm_90", "gfx90a:sramecc+:xnack-", or "cpu".
+    pub architecture: String,
+    /// Machine code, an ELF object, and its sum (XXH3-64).
+    pub code: PathBuf,
+    pub checksum: u64,
+    /// Offset and size of each argument in the parameter buffer, bytes.
+    pub layout: Vec<(u32, u32)>,
+    /// The launch that it was tuned for, and what that is to be.
+    pub recorded: Shape,
+    pub tuned: Shape,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Dim3>,
+    /// What the recorded launch was given.
+    pub arguments: Vec<Argument>,
+    #[serde(default)]
+    pub folded: Folded,
+    /// Threads that a block may have at most, where the code was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_threads: Option<u32>,
+    /// What other launches are to be, where the space that it was found in says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Rule>,
+    /// Times of a launch in the session that found it, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<f64>,
+    /// Where it comes from.
+    pub source: PathBuf,
+}
+
+/// Dimensions of a launch, and its dynamic shared memory in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    pub grid: Dim3,
+    pub block: Dim3,
+    pub shared_mem: u32,
+}
+
+/// What of a launch is part of the code, so that the code is for such launches alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Folded {
+    /// Arguments, counted from 0.
+    pub arguments: Vec<u32>,
+    /// Grid and block, as tuned.
+    pub dimensions: bool,
+    /// The size of dynamic shared memory, as tuned.
+    pub shared_size: bool,
+    /// Dynamic shared memory itself, for which a launch must not ask then.
+    pub shared_memory: bool,
+}
+
+impl Winners {
+    pub fn new(winners: Vec<Winner>) -> Self {
+        Self { format: VERSION, winners }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// One sentence that names the file and the remedy.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let name = path.display();
+        let text = std::fs::read(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
+        let again = "write it with mneme apply --manifest";
+        let found: Self = serde_json::from_slice(&text)
+            .map_err(|error| format!("{name} is no file of compiled winners ({error}); {again}"))?;
+        if found.format != VERSION {
+            return Err(format!("{name} is of format {}, and this release reads {VERSION}; {again}", found.format));
+        }
+        Ok(found)
+    }
+
+    /// Writes it, so that a reader sees all of it or what was there before.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: &Path) -> std::io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(self).expect("plain data serialises");
+        text.push(b'\n');
+        files::replace(path, &text, FileAccess::Usual)
+    }
+}
+
+impl Winner {
+    /// Reads its machine code.
+    ///
+    /// # Errors
+    /// One sentence: it cannot be read, or is not what was written.
+    pub fn image(&self) -> Result<Vec<u8>, String> {
+        let name = self.code.display();
+        let image =
+            std::fs::read(&self.code).map_err(|error| format!("its tuned code {name} cannot be read: {error}"))?;
+        if checksum(&image) != self.checksum {
+            return Err(format!("its tuned code {name} is damaged; remove the file, and mneme apply compiles it anew"));
+        }
+        // A driver is not told the size.
+        let extent = image.first_chunk().filter(|_| image.starts_with(b"\x7fELF")).and_then(cubin::size);
+        if extent.is_none_or(|extent| extent > image.len() as u64) {
+            return Err(format!(
+                "its tuned code {name} is no machine code; remove the file, and mneme apply compiles it anew"
+            ));
+        }
+        Ok(image)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn winner(code: &Path) -> Winner {
+        Winner {
+            kernel: "_Z1kv".into(),
+            static_hash: u64::MAX,
+            architecture: "sm_90".into(),
+            code: code.into(),
+            checksum: checksum(b"code"),
+            layout: vec![(0, 8)],
+            recorded: Shape::default(),
+            tuned: Shape { shared_mem: 8, ..Shape::default() },
+            cluster: None,
+            arguments: vec![Argument { offset: 0, bytes: vec![1; 8] }],
+            folded: Folded { arguments: vec![0], ..Folded::default() },
+            max_threads: Some(64),
+            rule: Some(Rule::same_threads()),
+            before: Some(2.5),
+            after: None,
+            source: "results".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back_and_damage_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let winners = Winners::new(vec![winner(&at("code"))]);
+        winners.save(&at("tuned.json")).unwrap();
+        assert_eq!(Winners::load(&at("tuned.json")), Ok(winners.clone()));
+        let image = || winners.winners[0].image();
+        assert!(image().unwrap_err().contains("cannot be read"));
+        std::fs::write(at("code"), "code").unwrap();
+        assert!(image().unwrap_err().contains("no machine code"));
+        std::fs::write(at("code"), "cope").unwrap();
+        assert!(image().unwrap_err().contains("damaged"));
+        std::fs::write(at("tuned.json"), r#"{"format": 9, "winners": []}"#).unwrap();
+        assert!(Winners::load(&at("tuned.json")).unwrap_err().contains("format 9"));
+        std::fs::write(at("tuned.json"), r#"{"_Z1kv": {"OptLevel": 1}}"#).unwrap();
+        assert!(Winners::load(&at("tuned.json")).unwrap_err().contains("mneme apply --manifest"));
+    }
+}

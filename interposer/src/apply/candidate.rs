@@ -1,0 +1,193 @@
+//! A winner for a kernel, and the launches that it is for.
+//!
+//! Rules, the first that holds: the launch that was tuned gets the tuned dimensions; a launch with the block and shared
+//! memory of that one gets what the space's rule says; any other keeps its own dimensions and gets the code alone. What
+//! is folded into the code has to be as it was in all of them.
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+
+use mneme_core::launch::Launch;
+use mneme_core::tuned::{Circumstances, ReadRule, Shape, Winner};
+
+use super::loaded::TunedCode;
+use crate::kernels::code::KernelCode;
+use crate::kernels::key::may_be_address;
+use crate::kernels::request::LaunchArguments;
+
+/// A winner whose code can be used in a kernel's place.
+pub struct Candidate {
+    pub code: TunedCode,
+    /// What arguments have to be like in the launch that was tuned, and for the code at all.
+    recorded: Vec<Piece>,
+    folded: Vec<Piece>,
+    rule: Option<ReadRule>,
+    /// Why it is not used any more.
+    pub broken: OnceLock<String>,
+    /// Launches of it that the driver refused.
+    pub refusals: AtomicU32,
+}
+
+/// Some bytes of an argument.
+struct Piece {
+    index: u32,
+    /// Of the argument in the parameter buffer, bytes, and its size.
+    offset: u32,
+    size: usize,
+    /// Of the bytes in the argument.
+    at: usize,
+    expected: Expected,
+}
+
+#[derive(Debug, PartialEq)]
+enum Expected {
+    Bytes(Box<[u8]>),
+    /// Of unknown type: any address.
+    Address,
+}
+
+/// The shape of a launch.
+pub fn shape_of(launch: &Launch) -> Shape {
+    Shape { grid: launch.grid, block: launch.block, shared_mem: launch.shared_mem }
+}
+
+impl Candidate {
+    /// A winner for a kernel's code; a sentence where it is not.
+    pub fn new(winner: &'static Winner, code: &KernelCode) -> Result<Self, String> {
+        if !code.layout().eq(winner.layout.iter().copied()) {
+            return Err("its parameters are not those of the recording; record and tune it again".into());
+        }
+        let sizes = || winner.arguments.iter().map(|argument| argument.bytes.len());
+        if !sizes().eq(winner.layout.iter().map(|(_, size)| *size as usize)) {
+            return Err("the file of tuned kernels does not have its arguments; write it anew with mneme apply".into());
+        }
+        let pointers: Vec<(usize, u32)> = code.pointers().map(|(index, _, offset)| (index, offset)).collect();
+        let mut recorded = Vec::new();
+        for (index, argument) in winner.arguments.iter().enumerate() {
+            let is_typed = code.is_typed(index);
+            for (word, bytes) in argument.bytes.chunks(8).enumerate() {
+                let is_pointer = pointers.contains(&(index, 8 * word as u32));
+                let expected = match is_pointer {
+                    true if is_typed => continue,
+                    true if may_be_address(bytes) => Expected::Address,
+                    _ => Expected::Bytes(bytes.into()),
+                };
+                recorded.push(Piece {
+                    index: index as u32,
+                    offset: argument.offset,
+                    size: argument.bytes.len(),
+                    at: 8 * word,
+                    expected,
+                });
+            }
+        }
+        // Pointers are never folded.
+        let is_folded = |piece: &&Piece| winner.folded.arguments.contains(&piece.index);
+        let folded = recorded.iter().filter(is_folded).map(Piece::again).collect();
+        let rule = winner.rule.as_ref().and_then(|rule| rule.read().ok());
+        Ok(Self {
+            code: TunedCode::new(winner),
+            recorded,
+            folded,
+            rule,
+            broken: OnceLock::new(),
+            refusals: AtomicU32::new(0),
+        })
+    }
+
+    pub fn winner(&self) -> &'static Winner {
+        self.code.winner
+    }
+
+    /// Whether a launch is the one that was tuned, addresses aside.
+    pub fn is_recorded(&self, launch: &Launch, arguments: &LaunchArguments) -> bool {
+        shape_of(launch) == self.winner().recorded
+            && launch.attributes.cluster == self.winner().cluster
+            && are(&self.recorded, arguments)
+    }
+
+    /// What another launch is to be; `None` where the code is not for it.
+    pub fn shape_for(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<Shape> {
+        if !are(&self.folded, arguments) {
+            return None;
+        }
+        let asked = shape_of(launch);
+        self.by_rule(launch, arguments)
+            .filter(|shape| self.allows(shape))
+            .or_else(|| Some(asked).filter(|_| self.allows(&asked)))
+    }
+
+    /// Whether the code can be launched so.
+    fn allows(&self, shape: &Shape) -> bool {
+        let Winner { tuned, folded, max_threads, .. } = self.winner();
+        let dimensions = !folded.dimensions || (shape.grid, shape.block) == (tuned.grid, tuned.block);
+        let shared = !(folded.shared_size || folded.shared_memory) || shape.shared_mem == tuned.shared_mem;
+        dimensions && shared && max_threads.is_none_or(|most| shape.block.count() <= u64::from(most))
+    }
+
+    fn by_rule(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<Shape> {
+        let rule = self.rule.as_ref()?;
+        let Winner { recorded, tuned, cluster, .. } = self.winner();
+        let asked = shape_of(launch);
+        let is_alike = (asked.block, asked.shared_mem) == (recorded.block, recorded.shared_mem)
+            && launch.attributes.cluster == *cluster
+            && !launch.attributes.cooperative;
+        if !is_alike {
+            return None;
+        }
+        let values = self.numbers(arguments);
+        let circumstances = Circumstances { launch: asked, recorded: *recorded, tuned: *tuned, arguments: &values };
+        let shape = rule.shape(&circumstances)?;
+        let threads = |shape: &Shape, axis: usize| {
+            u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
+        };
+        // A kernel need not bear threads that the application does not start, unless it did where it was verified.
+        let bears = |axis: usize| {
+            threads(&shape, axis) <= threads(&asked, axis) || threads(tuned, axis) > threads(recorded, axis)
+        };
+        (0..3).all(bears).then_some(shape)
+    }
+
+    /// Arguments as numbers, as spaces have them.
+    fn numbers(&self, arguments: &LaunchArguments) -> Vec<Option<u64>> {
+        // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
+        let places = unsafe { arguments.places() };
+        let number = |(index, (offset, size)): (usize, &(u32, u32))| {
+            let size = *size as usize;
+            let mut word = [0; 8];
+            // SAFETY: as above.
+            let start = places.and_then(|places| unsafe { places.of(index as u32, *offset, size) })?;
+            // SAFETY: a value of the parameter's size starts there.
+            word.get_mut(..size)?.copy_from_slice(unsafe { std::slice::from_raw_parts(start, size) });
+            Some(u64::from_le_bytes(word))
+        };
+        self.winner().layout.iter().enumerate().map(number).collect()
+    }
+}
+
+impl Piece {
+    fn again(&self) -> Self {
+        let expected = match &self.expected {
+            Expected::Bytes(bytes) => Expected::Bytes(bytes.clone()),
+            Expected::Address => Expected::Address,
+        };
+        Self { expected, ..*self }
+    }
+}
+
+/// Whether the arguments of a launch under way are such.
+fn are(pieces: &[Piece], arguments: &LaunchArguments) -> bool {
+    // SAFETY: the pieces are of the kernel's parameters, and the launch is under way.
+    let places = unsafe { arguments.places() };
+    pieces.iter().all(|piece| {
+        let length = if let Expected::Bytes(bytes) = &piece.expected { bytes.len() } else { 8 };
+        // SAFETY: as above.
+        let start = places.and_then(|places| unsafe { places.of(piece.index, piece.offset, piece.size) });
+        // SAFETY: a value of the parameter's size starts there, of which the piece is a part.
+        let found = start.map(|start| unsafe { std::slice::from_raw_parts(start.add(piece.at), length) });
+        found.is_some_and(|found| match &piece.expected {
+            Expected::Bytes(bytes) => found == &**bytes,
+            Expected::Address => may_be_address(found),
+        })
+    })
+}

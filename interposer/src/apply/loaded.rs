@@ -1,0 +1,170 @@
+//! Tuned code in a context of the application's.
+//!
+//! It is loaded at the first launch that it is for, and stays as long as the context.
+
+use std::ffi::{CString, c_uint};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use cudarc::driver::sys::CUfunction_attribute;
+use mneme_core::tuned::Winner;
+
+use crate::driver::streams::CaptureMode;
+use crate::driver::{self, CUfunction, CUmodule, Status, hooked};
+use crate::kernels::code::DeviceDescription;
+use crate::kernels::function_settings::{FunctionSettings, Setting};
+use crate::process::recorded_family;
+
+/// Contexts that code is loaded in.
+const PLACES: usize = 16;
+pub(super) const MAX_DYNAMIC_SHARED: c_uint =
+    CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_uint;
+pub(super) const MAX_THREADS: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as c_uint;
+/// What a kernel may use without raising that attribute, bytes.
+pub(super) const DEFAULT_DYNAMIC_SHARED: u32 = 48 << 10;
+
+/// The code of a winner: its image, once it has been read, and where it is loaded.
+pub struct TunedCode {
+    pub winner: &'static Winner,
+    image: OnceLock<Result<Vec<u8>, String>>,
+    places: [AtomicPtr<Loaded>; PLACES],
+}
+
+impl TunedCode {
+    pub fn new(winner: &'static Winner) -> Self {
+        Self { winner, image: OnceLock::new(), places: Default::default() }
+    }
+}
+
+/// Code in one context.
+pub struct Loaded {
+    pub context: usize,
+    pub function: CUfunction,
+    /// Threads that a block may have; `None` where the vendor does not say.
+    pub max_threads: Option<u32>,
+    /// Of the application's settings, those that it has.
+    version: AtomicU32,
+}
+
+/// The code in a context, loaded before; entries are never freed, because another thread may be reading
+/// one.
+#[inline]
+pub fn find(code: &TunedCode, context: usize) -> Option<&'static Loaded> {
+    // SAFETY: null, or leaked and never changed but for its counter.
+    let loaded = |place: &AtomicPtr<Loaded>| unsafe { place.load(Ordering::Acquire).as_ref() };
+    code.places.iter().filter_map(loaded).find(|loaded| loaded.context == context)
+}
+
+/// Forgets the code in a context that is gone; in all for `None`.
+pub fn forget(code: &TunedCode, context: Option<usize>) {
+    for place in &code.places {
+        let known = place.load(Ordering::Acquire);
+        // SAFETY: as in `find`.
+        let is_meant = unsafe { known.as_ref() }.is_some_and(|loaded| context.is_none_or(|it| it == loaded.context));
+        if is_meant {
+            let _ = place.compare_exchange(known, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Loads the code in the current context; a sentence where that cannot be.
+pub fn load(code: &TunedCode, context: usize) -> Result<&'static Loaded, String> {
+    let winner = code.winner;
+    let device = driver::current_device().ok_or("the current context has no device")?;
+    let here = DeviceDescription::of(device).arch();
+    if here != winner.architecture {
+        return Err(format!("it was tuned for {}, and this device is {here}; tune it here", winner.architecture));
+    }
+    let image = code.image.get_or_init(|| winner.image()).as_ref().map_err(Clone::clone)?;
+    let Some(place) = code.places.iter().find(|place| place.load(Ordering::Relaxed).is_null()) else {
+        return Err(format!("the program has more than {PLACES} contexts"));
+    };
+    let (module, function) = function_of(image, winner)?;
+    let max_threads = attribute(function, MAX_THREADS);
+    let loaded = Box::new(Loaded { context, function, max_threads, version: AtomicU32::new(u32::MAX) });
+    let loaded = Box::into_raw(loaded);
+    if place.compare_exchange(std::ptr::null_mut(), loaded, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        // Another thread was first.
+        // SAFETY: just made, and nobody has seen it.
+        drop(unsafe { Box::from_raw(loaded) });
+        // SAFETY: our own module, of which nothing is launched.
+        unsafe { hooked::cuModuleUnload::call(module) };
+        return find(code, context).ok_or_else(|| "other threads load it in many contexts".into());
+    }
+    // SAFETY: leaked, and never changed but for its counter.
+    Ok(unsafe { &*loaded })
+}
+
+fn function_of(image: &[u8], winner: &Winner) -> Result<(CUmodule, CUfunction), String> {
+    let refused = |what: &str, status| format!("the driver {what} ({})", recorded_family::error(status));
+    let name = CString::new(winner.kernel.as_str()).map_err(|_| "its name has a NUL")?;
+    let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let _mode = CaptureMode::relaxed();
+    // SAFETY: valid places, a whole ELF object and a name that ends with a NUL.
+    unsafe {
+        match hooked::cuModuleLoadData::call(&mut module, image.as_ptr().cast()) {
+            Status::SUCCESS => {}
+            status => return Err(refused("does not load its tuned code", status)),
+        }
+        match hooked::cuModuleGetFunction::call(&mut function, module, name.as_ptr()) {
+            Status::SUCCESS => Ok((module, function)),
+            status => {
+                hooked::cuModuleUnload::call(module);
+                Err(refused("does not find it in its tuned code", status))
+            }
+        }
+    }
+}
+
+fn attribute(function: CUfunction, attribute: c_uint) -> Option<u32> {
+    let mut value = 0;
+    // SAFETY: a valid place, and a function of ours.
+    let status = unsafe { driver::cuFuncGetAttribute(&mut value, attribute, function) };
+    (status == Status::SUCCESS).then_some(value).and_then(|value| u32::try_from(value).ok())
+}
+
+impl Loaded {
+    /// Sets on the function what the application has set on its own, where that has changed.
+    #[inline]
+    pub fn follow(&self, settings: &FunctionSettings, winner: &Winner) -> Result<(), String> {
+        let version = settings.version();
+        if self.version.load(Ordering::Acquire) == version {
+            return Ok(());
+        }
+        self.set(settings, winner)?;
+        self.version.store(version, Ordering::Release);
+        Ok(())
+    }
+
+    #[cold]
+    fn set(&self, settings: &FunctionSettings, winner: &Winner) -> Result<(), String> {
+        // HIP's functions keep nothing: AMD's library takes such settings and ignores them.
+        if recorded_family::is_hip() {
+            return Ok(());
+        }
+        let own = if winner.folded.shared_memory { 0 } else { winner.tuned.shared_mem };
+        let mut values = settings.values();
+        if own > DEFAULT_DYNAMIC_SHARED {
+            let needed = own.cast_signed();
+            match values.iter_mut().find(|(setting, _)| *setting == Setting::Attribute(MAX_DYNAMIC_SHARED)) {
+                Some((_, value)) => *value = (*value).max(needed),
+                None => values.push((Setting::Attribute(MAX_DYNAMIC_SHARED), needed)),
+            }
+        }
+        for (setting, value) in values {
+            // SAFETY: a function of ours, and values that the driver has taken for another one.
+            let status = unsafe {
+                match setting {
+                    Setting::Attribute(number) => hooked::cuFuncSetAttribute::call(self.function, number, value),
+                    Setting::Cache => hooked::cuFuncSetCacheConfig::call(self.function, value as c_uint),
+                    Setting::Banks => hooked::cuFuncSetSharedMemConfig::call(self.function, value as c_uint),
+                }
+            };
+            if status != Status::SUCCESS {
+                let error = recorded_family::error(status);
+                return Err(format!("the driver does not set on it what the application sets ({setting:?}: {error})"));
+            }
+        }
+        Ok(())
+    }
+}

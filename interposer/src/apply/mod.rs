@@ -1,0 +1,238 @@
+//! `MNEME_MODE=apply`: tuned code in the place of kernels that were recorded and tuned.
+//!
+//! A kernel is recognised by its static hash, as a recording has it, so that one that has changed keeps its own code.
+//! Whatever cannot be done leaves the application's own launch, with one line in the log where that is not expected.
+
+mod candidate;
+mod loaded;
+mod replacement;
+mod start;
+
+use std::sync::atomic::Ordering;
+
+use mneme_core::summary::{Applied, Failure};
+use mneme_core::tuned::Shape;
+
+use self::candidate::{Candidate, shape_of};
+use self::loaded::Loaded;
+use self::replacement::Replacement;
+use crate::driver::{self, CUfunction, CUstream, Status, captures, gate, streams};
+use crate::kernels::code::{DeviceDescription, KernelCode};
+use crate::kernels::function_settings::Setting;
+use crate::kernels::handles;
+use crate::kernels::kernel::{FunctionHandle, Kernel};
+use crate::kernels::request::LaunchRequest;
+use crate::process::log::{info, warning};
+use crate::process::{recorded_family, winners};
+
+/// Launches of a winner that the driver may refuse before it is not used any more.
+const MOST_REFUSALS: u32 = 3;
+
+const UNFIT: &str = "no winner is for such dimensions and arguments";
+const CAPTURED: &str = "inside a stream capture (graphs keep the application's own code)";
+const CAPTURING: &str = "its tuned code is not loaded while a stream is captured";
+const ELSEWHERE: &str = "its stream belongs to another context than the current one";
+const REFUSED: &str = "the driver refused the tuned code, and took the application's own";
+const EMPTY: &str = "it has no block or no thread";
+const TOO_LARGE: &str = "its block or its shared memory is larger than the application's own code takes";
+
+/// Launches a kernel: tuned code where there is some for such a launch, else the application's own.
+pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
+    let kernel = &function.kernel;
+    kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
+    if !kernel.is_selected() || kernel.progress.tally.is_given_up() {
+        return gate::passing(call);
+    }
+    let Some(replacement) = of(kernel, request.function) else { return gate::passing(call) };
+    match choose(replacement, request, function) {
+        Ok(choice) => replace(call, request, replacement, &choice, kernel),
+        Err(reason) => {
+            if let Some(reason) = reason {
+                replacement.count_kept(reason);
+            }
+            gate::passing(call)
+        }
+    }
+}
+
+/// What is launched in the place of the application's kernel.
+struct Choice<'a> {
+    candidate: &'a Candidate,
+    loaded: &'static Loaded,
+    shape: Shape,
+}
+
+/// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has.
+fn of(kernel: &Kernel, function: CUfunction) -> Option<&Replacement> {
+    let known = match kernel.progress.replacement.get() {
+        Some(known) => known,
+        None => {
+            let device = driver::current_device()?;
+            kernel.progress.replacement.get_or_init(|| {
+                let device = DeviceDescription::of(device);
+                let code = kernel
+                    .progress
+                    .code
+                    .get_or_init(|| KernelCode::of(&kernel.name, &kernel.origin, function, &device));
+                let candidates = match code {
+                    Ok(code) => candidates(kernel, code),
+                    Err(reason) => Err(format!("its code cannot be recognised: {reason}")),
+                };
+                let replacement = Replacement::new(candidates);
+                give_up_if_due(kernel, &replacement);
+                Box::new(replacement)
+            })
+        }
+    };
+    known.downcast_ref()
+}
+
+fn candidates(kernel: &Kernel, code: &KernelCode) -> Result<Vec<Candidate>, String> {
+    let winners = winners::of(&kernel.name);
+    let mut last = format!(
+        "its code is not what was tuned (static hash {} now, {} then); record and tune it again",
+        code.static_hash,
+        winners.first().map_or(0, |winner| winner.static_hash)
+    );
+    let mut found = Vec::new();
+    for winner in winners.iter().filter(|winner| winner.static_hash == code.static_hash) {
+        match Candidate::new(winner, code) {
+            Ok(candidate) => found.push(candidate),
+            Err(reason) => last = reason,
+        }
+    }
+    if found.is_empty() { Err(last) } else { Ok(found) }
+}
+
+/// Says once that a kernel keeps its own code; from then on its launches are only counted.
+fn give_up_if_due(kernel: &Kernel, replacement: &Replacement) {
+    if let Some(reason) = replacement.given_up()
+        && !kernel.progress.tally.is_given_up()
+    {
+        kernel.progress.tally.close(true, true);
+        warning!("{} keeps its own code: {reason}", kernel.demangled);
+    }
+}
+
+/// Gives up one of several winners.
+fn give_up(kernel: &Kernel, replacement: &Replacement, candidate: &Candidate, reason: String) {
+    if candidate.broken.set(reason.clone()).is_ok() {
+        if replacement.given_up().is_none() {
+            warning!("a winner for {} is not used: {reason}", kernel.demangled);
+        }
+        give_up_if_due(kernel, replacement);
+    }
+}
+
+/// The winner for a launch; otherwise why there is none, unless the kernel is given up for it.
+fn choose<'a>(
+    replacement: &'a Replacement,
+    request: &LaunchRequest,
+    function: &FunctionHandle,
+) -> Result<Choice<'a>, Option<&'static str>> {
+    let kernel = &function.kernel;
+    if let Some(reason) = start::obstacle(request) {
+        return Err(Some(reason));
+    }
+    if request.launch.is_empty() {
+        return Err(Some(EMPTY));
+    }
+    let (launch, arguments) = (&request.launch, &request.arguments);
+    let exact = || {
+        let found = replacement.usable().find(|candidate| candidate.is_recorded(launch, arguments))?;
+        Some((found, found.winner().tuned))
+    };
+    let other = || replacement.usable().find_map(|found| Some((found, found.shape_for(launch, arguments)?)));
+    let (candidate, shape) = exact().or_else(other).ok_or(Some(UNFIT))?;
+    if captures::in_progress() && captures::captures(request.stream as CUstream) {
+        return Err(Some(CAPTURED));
+    }
+    let context = driver::current_context().ok_or(Some(ELSEWHERE))?;
+    if streams::context_of(request.stream).is_some_and(|of_stream| of_stream != context) {
+        return Err(Some(ELSEWHERE));
+    }
+    if is_too_large(replacement, request, function) {
+        return Err(Some(TOO_LARGE));
+    }
+    let ready = match loaded::find(&candidate.code, context) {
+        Some(loaded) => Ok(loaded),
+        None if captures::in_progress() => return Err(Some(CAPTURING)),
+        None => loaded::load(&candidate.code, context),
+    };
+    let ready = ready.and_then(|loaded| {
+        let settings = &kernel.progress.function_settings;
+        loaded.follow(settings, candidate.winner()).map(|()| loaded)
+    });
+    let loaded = ready.map_err(|reason| {
+        give_up(kernel, replacement, candidate, reason);
+        None
+    })?;
+    if loaded.max_threads.is_some_and(|most| shape.block.count() > u64::from(most)) {
+        return Err(Some(UNFIT));
+    }
+    Ok(Choice { candidate, loaded, shape })
+}
+
+/// Whether the driver would refuse the application's own launch, which it is to do then.
+fn is_too_large(replacement: &Replacement, request: &LaunchRequest, function: &FunctionHandle) -> bool {
+    let most = replacement.own_threads.get_or_init(|| {
+        // SAFETY: the handle of the launch under way.
+        let threads = unsafe { function.attribute(request.function, loaded::MAX_THREADS, driver::current_device()?) }?;
+        u64::try_from(threads).ok()
+    });
+    if most.is_some_and(|most| request.launch.block.count() > most) {
+        return true;
+    }
+    let shared = request.launch.shared_mem;
+    shared > loaded::DEFAULT_DYNAMIC_SHARED && !recorded_family::is_hip() && {
+        let limit = function.kernel.progress.function_settings.value(Setting::Attribute(loaded::MAX_DYNAMIC_SHARED));
+        limit.is_none_or(|limit| i64::from(shared) > i64::from(limit))
+    }
+}
+
+fn replace(
+    call: &dyn Fn() -> Status,
+    request: &LaunchRequest,
+    replacement: &Replacement,
+    choice: &Choice<'_>,
+    kernel: &Kernel,
+) -> Status {
+    let winner = choice.candidate.winner();
+    let in_code = winner.folded.shared_memory;
+    let asked = Shape { shared_mem: if in_code { 0 } else { choice.shape.shared_mem }, ..choice.shape };
+    if replacement.is_untouched() {
+        info!("{} is replaced by the winner of {}", kernel.demangled, winner.source.display());
+    }
+    if gate::passing(&|| start::start(request, choice.loaded.function, &asked)) == Status::SUCCESS {
+        replacement.count(winner, choice.shape != shape_of(&request.launch));
+        return Status::SUCCESS;
+    }
+    // Nothing ran. Where the context is broken, the application's own launch says so.
+    let status = gate::passing(call);
+    if status == Status::SUCCESS {
+        replacement.count_kept(REFUSED);
+        if choice.candidate.refusals.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_REFUSALS {
+            give_up(kernel, replacement, choice.candidate, REFUSED.to_owned());
+        }
+    }
+    status
+}
+
+/// Forgets the tuned code in a context that is gone; in all for `None`.
+pub fn forget(context: Option<usize>) {
+    for kernel in handles::kernels() {
+        let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<Replacement>());
+        let candidates = known.into_iter().flat_map(|known| known.candidates.iter().flatten());
+        candidates.for_each(|candidate| loaded::forget(&candidate.code, context));
+    }
+}
+
+/// What became of a kernel's launches; `None` where there is nothing tuned for it.
+pub fn outcome(kernel: &Kernel) -> Option<(Applied, Vec<Failure>)> {
+    if winners::of(&kernel.name).is_empty() {
+        return None;
+    }
+    let launches = kernel.progress.launches.load(Ordering::Relaxed);
+    let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<Replacement>());
+    Some(known.map_or_else(Default::default, |known| known.outcome(launches)))
+}

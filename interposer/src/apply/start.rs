@@ -1,0 +1,105 @@
+//! Starting tuned code as the application starts its own.
+
+use std::ffi::{c_uint, c_void};
+
+use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
+use mneme_core::device::cuda;
+use mneme_core::launch::Launch;
+use mneme_core::tuned::Shape;
+
+use crate::driver::{CUfunction, CUstream, Status, hip, hooked};
+use crate::kernels::request::{Extras, LaunchRequest};
+use crate::process::recorded_family;
+
+/// Why a launch can be made by no call but the application's own.
+pub fn obstacle(request: &LaunchRequest) -> Option<&'static str> {
+    match request.extras {
+        Extras::OwnCall => Some("launched by a call that has more than dimensions and arguments (events, attributes)"),
+        Extras::Attributes(_, count) if count > 0 && recorded_family::is_hip() => {
+            Some("launched by a call that has more than dimensions and arguments (events, attributes)")
+        }
+        _ => None,
+    }
+}
+
+/// Launches a function with the arguments, stream and attributes of a request, and other dimensions.
+pub fn start(request: &LaunchRequest, function: CUfunction, shape: &Shape) -> Status {
+    let stream = request.stream as CUstream;
+    let (parameters, extra) = request.arguments.raw();
+    let (grid, block) = (shape.grid, shape.block);
+    if recorded_family::is_hip() {
+        let stream = hip::named(stream);
+        // SAFETY: a function of ours with the parameters of the application's, whose arguments and stream these are.
+        return unsafe {
+            if request.launch.attributes.cooperative {
+                hooked::hipModuleLaunchCooperativeKernel::call(
+                    function,
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block.x,
+                    block.y,
+                    block.z,
+                    shape.shared_mem,
+                    stream,
+                    parameters,
+                )
+            } else {
+                hooked::hipModuleLaunchKernel::call(
+                    function,
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block.x,
+                    block.y,
+                    block.z,
+                    shape.shared_mem,
+                    stream,
+                    parameters,
+                    extra,
+                )
+            }
+        };
+    }
+    let described;
+    let (attributes, count): (*const c_void, c_uint) = match request.extras {
+        Extras::Attributes(array, count) => (array, count),
+        _ if request.launch.attributes.cooperative || request.launch.attributes.cluster.is_some() => {
+            described = cuda::attributes(&Launch { ..request.launch });
+            (described.as_ptr().cast(), described.len() as c_uint)
+        }
+        _ => (std::ptr::null(), 0),
+    };
+    if count == 0 {
+        // SAFETY: as above.
+        return unsafe {
+            hooked::cuLaunchKernel::call(
+                function,
+                grid.x,
+                grid.y,
+                grid.z,
+                block.x,
+                block.y,
+                block.z,
+                shape.shared_mem,
+                stream,
+                parameters,
+                extra,
+            )
+        };
+    }
+    let configuration = CUlaunchConfig {
+        gridDimX: grid.x,
+        gridDimY: grid.y,
+        gridDimZ: grid.z,
+        blockDimX: block.x,
+        blockDimY: block.y,
+        blockDimZ: block.z,
+        sharedMemBytes: shape.shared_mem,
+        hStream: stream.cast(),
+        attrs: attributes.cast_mut().cast::<CUlaunchAttribute>(),
+        numAttrs: count,
+    };
+    // SAFETY: as above; the attributes live until the call returns.
+    unsafe { hooked::cuLaunchKernelEx::call(&configuration, function, parameters, extra) }
+}

@@ -1,0 +1,36 @@
+//! The tuned kernels that the process is to use, as `MNEME_TUNED` names them.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use mneme_core::summary::Mode;
+use mneme_core::tuned::{VARIABLE, Winner, Winners};
+
+use crate::process::log::warning;
+use crate::process::settings::settings;
+
+/// Those of a kernel, by its mangled name; empty unless the process applies any. The better ones come first.
+pub fn of(kernel: &str) -> &'static [Winner] {
+    static KNOWN: OnceLock<HashMap<String, Vec<Winner>>> = OnceLock::new();
+    KNOWN.get_or_init(read).get(kernel).map_or(&[], Vec::as_slice)
+}
+
+fn read() -> HashMap<String, Vec<Winner>> {
+    let settings = settings();
+    let mut known: HashMap<String, Vec<Winner>> = HashMap::new();
+    if settings.mode != Mode::Apply {
+        return known;
+    }
+    if settings.tuned.is_empty() {
+        warning!("{VARIABLE} names no file of tuned kernels (mneme apply --manifest writes one); nothing is replaced");
+    }
+    for path in &settings.tuned {
+        match Winners::load(path) {
+            Ok(found) => found.winners.into_iter().for_each(|it| known.entry(it.kernel.clone()).or_default().push(it)),
+            Err(error) => warning!("{error}; its kernels are not replaced"),
+        }
+    }
+    let speedup = |winner: &Winner| winner.before.zip(winner.after).map_or(1.0, |(before, after)| before / after);
+    known.values_mut().for_each(|winners| winners.sort_by(|one, other| speedup(other).total_cmp(&speedup(one))));
+    known
+}

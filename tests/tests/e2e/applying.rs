@@ -1,0 +1,372 @@
+//! Tests of `mneme apply`: tuned kernels in unmodified applications.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mneme_core::recording::database::KernelRecord;
+use mneme_core::tuned::Winners;
+use mneme_e2e::apps::{app, executable};
+use mneme_e2e::command::{Outcome, Run, run};
+use mneme_e2e::hip;
+use mneme_e2e::installation::{Cudart, Device, library, program};
+use mneme_e2e::recording::{Instance, Recording, record_executable_into, unrecorded};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// What the built-in spaces say of their grids.
+const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
+
+/// Results that were written by hand, and a cache of their own.
+struct Tuned {
+    folder: TempDir,
+}
+
+impl Tuned {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// The results of a session that found these changes of an instance's configuration.
+    fn with(self, name: &str, instance: &Instance, changes: Value, derived: Value) -> Self {
+        let folder = self.folder.path().join("results").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let record = KernelRecord::load(&instance.database).unwrap();
+        let mut config = serde_json::to_value(record.instances[&instance.id].recorded_configuration()).unwrap();
+        for (field, value) in changes.as_object().unwrap() {
+            config[field] = value.clone();
+        }
+        let write = |name: &str, value: Value| fs::write(folder.join(name), value.to_string()).unwrap();
+        write("best.json", json!({"trial": 3, "config": config, "params": {}, "metric": 1000.0, "speedup": 2.0}));
+        write("config.json", json!({"record_database": instance.database, "record_id": instance.id}));
+        write("baseline.json", json!({"metric": 2000.0}));
+        write("search_space.json", json!({"derived": derived}));
+        self
+    }
+
+    fn results(&self) -> PathBuf {
+        self.folder.path().join("results")
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    fn apply(&self) -> Run {
+        run(program("mneme"))
+            .args(["apply", "--device", Device::under_test().name(), "--tuned"])
+            .arg(self.results())
+            .env("MNEME_CACHE_DIR", self.cache())
+    }
+
+    /// The application with the tuned kernels, and what became of the only one, or of that of a name.
+    #[track_caller]
+    fn run(&self, executable: &Path, arguments: &[&str], kernel: &str) -> (Outcome, Value) {
+        let json = self.folder.path().join("applied.json");
+        let run = self.apply().arg("--json").arg(&json).arg("--").arg(executable).args(arguments);
+        let outcome = run.succeed();
+        let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        let kernels = report["kernels"].as_array().unwrap();
+        let found = kernels.iter().find(|found| found["kernel"].as_str().unwrap().contains(kernel));
+        (outcome, found.cloned().unwrap_or_default())
+    }
+
+    /// Machine code in the cache.
+    fn code(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.cache().join("tuned")).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "code")).collect()
+    }
+
+    /// The file that the library reads by itself.
+    #[track_caller]
+    fn manifest(&self) -> PathBuf {
+        let file = self.folder.path().join("tuned.json");
+        self.apply().arg("--manifest").arg(&file).succeed();
+        file
+    }
+}
+
+/// An application with the library alone.
+fn alone(executable: &Path, arguments: &[&str], manifest: &Path) -> Run {
+    let recorder = library("libmneme_rec.so");
+    let preload = match Device::under_test() {
+        Device::Cpu => format!("{}:{}", recorder.display(), library("libmneme_cpu.so").display()),
+        Device::Cuda => recorder.display().to_string(),
+    };
+    run(executable)
+        .args(arguments)
+        .env("LD_PRELOAD", preload)
+        .env("MNEME_DEVICE", Device::under_test().name())
+        .env("MNEME_MODE", "apply")
+        .env("MNEME_TUNED", manifest)
+}
+
+fn of(name: &str) -> PathBuf {
+    executable(app(name), Cudart::under_test())
+}
+
+fn counts(kernel: &Value) -> [u64; 3] {
+    [&kernel["launches"], &kernel["applied"]["replaced"], &kernel["applied"]["reshaped"]].map(|it| it.as_u64().unwrap())
+}
+
+#[track_caller]
+fn reason(kernel: &Value) -> &str {
+    kernel["failures"][0]["reason"].as_str().unwrap_or_else(|| panic!("no reason: {kernel}"))
+}
+
+/// Half of the recorded block along x, and twice the grid.
+fn halved() -> (Value, Value) {
+    let (block, grid) = (json!({"x": 128, "y": 1, "z": 1}), json!({"x": 80, "y": 1, "z": 1}));
+    (json!({"block": block, "grid": grid, "passes": "default<O2>"}), json!({"grid": SAME_THREADS}))
+}
+
+fn vecadd() -> (Recording, Tuned) {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let (changes, derived) = halved();
+    let tuned = Tuned::new().with("vecadd", &recording.single(), changes, derived);
+    (recording, tuned)
+}
+
+#[test]
+fn a_winner_is_launched_and_the_program_does_the_same() {
+    let (_recording, tuned) = vecadd();
+    let plain = unrecorded(app("vecadd")).args(["1", "int"]).succeed();
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["1", "int"], "vecadd");
+    assert_eq!(outcome.stdout, plain.stdout);
+    assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
+    assert_eq!((&kernel["applied"]["before"], &kernel["applied"]["after"]), (&json!(2000.0), &json!(1000.0)));
+
+    // Another launch gets the dimensions that the space's rule says, from the same code, which is compiled already.
+    let written = |path: &PathBuf| path.metadata().unwrap().modified().unwrap();
+    let [code] = &tuned.code()[..] else { panic!("{:?}", tuned.code()) };
+    let before = written(code);
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["2", "int"], "vecadd");
+    assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
+    assert_eq!(written(code), before);
+
+    // A kernel that nothing is tuned for is another one.
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["1", "long"], "vecadd");
+    assert!(kernel["applied"].is_null(), "{outcome}");
+    outcome.complains("is tuned, and was not launched");
+}
+
+#[test]
+fn without_a_rule_other_launches_get_the_code_alone() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let tuned = Tuned::new().with("vecadd", &recording.single(), halved().0, json!({}));
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["1", "int"], "vecadd");
+    assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["2", "int"], "vecadd");
+    assert_eq!(counts(&kernel), [1, 1, 0], "{outcome}");
+}
+
+#[test]
+fn what_is_folded_into_the_code_has_to_be_the_same() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let tuned = Tuned::new().with("vecadd", &recording.single(), json!({"specialize": [2]}), json!({}));
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["1", "int"], "vecadd");
+    assert_eq!(counts(&kernel), [1, 1, 0], "{outcome}");
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["2", "int"], "vecadd");
+    assert_eq!(counts(&kernel), [1, 0, 0], "{outcome}");
+    assert!(reason(&kernel).contains("no winner is for such dimensions"), "{outcome}");
+
+    let bounds = json!({"set_launch_bounds": true, "max_threads": 128, "block": {"x": 128}, "grid": {"x": 80}});
+    let tuned = Tuned::new().with("vecadd", &recording.single(), bounds, json!({}));
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["2", "int"], "vecadd");
+    assert_eq!(counts(&kernel), [1, 0, 0], "blocks of 256 are too large for it: {outcome}");
+}
+
+#[test]
+fn of_several_winners_the_launch_chooses() {
+    let recordings = ["1", "2"].map(|size| Recording::of(app("vecadd"), &[size, "int"]));
+    let [one, two] = recordings.each_ref().map(Recording::single);
+    let folded = |block: u32, grid: u32| json!({"specialize": true, "block": {"x": block}, "grid": {"x": grid}});
+    let tuned =
+        Tuned::new().with("one", &one, folded(128, 80), json!({})).with("two", &two, folded(64, 300), json!({}));
+    for size in ["1", "2"] {
+        let (outcome, kernel) = tuned.run(&of("vecadd"), &[size, "int"], "vecadd");
+        assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
+    }
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["3", "int"], "vecadd");
+    assert_eq!(counts(&kernel), [1, 0, 0], "{outcome}");
+}
+
+#[test]
+fn a_kernel_that_has_changed_keeps_its_own_code() {
+    let (_recording, tuned) = vecadd();
+    let file = tuned.manifest();
+    alone(&of("vecadd"), &["1", "int"], &file)
+        .succeed()
+        .complains("1 replaced by tuned code (1 with tuned dimensions)");
+    let mut winners = Winners::load(&file).unwrap();
+    winners.winners[0].static_hash += 1;
+    winners.save(&file).unwrap();
+    let outcome = alone(&of("vecadd"), &["1", "int"], &file).succeed();
+    outcome.complains("keeps its own code: its code is not what was tuned");
+    outcome.complains("0 replaced by tuned code");
+}
+
+#[test]
+fn code_that_is_damaged_or_of_another_device_is_not_used() {
+    let (_recording, tuned) = vecadd();
+    let file = tuned.manifest();
+    let plain = unrecorded(app("vecadd")).args(["1", "int"]).succeed();
+    let [code] = &tuned.code()[..] else { panic!("{:?}", tuned.code()) };
+    let whole = fs::read(code).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    fs::write(code, &damaged).unwrap();
+    let outcome = alone(&of("vecadd"), &["1", "int"], &file).succeed();
+    assert_eq!(outcome.stdout, plain.stdout);
+    outcome.complains("is damaged");
+    outcome.complains("0 replaced by tuned code");
+
+    // What the driver refuses, although it is what was written.
+    let mut winners = Winners::load(&file).unwrap();
+    let mut foreign = whole.clone();
+    let name = winners.winners[0].kernel.clone().into_bytes();
+    for at in 0..foreign.len() - name.len() {
+        if foreign[at..].starts_with(&name) {
+            foreign[at + name.len() - 1] = b'x';
+        }
+    }
+    for (image, said) in [(&whole[..100], "is no machine code"), (&foreign[..], "does not find it in its tuned code")] {
+        winners.winners[0].checksum = mneme_core::hash::checksum(image);
+        winners.save(&file).unwrap();
+        fs::write(code, image).unwrap();
+        let outcome = alone(&of("vecadd"), &["1", "int"], &file).succeed();
+        assert_eq!(outcome.stdout, plain.stdout);
+        outcome.complains(said);
+    }
+
+    winners.winners[0].architecture = "sm_20".into();
+    winners.save(&file).unwrap();
+    let outcome = alone(&of("vecadd"), &["1", "int"], &file).succeed();
+    assert_eq!(outcome.stdout, plain.stdout);
+    outcome.complains("it was tuned for sm_20, and this device is");
+
+    // The command compiles it anew.
+    let (outcome, kernel) = tuned.run(&of("vecadd"), &["1", "int"], "vecadd");
+    assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
+    assert_eq!(fs::read(code).unwrap(), whole);
+
+    let outcome = alone(&of("vecadd"), &["1", "int"], &tuned.folder.path().join("none")).succeed();
+    assert_eq!(outcome.stdout, plain.stdout);
+    outcome.complains("its kernels are not replaced");
+}
+
+#[test]
+fn variables_of_the_module_and_facts_are_refused_by_name() {
+    let recording = Recording::of(app("globals"), &["5000"]);
+    let tuned = Tuned::new().with("globals", &recording.single(), json!({"passes": "default<O1>"}), json!({}));
+    let plain = unrecorded(app("globals")).arg("5000").succeed();
+    let (outcome, kernel) = tuned.run(&of("globals"), &["5000"], "globals");
+    assert_eq!(outcome.stdout, plain.stdout);
+    assert!(kernel["applied"].is_null(), "{outcome}");
+    outcome.complains("globals(int) uses variables of its module");
+
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let tuned = Tuned::new().with("vecadd", &recording.single(), json!({"facts": true}), json!({}));
+    tuned.run(&of("vecadd"), &["1", "int"], "vecadd").0.complains("relies on facts that only its recording proves");
+}
+
+#[test]
+fn every_form_of_a_launch_is_replaced() {
+    let recording = Recording::of(app("launches"), &[]);
+    let (database, record) = recording.kernel("mark");
+    let id = record.instances.iter().find(|(_, instance)| !instance.ours.attributes.cooperative).unwrap().0;
+    let instance = Instance::new(&database, id);
+    let tuned = Tuned::new().with("mark", &instance, json!({"passes": "default<O2>"}), json!({}));
+    let (outcome, kernel) = tuned.run(&of("launches"), &[], "mark");
+    assert_eq!(counts(&kernel), [7, 7, 0], "{outcome}");
+}
+
+#[test]
+fn what_is_set_on_a_function_is_set_on_its_tuned_code() {
+    let recording = Recording::of(app("refused"), &[]);
+    let (database, record) = recording.kernel("advance<1>");
+    let id = record.instances.keys().next().unwrap();
+    let tuned =
+        Tuned::new().with("advance", &Instance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
+    // The program wants its launch refused before it sets the attribute, and taken afterwards.
+    let (outcome, kernel) = tuned.run(&of("refused"), &[], "advance<1>");
+    let [_, replaced, _] = counts(&kernel);
+    assert!(replaced > 0, "{outcome}");
+    assert!(reason(&kernel).contains("shared memory is larger"), "{outcome}");
+}
+
+#[test]
+fn captured_launches_keep_their_own_code() {
+    let recording =
+        Recording::by(|folder| record_executable_into(folder, &of("graphs"), &[]).env("MNEME_GRAPHS", "expand"));
+    let (database, record) = recording.kernel("scale");
+    let id = record.instances.keys().next().unwrap();
+    let tuned = Tuned::new().with("scale", &Instance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
+    let (outcome, kernel) = tuned.run(&of("graphs"), &[], "scale");
+    assert!(reason(&kernel).contains("inside a stream capture"), "{outcome}");
+}
+
+#[test]
+fn what_is_tuned_for_proteus_is_compiled_from_a_recording() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let record = KernelRecord::load(&recording.single().database).unwrap();
+    let tuned = Tuned::new();
+    fs::create_dir_all(tuned.results()).unwrap();
+    let file = tuned.folder.path().join("proteus_tuned_kernels.json");
+    let entry = json!({"LaunchBounds": true, "TunedMaxThreads": 256, "Pipeline": "default<O1>", "CodeGenOptLevel": 2});
+    fs::write(&file, json!({ record.kernel_name: entry }).to_string()).unwrap();
+    let apply = || {
+        run(program("mneme"))
+            .args(["apply", "--device", Device::under_test().name()])
+            .env("MNEME_CACHE_DIR", tuned.cache())
+            .env("PROTEUS_TUNED_KERNELS", &file)
+    };
+    let executable = of("vecadd");
+    let command = |run: Run| run.arg("--").arg(&executable).args(["2", "int"]);
+    let outcome = command(apply().arg("-rdb").arg(recording.folder())).succeed();
+    outcome.complains("vecadd<int>");
+    assert!(
+        outcome.stderr.lines().any(|line| line.split_whitespace().rev().take(5).eq(["-", "-", "0", "1", "1"])),
+        "{outcome}"
+    );
+    let outcome = command(apply()).exit_with(mneme_core::exit::BAD_USAGE);
+    outcome.complains("name the folder of their recording with -rdb");
+}
+
+#[test]
+fn command_lines_that_make_no_sense_are_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let apply = || run(program("mneme")).arg("apply").env("PROTEUS_TUNED_KERNELS", "");
+    apply().args(["--", "true"]).exit_with(mneme_core::exit::BAD_USAGE).complains("--tuned");
+    apply().arg("--tuned").arg(folder.path()).exit_with(mneme_core::exit::BAD_USAGE).complains("name an application");
+    let outcome = apply().arg("--tuned").arg(folder.path()).args(["--", "true"]).exit_with(mneme_core::exit::BAD_USAGE);
+    outcome.complains("holds no best.json");
+}
+
+#[test]
+fn kernels_of_hip_programs_are_replaced() {
+    if !hip::can_run("kernels_of_hip_programs_are_replaced") {
+        return;
+    }
+    // One of them loads a module, whose kernel has a variable.
+    let programs = [
+        ("vecadd", "vecadd<long>", json!(1)),
+        ("cooperating", "cooperating", json!(1)),
+        ("shared", "sums", json!(1)),
+        ("modules", "scale", Value::Null),
+    ];
+    for (name, kernel, replaced) in programs {
+        let executable = hip::executable(hip::app(name));
+        let recording = Recording::of_executable(&executable, &[]);
+        let (database, record) = recording.kernel(kernel);
+        let id = record.instances.keys().next().unwrap();
+        let instance = Instance::new(&database, id);
+        let tuned = Tuned::new().with(name, &instance, json!({"passes": "default<O2>"}), json!({}));
+        let plain = run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
+        let json = tuned.folder.path().join("applied.json");
+        let outcome = tuned.apply().arg("--json").arg(&json).arg("--").arg(&executable).succeed();
+        assert_eq!(outcome.stdout, plain.stdout);
+        let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        let found = report["kernels"].as_array().unwrap().iter().find(|it| !it["applied"].is_null());
+        assert_eq!(found.map_or(Value::Null, |it| it["applied"]["replaced"].clone()), replaced, "{name}: {outcome}");
+    }
+}
