@@ -21,6 +21,7 @@ mod preloaded;
 pub mod prepare;
 mod programs;
 pub mod progress;
+mod ptx_names;
 pub mod request;
 pub mod signature;
 pub mod source;
@@ -56,6 +57,7 @@ use ir::diagnostics::Diagnostics;
 use llvm::PassGate;
 use pipeline::{CodegenInvocations, PassObserver, ProgressObserver};
 use progress::Stage;
+use ptx_names::NamedAddress;
 
 /// Builds the kernel of `request` into a code object.
 ///
@@ -169,7 +171,8 @@ fn build_ir<'ctx>(
         }
     };
     let kernel = ir::kernel(&module, request.kernel)?;
-    specialised.variables.put(&module, kernel, configuration.prune, &machine)?;
+    let is_ptx = matches!(request.target, Target::Nvptx { .. });
+    let named = specialised.variables.put(&module, kernel, configuration.prune, is_ptx, &machine)?;
     let optimise = optimise.elapsed().as_secs_f64();
     let ir = request.keep.after.then(|| ir::text(&module));
     hooks.read_text(BuildText::Ir, ir.as_deref());
@@ -194,7 +197,7 @@ fn build_ir<'ctx>(
     };
     let mut artifact = match request.target {
         Target::Nvptx { .. } => {
-            let ptx = emit_ptx(&module, &machine, &architecture, diagnostics, &mut ask)?;
+            let ptx = emit_ptx(&module, &machine, &architecture, &named, diagnostics, &mut ask)?;
             let codegen = clock.elapsed().as_secs_f64();
             let mut artifact = assemble(request, ptx, &architecture.device, request.assembler_options(0), hooks)?;
             artifact.times.codegen = codegen;
@@ -566,6 +569,7 @@ fn emit_ptx(
     module: &Module<'_>,
     machine: &TargetMachine,
     architecture: &CodegenArchitecture,
+    variables: &[NamedAddress],
     diagnostics: &Diagnostics<'_>,
     gate: PassGate<'_>,
 ) -> Result<String, BuildError> {
@@ -575,7 +579,7 @@ fn emit_ptx(
         return Err(failed(message));
     }
     #[cfg_attr(not(feature = "planted-faults"), expect(unused_mut, reason = "a fault is marked in it"))]
-    let mut ptx = String::from_utf8_lossy(&code).into_owned();
+    let mut ptx = ptx_names::resolve(&String::from_utf8_lossy(&code), variables);
     #[cfg(feature = "planted-faults")]
     if llvm::breaks_assembly(module) {
         assembler::fault::mark(&mut ptx);

@@ -12,7 +12,7 @@ use std::process::Command;
 use mneme_compiler::assembler::{Assembler, AssemblerOptions};
 use mneme_compiler::progress::Stage;
 use mneme_compiler::unit::{UnitOrigin, describe};
-use mneme_compiler::{BuildRequest, ImageKind, InputCode, Keep, Target, build};
+use mneme_compiler::{Artifact, BuildRequest, ImageKind, InputCode, Keep, Target, build};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::image::cubin;
@@ -214,50 +214,96 @@ fn definition(ir: &str, kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// The IR that a replay's pipeline leaves, with names in place of the addresses of variables.
-fn optimised(bitcode: &[u8], kernel: &str, variables: &[Variable], application: &CompileOptions) -> String {
+/// A build of a kernel for a launch with these variables, as the application was compiled.
+fn with_variables(
+    bitcode: &[u8],
+    kernel: &str,
+    variables: &[Variable],
+    application: &CompileOptions,
+    keep: Keep,
+) -> Artifact {
     let configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0).compiled_as(application);
     let target = Target::Nvptx { arch: "sm_90".into() };
     let modules: [&[u8]; 1] = [bitcode];
     let mut request = BuildRequest::new(InputCode::Ir(&modules), kernel, &target, &configuration);
     request.recorded.compiled = Some(application);
     request.recorded.variables = variables;
-    request.keep = Keep { until: Some(Stage::Pipeline), after: true, ..Keep::default() };
-    let ir = build(&request).unwrap_or_else(|error| panic!("{kernel}: {error}")).ir.unwrap();
+    request.keep = keep;
+    build(&request).unwrap_or_else(|error| panic!("{kernel}: {error}"))
+}
+
+/// The IR that a replay's pipeline leaves, with names in place of the addresses of variables.
+fn optimised(bitcode: &[u8], kernel: &str, variables: &[Variable], application: &CompileOptions) -> String {
+    let keep = Keep { until: Some(Stage::Pipeline), after: true, ..Keep::default() };
+    let ir = with_variables(bitcode, kernel, variables, application, keep).ir.unwrap();
     variables.iter().filter(|variable| !variable.constant).fold(ir, |ir, variable| {
-        assert!(!ir.contains(&format!("@{} ", variable.name)), "{kernel}: {} has an address", variable.name);
         let address = format!("inttoptr (i64 {} to ptr addrspace(1))", variable.address);
         ir.replace(&address, &format!("@{}", variable.name))
     })
 }
 
-/// Passes see variables as the application's compiler saw them, though replays have their addresses in the code.
+/// The entry of a kernel with names in place of the registers that hold the addresses of variables.
+fn entry_with_names(ptx: &str, kernel: &str, variables: &[Variable]) -> Vec<String> {
+    let mut lines = entry(ptx, kernel);
+    for variable in variables {
+        let address = format!(", {};", variable.address);
+        let Some(at) = lines.iter().position(|line| line.starts_with("mov.u64 %mneme_") && line.ends_with(&address))
+        else {
+            continue;
+        };
+        let register = lines[at]["mov.u64 ".len()..].split(',').next().unwrap().to_owned();
+        // Its declaration is before it.
+        lines.drain(at - 1..=at);
+        lines.iter_mut().for_each(|line| *line = line.replace(&register, &variable.name));
+    }
+    lines
+}
+
+/// Passes and the back end see variables as the application's compiler saw them, though replays have their addresses in
+/// the code.
 #[test]
 fn code_with_variables_is_the_applications() {
     mneme_compiler::warm_up();
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/variables.cu");
     let apps = ["variables", "globals", "statics"].map(|name| root().join(format!("tests/apps/{name}.cu")));
-    let (mut compared, mut private) = (0, 0);
-    for source in [own].iter().chain(&apps) {
+    let (mut compared, mut private, mut same_text) = (0, 0, 0);
+    for source in [&own].into_iter().chain(&apps) {
         let named = ["-emit-llvm", "-fno-discard-value-names"];
         let bitcode = clang(source, &[&named[..], &["-O3", "-Xclang", "-disable-llvm-passes", "-c"]].concat());
-        for level in [1, 2, 3] {
+        for level in if source == &own { &[1, 2, 3][..] } else { &[3] }.iter().copied() {
             let words = [format!("-O{level}")];
             let theirs = String::from_utf8(clang(source, &[&named[..], &[&words[0], "-S"]].concat())).unwrap();
+            let their_ptx = String::from_utf8(clang(source, &[&words[0], "-S"])).unwrap();
             let variables = recorded(&bitcode, &theirs);
             assert!(variables.len() > 3, "{variables:?}");
             private += variables.iter().filter(|variable| variable.name.starts_with("_ZL")).count();
-            let application = CompileOptions::of_clang(&words);
-            let kernels = theirs.lines().filter(|line| line.starts_with("!") && line.contains("\"kernel\""));
+            let application = CompileOptions { ptx_opt: level, ..CompileOptions::of_clang(&words) };
+            let kernels = theirs.lines().filter(|line| line.starts_with('!') && line.contains("\"kernel\""));
             for kernel in kernels.filter_map(|line| line.split(['@', ',']).nth(1)) {
                 let ours = optimised(&bitcode, kernel, &variables, &application);
                 let what = format!("{} {kernel} -O{level}", source.display());
                 assert_eq!(definition(&ours, kernel), definition(&theirs, kernel), "{what}");
                 compared += 1;
+                let keep = Keep { until: Some(Stage::CodeGeneration), ..Keep::default() };
+                let ptx = with_variables(&bitcode, kernel, &variables, &application, keep).ptx.unwrap();
+                for variable in variables.iter().filter(|variable| !variable.constant) {
+                    let is_there = ptx.lines().any(|line| line.starts_with(".") && line.contains(&variable.name));
+                    assert!(!is_there, "{what}: {} is in the code: {ptx}", variable.name);
+                }
+                // What a table in the code points to has numbers for LLVM too.
+                if source == &own {
+                    assert_eq!(entry_with_names(&ptx, kernel, &variables), entry(&their_ptx, kernel), "{what}");
+                    let (ours, theirs) = (size(&ptx, kernel, level), size(&their_ptx, kernel, level));
+                    let registers = |size: Option<(u32, u64)>| size.map(|(registers, _)| registers);
+                    assert_eq!(registers(ours), registers(theirs), "{what}");
+                    // An assembler that optimises little adds a number in more instructions than a name.
+                    assert!(level == 1 || ours == theirs, "{what}: {ours:?}, clang's {theirs:?}");
+                    same_text += 1;
+                }
             }
         }
     }
-    assert!(compared >= 24 && private >= 9, "{compared} kernels, {private} private variables");
+    assert!(compared == 19 && private >= 9 && same_text == 15, "{compared} kernels, {private} variables, {same_text}");
 }
 
 #[test]

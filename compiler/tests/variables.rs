@@ -141,8 +141,7 @@ impl Case {
 
 /// The lines that access a variable.
 fn accesses<'t>(ir: &'t str, name: &str) -> Vec<&'t str> {
-    let (_, address, _) = VARIABLES.into_iter().find(|(known, ..)| *known == name).unwrap();
-    let pointer = format!("ptr addrspace(1) inttoptr (i64 {address} to ptr addrspace(1))");
+    let pointer = format!("ptr addrspace(1) @{name},");
     ir.lines().filter(|line| line.contains(&pointer)).collect()
 }
 
@@ -162,7 +161,11 @@ fn what_other_code_may_read_is_written_and_what_it_may_write_is_read() {
         assert!(accesses(&ir, "shown").iter().any(|line| line.contains("store i32")), "{ir}");
         assert!(accesses(&ir, "once").iter().any(|line| line.contains("load i32")), "{ir}");
         assert!(accesses(&ir, "gain").iter().any(|line| line.contains("load float")), "{ir}");
-        for name in ["@log", "@once", "@gain", "@shown", "@row", "@start", "@reader", "@helper", "@__mneme"] {
+        let defined = |name: &str| ir.contains(&format!("@{name} = ")) && !ir.contains(&format!("@{name} = external "));
+        for (name, ..) in VARIABLES {
+            assert!(!defined(name), "{name} is left: {ir}");
+        }
+        for name in ["@reader", "@helper", "@__mneme"] {
             assert!(!ir.contains(name), "{name} is left: {ir}");
         }
     }
@@ -209,10 +212,7 @@ fn accesses_are_as_aligned_as_the_recorded_address() {
     assert!(accesses(&ir, "row").iter().any(|line| line.ends_with("align 16")), "{ir}");
     case.set("row", |variable| variable.address = 0x7f00_1044);
     let ir = case.ir();
-    assert!(
-        ir.contains("load <4 x float>, ptr addrspace(1) inttoptr (i64 2130710596 to ptr addrspace(1)), align 4"),
-        "{ir}"
-    );
+    assert!(accesses(&ir, "row").iter().any(|line| line.ends_with("align 4")), "{ir}");
 }
 
 #[test]

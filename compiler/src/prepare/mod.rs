@@ -67,7 +67,7 @@ pub fn specialise(
     );
     // Faults are looked for in memory that is where it was recorded; no pass is to know more of it.
     if request.instrument == Some(Instrument::Faults) {
-        done.variables.put(module, kernel, configuration.prune, machine)?;
+        done.variables.put(module, kernel, configuration.prune, false, machine)?;
     }
     let mut visible = done.variables.visible(module);
     let absolute = done.variables.absolute(module);

@@ -21,10 +21,13 @@ use mneme_core::recording::manifest::Variable;
 use super::prune;
 use crate::error::BuildError;
 use crate::ir::{self, Value, edit, reach};
+use crate::ptx_names::NamedAddress;
 
 /// Address spaces of `__shared__` and of `__constant__` variables, NVPTX's and AMDGPU's.
 const SHARED: u32 = 3;
 const CONSTANT: u32 = 4;
+/// That of other variables; tables of functions have none.
+const GLOBAL: u32 = 1;
 
 /// The function that stands for the program's other code while passes run.
 const STAND_IN: &str = "__mneme_other_code";
@@ -142,7 +145,7 @@ impl Placement {
     }
 
     /// Gives the variables that are left their addresses, or their names; where code is to be `pruned`, what only their
-    /// initial values mention goes with them.
+    /// initial values mention goes with them. With `by_name` those that can wait for PTX are declared only, and returned.
     ///
     /// # Errors
     /// The passes have made a variable another than what is recorded.
@@ -151,8 +154,9 @@ impl Placement {
         module: &Module<'_>,
         kernel: Value<'_>,
         pruned: bool,
+        by_name: bool,
         machine: &TargetMachine,
-    ) -> Result<(), BuildError> {
+    ) -> Result<Vec<NamedAddress>, BuildError> {
         if let Some(function) = Self::other_code(module) {
             function.delete_global();
         }
@@ -161,6 +165,12 @@ impl Placement {
         absolute.iter().chain(&self.visible(module)).chain([&kernel]).for_each(|global| {
             mentioned.remove(global);
         });
+        let waiting: HashSet<String> = absolute
+            .iter()
+            .filter(|variable| by_name && variable.space() == GLOBAL && !is_in_values(**variable, &absolute))
+            .map(|variable| variable.name())
+            .collect();
+        let mut named = Vec::new();
         for (name, place) in std::mem::take(&mut self.0) {
             let Some(variable) = ir::variable(module, &name) else { continue };
             match place {
@@ -170,12 +180,20 @@ impl Placement {
                 Place::Absolute { address, size, is_whole } => {
                     check_size(module, variable, size, is_whole)?;
                     lower_alignment(module, variable, address);
-                    variable.replace_uses_with(pointer(module, variable, address));
+                    let stands_for_it = if waiting.contains(&name) {
+                        let declared = declaration(module, variable);
+                        named.push((declared.name(), address));
+                        declared
+                    } else {
+                        pointer(module, variable, address)
+                    };
+                    variable.replace_uses_with(stands_for_it);
                     variable.delete_global();
                 }
             }
         }
-        drop_orphans(module, mentioned, machine)
+        drop_orphans(module, mentioned, machine)?;
+        Ok(named)
     }
 }
 
@@ -251,6 +269,35 @@ fn check_size(module: &Module<'_>, variable: Value<'_>, recorded: u64, was_whole
             variable.name()
         ),
     })
+}
+
+/// Whether the initial value of a variable that stays in the module holds the address.
+fn is_in_values(variable: Value<'_>, leaving: &[Value<'_>]) -> bool {
+    let mut pending = variable.users();
+    while let Some(user) = pending.pop() {
+        if user.as_global().is_some_and(|global| !leaving.contains(&global)) {
+            return true;
+        }
+        if user.as_global().is_none() && user.as_instruction().is_none() {
+            pending.extend(user.users());
+        }
+    }
+    false
+}
+
+/// A declaration that can take the place of a variable, under its name in PTX.
+fn declaration<'m>(module: &'m Module<'_>, variable: Value<'m>) -> Value<'m> {
+    let name = device_symbol(&variable.name());
+    variable.set_name("");
+    // SAFETY: a live module and a type of its context; LLVM returns a new variable, never null.
+    unsafe {
+        let raw =
+            LLVMAddGlobalInAddressSpace(module.as_mut_ptr(), variable.content_type(), c"".as_ptr(), variable.space());
+        LLVMSetAlignment(raw, edit::alignment(variable));
+        let declared = Value::new(raw).expect("LLVM returns the variable that it added");
+        declared.set_name(&name);
+        declared
+    }
 }
 
 /// The recorded address as a pointer of the variable's type.
