@@ -44,9 +44,10 @@ use inkwell::context::Context;
 use inkwell::targets::TargetMachine;
 use llvm_sys::target_machine::LLVMCodeGenFileType;
 use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::DEFAULT_PASSES;
+use mneme_core::configuration::{Configuration, DEFAULT_PASSES};
 use mneme_core::image::architecture::Processor;
 use mneme_core::image::{code_object, cubin, ptx};
+use mneme_core::launch::Dim3;
 
 use architecture::CodegenArchitecture;
 use assembler::{Assembler, AssemblerOptions};
@@ -157,9 +158,7 @@ fn build_ir<'ctx>(
     let (module, optimise) = match request.external {
         Some(external) => {
             let clock = start(request, Stage::External);
-            let module = external.run(context, &module, &configuration.passes, diagnostics)?;
-            ir::kernel(&module, request.kernel)?;
-            (module, clock)
+            (external.run(context, &module, &configuration.passes, diagnostics)?, clock)
         }
         None => {
             let clock = start(request, Stage::Pipeline);
@@ -169,6 +168,8 @@ fn build_ir<'ctx>(
             (module, clock)
         }
     };
+    let kernel = ir::kernel(&module, request.kernel)?;
+    specialised.variables.put(&module, kernel, configuration.prune, &machine)?;
     let optimise = optimise.elapsed().as_secs_f64();
     let ir = request.keep.after.then(|| ir::text(&module));
     hooks.read_text(BuildText::Ir, ir.as_deref());
@@ -442,17 +443,38 @@ pub fn link(modules: &[&[u8]]) -> Result<Vec<u8>, BuildError> {
 
 /// Builds all kernels of the linked `modules` into one object for the CPU device, as an application's own code: no
 /// recorded values, nothing dropped. `arch` is the GPU architecture that the pipeline runs for.
-pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_opt: u8) -> Result<Vec<u8>, BuildError> {
+///
+/// Code that says how it was `compiled` is compiled so, by the steps of a replay that says nothing else: its results
+/// are those of the application bit for bit. `passes` are others than those of its level.
+pub fn build_cpu_object(
+    modules: &[&[u8]],
+    arch: &str,
+    compiled: Option<&CompileOptions>,
+    passes: Option<&str>,
+) -> Result<Vec<u8>, BuildError> {
+    let unit = Dim3::new(1, 1, 1);
+    let mut configuration = Configuration::recorded(unit, unit, 0);
+    if let Some(application) = compiled {
+        configuration = configuration.compiled_as(application);
+        // One that this LLVM has not keeps no program from running; a replay names it.
+        for option in application.llvm_options.chunks(1) {
+            let _ = llvm::set_options(option);
+        }
+    }
+    configuration.passes = passes.map_or(configuration.passes, str::to_owned);
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let module = ir::read::load(&context, &diagnostics, modules, false)?;
-    let architecture = CodegenArchitecture::for_cpu(arch, &module)?;
-    let machine = architecture.machine(codegen_opt)?;
-    prepare::whole(&module, &architecture);
+    let mut architecture = CodegenArchitecture::for_cpu(arch, &module)?;
+    if let Some(fuses) = compiled.and_then(CompileOptions::fuses) {
+        architecture.fuses = fuses;
+    }
+    let machine = architecture.machine(configuration.codegen_opt)?;
+    prepare::whole(&module, &architecture, compiled, &configuration.passes);
     cpu::library::cut(&module);
     let mut nobody = ProgressObserver { progress: None, other: None };
-    pipeline::run(&module, pipeline, &machine, &diagnostics, &mut nobody, false)?;
-    Ok(cpu::lower(module, &cpu::LowerOptions::new(codegen_opt), &mut |_, _| true)?)
+    pipeline::run(&module, &configuration.passes, &machine, &diagnostics, &mut nobody, false)?;
+    Ok(cpu::lower(module, &cpu::LowerOptions::new(configuration.codegen_opt), &mut |_, _| true)?)
 }
 
 /// Initialises LLVM and the assembler, so that children forked afterwards need not.

@@ -11,11 +11,13 @@ use std::process::Command;
 
 use mneme_compiler::assembler::{Assembler, AssemblerOptions};
 use mneme_compiler::progress::Stage;
+use mneme_compiler::unit::{UnitOrigin, describe};
 use mneme_compiler::{BuildRequest, ImageKind, InputCode, Keep, Target, build};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::image::cubin;
 use mneme_core::launch::Dim3;
+use mneme_core::recording::manifest::Variable;
 
 /// What a program is compiled with besides its level.
 const WAYS: [&[&str]; 6] = [
@@ -73,7 +75,7 @@ fn renamed(line: &str, prefix: &str, seen: &mut BTreeMap<String, usize>) -> Stri
     let mut rest = line;
     while let Some(at) = rest.find(prefix) {
         let end = rest[at..]
-            .find(|c: char| !(c.is_ascii_alphanumeric() || "_$".contains(c)))
+            .find(|c: char| !(c.is_ascii_alphanumeric() || "_$.%".contains(c)))
             .map_or(rest.len(), |length| at + length);
         let next = seen.len();
         let number = *seen.entry(rest[at..end].to_owned()).or_insert(next);
@@ -175,6 +177,87 @@ fn the_recorded_level_gives_the_applications_code() {
     );
     assert!(different.is_empty(), "{}", different.join("\n"));
     assert!(equal > 0, "{equal}");
+}
+
+/// The variables of a program, as a recording has them: those that are left in clang's own code.
+fn recorded(bitcode: &[u8], theirs: &str) -> Vec<Variable> {
+    let origin = UnitOrigin { arch: "sm_90", unit: "", source: "", rdc: false, compiled: None, images: &[] };
+    let symbols = describe(bitcode, &origin).unwrap().symbols.into_iter();
+    let kept = symbols.filter(|symbol| theirs.contains(&format!("\n@{} = ", symbol.name)));
+    kept.filter_map(|symbol| Some((symbol.variable?, symbol.name)))
+        .zip(1..)
+        .map(|((info, name), place)| Variable {
+            address: 0x7000_0000_0000 + place * 0x10_0000,
+            name,
+            size: info.size,
+            constant: info.space == 4,
+            code: info.code,
+        })
+        .collect()
+}
+
+/// The definition of a kernel in text of a module, without metadata and numbers of attributes, with values numbered anew.
+fn definition(ir: &str, kernel: &str) -> Vec<String> {
+    let start = ir.find(&format!("@{kernel}(")).unwrap_or_else(|| panic!("there is no {kernel}"));
+    let mut values = BTreeMap::new();
+    ir[start..]
+        .split("\n}")
+        .next()
+        .unwrap()
+        .lines()
+        .map(|line| {
+            let code = line.split([';', '#']).next().unwrap_or("");
+            let text: String = code.split(',').filter(|part| !part.trim().starts_with('!')).collect();
+            let label = !text.starts_with([' ', '@']);
+            renamed(&format!("{}{text}", if label { "%" } else { "" }), "%", &mut values)
+        })
+        .collect()
+}
+
+/// The IR that a replay's pipeline leaves, with names in place of the addresses of variables.
+fn optimised(bitcode: &[u8], kernel: &str, variables: &[Variable], application: &CompileOptions) -> String {
+    let configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0).compiled_as(application);
+    let target = Target::Nvptx { arch: "sm_90".into() };
+    let modules: [&[u8]; 1] = [bitcode];
+    let mut request = BuildRequest::new(InputCode::Ir(&modules), kernel, &target, &configuration);
+    request.recorded.compiled = Some(application);
+    request.recorded.variables = variables;
+    request.keep = Keep { until: Some(Stage::Pipeline), after: true, ..Keep::default() };
+    let ir = build(&request).unwrap_or_else(|error| panic!("{kernel}: {error}")).ir.unwrap();
+    variables.iter().filter(|variable| !variable.constant).fold(ir, |ir, variable| {
+        assert!(!ir.contains(&format!("@{} ", variable.name)), "{kernel}: {} has an address", variable.name);
+        let address = format!("inttoptr (i64 {} to ptr addrspace(1))", variable.address);
+        ir.replace(&address, &format!("@{}", variable.name))
+    })
+}
+
+/// Passes see variables as the application's compiler saw them, though replays have their addresses in the code.
+#[test]
+fn code_with_variables_is_the_applications() {
+    mneme_compiler::warm_up();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/variables.cu");
+    let apps = ["variables", "globals", "statics"].map(|name| root().join(format!("tests/apps/{name}.cu")));
+    let (mut compared, mut private) = (0, 0);
+    for source in [own].iter().chain(&apps) {
+        let named = ["-emit-llvm", "-fno-discard-value-names"];
+        let bitcode = clang(source, &[&named[..], &["-O3", "-Xclang", "-disable-llvm-passes", "-c"]].concat());
+        for level in [1, 2, 3] {
+            let words = [format!("-O{level}")];
+            let theirs = String::from_utf8(clang(source, &[&named[..], &[&words[0], "-S"]].concat())).unwrap();
+            let variables = recorded(&bitcode, &theirs);
+            assert!(variables.len() > 3, "{variables:?}");
+            private += variables.iter().filter(|variable| variable.name.starts_with("_ZL")).count();
+            let application = CompileOptions::of_clang(&words);
+            let kernels = theirs.lines().filter(|line| line.starts_with("!") && line.contains("\"kernel\""));
+            for kernel in kernels.filter_map(|line| line.split(['@', ',']).nth(1)) {
+                let ours = optimised(&bitcode, kernel, &variables, &application);
+                let what = format!("{} {kernel} -O{level}", source.display());
+                assert_eq!(definition(&ours, kernel), definition(&theirs, kernel), "{what}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared >= 24 && private >= 9, "{compared} kernels, {private} private variables");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use goblin::elf::Elf;
 use mneme_core::image::ir_section::{
     self, CODE_ADDRESS, DEVICE_HEAP, INDIRECT_CALL, SECTION, TEXTURE, Unit, VIRTUAL_CALL, closure,
 };
+use mneme_core::image::{bundle, code_object, ir_inside};
 
 const SOURCE: &str = r#"
 #include <hip/hip_runtime.h>
@@ -277,19 +278,187 @@ fn one_command_compiles_and_links_and_leaves_host_files_alone() {
     assert!(first == std::fs::read(folder.path().join("app")).unwrap(), "a build is not reproducible");
 }
 
+/// Our LLVM reads no IR of a newer one.
+const NEWEST_CLANG: u32 = 19;
+
+/// The version of the clang that hipcc runs, where there is hipcc.
+fn hipcc_clang() -> Option<u32> {
+    let output = Command::new("hipcc").arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.split_once("clang version ")?.1.split('.').next()?.parse().ok()
+}
+
+/// A program of one unit.
+fn single() -> String {
+    MAIN.replace("extern __device__ int twice(int);", "static __device__ int twice(int x) { return x; }")
+}
+
+/// What `mneme-cc` says on standard error by itself.
+fn said(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    text.lines().filter(|line| line.starts_with("mneme-cc")).map(str::to_owned).collect()
+}
+
+/// The code objects of an image, by their processors.
+fn code_objects(image: &[u8]) -> Vec<(String, Vec<u8>)> {
+    if code_object::is_code_object(image) {
+        return vec![(String::new(), image.to_vec())];
+    }
+    let plain = bundle::plain(image).unwrap();
+    let entries = bundle::entries(&plain).into_iter().filter(|entry| !entry.processor().is_empty());
+    entries.map(|entry| (entry.processor().to_owned(), entry.bytes.to_vec())).collect()
+}
+
+/// What a program loads by itself has its IR, and is what clang makes in all else.
 #[test]
-fn hipcc_runs_a_clang_that_will_do() {
-    if !have_hip() || Command::new("hipcc").arg("--help").output().is_err() {
+fn code_for_the_device_alone_has_its_ir() {
+    if !have_hip() {
         return;
     }
-    let folder = folder_with(&[
+    let folder = folder_with(&[("a.hip", SOURCE), ("a.cpp", SOURCE)]);
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    let (one, two) = (&["--offload-arch=gfx90a"][..], &["--offload-arch=gfx90a:xnack-", "--offload-arch=gfx1030"][..]);
+    let hipcc = hipcc_clang().is_some_and(|version| version <= NEWEST_CLANG);
+    for (compiler, targets, options) in [
+        ("clang++-19", two, &["--offload-device-only"][..]),
+        ("clang++-19", two, &["--cuda-device-only", "-c", "-g"]),
+        ("clang++-19", two, &["--offload-device-only", "--offload-compress"]),
+        ("clang++-19", two, &["--offload-device-only", "-save-temps"]),
+        ("clang++-19", two, &["--offload-device-only", "--offload-new-driver"]),
+        ("clang++-19", one, &["--offload-device-only", "--no-gpu-bundle-output"]),
+        ("clang++-19", one, &["--offload-device-only", "--no-gpu-bundle-output", "-save-temps"]),
+        ("hipcc", two, &["--genco"]),
+    ] {
+        if compiler == "hipcc" && !hipcc {
+            continue;
+        }
+        let name = format!("{compiler} {options:?}");
+        let source = if compiler == "hipcc" { "a.cpp" } else { "a.hip" };
+        let line = [&[compiler], targets, options, &[source, "-o", "a.co"]].concat();
+        assert_eq!(said(&compile(folder.path(), &line)), [""; 0], "{name}");
+        let (ours, processors) = (read("a.co"), targets.iter().map(|target| &target["--offload-arch=".len()..]));
+        let units = ir_inside::units(&ours);
+        let mut found: Vec<_> = units.iter().map(|unit| unit.table.arch.clone()).collect();
+        let mut expected: Vec<_> = processors.map(|name| name.split(':').next().unwrap().to_owned()).collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{name}");
+        for unit in &units {
+            assert!(unit.bitcode().is_ok() && unit.table.images.is_empty(), "{name}");
+            let kernel = closure(&units, "_Z5scalePf5Plain7Bufferscdi", &unit.table.arch).unwrap();
+            assert_eq!((kernel.variables.len(), kernel.ambiguous.len()), (2, 0), "{name}");
+        }
+        if compiler == "hipcc" {
+            // Without mneme-cc it would run another clang.
+            continue;
+        }
+        // The same command, as an id that clang makes up depends on it. Debian's libraries are where clang does not look.
+        let libraries = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode";
+        let mut plain = Command::new(compiler);
+        plain.args(&line[1..]).env_remove("ROCM_PATH").current_dir(folder.path());
+        plain.envs(Path::new(libraries).is_dir().then_some(("HIP_DEVICE_LIB_PATH", libraries)));
+        assert!(plain.status().unwrap().success());
+        let plain = read("a.co");
+        assert_eq!(ours[..4], plain[..4], "{name}: the kind of file");
+        let (ours, plain) = (code_objects(&ours), code_objects(&plain));
+        assert_eq!(ours.len(), plain.len(), "{name}");
+        for ((processor, ours), (other, plain)) in ours.iter().zip(&plain) {
+            assert_eq!(processor, other, "{name}");
+            assert!(code_object::parse(ours) == code_object::parse(plain), "{name}: {processor}");
+            // All that is loaded is in front of the sections that are not.
+            let ends = |image: &[u8]| {
+                Elf::parse(image).unwrap().program_headers.iter().map(|it| it.p_offset + it.p_filesz).max()
+            };
+            let end = ends(plain).unwrap() as usize;
+            // The ELF header tells where the section headers are.
+            assert!(ends(ours) == ends(plain) && ours[64..end] == plain[64..end], "{name}: what is loaded differs");
+        }
+    }
+}
+
+#[test]
+fn code_for_the_device_alone_that_gets_no_ir_is_named() {
+    if !have_hip() {
+        return;
+    }
+    let cuda = "__attribute__((global)) void k(int *p) { *p = 1; }\n";
+    let folder = folder_with(&[("a.hip", &single()), ("a.cu", cuda)]);
+    let of_cuda =
+        ["clang++-19", "--cuda-device-only", "-nocudainc", "-nocudalib", "--offload-arch=sm_70", "-S", "a.cu"];
+    let relocatable = ["clang++-19", "-fgpu-rdc", "--offload-device-only", "--offload-arch=gfx90a", "-c", "a.hip"];
+    let remedy = "its kernels are recorded from IR where MNEME_IR_PATH names a file of it";
+    for (arguments, file, reason) in [
         (
-            "a.cpp",
-            MAIN.replace("extern __device__ int twice(int);", "static __device__ int twice(int x) { return x; }")
-                .as_str(),
+            &of_cuda[..],
+            "a.cu",
+            "it is code for NVIDIA's GPUs alone, into which only clang's -fembed-bitcode=all puts IR",
         ),
-        ("plain.cpp", "int plain() { return 1; }"),
-    ]);
+        (&relocatable, "a.hip", "it is relocatable code for the device alone"),
+    ] {
+        let said = said(&compile(folder.path(), arguments));
+        assert_eq!(said, [format!("mneme-cc: warning: {file} gets no LLVM IR: {reason}; {remedy}")]);
+    }
+    assert_eq!(said(&compile(folder.path(), &[&of_cuda[..], &["-fembed-bitcode=all"]].concat())), [""; 0]);
+}
+
+/// It is built as without `mneme-cc`, and told once to have no IR.
+#[test]
+fn programs_of_a_newer_clang_are_built_without_ir() {
+    let Some(version) = hipcc_clang().filter(|version| have_hip() && *version > NEWEST_CLANG) else {
+        println!("skipped: there is no hipcc with a newer clang than {NEWEST_CLANG}");
+        return;
+    };
+    let folder = folder_with(&[("a.cpp", &single())]);
+    let targets = ["hipcc", "--offload-arch=gfx942", "--offload-arch=gfx1100"];
+    for rest in [&["-c", "a.cpp"][..], &["a.cpp", "-o", "program"], &["-fgpu-rdc", "a.cpp", "-o", "relocatable"]] {
+        let output = compile(folder.path(), &[&targets, rest].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        let ours: Vec<&str> = said.lines().filter(|line| line.starts_with("mneme-cc")).collect();
+        let [line] = ours[..] else { panic!("{said}") };
+        let start = "mneme-cc: warning: a.cpp gets no LLVM IR for gfx1100, gfx942: ";
+        let reason = format!("the IR was written by LLVM {version}.");
+        assert!(
+            line.replace("gfx942, gfx1100", "gfx1100, gfx942").starts_with(&(start.to_owned() + &reason)),
+            "{line}"
+        );
+    }
+    for file in ["a.o", "program", "relocatable"] {
+        assert!(units(&folder.path().join(file)).is_empty(), "{file}");
+    }
+    // Another clang than its own is the user's to choose.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-cc"));
+    command.args(["hipcc", "--offload-arch=gfx942", "-c", "a.cpp"]).current_dir(folder.path());
+    if Path::new("/usr/lib/llvm-19/lib/clang/19/amdgcn/bitcode/ocml.bc").is_file() {
+        assert!(command.env("HIP_CLANG_PATH", "/usr/lib/llvm-19/bin").status().unwrap().success());
+        assert_eq!(kernels(&folder.path().join("a.o")), [("gfx942".to_owned(), vec!["_Z1kPi".to_owned()])]);
+    }
+}
+
+/// A stand-in for hipcc that says that its clang is newer than ours.
+#[test]
+fn a_newer_clang_is_left_to_hipcc() {
+    if !have_hip() {
+        return;
+    }
+    let script = "#!/bin/sh\nprintf '%s\\n' \"${HIP_CLANG_PATH-none}\" >> seen\n\
+        case \"$*\" in *'-###'*) echo 'clang version 99.1.8, cannot find ROCm device library' >&2 ;;\n\
+        *) exec clang++-19 \"$@\" ;; esac\n";
+    let folder = folder_with(&[("a.hip", &single()), ("hipcc", script)]);
+    let hipcc = folder.path().join("hipcc");
+    std::fs::set_permissions(&hipcc, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    compile(folder.path(), &[hipcc.to_str().unwrap(), "--offload-arch=gfx90a", "-c", "a.hip"]);
+    let seen = std::fs::read_to_string(folder.path().join("seen")).unwrap();
+    assert!(seen.lines().count() >= 2 && seen.lines().all(|line| line == "none"), "{seen}");
+}
+
+#[test]
+fn hipcc_runs_a_clang_that_will_do() {
+    let Some(version) = hipcc_clang().filter(|_| have_hip()) else { return };
+    if version > NEWEST_CLANG {
+        println!("skipped: hipcc runs clang {version}, which mneme-cc leaves to it");
+        return;
+    }
+    let folder = folder_with(&[("a.cpp", &single()), ("plain.cpp", "int plain() { return 1; }")]);
     compile(folder.path(), &["hipcc", "--offload-arch=gfx90a", "-c", "a.cpp"]);
     compile(folder.path(), &["hipcc", "--offload-arch=gfx90a", "-c", "plain.cpp"]);
     compile(folder.path(), &["hipcc", "--offload-arch=gfx90a", "a.o", "plain.o", "-o", "linked"]);

@@ -116,8 +116,8 @@ impl Case<'_> {
     }
 }
 
-fn variable(name: &str, address: u64, constant: bool) -> Variable {
-    Variable { name: name.into(), address, size: 4, constant, code: false }
+fn variable(name: &str, address: u64, size: u64, constant: bool) -> Variable {
+    Variable { name: name.into(), address, size, constant, code: false }
 }
 
 #[test]
@@ -184,10 +184,10 @@ fn launch_bounds_replace_the_sources() {
 #[test]
 fn device_variables_are_where_they_were_and_constants_keep_their_name() {
     let variables = vec![
-        variable("counter", 0x7f00_1000, false),
-        variable("target", 0x7f00_2000, false),
-        variable("weights", 0x7f00_3000, true),
-        variable("gone", 1, false),
+        variable("counter", 0x7f00_1000, 4, false),
+        variable("target", 0x7f00_2000, 8, false),
+        variable("weights", 0x7f00_3000, 16, true),
+        variable("gone", 1, 4, false),
     ];
     let mut case = Case { variables, ..Case::default() };
     let artifact = case.build().unwrap();
@@ -204,9 +204,9 @@ fn device_variables_are_where_they_were_and_constants_keep_their_name() {
 #[test]
 fn on_the_cpu_device_constants_too_are_where_they_were() {
     let variables = vec![
-        variable("counter", 0x7f00_1000, false),
-        variable("target", 0x7f00_2000, false),
-        variable("weights", 0x7f00_3000, true),
+        variable("counter", 0x7f00_1000, 4, false),
+        variable("target", 0x7f00_2000, 8, false),
+        variable("weights", 0x7f00_3000, 16, true),
     ];
     let case = Case { variables, target: Target::Cpu { arch: "sm_90".into() }, ..Case::default() };
     let artifact = case.build().unwrap();

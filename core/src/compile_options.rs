@@ -121,6 +121,11 @@ impl CompileOptions {
         (!self.contract.is_empty()).then(|| self.contract == "fast")
     }
 
+    /// Whether the program was compiled from the IR that is recorded of it; nvcc's programs are not.
+    pub fn is_of_the_ir(&self) -> bool {
+        !self.contract.is_empty()
+    }
+
     /// What ptxas was told, without what is there for debuggers.
     pub fn without_debugging(&self) -> Vec<String> {
         self.ptxas_options.iter().filter(|option| !FOR_DEBUGGERS.contains(&option.as_str())).cloned().collect()

@@ -6,6 +6,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::environment;
+
 pub const RECORDER: &str = "libmneme_rec.so";
 pub const CPU_DEVICE: &str = "libmneme_cpu.so";
 pub const COMPILER: &str = "mneme-cc";
@@ -18,7 +20,7 @@ pub const TUNER: &str = "mneme-tune";
 /// neighbouring `bin/` or `lib/`.
 pub fn locate(name: &str) -> Option<PathBuf> {
     let mut folders = Vec::new();
-    if let Some(home) = std::env::var_os("MNEME_HOME") {
+    if let Some(home) = environment::variable_os("MNEME_HOME") {
         let home = PathBuf::from(home);
         folders.extend([home.join("bin"), home.join("lib"), home]);
     }

@@ -211,6 +211,9 @@ pub struct Hello {
     /// Where it cannot be told, "".
     #[serde(default)]
     pub assembler: String,
+    /// What times kernels there unless it fails to, as results have it (`environment.timer`).
+    #[serde(default)]
+    pub timer: String,
     /// Numbers of all devices, as results name them (`gpu_id`).
     #[serde(default)]
     pub devices: Vec<i32>,

@@ -97,9 +97,12 @@ pub struct Environment {
     /// Clocks while the kernel was timed; `None` where the device does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clocks: Option<Clocks>,
-    /// What timed the kernel: "events" or "cupti".
+    /// What timed the kernel: "events", "cupti" or "rocprofiler".
     #[serde(skip_serializing_if = "String::is_empty")]
     pub timer: String,
+    /// Why events did and not the device's own clock, where that was to; a sentence without its end.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub timer_reason: String,
     /// Versions that produced this result, by component ("mneme", "llvm", "assembler").
     pub versions: std::collections::BTreeMap<String, String>,
     /// Hash of the code object (see [`crate::hash::chunk_id`]), hex: equal for equal code.

@@ -1,19 +1,28 @@
 //! Names of device code.
 
 /// A mangled name without what a compiler adds to it to tell translation units apart: clang appends `__intern__<id>` or
-/// `__static__<id>`, nvcc prefixes `__nv_static_<n>_<n characters>_`, each to private names of relocatable code.
+/// `__static__<id>` (for AMD with dots), nvcc prefixes `__nv_static_<n>_<n characters>_`, each to private names of
+/// relocatable code.
 pub fn without_unit(name: &str) -> &str {
     let after_prefix = || {
         let (length, rest) = name.strip_prefix("__nv_static_")?.split_once('_')?;
         rest.get(length.parse::<usize>().ok()?..)?.strip_prefix('_')
     };
     let name = after_prefix().unwrap_or(name);
-    ["__intern__", "__static__"].iter().find_map(|mark| Some(name.rsplit_once(mark)?.0)).unwrap_or(name)
+    ["__intern__", "__static__", ".intern.", ".static."]
+        .iter()
+        .find_map(|mark| Some(name.rsplit_once(mark)?.0))
+        .unwrap_or(name)
+}
+
+/// What clang has appended to a private name of relocatable code for AMD, empty for any other name.
+pub fn unit_of_amd(name: &str) -> &str {
+    [".intern.", ".static."].iter().find_map(|mark| name.get(name.rfind(mark)?..)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::without_unit;
+    use super::{unit_of_amd, without_unit};
 
     #[test]
     fn private_names_of_both_compilers() {
@@ -23,9 +32,13 @@ mod tests {
             ("__nv_static_22__7cac4fce_4_t_cu_table__Z2skPi", "_Z2skPi"),
             ("__nv_static_22__7cac4fce_4_t_cu_table_state", "state"),
             ("__nv_static_99_x", "__nv_static_99_x"),
+            ("_ZL4samePf.intern.9be1a5fe00_059a4aa7", "_ZL4samePf"),
+            ("_ZL5state.static.9be1a5fe00_059a4aa7", "_ZL5state"),
             ("_Z1kv", "_Z1kv"),
         ] {
             assert_eq!(without_unit(name), plain, "{name}");
         }
+        assert_eq!(unit_of_amd("_ZL4samePf.intern.9be1"), ".intern.9be1");
+        assert_eq!(unit_of_amd("_ZL2skPi__intern__12ab"), "");
     }
 }

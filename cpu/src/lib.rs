@@ -24,3 +24,9 @@ mod runtime;
 mod status;
 #[cfg(test)]
 mod testing;
+
+/// Runs when the library is loaded: its settings are those of that moment.
+#[ctor::ctor(unsafe)]
+fn start() {
+    let _ = std::panic::catch_unwind(mneme_core::environment::remember);
+}

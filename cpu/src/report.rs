@@ -17,5 +17,6 @@ macro_rules! say {
 
 /// A kernel's name as its source has it, the mangled one where it is not C++'s.
 pub fn readable(name: &str) -> String {
-    cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
+    let mangled = mneme_core::symbol::without_unit(name);
+    cpp_demangle::Symbol::new(mangled).ok().and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
 }

@@ -4,7 +4,7 @@
 //! the application is linked with.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use goblin::elf::Elf;
 
@@ -35,8 +35,14 @@ fn every_function_of_hip_is_answered_here() {
     let declared = mneme_abi::hip::runtime::FUNCTIONS.iter().map(|function| function.name.to_owned());
     let missing: Vec<String> = declared.filter(|name| !ours.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    let installed = ["/usr/lib/x86_64-linux-gnu/libamdhip64.so.5", "/opt/rocm/lib/libamdhip64.so"];
-    let Some(library) = installed.into_iter().map(Path::new).find(|library| library.exists()) else {
+    let rocm = std::env::var_os("MNEME_TEST_ROCM").map_or("/usr".into(), PathBuf::from);
+    let installed = [
+        rocm.join("lib/x86_64-linux-gnu/libamdhip64.so"),
+        rocm.join("lib/x86_64-linux-gnu/libamdhip64.so.5"),
+        rocm.join("lib/libamdhip64.so"),
+        "/opt/rocm/lib/libamdhip64.so".into(),
+    ];
+    let Some(library) = installed.iter().find(|library| library.exists()) else {
         eprintln!("HIP is not installed");
         return;
     };

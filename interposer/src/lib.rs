@@ -48,6 +48,7 @@ mod table;
 #[ctor::ctor(unsafe)]
 fn start() {
     let _ = std::panic::catch_unwind(|| {
+        mneme_core::environment::remember();
         process::settings::remember_start_folder();
         process::device_choice::restart_on_the_cpu_device_if_needed();
         lifetimes::forks::register();

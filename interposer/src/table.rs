@@ -274,7 +274,6 @@ macro_rules! every_hip_hook {
         hipMemcpy3DPeerAsync => gated;
         hipMemcpyBatchAsync => gated;
         hipMemcpy3DBatchAsync => gated;
-        hipMemPrefetchAsync_v2 => gated;
         hipMemMapArrayAsync => gated;
         hipStreamAttachMemAsync => gated;
         hipGraphUpload => gated;
@@ -304,7 +303,9 @@ macro_rules! every_hip_hook {
         hipMemcpyFromSymbol, hipMemcpyFromSymbol_spt => {bounds::copy_from_symbol};
         hipMemcpyFromSymbolAsync, hipMemcpyFromSymbolAsync_spt => {bounds::copy_from_symbol_on};
         hipMemPrefetchAsync => {bounds::prefetch};
+        hipMemPrefetchAsync_v2 => {bounds::prefetch_to_location};
         hipMemAdvise => {bounds::advise};
+        hipMemAdvise_v2 => {bounds::advise};
         hipMemset, hipMemset_spt => {bounds::fill_bytes};
         hipMemsetAsync, hipMemsetAsync_spt => {bounds::fill_bytes_on};
         hipMemset2D, hipMemset2D_spt => {bounds::fill_rows_of_bytes};
@@ -442,6 +443,7 @@ macro_rules! every_hip_hook {
         hipModuleLoad => (loading::load_module_file);
         hipModuleLoadData => (loading::load_module);
         hipModuleLoadDataEx => (loading::load_module_with_options);
+        hipModuleLoadFatBinary => (loading::load_module);
         hipModuleUnload => (loading::unload_module);
         hipModuleGetFunction => (loading::module_function);
         hipGetFuncBySymbol => (loading::function_of_symbol);
@@ -449,6 +451,7 @@ macro_rules! every_hip_hook {
         hipLibraryLoadFromFile => (loading::load_library_file);
         hipLibraryUnload => (loading::unload_library);
         hipLibraryGetKernel => (loading::library_kernel);
+        hipLibraryEnumerateKernels => (loading::kernels_of_library);
         hipKernelGetFunction => (loading::kernel_function);
     }
     "counted, and recorded where it is selected" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
@@ -488,6 +491,7 @@ macro_rules! every_hip_hook {
     }
     "gives out the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipGetProcAddress => (proc_address::get_of_hip);
+        hipGetDriverEntryPoint, hipGetDriverEntryPoint_spt => (proc_address::get_entry_point_of_hip);
     }
     } };
 }

@@ -223,3 +223,11 @@ fn variables_whose_place_is_not_told_are_refused_by_name() {
         assert!(run.stdout().contains("result 303 202 100"), "{variable}: {}", run.stdout());
     }
 }
+
+#[test]
+fn settings_are_those_of_the_start_where_the_program_clears_its_environment() {
+    let run = record("linked", &["cleared"], &[("MNEME_MAX_RECORDINGS", "2")]);
+    assert!(run.stderr().contains("add: 10 launches, 2 recorded"), "{}", run.stderr());
+    let [kernel] = &run.kernels()[..] else { panic!("{}", run.stderr()) };
+    assert_eq!(kernel.instances.len(), 2);
+}

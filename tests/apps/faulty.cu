@@ -82,6 +82,21 @@ __global__ void shared_unset(int *out) {
     out[threadIdx.x] = values[threadIdx.x]; // fault: shared_unset
 }
 
+// Of eight bytes each, which are one access and two words of the shadow.
+__global__ void wide_unset(int *out) {
+    __shared__ double values[THREADS];
+    if (threadIdx.x % 2 == 0)
+        values[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = static_cast<int>(values[threadIdx.x]); // fault: wide_unset
+}
+
+__global__ void wide_race(int *out) {
+    __shared__ double values[THREADS];
+    values[threadIdx.x] = threadIdx.x; // other: wide_race
+    out[threadIdx.x] = static_cast<int>(values[(threadIdx.x + 32) % THREADS]); // fault: wide_race
+}
+
 __global__ void local_unset(int *out, int n) {
     int value;
     if (threadIdx.x < n)
@@ -236,6 +251,8 @@ int main(int argc, char **argv) {
     fill_beyond<<<1, 16>>>(out.get());
     element_beyond<<<1, 16>>>(record.get(), out.get(), 8);
     shared_unset<<<2, THREADS>>>(out.get());
+    wide_unset<<<1, THREADS>>>(out.get());
+    wide_race<<<1, THREADS>>>(out.get());
     local_unset<<<1, THREADS>>>(out.get(), 60);
     callee_unset<<<1, THREADS>>>(out.get(), 60);
     outlived<<<1, THREADS>>>(out.get());

@@ -129,6 +129,16 @@ pub const APPS: &[App] = &[
         )],
     },
     App { name: "heads", sources: &["heads.cu"], kernels: &[bitwise("total", &[2]), bitwise("advance", &[1])] },
+    App {
+        name: "convolution",
+        sources: &["convolution.cu"],
+        kernels: &[tolerant(
+            "convolution",
+            &[1],
+            &["--rtol", "1e-4", "--atol", "1e-2", "--dtype", "f32"],
+            "products are fused into sums or not as the pipeline orders them, and terms of either sign cancel",
+        )],
+    },
     App { name: "globals", sources: &["globals.cu"], kernels: &[bitwise("globals", &[1])] },
     App { name: "bigstruct", sources: &["bigstruct.cu"], kernels: &[bitwise("bigstruct", &[1])] },
     App {

@@ -24,6 +24,7 @@ pub const SHARED: &[&str] = &[
     "nbody",
     "microphysics",
     "chemistry",
+    "convolution",
     "globals",
     "heads",
     "bigstruct",

@@ -125,20 +125,12 @@ fn hip_compile_flags() -> Vec<String> {
     ]
 }
 
-/// The code object that a program loads, beside it and named for it, and its IR: nothing in the code object says it.
+/// The code object that a program loads, beside it and named for it.
 pub fn compile_code_object(own_sources: &[&str], path: &Path) {
-    let front_end = ["-emit-llvm", "-Xclang", "-disable-llvm-passes"];
-    for (extension, options) in [("co", &[][..]), (IR_EXTENSION, &front_end)] {
-        // Through mneme-cc, which adds nothing here, but finds the device libraries.
-        recordable_clang()
-            .args(hip_compile_flags())
-            .args(["--cuda-device-only", "-c"])
-            .args(options)
-            .args(own_sources.iter().map(|source| sources().join(source)))
-            .args([Path::new("-o"), &path.with_extension(extension)])
-            .succeed();
-    }
+    recordable_clang()
+        .args(hip_compile_flags())
+        .args(["--cuda-device-only", "-c"])
+        .args(own_sources.iter().map(|source| sources().join(source)))
+        .args([Path::new("-o"), &path.with_extension("co")])
+        .succeed();
 }
-
-/// The extension of the IR beside a program that loads a code object.
-pub const IR_EXTENSION: &str = "bc";

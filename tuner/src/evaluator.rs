@@ -81,6 +81,7 @@ impl Evaluator {
             device,
             driver,
             assembler: String::new(),
+            timer: String::new(),
             devices: vec![0],
             version: String::new(),
             limits: simulation.limits(),

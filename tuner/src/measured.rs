@@ -36,6 +36,14 @@ pub struct Measured {
     pub version: String,
     /// What made machine code: an assembler, or LLVM for the CPU device; "" in a session of before that was noted.
     pub assembler: String,
+    /// What timed kernels; "" in a session of before that was noted, when events did unless `--timer` said otherwise.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub timer: String,
+}
+
+/// Whether that is what times kernels where nothing else is said.
+pub fn is_events(timer: &str) -> bool {
+    matches!(timer, "" | "events")
 }
 
 impl Measured {
@@ -69,8 +77,8 @@ impl Measured {
     /// The same on this device.
     #[must_use]
     pub fn on(self, greeting: &Greeting) -> Self {
-        let Greeting { device, driver, version, assembler, .. } = greeting.clone();
-        Self { device, driver, version, assembler, ..self }
+        let Greeting { device, driver, version, assembler, timer, .. } = greeting.clone();
+        Self { device, driver, version, assembler, timer, ..self }
     }
 
     /// An instance with all that its results depend on in the recording, as a cache names it.
@@ -92,9 +100,10 @@ impl Measured {
 
     /// Where it was replayed, for people; `None` before that is known.
     pub fn place(&self) -> Option<String> {
-        let Self { device, driver, version, assembler, .. } = self;
+        let Self { device, driver, version, assembler, timer, .. } = self;
         let assembled = if assembler.is_empty() { String::new() } else { format!(", {assembler}") };
-        (!device.is_empty()).then(|| format!("{device} (driver {driver}, mneme-replay {version}{assembled})"))
+        let timed = if is_events(timer) { String::new() } else { format!(", timed by {timer}") };
+        (!device.is_empty()).then(|| format!("{device} (driver {driver}, mneme-replay {version}{assembled}{timed})"))
     }
 }
 
@@ -130,16 +139,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_told_apart_by_what_makes_the_code() {
-        let greeting = |assembler: &str| Greeting {
+    fn places_are_told_apart_by_what_makes_the_code_and_what_times_it() {
+        let greeting = |assembler: &str, timer: &str| Greeting {
             device: "GPU".into(),
             driver: "13.0".into(),
             assembler: assembler.into(),
+            timer: timer.into(),
             ..Greeting::default()
         };
-        let place = |assembler| Measured::default().on(&greeting(assembler)).place().unwrap();
-        assert_eq!(place("ptxas 13.0"), "GPU (driver 13.0, mneme-replay , ptxas 13.0)");
-        assert_ne!(place("ptxas 13.0"), place("nvPTXCompiler 13.0"));
+        let place = |assembler, timer| Measured::default().on(&greeting(assembler, timer)).place().unwrap();
+        assert_eq!(place("ptxas 13.0", "events"), "GPU (driver 13.0, mneme-replay , ptxas 13.0)");
+        assert_ne!(place("ptxas 13.0", "events"), place("nvPTXCompiler 13.0", "events"));
+        assert_eq!(place("lld", "rocprofiler"), "GPU (driver 13.0, mneme-replay , lld, timed by rocprofiler)");
+        assert_eq!(place("lld", "events"), place("lld", ""), "a session of before goes on");
     }
 
     #[test]

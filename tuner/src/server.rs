@@ -83,6 +83,8 @@ pub struct Greeting {
     pub driver: String,
     /// What makes machine code for it; "" where an older server does not say.
     pub assembler: String,
+    /// What times kernels there; "" where an older server does not say.
+    pub timer: String,
     /// Numbers of the devices that it replays on.
     pub devices: Vec<i32>,
     /// Version of mneme-replay.
@@ -110,8 +112,8 @@ impl ServerCommand {
                 Err(ServerError::Protocol { found: hello.protocol })
             }
             Reply::Hello(hello) => {
-                let Hello { device, driver, assembler, devices, version, limits, .. } = *hello;
-                server.greeting = Greeting { device, driver, assembler, devices, version, limits };
+                let Hello { device, driver, assembler, timer, devices, version, limits, .. } = *hello;
+                server.greeting = Greeting { device, driver, assembler, timer, devices, version, limits };
                 Ok(server)
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),

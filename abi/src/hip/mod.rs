@@ -1,6 +1,7 @@
 //! HIP for AMD GPUs: its functions, types, and which functions of the CUDA driver they are.
 
 pub mod properties;
+pub mod rocprofiler;
 pub mod runtime;
 pub mod types;
 
@@ -140,6 +141,9 @@ equivalents! {
     hipModuleLoad cuModuleLoad;
     hipModuleLoadData cuModuleLoadData;
     hipModuleLoadDataEx cuModuleLoadDataEx;
+    hipModuleLoadFatBinary cuModuleLoadFatBinary;
+    hipModuleGetFunctionCount cuModuleGetFunctionCount;
+    hipStreamGetId cuStreamGetId;
     hipModuleUnload cuModuleUnload;
     hipModuleGetFunction cuModuleGetFunction;
     hipModuleGetGlobal cuModuleGetGlobal_v2;

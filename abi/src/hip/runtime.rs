@@ -2,8 +2,8 @@
 //!
 //! An entry is written as in [`cuda::driver`](crate::cuda::driver), and is made into a macro of its name likewise.
 //! `since` is the version of the symbol in libamdhip64 (402 is `hip_4.2`, the oldest), behind it that of the form for
-//! the per-thread default stream (`_spt`). Names and types are those of `hip_runtime_api.h` and `hip_ext.h` of HIP 5.2
-//! and 6.4, and of the runtime itself for newer ones. A function that means the same as one of the driver has its
+//! the per-thread default stream (`_spt`). Names and types are those of `hip_runtime_api.h` and `hip_ext.h` of HIP 5.2,
+//! 6.4 and 7.2. A function that means the same as one of the driver has its
 //! arguments, see [`equivalent`](super::equivalent). Structures that are only passed on, and graphs, are `c_void`. Until
 //! 5 the functions of `hip_ext.h` have the names that C++ gives them.
 //!
@@ -655,6 +655,13 @@ declare! { ($)
     );
     701 hipMemcpy3DPeer(copy: *mut c_void);
     701 hipMemcpy3DPeerAsync(copy: *mut c_void, stream: CUstream);
+    701 hipGetDriverEntryPoint(
+        symbol: *const c_char, function: *mut *mut c_void, flags: c_ulonglong, status: *mut c_uint
+    ), 701 hipGetDriverEntryPoint_spt;
+    701 hipMemAdvise_v2(address: CUdeviceptr, bytes: usize, advice: c_uint, location: CUmemLocation);
+    701 hipModuleGetFunctionCount(count: *mut c_uint, module: CUmodule);
+    701 hipModuleLoadFatBinary(module: *mut CUmodule, image: *const c_void);
+    701 hipStreamGetId(stream: CUstream, id: *mut c_ulonglong);
     702 hipLibraryLoadData(
         library: *mut CUlibrary, image: *const c_void, jit_options: *mut c_void, jit_values: *mut *mut c_void,
         jit_count: c_uint, options: *mut c_void, values: *mut *mut c_void, count: c_uint
@@ -666,5 +673,12 @@ declare! { ($)
     702 hipLibraryUnload(library: CUlibrary);
     702 hipLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char);
     702 hipLibraryGetKernelCount(count: *mut c_uint, library: CUlibrary);
+    702 hipLibraryEnumerateKernels(kernels: *mut CUkernel, count: c_uint, library: CUlibrary);
     702 hipKernelGetFunction(function: *mut CUfunction, kernel: CUkernel);
+    702 hipKernelGetLibrary(library: *mut CUlibrary, kernel: CUkernel);
+    702 hipKernelGetName(name: *mut *const c_char, kernel: CUkernel);
+    702 hipOccupancyAvailableDynamicSMemPerBlock(
+        bytes: *mut usize, function: *const c_void, blocks: c_int, block_size: c_int
+    );
+    702 hipStreamCopyAttributes(to: CUstream, from: CUstream);
 }

@@ -112,6 +112,52 @@ pub fn error_name(status: Status) -> Option<&'static CStr> {
     ERRORS.iter().find(|(number, _)| *number == status.0).map(|(_, name)| *name)
 }
 
+/// A description of a status that CUDA's driver describes otherwise, or not at all.
+pub fn error_text(status: Status) -> Option<&'static CStr> {
+    Some(match status.0 {
+        4 => c"driver shutting down",
+        5 => c"profiler disabled while using external profiling tool",
+        6 => c"profiler is not initialized",
+        7 => c"profiler already started",
+        8 => c"profiler already stopped",
+        12 => c"invalid pitch argument",
+        17 => c"invalid device pointer",
+        35 => c"driver version is insufficient for runtime version",
+        52 => c"__global__ function call is not configured",
+        53 => c"unspecified launch failure in prior launch",
+        202 => c"context is already current context",
+        206 => c"unmapping of buffer object failed",
+        207 => c"array is mapped",
+        208 => c"resource already mapped",
+        210 => c"resource already acquired",
+        211 => c"resource not mapped",
+        212 => c"resource not mapped as array",
+        213 => c"resource not mapped as pointer",
+        214 => c"uncorrectable ECC error encountered",
+        216 => c"exclusive-thread device already in use by a different thread",
+        218 => c"invalid kernel file",
+        219 => c"invalid OpenGL or DirectX context",
+        300 => c"device kernel image is invalid",
+        302 => c"shared object symbol not found",
+        303 => c"shared object initialization failed",
+        401 => c"the operation cannot be performed in the present state",
+        708 => c"cannot set while device is active in this process",
+        720 => c"too many blocks in cooperative launch",
+        902 => c"operation would result in a merge of separate capture sequences",
+        903 => c"capture was not ended in the same stream as it began",
+        904 => c"capturing stream has unjoined work",
+        905 => c"dependency created on uncaptured work in another stream",
+        906 => c"operation would make the legacy stream depend on a capturing blocking stream",
+        907 => c"operation not permitted on an event last recorded in a capturing stream",
+        908 => c"attempt to terminate a thread-local capture sequence from another thread",
+        911 => c"invalid channel descriptor",
+        912 => c"invalid texture",
+        1052 => c"runtime memory call returned error",
+        1053 => c"runtime call other than memory returned error",
+        _ => return None,
+    })
+}
+
 /// `hipError_t` of HIP 6.4.
 const ERRORS: &[(u32, &CStr)] = &[
     (0, c"hipSuccess"),

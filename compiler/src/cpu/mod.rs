@@ -44,15 +44,18 @@ const SHARED: u32 = 3;
 /// How to lower.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowerOptions {
-    /// Code generation level of the x86 back end, 0 to 3.
+    /// Code generation level of the x86 back end, 1 to 3.
     pub codegen_opt: u8,
     pub lockstep: Lockstep,
 }
 
 impl LowerOptions {
     /// At a level, with the lockstep that the environment asks for.
+    ///
+    /// Level 0 is 1 here. A GPU's back end fuses products into sums at every level; the x86 one does at 1, 2 and 3, and
+    /// so gives equal results, and at 0 generates code instruction by instruction.
     pub fn new(codegen_opt: u8) -> Self {
-        Self { codegen_opt, lockstep: Lockstep::from_environment() }
+        Self { codegen_opt: codegen_opt.max(1), lockstep: Lockstep::from_environment() }
     }
 }
 

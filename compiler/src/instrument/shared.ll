@@ -182,17 +182,28 @@ define internal i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %cloc
   ret i1 %conflict
 }
 
-define internal void @__mneme_race(i64 %old, i64 %shift, i32 %old.site, i32 %site, i64 %address) noinline cold nounwind {
+; What an access to four bytes has come to, which is one finding for all bytes of the access: 1 what it reads was never written, 2 a race;
+; and of a race who the other is, its site above its thread.
+define internal { i32, i64 } @__mneme_finding(i1 %unset, i1 %race, i64 %other) alwaysinline nounwind {
+  %first = zext i1 %unset to i32
+  %wide.race = zext i1 %race to i32
+  %second = shl i32 %wide.race, 1
+  %kinds = or i32 %first, %second
+  %one = insertvalue { i32, i64 } poison, i32 %kinds, 0
+  %two = insertvalue { i32, i64 } %one, i64 %other, 1
+  ret { i32, i64 } %two
+}
+
+define internal i64 @__mneme_other(i64 %old, i64 %shift, i32 %old.site) alwaysinline nounwind {
   %thread.up = lshr i64 %old, %shift
   %thread = and i64 %thread.up, 1023
   %wide = zext i32 %old.site to i64
   %high = shl i64 %wide, 32
-  %detail = or i64 %high, %thread
-  call void @__mneme_report(i32 2, i32 %site, i64 %address, i64 4, i64 %detail)
-  ret void
+  %other = or i64 %high, %thread
+  ret i64 %other
 }
 
-define internal void @__mneme_shadow_write(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %value, i64 %thread, i64 %clock, i64 %address) noinline nounwind {
+define internal { i32, i64 } @__mneme_shadow_write(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %value, i64 %thread, i64 %clock) noinline nounwind {
 entry:
   %read.place = getelementptr i8, ptr addrspace(1) %shadow, i64 8
   %write.site.place = getelementptr i8, ptr addrspace(1) %shadow, i64 16
@@ -206,13 +217,6 @@ entry:
   %missing = and i32 %unwritten, %narrow.mask
   %is.missing = icmp ne i32 %missing, 0
   %unset = and i1 %reading, %is.missing
-  br i1 %unset, label %report.unset, label %note
-
-report.unset:
-  call void @__mneme_report(i32 1, i32 %site, i64 %address, i64 4, i64 0)
-  br label %note
-
-note:
   %clock.bits = and i64 %clock, 2147483647
   %mask.bits = shl i64 %mask, 58
   %thread.bits = shl i64 %thread, 48
@@ -264,7 +268,7 @@ compare.write:
   br i1 %race, label %report.write, label %compare.read
 
 report.write:
-  call void @__mneme_race(i64 %old, i64 48, i32 %old.site, i32 %site, i64 %address)
+  %writer = call i64 @__mneme_other(i64 %old, i64 48, i32 %old.site)
   br label %done
 
 compare.read:
@@ -285,14 +289,17 @@ report.read:
   %reader = and i64 %reader.up, 1023
   %is.self = icmp eq i64 %reader, %thread
   %shift = select i1 %is.self, i64 32, i64 48
-  call void @__mneme_race(i64 %read, i64 %shift, i32 %read.site, i32 %site, i64 %address)
+  %seen = call i64 @__mneme_other(i64 %read, i64 %shift, i32 %read.site)
   br label %done
 
 done:
-  ret void
+  %is.race = phi i1 [ false, %entry ], [ true, %report.write ], [ false, %compare.read ], [ true, %report.read ]
+  %other = phi i64 [ 0, %entry ], [ %writer, %report.write ], [ 0, %compare.read ], [ %seen, %report.read ]
+  %finding = call { i32, i64 } @__mneme_finding(i1 %unset, i1 %is.race, i64 %other)
+  ret { i32, i64 } %finding
 }
 
-define internal void @__mneme_shadow_read(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %thread, i64 %clock, i64 %address) noinline nounwind {
+define internal { i32, i64 } @__mneme_shadow_read(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %thread, i64 %clock) noinline nounwind {
 entry:
   %read.place = getelementptr i8, ptr addrspace(1) %shadow, i64 8
   %write.site.place = getelementptr i8, ptr addrspace(1) %shadow, i64 16
@@ -306,13 +313,6 @@ entry:
   %missing = and i32 %unwritten, %narrow.mask
   %is.missing = icmp ne i32 %missing, 0
   %unset = and i1 %strict, %is.missing
-  br i1 %unset, label %report.unset, label %note
-
-report.unset:
-  call void @__mneme_report(i32 1, i32 %site, i64 %address, i64 4, i64 0)
-  br label %note
-
-note:
   %old = load volatile i64, ptr addrspace(1) %read.place, align 8
   %clock.bits = and i64 %clock, 2147483647
   %mask.bits = shl i64 %mask, 58
@@ -385,11 +385,14 @@ compare:
 
 report.race:
   %write.site = load volatile i32, ptr addrspace(1) %write.site.place, align 4
-  call void @__mneme_race(i64 %write, i64 48, i32 %write.site, i32 %site, i64 %address)
+  %writer = call i64 @__mneme_other(i64 %write, i64 48, i32 %write.site)
   br label %done
 
 done:
-  ret void
+  %is.race = phi i1 [ false, %entry ], [ false, %compare ], [ true, %report.race ]
+  %other = phi i64 [ 0, %entry ], [ 0, %compare ], [ %writer, %report.race ]
+  %finding = call { i32, i64 } @__mneme_finding(i1 %unset, i1 %is.race, i64 %other)
+  ret { i32, i64 } %finding
 }
 
 ; Follows an access to bytes of shared memory, from an offset in its shadow on.
@@ -430,6 +433,8 @@ start:
 
 word:
   %number = phi i64 [ %first, %start ], [ %next, %behind ]
+  %found = phi i32 [ 0, %start ], [ %found.now, %behind ]
+  %other = phi i64 [ 0, %start ], [ %other.now, %behind ]
   %word.start = shl i64 %number, 2
   %word.end = add i64 %word.start, 4
   %from = call i64 @llvm.umax.i64(i64 %at, i64 %word.start)
@@ -443,7 +448,6 @@ word:
   %shadow.address = add i64 %block.shadow, %shadow.offset
   %shadow = inttoptr i64 %shadow.address to ptr addrspace(1)
   %into = sub i64 %from, %at
-  %word.address = add i64 %address, %into
   br i1 %writes, label %write, label %read
 
 write:
@@ -451,17 +455,41 @@ write:
   %few.bits = and i64 %value.bits, 63
   %moved = lshr i64 %value, %few.bits
   %word.value = and i64 %moved, 4294967295
-  call void @__mneme_shadow_write(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %word.value, i64 %thread, i64 %clock, i64 %word.address)
+  %written = call { i32, i64 } @__mneme_shadow_write(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %word.value, i64 %thread, i64 %clock)
   br label %behind
 
 read:
-  call void @__mneme_shadow_read(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %thread, i64 %clock, i64 %word.address)
+  %been.read = call { i32, i64 } @__mneme_shadow_read(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %thread, i64 %clock)
   br label %behind
 
 behind:
+  %finding = phi { i32, i64 } [ %written, %write ], [ %been.read, %read ]
+  %kinds = extractvalue { i32, i64 } %finding, 0
+  %found.now = or i32 %found, %kinds
+  ; The other of the first race.
+  %raced = icmp ugt i32 %found, 1
+  %this.other = extractvalue { i32, i64 } %finding, 1
+  %other.now = select i1 %raced, i64 %other, i64 %this.other
   %next = add i64 %number, 1
   %more = icmp ule i64 %next, %last
-  br i1 %more, label %word, label %done
+  br i1 %more, label %word, label %tell
+
+tell:
+  %unset.bit = and i32 %found.now, 1
+  %unset = icmp ne i32 %unset.bit, 0
+  br i1 %unset, label %report.unset, label %tell.race
+
+report.unset:
+  call void @__mneme_report(i32 1, i32 %site, i64 %address, i64 %bytes, i64 0)
+  br label %tell.race
+
+tell.race:
+  %race = icmp ugt i32 %found.now, 1
+  br i1 %race, label %report.race, label %done
+
+report.race:
+  call void @__mneme_report(i32 2, i32 %site, i64 %address, i64 %bytes, i64 %other.now)
+  br label %done
 
 done:
   ret void

@@ -146,6 +146,15 @@ PipelineTuningOptions tuning(StringRef Pipeline) {
   return Options;
 }
 
+/// Sets an option of LLVM's that is true or false.
+void set(StringRef Name, bool Value) {
+  StringMap<cl::Option *> &Options = cl::getRegisteredOptions();
+  auto Found = Options.find(Name);
+  // What the command line says holds.
+  if (Found != Options.end() && Found->second->getNumOccurrences() == 0)
+    static_cast<cl::opt<bool> *>(Found->second)->setValue(Value);
+}
+
 } // namespace
 
 namespace llvm {
@@ -163,6 +172,8 @@ void mneme_llvm_forget_annotations(LLVMModuleRef M) { clearAnnotationCache(unwra
 char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef T, const Observer *Who, bool Instrument) {
   Module &TheModule = *unwrap(M);
   mneme_llvm_forget_annotations(M);
+  // For NVIDIA's GPUs clang has copies of memory optimised though there is no library to call, and not for AMD's.
+  set("enable-memcpyopt-without-libcalls", !Triple(TheModule.getTargetTriple()).isAMDGPU());
   PassInstrumentationCallbacks Callbacks;
   uint64_t Count = 0;
   std::vector<uint64_t> Running;
@@ -294,16 +305,8 @@ void mneme_llvm_keep_loops(LLVMModuleRef M) {
     }
 }
 
-/// What clang tells LLVM for every device compilation: copies of memory are optimised though there is no library to
-/// call, and what no kernel of an AMD GPU's program needs from elsewhere is its own.
-void mneme_llvm_as_for_devices() {
-  StringMap<cl::Option *> &Options = cl::getRegisteredOptions();
-  for (StringRef Name : {"enable-memcpyopt-without-libcalls", "amdgpu-internalize-symbols"}) {
-    auto Found = Options.find(Name);
-    if (Found != Options.end())
-      static_cast<cl::opt<bool> *>(Found->second)->setValue(true);
-  }
-}
+/// What clang tells LLVM for every compilation for AMD's GPUs: what no kernel of a program needs from elsewhere is its own.
+void mneme_llvm_as_for_devices() { set("amdgpu-internalize-symbols", true); }
 
 /// Whether the back end of a triple knows a processor.
 bool mneme_llvm_knows_processor(const char *TheTriple, const char *Processor) {

@@ -241,7 +241,7 @@ pub fn widen_scopes(module: &Module<'_>) {
     unsafe { mneme_llvm_widen_scopes(module.as_mut_ptr()) }
 }
 
-/// Sets LLVM's options to what clang sets them to for every device compilation.
+/// Sets LLVM's options to what clang sets them to for every device compilation, whichever the device.
 pub fn as_for_devices() {
     // SAFETY: takes nothing; no pass runs meanwhile.
     unsafe { mneme_llvm_as_for_devices() }

@@ -16,16 +16,18 @@ mod reflect;
 mod shared;
 mod variables;
 
-pub use variables::device_symbol;
+pub use variables::{Placement, device_symbol};
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Specialize;
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::Variable;
 
 use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;
+use crate::instrument::Instrument;
 use crate::ir::{self, Value, parameters};
 use crate::llvm;
 use crate::request::BuildRequest;
@@ -36,6 +38,8 @@ use crate::target::Target;
 pub struct Specialised {
     /// The launch's dynamic shared memory is part of the code.
     pub shared_is_static: bool,
+    /// The recorded variables, which get their addresses after the pipeline.
+    pub variables: Placement,
     /// What was done, a line each.
     pub log: Vec<String>,
 }
@@ -49,13 +53,29 @@ pub fn specialise(
 ) -> Result<Specialised, BuildError> {
     let kernel = ir::kernel(module, request.kernel)?;
     check_signature(module, kernel, request.recorded.signature)?;
-    prune::drop_used_lists(module);
+    let used = prune::drop_used_lists(module);
     if !matches!(request.target, Target::Cpu { .. }) {
         pure_virtual::define(module)?;
     }
     let configuration = request.configuration;
     let mut done = Specialised::default();
-    let visible = variables::place(module, request.recorded.variables, !matches!(request.target, Target::Nvptx { .. }));
+    done.variables = Placement::of(
+        module,
+        request.recorded.variables,
+        !matches!(request.target, Target::Nvptx { .. }),
+        request.recorded.compiled.is_some_and(CompileOptions::is_of_the_ir),
+    );
+    // Faults are looked for in memory that is where it was recorded; no pass is to know more of it.
+    if request.instrument == Some(Instrument::Faults) {
+        done.variables.put(module, kernel, configuration.prune, machine)?;
+    }
+    let mut visible = done.variables.visible(module);
+    let absolute = done.variables.absolute(module);
+    if configuration.prune {
+        variables::show_escaping(&absolute, visible.iter().copied().chain([kernel]), &used);
+    }
+    done.variables.stand_in(module);
+    visible.extend(Placement::other_code(module));
     if configuration.fast_math {
         fast_math::allow(module, architecture.vendor)?;
     }
@@ -77,16 +97,9 @@ pub fn specialise(
     if configuration.maxnreg > 0 {
         bounds::limit_registers(module, kernel, configuration.maxnreg, architecture);
     }
-    // The recorded IR is that of higher levels.
-    if request
-        .recorded
-        .compiled
-        .is_some_and(|application| application.level == "1" && application.pipeline() == configuration.passes)
-    {
-        llvm::keep_loops(module);
-    }
+    keep_loops(module, request.recorded.compiled, &configuration.passes);
     if configuration.internalize || configuration.prune {
-        prune::trim(module, kernel, &visible, configuration.internalize, configuration.prune, machine)?;
+        prune::trim(module, kernel, &visible, &absolute, configuration.internalize, configuration.prune, machine)?;
     }
     if configuration.facts {
         facts::state(module, kernel, &request.recorded, machine, &mut done.log);
@@ -103,19 +116,25 @@ pub fn reduce(
     machine: &TargetMachine,
 ) -> Result<(), BuildError> {
     let kernel = ir::kernel(module, kernel_name)?;
-    prune::drop_used_lists(module);
-    let recorded = |variable: &Value<'_>| {
-        let name = variable.name();
-        variables.iter().any(|record| record.name == name || record.name == device_symbol(&name))
-    };
+    let used = prune::drop_used_lists(module);
+    let recorded = |variable: &Value<'_>| variables::record_of(variables, *variable).is_some();
     let kept: Vec<Value<'_>> = ir::variables(module).into_iter().filter(recorded).collect();
-    prune::trim(module, kernel, &kept, false, true, machine)
+    variables::show_escaping(&kept, kept.iter().copied().chain([kernel]), &used);
+    prune::trim(module, kernel, &kept, &[], false, true, machine)
 }
 
 /// What [`specialise`] does without a particular kernel or launch: for the CPU device, which runs whole modules.
-pub fn whole(module: &Module<'_>, architecture: &CodegenArchitecture) {
+pub fn whole(module: &Module<'_>, architecture: &CodegenArchitecture, compiled: Option<&CompileOptions>, passes: &str) {
     prune::drop_used_lists(module);
     reflect::resolve(module, architecture, false);
+    keep_loops(module, compiled, passes);
+}
+
+/// Lets the pipeline of `-O1` unroll no more than in the application: the recorded IR is that of higher levels.
+fn keep_loops(module: &Module<'_>, compiled: Option<&CompileOptions>, passes: &str) {
+    if compiled.is_some_and(|application| application.level == "1" && application.pipeline() == passes) {
+        llvm::keep_loops(module);
+    }
 }
 
 /// Code from elsewhere is launched with the recorded parameter buffer.

@@ -1,5 +1,7 @@
 //! Pruning of what the kernel does not reach, and hiding of what only it uses.
 
+use std::collections::HashSet;
+
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::TargetMachine;
@@ -10,20 +12,25 @@ use crate::error::BuildError;
 use crate::ir::{self, Value, reach};
 
 /// Deletes `llvm.used` and `llvm.compiler.used`: they keep what the *program* may ask for by name (every variable the
-/// host mentions), which a replay does not.
-pub fn drop_used_lists(module: &Module<'_>) {
+/// host mentions), which a replay does not. Returns what they kept.
+pub fn drop_used_lists<'m>(module: &'m Module<'_>) -> HashSet<Value<'m>> {
+    let mut used = HashSet::new();
     for name in ["llvm.used", "llvm.compiler.used"] {
         if let Some(list) = ir::variable(module, name) {
+            used.extend(reach::references(list));
             list.delete_global();
         }
     }
+    used
 }
 
-/// `internalize`: everything but the kernel and `visible` becomes local. `prune`: what they do not reach goes.
+/// `internalize`: everything but the kernel, what is `visible` and those of the variables `placed` that they reach
+/// becomes local. `prune`: what they do not reach goes.
 pub fn trim(
     module: &Module<'_>,
     kernel: Value<'_>,
     visible: &[Value<'_>],
+    placed: &[Value<'_>],
     internalize: bool,
     prune: bool,
     machine: &TargetMachine,
@@ -32,27 +39,34 @@ pub fn trim(
         kernel.set_linkage(LLVMLinkage::LLVMExternalLinkage);
     }
     let roots: Vec<Value<'_>> = std::iter::once(kernel).chain(visible.iter().copied()).collect();
-    let reached = if internalize { Default::default() } else { reach::closure(roots.iter().copied()) };
+    let reached = reach::closure(roots.iter().copied());
     for global in [ir::functions(module), ir::variables(module), ir::aliases(module)].concat() {
         if global.is_declaration()
             || global.is_local()
             || global.name().starts_with("llvm.")
             || roots.contains(&global)
-            || reached.contains(&global)
+            || (reached.contains(&global) && (!internalize || placed.contains(&global)))
         {
             continue;
         }
-        if global.as_function().is_some() || global.as_variable().is_some() {
-            // SAFETY: the value is a live global object; no comdat is a valid state, and a local one must have none.
-            unsafe { LLVMSetComdat(global.raw(), std::ptr::null_mut()) };
-        }
-        global.set_linkage(LLVMLinkage::LLVMInternalLinkage);
+        hide(global);
     }
-    if prune {
-        let pipeline = "globaldce";
-        module
-            .run_passes(pipeline, machine, PassBuilderOptions::create())
-            .map_err(|error| BuildError::Pipeline { pipeline: pipeline.into(), message: error.to_string() })?;
+    if prune { sweep(module, machine) } else { Ok(()) }
+}
+
+/// Makes a definition local.
+pub fn hide(global: Value<'_>) {
+    if global.as_function().is_some() || global.as_variable().is_some() {
+        // SAFETY: the value is a live global object; no comdat is a valid state, and a local one must have none.
+        unsafe { LLVMSetComdat(global.raw(), std::ptr::null_mut()) };
     }
-    Ok(())
+    global.set_linkage(LLVMLinkage::LLVMInternalLinkage);
+}
+
+/// Drops what is local and has no use.
+pub fn sweep(module: &Module<'_>, machine: &TargetMachine) -> Result<(), BuildError> {
+    let pipeline = "globaldce";
+    module
+        .run_passes(pipeline, machine, PassBuilderOptions::create())
+        .map_err(|error| BuildError::Pipeline { pipeline: pipeline.into(), message: error.to_string() })
 }

@@ -1,19 +1,33 @@
-//! The addresses of device variables in a replay.
+//! Recorded variables: what a pipeline sees of them, and the addresses that its code has for them.
 //!
 //! A pointer to a `__device__` variable may be anywhere in recorded memory, so a replay must have the variable at its
 //! recorded address: the code refers to that address as a constant, and the replayer maps memory there. Constant
 //! memory cannot be mapped at will on NVIDIA's GPUs; those variables stay in the module, and the replayer fills them by name.
+//!
+//! Passes decide by what a variable is (its type, its alignment, whether it is constant, what it holds at first, who
+//! else can know it), so they see what the application's compiler saw, and addresses come after them: an address says
+//! less in one place (it may be any memory) and more in another (its low bits).
+
+use std::collections::HashSet;
 
 use inkwell::module::Module;
-use llvm_sys::LLVMLinkage;
-use llvm_sys::core::{LLVMConstInt, LLVMConstIntToPtr, LLVMGetModuleContext, LLVMInt64TypeInContext};
+use inkwell::targets::TargetMachine;
+use llvm_sys::LLVMOpcode::*;
+use llvm_sys::core::*;
+use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
+use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage};
 use mneme_core::recording::manifest::Variable;
 
-use crate::ir::{self, Value};
+use super::prune;
+use crate::error::BuildError;
+use crate::ir::{self, Value, edit, reach};
 
 /// Address spaces of `__shared__` and of `__constant__` variables, NVPTX's and AMDGPU's.
 const SHARED: u32 = 3;
 const CONSTANT: u32 = 4;
+
+/// The function that stands for the program's other code while passes run.
+const STAND_IN: &str = "__mneme_other_code";
 
 /// The name under which a variable of the IR appears in PTX and cubins: PTX has no `.` or `@` in names, and LLVM
 /// spells them `_$_`.
@@ -21,47 +35,270 @@ pub fn device_symbol(name: &str) -> String {
     name.replace(['.', '@'], "_$_")
 }
 
-/// Makes the recorded variables absolute, constant ones too if `everything` (on the CPU device and on AMD's GPUs, whose
-/// constant memory is memory like any other). Returns those that stay in the module and
-/// must remain visible: the constant ones otherwise, and tables of functions, from which the replayer fills what is at
-/// the recorded address.
-pub fn place<'m>(module: &'m Module<'_>, recorded: &[Variable], everything: bool) -> Vec<Value<'m>> {
-    let mut visible = Vec::new();
-    let mut absolute = Vec::new();
-    for variable in ir::variables(module) {
-        let name = variable.name();
-        let Some(record) = recorded.iter().find(|record| record.name == name || record.name == device_symbol(&name))
-        else {
-            continue;
-        };
-        match variable.space() {
-            SHARED => {}
-            CONSTANT if !everything => {
-                if variable.is_local() {
-                    variable.set_linkage(LLVMLinkage::LLVMExternalLinkage);
-                    variable.set_name(&device_symbol(&name));
+/// The recorded variable that a variable of the IR is.
+pub fn record_of<'r>(recorded: &'r [Variable], variable: Value<'_>) -> Option<&'r Variable> {
+    let name = variable.name();
+    recorded.iter().find(|record| record.name == name || record.name == device_symbol(&name))
+}
+
+/// Where a variable is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// At an address; how many bytes are recorded there, and whether the module had as many.
+    Absolute { address: u64, size: u64, is_whole: bool },
+    /// At an address, and in the module too: a table of functions, from which the replayer fills what is there.
+    Table { address: u64 },
+    /// In the module, where the replayer finds it by name.
+    Named,
+}
+
+/// The recorded variables of a module that have no address yet. They are known by name, as passes may replace them.
+#[derive(Clone, Debug, Default)]
+pub struct Placement(Vec<(String, Place)>);
+
+impl Placement {
+    /// Finds the recorded variables; constant ones are to be at their addresses too if `everything` (on the CPU device
+    /// and on AMD's GPUs, whose constant memory is memory like any other). `as_written` says that the program was
+    /// compiled from this IR, so that what it says of initial values and of who else knows a variable holds.
+    pub fn of(module: &Module<'_>, recorded: &[Variable], everything: bool, as_written: bool) -> Self {
+        let mut found = Vec::new();
+        for variable in ir::variables(module) {
+            let Some(record) = record_of(recorded, variable) else { continue };
+            let place = match variable.space() {
+                SHARED => continue,
+                CONSTANT if !everything => Place::Named,
+                _ if record.code && !variable.is_declaration() => Place::Table { address: record.address },
+                _ => {
+                    let size = bytes(module, variable);
+                    Place::Absolute { address: record.address, size: record.size, is_whole: size == Some(record.size) }
                 }
-                visible.push(variable);
-            }
-            _ => absolute.push((variable, record)),
-        }
-    }
-    for (variable, record) in absolute {
-        // SAFETY: the context is the module's; the type of a global is a pointer type.
-        let pointer = unsafe {
-            let number =
-                LLVMConstInt(LLVMInt64TypeInContext(LLVMGetModuleContext(module.as_mut_ptr())), record.address, 0);
-            Value::new(LLVMConstIntToPtr(number, variable.ty()))
-        };
-        if let Some(pointer) = pointer {
-            variable.replace_uses_with(pointer);
-            if record.code && !variable.is_declaration() {
+            };
+            if matches!(place, Place::Table { .. }) {
                 variable.set_linkage(LLVMLinkage::LLVMExternalLinkage);
-                visible.push(variable);
-            } else {
-                variable.delete_global();
+            } else if !as_written {
+                // SAFETY: a live global variable.
+                unsafe { LLVMSetExternallyInitialized(variable.raw(), 1) };
+                if variable.is_local() {
+                    show(variable, place);
+                }
+            }
+            found.push((variable.name(), place));
+        }
+        Self(found)
+    }
+
+    /// The variables that must stay in the module whether code uses them or not.
+    pub fn visible<'m>(&self, module: &'m Module<'_>) -> Vec<Value<'m>> {
+        self.those(module, |place| !matches!(place, Place::Absolute { .. }))
+    }
+
+    /// The others.
+    pub fn absolute<'m>(&self, module: &'m Module<'_>) -> Vec<Value<'m>> {
+        self.those(module, |place| matches!(place, Place::Absolute { .. }))
+    }
+
+    fn those<'m>(&self, module: &'m Module<'_>, wanted: impl Fn(&Place) -> bool) -> Vec<Value<'m>> {
+        self.0.iter().filter(|(_, place)| wanted(place)).filter_map(|(name, _)| ir::variable(module, name)).collect()
+    }
+
+    /// Keeps passes from taking the kernel for the whole program, where variables are private to their unit.
+    ///
+    /// LLVM knows all accesses to such a variable: it drops what nobody reads, and takes for constant what nobody
+    /// writes. What of the unit is not here may read and write it, and memory holds what the recorded launch found.
+    /// (A variable that the application's own compiler had changed so has another size in its code, and is let be.)
+    pub fn stand_in(&self, module: &Module<'_>) {
+        let private = self.0.iter().filter(|(_, place)| matches!(place, Place::Absolute { is_whole: true, .. }));
+        let private: Vec<Value<'_>> = private
+            .filter_map(|(name, _)| ir::variable(module, name))
+            .filter(|variable| variable.is_local() && variable.space() != CONSTANT)
+            .collect();
+        if private.is_empty() {
+            return;
+        }
+        // SAFETY: types and builder belong to the module's context; the function is new, so that it has no block.
+        unsafe {
+            let context = LLVMGetModuleContext(module.as_mut_ptr());
+            let mut byte = LLVMInt8TypeInContext(context);
+            let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), &mut byte, 1, 0);
+            let function = edit::declare(module, STAND_IN, ty);
+            let builder = LLVMCreateBuilderInContext(context);
+            LLVMPositionBuilderAtEnd(builder, LLVMAppendBasicBlockInContext(context, function.raw(), c"".as_ptr()));
+            for variable in private {
+                let load = LLVMBuildLoad2(builder, byte, variable.raw(), c"".as_ptr());
+                let store = LLVMBuildStore(builder, LLVMGetParam(function.raw(), 0), variable.raw());
+                for access in [load, store] {
+                    LLVMSetAlignment(access, 1);
+                    LLVMSetVolatile(access, 1);
+                }
+            }
+            LLVMBuildRetVoid(builder);
+            LLVMDisposeBuilder(builder);
+        }
+    }
+
+    /// The function that [`Placement::stand_in`] has made.
+    pub fn other_code<'m>(module: &'m Module<'_>) -> Option<Value<'m>> {
+        ir::function(module, STAND_IN)
+    }
+
+    /// Gives the variables that are left their addresses, or their names; where code is to be `pruned`, what only their
+    /// initial values mention goes with them.
+    ///
+    /// # Errors
+    /// The passes have made a variable another than what is recorded.
+    pub fn put(
+        &mut self,
+        module: &Module<'_>,
+        kernel: Value<'_>,
+        pruned: bool,
+        machine: &TargetMachine,
+    ) -> Result<(), BuildError> {
+        if let Some(function) = Self::other_code(module) {
+            function.delete_global();
+        }
+        let absolute = self.absolute(module);
+        let mut mentioned = if pruned { reach::closure(absolute.iter().copied()) } else { HashSet::new() };
+        absolute.iter().chain(&self.visible(module)).chain([&kernel]).for_each(|global| {
+            mentioned.remove(global);
+        });
+        for (name, place) in std::mem::take(&mut self.0) {
+            let Some(variable) = ir::variable(module, &name) else { continue };
+            match place {
+                Place::Named if variable.is_local() => show(variable, place),
+                Place::Named => {}
+                Place::Table { address } => variable.replace_uses_with(pointer(module, variable, address)),
+                Place::Absolute { address, size, is_whole } => {
+                    check_size(module, variable, size, is_whole)?;
+                    lower_alignment(module, variable, address);
+                    variable.replace_uses_with(pointer(module, variable, address));
+                    variable.delete_global();
+                }
+            }
+        }
+        drop_orphans(module, mentioned, machine)
+    }
+}
+
+/// Makes a private variable one that others may know.
+fn show(variable: Value<'_>, place: Place) {
+    variable.set_linkage(LLVMLinkage::LLVMExternalLinkage);
+    if place == Place::Named {
+        variable.set_name(&device_symbol(&variable.name()));
+    }
+}
+
+/// Makes those of the private variables `among` visible whose address other code than what the `roots` reach may have
+/// (pruned, it cannot be asked), or that are `used` in ways that the IR does not show.
+pub fn show_escaping<'m>(among: &[Value<'m>], roots: impl IntoIterator<Item = Value<'m>>, used: &HashSet<Value<'m>>) {
+    let private: Vec<Value<'_>> = among.iter().copied().filter(|variable| variable.is_local()).collect();
+    if private.is_empty() {
+        return;
+    }
+    let reached = reach::closure(roots);
+    for variable in private.into_iter().filter(|variable| used.contains(variable) || escapes(*variable, &reached)) {
+        variable.set_linkage(LLVMLinkage::LLVMExternalLinkage);
+    }
+}
+
+/// Whether code or a variable that is not `reached` does more with the address of `variable` than read and write there.
+fn escapes(variable: Value<'_>, reached: &HashSet<Value<'_>>) -> bool {
+    let mut pending = vec![variable];
+    while let Some(address) = pending.pop() {
+        for user in address.users() {
+            let Some(instruction) = user.as_instruction() else {
+                match user.as_global() {
+                    Some(global) if reached.contains(&global) => {}
+                    Some(_) => return true,
+                    None => pending.push(user),
+                }
+                continue;
+            };
+            if function_of(instruction).is_some_and(|function| reached.contains(&function)) {
+                continue;
+            }
+            match instruction.opcode() {
+                LLVMLoad => {}
+                LLVMStore if instruction.operands()[0] != address => {}
+                LLVMGetElementPtr | LLVMAddrSpaceCast | LLVMBitCast => pending.push(instruction),
+                _ => return true,
             }
         }
     }
-    visible
+    false
+}
+
+fn function_of(instruction: Value<'_>) -> Option<Value<'_>> {
+    // SAFETY: a live instruction is in a block, and that in a function.
+    Value::new(unsafe { LLVMGetBasicBlockParent(LLVMGetInstructionParent(instruction.raw())) })
+}
+
+/// How large a variable is; `None` where the IR does not say.
+fn bytes(module: &Module<'_>, variable: Value<'_>) -> Option<u64> {
+    let ty = variable.content_type();
+    // SAFETY: a live type, and the module's layout, of which sizes are asked of sized types only.
+    unsafe { (LLVMTypeIsSized(ty) != 0).then(|| LLVMABISizeOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), ty)) }
+}
+
+fn check_size(module: &Module<'_>, variable: Value<'_>, recorded: u64, was_whole: bool) -> Result<(), BuildError> {
+    let Some(size) = bytes(module, variable) else { return Ok(()) };
+    if recorded == 0 || size == recorded || (size < recorded && !was_whole) {
+        return Ok(());
+    }
+    Err(BuildError::Configuration {
+        message: format!(
+            "the variable {} has {size} bytes in this code, and {recorded} were recorded of it; the application's own \
+             passes store it as it is there",
+            variable.name()
+        ),
+    })
+}
+
+/// The recorded address as a pointer of the variable's type.
+fn pointer<'m>(module: &'m Module<'_>, variable: Value<'m>, address: u64) -> Value<'m> {
+    // SAFETY: the context is the module's; the type of a global is a pointer type.
+    let raw = unsafe {
+        let number = LLVMConstInt(LLVMInt64TypeInContext(LLVMGetModuleContext(module.as_mut_ptr())), address, 0);
+        LLVMConstIntToPtr(number, variable.ty())
+    };
+    Value::new(raw).expect("LLVM has a constant for every address")
+}
+
+/// Where passes have aligned a variable better than it was in the application (its compiler did not, or ran other
+/// passes), takes that back: what was concluded from it stands at accesses, which say less from now on.
+fn lower_alignment(module: &Module<'_>, variable: Value<'_>, address: u64) {
+    let found = 1 << address.trailing_zeros().min(31);
+    if edit::alignment(variable) <= found {
+        return;
+    }
+    for instruction in ir::functions(module).into_iter().flat_map(Value::instructions) {
+        // SAFETY: the opcode says which questions may be asked of the live instruction, and which attributes calls have.
+        unsafe {
+            match instruction.opcode() {
+                LLVMLoad | LLVMStore
+                    if LLVMGetOrdering(instruction.raw()) == LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
+                        && LLVMGetAlignment(instruction.raw()) > found =>
+                {
+                    LLVMSetAlignment(instruction.raw(), found);
+                }
+                LLVMCall if instruction.callee().is_some_and(|callee| callee.name().starts_with("llvm.mem")) => {
+                    let kind = ir::attributes::kind("align");
+                    (1..=2).for_each(|place| LLVMRemoveCallSiteEnumAttribute(instruction.raw(), place, kind));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Drops what nothing mentions any more, of what was `mentioned`.
+fn drop_orphans(module: &Module<'_>, mentioned: HashSet<Value<'_>>, machine: &TargetMachine) -> Result<(), BuildError> {
+    let all = [ir::functions(module), ir::variables(module), ir::aliases(module)].concat();
+    let reached = reach::closure(all.into_iter().filter(|global| !mentioned.contains(global)));
+    let orphans = mentioned.into_iter().filter(|global| !global.is_declaration() && !reached.contains(global));
+    let orphans: Vec<Value<'_>> = orphans.collect();
+    if orphans.is_empty() {
+        return Ok(());
+    }
+    orphans.into_iter().for_each(prune::hide);
+    prune::sweep(module, machine)
 }

@@ -23,3 +23,9 @@ KERNEL void loop(double *out, int count) {
         for (int k = 0; k < 16; ++k) values[k] = values[k] * values[(k + 5) % 16] + round;
     for (int k = 0; k < 16; ++k) out[t * 16 + k] = values[k];
 }
+
+// Stores that NVIDIA's GPUs get a fill of memory for, and AMD's do not.
+KERNEL void clear(long *out) {
+    out += 8 * __builtin_amdgcn_workitem_id_x();
+    out[0] = out[1] = out[2] = out[3] = out[4] = out[5] = out[6] = 0;
+}

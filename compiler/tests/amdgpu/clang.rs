@@ -9,7 +9,41 @@ use mneme_core::configuration::Configuration;
 use mneme_core::image::code_object::{self, CodeObject, Kernel};
 use mneme_core::launch::Dim3;
 
-const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode";
+/// Where device libraries that clang 19 reads are: Debian 12's, those of ROCm's own packages, those built for clang 19.
+const LIBRARIES: [&str; 3] =
+    ["lib/x86_64-linux-gnu/amdgcn/bitcode", "amdgcn/bitcode", "lib/llvm-19/lib/clang/19/amdgcn/bitcode"];
+
+/// The ROCm that programs are compiled with.
+fn rocm() -> PathBuf {
+    std::env::var_os("MNEME_TEST_ROCM").map_or("/usr".into(), PathBuf::from)
+}
+
+/// A device library, if there is one of this name.
+fn library(name: &str) -> Option<PathBuf> {
+    LIBRARIES.iter().map(|folder| rocm().join(folder).join(name)).find(|path| path.is_file())
+}
+
+/// clang's options for the headers and the device libraries.
+pub fn rocm_options() -> [String; 2] {
+    let ocml = library("ocml.bc").expect("device libraries are installed (scripts/setup --hip)");
+    let folder = ocml.parent().unwrap();
+    [format!("--rocm-path={}", rocm().display()), format!("--rocm-device-lib-path={}", folder.display())]
+}
+
+/// Whether the device libraries know a processor. Says on standard output that the calling test is skipped otherwise.
+pub fn is_known(arch: &str) -> bool {
+    let name = format!("oclc_isa_version_{}.bc", arch.trim_start_matches("gfx"));
+    let known = library(&name).is_some();
+    if !known {
+        println!("skipped for {arch}: the device libraries of {} do not know it", rocm().display());
+    }
+    known
+}
+
+/// The versions of code objects that the device libraries know.
+pub fn versions() -> impl Iterator<Item = u32> {
+    [4, 5, 6].into_iter().filter(|version| library(&format!("oclc_abi_version_{version}00.bc")).is_some())
+}
 
 /// A program, what it is compiled for, and how.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +63,11 @@ impl Program<'_> {
     /// The same without names of values, which code objects of recorded IR tell of arguments.
     pub fn nameless_ir(self) -> Vec<u8> {
         self.compile("bc", &["-emit-llvm", "-Xclang", "-disable-llvm-passes"])
+    }
+
+    /// IR as clang's own passes leave it, as text.
+    pub fn optimised_ir(self) -> String {
+        String::from_utf8(self.compile("ll", &["-emit-llvm", "-S", "-fno-discard-value-names"])).unwrap()
     }
 
     /// clang's own code object.
@@ -51,7 +90,7 @@ impl Program<'_> {
             .args(if self.file == "bare.hip" {
                 vec!["-nogpuinc".to_owned(), "-nogpulib".into()]
             } else {
-                vec!["--rocm-path=/usr".to_owned(), format!("--rocm-device-lib-path={LIBRARIES}")]
+                rocm_options().to_vec()
             })
             .arg(format!("--offload-arch={}", self.arch))
             .arg(format!("-mcode-object-version={}", self.version))
@@ -67,6 +106,27 @@ impl Program<'_> {
         std::fs::remove_file(to).unwrap();
         bytes
     }
+}
+
+/// The object that `mneme-cc clang++-19` makes of a program of `tests/apps`.
+pub fn compiled(application: &str, archs: &[&str]) -> Vec<u8> {
+    let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps");
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("object.o");
+    let output = Command::new(env!("CARGO_BIN_EXE_mneme-cc"))
+        .args(["clang++-19", "-x", "hip", "-c", "-O3", "-std=c++17", "-Wno-unused-result"])
+        .args(rocm_options())
+        .args(archs.iter().map(|arch| format!("--offload-arch={arch}")))
+        .arg("-include")
+        .arg(apps.join("hip/cuda_runtime.h"))
+        .arg(apps.join(application))
+        .arg("-o")
+        .arg(&object)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("mneme-cc: warning"), "{application}: {said}");
+    std::fs::read(object).unwrap()
 }
 
 /// A launch of one block of 256, compiled with `default<O3>`.

@@ -1,11 +1,17 @@
 //! The application's own code: metadata and machine code are clang's.
+//!
+//! A few applications are looked at; all under `MNEME_TEST_FIDELITY=all`.
 
+use mneme_compiler::progress::Stage;
+use mneme_compiler::{BuildRequest, InputCode, Keep, Target, build};
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::image::architecture::Processor;
 use mneme_core::image::code_object::{self, CodeObject, Kernel};
-use mneme_core::image::elf;
+use mneme_core::image::{bundle, elf, ir_section};
+use mneme_core::recording::manifest::Variable;
 
-use crate::clang::{Program, build_for, kernel_of, usual};
+use crate::clang::{Program, build_for, compiled, is_known, kernel_of, usual, versions};
 
 /// Names of arguments are kept in recorded IR alone.
 fn nameless(kernel: &Kernel) -> Kernel {
@@ -63,45 +69,114 @@ fn compare(program: Program<'_>) {
     }
 }
 
-fn installed(arch: &str) {
-    for version in [4, 5] {
+/// With headers and device libraries.
+fn from_source(arch: &str) {
+    for version in versions() {
         compare(Program { file: "kernels.hip", arch, version, flags: &[] });
     }
 }
 
 #[test]
 fn gfx906_is_clangs() {
-    installed("gfx906");
+    from_source("gfx906");
 }
 
 #[test]
 fn gfx908_is_clangs() {
-    installed("gfx908");
+    from_source("gfx908");
 }
 
 #[test]
 fn gfx90a_is_clangs() {
-    installed("gfx90a");
+    from_source("gfx90a");
 }
 
 #[test]
 fn gfx940_is_clangs() {
-    installed("gfx940");
+    from_source("gfx940");
 }
 
 #[test]
 fn gfx1030_is_clangs() {
-    installed("gfx1030");
+    from_source("gfx1030");
+}
+
+/// Debian 12's device libraries do not know them.
+const NEWER: [&str; 3] = ["gfx942", "gfx1100", "gfx1201"];
+
+#[test]
+fn newer_processors_are_clangs() {
+    NEWER.into_iter().filter(|arch| is_known(arch)).for_each(from_source);
 }
 
 #[test]
-fn processors_without_an_installed_library_are_clangs() {
-    for arch in ["gfx942", "gfx1100", "gfx1201"] {
+fn newer_processors_are_clangs_without_device_libraries() {
+    for arch in NEWER {
         for version in [4, 5, 6] {
             compare(Program { file: "bare.hip", arch, version, flags: &[] });
         }
     }
 }
+
+/// Programs of `tests/apps` whose objects `mneme-cc` makes: clang's code objects are in them, and the IR.
+#[test]
+fn kernels_of_the_applications_are_clangs() {
+    let all = std::env::var("MNEME_TEST_FIDELITY").is_ok_and(|which| which == "all");
+    let applications = if all { APPLICATIONS } else { &APPLICATIONS[..A_FEW] };
+    let archs: Vec<&str> = ["gfx90a"].into_iter().chain(NEWER).filter(|arch| is_known(arch)).collect();
+    for application in applications {
+        let object = compiled(application, &archs);
+        let bundle = bundle::plain(elf::section(&object, ".hip_fatbin").unwrap()).unwrap();
+        let units = ir_section::decode(elf::section(&object, ir_section::SECTION).unwrap());
+        for arch in &archs {
+            let entries = bundle::entries(&bundle);
+            let entry = entries.iter().find(|entry| entry.processor() == *arch).unwrap();
+            let theirs = code_object::parse(entry.bytes).unwrap();
+            let ir = units.iter().find(|unit| unit.table.arch == *arch).unwrap().bitcode().unwrap();
+            assert!(!theirs.kernels.is_empty(), "{application}");
+            for expected in &theirs.kernels {
+                let what = format!("{} of {application} for {arch}", expected.name);
+                let artifact = build_for(&[&ir], &expected.name, arch, &usual()).unwrap();
+                let (ours, kernel) = kernel_of(&artifact.image, &expected.name);
+                assert_eq!((&ours.processor, ours.version), (&theirs.processor, theirs.version), "{what}");
+                assert_eq!(without_resources(&kernel), without_resources(expected), "{what}");
+            }
+        }
+    }
+}
+
+/// How many of them are compiled unless `MNEME_TEST_FIDELITY` is `all`.
+const A_FEW: usize = 4;
+const APPLICATIONS: &[&str] = &[
+    "hip/shared.hip",
+    "hip/waves.hip",
+    "bigstruct.cu",
+    "reduce.cu",
+    "hip/atomic_kinds.hip",
+    "hip/cooperating.hip",
+    "hip/dims.hip",
+    "hip/printing.hip",
+    "hip/reconverge.hip",
+    "atomics.cu",
+    "chemistry.cu",
+    "floatsum.cu",
+    "functor.cu",
+    "globals.cu",
+    "histogram.cu",
+    "lambda.cu",
+    "list.cu",
+    "math.cu",
+    "matmul.cu",
+    "microphysics.cu",
+    "nbody.cu",
+    "parameters.cu",
+    "print.cu",
+    "saxpy.cu",
+    "stencil.cu",
+    "variables.cu",
+    "vecadd.cu",
+    "volumes.cu",
+];
 
 #[test]
 fn features_and_sizes_of_waves_come_from_the_ir() {
@@ -114,4 +189,52 @@ fn features_and_sizes_of_waves_come_from_the_ir() {
     compare(wide);
     let (_, kernel) = kernel_of(&build_for(&[&wide.ir()], "scale", "gfx1030", &usual()).unwrap().image, "scale");
     assert_eq!(kernel.wavefront_size, 64);
+}
+
+/// The definition of a kernel in text of a module, without metadata, attributes and names of values.
+fn definition(ir: &str, kernel: &str) -> String {
+    let start = ir.find(&format!("@{kernel}(")).expect("it is there");
+    let text = ir[start..].split("\n}").next().unwrap().lines().map(|line| {
+        let code = line.split([';', '#']).next().unwrap_or("");
+        code.split(", ").filter(|part| !part.starts_with('!')).collect::<Vec<_>>().join(", ")
+    });
+    let mut names = std::collections::BTreeMap::new();
+    let parts = text.flat_map(|line| (line + "\n").split('%').map(str::to_owned).collect::<Vec<_>>());
+    let values = parts.map(|part| {
+        let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c))).unwrap_or(part.len());
+        let next = names.len();
+        let number = *names.entry(part[..end].to_owned()).or_insert(next);
+        format!("%{number}{}", &part[end..])
+    });
+    values.collect()
+}
+
+#[test]
+fn passes_see_variables_as_the_applications_did() {
+    let variables = [("total", 4, false), ("weights", 64, true)].map(|(name, size, constant)| Variable {
+        name: name.into(),
+        address: 0x7f12_3400 + 0x1000 * size,
+        size,
+        constant,
+        code: false,
+    });
+    for arch in ["gfx90a", "gfx1030"] {
+        let program = Program { file: "kernels.hip", arch, version: 5, flags: &[] };
+        let (ir, theirs) = (program.ir(), program.optimised_ir());
+        let (modules, target, configuration) = ([&ir[..]], Target::gpu(arch), usual());
+        let application = CompileOptions::of_clang(&["-O3".into(), "-x".into(), "hip".into()]);
+        for kernel in ["variables", "weighted"] {
+            let mut request = BuildRequest::new(InputCode::Ir(&modules), kernel, &target, &configuration);
+            request.recorded.variables = &variables;
+            request.recorded.compiled = Some(&application);
+            request.keep = Keep { after: true, until: Some(Stage::Pipeline), ..Keep::default() };
+            let ours = variables.iter().fold(build(&request).unwrap().ir.unwrap(), |ir, variable| {
+                let space = if variable.constant { 4 } else { 1 };
+                let address = format!("inttoptr (i64 {} to ptr addrspace({space}))", variable.address);
+                ir.replace(&address, &format!("@{}", variable.name))
+            });
+            assert!(ours.contains("@weights") && !ours.contains("@weights = "), "{ours}");
+            assert_eq!(definition(&ours, kernel), definition(&theirs, kernel), "{kernel} for {arch}");
+        }
+    }
 }

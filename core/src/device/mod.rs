@@ -11,6 +11,7 @@ pub mod gpu;
 pub mod hip;
 mod interface;
 mod limits;
+pub mod rocprofiler;
 
 pub use error::DeviceError;
 pub use interface::Interface;
@@ -44,6 +45,9 @@ pub struct Description {
     pub memory: u64,
     #[serde(default)]
     pub limits: DeviceLimits,
+    /// What times kernels, unless it fails to.
+    #[serde(default)]
+    pub timer: Timer,
 }
 
 /// What times kernels.
@@ -55,6 +59,8 @@ pub enum Timer {
     Events,
     /// The device itself, as CUPTI tells.
     Cupti,
+    /// The device itself, as rocprofiler-sdk tells.
+    Rocprofiler,
 }
 
 impl Timer {
@@ -62,6 +68,7 @@ impl Timer {
         match self {
             Self::Events => "events",
             Self::Cupti => "cupti",
+            Self::Rocprofiler => "rocprofiler",
         }
     }
 }
@@ -179,4 +186,12 @@ pub trait Device {
         launch: &Launch,
         arguments: &[Vec<u8>],
     ) -> Result<(u64, Timer), DeviceError>;
+
+    /// Begins a series of [`Device::run`]s, whose times [`Device::end_series`] may know better.
+    fn begin_series(&self);
+
+    /// Ends the series: the times of those that have ended well, in their order, where the device's own clock is asked
+    /// now and not after each; `None` where there is nothing to add. An error is one sentence without its end: the times
+    /// that were told after each stand.
+    fn end_series(&self) -> Result<Option<(Vec<u64>, Timer)>, String>;
 }

@@ -24,7 +24,8 @@ pub struct BundleEntry<'a> {
 impl<'a> BundleEntry<'a> {
     /// The processor, with its features ("gfx90a:xnack+"); "" for the host's entry.
     pub fn processor(&self) -> &'a str {
-        self.id.rsplit_once('-').map_or("", |(_, processor)| if processor.starts_with("gfx") { processor } else { "" })
+        // Features end with a sign, and the names of families have hyphens in them.
+        self.id.rfind("-gfx").map_or("", |at| &self.id[at + 1..])
     }
 }
 
@@ -172,6 +173,19 @@ pub(crate) mod tests {
             assert_eq!(found[1].bytes, b"code object");
         }
         assert!(plain(b"CCOB\x09\0\0\0").is_none());
+    }
+
+    #[test]
+    fn an_entry_says_its_processor() {
+        for (id, processor) in [
+            ("hipv4-amdgcn-amd-amdhsa--gfx90a", "gfx90a"),
+            ("hipv4-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-", "gfx90a:sramecc+:xnack-"),
+            ("hip-amdgcn-amd-amdhsa-gfx9-4-generic", "gfx9-4-generic"),
+            ("host-x86_64-unknown-linux-gnu-", ""),
+            ("host-x86_64-unknown-linux", ""),
+        ] {
+            assert_eq!(BundleEntry { id, bytes: b"" }.processor(), processor);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::{bitcode, elf, embedded};
+use crate::environment;
 
 /// IR of a kernel in the files of `MNEME_IR_PATH`: the extension it is recorded under, and the file's contents.
 ///
@@ -11,7 +12,7 @@ use super::{bitcode, elf, embedded};
 /// `.llvmbc`. Without LLVM only names can be looked for, hence the first module that defines (`.ll`) or mentions the
 /// kernel is taken, as a whole.
 pub fn find(kernel: &str) -> Option<(&'static str, Vec<u8>)> {
-    let list = std::env::var_os("MNEME_IR_PATH")?;
+    let list = environment::variable_os("MNEME_IR_PATH")?;
     std::env::split_paths(&list).flat_map(|path| files(&path)).find_map(|path| ir_file(&path, kernel))
 }
 

@@ -1,11 +1,12 @@
 //! Contexts: the primary one, created ones, and each thread's stack of current ones.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mneme_core::device::MOST_CPU_DEVICES;
+use mneme_core::environment;
+use mneme_core::thread_stack::ThreadStack;
 
 use crate::abi::Out;
 use crate::handles::Registry;
@@ -26,7 +27,7 @@ pub struct Context {
 pub fn devices() -> i32 {
     static DEVICES: OnceLock<i32> = OnceLock::new();
     *DEVICES.get_or_init(|| {
-        let count = std::env::var("MNEME_CPU_DEVICES").ok().and_then(|text| text.trim().parse::<usize>().ok());
+        let count = environment::variable("MNEME_CPU_DEVICES").and_then(|text| text.trim().parse::<usize>().ok());
         count.unwrap_or(1).clamp(1, MOST_CPU_DEVICES) as i32
     })
 }
@@ -54,18 +55,12 @@ static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
 static STICKY: [AtomicU32; MOST_CPU_DEVICES] = [const { AtomicU32::new(0) }; MOST_CPU_DEVICES];
 
 thread_local! {
-    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    static STACK: ThreadStack<usize> = const { ThreadStack::new() };
 }
 
-/// The top of the calling thread's stack. Runtimes ask while the process exits, when the stack may have been destroyed:
-/// no context is current then.
+/// The top of the calling thread's stack.
 fn top() -> Option<usize> {
-    STACK.try_with(|stack| stack.borrow().last().copied()).ok().flatten()
-}
-
-/// Changes the calling thread's stack, unless the thread is past having one.
-fn change<R>(change: impl FnOnce(&mut Vec<usize>) -> R) -> Result<R, Status> {
-    STACK.try_with(|stack| change(&mut stack.borrow_mut())).map_err(|_| Status::INVALID_CONTEXT)
+    STACK.with(|stack| stack.with_top(|top| top.copied()))
 }
 
 fn primary() -> std::sync::MutexGuard<'static, [Primary; MOST_CPU_DEVICES]> {
@@ -134,23 +129,25 @@ pub fn set_current(handle: usize) -> StatusResult {
     if handle != 0 {
         CONTEXTS.get(handle).map_err(|_| Status::INVALID_CONTEXT)?;
     }
-    change(|stack| {
+    STACK.with(|stack| {
         stack.pop();
         if handle != 0 {
             stack.push(handle);
         }
-    })
+    });
+    Ok(())
 }
 
 pub fn push(handle: usize) -> StatusResult {
     initialised()?;
     CONTEXTS.get(handle).map_err(|_| Status::INVALID_CONTEXT)?;
-    change(|stack| stack.push(handle))
+    STACK.with(|stack| stack.push(handle));
+    Ok(())
 }
 
 pub fn pop(out: Out<usize>) -> StatusResult {
     initialised()?;
-    let handle = change(Vec::pop)?.ok_or(Status::INVALID_CONTEXT)?;
+    let handle = STACK.with(ThreadStack::pop).ok_or(Status::INVALID_CONTEXT)?;
     out.put_if_wanted(handle);
     Ok(())
 }
@@ -159,7 +156,7 @@ pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> StatusResult {
     device(ordinal)?;
     let handle =
         CONTEXTS.insert(Arc::new(Context { device: ordinal, flags: AtomicU32::new(flags), ..Context::default() }));
-    change(|stack| stack.push(handle))?;
+    STACK.with(|stack| stack.push(handle));
     out.put(handle)
 }
 
@@ -169,11 +166,9 @@ pub fn destroy(handle: usize) -> Result<usize, Status> {
         return Err(Status::INVALID_CONTEXT);
     }
     CONTEXTS.remove(handle).map_err(|_| Status::INVALID_CONTEXT)?;
-    change(|stack| {
-        if stack.last() == Some(&handle) {
-            stack.pop();
-        }
-    })?;
+    if top() == Some(handle) {
+        STACK.with(ThreadStack::pop);
+    }
     Ok(handle)
 }
 

@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use mneme_core::environment;
+
 /// Seconds, where `MNEME_CPU_TIME_LIMIT` does not say.
 const DEFAULT: u64 = 300;
 
@@ -38,7 +40,7 @@ pub struct LaunchTimeLimit<'a> {
 pub fn setting() -> Option<u64> {
     static SETTING: OnceLock<u64> = OnceLock::new();
     let seconds = *SETTING.get_or_init(|| {
-        std::env::var("MNEME_CPU_TIME_LIMIT").ok().and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT)
+        environment::variable("MNEME_CPU_TIME_LIMIT").and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT)
     });
     (seconds > 0).then_some(seconds)
 }

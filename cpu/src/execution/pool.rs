@@ -4,6 +4,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use mneme_core::environment;
+
 use super::limit::{self, LaunchTimeLimit};
 use super::shared::SharedMemoryPool;
 use super::signals;
@@ -86,7 +88,7 @@ pub fn width() -> u64 {
     static WIDTH: OnceLock<u64> = OnceLock::new();
     *WIDTH.get_or_init(|| {
         let threads =
-            std::env::var("MNEME_CPU_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+            environment::variable("MNEME_CPU_THREADS").and_then(|text| text.parse().ok()).filter(|count| *count > 0);
         threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
     })
 }

@@ -142,9 +142,14 @@ pub fn properties(out: Out<Properties>, device: i32) -> StatusResult {
     })
 }
 
+/// The digits of the processor's name as a decimal number: 910 of gfx90a.
+fn gcn_number() -> i32 {
+    let (major, minor, stepping) = processor::version(processor::name()).unwrap_or((9, 0, 10));
+    (100 * major + 10 * minor + stepping) as i32
+}
+
 pub fn old_properties(out: Out<OldProperties>, device: i32) -> StatusResult {
     let all = common(device)?;
-    let (major, minor, stepping) = processor::version(processor::name()).unwrap_or((9, 0, 10));
     out.put(OldProperties {
         name: all.name,
         total_memory: all.total_memory,
@@ -173,7 +178,7 @@ pub fn old_properties(out: Out<OldProperties>, device: i32) -> StatusResult {
         shared_per_multiprocessor: all.shared_per_multiprocessor,
         multi_board: 0,
         maps_host: all.maps_host,
-        number: (100 * major + 10 * minor + stepping) as i32,
+        number: gcn_number(),
         processor: processor_name(),
         integrated: 0,
         cooperative: all.cooperative,
@@ -221,6 +226,8 @@ pub fn attribute(out: Out<i32>, number: u32, device: i32) -> StatusResult {
             0 => 0,
             of_cuda => attributes::value(of_cuda).unwrap_or(0),
         },
+        // Without a name from HIP 6 on.
+        10003 => gcn_number(),
         // Rates of the clocks that kernels read.
         10000 | 10017 => CLOCK,
         // Memory that the host can reach, and that it can share finely.
@@ -290,7 +297,8 @@ mod tests {
             };
             assert!(new.processor.starts_with(b"gfx90a\0") && old.processor == new.processor);
             assert_eq!((new.common.warp, old.warp, get(87)), (64, 64, 64));
-            assert_eq!((new.common.major, old.major, get(23), get(61), old.number), (9, 9, 9, 0, 910));
+            assert_eq!((new.common.major, old.major, get(23), get(61)), (9, 9, 9, 0));
+            assert_eq!((old.number, get(10003)), (910, 910));
             assert_eq!((new.common.shared_per_block, old.shared_per_block, get(74)), (65536, 65536, 65536));
             assert_eq!((new.common.multiprocessors, old.multiprocessors, get(63)), (get(10015), get(63), get(63)));
             assert_eq!((new.common.threads_per_block, get(56), get(26), get(31)), (1024, 1024, 1024, 65535));

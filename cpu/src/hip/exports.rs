@@ -92,6 +92,8 @@ hip_exports! {
     hipDriverGetVersion: (version) -> release::put(version);
     hipRuntimeGetVersion: (version) -> release::put(version);
     hipGetProcAddress: (name, address, version, _, result) -> by_name(name, address, version, result);
+    hipGetDriverEntryPoint | hipGetDriverEntryPoint_spt: (name, address, _, result) ->
+        by_name(name, address, 0, result);
     hipDrvGetErrorName: (error, name) -> drv_error_name(error, name);
     hipDrvGetErrorString: (error, text) -> lookup::error_text(error, text);
     hipProfilerStart: () => Ok(());
@@ -180,6 +182,7 @@ hip_exports! {
         memory::pointer_attributes(count, attributes, data, address);
     hipPointerSetAttribute: (_, _, address) => copy::accept_hint(address, 1);
     hipMemAdvise: (address, bytes, _, _) => copy::accept_hint(address, bytes);
+    hipMemAdvise_v2: (address, bytes, _, _) => copy::accept_hint(address, bytes);
     hipMemPrefetchAsync: (address, bytes, _, _) => copy::accept_hint(address, bytes);
     hipMemPrefetchAsync_v2: (address, bytes, _, _, _) => copy::accept_hint(address, bytes);
     hipMallocAsync: (address, bytes, stream) => memory::allocate_on_stream(address, bytes, stream);
@@ -284,6 +287,7 @@ hip_exports! {
     hipStreamSynchronize | hipStreamSynchronize_spt: (stream) => waiting::stream(stream);
     hipStreamWaitEvent | hipStreamWaitEvent_spt: (stream, event, _) => waiting::stream_waits(stream, event);
     hipStreamGetFlags | hipStreamGetFlags_spt: (stream, flags) => stream::get_flags(stream, flags);
+    hipStreamGetId: (stream, id) => stream::get_id(stream, id);
     hipStreamGetPriority | hipStreamGetPriority_spt: (stream, priority) => stream::get_priority(stream, priority);
     hipStreamGetDevice: (stream, device) => stream::get_device(stream, device);
     hipStreamAttachMemAsync: (stream, _, _, _) => waiting::stream(stream);
@@ -312,14 +316,19 @@ hip_exports! {
     hipModuleLoad: (module, path) => module::load_file(module, path);
     hipModuleLoadData: (module, image) => module::load_data(module, image);
     hipModuleLoadDataEx: (module, image, _, _, _) => module::load_data(module, image);
+    hipModuleLoadFatBinary: (module, image) => module::load_data(module, image);
     hipModuleUnload: (module) => module::unload(module);
     hipModuleGetFunction: (function, module, name) => module::get_function(function, module, name);
+    hipModuleGetFunctionCount: (count, module) => module::function_count(count, module);
     hipModuleGetGlobal: (address, size, module, name) => module::get_global(address, size, module, name);
     hipLibraryLoadData: (library, image, _, _, _, _, _, _) => module::load_library(library, image);
     hipLibraryLoadFromFile: (library, path, _, _, _, _, _, _) => module::load_library_file(library, path);
     hipLibraryUnload: (library) => module::unload_library(library);
     hipLibraryGetKernel: (kernel, library, name) => module::get_kernel(kernel, library, name);
     hipLibraryGetKernelCount: (count, library) => module::kernel_count(count, library);
+    hipLibraryEnumerateKernels: (kernels, count, library) => module::enumerate_kernels(kernels, count, library);
+    hipKernelGetLibrary: (library, kernel) => function::owner(library, kernel);
+    hipKernelGetName: (name, kernel) => function::name(name, kernel);
     hipKernelGetFunction: (function, kernel) => function::of_kernel(function, kernel);
     hipFuncGetAttribute: (value, attribute, function) => function::attribute(value, attribute, function);
     hipFuncGetAttributes: (attributes, function) => own_launch::attributes(attributes, function);
@@ -486,7 +495,7 @@ pub extern "C" fn hipGetErrorName(error: Status) -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipGetErrorString(error: Status) -> *const c_char {
-    error.text().unwrap_or(c"unrecognized error code").as_ptr()
+    error.text().or_else(|| hip::error_text(error)).unwrap_or(c"unrecognized error code").as_ptr()
 }
 
 #[unsafe(no_mangle)]
@@ -594,6 +603,16 @@ pub unsafe extern "C" fn __hipRegisterManagedVar(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_status_that_has_a_name_is_described() {
+        let named = (0..2000).map(Status).filter(|status| hip::error_name(*status).is_some());
+        for status in named {
+            // SAFETY: a constant text.
+            let text = unsafe { CStr::from_ptr(hipGetErrorString(status)) };
+            assert_ne!(text, c"unrecognized error code", "{status}");
+        }
+    }
 
     #[test]
     fn functions_are_found_by_their_names() {

@@ -1,8 +1,7 @@
 //! Launches, and the stack of configurations that `<<<…>>>` is compiled to.
 
-use std::cell::RefCell;
-
 use mneme_abi::hip::types::Dimensions;
+use mneme_core::thread_stack::ThreadStack;
 
 use super::registration;
 use super::session::driver_with_context;
@@ -40,15 +39,15 @@ struct Pushed {
 }
 
 thread_local! {
-    static PUSHED: RefCell<Vec<Pushed>> = const { RefCell::new(Vec::new()) };
+    static PUSHED: ThreadStack<Pushed> = const { ThreadStack::new() };
 }
 
 pub fn push(grid: RuntimeDim3, block: RuntimeDim3, shared: usize, stream: usize) {
-    PUSHED.with_borrow_mut(|stack| stack.push(Pushed { grid, block, shared, stream }));
+    PUSHED.with(|stack| stack.push(Pushed { grid, block, shared, stream }));
 }
 
 pub fn pop(grid: Out<RuntimeDim3>, block: Out<RuntimeDim3>, shared: Out<usize>, stream: Out<usize>) -> StatusResult {
-    let pushed = PUSHED.with_borrow_mut(Vec::pop).ok_or(Status::INVALID_CONFIGURATION)?;
+    let pushed = PUSHED.with(ThreadStack::pop).ok_or(Status::INVALID_CONFIGURATION)?;
     grid.put(pushed.grid)?;
     block.put(pushed.block)?;
     shared.put(pushed.shared)?;

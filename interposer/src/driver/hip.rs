@@ -27,6 +27,8 @@ functions! {
     hipGetDevicePropertiesR0600;
     hipGetSymbolAddress;
     hipGetSymbolSize;
+    hipKernelGetName;
+    hipLibraryGetKernelCount;
     hipStreamGetDevice;
     hipStreamIsCapturing;
     hipStreamSynchronize;
@@ -218,6 +220,28 @@ pub fn variable_of(host: usize) -> Option<(u64, u64)> {
             && hipGetSymbolSize(&mut bytes, host) == Status::SUCCESS
     };
     known.then_some((address as u64, bytes as u64))
+}
+
+/// How many kernels a library has.
+///
+/// # Safety
+/// The application has just used the library.
+pub unsafe fn kernels_in(library: CUlibrary) -> c_uint {
+    let mut count = 0;
+    // SAFETY: a valid place, and a library by the caller's contract.
+    let known = unsafe { hipLibraryGetKernelCount(&mut count, library) } == Status::SUCCESS;
+    if known { count } else { 0 }
+}
+
+/// The name of a kernel of a library; null where HIP does not tell it.
+///
+/// # Safety
+/// A library has just given the kernel out.
+pub unsafe fn name_of(kernel: CUkernel) -> *const c_char {
+    let mut name = std::ptr::null();
+    // SAFETY: a valid place, and a kernel by the caller's contract.
+    let known = unsafe { hipKernelGetName(&mut name, kernel) } == Status::SUCCESS;
+    if known { name } else { std::ptr::null() }
 }
 
 /// The limits that the application has set, of each device.

@@ -1,4 +1,6 @@
-//! `cuGetProcAddress`: how cudart gets at nearly every driver function; and `hipGetProcAddress`.
+//! Functions that hand out functions by name: `cuGetProcAddress`, and the two that HIP has.
+//!
+//! `cuGetProcAddress` is how cudart gets at nearly every driver function.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -57,6 +59,19 @@ pub unsafe fn get_of_hip(
     symbol: *const c_char,
     function: *mut *mut c_void,
     _version: c_int,
+    flags: u64,
+    status: *mut c_uint,
+) -> Status {
+    // SAFETY: the other arguments mean the same.
+    unsafe { get_entry_point_of_hip(call, symbol, function, flags, status) }
+}
+
+/// # Safety
+/// The arguments are those of `hipGetDriverEntryPoint`.
+pub unsafe fn get_entry_point_of_hip(
+    call: &dyn Fn() -> Status,
+    symbol: *const c_char,
+    function: *mut *mut c_void,
     _flags: u64,
     _status: *mut c_uint,
 ) -> Status {

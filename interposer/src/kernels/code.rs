@@ -1,6 +1,6 @@
 //! A kernel's code as a recording needs it: its source, closure, identity, argument layout and files.
 //!
-//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the object, files beside the program, clang's
+//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the image or the object, files beside the program, clang's
 //! IR in the image or the object, and the image's own PTX or machine code.
 
 use std::borrow::Cow;
@@ -217,10 +217,15 @@ impl KernelCode {
         Self::with_layout_of(&native, kernel, vec![module], source).map(|code| Self { triple: String::new(), ..code })
     }
 
-    /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
+    /// From the section `.mneme.ir` of the kernel's image, or of the object that the image is in; `None` where neither has
+    /// one for the kernel.
     fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
+        let inside = origin.image.as_ref().map_or(&[][..], |image| image.units());
         let sum = origin.image.as_ref().and_then(|image| image.sum());
-        let units = ir_section::of_image(origin.object.as_ref()?.units(), sum);
+        let units = match &origin.object {
+            Some(object) if inside.is_empty() => ir_section::of_image(object.units(), sum),
+            _ => inside.iter().collect(),
+        };
         let arch = choose_arch(&units, kernel, device.architecture.as_ref())?;
         let closure = ir_section::closure(&units, kernel, &arch)?;
         if let Err(refusal) = refuse(&closure.unresolved) {
@@ -360,6 +365,11 @@ impl KernelCode {
             };
             (symbol.name.as_str(), kind)
         })
+    }
+
+    /// Whether other files may use a variable of the closure.
+    pub fn exports_variable(&self, name: &str) -> bool {
+        self.variables.iter().any(|symbol| symbol.name == name && symbol.external)
     }
 
     /// Identity of a launch among those of the kernel: dimensions, shared memory and scalar arguments. Pointers and

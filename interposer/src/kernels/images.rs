@@ -12,7 +12,8 @@ use cudarc::driver::sys::CUjitInputType;
 
 use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
 use mneme_core::hash::checksum;
-use mneme_core::image::{bundle, cubin, fatbin, ptx, sum};
+use mneme_core::image::ir_section::Unit;
+use mneme_core::image::{bundle, cubin, fatbin, ir_inside, ptx, sum};
 
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, Status};
@@ -24,6 +25,7 @@ const MAX_COPY: u64 = 1 << 30;
 pub struct LoadedImage {
     bytes: Bytes,
     sum: OnceLock<Option<u64>>,
+    units: OnceLock<Vec<Unit<'static>>>,
     /// Equal for equal images (or one in one place of its object), to tell kernels of the same name apart.
     pub identity: u64,
 }
@@ -78,7 +80,7 @@ impl LoadedImage {
     }
 
     fn new(bytes: Bytes, identity: u64) -> Self {
-        Self { bytes, sum: OnceLock::new(), identity }
+        Self { bytes, sum: OnceLock::new(), units: OnceLock::new(), identity }
     }
 
     /// Its sum, by which the units that it was made from are known; `None` for what the driver links itself, and where
@@ -86,6 +88,11 @@ impl LoadedImage {
     pub fn sum(&self) -> Option<u64> {
         let is_linked = matches!(self.bytes, Bytes::Linked(..));
         *self.sum.get_or_init(|| self.bytes().filter(|_| !is_linked).map(|bytes| sum::of_image(&bytes)))
+    }
+
+    /// The IR of `mneme-cc` in the image itself. Read at the first use.
+    pub fn units(&self) -> &[Unit<'static>] {
+        self.units.get_or_init(|| self.bytes().map(|bytes| ir_inside::units(&bytes)).unwrap_or_default())
     }
 
     /// The bytes; `None` where the object that they were in is gone.

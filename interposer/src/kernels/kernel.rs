@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute;
 use mneme_core::launch::LaunchAttributes;
 use mneme_core::summary::Mode;
+use mneme_core::symbol;
 
 use super::origin::CodeOrigin;
 use super::progress::KernelProgress;
@@ -43,11 +44,17 @@ impl Kernel {
     }
 }
 
-fn demangle(name: &str) -> String {
-    cpp_demangle::Symbol::new(mneme_core::symbol::without_unit(name))
-        .ok()
-        .and_then(|symbol| symbol.demangle().ok())
-        .unwrap_or_else(|| name.to_owned())
+/// A name as the source has it. Kernels of the same name that are private to several files differ in brackets.
+pub fn demangle(name: &str) -> String {
+    // Others than mangled ones may be the code of a type: `i` is none for `int`.
+    let mangled = Some(symbol::without_unit(name)).filter(|name| name.starts_with("_Z"));
+    let demangled =
+        mangled.and_then(|name| cpp_demangle::Symbol::new(name).ok()).and_then(|symbol| symbol.demangle().ok());
+    match (demangled, symbol::unit_of_amd(name)) {
+        (Some(demangled), "") => demangled,
+        (Some(demangled), unit) => format!("{demangled} [{unit}]"),
+        (None, _) => name.to_owned(),
+    }
 }
 
 /// What a driver handle was loaded from.
@@ -125,5 +132,18 @@ impl FunctionHandle {
         let limit = unsafe { self.attribute(request.function, MAX_DYNAMIC_SHARED, device) };
         let raised = limit.filter(|limit| *limit > DEFAULT_DYNAMIC_SHARED).map(|limit| limit as u32);
         LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_names_of_relocatable_code_are_readable_and_differ() {
+        assert_eq!(demangle("_ZL4samePf.intern.52c5_1"), "same(float*) [.intern.52c5_1]");
+        assert_eq!(demangle("_ZL2skPi__intern__12ab"), "sk(int*)");
+        assert_eq!(demangle("_Z2tvIiE"), "tv<int>");
+        assert_eq!(demangle("i"), "i");
     }
 }

@@ -12,7 +12,7 @@ use super::images::{self, LoadedImage};
 use super::kernel::CodeOwner;
 use super::origin::CodeOrigin;
 use super::registered::{self, RegisteredVariable};
-use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status};
+use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status, hip};
 
 /// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
 fn origin_of(image: *const c_void) -> CodeOrigin {
@@ -167,6 +167,31 @@ pub unsafe fn library_kernel(
         // SAFETY: the vendor has just written it.
         let handle = unsafe { *kernel } as usize;
         handles::add_function(handle, name, CodeOwner::Library(library as usize), true);
+    }
+    status
+}
+
+/// HIP's function handles do not tell their names, so that these are noted while they are known.
+///
+/// # Safety
+/// The arguments are those of `hipLibraryEnumerateKernels`.
+pub unsafe fn kernels_of_library(
+    call: &dyn Fn() -> Status,
+    kernels: *mut CUkernel,
+    count: c_uint,
+    library: CUlibrary,
+) -> Status {
+    let status = call();
+    if status == Status::SUCCESS && !kernels.is_null() {
+        // SAFETY: the vendor has just looked into this library.
+        let count = count.min(unsafe { hip::kernels_in(library) }) as usize;
+        // SAFETY: the vendor has just written as many as there are, and as the application has room for.
+        for kernel in unsafe { std::slice::from_raw_parts(kernels, count) } {
+            // SAFETY: the vendor has just given it out.
+            if let Some(name) = text(unsafe { hip::name_of(*kernel) }) {
+                handles::add_function(*kernel as usize, name, CodeOwner::Library(library as usize), true);
+            }
+        }
     }
     status
 }

@@ -2,13 +2,13 @@
 //!
 //! Shape, shared memory and arguments are set on the function one by one (with HIP: on the thread), then it is launched.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::hip::types::Dimensions;
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_core::thread_stack::ThreadStack;
 
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, Status, gate};
 use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
@@ -158,7 +158,7 @@ pub unsafe fn launch_grid_async(
 
 thread_local! {
     /// What this thread has configured and not launched yet, the last at the end.
-    static CONFIGURED: RefCell<Vec<(Prepared, Dim3, usize)>> = const { RefCell::new(Vec::new()) };
+    static CONFIGURED: ThreadStack<(Prepared, Dim3, usize)> = const { ThreadStack::new() };
 }
 
 /// # Safety
@@ -176,7 +176,7 @@ pub unsafe fn configure(
         let prepared = Prepared { block: [block.x, block.y, block.z], shared, parameters: Vec::new() };
         let grid = Dim3::new(grid.x, grid.y, grid.z);
         let stream = if stream.is_null() { STREAM_LEGACY } else { stream as usize };
-        let _ = CONFIGURED.try_with(|configured| configured.borrow_mut().push((prepared, grid, stream)));
+        CONFIGURED.with(|configured| configured.push((prepared, grid, stream)));
     }
     status
 }
@@ -192,10 +192,12 @@ pub unsafe fn set_argument(call: &dyn Fn() -> Status, bytes: *const c_void, coun
     {
         // SAFETY: the library has just read as many.
         let bytes = unsafe { std::slice::from_raw_parts(bytes.cast(), count) };
-        let _ = CONFIGURED.try_with(|configured| {
-            if let Some((prepared, ..)) = configured.borrow_mut().last_mut() {
-                put(prepared, offset, bytes);
-            }
+        CONFIGURED.with(|configured| {
+            configured.with_top(|top| {
+                if let Some((prepared, ..)) = top {
+                    put(prepared, offset, bytes);
+                }
+            });
         });
     }
     status
@@ -204,8 +206,7 @@ pub unsafe fn set_argument(call: &dyn Fn() -> Status, bytes: *const c_void, coun
 /// # Safety
 /// The argument is that of `hipLaunchByPtr`.
 pub unsafe fn launch_configured(call: &dyn Fn() -> Status, function: *const c_void) -> Status {
-    let configured = CONFIGURED.try_with(|configured| configured.borrow_mut().pop()).ok().flatten();
-    match configured {
+    match CONFIGURED.with(ThreadStack::pop) {
         Some((prepared, grid, stream)) => launch_prepared(call, function.cast_mut().cast(), prepared, grid, stream),
         None => gate::passing(call),
     }
@@ -243,14 +244,16 @@ mod tests {
             configure(&|| Status::INVALID_VALUE, dimensions(9), dimensions(9), 0, stream);
             set_argument(&done, (&raw const argument).cast(), 4, 8);
         }
-        CONFIGURED.with_borrow(|configured| {
-            let [(prepared, grid, on)] = &configured[..] else { panic!("{}", configured.len()) };
+        let top =
+            |look: fn(Option<&mut (Prepared, Dim3, usize)>)| CONFIGURED.with(|configured| configured.with_top(look));
+        top(|top| {
+            let (prepared, grid, on) = top.unwrap();
             assert_eq!((prepared.block, prepared.shared, *grid), ([64, 1, 1], 16, Dim3::new(3, 1, 1)));
             assert_eq!((&prepared.parameters[8..], *on), (&[7, 0, 0, 0][..], 0x40));
         });
         // SAFETY: no function is known by this address, so that the call is passed on.
         assert_eq!(unsafe { launch_configured(&|| Status(7), std::ptr::null()) }, Status(7));
-        CONFIGURED.with_borrow(|configured| assert!(configured.is_empty()));
+        top(|top| assert!(top.is_none()));
     }
 
     #[test]

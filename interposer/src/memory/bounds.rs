@@ -12,7 +12,7 @@ use mneme_abi::hip::types::{Extent, PitchedPointer};
 
 use super::allocations::ALLOCATIONS;
 use super::arena::vmm;
-use crate::driver::{self, CUdevice, CUdeviceptr, CUstream, Status, captures, gate, hip, last_error};
+use crate::driver::{self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, Status, captures, gate, hip, last_error};
 use crate::process::recorded_family;
 
 /// An address as a function has it.
@@ -415,13 +415,26 @@ pub unsafe fn prefetch(
 }
 
 /// # Safety
-/// The arguments are those of `hipMemAdvise`.
-pub unsafe fn advise(
+/// The arguments are those of `hipMemPrefetchAsync_v2`.
+pub unsafe fn prefetch_to_location(
+    call: &dyn Fn() -> Status,
+    address: CUdeviceptr,
+    bytes: usize,
+    _location: CUmemLocation,
+    _flags: c_uint,
+    stream: CUstream,
+) -> Status {
+    enqueued(call, [Touched::line(address, bytes)], stream)
+}
+
+/// # Safety
+/// The arguments are those of `hipMemAdvise`, or of `hipMemAdvise_v2`, which has a location for the device.
+pub unsafe fn advise<Place>(
     call: &dyn Fn() -> Status,
     address: CUdeviceptr,
     bytes: usize,
     _advice: c_uint,
-    _device: CUdevice,
+    _device: Place,
 ) -> Status {
     checked(call, [Touched::line(address, bytes)])
 }

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use mneme_core::environment;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     Error,
@@ -27,7 +29,7 @@ pub fn parse(text: &str) -> Option<LogLevel> {
 fn threshold() -> LogLevel {
     static LEVEL: OnceLock<LogLevel> = OnceLock::new();
     *LEVEL.get_or_init(|| {
-        std::env::var("MNEME_LOG_LEVEL").ok().and_then(|text| parse(&text)).unwrap_or(LogLevel::Warning)
+        environment::variable("MNEME_LOG_LEVEL").and_then(|text| parse(&text)).unwrap_or(LogLevel::Warning)
     })
 }
 

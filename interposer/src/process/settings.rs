@@ -1,4 +1,4 @@
-//! The environment variables of the recorder.
+//! The environment variables of the recorder, as they were when it was loaded.
 //!
 //! Names and defaults are upstream's where upstream has them; docs/reference/environment.md.
 
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use mneme_core::environment;
 use mneme_core::summary::{self, Mode};
 use mneme_core::tuned;
 use regex::Regex;
@@ -98,7 +99,7 @@ pub fn remember_start_folder() {
 pub fn settings() -> &'static RecorderSettings {
     static SETTINGS: OnceLock<RecorderSettings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
-        let mut settings = RecorderSettings::read(|name| std::env::var(name).ok());
+        let mut settings = RecorderSettings::read(environment::variable);
         let start = START.get().map_or(Path::new("."), PathBuf::as_path);
         settings.folder = start.join(&settings.folder);
         settings.summary = settings.summary.map(|file| start.join(file));

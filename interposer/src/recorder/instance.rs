@@ -21,6 +21,7 @@ use crate::driver::streams::{self, CaptureMode};
 use crate::driver::timing::EventPair;
 use crate::driver::{self, CUcontext, Status, captures, gate};
 use crate::kernels::code::VariableKind;
+use crate::kernels::kernel::demangle;
 use crate::kernels::request::LaunchRequest;
 use crate::memory::access;
 use crate::memory::allocations::{KernelAccess, LiveAllocation};
@@ -85,9 +86,13 @@ pub enum InstanceFailure {
     #[error("its variable {0} is managed, and HIP does not tell where the device keeps its address")]
     Managed(String),
     #[error(
-        "its variable {0} is private to its file, so that HIP does not tell where it is; declare it without static, or use it on the host"
+        "its variable {0} is private to its file, so that HIP does not tell where it is; declare it for the whole program (not static, and in no function and no namespace without a name), or use it on the host"
     )]
     Hidden(String),
+    #[error(
+        "its variable {0} is inline or of a template, and HIP tells where such a one is only if the host uses it; use it on the host, or declare it otherwise"
+    )]
+    Inline(String),
 }
 
 /// What becomes of kernels of graphs.
@@ -117,6 +122,7 @@ impl InstanceFailure {
                 | Self::Private(_)
                 | Self::Managed(_)
                 | Self::Hidden(_)
+                | Self::Inline(_)
                 | Self::Snapshot(SnapshotError::Gone { .. })
         )
     }
@@ -249,7 +255,7 @@ fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
     let mut variables = Vec::new();
     for (name, kind) in plan.code.variables() {
         if plan.function.home.is_managed(name) {
-            return Err(InstanceFailure::Managed(name.to_owned()));
+            return Err(InstanceFailure::Managed(demangle(name)));
         }
         match plan.function.home.variable(name) {
             Some((address, size)) => {
@@ -258,11 +264,13 @@ fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
             }
             // What is named after loaded code is there; a constant that nobody finds holds what the code says.
             None if !plan.code.has_ir() && kind != VariableKind::Constant => {
-                return Err(InstanceFailure::Private(name.to_owned()));
+                return Err(InstanceFailure::Private(demangle(name)));
             }
             // What the host does not use is not registered, and kernels may have written to it.
             None if recorded_family::is_hip() && kind == VariableKind::Global => {
-                return Err(InstanceFailure::Hidden(name.to_owned()));
+                let is_exported = plan.code.exports_variable(name);
+                let refusal = if is_exported { InstanceFailure::Inline } else { InstanceFailure::Hidden };
+                return Err(refusal(demangle(name)));
             }
             // The vendor's compiler drops what it has folded away.
             None => debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled),
@@ -278,7 +286,7 @@ fn anchored(variables: &[Variable], arguments: &[Argument]) -> Option<String> {
     };
     let holds =
         |variable: &&Variable| words().any(|word| (variable.address..variable.address + variable.size).contains(&word));
-    variables.iter().find(holds).map(|variable| variable.name.clone())
+    variables.iter().find(holds).map(|variable| demangle(&variable.name))
 }
 
 /// The argument that points to memory which cannot be recorded, by its name or number, and where in a structure.

@@ -1,5 +1,5 @@
 // Launches a kernel of the stand-in for HIP in three ways. Arguments: how it gets at HIP (linked, dlsym), and "managed"
-// where a variable of the kernel is to be managed memory.
+// where a variable of the kernel is to be managed memory, or "cleared" where the environment is to be cleared first.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -64,12 +64,14 @@ static void bind(const char *door) {
 }
 
 int main(int count, char **arguments) {
+    if (count > 2 && !strcmp(arguments[2], "cleared"))
+        clearenv();
     bind(arguments[1]);
     void **handle = p___hipRegisterFatBinary(&wrapper);
     p___hipRegisterFunction(handle, &host_of_kernel, "_Z3addPii", "_Z3addPii", -1, NULL, NULL, NULL, NULL, NULL);
     if (count > 2 && !strcmp(arguments[2], "managed"))
         p___hipRegisterManagedVar(handle, (void **)&host_of_counter, NULL, "counter", 4, 4);
-    else if (count == 2)
+    else if (count == 2 || !strcmp(arguments[2], "cleared"))
         p___hipRegisterVar(handle, &host_of_counter, "counter", "counter", 0, 4, 0, 0);
 
     enum { N = 50000 };

@@ -9,23 +9,30 @@ use mneme_core::device::Timer;
 
 use crate::context::device::Choice;
 use crate::context::settings::{Isolation, ReplaySettings};
+use crate::execute::timing::Timing;
 
 /// What times kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Timers {
-    /// Events of the device around the launch
+    /// rocprofiler on AMD's GPUs where it is installed, events elsewhere
     #[default]
+    Auto,
+    /// Events of the device around the launch
     Events,
     /// The device itself, as NVIDIA's CUPTI tells, which has to be installed: without what a launch takes, which
     /// matters for kernels of a few microseconds
     Cupti,
+    /// The same for AMD's GPUs, as rocprofiler-sdk tells, which has to be installed
+    Rocprofiler,
 }
 
-impl From<Timers> for Timer {
+impl From<Timers> for Timing {
     fn from(timer: Timers) -> Self {
         match timer {
-            Timers::Events => Self::Events,
-            Timers::Cupti => Self::Cupti,
+            Timers::Auto => Self::Best,
+            Timers::Events => Self::Only(Timer::Events),
+            Timers::Cupti => Self::Only(Timer::Cupti),
+            Timers::Rocprofiler => Self::Only(Timer::Rocprofiler),
         }
     }
 }
@@ -100,7 +107,7 @@ impl CommonOptions {
             devices: self.device.clone(),
             workers: self.workers.map(|count| count as usize),
             isolation: self.isolation,
-            timer: self.timer.into(),
+            timing: self.timer.into(),
             verification: self.verification.options(),
             limit: self.timeout,
             builders: self.builders.map_or_else(cores, |count| count as usize),

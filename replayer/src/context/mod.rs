@@ -17,6 +17,7 @@ use self::settings::{Isolation, ReplaySettings};
 use crate::build::replacement::Replacement;
 use crate::build::{Inputs, NotBuilt, fork_server};
 use crate::error::Fatal;
+use crate::execute::timing::Timing;
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::{Snapshot, SnapshotLayout};
 use crate::verify::tolerances::{self, Bounds};
@@ -37,7 +38,7 @@ pub struct ReplayContext {
     /// At least one, all of one kind.
     pub devices: Vec<Choice>,
     pub library: PathBuf,
-    pub timer: Timer,
+    pub timing: Timing,
     pub isolation: Isolation,
     /// Configurations that run at a time, over all devices.
     pub workers: usize,
@@ -84,11 +85,8 @@ impl ReplayContext {
         if let Some(error) = devices.iter().find_map(|device| device.misfit(&recorded.kernel.ours)) {
             return Err(Fatal::new(exit::BAD_USAGE, error));
         }
-        if devices[0].is_cpu() && settings.timer == Timer::Cupti {
-            return Err(Fatal::new(exit::BAD_USAGE, "CUPTI times GPUs; leave --timer out on the CPU device"));
-        }
-        if devices[0].interface() == Interface::Hip && settings.timer == Timer::Cupti {
-            return Err(Fatal::new(exit::BAD_USAGE, "CUPTI times NVIDIA's GPUs; leave --timer out on AMD's"));
+        if let Some(error) = misfit(&settings.timing, devices[0]) {
+            return Err(Fatal::new(exit::BAD_USAGE, error));
         }
         let library = devices[0].library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
         let layout = SnapshotLayout::of(&recorded)?;
@@ -130,7 +128,7 @@ impl ReplayContext {
             unbuilt,
             builder_memory: settings.builder_memory,
             workers: settings.workers.unwrap_or(devices.len()),
-            timer: settings.timer,
+            timing: settings.timing,
             isolation: settings.isolation,
             standby: settings.standby,
             recorded,
@@ -164,6 +162,23 @@ impl ReplayContext {
     /// What a fork server is started with.
     pub fn build_plan(&self) -> fork_server::ForkServerPlan<'_> {
         fork_server::ForkServerPlan { inputs: self.inputs(), memory: self.builder_memory }
+    }
+}
+
+/// Why kernels cannot be timed so on this kind of device, with the remedy.
+fn misfit(timing: &Timing, device: Choice) -> Option<&'static str> {
+    match (timing, device.interface()) {
+        (Timing::Only(Timer::Cupti), _) if device.is_cpu() => {
+            Some("CUPTI times GPUs; leave --timer out on the CPU device")
+        }
+        (Timing::Only(Timer::Rocprofiler), _) if device.is_cpu() => {
+            Some("rocprofiler-sdk times GPUs; leave --timer out on the CPU device")
+        }
+        (Timing::Only(Timer::Cupti), Interface::Hip) => Some("CUPTI times NVIDIA's GPUs; leave --timer out on AMD's"),
+        (Timing::Only(Timer::Rocprofiler), Interface::Cuda) => {
+            Some("rocprofiler-sdk times AMD's GPUs; use --timer cupti or leave it out on NVIDIA's")
+        }
+        _ => None,
     }
 }
 

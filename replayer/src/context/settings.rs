@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use mneme_compiler::Keep;
 use mneme_compiler::pipeline::External;
-use mneme_core::device::Timer;
 
 use super::device::Choice;
 use crate::build::replacement::ReplacementFile;
+use crate::execute::timing::Timing;
 use crate::verify::tolerances;
 
 /// What a configuration that goes wrong can take with it.
@@ -37,7 +37,7 @@ pub struct ReplaySettings {
     /// Configurations that run at a time; one on each device where `None`.
     pub workers: Option<usize>,
     pub isolation: Isolation,
-    pub timer: Timer,
+    pub timing: Timing,
     pub verification: tolerances::ToleranceOptions,
     /// For a build, and for all runs of a configuration.
     pub limit: Duration,

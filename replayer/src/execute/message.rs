@@ -136,6 +136,8 @@ pub struct RunOutcome {
     pub times: Vec<u64>,
     /// What took them.
     pub timer: Timer,
+    /// Why it was events, where something else was to; a sentence without its end.
+    pub timer_reason: String,
     /// Buffers that differ from the recording, the first of them, and their number.
     pub mismatches: Vec<Mismatch>,
     pub differing_buffers: u64,

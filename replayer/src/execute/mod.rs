@@ -19,21 +19,23 @@ mod observe;
 mod pieces;
 pub mod report;
 mod run;
+mod series;
 mod survey;
+pub mod timing;
 mod variables;
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 
-use mneme_core::device::cupti::Cupti;
 use mneme_core::device::gpu::Gpu;
-use mneme_core::device::{Description, Device, DeviceError, Interface, Timer};
+use mneme_core::device::{Description, Device, DeviceError, Interface};
 use mneme_core::image::architecture::Processor;
 
 use self::memory::ResidentMemory;
 use self::message::{ExecutorReport, ExecutorRequest, StartError};
 use self::run::Runner;
+use self::timing::Timing;
 use crate::process::confinement::{self, AllowedResources};
 use crate::process::frame;
 use crate::recording::snapshot::Snapshot;
@@ -45,7 +47,7 @@ pub struct ExecutorPlan<'a> {
     /// The library that has it.
     pub library: PathBuf,
     pub ordinal: i32,
-    pub timer: Timer,
+    pub timing: Timing,
     /// Kernels run in this process.
     pub is_cpu: bool,
     /// The AMD processor that the recorded code is for, if any.
@@ -82,15 +84,14 @@ fn description(plan: &ExecutorPlan<'_>, device: &Gpu) -> Description {
     description
 }
 
-fn open(plan: &ExecutorPlan<'_>) -> Result<Gpu, DeviceError> {
-    if plan.timer == Timer::Events {
-        return plan.interface.open(&plan.library, plan.ordinal);
-    }
-    let failed = |message| DeviceError::Library { library: "CUPTI".into(), message };
-    let cupti = Cupti::start(&mneme_compiler::assembler::toolkits()).map_err(failed)?;
+/// The device, and why its own clock does not time kernels where it was to.
+fn open(plan: &ExecutorPlan<'_>) -> Result<(Gpu, String), DeviceError> {
+    let (profiler, reason) = plan.timing.start(plan.interface, &plan.library)?;
     let mut device = plan.interface.open(&plan.library, plan.ordinal)?;
-    device.time_with(cupti);
-    Ok(device)
+    if let Some(profiler) = profiler {
+        device.time_with(profiler);
+    }
+    Ok((device, reason))
 }
 
 /// The life of an executor; returns the exit status. `files` is where those come from that orders are to write.
@@ -120,7 +121,7 @@ impl From<std::io::Error> for Stop {
 fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDatagram) -> Result<(), Stop> {
     // A kernel that hits the snapshot then fails like any that hits memory which is not its own.
     plan.snapshot.seal().map_err(std::io::Error::from)?;
-    let device = open(plan).map_err(|error| unfit(plan, None, &error))?;
+    let (device, untimed) = open(plan).map_err(|error| unfit(plan, None, &error))?;
     let mut confined = None;
     if plan.is_cpu {
         // The CPU device runs kernels in this process, and begins no thread before the first.
@@ -135,7 +136,7 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
     frame::write(supervisor, &ExecutorReport::Device(description(plan, &device), confined), &[])?;
     let failed = |error| unfit(plan, Some(&device), &error);
     let mut memory = ResidentMemory::map(&device, plan).map_err(failed)?;
-    let mut runner = Runner::new(&device, plan);
+    let mut runner = Runner::new(&device, plan, untimed);
     while let Some((order, image)) = frame::read::<ExecutorRequest>(supervisor)? {
         match order {
             ExecutorRequest::Load => {
@@ -174,12 +175,12 @@ impl<'a> InProcessExecutor<'a> {
             Stop::Unfit(reason) => reason,
             Stop::Stream => StartError::Device(error.to_string()),
         };
-        let device = open(plan).map_err(|error| reason(None, error))?;
+        let (device, untimed) = open(plan).map_err(|error| reason(None, error))?;
         let device: &'a Gpu = Box::leak(Box::new(device));
         let failed = |error| reason(Some(device), error);
         let mut memory = ResidentMemory::map(device, plan).map_err(failed)?;
         memory.upload().map_err(failed)?;
-        Ok(Self { description: description(plan, device), memory, runner: Runner::new(device, plan) })
+        Ok(Self { description: description(plan, device), memory, runner: Runner::new(device, plan, untimed) })
     }
 
     pub fn description(&self) -> &Description {

@@ -1,24 +1,19 @@
-//! One run request: the launches of a code object, each verified.
-//!
-//! Each launch starts from restored memory.
+//! One run request: a code object is loaded, and its launch prepared and run.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-use mneme_core::configuration::Cache;
-use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule, Timer};
-use mneme_core::hash::chunk_id;
+use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_core::image::amd_hardware::shared_of_block;
 use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, Status};
 
-use super::launch::{launch_once, repaired};
-use super::memory::{MemoryVerdict, ResidentMemory};
-use super::message::{RunOutcome, RunRequest, VARIES};
+use super::launch::repaired;
+use super::memory::ResidentMemory;
+use super::message::{RunOutcome, RunRequest};
 use super::nvml::Nvml;
 use super::observe::Observer;
-use super::report::{self, MOST_TOLD};
+use super::series::Series;
 use super::survey::Survey;
 use super::{ExecutorPlan, energy};
 
@@ -37,16 +32,18 @@ pub struct Runner<'a> {
     starting: Option<Receiver<Option<Nvml>>>,
     /// The limits that the context has been given.
     limits: Limits,
+    /// Why kernels are timed by events, where they were to be timed by something else.
+    untimed: String,
 }
 
 impl<'a> Runner<'a> {
-    pub fn new(device: &'a dyn Device, plan: &'a ExecutorPlan<'a>) -> Self {
+    pub fn new(device: &'a dyn Device, plan: &'a ExecutorPlan<'a>, untimed: String) -> Self {
         let starting = device.bus_id().filter(|_| plan.is_nvidia()).map(|bus_id| {
             let (sender, receiver) = channel();
             std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
             receiver
         });
-        Self { device, plan, nvml: None, starting, limits: Limits::default() }
+        Self { device, plan, nvml: None, starting, limits: Limits::default(), untimed }
     }
 
     /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns,
@@ -59,7 +56,8 @@ impl<'a> Runner<'a> {
         image: &[u8],
         file: Option<Result<File, String>>,
     ) -> RunOutcome {
-        let mut done = RunOutcome { status: Status::RuntimeError, ..RunOutcome::default() };
+        let timer_reason = self.untimed.clone();
+        let mut done = RunOutcome { status: Status::RuntimeError, timer_reason, ..RunOutcome::default() };
         let module = match self.device.load(image) {
             Ok(module) => module,
             Err(error) => {
@@ -116,59 +114,23 @@ impl<'a> Runner<'a> {
             return observer.run(memory, &comparisons, done);
         }
         let mut survey = order.spec.survey.then(Survey::default);
-        let runs = order.spec.warmup.saturating_add(order.spec.iterations).max(1);
-        for index in 0..runs {
-            if order.spec.cache == Cache::Cold {
-                memory.flush_cache()?;
-            }
-            moved.bring(device)?;
-            let timer = launch_once(device, function, &launch, self.plan.arguments, memory, done)?;
-            // One run that CUPTI has missed makes the times no better than those of events.
-            done.timer = if index == 0 || timer == Timer::Events { timer } else { done.timer };
-            repaired(moved.take_back(device), done)?;
-            // After each run: the first that differs is the last, which only shows when memory is restored.
-            if let Some((path, file)) = order.spec.memory.as_ref().zip(file) {
-                let why = match file {
-                    Ok(file) => repaired(memory.save(file), done)?,
-                    Err(error) => Some(error.clone()),
-                };
-                done.unwritten = why.map(|why| format!("memory cannot be written to {}: {why}", path.display()));
-            }
-            if order.spec.digest {
-                let digest = digest(&repaired(memory.take_differing(), done)?);
-                let same = done.digest.is_empty() || done.digest == digest;
-                done.digest = if same { digest } else { VARIES.into() };
-                continue;
-            }
-            if let Some(survey) = &mut survey {
-                let taken = repaired(memory.take_differing(), done)?;
-                survey.add(memory, &comparisons, taken);
-                continue;
-            }
-            let MemoryVerdict { failures, largest, unwritten } =
-                repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
-            done.unwritten = done.unwritten.take().or(unwritten);
-            done.largest = Some(done.largest.unwrap_or_default().and(largest.finite()));
-            if !failures.is_empty() {
-                done.status = Status::FailedVerification;
-                done.differing_buffers = failures.len() as u64;
-                done.mismatches = failures.into_iter().take(MOST_TOLD).map(|failure| failure.mismatch).collect();
-                done.error = report::text(&done.mismatches, done.differing_buffers);
-                return Ok(());
-            }
+        let series =
+            Series { device, arguments: self.plan.arguments, order, function, launch, moved, comparisons, file };
+        if !series.run(memory, survey.as_mut(), done)? {
+            return Ok(());
         }
         done.clocks = self.nvml().and_then(Nvml::clocks);
         if order.spec.energy {
             let launch = || {
-                moved.bring(device)?;
-                device.run(function, &launch, self.plan.arguments)?;
-                moved.take_back(device)
+                series.moved.bring(device)?;
+                device.run(function, &series.launch, self.plan.arguments)?;
+                series.moved.take_back(device)
             };
             done.energy = repaired(self.energy(memory, launch), done)?;
         }
         done.status = Status::Verified;
         if let Some(survey) = survey {
-            let (same, variations) = survey.end(memory, &comparisons);
+            let (same, variations) = survey.end(memory, &series.comparisons);
             if !same {
                 done.status = Status::FailedVerification;
                 done.error = "the runs differ from the recording by more than the tolerances allow".into();
@@ -244,15 +206,6 @@ impl<'a> Runner<'a> {
         }
         self.nvml.as_ref()
     }
-}
-
-/// A hash over pieces of memory by their numbers.
-fn digest(pieces: &BTreeMap<usize, Vec<u8>>) -> String {
-    let hashes: Vec<u8> = pieces
-        .iter()
-        .flat_map(|(number, bytes)| [(*number as u64).to_le_bytes().to_vec(), chunk_id(bytes).0.to_vec()].concat())
-        .collect();
-    chunk_id(&hashes).to_string()
 }
 
 fn metrics(device: &dyn Device, function: DeviceFunction, launch: &Launch) -> Metrics {

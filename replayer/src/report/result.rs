@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mneme_core::configuration::Configuration;
-use mneme_core::device::Description;
+use mneme_core::device::{Description, Timer};
 use mneme_core::image::amd_hardware::Hardware;
 use mneme_core::image::code_object::{self, CodeObject};
 use mneme_core::image::elf;
@@ -71,6 +71,9 @@ pub fn result(
     let environment = &mut result.environment;
     environment.clocks = done.clocks.clone();
     environment.timer = if done.times.is_empty() { String::new() } else { done.timer.name().into() };
+    if !done.times.is_empty() && done.timer == Timer::Events {
+        environment.timer_reason = done.timer_reason.clone();
+    }
     environment.versions = BTreeMap::from([
         ("mneme".into(), env!("CARGO_PKG_VERSION").into()),
         ("llvm".into(), mneme_compiler::llvm_version()),

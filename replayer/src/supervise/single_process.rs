@@ -53,7 +53,7 @@ impl<'a> SingleProcess<'a> {
             interface: choice.interface(),
             library: context.library.clone(),
             ordinal: choice.ordinal(),
-            timer: context.timer,
+            timing: context.timing.clone(),
             is_cpu: choice.is_cpu(),
             processor: context.recorded.kernel.ours.processor(),
             snapshot: &context.snapshot,

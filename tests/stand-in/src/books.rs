@@ -6,6 +6,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, Once, PoisonError};
 use mneme_abi::hip::types::*;
 
 use crate::mistake::{Mistake, report, wrong};
+use crate::profiler;
 
 /// Set: what was never freed is a mistake when the process ends.
 const LEAKS: &str = "MNEME_STAND_IN_LEAKS";
@@ -246,6 +247,7 @@ impl Books {
         ]
         .into_iter()
         .flatten()
+        .chain(profiler::left())
         .collect();
         (!left.is_empty()).then(|| left.join(", "))
     }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use mneme_abi::hip::types::Status;
 
 use crate::mistake::{Answer, report};
-use crate::{books, devices};
+use crate::{books, devices, profiler};
 
 thread_local! {
     static LAST_ERROR: Cell<Status> = const { Cell::new(Status::SUCCESS) };
@@ -14,6 +14,7 @@ thread_local! {
 /// Makes a call of `function`.
 pub fn serve(function: &'static str, call: impl FnOnce() -> Answer) -> Status {
     books::watch_the_end();
+    profiler::hip_is_called();
     let status = devices::make_one_current().and_then(|()| call()).unwrap_or_else(|mistake| {
         report(function, &mistake);
         Status::INVALID_VALUE

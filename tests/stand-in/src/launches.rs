@@ -8,6 +8,7 @@ use crate::books::books;
 use crate::code;
 use crate::devices::{MAX_THREADS, SHARED_MEMORY};
 use crate::mistake::{Answer, Mistake, place, wrong};
+use crate::profiler;
 
 /// `HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES`
 const STATIC_SHARED: u32 = 1;
@@ -134,7 +135,7 @@ pub unsafe fn run(
         }
         let extra = if extra.is_null() { extra } else { translated.as_mut_ptr() };
         let launch: pointers::cuLaunchKernel = backend::function("cuLaunchKernel")?;
-        Ok(launch(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra))
+        Ok(noted(launch(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra)))
     }
 }
 
@@ -178,8 +179,16 @@ pub unsafe fn launch_cooperative(
     // SAFETY: as for the caller, and checked.
     unsafe {
         check_arguments(function, &name, parameters, std::ptr::null_mut())?;
-        Ok(driver(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters))
+        Ok(noted(driver(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters)))
     }
+}
+
+/// Lets the profiler know of a launch that was taken.
+fn noted(status: Status) -> Status {
+    if status == Status::SUCCESS {
+        profiler::dispatched();
+    }
+    status
 }
 
 pub unsafe fn occupancy(

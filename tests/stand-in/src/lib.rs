@@ -9,6 +9,7 @@
 //! - `call`: what each goes through; `mistake`: what becomes of a wrong one;
 //! - `books`: what there is, and what may be done with it;
 //! - `memory`, `mappings`, `pools`, `copies`, `code`, `launches`, `streams`, `devices`, `program`: the calls;
+//! - `profiler`: librocprofiler-sdk, which knows of launches here;
 //! - `backend`: the CPU device; `compilation`: the code objects' IR, compiled for it.
 
 mod backend;
@@ -24,5 +25,6 @@ mod mappings;
 mod memory;
 mod mistake;
 mod pools;
+mod profiler;
 mod program;
 mod streams;

@@ -1,11 +1,11 @@
 //! Registered code of programs, and calls by the address of a host function.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::hip::types::*;
+use mneme_core::thread_stack::ThreadStack;
 
 use crate::backend;
 use crate::code;
@@ -229,11 +229,11 @@ pub unsafe fn launch_cooperative(
 type Configuration = (Dimensions, Dimensions, usize, usize);
 
 thread_local! {
-    static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+    static CONFIGURATIONS: ThreadStack<Configuration> = const { ThreadStack::new() };
 }
 
 pub unsafe fn push(grid: Dimensions, block: Dimensions, shared: usize, stream: CUstream) -> Answer {
-    CONFIGURATIONS.with_borrow_mut(|stack| stack.push((grid, block, shared, stream as usize)));
+    CONFIGURATIONS.with(|stack| stack.push((grid, block, shared, stream as usize)));
     Ok(Status::SUCCESS)
 }
 
@@ -242,7 +242,7 @@ pub unsafe fn pop(grid: *mut Dimensions, block: *mut Dimensions, shared: *mut us
     place(block, "the block")?;
     place(shared, "the shared memory")?;
     place(stream, "the stream")?;
-    let Some((dimensions, threads, bytes, handle)) = CONFIGURATIONS.with_borrow_mut(Vec::pop) else {
+    let Some((dimensions, threads, bytes, handle)) = CONFIGURATIONS.with(ThreadStack::pop) else {
         return wrong("no launch was begun");
     };
     // SAFETY: the places were checked.

@@ -136,6 +136,48 @@ fn a_sweep_of_launch_shapes_verifies() {
     );
 }
 
+/// Names a profiling library for a program: the stand-in is one, too.
+const PROFILER: &str = "MNEME_ROCPROFILER_LIBRARY";
+
+#[test]
+fn replays_are_timed_by_the_profiling_library() {
+    let Some(stand_in) = StandIn::find("replays_are_timed_by_the_profiling_library") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // The recorder does not use it, wherever it is.
+    stand_in.record(folder.path(), "saxpy").env(PROFILER, &stand_in.library).succeed();
+    let (database, _) = load_kernels(folder.path()).remove(0);
+    let replay = || run(program("mneme-replay")).arg("-rdb").arg(&database);
+    let timed = stand_in.before(replay()).env(PROFILER, &stand_in.library).succeed().json();
+    let (result, environment) = (&timed["Result"], &timed["Result"]["environment"]);
+    assert_eq!((&result["verified"], &environment["timer"]), (&true.into(), &"rocprofiler".into()), "{timed}");
+    // What the stand-in says of the first kernels that it was asked for.
+    assert_eq!(result["exec_time"], serde_json::json!([10_001, 10_002, 10_003, 10_004, 10_005]));
+    let untimed = stand_in.before(replay()).succeed().json();
+    let environment = &untimed["Result"]["environment"];
+    assert_eq!(environment["timer"], "events", "{untimed}");
+    assert!(environment["timer_reason"].as_str().unwrap().contains("no rocprofiler-sdk"), "{untimed}");
+
+    /// Of `mneme-tune`, in docs/reference/exit-status.md.
+    const INVALID_CONFIGURATION: i32 = 3;
+    // A session is timed by one clock.
+    let results = folder.path().join("session");
+    let tune = |more: &[&str]| {
+        let tune = run(program("mneme-tune"))
+            .args(["-rdb".as_ref(), database.as_os_str(), "--results-dir".as_ref(), results.as_os_str()])
+            .args(["--space-preset", "launch", "--sampler", "random", "--seed", "1", "--finalists", "0"])
+            .args(["--iterations", "2", "--warmup", "1"]);
+        stand_in.before(tune.args(more))
+    };
+    tune(&["--trials", "2"]).env(PROFILER, &stand_in.library).succeed();
+    let trials = std::fs::read_to_string(results.join("trials.jsonl")).unwrap();
+    for trial in trials.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        assert_eq!(trial["result"]["environment"]["timer"], "rocprofiler", "{trial}");
+    }
+    let refused = tune(&["--trials", "4", "--resume"]).exit_with(INVALID_CONFIGURATION);
+    refused.complains("timed by rocprofiler");
+    tune(&["--trials", "4", "--resume", "--timer", "auto"]).env(PROFILER, &stand_in.library).succeed();
+}
+
 #[test]
 fn a_planted_fault_is_bisected() {
     /// A pass of the compiler, in docs/reference/exit-status.md.

@@ -356,18 +356,14 @@ fn kernels_of_hip_programs_are_replaced() {
     ];
     for (name, kernel, replaced) in programs {
         let executable = hip::executable(hip::app(name));
-        let with_ir = |run: Run| {
-            let ir = executable.with_extension(mneme_e2e::platform::IR_EXTENSION);
-            if ir.is_file() { run.env("MNEME_IR_PATH", &ir) } else { run }
-        };
-        let recording = Recording::by(|folder| with_ir(record_executable_into(folder, &executable, &[])));
+        let recording = Recording::of_executable(&executable, &[]);
         let (database, record) = recording.kernel(kernel);
         let id = record.instances.keys().next().unwrap();
         let instance = Instance::new(&database, id);
         let tuned = Tuned::new().with(name, &instance, json!({"passes": "default<O2>"}), json!({}));
-        let plain = with_ir(run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so"))).succeed();
+        let plain = run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
         let json = tuned.folder.path().join("applied.json");
-        let outcome = with_ir(tuned.apply().arg("--json").arg(&json).arg("--").arg(&executable)).succeed();
+        let outcome = tuned.apply().arg("--json").arg(&json).arg("--").arg(&executable).succeed();
         assert_eq!(outcome.stdout, plain.stdout);
         let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
         let found = report["kernels"].as_array().unwrap().iter().find(|it| !it["applied"].is_null());

@@ -98,6 +98,8 @@ fn every_planted_fault_is_found_in(platform: Platform) {
             64,
             "the shared variable shared_unset(int*)::values (256 bytes)",
         ),
+        ("wide_unset", Fault::Uninitialised, Access::Read, 32, "wide_unset(int*)::values (512 bytes)"),
+        ("wide_race", Fault::Race, Access::Read, 0, "wide_race(int*)::values (512 bytes)"),
         ("local_unset", Fault::Uninitialised, Access::Read, 4, "the local variable value"),
         ("callee_unset", Fault::Uninitialised, Access::Read, 4, "the local variable value"),
         ("outlived", Fault::Uninitialised, Access::Read, 64, "the local variable value"),
@@ -143,6 +145,9 @@ fn every_planted_fault_is_found_in(platform: Platform) {
         outcome.complains(&format!("faulty.cu:{line}"));
         if kernel == "beyond" {
             assert_eq!((example.block.x, example.thread.x, example.bytes), (1, 36, 4), "{outcome}");
+        }
+        if kernel.starts_with("wide") {
+            assert!(finding.examples.iter().all(|example| example.bytes == 8), "{outcome}");
         }
         if kernel == "late" {
             assert_eq!(example.block.x, 699, "{outcome}");

@@ -11,7 +11,7 @@ use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{GRAPHS, OWN, PRIVATE, SHARED, app, can_run, executable};
 use mneme_e2e::installation::{Device, have_compiler, library, program};
-use mneme_e2e::platform::{IR_EXTENSION, hip_arch};
+use mneme_e2e::platform::hip_arch;
 use mneme_e2e::recording::{Instance, Recording, record_executable_into, replay_everything};
 use serde_json::Value;
 
@@ -40,6 +40,7 @@ programs!(
     nbody,
     microphysics,
     chemistry,
+    convolution,
     globals,
     bigstruct,
     parameters,
@@ -69,19 +70,11 @@ programs!(
 
 /// The program without the recorder.
 fn unrecorded(app: &App) -> Run {
-    let executable = executable(app);
-    with_ir(run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so")), &executable)
-}
-
-/// Names the IR of the code object in a file that the program loads, if there is one.
-fn with_ir(command: Run, executable: &Path) -> Run {
-    let ir = executable.with_extension(IR_EXTENSION);
-    if ir.is_file() { command.env("MNEME_IR_PATH", &ir) } else { command }
+    run(executable(app)).env("LD_PRELOAD", library("libmneme_cpu.so"))
 }
 
 fn record(name: &str) -> Recording {
-    let executable = executable(app(name));
-    Recording::by(|folder| with_ir(record_executable_into(folder, &executable, &[]), &executable))
+    Recording::of_executable(&executable(app(name)), &[])
 }
 
 fn record_and_replay(name: &str) {
@@ -93,6 +86,20 @@ fn record_and_replay(name: &str) {
     let recording = record(name);
     assert_eq!(recording.outcome.stdout, plain.stdout, "what the recorded {name} prints");
     replay_everything(app(name), &recording);
+}
+
+#[test]
+fn the_recorded_compilation_gives_the_bits_of_hip_programs() {
+    if !can_run("the_recorded_compilation_gives_the_bits_of_hip_programs") {
+        return;
+    }
+    for name in ["stencil", "nbody", "microphysics", "chemistry", "convolution", "math"] {
+        for (database, record) in record(name).kernels() {
+            for id in record.instances.keys() {
+                Instance::new(&database, id).verify("default<O3>", &[]);
+            }
+        }
+    }
 }
 
 /// The only instance of a kernel.
@@ -259,6 +266,7 @@ fn what_cannot_be_recorded_is_named() {
     let recording = Recording::of_executable(&path, &[]);
     assert!(recording.outcome.stdout.contains("refused: ok"), "{}", recording.outcome);
     recording.outcome.complains("function pointers");
+    recording.outcome.complains("its variable calls_of<int> is inline or of a template, and HIP tells");
     assert!(recording.kernels().is_empty());
 }
 
@@ -283,6 +291,23 @@ fn graphs_are_expanded_on_request() {
     let expanded = recorded("expand");
     expanded.outcome.complains("4 graph launches done node by node");
     replay_everything(&GRAPHS, &expanded);
+}
+
+/// Objects of a thread and of the program, and exit handlers, use the GPU when much of the process is gone.
+#[test]
+fn hip_is_used_by_destructors_and_exit_handlers() {
+    if !can_run("hip_is_used_by_destructors_and_exit_handlers") {
+        return;
+    }
+    let late = App { name: "late", sources: &["hip/late.hip"], kernels: &[] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late");
+    build_for(&late, Platform::Hip, &path);
+    let plain = run(&path).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
+    assert_eq!(plain.stdout, "of a thread: 64\nend\nof the main thread: 65\nof the program: 66\nat exit: 67\n");
+    let recorded = Recording::by(|folder| record_executable_into(folder, &path, &[]));
+    assert_eq!(recorded.outcome.stdout, plain.stdout);
+    assert_eq!(recorded.kernel("add").1.instances.len(), 4);
 }
 
 /// Functions beside launches answer what programs of HIP want, with and without the recorder in front.

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use mneme_e2e::apps::Platform;
-use mneme_e2e::command::run;
+use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::have_hip;
 use mneme_e2e::installation::{Cudart, Device, have_compiler, library};
 use mneme_e2e::platform::{hip_arch, plain_clang, recordable_clang, sources};
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::recording::{Instance, Recording, record_executable_into};
 
 /// A program of units that are compiled each by itself.
 fn build(platform: Platform, folder: &Path) -> PathBuf {
@@ -28,6 +28,10 @@ fn build(platform: Platform, folder: &Path) -> PathBuf {
 fn record_and_verify(executable: &Path, kernels: usize) {
     let recording = Recording::of_executable(executable, &[]);
     assert!(recording.outcome.stdout.contains("namesakes: ok"), "{}", recording.outcome);
+    verify(&recording, kernels);
+}
+
+fn verify(recording: &Recording, kernels: usize) {
     let recorded = recording.kernels();
     assert_eq!(recorded.len(), kernels, "{}", recording.outcome);
     for (database, record) in recorded {
@@ -57,10 +61,11 @@ fn kernels_of_one_name_in_two_units_of_hip_are_each_units_own() {
     }
 }
 
-/// A code object without IR is refused, and nothing of the program's own runs for it.
+/// A code object without IR is refused, and nothing of the program's own runs for it. Its own IR may be in a file beside
+/// it, or, from `mneme-cc`, in it.
 #[test]
-fn a_module_without_ir_is_not_taken_for_the_program() {
-    let test = "a_module_without_ir_is_not_taken_for_the_program";
+fn a_module_is_not_taken_for_the_program() {
+    let test = "a_module_is_not_taken_for_the_program";
     if Device::under_test() != Device::Cpu || !have_hip(test) {
         return;
     }
@@ -89,12 +94,35 @@ fn a_module_without_ir_is_not_taken_for_the_program() {
         .args(Platform::Hip.compile_flags())
         .args([path("main.hip"), "-o".into(), path("main")])
         .succeed();
-    plain_clang()
-        .args(Platform::Hip.compile_flags())
-        .args(["--cuda-device-only", "--rocm-path=/usr", "-nogpulib", "--no-gpu-bundle-output"])
-        .args([path("module.hip"), "-o".into(), path("module.co")])
-        .succeed();
-    let ran = run(path("main")).arg(path("module.co")).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
-    assert_eq!(ran.stdout, "1\n", "{} has no IR for {}", path("module.co").display(), hip_arch());
+    let module = ["--cuda-device-only", "--rocm-path=/usr", "-nogpulib"];
+    let compile = |compiler: Run, options: &[&str], output: &str| {
+        let compiler = compiler.args(Platform::Hip.compile_flags()).args(module).args(options);
+        compiler.args([path("module.hip"), "-o".into(), path(output)]).succeed();
+    };
+    compile(plain_clang(), &["--no-gpu-bundle-output"], "without.co");
+    compile(plain_clang(), &["-emit-llvm", "-c", "--no-gpu-bundle-output"], "without.bc");
+    compile(recordable_clang(), &["--no-gpu-bundle-output"], "alone.co");
+    compile(recordable_clang(), &[], "bundle.co");
+    compile(recordable_clang(), &["--offload-compress"], "compressed.co");
+
+    let without = path("without.co");
+    let ran = run(path("main")).arg(&without).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
+    assert_eq!(ran.stdout, "1\n", "{} has no IR for {}", without.display(), hip_arch());
     ran.complains("without its LLVM IR");
+    for (module, ir) in
+        [("without.co", Some("without.bc")), ("alone.co", None), ("bundle.co", None), ("compressed.co", None)]
+    {
+        let with_ir = |command: Run| match ir {
+            Some(file) => command.env("MNEME_IR_PATH", path(file)),
+            None => command,
+        };
+        let loaded = path(module);
+        let plain = with_ir(run(path("main")).arg(&loaded).env("LD_PRELOAD", library("libmneme_cpu.so"))).succeed();
+        assert_eq!(plain.stdout, "2\n", "{module}: {plain}");
+        let recording = Recording::by(|folder| {
+            with_ir(record_executable_into(folder, &path("main"), &[loaded.to_str().expect("a path in UTF-8")]))
+        });
+        assert_eq!(recording.outcome.stdout, "2\n", "{module}: {}", recording.outcome);
+        verify(&recording, 2);
+    }
 }

@@ -2,7 +2,11 @@
 //!
 //! Recording changes nothing that it does, and each of its kernels replays verified under every pipeline.
 
-use mneme_e2e::apps::{APPS, app};
+use std::path::Path;
+
+use mneme_e2e::apps::{APPS, Platform, app, recordable_clang, sources};
+use mneme_e2e::hip::can_run;
+use mneme_e2e::installation::Cudart;
 use mneme_e2e::recording::{Instance, Recording, check_everything, replay_everything, unrecorded};
 
 macro_rules! programs {
@@ -30,6 +34,7 @@ programs!(
     nbody,
     microphysics,
     chemistry,
+    convolution,
     globals,
     bigstruct,
     parameters,
@@ -74,6 +79,48 @@ fn parameters_of_all_kinds_are_folded() {
     for (database, record) in recording.kernels() {
         for id in record.instances.keys() {
             Instance::new(&database, id).verify("default<O3>", &["--specialize"]);
+        }
+    }
+}
+
+/// Programs whose results depend on which products are fused into sums, and on nothing else.
+const FUSING: [&str; 6] = ["stencil", "nbody", "microphysics", "chemistry", "convolution", "math"];
+
+#[test]
+fn the_recorded_compilation_gives_the_applications_bits() {
+    for name in FUSING {
+        verify_bitwise(&Recording::of(app(name), &[]));
+    }
+}
+
+/// Requires that each kernel, compiled as it was recorded, gives the recorded bits.
+#[track_caller]
+fn verify_bitwise(recording: &Recording) {
+    for (database, record) in recording.kernels() {
+        for (id, instance) in &record.instances {
+            let compiled = instance.ours.compiled.as_ref().expect("mneme-cc wrote down how it was compiled");
+            Instance::new(&database, id).verify(&compiled.pipeline(), &[]);
+        }
+    }
+}
+
+#[test]
+fn programs_of_every_level_replay_to_their_own_bits() {
+    for platform in [Platform::Cuda(Cudart::under_test()), Platform::Hip] {
+        if platform == Platform::Hip && !can_run("programs_of_every_level_replay_to_their_own_bits, HIP") {
+            continue;
+        }
+        for level in ["-O0", "-O1", "-O2"] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let executable = folder.path().join("convolution");
+            recordable_clang()
+                .args(platform.compile_flags())
+                .arg(level)
+                .arg(sources().join("convolution.cu"))
+                .args([Path::new("-o"), &executable])
+                .args(platform.link_flags())
+                .succeed();
+            verify_bitwise(&Recording::of_executable(&executable, &[]));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Checks of options: those that do not go together, and values that make no sense.
 
+use super::choices::TIMERS;
 use super::{Options, Range};
 
 /// Options of which one at most is given, by the keys that files have for them.
@@ -182,8 +183,8 @@ impl Options {
         if let Some(Err(problem)) = self.device.as_deref().map(super::choices::device) {
             return Some(format!("--device: {problem}"));
         }
-        let timer = self.timer.as_deref().filter(|timer| !["events", "cupti"].contains(timer));
-        timer.map(|timer| format!("--timer is events or cupti, not '{timer}'"))
+        let timer = self.timer.as_deref().filter(|timer| !TIMERS.contains(timer));
+        timer.map(|timer| format!("--timer is one of {}, not '{timer}'", TIMERS.join(", ")))
     }
 }
 

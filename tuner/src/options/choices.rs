@@ -5,6 +5,11 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+/// What times kernels, as `mneme-replay` has it.
+pub const TIMERS: [&str; 4] = [AUTO, "events", "cupti", "rocprofiler"];
+/// The same as nothing said.
+pub const AUTO: &str = "auto";
+
 /// How a setting that is on or off varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::Options;
 use super::check::{BUILT_IN, EXCLUSIVE};
+use super::choices::AUTO;
 use crate::document::{self, DocumentError};
 
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,7 @@ impl Options {
         let [own, other] = [self, other].map(|options| {
             let mut options = object(options);
             options.entry("baseline").or_insert_with(|| BASELINE_BEFORE.into());
+            options.retain(|key, value| key != "timer" || value != AUTO);
             options
         });
         CONDITIONS.into_iter().find(|key| own.get(*key) != other.get(*key))

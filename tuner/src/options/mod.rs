@@ -233,8 +233,8 @@ pub struct Options {
     #[arg(long, value_name = "TOLERANCE", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub tolerance: Vec<String>,
-    /// What times kernels: events or cupti [default: events]
-    #[arg(long, value_name = "TIMER", value_parser = ["events", "cupti"], help_heading = EVALUATION)]
+    /// What times kernels: auto, events, cupti or rocprofiler, as `mneme-replay --help` has them [default: auto]
+    #[arg(long, value_name = "TIMER", value_parser = choices::TIMERS, help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer: Option<String>,
     /// Time limit for the build of a candidate, and for all its runs, seconds [default: 60]

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::choices::AUTO;
 use super::settings::{
     ConfirmationSettings, Mode, ProteusOutput, ReplaySettings, SearchSettings, Settings, SpaceSettings, StudySettings,
 };
@@ -109,7 +110,7 @@ impl Options {
             atol: self.atol,
             dtype: self.dtype.clone(),
             tolerance: self.tolerance.clone(),
-            timer: self.timer.clone(),
+            timer: self.timer.clone().filter(|timer| timer != AUTO),
             trial_timeout: self.trial_timeout,
             fail_fast: self.fail_fast == Some(true),
             racing: self.racing,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Instance, SessionError};
 use crate::archive::ArchiveError;
 use crate::cache::{Cache, CachePlan};
-use crate::measured::Measured;
+use crate::measured::{Measured, is_events};
 use crate::options::ProteusOutput;
 use crate::report;
 use crate::results::proteus;
@@ -132,8 +132,9 @@ impl Records {
 
 /// Opens a session's cache, for results of this device.
 pub fn open_cache(plan: &CachePlan, greeting: &Greeting) -> Result<Cache, SessionError> {
-    // Code of another assembler is other code.
-    let device = [&greeting.device, &greeting.driver, &greeting.version, &greeting.assembler];
+    // Code of another assembler is other code, and times of another clock are other times.
+    let mut device = vec![&greeting.device, &greeting.driver, &greeting.version, &greeting.assembler];
+    device.extend((!is_events(&greeting.timer)).then_some(&greeting.timer));
     let cache = Cache::open(&plan.path, serde_json::json!([plan.conditions, device]).to_string())?;
     if cache.outdated() > 0 {
         mneme_core::remark!(

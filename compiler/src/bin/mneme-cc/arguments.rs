@@ -83,16 +83,13 @@ const OTHER_JOBS: &[&str] = &[
     "-cc1",
     "-cc1as",
     "--analyze",
-    "--genco",
     "-emit-llvm",
     "-emit-ast",
     "-emit-interface-stubs",
     "--precompile",
     "-rewrite-objc",
     "--migrate",
-    "--cuda-device-only",
     "--cuda-host-only",
-    "--offload-device-only",
     "--offload-host-only",
     "--preprocess",
     "--assemble",
@@ -101,10 +98,16 @@ const OTHER_JOBS: &[&str] = &[
 ];
 const OTHER_JOBS_PREFIXES: &[&str] = &["-print-", "--print-", "--help-", "-cuda-device-only"];
 
+/// Options that make clang, or hipcc, compile for the device alone.
+const DEVICE_ONLY: &[&str] = &["--cuda-device-only", "--offload-device-only", "--genco"];
+/// Those that have it compile for both again.
+const HOST_AND_DEVICE: &[&str] = &["--cuda-compile-host-device", "--offload-host-device"];
+
 /// Options that say nothing about the device's IR, or say it for the whole command and not for one device compile:
 /// dependency files, linking, profiling, optimisation level, the choice of architectures.
 const NOT_FOR_DEVICE: &[&str] = &[
     "-c",
+    "--genco",
     "-v",
     "--verbose",
     "-time",
@@ -170,6 +173,8 @@ pub enum ClangAction {
     Compile,
     /// Such sources to an executable or shared library in one command.
     CompileAndLink,
+    /// Such sources to code for the device alone.
+    CompileForDevice,
     /// Nothing that concerns us.
     Other,
 }
@@ -254,12 +259,18 @@ impl ClangCommandLine {
     }
 
     pub fn action(&self) -> ClangAction {
+        let device_only = self.is_on(DEVICE_ONLY, HOST_AND_DEVICE);
+        // PTX is code that programs load; the text of AMD's machine code is not.
+        let is_ptx = |word: &str| device_only && !self.has_hip() && word == "-S";
         let other = self.options().any(|words| {
             let word = words[0].to_string_lossy();
-            OTHER_JOBS.contains(&&*word) || OTHER_JOBS_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+            (OTHER_JOBS.contains(&&*word) && !is_ptx(&word))
+                || OTHER_JOBS_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
         });
         if other || self.sources().is_empty() {
             ClangAction::Other
+        } else if device_only {
+            ClangAction::CompileForDevice
         } else if self.options().any(|words| words[0] == "-c" || words[0] == "--compile") {
             ClangAction::Compile
         } else {
@@ -316,6 +327,11 @@ impl ClangCommandLine {
 
     pub fn relocatable(&self) -> bool {
         self.is_on(&["-fgpu-rdc", "-fcuda-rdc"], &["-fno-gpu-rdc", "-fno-cuda-rdc"])
+    }
+
+    /// Whether clang puts IR of its own into device code.
+    pub fn embeds_bitcode(&self) -> bool {
+        self.is_on(&["-fembed-bitcode=all", "-fembed-bitcode"], &["-fembed-bitcode=off"])
     }
 
     /// Whether the user asks for clang's newer way to put device code into objects.
@@ -525,12 +541,16 @@ mod tests {
             ("-MD -MF a.d -c a.cu", Compile, "a.cu"),
             ("--version", Other, ""),
             ("-print-prog-name=ld a.cu", Other, "a.cu"),
-            ("--cuda-device-only -c a.cu", Other, "a.cu"),
+            ("--cuda-device-only -c a.cu", CompileForDevice, "a.cu"),
+            ("--offload-device-only -S a.cu", CompileForDevice, "a.cu"),
+            ("--offload-device-only -S a.hip", Other, "a.hip"),
+            ("--offload-device-only -emit-llvm -c a.hip", Other, "a.hip"),
+            ("--cuda-device-only --offload-host-device a.cu", CompileAndLink, "a.cu"),
             ("-x cuda -c -", Other, ""),
             ("-c -- a.cu", Compile, "a.cu"),
             ("-x hip -c a.cpp", Compile, "a.cpp"),
             ("a.hip b.cu main.cpp -o app", CompileAndLink, "a.hip b.cu"),
-            ("-x hip --genco a.cpp", Other, "a.cpp"),
+            ("-x hip --genco a.cpp", CompileForDevice, "a.cpp"),
             ("--hip-link a.o b.o -o app", Other, ""),
             ("-Xarch_gfx90a -DX -xhip a.cpp -c", Compile, "a.cpp"),
         ] {

@@ -17,8 +17,9 @@ use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section::{self, SymbolKind, Table};
 
 use crate::arguments::{ClangAction, ClangCommandLine, Dialect, Language, Source};
-use crate::elf;
+use crate::device_only::Made;
 use crate::hip::Driver;
+use crate::{device_only, elf};
 
 pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow::Result<u8> {
     let line = ClangCommandLine::parse(arguments, dialect);
@@ -32,6 +33,13 @@ pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow:
     let user = User { driver, line, is_hipcc };
     match user.line.action() {
         ClangAction::Other => user.driver.pass_through(arguments),
+        ClangAction::CompileForDevice => {
+            let (status, log) = compile(&user, arguments)?;
+            if status == 0 {
+                device_only::embed(&user, &log);
+            }
+            Ok(status)
+        }
         ClangAction::Compile => {
             let (status, log) = compile(&user, arguments)?;
             if status == 0 {
@@ -46,9 +54,9 @@ pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow:
 }
 
 /// What the user wants: a compiler and its command line.
-struct User {
+pub struct User {
     driver: Driver,
-    line: ClangCommandLine,
+    pub line: ClangCommandLine,
     is_hipcc: bool,
 }
 
@@ -106,19 +114,21 @@ pub fn code(status: ExitStatus) -> u8 {
 
 /// A device compilation that clang ran.
 #[derive(Debug, PartialEq, Eq)]
-struct DeviceCompilation {
-    source: PathBuf,
+pub struct DeviceCompilation {
+    pub source: PathBuf,
     /// "sm_90", or an AMD processor without its features.
     arch: String,
     /// What `--offload-arch` is given for it: the processor with the features that are part of its name.
-    target: String,
+    pub target: String,
     cuid: Option<String>,
     options: CompileOptions,
 }
 
 #[derive(Debug, Default)]
-struct Log {
+pub struct Log {
     compilations: Vec<DeviceCompilation>,
+    /// What made code objects of them.
+    pub made: Vec<Made>,
     /// The objects hold packaged device code that a link must link (clang's new offload driver).
     packaged: bool,
 }
@@ -133,6 +143,7 @@ impl Log {
                 log.assembled(&words[1..]);
             }
             if !words.iter().any(|word| word == "-fcuda-is-device") {
+                log.made.extend(Made::by(&words, log.compilations.len()));
                 continue;
             }
             let after = |option: &str| words.iter().skip_while(|word| *word != option).nth(1).cloned();
@@ -157,6 +168,12 @@ impl Log {
             }
         }
         log
+    }
+
+    /// The compilation of a source that was the latest before a command.
+    pub fn compilation_before(&self, made: &Made, sources: &[Source<'_>]) -> Option<&DeviceCompilation> {
+        let mut before = self.compilations[..made.after].iter();
+        before.rfind(|compilation| sources.iter().any(|source| source.path == compilation.source))
     }
 
     /// ptxas was run: for the latest compilation of its architecture that has not been assembled yet.
@@ -197,24 +214,52 @@ pub fn quoted(line: &str) -> Vec<String> {
 
 /// Adds the IR of `source` to `object`. A program without IR still runs, so failures are warnings.
 fn embed(user: &User, source: Source<'_>, object: &Path, log: &Log) {
-    let mut records = Vec::new();
     // Packaged and relocatable code becomes an image when it is linked.
     let is_image = !log.packaged && !user.line.relocatable();
     let images = is_image.then(|| elf::images(object).ok()).flatten().unwrap_or_default();
-    for compilation in log.compilations.iter().filter(|compilation| compilation.source == source.path) {
-        match record(user, source, compilation, &images) {
-            Ok(Some(record)) => records.extend(record),
-            Ok(None) => {}
-            Err(error) => {
-                eprintln!("mneme-cc: warning: {} gets no LLVM IR for {}: {error:#}", object.display(), compilation.arch)
-            }
-        }
-    }
+    let records: Vec<u8> = records(user, source, log, &images).into_iter().flat_map(|record| record.bytes).collect();
     if !records.is_empty()
         && let Err(error) = elf::append(object, &records)
     {
-        eprintln!("mneme-cc: warning: {} gets no LLVM IR: {error:#}", object.display());
+        warn(source.path, &format!("{error:#}"));
     }
+}
+
+/// Says why a source gets no IR. The object is a temporary one where the command links, too.
+pub fn warn(source: &Path, reason: &str) {
+    eprintln!("mneme-cc: warning: {} gets no LLVM IR: {reason}", source.display());
+}
+
+/// The record of a source for one target.
+pub struct Record {
+    pub target: String,
+    pub bytes: Vec<u8>,
+}
+
+/// The records of a source; `images` are the sums of what was made of it. Says what goes wrong.
+pub fn records(user: &User, source: Source<'_>, log: &Log, images: &[u64]) -> Vec<Record> {
+    let mut records = Vec::new();
+    // What goes wrong for one architecture mostly does for all.
+    let mut failures: Vec<(String, Vec<&str>)> = Vec::new();
+    for compilation in log.compilations.iter().filter(|compilation| compilation.source == source.path) {
+        match record(user, source, compilation, images) {
+            Ok(bytes) => {
+                records.extend(bytes.map(|bytes| Record { target: compilation.target.clone(), bytes }));
+            }
+            Err(error) => {
+                let reason = format!("{error:#}");
+                match failures.iter_mut().find(|(known, _)| *known == reason) {
+                    Some((_, archs)) => archs.push(&compilation.arch),
+                    None => failures.push((reason, vec![&compilation.arch])),
+                }
+            }
+        }
+    }
+    let path = source.path.display();
+    for (reason, archs) in failures {
+        eprintln!("mneme-cc: warning: {path} gets no LLVM IR for {}: {reason}", archs.join(", "));
+    }
+    records
 }
 
 /// The record of one architecture; `None` if the unit defines nothing for the device.

@@ -22,20 +22,21 @@ pub fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
 }
 
 fn build(arguments: &[OsString]) -> anyhow::Result<Vec<u8>> {
-    let (mut passes, mut arch) = ("default<O3>".to_owned(), "sm_90".to_owned());
+    let (mut passes, mut arch, mut compiled) = (None, "sm_90".to_owned(), None);
     let mut rest = arguments.iter().map(|argument| argument.to_string_lossy());
     while let Some(option) = rest.next() {
         let value = rest.next().with_context(|| format!("{option} needs a value"))?.into_owned();
         match &*option {
-            "--passes" => passes = value,
+            "--passes" => passes = Some(value),
             "--arch" => arch = value,
-            _ => bail!("--mneme-cpu-object takes --passes and --arch, not {option}"),
+            "--compiled" => compiled = Some(serde_json::from_str(&value).context("--compiled has no such options")?),
+            _ => bail!("--mneme-cpu-object takes --passes, --arch and --compiled, not {option}"),
         }
     }
     let mut input = Vec::new();
     std::io::stdin().read_to_end(&mut input).context("standard input cannot be read")?;
     let modules = split(&input).context("standard input is no sequence of bitcode modules with their lengths")?;
-    Ok(mneme_compiler::build_cpu_object(&modules, &passes, &arch, 3)?)
+    Ok(mneme_compiler::build_cpu_object(&modules, &arch, compiled.as_ref(), passes.as_deref())?)
 }
 
 fn split(mut input: &[u8]) -> Option<Vec<&[u8]>> {

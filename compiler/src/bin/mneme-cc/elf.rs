@@ -1,15 +1,17 @@
 //! Adding section `.mneme.ir` to an ELF object, and changing nothing else in it.
 //!
-//! The section is `SHF_ALLOC`, because `llvm-strip` drops sections that are not, and `SHF_GNU_RETAIN`, because
-//! `--gc-sections` drops sections that nothing refers to. objcopy cannot set the latter. Layout: the file as it was,
-//! the section's data, the section name table with one name more, the section header table with one row more (System V
-//! ABI, chapter 4).
+//! In an object for the host the section is `SHF_ALLOC`, because `llvm-strip` drops sections that are not, and
+//! `SHF_GNU_RETAIN`, because `--gc-sections` drops sections that nothing refers to. objcopy cannot set the latter. In a
+//! code object, which is linked already, it is neither, and in no segment: loaders of code have nothing to do with it.
+//! Layout: the file as it was, the section's data, the section name table with one name more, the section header table
+//! with one row more (System V ABI, chapter 4).
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use mneme_core::image::code_object;
 use mneme_core::image::elf::section;
 use mneme_core::image::ir_section::SECTION;
 use mneme_core::image::sum;
@@ -36,12 +38,16 @@ pub fn append(path: &Path, data: &[u8]) -> anyhow::Result<()> {
         return Ok(());
     }
     let object = fs::read(path)?;
-    let whole = with_section(&object, data)?;
+    replace(path, &with_section(&object, data)?)
+}
+
+/// Replaces a file in one step, its permissions kept.
+pub fn replace(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::Builder::new().prefix(".mneme-cc-").tempfile_in(folder)?;
-    temporary.write_all(&whole)?;
-    File::set_permissions(temporary.as_file(), metadata.permissions())?;
-    temporary.persist(path).context("the object cannot be replaced")?;
+    temporary.write_all(contents)?;
+    File::set_permissions(temporary.as_file(), fs::metadata(path)?.permissions())?;
+    temporary.persist(path).with_context(|| format!("{} cannot be replaced", path.display()))?;
     Ok(())
 }
 
@@ -53,12 +59,13 @@ pub fn images(path: &Path) -> anyhow::Result<Vec<u64>> {
 }
 
 /// `object` with section [`SECTION`] added.
-fn with_section(object: &[u8], data: &[u8]) -> anyhow::Result<Vec<u8>> {
+pub fn with_section(object: &[u8], data: &[u8]) -> anyhow::Result<Vec<u8>> {
     ensure!(
         object.len() >= HEADER && object.starts_with(b"\x7fELF\x02\x01"),
         "it is not a 64-bit little-endian ELF object (link-time optimisation?)"
     );
-    ensure!(number(object, 16, 2)? == 1, "it is not a relocatable ELF object");
+    let is_code_object = code_object::is_code_object(object);
+    ensure!(is_code_object || number(object, 16, 2)? == 1, "it is not a relocatable ELF object");
     let table_offset = number(object, 0x28, 8)? as usize;
     ensure!(table_offset != 0 && number(object, 0x3a, 2)? == ROW as u64, "it has no section header table");
     let mut count = number(object, 0x3c, 2)?;
@@ -101,7 +108,8 @@ fn with_section(object: &[u8], data: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut row = [0; ROW];
     put(&mut row, 0x00, &name.to_le_bytes());
     put(&mut row, 0x04, &SHT_PROGBITS.to_le_bytes());
-    put(&mut row, 0x08, &(SHF_ALLOC | SHF_GNU_RETAIN).to_le_bytes());
+    let flags = if is_code_object { 0 } else { SHF_ALLOC | SHF_GNU_RETAIN };
+    put(&mut row, 0x08, &flags.to_le_bytes());
     put(&mut row, 0x18, &data_offset.to_le_bytes());
     put(&mut row, 0x20, &(data.len() as u64).to_le_bytes());
     put(&mut row, 0x30, &8u64.to_le_bytes());

@@ -13,13 +13,15 @@ architecture the unit's LLVM bitcode, before any optimisation, and a table of it
 (--gc-sections too), static archives, strip and llvm-strip. Messages and exit status are the compiler's own. Command
 lines that compile no CUDA or HIP code (C++ sources, links, -E, -S, --version) are handed to the compiler unchanged.
 
+Code for the device alone (--genco, --offload-device-only): code objects for AMD GPUs get the section themselves. Other such
+code (PTX, cubins, relocatable code) gets none, with one warning; MNEME_IR_PATH names IR in files when it is recorded.
+
 Compilers: clang and amdclang (13 or later; IR of clang 19 or older can be recompiled), hipcc, and nvcc, whose objects get IR
 that clang makes of the same source and options; what clang cannot compile stays as nvcc made it, with one warning, and
 replays from its machine code. Others run unchanged, as does hipcc where HIP_PLATFORM has it run nvcc.
 
 HIP: where clang does not find AMD's device libraries, it is told of the distribution's (HIP_DEVICE_LIB_PATH). Where hipcc's
-own clang is missing, older than 17 or newer than our LLVM, hipcc is given clang 19 (HIP_CLANG_PATH). Both only where they
-are not set.
+own clang is missing or older than 17, hipcc is given clang 19 (HIP_CLANG_PATH). Both only where they are not set.
 
 Examples:
   mneme-cc clang++ -x cuda --cuda-gpu-arch=sm_90 -O3 -c kernels.cu -o kernels.o
@@ -27,6 +29,7 @@ Examples:
   mneme-cc nvcc -arch=sm_90 -O3 app.cu -o app
   mneme-cc clang++ -x hip --offload-arch=gfx90a app.cpp -o app
   mneme-cc hipcc --offload-arch=gfx90a --offload-arch=gfx1100 app.cpp -o app
+  mneme-cc hipcc --genco --offload-arch=gfx90a kernels.cpp -o kernels.co
   cmake -B build -DCMAKE_CUDA_COMPILER=clang++ -DCMAKE_CUDA_COMPILER_LAUNCHER=mneme-cc
   CC=$(mneme config cc) CXX=$(mneme config cxx) ./configure
 

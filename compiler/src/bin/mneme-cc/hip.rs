@@ -32,7 +32,8 @@ const LIBRARY_FOLDERS: [&str; 5] = [
 const CLANG_NAMES: [&str; 2] = ["clang++", "clang"];
 const CLANG_SUFFIXES: std::ops::RangeInclusive<u32> = 14..=22;
 /// hipcc's own clang is left to it from this version on. Debian 12's, of version 15, writes no version of the code object
-/// into the IR, and a replay would choose another.
+/// into the IR, and a replay would choose another. One that is newer than our LLVM is left to it, too: its headers and
+/// device libraries are not for ours, and a program without IR is better than none.
 const OLDEST_CLANG: u32 = 17;
 
 /// A compiler as we start it: the program, and what its environment has besides ours.
@@ -56,7 +57,10 @@ impl Driver {
     pub fn of_hip(program: &Path, arguments: &[OsString], is_hipcc: bool) -> anyhow::Result<Self> {
         let mut driver = Self::plain(program);
         let mut said = driver.ask(arguments);
-        if is_hipcc && std::env::var_os(CLANG_FOLDER).is_none() && !major(&said).is_some_and(is_fit) {
+        if is_hipcc
+            && std::env::var_os(CLANG_FOLDER).is_none()
+            && major(&said).is_none_or(|version| version < OLDEST_CLANG)
+        {
             // Where there is no clang, hipcc says itself what it misses.
             if let Some(clang) = wrapper::find("++") {
                 driver.choose(&clang)?;
@@ -126,12 +130,6 @@ impl Driver {
         self.names = Some(whole);
         Ok(())
     }
-}
-
-/// Whether the device code of this version of clang is taken: our LLVM can read no newer one.
-fn is_fit(version: u32) -> bool {
-    let newest = mneme_compiler::llvm_version().split('.').next().and_then(|major| major.parse().ok());
-    (OLDEST_CLANG..=newest.unwrap_or(OLDEST_CLANG)).contains(&version)
 }
 
 /// 15 of "Debian clang version 15.0.6", wherever it stands.

@@ -6,6 +6,7 @@
 mod arguments;
 mod clang;
 mod cpu_object;
+mod device_only;
 mod elf;
 mod family;
 mod help;

@@ -21,11 +21,18 @@ pub use self::table::SHARED;
 pub use self::table::VendorLibrary;
 pub use self::vendor::{LaunchCall, Vendor};
 use super::cupti::Cupti;
+use super::rocprofiler::Rocprofiler;
 use super::{ContextLimit, Description, Device, DeviceError, DeviceFunction, DeviceModule, FunctionUse, Timer};
 use crate::launch::Launch;
 
 /// `CU_STREAM_DEFAULT`: in order with the default stream, which copies from and to the host and memsets run in.
 const STREAM_DEFAULT: u32 = 0;
+
+/// A library of the vendor's that times kernels, in place of events.
+pub enum Profiler {
+    Cupti(Cupti),
+    Rocprofiler(Rocprofiler),
+}
 
 /// A device that is current on the thread that opened it.
 pub struct Gpu {
@@ -37,8 +44,7 @@ pub struct Gpu {
     /// Recorded before and after a launch.
     events: [CUevent; 2],
     page_size: u64,
-    /// Times kernels, where events do not.
-    cupti: Option<Cupti>,
+    profiler: Option<Profiler>,
     /// Keeps the functions in memory.
     _library: VendorLibrary,
 }
@@ -79,16 +85,34 @@ impl Gpu {
             stream: null_mut(),
             events: [null_mut(); 2],
             page_size: 0,
-            cupti: None,
+            profiler: None,
             _library: library,
         };
         gpu.prepare(ordinal)?;
         Ok(gpu)
     }
 
-    /// Lets CUPTI time kernels, which it was started for before this device was opened.
-    pub fn time_with(&mut self, cupti: Cupti) {
-        self.cupti = Some(cupti);
+    /// Lets a library time kernels, which it was started for before this device was opened.
+    pub fn time_with(&mut self, profiler: Profiler) {
+        self.description.timer = match profiler {
+            Profiler::Cupti(_) => Timer::Cupti,
+            Profiler::Rocprofiler(_) => Timer::Rocprofiler,
+        };
+        self.profiler = Some(profiler);
+    }
+
+    fn cupti(&self) -> Option<&Cupti> {
+        match &self.profiler {
+            Some(Profiler::Cupti(cupti)) => Some(cupti),
+            _ => None,
+        }
+    }
+
+    fn rocprofiler(&self) -> Option<&Rocprofiler> {
+        match &self.profiler {
+            Some(Profiler::Rocprofiler(rocprofiler)) => Some(rocprofiler),
+            _ => None,
+        }
     }
 
     fn prepare(&mut self, ordinal: i32) -> Result<(), DeviceError> {
@@ -128,7 +152,7 @@ impl Gpu {
         let driver = self.vendor.version()?;
         let memory = self.memory().map_or(0, |(_, total)| total);
         let (arch, limits) = self.vendor.properties(self.device)?;
-        Ok(Description { name, arch, driver, ordinal, memory, limits })
+        Ok(Description { name, arch, driver, ordinal, memory, limits, timer: Timer::Events })
     }
 
     fn function_attribute(&self, function: DeviceFunction, attribute: FunctionAttribute) -> i64 {
@@ -415,7 +439,9 @@ impl Device for Gpu {
     ) -> Result<(u64, Timer), DeviceError> {
         let [before, after] = self.events;
         let mut milliseconds = 0.0;
-        let since = self.cupti.as_ref().map_or(0, Cupti::now);
+        let since = self.cupti().map_or(0, Cupti::now);
+        // Until the device is done: HIP may hand a launch to a thread of its own.
+        let tagged = self.rocprofiler().and_then(Rocprofiler::tag);
         // SAFETY: events and stream are this object's own; `milliseconds` is a valid place for the answer.
         unsafe {
             self.check("cuEventRecord", (self.table.cuEventRecord)(before, self.stream))?;
@@ -424,9 +450,22 @@ impl Device for Gpu {
             self.check("cuStreamSynchronize", (self.table.cuStreamSynchronize)(self.stream))?;
             self.check("cuEventElapsedTime", (self.table.cuEventElapsedTime)(&mut milliseconds, before, after))?;
         }
-        Ok(match self.cupti.as_ref().and_then(|cupti| cupti.latest(since)) {
+        if let Some(tagged) = tagged {
+            tagged.ended();
+        }
+        Ok(match self.cupti().and_then(|cupti| cupti.latest(since)) {
             Some(time) => (time, Timer::Cupti),
             None => ((f64::from(milliseconds) * 1e6).round() as u64, Timer::Events),
         })
+    }
+
+    fn begin_series(&self) {
+        if let Some(rocprofiler) = self.rocprofiler() {
+            rocprofiler.begin_series();
+        }
+    }
+
+    fn end_series(&self) -> Result<Option<(Vec<u64>, Timer)>, String> {
+        self.rocprofiler().map(|it| it.end_series().map(|times| (times, Timer::Rocprofiler))).transpose()
     }
 }

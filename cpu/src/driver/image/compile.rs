@@ -9,6 +9,7 @@ use std::os::fd::FromRawFd;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mneme_core::environment;
 use mneme_core::files::size_limit_as_errors;
 use mneme_core::hash::Hash64;
 use mneme_core::install;
@@ -31,26 +32,32 @@ pub enum CompilationError {
 /// Objects compiled in this process: a program may load the same image again and again.
 static COMPILED: Mutex<Option<HashMap<u64, Arc<[u8]>>>> = Mutex::new(None);
 
-/// The CPU code object for a group of units, optimised with `MNEME_CPU_PASSES` (default `default<O3>`).
+/// The CPU code object for a group of units, optimised as they were compiled, or with `MNEME_CPU_PASSES`.
 pub fn object(group: &Group) -> Result<Arc<[u8]>, CompilationError> {
-    let passes = std::env::var("MNEME_CPU_PASSES").unwrap_or_else(|_| "default<O3>".into());
+    let mut words = vec!["--arch".to_owned(), group.arch.clone()];
+    if let Some(passes) = environment::variable("MNEME_CPU_PASSES") {
+        words.extend(["--passes".into(), passes]);
+    }
+    if let Some(compiled) = group.compiled().and_then(|compiled| serde_json::to_string(compiled).ok()) {
+        words.extend(["--compiled".into(), compiled]);
+    }
     let mut input = Vec::new();
     for module in group.modules().map_err(CompilationError::Bitcode)? {
         input.extend((module.len() as u64).to_le_bytes());
         input.extend_from_slice(&module);
     }
-    let key = Hash64::new().part(passes.as_bytes()).part(group.arch.as_bytes()).part(&input).finish();
+    let key = words.iter().fold(Hash64::new(), |hash, word| hash.part(word.as_bytes())).part(&input).finish();
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let compiled = compiled.get_or_insert_default();
     if let Some(object) = compiled.get(&key) {
         return Ok(object.clone());
     }
-    let object: Arc<[u8]> = run(&passes, &group.arch, &input)?.into();
+    let object: Arc<[u8]> = run(&words, &input)?.into();
     compiled.insert(key, object.clone());
     Ok(object)
 }
 
-fn run(passes: &str, arch: &str, input: &[u8]) -> Result<Vec<u8>, CompilationError> {
+fn run(words: &[String], input: &[u8]) -> Result<Vec<u8>, CompilationError> {
     let program = install::locate(install::COMPILER).ok_or(CompilationError::NoCompiler)?;
     // Files instead of pipes: a compiler that dies raises no SIGPIPE in the application, and an application that
     // collects all its children's statuses by itself does no harm.
@@ -58,7 +65,8 @@ fn run(passes: &str, arch: &str, input: &[u8]) -> Result<Vec<u8>, CompilationErr
     size_limit_as_errors(|| stdin.write_all(input)).and_then(|()| stdin.rewind()).map_err(CompilationError::Run)?;
     let share = |file: &File| file.try_clone().map(Stdio::from).map_err(CompilationError::Run);
     let mut child = Command::new(program)
-        .args(["--mneme-cpu-object", "--passes", passes, "--arch", arch])
+        .arg("--mneme-cpu-object")
+        .args(words)
         // Else the helper would be recorded, and load this library.
         .env_remove("LD_PRELOAD")
         .stdin(share(&stdin)?)

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use mneme_core::environment;
 use mneme_core::image::architecture::Processor;
 
 use super::sections;
@@ -13,7 +14,7 @@ const DEFAULT: &str = "gfx90a";
 pub fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
-        let wanted = std::env::var("MNEME_CPU_GFX").ok().filter(|wanted| !wanted.is_empty());
+        let wanted = environment::variable("MNEME_CPU_GFX").filter(|wanted| !wanted.is_empty());
         match wanted {
             Some(wanted) if Processor::parse(&wanted).is_some_and(|processor| processor.name == wanted) => {
                 return wanted;

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use goblin::elf::Elf;
 use goblin::elf::header::EM_AMDGPU;
 use goblin::elf::sym::STT_OBJECT;
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::architecture::Vendor;
 use mneme_core::image::fatbin::{self, FatbinKind};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
-use mneme_core::image::{bitcode, bundle, cpu_object, cubin, elf, embedded, ir_path, sum};
+use mneme_core::image::{bitcode, bundle, cpu_object, cubin, elf, embedded, ir_inside, ir_path, sum};
 use thiserror::Error;
 
 use super::processor;
-use super::sections::{decoded, units_of};
+use super::sections::units_of;
 
 /// Why there is nothing to run of an image.
 #[derive(Debug, Error)]
@@ -71,6 +72,14 @@ impl Group {
         match &self.code {
             Code::Units(units) => units.iter().map(|unit| unit.bitcode().map(Cow::Owned)).collect(),
             Code::Image { modules, .. } => Ok(modules.iter().map(|module| Cow::Borrowed(&module[..])).collect()),
+        }
+    }
+
+    /// How the code was compiled: of units that were linked the first one, as they have one pipeline.
+    pub fn compiled(&self) -> Option<&CompileOptions> {
+        match &self.code {
+            Code::Units(units) => units.iter().find_map(|unit| unit.table.compiled.as_ref()),
+            Code::Image { .. } => None,
         }
     }
 
@@ -146,16 +155,22 @@ fn is_code_object(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF\x02\x01") && image.get(18..20) == Some(&EM_AMDGPU.to_le_bytes()[..])
 }
 
-/// The groups for an image: those of the ELF object that its address lies in, else what compilers have put into the
-/// image itself. For an image elsewhere (read from a file, copied to the heap) those of every object of the process.
+/// The groups for an image: of `mneme-cc`'s IR in the image itself, else in the ELF object that its address lies in, else
+/// what other compilers have put into the image. For an image elsewhere (read from a file, copied to the heap) those of
+/// every object of the process.
 pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     let vendor = vendor_of(image);
     let sum = sum::of_image(image);
     let plain = bundle::plain(image);
     let image = plain.as_deref().unwrap_or(image);
+    let units: Vec<_> = ir_inside::units(image).into_iter().map(Arc::new).collect();
+    if !units.is_empty() {
+        return fitting(vendor, &units, image, sum);
+    }
     let own = elf::object_at(address).map(|object| units_of(&object, vendor)).unwrap_or_default();
-    if !own.is_empty() {
-        return fitting(vendor, &own, image, sum);
+    let of_object = fitting(vendor, &own, image, sum);
+    if !matches!(of_object, Err(NoCode::NoIr)) {
+        return of_object;
     }
     let inside = match vendor {
         Vendor::Nvidia => in_image(image).into_iter().collect(),
@@ -167,6 +182,9 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     let beside: Vec<_> = code_objects(image).iter().filter_map(|(_, object)| in_files(object)).collect();
     if !beside.is_empty() {
         return Ok(beside);
+    }
+    if !own.is_empty() {
+        return of_object;
     }
     let all: Vec<_> = elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect();
     fitting(vendor, &all, image, sum)
@@ -201,17 +219,9 @@ fn code_objects(image: &[u8]) -> Vec<(&str, &[u8])> {
     entries.filter(|(name, _)| !name.is_empty()).chain(alone).collect()
 }
 
-/// The IR in code objects for AMD GPUs: `mneme-cc`'s section, or Proteus's, of which each holds one kernel.
+/// Proteus's IR in code objects for AMD GPUs, of which each section holds one kernel.
 fn in_code_objects(image: &[u8]) -> Result<Vec<Group>, NoCode> {
     let objects = code_objects(image);
-    let units: Vec<_> = objects
-        .iter()
-        .filter_map(|(_, object)| elf::section(object, ir_section::SECTION))
-        .flat_map(|section| decoded(section, Vendor::Amd))
-        .collect();
-    if !units.is_empty() {
-        return fitting(Vendor::Amd, &units, image, sum::of_image(image));
-    }
     let with_ir = objects.into_iter().filter(|(_, object)| !embedded::in_code_object(object).is_empty());
     let (own, others): (Vec<_>, Vec<_>) = with_ir.partition(|(name, _)| *name == processor::name());
     if own.is_empty() && !others.is_empty() {
@@ -314,6 +324,7 @@ fn contains(image: &[u8], name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::image::sections::decoded;
     use mneme_core::image::ir_section::{Symbol, Table};
 
     fn unit(arch: &str, rdc: bool, kernels: &[&str]) -> Arc<Unit<'static>> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mneme_core::device::Description;
+use mneme_core::device::{Description, Interface};
 use mneme_core::exit;
 
 use crate::context::ReplayContext;
@@ -12,6 +12,7 @@ use crate::error::Fatal;
 use crate::execute::ExecutorPlan;
 use crate::execute::executor::Executor;
 use crate::execute::message::StartError;
+use crate::execute::timing::Timing;
 
 /// Executors that may die in a row without having run anything.
 const START_ATTEMPTS: u32 = 3;
@@ -35,6 +36,8 @@ pub struct PoolDevice {
     pub description: Option<Description>,
     /// A standby found that it cannot be: others need the memory, or the driver hangs. What works goes on working.
     pub crowded: bool,
+    /// Why kernels are timed by events from now on, although the best is asked for.
+    untimed: Option<String>,
 }
 
 impl PoolDevice {
@@ -47,6 +50,7 @@ impl PoolDevice {
             lost: false,
             description: None,
             crowded: false,
+            untimed: None,
         }
     }
 
@@ -76,7 +80,7 @@ impl PoolDevice {
             interface: self.choice.interface(),
             library: context.library.clone(),
             ordinal: self.choice.ordinal(),
-            timer: context.timer,
+            timing: self.untimed.clone().map_or_else(|| context.timing.clone(), Timing::Without),
             is_cpu: self.choice.is_cpu(),
             processor: context.recorded.kernel.ours.processor(),
             snapshot: &context.snapshot,
@@ -113,8 +117,12 @@ impl PoolDevice {
     }
 
     /// An executor ended without having run anything; an error where that is so again and again.
-    pub fn failed_to_start(&mut self, how: &str) -> Result<(), Fatal> {
+    pub fn failed_to_start(&mut self, how: &str, context: &ReplayContext) -> Result<(), Fatal> {
         self.failed_starts += 1;
+        // A library that nobody has asked for must not keep the device from being used.
+        if context.timing.is_best() && self.choice.interface() == Interface::Hip && !self.was_ready() {
+            self.untimed.get_or_insert_with(|| format!("a process that was to be timed by rocprofiler-sdk {how}"));
+        }
         if self.failed_starts < START_ATTEMPTS {
             return Ok(());
         }

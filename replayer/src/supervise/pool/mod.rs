@@ -314,7 +314,7 @@ impl<'a> ExecutorPool<'a> {
         self.leaving.push(LeavingExecutor::new(executor, device, Reason::Dismissed));
         let Some(running) = self.places[at].running.take() else {
             if self.devices[device].was_ready() {
-                return self.devices[device].failed_to_start("has not answered for minutes");
+                return self.devices[device].failed_to_start("has not answered for minutes", self.context);
             }
             return Err(Fatal::new(
                 exit::NO_DEVICE,
@@ -342,7 +342,7 @@ impl<'a> ExecutorPool<'a> {
                         RunOutcome { status: Status::RuntimeError, executed: true, error, ..RunOutcome::default() };
                     events.push(PoolEvent::Done(Box::new((*running, done, description))));
                 }
-                Reason::DiedIdle => self.devices[device].failed_to_start(&how)?,
+                Reason::DiedIdle => self.devices[device].failed_to_start(&how, self.context)?,
             }
         }
         Ok(())

@@ -4,7 +4,9 @@ mod code;
 mod device;
 mod library;
 mod mistakes;
+mod profiler;
 mod right;
+mod timing;
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -44,19 +46,18 @@ fn what_is_right_is_done_and_leaves_nothing() {
     }
 }
 
-#[test]
-fn each_mistake_ends_the_process_with_a_sentence() {
-    const NAME: &str = "each_mistake_ends_the_process_with_a_sentence";
+/// Whether each of these mistakes, made by this test in a process of its own, ends that with its sentence.
+fn each_ends_the_process(name: &str, mistakes: &[mistakes::Mistake]) {
     if let Some(case) = own_case() {
-        (mistakes::MISTAKES[case].2)(&Hip::load());
+        (mistakes[case].2)(&Hip::load());
         return;
     }
-    assert!(mistakes::MISTAKES.len() >= 30);
-    let failures: Vec<String> = mistakes::MISTAKES
+    assert!(mistakes.len() >= 30);
+    let failures: Vec<String> = mistakes
         .iter()
         .enumerate()
         .filter_map(|(case, (function, sentence, _))| {
-            let output = run(NAME, case, &[]);
+            let output = run(name, case, &[]);
             let said = text(&output);
             let line = said.lines().find(|line| line.starts_with("stand-in for libamdhip64: "));
             let is_told = line.is_some_and(|line| line.contains(&format!(": {function}: ")) && line.contains(sentence));
@@ -64,6 +65,75 @@ fn each_mistake_ends_the_process_with_a_sentence() {
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn each_mistake_ends_the_process_with_a_sentence() {
+    each_ends_the_process("each_mistake_ends_the_process_with_a_sentence", mistakes::MISTAKES);
+}
+
+#[test]
+fn so_does_each_that_the_profiling_library_is_called_with() {
+    each_ends_the_process("so_does_each_that_the_profiling_library_is_called_with", profiler::MISTAKES);
+}
+
+#[test]
+fn the_profiling_library_tells_of_kernels() {
+    match own_case() {
+        Some(_) => profiler::everything(&Hip::load()),
+        None => {
+            let output = run("the_profiling_library_tells_of_kernels", 0, &[("MNEME_STAND_IN_LEAKS", "1")]);
+            assert!(output.status.success(), "{}", text(&output));
+        }
+    }
+}
+
+#[test]
+fn what_is_left_of_the_profiling_library_is_told() {
+    if own_case().is_some() {
+        profiler::leave_something(&Hip::load());
+        return;
+    }
+    let output = run("what_is_left_of_the_profiling_library_is_told", 0, &[("MNEME_STAND_IN_LEAKS", "1")]);
+    let said = text(&output);
+    assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
+    let left = "1 started contexts of the profiler, 1 buffers of the profiler, 1 pushed correlations";
+    assert!(said.contains(left), "{said}");
+}
+
+#[test]
+fn series_are_timed_by_it_or_left_to_events() {
+    const NAME: &str = "series_are_timed_by_it_or_left_to_events";
+    if let Some(case) = own_case() {
+        timing::series(case);
+        return;
+    }
+    let library = Hip::path().to_string_lossy().into_owned();
+    for (case, (settings, _)) in timing::CASES.iter().enumerate() {
+        // Streams and events of a device last as long as the process; what is made of the profiling library does not.
+        let variables = [
+            ("MNEME_STAND_IN_PROFILER", *settings),
+            ("MNEME_ROCPROFILER_LIBRARY", &library),
+            ("MNEME_STAND_IN_LEAKS", "1"),
+        ];
+        let said = text(&run(NAME, case, &variables));
+        assert!(said.contains("1 passed") && !said.contains("profiler,"), "{settings}: {said}");
+        assert!(said.contains("never freed: 1 streams, 2 events\n"), "{settings}: {said}");
+    }
+}
+
+#[test]
+fn a_library_that_is_not_known_is_not_used() {
+    if let Some(case) = own_case() {
+        timing::refused(case);
+        return;
+    }
+    let library = Hip::path().to_string_lossy().into_owned();
+    for (case, (settings, _)) in timing::UNUSED.iter().enumerate() {
+        let variables = [("MNEME_STAND_IN_PROFILER", *settings), ("MNEME_ROCPROFILER_LIBRARY", &library)];
+        let output = run("a_library_that_is_not_known_is_not_used", case, &variables);
+        assert!(output.status.success(), "{settings}: {}", text(&output));
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::library::Hip;
 use crate::right::*;
 use crate::{code, done, hip};
 
-type Mistake = (&'static str, &'static str, fn(&Hip));
+pub type Mistake = (&'static str, &'static str, fn(&Hip));
 
 /// Loads an image.
 fn load(hip: &Hip, image: &[u8]) {

@@ -89,9 +89,6 @@ const OTHER_JOBS: &[&str] = &[
     "generate-dependencies",
     "MM",
     "generate-nonsystem-dependencies",
-    "ptx",
-    "cubin",
-    "fatbin",
     "cuda",
     "ltoir",
     "optix-ir",
@@ -109,6 +106,9 @@ const OTHER_JOBS: &[&str] = &[
     "clean-targets",
 ];
 
+/// Code for the device alone, as programs load it.
+const DEVICE_ONLY: &[&str] = &["ptx", "cubin", "fatbin"];
+
 #[derive(Debug, PartialEq, Eq)]
 enum Item {
     /// Short name, value and the words as they were.
@@ -120,7 +120,8 @@ enum Item {
 pub enum NvccAction {
     Compile,
     CompileAndLink,
-    /// Nothing that IR could be added to.
+    /// Code for the device alone, which IR cannot be added to.
+    CompileForDevice,
     Other,
 }
 
@@ -157,7 +158,7 @@ impl NvccCommandLine {
             } else if let Some(name) = JOINED.iter().find(|name| {
                 text.starts_with(**name)
                     && !FLAGS.iter().any(|(long, short)| *long == text || *short == text)
-                    && !OTHER_JOBS.contains(&text.as_str())
+                    && ![OTHER_JOBS, DEVICE_ONLY].concat().contains(&text.as_str())
             }) {
                 items.push(Item::Option((*name).to_owned(), Some(OsString::from(&text[name.len()..])), vec![word]));
             } else {
@@ -170,6 +171,8 @@ impl NvccCommandLine {
     pub fn action(&self) -> NvccAction {
         if self.has(|name| OTHER_JOBS.contains(&name)) {
             NvccAction::Other
+        } else if self.has(|name| DEVICE_ONLY.contains(&name)) {
+            NvccAction::CompileForDevice
         } else if self.has(|name| ["c", "dc", "dw"].contains(&name)) {
             NvccAction::Compile
         } else {
@@ -378,7 +381,9 @@ mod tests {
             ("-x c++ a.cu -c", Compile, ""),
             ("-gencode arch=compute_80,code=sm_80 a.cu main.o -o app -lcublas", CompileAndLink, "a.cu"),
             ("-dlink a.o b.o -o d.o", Other, ""),
-            ("-ptx a.cu", Other, "a.cu"),
+            ("-ptx a.cu", CompileForDevice, "a.cu"),
+            ("--cubin -arch=sm_90 a.cu -o a.cubin", CompileForDevice, "a.cu"),
+            ("-ptx --dryrun a.cu", Other, "a.cu"),
             ("--version", Other, ""),
             ("-M a.cu", Other, "a.cu"),
             ("-MD -MF a.d -c a.cu", Compile, "a.cu"),

@@ -17,7 +17,7 @@ use mneme_compiler::unit::{UnitOrigin, describe, names};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section;
 
-use crate::{ACTIVE, clang, elf, family, wrapper};
+use crate::{ACTIVE, clang, device_only, elf, family, wrapper};
 use arguments::{NvccAction, NvccCommandLine};
 
 /// The newest architecture that clang 19 knows; the IR of newer ones is this one's.
@@ -29,6 +29,14 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     match line.action() {
         _ if sources.is_empty() => family::pass_through(compiler, arguments),
         NvccAction::Other => family::pass_through(compiler, arguments),
+        NvccAction::CompileForDevice => {
+            let status = start(compiler, arguments)?;
+            if status == 0 {
+                let reason = format!("it is compiled for the device alone; {}", device_only::REMEDY);
+                sources.into_iter().for_each(|source| clang::warn(source, &reason));
+            }
+            Ok(status)
+        }
         NvccAction::Compile => {
             let status = start(compiler, arguments)?;
             if status == 0 {

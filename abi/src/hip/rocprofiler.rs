@@ -1,0 +1,381 @@
+//! What is called of rocprofiler-sdk, AMD's profiling library, to time kernels.
+//!
+//! Names, types and layouts are those of rocprofiler.h, registration.h, context.h, buffer.h, buffer_tracing.h,
+//! external_correlation.h and fwd.h of versions 0.4 and 0.5 (ROCm 6.2 and 6.3) and of 1.3 (7), and of the two that have
+//! the record, buffer_tracing.h and fwd.h, between them. `since` is the version from which a function is there, as the
+//! library counts: 400 is 0.4.0. What they have in common is declared here:
+//!
+//! - numbers of errors are other ones from version to version, which is why only success is named: [`STATUS_TEXT`]
+//!   tells the rest;
+//! - the structure that a tool is handed for its own name begins with the name in 0.x and with a size in 1.x, so that
+//!   it is left alone here ([`Configure`]);
+//! - records of kernels have grown behind the fields of [`DispatchRecord`], and say how large they are;
+//! - an id must be 0 before it is filled, from 0.5 on.
+
+use super::types::{Dimensions, c_char, c_int, c_uint, c_void};
+use crate::declare::declare;
+
+/// `rocprofiler_status_t`.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status(pub c_uint);
+
+impl Status {
+    pub const SUCCESS: Self = Self(0);
+}
+
+/// `rocprofiler_context_id_t`: services that are started and stopped as one.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContextId {
+    pub handle: u64,
+}
+
+/// `rocprofiler_buffer_id_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufferId {
+    pub handle: u64,
+}
+
+/// `rocprofiler_user_data_t`, a number or an address; here a number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserData {
+    pub value: u64,
+}
+
+/// `rocprofiler_tool_initialize_t`: where a tool makes its contexts. It is given a function that ends the tool early,
+/// whose argument is laid out in another way by each major version, and the tool's own data; all but 0 is a failure.
+pub type Initialize = unsafe extern "C" fn(finalize: *mut c_void, data: *mut c_void) -> c_int;
+
+/// `rocprofiler_tool_finalize_t`.
+pub type Finalize = unsafe extern "C" fn(data: *mut c_void);
+
+/// `rocprofiler_tool_configure_result_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ToolConfiguration {
+    /// Of this structure, bytes.
+    pub size: usize,
+    pub initialize: Option<Initialize>,
+    pub finalize: Option<Finalize>,
+    pub data: *mut c_void,
+}
+
+// SAFETY: a constant of the tool's, which the library only reads.
+unsafe impl Sync for ToolConfiguration {}
+
+/// `rocprofiler_configure_func_t`: version as 10,000 * major + 100 * minor + patch, the same in words, the number of
+/// tools before this one, and a `rocprofiler_client_id_t`, whose layout differs.
+pub type Configure = unsafe extern "C" fn(
+    version: c_uint,
+    text: *const c_char,
+    priority: c_uint,
+    client: *mut c_void,
+) -> *const ToolConfiguration;
+
+/// `rocprofiler_record_header_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RecordHeader {
+    /// E.g. [`CATEGORY_TRACING`].
+    pub category: c_uint,
+    /// E.g. [`KERNEL_DISPATCH`].
+    pub kind: c_uint,
+    /// The record, e.g. a [`DispatchRecord`].
+    pub payload: *mut c_void,
+}
+
+/// `rocprofiler_buffer_tracing_cb_t`. The library calls it on a thread of its own with headers of records that are gone
+/// when it returns, and the number of records that found no room so far.
+pub type BufferCallback = unsafe extern "C" fn(
+    context: ContextId,
+    buffer: BufferId,
+    headers: *mut *mut RecordHeader,
+    count: usize,
+    data: *mut c_void,
+    dropped: u64,
+);
+
+/// `rocprofiler_get_status_string`, which returns what others return by a pointer: a constant or null.
+pub type StatusText = unsafe extern "C" fn(Status) -> *const c_char;
+pub const STATUS_TEXT: &str = "rocprofiler_get_status_string";
+
+/// `ROCPROFILER_BUFFER_CATEGORY_TRACING`
+pub const CATEGORY_TRACING: c_uint = 1;
+/// `ROCPROFILER_BUFFER_TRACING_KERNEL_DISPATCH`
+pub const KERNEL_DISPATCH: c_uint = 11;
+/// `ROCPROFILER_KERNEL_DISPATCH_COMPLETE`: the only operation that records of this kind have.
+pub const DISPATCH_COMPLETE: c_uint = 2;
+/// `ROCPROFILER_BUFFER_POLICY_DISCARD` and `…_LOSSLESS`: what becomes of records that a full buffer has no room for.
+pub const POLICY_DISCARD: c_uint = 1;
+pub const POLICY_LOSSLESS: c_uint = 2;
+
+/// `rocprofiler_kernel_dispatch_info_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DispatchInfo {
+    /// Bytes up to what is reserved.
+    pub size: u64,
+    pub agent: u64,
+    pub queue: u64,
+    pub kernel: u64,
+    /// Counts all kernels of the process.
+    pub dispatch: u64,
+    /// Scratch memory of a work item and shared memory of a block, bytes.
+    pub private_segment: u32,
+    pub group_segment: u32,
+    pub workgroup: Dimensions,
+    /// Work items.
+    pub grid: Dimensions,
+    pub reserved: [u8; 56],
+}
+
+/// `rocprofiler_buffer_tracing_kernel_dispatch_record_t`, as far as all versions have it. It may be at any address.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DispatchRecord {
+    /// Of the whole record, bytes: at least that of this structure.
+    pub size: u64,
+    /// [`KERNEL_DISPATCH`].
+    pub kind: c_uint,
+    /// [`DISPATCH_COMPLETE`].
+    pub operation: c_uint,
+    /// The library's own number of the call.
+    pub internal: u64,
+    /// What the launching thread had pushed last.
+    pub external: UserData,
+    /// That thread.
+    pub thread: u64,
+    /// ns.
+    pub start: u64,
+    pub end: u64,
+    pub dispatch: DispatchInfo,
+}
+
+declare! { ($)
+    400 rocprofiler_get_version(major: *mut c_uint, minor: *mut c_uint, patch: *mut c_uint);
+    400 rocprofiler_force_configure(configure: Option<Configure>);
+    400 rocprofiler_create_context(context: *mut ContextId);
+    400 rocprofiler_start_context(context: ContextId);
+    400 rocprofiler_stop_context(context: ContextId);
+    400 rocprofiler_create_buffer(context: ContextId, size: usize, watermark: usize, policy: c_uint, callback: Option<BufferCallback>, data: *mut c_void, buffer: *mut BufferId);
+    400 rocprofiler_flush_buffer(buffer: BufferId);
+    400 rocprofiler_destroy_buffer(buffer: BufferId);
+    400 rocprofiler_configure_buffer_tracing_service(context: ContextId, kind: c_uint, operations: *const c_int, count: usize, buffer: BufferId);
+    400 rocprofiler_get_thread_id(thread: *mut u64);
+    400 rocprofiler_push_external_correlation_id(context: ContextId, thread: u64, correlation: UserData);
+    400 rocprofiler_pop_external_correlation_id(context: ContextId, thread: u64, correlation: *mut UserData);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+    use std::mem::offset_of;
+    use std::path::{Path, PathBuf};
+    use std::process::{Command, Output};
+
+    use super::*;
+
+    /// The header that includes all others, and those of HIP and HSA, and functions that no other has.
+    const WHOLE: &str = "rocprofiler.h";
+    const ONLY_WHOLE: [&str; 2] = ["rocprofiler_get_version", "rocprofiler_get_thread_id"];
+    const PARTS: [&str; 7] =
+        ["version.h", "fwd.h", "registration.h", "context.h", "buffer.h", "buffer_tracing.h", "external_correlation.h"];
+
+    /// A structure of the header, its size here, and its fields with their offsets here.
+    type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
+
+    const LAYOUTS: &[Layout] = &[
+        ("rocprofiler_context_id_t", size_of::<ContextId>(), &[("handle", 0)]),
+        ("rocprofiler_buffer_id_t", size_of::<BufferId>(), &[("handle", 0)]),
+        ("rocprofiler_user_data_t", size_of::<UserData>(), &[("value", 0)]),
+        ("rocprofiler_status_t", size_of::<Status>(), &[]),
+        (
+            "rocprofiler_tool_configure_result_t",
+            size_of::<ToolConfiguration>(),
+            &[
+                ("size", offset_of!(ToolConfiguration, size)),
+                ("initialize", offset_of!(ToolConfiguration, initialize)),
+                ("finalize", offset_of!(ToolConfiguration, finalize)),
+                ("tool_data", offset_of!(ToolConfiguration, data)),
+            ],
+        ),
+        (
+            "rocprofiler_record_header_t",
+            size_of::<RecordHeader>(),
+            &[
+                ("category", offset_of!(RecordHeader, category)),
+                ("kind", offset_of!(RecordHeader, kind)),
+                ("payload", offset_of!(RecordHeader, payload)),
+            ],
+        ),
+        (
+            "rocprofiler_kernel_dispatch_info_t",
+            size_of::<DispatchInfo>(),
+            &[
+                ("size", offset_of!(DispatchInfo, size)),
+                ("agent_id", offset_of!(DispatchInfo, agent)),
+                ("queue_id", offset_of!(DispatchInfo, queue)),
+                ("kernel_id", offset_of!(DispatchInfo, kernel)),
+                ("dispatch_id", offset_of!(DispatchInfo, dispatch)),
+                ("private_segment_size", offset_of!(DispatchInfo, private_segment)),
+                ("group_segment_size", offset_of!(DispatchInfo, group_segment)),
+                ("workgroup_size", offset_of!(DispatchInfo, workgroup)),
+                ("grid_size", offset_of!(DispatchInfo, grid)),
+                ("reserved_padding", offset_of!(DispatchInfo, reserved)),
+            ],
+        ),
+    ];
+
+    /// Grows at its end.
+    const RECORD: &str = "rocprofiler_buffer_tracing_kernel_dispatch_record_t";
+    const RECORD_FIELDS: &[(&str, usize)] = &[
+        ("size", offset_of!(DispatchRecord, size)),
+        ("kind", offset_of!(DispatchRecord, kind)),
+        ("operation", offset_of!(DispatchRecord, operation)),
+        ("correlation_id.internal", offset_of!(DispatchRecord, internal)),
+        ("correlation_id.external", offset_of!(DispatchRecord, external)),
+        ("thread_id", offset_of!(DispatchRecord, thread)),
+        ("start_timestamp", offset_of!(DispatchRecord, start)),
+        ("end_timestamp", offset_of!(DispatchRecord, end)),
+        ("dispatch_info", offset_of!(DispatchRecord, dispatch)),
+    ];
+
+    const NUMBERS: &[(&str, c_uint)] = &[
+        ("ROCPROFILER_STATUS_SUCCESS", Status::SUCCESS.0),
+        ("ROCPROFILER_BUFFER_CATEGORY_TRACING", CATEGORY_TRACING),
+        ("ROCPROFILER_BUFFER_TRACING_KERNEL_DISPATCH", KERNEL_DISPATCH),
+        ("ROCPROFILER_KERNEL_DISPATCH_COMPLETE", DISPATCH_COMPLETE),
+        ("ROCPROFILER_BUFFER_POLICY_DISCARD", POLICY_DISCARD),
+        ("ROCPROFILER_BUFFER_POLICY_LOSSLESS", POLICY_LOSSLESS),
+    ];
+
+    /// The header's name of a type that is declared here.
+    fn in_c(declared: &str) -> &'static str {
+        match declared {
+            "ContextId" => "rocprofiler_context_id_t",
+            "*mut ContextId" => "rocprofiler_context_id_t*",
+            "BufferId" => "rocprofiler_buffer_id_t",
+            "*mut BufferId" => "rocprofiler_buffer_id_t*",
+            "UserData" => "rocprofiler_user_data_t",
+            "*mut UserData" => "rocprofiler_user_data_t*",
+            "Option<Configure>" => "rocprofiler_configure_func_t",
+            "Option<BufferCallback>" => "rocprofiler_buffer_tracing_cb_t",
+            "*mut c_uint" => "uint32_t*",
+            "*const c_int" => "const rocprofiler_tracing_operation_t*",
+            "*mut u64" => "rocprofiler_thread_id_t*",
+            "u64" => "rocprofiler_thread_id_t",
+            "usize" => "size_t",
+            "*mut c_void" => "void*",
+            other => panic!("{other} is not known here"),
+        }
+    }
+
+    fn includes(headers: &[&str]) -> String {
+        headers.iter().map(|header| format!("#include <rocprofiler-sdk/{header}>\n")).collect()
+    }
+
+    /// The headers, and what has to hold of them; in C, where types of functions must be the same.
+    fn source(headers: &[&str]) -> String {
+        let mut text = format!("#include <stddef.h>\n#include <stdint.h>\n{}", includes(headers));
+        for (structure, size, fields) in LAYOUTS {
+            writeln!(text, "_Static_assert(sizeof({structure}) == {size}, \"{structure}\");").unwrap();
+            for (field, offset) in *fields {
+                writeln!(text, "_Static_assert(offsetof({structure}, {field}) == {offset}, \"{field}\");").unwrap();
+            }
+        }
+        writeln!(text, "_Static_assert(sizeof({RECORD}) >= {}, \"{RECORD}\");", size_of::<DispatchRecord>()).unwrap();
+        for (field, offset) in RECORD_FIELDS {
+            writeln!(text, "_Static_assert(offsetof({RECORD}, {field}) == {offset}, \"{field}\");").unwrap();
+        }
+        for (name, number) in NUMBERS {
+            writeln!(text, "_Static_assert({name} == {number}, \"{name}\");").unwrap();
+        }
+        let all = headers.contains(&WHOLE);
+        for function in FUNCTIONS.iter().filter(|function| all || !ONLY_WHOLE.contains(&function.name)) {
+            let types = function.arguments.iter().map(|(name, declared)| match (function.name, *name) {
+                ("rocprofiler_create_buffer", "policy") => "rocprofiler_buffer_policy_t",
+                ("rocprofiler_configure_buffer_tracing_service", "kind") => "rocprofiler_buffer_tracing_kind_t",
+                _ => in_c(declared),
+            });
+            let types: Vec<&str> = types.collect();
+            let (name, types) = (function.name, types.join(", "));
+            // The array of operations, which is null here, is not constant in 0.4.
+            let since = if types.contains("const rocprofiler") { 500 } else { function.since };
+            writeln!(text, "#if ROCPROFILER_VERSION >= {since}").unwrap();
+            writeln!(text, "rocprofiler_status_t (*use_{name})({types}) = {name};\n#endif").unwrap();
+        }
+        for (name, result, types) in [
+            (
+                "rocprofiler_configure_func_t",
+                "rocprofiler_tool_configure_result_t*",
+                "uint32_t, const char*, uint32_t, rocprofiler_client_id_t*",
+            ),
+            ("rocprofiler_tool_initialize_t", "int", "rocprofiler_client_finalize_t, void*"),
+            ("rocprofiler_tool_finalize_t", "void", "void*"),
+            (
+                "rocprofiler_buffer_tracing_cb_t",
+                "void",
+                "rocprofiler_context_id_t, rocprofiler_buffer_id_t, rocprofiler_record_header_t**, size_t, void*, \
+                 uint64_t",
+            ),
+        ] {
+            writeln!(text, "{result} (*as_{name})({types}) = ({name}) 0;").unwrap();
+        }
+        text
+    }
+
+    fn compile(include: &Path, name: &str, text: &str) -> Output {
+        let folder = std::env::temp_dir().join(format!("mneme-rocprofiler-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("layout.c"), text).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-Werror=incompatible-pointer-types", "-fsyntax-only"]);
+        compiler.arg("-D__HIP_PLATFORM_AMD__=1").arg("-I").arg(include).arg(folder.join("layout.c"));
+        let output = compiler.output().unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        output
+    }
+
+    #[test]
+    fn all_is_as_in_the_headers() {
+        let others = std::env::var_os("MNEME_TEST_HIP_INCLUDE").map(PathBuf::from);
+        let folders = others.into_iter().chain(["/opt/rocm/include".into(), "/usr/include".into()]);
+        let folders: Vec<PathBuf> =
+            folders.filter(|folder| folder.join("rocprofiler-sdk/registration.h").exists()).collect();
+        if folders.is_empty() {
+            println!("skipped: rocprofiler-sdk's headers are not installed");
+        }
+        for folder in folders {
+            let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+            let compiles = |headers: &[&str]| compile(&folder, "headers", &includes(headers));
+            let headers = if compiles(&[WHOLE]).status.success() { &[WHOLE][..] } else { &PARTS };
+            let parts = compiles(headers);
+            if !parts.status.success() {
+                println!("skipped: {} lacks what its headers include: {}", folder.display(), said(&parts));
+                continue;
+            }
+            if headers != [WHOLE] {
+                println!("{}: without {WHOLE}, so that {ONLY_WHOLE:?} are not compared", folder.display());
+            }
+            let output = compile(&folder, "layout", &source(headers));
+            assert!(output.status.success(), "{}: {}", folder.display(), said(&output));
+        }
+    }
+
+    #[test]
+    fn a_record_ends_where_version_0_4_ends_it() {
+        assert_eq!((size_of::<DispatchRecord>(), offset_of!(DispatchRecord, dispatch)), (184, 56));
+        assert_eq!((size_of::<DispatchInfo>(), offset_of!(DispatchInfo, reserved)), (128, 72));
+        assert_eq!(size_of::<ToolConfiguration>(), 32);
+    }
+
+    #[test]
+    fn names_are_unique_and_the_library_s() {
+        let names: std::collections::BTreeSet<_> = FUNCTIONS.iter().map(|function| function.name).collect();
+        assert_eq!(names.len(), FUNCTIONS.len());
+        assert!(names.iter().all(|name| name.starts_with("rocprofiler_")));
+    }
+}

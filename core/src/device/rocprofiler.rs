@@ -1,0 +1,575 @@
+//! Kernel times from rocprofiler-sdk, AMD's profiling library, where it is installed.
+//!
+//! The library notes for each kernel when it has started and ended on the device; events are commands around it, whose
+//! own time is measured too. A launch is told from all else that runs on the device (copies are kernels, too) by a
+//! number that is pushed for this thread while it is launched, and that comes back in the record of the kernel.
+//!
+//! A record is written after the device has said that the kernel is done, by a thread of the library's, which nobody
+//! waits for: at the end of a series the buffer is flushed until each launch has its record, or for so long. A launch
+//! with none or with two (a cooperative launch may be of two kernels) leaves the whole series to its events.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::ptr::null;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use mneme_abi::hip::rocprofiler::*;
+
+/// Names the library to load, where the linker does not find it.
+pub const LIBRARY_VARIABLE: &str = "MNEME_ROCPROFILER_LIBRARY";
+/// What `libamdhip64.so.7` and `….6` come with.
+const OF_HIP: [(&str, &str); 2] = [(".so.7", "librocprofiler-sdk.so.1"), (".so.6", "librocprofiler-sdk.so.0")];
+
+/// The first version that has all that is called; the last major version whose records are known.
+const OLDEST: (u32, u32) = (0, 4);
+const LAST_MAJOR: u32 = 1;
+
+/// Room for some thousands of records, and how full it may become before the library empties it by itself.
+const BUFFER: usize = 1 << 20;
+const WATERMARK: usize = BUFFER / 8 * 7;
+
+/// How long a record may come after its kernel's end, and what is waited between two looks.
+const LATEST: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(1);
+
+macro_rules! functions {
+    ($($name:ident: $symbol:ident,)*) => {
+        #[derive(Clone, Copy)]
+        struct Functions {
+            status_text: StatusText,
+            $($name: pointers::$symbol,)*
+        }
+
+        impl Functions {
+            fn of(library: &Library) -> Result<Self, String> {
+                let missing = |error: libloading::Error| error.to_string();
+                // SAFETY: the library's ABI fixes the types of the functions with these names; it is never unloaded.
+                unsafe {
+                    Ok(Self {
+                        status_text: *library.get(STATUS_TEXT.as_bytes()).map_err(missing)?,
+                        $($name: *library.get(stringify!($symbol).as_bytes()).map_err(missing)?,)*
+                    })
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    version: rocprofiler_get_version,
+    force_configure: rocprofiler_force_configure,
+    create_context: rocprofiler_create_context,
+    start_context: rocprofiler_start_context,
+    stop_context: rocprofiler_stop_context,
+    create_buffer: rocprofiler_create_buffer,
+    flush_buffer: rocprofiler_flush_buffer,
+    destroy_buffer: rocprofiler_destroy_buffer,
+    configure_tracing: rocprofiler_configure_buffer_tracing_service,
+    thread_id: rocprofiler_get_thread_id,
+    push: rocprofiler_push_external_correlation_id,
+    pop: rocprofiler_pop_external_correlation_id,
+}
+
+impl Functions {
+    /// What a call returned; a sentence where that is an error.
+    fn check(&self, function: &str, status: Status) -> Result<(), String> {
+        if status == Status::SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: any number may be asked for; the answer is a constant or null.
+        let text = unsafe {
+            let text = (self.status_text)(status);
+            if text.is_null() { "no description".into() } else { CStr::from_ptr(text).to_string_lossy() }
+        };
+        Err(format!("{function} returned error {} ({text})", status.0))
+    }
+
+    /// The version, where it is one whose records are known.
+    fn check_version(&self) -> Result<(), String> {
+        let (mut major, mut minor, mut patch): (c_uint, c_uint, c_uint) = (0, 0, 0);
+        // SAFETY: the places are valid for the answers.
+        let status = unsafe { (self.version)(&mut major, &mut minor, &mut patch) };
+        self.check("rocprofiler_get_version", status)?;
+        if (major, minor) < OLDEST {
+            return Err(format!("version {major}.{minor}.{patch} is older than {}.{}", OLDEST.0, OLDEST.1));
+        }
+        if major > LAST_MAJOR {
+            return Err(format!("version {major}.{minor}.{patch} is not known; {LAST_MAJOR} is the last that is"));
+        }
+        Ok(())
+    }
+}
+
+/// What is made of the library's while it configures this tool.
+#[derive(Clone, Copy)]
+struct Session {
+    context: ContextId,
+    buffer: BufferId,
+}
+
+/// What the callbacks share with the rest. There is one such library in a process.
+struct Shared {
+    functions: Option<Functions>,
+    /// What became of configuring; `None` before that.
+    session: Option<Result<Session, String>>,
+    /// Launches from this number on are of the series at hand; 0 stands for none.
+    first: u64,
+    kernels: Vec<Kernel>,
+    /// Records that found no room, since the start of the process.
+    dropped: u64,
+    /// Why records cannot be read.
+    unreadable: Option<String>,
+}
+
+static SHARED: Mutex<Shared> =
+    Mutex::new(Shared { functions: None, session: None, first: 0, kernels: Vec::new(), dropped: 0, unreadable: None });
+/// Records have come.
+static ARRIVED: Condvar = Condvar::new();
+
+fn shared() -> MutexGuard<'static, Shared> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kernel {
+    launch: u64,
+    agent: u64,
+    start: u64,
+    end: u64,
+}
+
+/// rocprofiler-sdk at work.
+pub struct Rocprofiler {
+    functions: Functions,
+    session: Session,
+    /// As the library names the thread that launches.
+    thread: u64,
+    /// Number of the last launch of a series.
+    last: Cell<u64>,
+    /// Numbers of the launches of the series at hand that have ended.
+    series: RefCell<Option<Vec<u64>>>,
+    /// Why no series is timed any more.
+    lost: RefCell<Option<String>>,
+}
+
+/// A launch under way, until this is dropped.
+pub struct Tagged<'a> {
+    profiler: &'a Rocprofiler,
+    number: u64,
+}
+
+impl Rocprofiler {
+    /// Loads the library that belongs to this one of HIP's, and lets it note kernels of this process from then on;
+    /// before anything is called of HIP.
+    ///
+    /// # Errors
+    /// Why kernels are not timed by it, in one sentence without its end.
+    pub fn start(hip: &Path) -> Result<Self, String> {
+        let library = load(hip)?;
+        let functions = Functions::of(&library);
+        // The library has threads, and HIP calls it by then: it stays.
+        std::mem::forget(library);
+        let refused = |why| format!("rocprofiler-sdk cannot be used: {why}");
+        Self::configure(functions.map_err(refused)?).map_err(refused)
+    }
+
+    fn configure(functions: Functions) -> Result<Self, String> {
+        functions.check_version()?;
+        shared().functions = Some(functions);
+        // SAFETY: the function stays where it is.
+        let status = unsafe { (functions.force_configure)(Some(configure)) };
+        functions.check("rocprofiler_force_configure", status)?;
+        let session = shared().session.clone().unwrap_or_else(|| Err("it has not asked what is to be noted".into()))?;
+        let mut thread = 0;
+        // SAFETY: the place is valid for the answer.
+        functions.check("rocprofiler_get_thread_id", unsafe { (functions.thread_id)(&mut thread) })?;
+        Ok(Self {
+            functions,
+            session,
+            thread,
+            last: Cell::new(0),
+            series: RefCell::new(None),
+            lost: RefCell::new(None),
+        })
+    }
+
+    /// Begins to note launches.
+    pub fn begin_series(&self) {
+        self.abandon_series();
+        if self.lost.borrow().is_some() {
+            return;
+        }
+        {
+            let mut shared = shared();
+            shared.first = self.last.get() + 1;
+            shared.kernels.clear();
+        }
+        // SAFETY: no pointers.
+        let status = unsafe { (self.functions.start_context)(self.session.context) };
+        match self.functions.check("rocprofiler_start_context", status) {
+            Ok(()) => *self.series.borrow_mut() = Some(Vec::new()),
+            Err(why) => *self.lost.borrow_mut() = Some(why),
+        }
+    }
+
+    /// Numbers what is launched until the answer is dropped; `None` outside of a series.
+    pub fn tag(&self) -> Option<Tagged<'_>> {
+        self.series.borrow().as_ref()?;
+        let number = self.last.get() + 1;
+        self.last.set(number);
+        // SAFETY: no pointers.
+        let status = unsafe { (self.functions.push)(self.session.context, self.thread, UserData { value: number }) };
+        match self.functions.check("rocprofiler_push_external_correlation_id", status) {
+            Ok(()) => Some(Tagged { profiler: self, number }),
+            Err(why) => {
+                self.lost.borrow_mut().get_or_insert(why);
+                None
+            }
+        }
+    }
+
+    /// Ends the series: the time of each of its launches that has ended, ns, in their order.
+    ///
+    /// # Errors
+    /// Why they are not known, in one sentence without its end.
+    pub fn end_series(&self) -> Result<Vec<u64>, String> {
+        let launches = self.series.take();
+        if let Some(why) = self.lost.borrow().as_ref() {
+            self.stop(launches.is_some());
+            return Err(why.clone());
+        }
+        let launches = launches.unwrap_or_default();
+        self.wait_for(launches.len());
+        self.stop(true);
+        // What was noted twice comes with the last.
+        let flushed = self.flush();
+        let (kernels, dropped, unreadable) = {
+            let mut shared = shared();
+            shared.first = 0;
+            (std::mem::take(&mut shared.kernels), shared.dropped, shared.unreadable.clone())
+        };
+        let times = match unreadable.map_or(flushed, Err) {
+            Ok(()) => times(&launches, &kernels, dropped),
+            Err(why) => Err(why),
+        };
+        if times.is_err() && kernels.is_empty() && !launches.is_empty() {
+            // Nothing will come of later series either, and each would wait for it.
+            *self.lost.borrow_mut() = times.as_ref().err().cloned();
+        }
+        times
+    }
+
+    /// Leaves a series that did not come to its end.
+    fn abandon_series(&self) {
+        if self.series.take().is_some() {
+            self.stop(true);
+        }
+    }
+
+    /// Waits until so many kernels have been told of, if they ever are.
+    fn wait_for(&self, count: usize) {
+        let end = Instant::now() + LATEST;
+        while self.flush().is_ok() {
+            let shared = shared();
+            let done = |shared: &Shared| shared.kernels.len() >= count || shared.unreadable.is_some();
+            if done(&shared) || Instant::now() >= end {
+                return;
+            }
+            // What comes is put into the buffer, which has to be flushed again.
+            drop(ARRIVED.wait_timeout_while(shared, PAUSE, |shared| !done(shared)));
+        }
+    }
+
+    fn flush(&self) -> Result<(), String> {
+        // SAFETY: no pointers; no lock is held, which the callback takes.
+        let status = unsafe { (self.functions.flush_buffer)(self.session.buffer) };
+        self.functions.check("rocprofiler_flush_buffer", status)
+    }
+
+    fn stop(&self, started: bool) {
+        if started {
+            // A context that cannot be stopped goes on noting what nobody asks for.
+            // SAFETY: no pointers.
+            let _ = unsafe { (self.functions.stop_context)(self.session.context) };
+        }
+    }
+}
+
+impl Tagged<'_> {
+    /// The launch has ended well.
+    pub fn ended(self) {
+        if let Some(series) = self.profiler.series.borrow_mut().as_mut() {
+            series.push(self.number);
+        }
+    }
+}
+
+impl Drop for Tagged<'_> {
+    fn drop(&mut self) {
+        let Rocprofiler { functions, session, thread, .. } = self.profiler;
+        let mut popped = UserData::default();
+        // SAFETY: the place is valid for the answer.
+        let status = unsafe { (functions.pop)(session.context, *thread, &mut popped) };
+        let known = functions.check("rocprofiler_pop_external_correlation_id", status);
+        if let Err(why) = known {
+            self.profiler.lost.borrow_mut().get_or_insert(why);
+        }
+    }
+}
+
+impl Drop for Rocprofiler {
+    fn drop(&mut self) {
+        self.abandon_series();
+        let _ = self.flush();
+        // SAFETY: no pointers; the context is stopped, and what is still on its way finds no buffer.
+        let _ = unsafe { (self.functions.destroy_buffer)(self.session.buffer) };
+    }
+}
+
+/// The library that is named by the variable, or the one that comes with this one of HIP's.
+fn load(hip: &Path) -> Result<Library, String> {
+    let named = std::env::var_os(LIBRARY_VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
+    let name = match named {
+        Some(named) => named,
+        None => name_for(hip).ok_or_else(|| format!("no rocprofiler-sdk is known for {}", hip.display()))?.into(),
+    };
+    // HIP tells the profiling library that it finds among all symbols of the process, and would load another one.
+    // SAFETY: the constructors of the vendor's library are made to run when a process loads it.
+    unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {
+        let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        format!("{} is not installed ({why})", name.display())
+    })
+}
+
+/// HIP and the profiling library know each other's tables, so that they have to be of the same release.
+fn name_for(hip: &Path) -> Option<&'static str> {
+    let file = hip.file_name()?.to_string_lossy();
+    OF_HIP.iter().find(|(version, _)| file.contains(version)).map(|(_, name)| *name)
+}
+
+/// The time of each launch, by its one kernel.
+fn times(launches: &[u64], kernels: &[Kernel], dropped: u64) -> Result<Vec<u64>, String> {
+    let of = |launch: &u64| kernels.iter().filter(|kernel| kernel.launch == *launch).collect::<Vec<_>>();
+    let found: Vec<Vec<&Kernel>> = launches.iter().map(of).collect();
+    let number: usize = found.iter().map(Vec::len).sum();
+    if found.iter().any(|kernels| kernels.len() != 1) {
+        let lost = if dropped > 0 { format!("; {dropped} records found no room") } else { String::new() };
+        return Err(format!("rocprofiler-sdk has told of {number} kernels for {} launches{lost}", launches.len()));
+    }
+    let kernels: Vec<&Kernel> = found.concat();
+    if kernels.iter().any(|kernel| kernel.agent != kernels[0].agent) {
+        return Err("rocprofiler-sdk has told of kernels on several devices for the launches on one".into());
+    }
+    let time = |kernel: &&Kernel| (kernel.start > 0).then(|| kernel.end.checked_sub(kernel.start)).flatten();
+    kernels
+        .iter()
+        .map(|kernel| time(kernel).ok_or_else(|| "rocprofiler-sdk has told of a kernel without its times".to_owned()))
+        .collect()
+}
+
+/// The library asks what this tool is to do.
+unsafe extern "C" fn configure(_: c_uint, _: *const c_char, _: c_uint, _: *mut c_void) -> *const ToolConfiguration {
+    static CONFIGURATION: ToolConfiguration = ToolConfiguration {
+        size: size_of::<ToolConfiguration>(),
+        initialize: Some(initialize),
+        finalize: None,
+        data: std::ptr::null_mut(),
+    };
+    &CONFIGURATION
+}
+
+/// The library lets this tool make its context.
+unsafe extern "C" fn initialize(_: *mut c_void, _: *mut c_void) -> c_int {
+    // Nothing unwinds into the library.
+    let made = catch_unwind(|| {
+        let functions = shared().functions;
+        let session = functions.ok_or_else(|| "it was not asked to".to_owned()).and_then(make_session);
+        let is_made = session.is_ok();
+        shared().session = Some(session);
+        is_made
+    });
+    if made.unwrap_or(false) { 0 } else { -1 }
+}
+
+/// A context that notes kernels in a buffer.
+fn make_session(functions: Functions) -> Result<Session, String> {
+    let (mut context, mut buffer) = (ContextId::default(), BufferId::default());
+    // SAFETY: the places are valid for the answers, and 0 as the library wants them; the callback stays where it is.
+    unsafe {
+        functions.check("rocprofiler_create_context", (functions.create_context)(&mut context))?;
+        functions.check(
+            "rocprofiler_create_buffer",
+            (functions.create_buffer)(
+                context,
+                BUFFER,
+                WATERMARK,
+                POLICY_LOSSLESS,
+                Some(take),
+                std::ptr::null_mut(),
+                &mut buffer,
+            ),
+        )?;
+        functions.check(
+            "rocprofiler_configure_buffer_tracing_service",
+            (functions.configure_tracing)(context, KERNEL_DISPATCH, null(), 0, buffer),
+        )?;
+    }
+    Ok(Session { context, buffer })
+}
+
+/// The library gives records.
+unsafe extern "C" fn take(
+    _: ContextId,
+    _: BufferId,
+    headers: *mut *mut RecordHeader,
+    count: usize,
+    _: *mut c_void,
+    dropped: u64,
+) {
+    // Nothing unwinds into the library.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        let mut shared = shared();
+        shared.dropped = dropped;
+        for index in 0..count {
+            // SAFETY: the library gives so many headers, each of a record that is there until this returns.
+            let read = unsafe {
+                let header = headers.add(index).read();
+                let is_kernel = (*header).category == CATEGORY_TRACING && (*header).kind == KERNEL_DISPATCH;
+                if is_kernel { read((*header).payload.cast()) } else { continue }
+            };
+            match read {
+                Ok(kernel) if shared.first > 0 && kernel.launch >= shared.first => shared.kernels.push(kernel),
+                Ok(_) => {}
+                Err(why) => {
+                    shared.unreadable.get_or_insert(why);
+                }
+            }
+        }
+        ARRIVED.notify_all();
+    }));
+}
+
+/// Reads a record of a kernel, which may be longer than the one that is known.
+///
+/// # Safety
+/// The record is as long as it says, at least a number.
+unsafe fn read(record: *const u8) -> Result<Kernel, String> {
+    const KNOWN: usize = size_of::<DispatchRecord>();
+    const RESERVED: usize = std::mem::offset_of!(DispatchInfo, reserved);
+    // SAFETY: as the caller promises.
+    let size = unsafe { record.cast::<u64>().read_unaligned() };
+    if size < KNOWN as u64 {
+        return Err(format!("a record of rocprofiler-sdk has {size} bytes, and {KNOWN} are needed"));
+    }
+    // SAFETY: it is as long, and all values are valid.
+    let record = unsafe { record.cast::<DispatchRecord>().read_unaligned() };
+    // What lies in the middle says its size, too, which finds fields that were put before it.
+    let inner = record.dispatch.size;
+    if record.kind != KERNEL_DISPATCH
+        || record.operation != DISPATCH_COMPLETE
+        || !(RESERVED as u64..=size_of::<DispatchInfo>() as u64).contains(&inner)
+    {
+        return Err(format!("records of rocprofiler-sdk, {size} bytes long, are not laid out as is known"));
+    }
+    Ok(Kernel { launch: record.external.value, agent: record.dispatch.agent, start: record.start, end: record.end })
+}
+
+#[cfg(test)]
+mod tests {
+    use mneme_abi::hip::types::Dimensions;
+
+    use super::*;
+
+    fn record(launch: u64) -> DispatchRecord {
+        DispatchRecord {
+            size: size_of::<DispatchRecord>() as u64,
+            kind: KERNEL_DISPATCH,
+            operation: DISPATCH_COMPLETE,
+            internal: 7,
+            external: UserData { value: launch },
+            thread: 1,
+            start: 1000,
+            end: 1000 + launch,
+            dispatch: DispatchInfo {
+                size: 72,
+                agent: 5,
+                queue: 1,
+                kernel: 2,
+                dispatch: 3,
+                private_segment: 0,
+                group_segment: 0,
+                workgroup: Dimensions::default(),
+                grid: Dimensions::default(),
+                reserved: [0; 56],
+            },
+        }
+    }
+
+    fn kernel(launch: u64) -> Kernel {
+        Kernel { launch, agent: 5, start: 1000, end: 1000 + launch }
+    }
+
+    /// The record's bytes at an odd address, with others behind it.
+    fn read_at_odd_address(record: &DispatchRecord, behind: usize) -> Result<Kernel, String> {
+        let mut bytes = vec![0xee_u8; 1 + size_of::<DispatchRecord>() + behind];
+        // SAFETY: the bytes are as many; the record is plain data.
+        unsafe { bytes.as_mut_ptr().add(1).cast::<DispatchRecord>().write_unaligned(*record) };
+        // SAFETY: the record is as long as it says, or shorter than is known and not read further.
+        unsafe { read(bytes.as_ptr().add(1)) }
+    }
+
+    #[test]
+    fn records_may_be_longer_and_not_shorter() {
+        assert_eq!(read_at_odd_address(&record(9), 0), Ok(kernel(9)));
+        let longer = DispatchRecord { size: 200, ..record(9) };
+        assert_eq!(read_at_odd_address(&longer, 16), Ok(kernel(9)));
+        let shorter = DispatchRecord { size: 100, ..record(9) };
+        let why = read_at_odd_address(&shorter, 0).unwrap_err();
+        assert!(why.contains("has 100 bytes, and 184 are needed"), "{why}");
+    }
+
+    #[test]
+    fn a_field_in_the_middle_is_found() {
+        // A correlation of three numbers moves the rest by eight bytes: the end lies where the inner size was.
+        let mut moved = DispatchRecord { size: 192, ..record(9) };
+        moved.dispatch.size = moved.end;
+        let why = read_at_odd_address(&moved, 8).unwrap_err();
+        assert!(why.contains("192 bytes long, are not laid out as is known"), "{why}");
+        for wrong in [DispatchRecord { kind: 10, ..record(9) }, DispatchRecord { operation: 1, ..record(9) }] {
+            assert!(read_at_odd_address(&wrong, 0).is_err());
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_launches_in_their_order() {
+        let kernels = [kernel(4), kernel(2), kernel(3)];
+        assert_eq!(times(&[2, 3, 4], &kernels, 0), Ok(vec![2, 3, 4]));
+        assert_eq!(times(&[2, 4], &kernels, 0), Ok(vec![2, 4]), "a launch that failed is none of the series");
+        assert_eq!(times(&[], &[], 0), Ok(Vec::new()));
+        for (launches, kernels, dropped, expected) in [
+            (&[2, 3][..], &[kernel(2)][..], 0, "told of 1 kernels for 2 launches"),
+            (&[2, 3], &[kernel(2)], 6, "; 6 records found no room"),
+            (&[2, 3], &[kernel(2), kernel(2)], 0, "told of 2 kernels for 2 launches"),
+            (&[2], &[kernel(2), kernel(2)], 0, "told of 2 kernels for 1 launches"),
+            (&[2, 3], &[kernel(2), Kernel { agent: 6, ..kernel(3) }], 0, "on several devices"),
+            (&[2], &[Kernel { start: 0, ..kernel(2) }], 0, "without its times"),
+            (&[2], &[Kernel { end: 999, ..kernel(2) }], 0, "without its times"),
+        ] {
+            let why = times(launches, kernels, dropped).unwrap_err();
+            assert!(why.contains(expected), "{why}");
+        }
+    }
+
+    #[test]
+    fn each_hip_has_its_own() {
+        let of = |hip: &str| name_for(Path::new(hip));
+        assert_eq!(of("libamdhip64.so.7"), Some("librocprofiler-sdk.so.1"));
+        assert_eq!(of("/opt/rocm-6.3.0/lib/libamdhip64.so.6.3.60300"), Some("librocprofiler-sdk.so.0"));
+        assert_eq!((of("libamdhip64.so.5"), of("/somewhere/library.so")), (None, None));
+    }
+}

@@ -1,0 +1,123 @@
+//! The launches of a run request, timed as a series, each verified.
+//!
+//! Each launch starts from restored memory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use mneme_core::configuration::Cache;
+use mneme_core::device::{Device, DeviceError, DeviceFunction, Timer};
+use mneme_core::hash::chunk_id;
+use mneme_core::launch::Launch;
+use mneme_core::result::Status;
+
+use super::launch::{launch_once, repaired};
+use super::memory::{MemoryVerdict, ResidentMemory};
+use super::message::{RunOutcome, RunRequest, VARIES};
+use super::report::{self, MOST_TOLD};
+use super::survey::Survey;
+use super::variables::MovedVariables;
+use crate::verify::comparison::Comparison;
+
+/// The runs of a code object, warm-up runs first.
+pub struct Series<'a> {
+    pub device: &'a dyn Device,
+    pub arguments: &'a [Vec<u8>],
+    pub order: &'a RunRequest,
+    pub function: DeviceFunction,
+    pub launch: Launch,
+    pub moved: MovedVariables,
+    pub comparisons: Vec<Comparison>,
+    /// For memory as a run leaves it.
+    pub file: Option<&'a Result<File, String>>,
+}
+
+impl Series<'_> {
+    /// Runs them; whether all were as they have to be.
+    pub fn run(
+        &self,
+        memory: &mut ResidentMemory<'_>,
+        survey: Option<&mut Survey>,
+        done: &mut RunOutcome,
+    ) -> Result<bool, DeviceError> {
+        self.device.begin_series();
+        let ended = self.launches(memory, survey, done);
+        if !done.broken {
+            retime(self.device, done);
+        }
+        ended
+    }
+
+    fn launches(
+        &self,
+        memory: &mut ResidentMemory<'_>,
+        mut survey: Option<&mut Survey>,
+        done: &mut RunOutcome,
+    ) -> Result<bool, DeviceError> {
+        let Self { device, order, comparisons, .. } = self;
+        let runs = order.spec.warmup.saturating_add(order.spec.iterations).max(1);
+        for index in 0..runs {
+            if order.spec.cache == Cache::Cold {
+                memory.flush_cache()?;
+            }
+            self.moved.bring(*device)?;
+            let timer = launch_once(*device, self.function, &self.launch, self.arguments, memory, done)?;
+            // One run that CUPTI has missed makes the times no better than those of events.
+            done.timer = if index == 0 || timer == Timer::Events { timer } else { done.timer };
+            repaired(self.moved.take_back(*device), done)?;
+            // After each run: the first that differs is the last, which only shows when memory is restored.
+            if let Some((path, file)) = order.spec.memory.as_ref().zip(self.file) {
+                let why = match file {
+                    Ok(file) => repaired(memory.save(file), done)?,
+                    Err(error) => Some(error.clone()),
+                };
+                done.unwritten = why.map(|why| format!("memory cannot be written to {}: {why}", path.display()));
+            }
+            if order.spec.digest {
+                let digest = digest(&repaired(memory.take_differing(), done)?);
+                let same = done.digest.is_empty() || done.digest == digest;
+                done.digest = if same { digest } else { VARIES.into() };
+                continue;
+            }
+            if let Some(survey) = survey.as_deref_mut() {
+                let taken = repaired(memory.take_differing(), done)?;
+                survey.add(memory, comparisons, taken);
+                continue;
+            }
+            let MemoryVerdict { failures, largest, unwritten } =
+                repaired(memory.settle(comparisons, order.dump.as_deref()), done)?;
+            done.unwritten = done.unwritten.take().or(unwritten);
+            done.largest = Some(done.largest.unwrap_or_default().and(largest.finite()));
+            if !failures.is_empty() {
+                done.status = Status::FailedVerification;
+                done.differing_buffers = failures.len() as u64;
+                done.mismatches = failures.into_iter().take(MOST_TOLD).map(|failure| failure.mismatch).collect();
+                done.error = report::text(&done.mismatches, done.differing_buffers);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Takes the times of the device's own clock in place of those of events, all of them or none.
+fn retime(device: &dyn Device, done: &mut RunOutcome) {
+    match device.end_series() {
+        Ok(None) => {}
+        Ok(Some((times, timer))) if times.len() == done.times.len() => (done.times, done.timer) = (times, timer),
+        Ok(Some((times, timer))) => {
+            done.timer_reason =
+                format!("{} tells {} times of {} launches", timer.name(), times.len(), done.times.len());
+        }
+        Err(why) => done.timer_reason = why,
+    }
+}
+
+/// A hash over pieces of memory by their numbers.
+fn digest(pieces: &BTreeMap<usize, Vec<u8>>) -> String {
+    let hashes: Vec<u8> = pieces
+        .iter()
+        .flat_map(|(number, bytes)| [(*number as u64).to_le_bytes().to_vec(), chunk_id(bytes).0.to_vec()].concat())
+        .collect();
+    chunk_id(&hashes).to_string()
+}

@@ -1,0 +1,97 @@
+//! What the profiling library knows: its phase, contexts, buffers and correlations.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::c_void;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use mneme_abi::hip::rocprofiler::*;
+
+use crate::mistake::{Mistake, wrong};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Nobody has asked for it.
+    #[default]
+    New,
+    /// The tool is asked what it is.
+    Configuring,
+    /// The tool makes its contexts.
+    Initializing,
+    /// What there is cannot be changed any more.
+    Ready,
+}
+
+#[derive(Debug, Default)]
+pub struct Context {
+    pub started: bool,
+    /// The buffer of each service, by its kind.
+    pub services: BTreeMap<u32, u64>,
+}
+
+#[derive(Debug)]
+pub struct Buffer {
+    pub context: u64,
+    pub callback: BufferCallback,
+    pub data: *mut c_void,
+    pub records: Vec<Vec<u8>>,
+}
+
+// SAFETY: the data is the tool's, and only handed back to it.
+unsafe impl Send for Buffer {}
+
+#[derive(Debug, Default)]
+pub struct State {
+    pub phase: Phase,
+    pub contexts: BTreeMap<u64, Context>,
+    pub buffers: BTreeMap<u64, Buffer>,
+    /// Buffers that were destroyed.
+    pub gone: HashSet<u64>,
+    /// What a thread has pushed, by context and thread.
+    pub correlations: HashMap<(u64, u64), Vec<u64>>,
+    /// Kernels that were noted.
+    pub kernels: u64,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+
+pub fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    pub fn context(&mut self, context: ContextId) -> Result<&mut Context, Mistake> {
+        let handle = context.handle;
+        self.contexts.get_mut(&handle).map_or_else(|| wrong(format!("{handle} is no context")), Ok)
+    }
+
+    pub fn check_buffer(&self, buffer: BufferId) -> Result<&Buffer, Mistake> {
+        let handle = buffer.handle;
+        match self.buffers.get(&handle) {
+            Some(buffer) => Ok(buffer),
+            None if self.gone.contains(&handle) => wrong(format!("the buffer {handle} was destroyed before")),
+            None => wrong(format!("{handle} is no buffer")),
+        }
+    }
+
+    /// Contexts and buffers can only be made while the tool is asked to.
+    pub fn check_initializing(&self) -> Result<(), Mistake> {
+        if self.phase == Phase::Initializing {
+            Ok(())
+        } else {
+            wrong("it can only be called while the tool is initialised")
+        }
+    }
+
+    /// What is left, each in words.
+    pub fn left(&self) -> Vec<String> {
+        let count = |number: usize, what: &str| (number > 0).then(|| format!("{number} {what}"));
+        [
+            count(self.contexts.values().filter(|context| context.started).count(), "started contexts of the profiler"),
+            count(self.buffers.len(), "buffers of the profiler"),
+            count(self.correlations.values().map(Vec::len).sum(), "pushed correlations"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}

@@ -1,0 +1,108 @@
+//! The replayer's clock over the profiling library, in all versions and with what can go wrong.
+
+use std::time::{Duration, Instant};
+
+use mneme_core::device::gpu::{Gpu, Profiler};
+use mneme_core::device::rocprofiler::Rocprofiler;
+use mneme_core::device::{Device, DeviceFunction, Timer, hip};
+use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+
+use crate::code;
+use crate::library::Hip;
+
+/// Told of a library that cannot be used, or of a series.
+type Expected = Result<&'static [u64], &'static str>;
+
+/// What the library is like, and what two series come to: one of three launches, and one of two with a launch between
+/// them that is none of either.
+pub const CASES: &[(&str, [Expected; 2])] = &[
+    ("version=400", [Ok(&[10_001, 10_002, 10_003]), Ok(&[10_004, 10_005])]),
+    ("version=600", [Ok(&[10_001, 10_002, 10_003]), Ok(&[10_004, 10_005])]),
+    ("version=10000", [Ok(&[10_001, 10_002, 10_003]), Ok(&[10_004, 10_005])]),
+    ("version=10305", [Ok(&[10_001, 10_002, 10_003]), Ok(&[10_004, 10_005])]),
+    ("size=400", [Ok(&[10_001, 10_002, 10_003]), Ok(&[10_004, 10_005])]),
+    ("lose=2", [Err("has told of 2 kernels for 3 launches"), Ok(&[10_004, 10_005])]),
+    ("double=5", [Ok(&[10_001, 10_002, 10_003]), Err("has told of 3 kernels for 2 launches")]),
+    ("lose_from=1", [Err("has told of 0 kernels for 3 launches"); 2]),
+    ("size=100", [Err("has 100 bytes, and 184 are needed"); 2]),
+    ("moved=1", [Err("are not laid out as is known"); 2]),
+];
+
+/// Libraries that are not used at all, and why.
+pub const UNUSED: &[(&str, &str)] = &[
+    ("version=20000", "rocprofiler-sdk cannot be used: version 2.0.0 is not known; 1 is the last that is"),
+    (
+        "version=500,taken=1",
+        "rocprofiler-sdk cannot be used: rocprofiler_force_configure returned error 15 (Configuration is locked)",
+    ),
+    (
+        "taken=1",
+        "rocprofiler-sdk cannot be used: rocprofiler_force_configure returned error 16 (Configuration is locked)",
+    ),
+    ("version=300", "rocprofiler-sdk cannot be used: version 0.3.0 is older than 0.4"),
+];
+
+struct Kernel<'a> {
+    device: &'a Gpu,
+    function: DeviceFunction,
+    arguments: [Vec<u8>; 3],
+}
+
+impl Kernel<'_> {
+    fn run(&self, count: usize) {
+        let (grid, block) = (Dim3::new(2, 1, 1), Dim3::new(64, 1, 1));
+        let launch = Launch { grid, block, shared_mem: 0, attributes: LaunchAttributes::default() };
+        for _ in 0..count {
+            let (_, timer) = self.device.run(self.function, &launch, &self.arguments).unwrap();
+            assert_eq!(timer, Timer::Events, "until the series ends");
+        }
+    }
+
+    fn series(&self, count: usize, expected: Expected) {
+        self.device.begin_series();
+        self.run(count);
+        match (self.device.end_series(), expected) {
+            (Ok(Some((times, timer))), Ok(expected)) => {
+                assert_eq!((times.as_slice(), timer), (expected, Timer::Rocprofiler))
+            }
+            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (told, expected) => panic!("{told:?} in place of {expected:?}"),
+        }
+    }
+}
+
+/// Two series over the library that this process is to have.
+pub fn series(case: usize) {
+    let library = Hip::path();
+    let profiler = Rocprofiler::start(&library).unwrap();
+    let mut device = hip::open(&library, 0).unwrap();
+    device.time_with(Profiler::Rocprofiler(profiler));
+    assert_eq!(device.description().timer, Timer::Rocprofiler);
+    let out = device.allocate(400).unwrap();
+    let module = device.load(&code::gfx90a()).unwrap();
+    let address = out.to_le_bytes().to_vec();
+    let arguments = [address.clone(), address, 0_u32.to_le_bytes().to_vec()];
+    let kernel = Kernel { device: &device, function: device.function(module, "add_step").unwrap(), arguments };
+    let (_, [first, second]) = CASES[case];
+    kernel.series(3, first);
+    kernel.run(1);
+    let start = Instant::now();
+    kernel.series(2, second);
+    assert!(start.elapsed() < Duration::from_secs(1), "what never comes is waited for once");
+    // A series that is left ends with the next, or with the device.
+    kernel.device.begin_series();
+    kernel.run(1);
+    kernel.device.begin_series();
+    device.unload(module).unwrap();
+    device.free(out).unwrap();
+}
+
+/// A library that is not used.
+pub fn refused(case: usize) {
+    let why = Rocprofiler::start(&Hip::path()).err().expect("it is not used");
+    assert_eq!(why, UNUSED[case].1);
+    // Without it the device works as ever.
+    let device = hip::open(&Hip::path(), 0).unwrap();
+    device.begin_series();
+    assert_eq!((device.end_series(), device.description().timer), (Ok(None), Timer::Events));
+}
