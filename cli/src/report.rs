@@ -305,7 +305,7 @@ mod tests {
         let text = |kernels| text(Mode::Apply, "app", ExitStatus::default(), &[summary(Mode::Apply, kernels)]);
         assert_eq!(
             text(vec![kernel("b(int)"), tuned]),
-            "KERNEL  LAUNCHES  REPLACED  RESHAPED   BEFORE  TUNED\na(int)         4         3         1  2.00 µs      -\n\
+            "KERNEL  LAUNCHES  REPLACED  RESHAPED  BEFORE  TUNED\na(int)         4         3         1  2.0 µs      -\n\
              a(int): 1 launch not replaced: inside a stream capture\n"
         );
         assert!(text(vec![kernel("b(int)")]).contains("nothing is replaced"));
