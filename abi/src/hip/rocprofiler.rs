@@ -1,4 +1,4 @@
-//! What is called of rocprofiler-sdk, AMD's profiling library, to time kernels.
+//! The part of rocprofiler-sdk, AMD's profiling library, that times kernels.
 //!
 //! Names, types and layouts are those of rocprofiler.h, registration.h, context.h, buffer.h, buffer_tracing.h,
 //! external_correlation.h and fwd.h of versions 0.4 and 0.5 (ROCm 6.2 and 6.3) and of 1.3 (7), and of the two that have

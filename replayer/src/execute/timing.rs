@@ -1,4 +1,4 @@
-//! What times kernels: as it was asked for, or as it can be had.
+//! The choice of what times kernels: as it was asked for, or as it can be had.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the profiling library is to be like, and what is to go wrong in it.
+//! The settings of the profiling library: its version, and what goes wrong in it.
 
 use std::sync::OnceLock;
 

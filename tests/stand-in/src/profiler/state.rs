@@ -1,4 +1,4 @@
-//! What the profiling library knows: its phase, contexts, buffers and correlations.
+//! The profiling library's books: its phase, contexts, buffers and correlations.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_void;
