@@ -8,18 +8,15 @@
 use std::collections::HashSet;
 
 use inkwell::module::Module;
-use llvm_sys::LLVMOpcode::{
-    self, LLVMAddrSpaceCast, LLVMAlloca, LLVMAtomicCmpXchg, LLVMAtomicRMW, LLVMBitCast, LLVMCall, LLVMGetElementPtr,
-    LLVMLoad, LLVMPHI, LLVMSelect, LLVMStore,
-};
-use llvm_sys::LLVMTypeKind;
+use llvm_sys::LLVMOpcode::{LLVMAtomicCmpXchg, LLVMAtomicRMW, LLVMCall, LLVMLoad, LLVMStore};
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 
 use crate::ir::{self, Value, annotations};
 
+use super::pointers::{LOADS, Memory, memory};
 use super::replace::Replaced;
-use super::{SHARED, is_amdgcn, races};
+use super::{is_amdgcn, races};
 use crate::ir::edit;
 
 /// The device's function at which lanes gather.
@@ -135,96 +132,4 @@ fn in_step(instruction: Value<'_>, extent: Lockstep, kernels: &HashSet<Value<'_>
         Lockstep::Volatile => volatile && matches!(memory(pointer, kernels, LOADS), Memory::Shared | Memory::Unknown),
         Lockstep::All => memory(pointer, kernels, LOADS) != Memory::Own,
     }
-}
-
-/// What a pointer leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    Shared,
-    /// Global or constant memory.
-    Global,
-    /// The thread's own variables.
-    Own,
-    Unknown,
-}
-
-/// Loads that are followed back to where a pointer comes from.
-pub const LOADS: u32 = 3;
-
-pub fn memory(pointer: Value<'_>, kernels: &HashSet<Value<'_>>, loads: u32) -> Memory {
-    let mut seen = HashSet::new();
-    let mut pending = vec![pointer];
-    let mut found: Option<Memory> = None;
-    while let Some(value) = pending.pop() {
-        if !seen.insert(value) {
-            continue;
-        }
-        let leaf = match space(value) {
-            Some(SHARED) => Memory::Shared,
-            // Global, constant, parameter.
-            Some(1 | 4 | 101) => Memory::Global,
-            Some(5) => Memory::Own,
-            _ if value.as_variable().is_some() => Memory::Global,
-            _ if value.as_instruction().is_some() || edit::is_constant_expression(value) => {
-                match step(value, &mut pending) {
-                    Step::Followed => continue,
-                    Step::Variable => Memory::Own,
-                    // The host knows no address of shared memory.
-                    Step::Loaded(from) if loads > 0 && memory(from, kernels, loads - 1) == Memory::Global => {
-                        Memory::Global
-                    }
-                    Step::Loaded(_) | Step::Lost => Memory::Unknown,
-                }
-            }
-            _ if parameter_of(value).is_some_and(|function| kernels.contains(&function)) => Memory::Global,
-            _ => Memory::Unknown,
-        };
-        match found {
-            Some(other) if other != leaf => return Memory::Unknown,
-            _ => found = Some(leaf),
-        }
-    }
-    found.unwrap_or(Memory::Unknown)
-}
-
-/// Where a pointer comes from.
-pub enum Step<'m> {
-    /// Its operands lead on.
-    Followed,
-    Variable,
-    /// Read from memory at this address.
-    Loaded(Value<'m>),
-    Lost,
-}
-
-/// One step back.
-pub fn step<'m>(value: Value<'m>, pending: &mut Vec<Value<'m>>) -> Step<'m> {
-    let operands = value.operands();
-    let opcode: LLVMOpcode = edit::opcode(value);
-    match opcode {
-        LLVMGetElementPtr | LLVMAddrSpaceCast | LLVMBitCast => pending.extend(operands.first()),
-        LLVMPHI => pending.extend(operands),
-        LLVMSelect => pending.extend(&operands[1..]),
-        LLVMAlloca => return Step::Variable,
-        LLVMLoad => return operands.first().map_or(Step::Lost, |from| Step::Loaded(*from)),
-        _ => return Step::Lost,
-    }
-    Step::Followed
-}
-
-/// Address space of a pointer that names one.
-fn space(value: Value<'_>) -> Option<u32> {
-    // SAFETY: a live value; only pointers are asked for their space.
-    unsafe {
-        let ty = value.ty();
-        (LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMPointerTypeKind)
-            .then(|| LLVMGetPointerAddressSpace(ty))
-            .filter(|space| *space != 0)
-    }
-}
-
-/// The function whose parameter a value is.
-fn parameter_of(value: Value<'_>) -> Option<Value<'_>> {
-    // SAFETY: a checked cast of a live value; a parameter has a function.
-    unsafe { if LLVMIsAArgument(value.raw()).is_null() { None } else { Value::new(LLVMGetParamParent(value.raw())) } }
 }

@@ -19,6 +19,7 @@ pub mod library;
 mod lockstep;
 mod narrow;
 mod operations;
+mod pointers;
 mod ptx;
 mod races;
 mod replace;

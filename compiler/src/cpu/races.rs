@@ -10,7 +10,7 @@ use llvm_sys::LLVMOpcode::{LLVMCall, LLVMLoad, LLVMStore};
 use crate::ir::{Value, edit};
 
 use super::graph::Graph;
-use super::lockstep::{LOADS, Memory, Step as Origin, memory, step};
+use super::pointers::{LOADS, Memory, Step as Origin, memory, step};
 use super::replace::Replaced;
 
 /// A load or store of shared memory.

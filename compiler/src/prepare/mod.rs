@@ -58,13 +58,13 @@ pub fn specialise(
         pure_virtual::define(module)?;
     }
     let configuration = request.configuration;
-    let mut done = Specialised::default();
-    done.variables = Placement::of(
+    let variables = Placement::of(
         module,
         request.recorded.variables,
         !matches!(request.target, Target::Nvptx { .. }),
         request.recorded.compiled.is_some_and(CompileOptions::is_of_the_ir),
     );
+    let mut done = Specialised { variables, ..Specialised::default() };
     // Faults are looked for in memory that is where it was recorded; no pass is to know more of it.
     if request.instrument == Some(Instrument::Faults) {
         done.variables.put(module, kernel, configuration.prune, false, machine)?;

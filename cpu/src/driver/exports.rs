@@ -311,7 +311,7 @@ driver_exports! {
     cuFuncGetParamInfo(function, index, offset, size) => function::parameter(function, index, offset, size);
     cuFuncIsLoaded(state, function) => function::is_loaded(state, function);
     cuFuncLoad(function) => function::accept(function);
-    cuKernelGetFunction(function, kernel) => function::of_kernel(function, kernel);
+    cuKernelGetFunction(function, kernel) => module::function_of_kernel(function, kernel);
     cuKernelGetLibrary(library, kernel) => function::owner(library, kernel);
     cuKernelGetName(name, kernel) => function::name(name, kernel);
     cuKernelGetParamInfo(kernel, index, offset, size) => function::parameter(kernel, index, offset, size);

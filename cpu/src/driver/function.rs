@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attributes::{CAPABILITY, MAX_THREADS, SHARED, SHARED_OF_AMD, SHARED_OPT_IN};
+use super::context;
 use super::image::ImageKernel;
-use super::{context, module};
 use crate::abi::{Out, enter};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
@@ -35,6 +35,17 @@ impl Function {
         let free = all.saturating_sub(kernel.row().static_shared);
         let max_dynamic_shared = Arc::new(AtomicU32::new(free));
         Ok(Self { kernel, owner, name, max_dynamic_shared, in_contexts: Mutex::default() })
+    }
+
+    /// Module or library that it came from.
+    pub fn owner(&self) -> usize {
+        self.owner
+    }
+
+    /// The handle of a library's kernel in a context, in which the library has this module.
+    pub fn in_context(&self, context: usize, module: usize) -> usize {
+        let mut functions = self.in_contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        *functions.entry(context).or_insert_with(|| register(self.of_module(module)))
     }
 
     fn of_module(&self, module: usize) -> Self {
@@ -138,21 +149,6 @@ pub fn parameter(handle: usize, index: usize, offset: Out<usize>, size: Out<usiz
 
 pub fn owner(out: Out<usize>, handle: usize) -> StatusResult {
     out.put(get(handle)?.owner)
-}
-
-/// `cuKernelGetFunction`
-pub fn of_kernel(out: Out<usize>, handle: usize) -> StatusResult {
-    context::usable()?;
-    out.put(in_context(handle)?)
-}
-
-/// The function of a library's kernel in the current context; any other is itself.
-pub fn in_context(handle: usize) -> Result<usize, Status> {
-    let context = context::current()?;
-    let kernel = get(handle)?;
-    let Some(module) = module::of_library(kernel.owner, context) else { return Ok(handle) };
-    let mut functions = kernel.in_contexts.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(*functions.entry(context).or_insert_with(|| register(kernel.of_module(module))))
 }
 
 pub fn is_loaded(out: Out<u32>, handle: usize) -> StatusResult {

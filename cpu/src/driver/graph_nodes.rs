@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::graph_memory::GraphAddresses;
 use super::work::{Copy3d, Fill, Host, KernelLaunch, LaunchExtents, Work};
-use super::{function, graph, launch, memory};
+use super::{graph, launch, memory, module};
 use crate::abi::{In, Out};
 use crate::status::{Status, StatusResult};
 
@@ -101,7 +101,7 @@ pub fn free(out: Out<usize>, at: At, address: u64) -> StatusResult {
 pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> StatusResult {
     let (function, shape, parameters) = kernel_described(node)?;
     // As the vendor's driver tells it, whichever handle the launch had.
-    let function = function::in_context(function)?;
+    let function = module::function_in_context(function)?;
     let (parameters, extra) = (parameters as *const _, std::ptr::null());
     out.put(KernelParameters { function, shape, parameters, extra, kernel: 0, context: 0 })
 }

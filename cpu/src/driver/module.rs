@@ -135,8 +135,21 @@ pub fn get_module(out: Out<usize>, library: usize) -> StatusResult {
     out.put(of_library(library, context::current()?).ok_or(Status::INVALID_HANDLE)?)
 }
 
+/// `cuKernelGetFunction`
+pub fn function_of_kernel(out: Out<usize>, handle: usize) -> StatusResult {
+    context::usable()?;
+    out.put(function_in_context(handle)?)
+}
+
+/// The function of a library's kernel in the current context; any other is itself.
+pub fn function_in_context(handle: usize) -> Result<usize, Status> {
+    let context = context::current()?;
+    let kernel = function::get(handle)?;
+    Ok(of_library(kernel.owner(), context).map_or(handle, |module| kernel.in_context(context, module)))
+}
+
 /// The module of a library in a context.
-pub fn of_library(library: usize, context: usize) -> Option<usize> {
+fn of_library(library: usize, context: usize) -> Option<usize> {
     let library = LIBRARIES.get(library).ok()?;
     let mut modules = library.in_contexts.lock().unwrap_or_else(PoisonError::into_inner);
     Some(*modules.entry(context).or_insert_with(|| MODULES.insert(library.clone())))

@@ -329,7 +329,7 @@ hip_exports! {
     hipLibraryEnumerateKernels: (kernels, count, library) => module::enumerate_kernels(kernels, count, library);
     hipKernelGetLibrary: (library, kernel) => function::owner(library, kernel);
     hipKernelGetName: (name, kernel) => function::name(name, kernel);
-    hipKernelGetFunction: (function, kernel) => function::of_kernel(function, kernel);
+    hipKernelGetFunction: (function, kernel) => module::function_of_kernel(function, kernel);
     hipFuncGetAttribute: (value, attribute, function) => function::attribute(value, attribute, function);
     hipFuncGetAttributes: (attributes, function) => own_launch::attributes(attributes, function);
     hipFuncSetAttribute: (function, attribute, value) => launches::set_attribute(function, attribute, value);

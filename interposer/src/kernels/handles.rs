@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use super::kernel::{CodeOwner, FunctionHandle, Kernel};
 use super::origin::{CodeOrigin, Object};
-use super::{loaded_variables, recent};
+use super::recent;
 use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
 /// What tells kernels of one name apart: the object's path and the image.
@@ -105,7 +105,7 @@ pub fn kernels() -> Vec<Arc<Kernel>> {
 pub fn launched() -> Vec<(CodeOwner, Vec<Arc<Kernel>>)> {
     let mut owners: HashMap<CodeOwner, Vec<Arc<Kernel>>> = HashMap::new();
     look(|code| {
-        for function in code.functions.values().filter(|function| loaded_variables::is_launched(&function.kernel)) {
+        for function in code.functions.values().filter(|function| function.kernel.is_launched()) {
             owners.entry(function.home).or_default().push(function.kernel.clone());
         }
     });

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cudarc::driver::sys::CUfunction_attribute;
 use mneme_core::launch::LaunchAttributes;
@@ -32,6 +33,11 @@ pub struct Kernel {
 impl Kernel {
     pub fn new(name: String, origin: CodeOrigin) -> Self {
         Self { demangled: demangle(&name), name, origin, progress: KernelProgress::default() }
+    }
+
+    /// Whether it has been launched.
+    pub fn is_launched(&self) -> bool {
+        self.progress.launches.load(Ordering::Relaxed) > 0
     }
 
     /// Whether the user wants it recorded, or replaced, by this process.

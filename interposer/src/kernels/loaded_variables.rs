@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::atomic::Ordering;
 
 use mneme_core::image::ir_section::{self, SymbolKind};
 
@@ -75,9 +74,4 @@ fn names(home: CodeOwner, kernels: &[std::sync::Arc<Kernel>]) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-/// Whether a kernel has been launched.
-pub fn is_launched(kernel: &Kernel) -> bool {
-    kernel.progress.launches.load(Ordering::Relaxed) > 0
 }

@@ -1,4 +1,4 @@
-//! Which memory a file descriptor names.
+//! The memory that file descriptors name.
 //!
 //! A file that is memory has a number. A GPU's descriptors are all of one device file, each opened anew: an epoll
 //! instance tells whether a number still is the open file that was noted, and forgets it when that is closed. It keeps
