@@ -214,7 +214,8 @@ fn build_ir<'ctx>(
             artifact
         }
         Target::Cpu { .. } => {
-            let image = cpu::lower(module, &cpu::LowerOptions::new(configuration.codegen_opt), &mut ask)?;
+            let options = cpu::LowerOptions::of_program(configuration.codegen_opt, request.recorded.compiled);
+            let image = cpu::lower(module, &options, &mut ask)?;
             let mut artifact = artifact(request, image, ImageKind::CpuObject, None, maker(request.target));
             artifact.times.codegen = clock.elapsed().as_secs_f64();
             artifact
@@ -477,7 +478,7 @@ pub fn build_cpu_object(
     cpu::library::cut(&module);
     let mut nobody = ProgressObserver { progress: None, other: None };
     pipeline::run(&module, &configuration.passes, &machine, &diagnostics, &mut nobody, false)?;
-    Ok(cpu::lower(module, &cpu::LowerOptions::new(configuration.codegen_opt), &mut |_, _| true)?)
+    Ok(cpu::lower(module, &cpu::LowerOptions::of_program(configuration.codegen_opt, compiled), &mut |_, _| true)?)
 }
 
 /// Initialises LLVM and the assembler, so that children forked afterwards need not.

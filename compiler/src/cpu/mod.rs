@@ -30,6 +30,7 @@ mod waits;
 mod wave;
 
 use inkwell::module::Module;
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::cpu_object::{self, Refusal, Table};
 
 use crate::llvm::{self, PassGate};
@@ -45,18 +46,25 @@ const SHARED: u32 = 3;
 /// How to lower.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowerOptions {
-    /// Code generation level of the x86 back end, 1 to 3.
+    /// Code generation level of the x86 back end, 0 to 3.
     pub codegen_opt: u8,
     pub lockstep: Lockstep,
 }
 
 impl LowerOptions {
     /// At a level, with the lockstep that the environment asks for.
-    ///
-    /// Level 0 is 1 here. A GPU's back end fuses products into sums at every level; the x86 one does at 1, 2 and 3, and
-    /// so gives equal results, and at 0 generates code instruction by instruction.
     pub fn new(codegen_opt: u8) -> Self {
-        Self { codegen_opt: codegen_opt.max(1), lockstep: Lockstep::from_environment() }
+        Self { codegen_opt, lockstep: Lockstep::from_environment() }
+    }
+
+    /// The same for code of a program: its own level is 1 at least.
+    ///
+    /// At 0 the back end takes each instruction by itself where it can, and a whole block at once where it cannot, which
+    /// alone fuses products into sums. Where it can depends on what the code refers to variables by; from 1 on it takes
+    /// blocks, and fuses the same in the application and in its replays.
+    pub fn of_program(codegen_opt: u8, application: Option<&CompileOptions>) -> Self {
+        let own = application.is_some_and(|application| application.codegen_opt() == codegen_opt);
+        Self::new(if own { codegen_opt.max(1) } else { codegen_opt })
     }
 }
 
