@@ -216,7 +216,8 @@ fn sizes(parameters: &[(u32, u32)]) -> Vec<u32> {
 fn pointers_in_structures_are_described() {
     let source = "struct Inner { float x[2]; void *p[3]; };\n\
                   struct View { int count; const long *values; Inner inner; unsigned long number; };\n\
-                  extern \"C\" __attribute__((global)) void k(View view, double d, int *p) { *p = view.count + d; }\n";
+                  struct Lists { void *rows[100]; long sizes[100]; };\n\
+                  extern \"C\" __attribute__((global)) void k(View view, double d, int *p, Lists lists) { *p = view.count + d; }\n";
     let table = describe(
         &bitcode(source),
         &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None, images: &[] },
@@ -224,5 +225,6 @@ fn pointers_in_structures_are_described() {
     .unwrap();
     let kernel = table.symbols.iter().find(|symbol| symbol.kind == SymbolKind::Kernel).unwrap();
     let pointers: Vec<_> = kernel.arguments.iter().map(|argument| argument.pointers.clone()).collect();
-    assert_eq!(pointers, [Some(vec![8, 24, 32, 40]), None, None]);
+    let rows = (0..100).map(|row| 8 * row).collect();
+    assert_eq!(pointers, [Some(vec![8, 24, 32, 40]), None, None, Some(rows)]);
 }

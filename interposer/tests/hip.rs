@@ -26,8 +26,8 @@ fn symbol(name: &str, kind: SymbolKind) -> Symbol {
     }
 }
 
-/// The IR of the kernel for a processor.
-fn table(processor: &str) -> Table {
+/// The IR of the kernel for a processor; `external` is what its variable is to other files.
+fn table(processor: &str, external: bool) -> Table {
     let argument = |name: &str, kind: &str, offset, size| Argument {
         name: name.into(),
         kind: kind.into(),
@@ -39,6 +39,7 @@ fn table(processor: &str) -> Table {
     let kernel = Symbol { refs: vec![1], arguments, ..symbol("_Z3addPii", SymbolKind::Kernel) };
     let counter = Symbol {
         variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }),
+        external,
         ..symbol("counter", SymbolKind::Variable)
     };
     Table {
@@ -50,16 +51,19 @@ fn table(processor: &str) -> Table {
     }
 }
 
-/// The folder with the programs: `linked` and `dlsym`.
+/// The folder with the programs: `linked`, `dlsym`, and `private`, which is `linked` with a variable of its file's own.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = PROGRAMS.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-        let units = ["gfx1030", "gfx90a"]
-            .map(|processor| encode(&table(processor), &[b"BC\xc0\xde", processor.as_bytes()].concat()).unwrap());
-        std::fs::write(path("ir"), units.concat()).unwrap();
+        for (file, external) in [("ir", true), ("ir-private", false)] {
+            let units = ["gfx1030", "gfx90a"].map(|processor| {
+                encode(&table(processor, external), &[b"BC\xc0\xde", processor.as_bytes()].concat()).unwrap()
+            });
+            std::fs::write(path(file), units.concat()).unwrap();
+        }
         let compile = |arguments: &[&str]| {
             let compiler = Command::new("cc").current_dir(&folder).args(["-g", "-O1", "-w"]).args(arguments).status();
             assert!(compiler.expect("a C compiler").success(), "cc {arguments:?}");
@@ -77,7 +81,10 @@ fn programs() -> &'static Path {
             "libamdhip64.so.7",
         ]);
         let definition = format!("-DIR_FILE=\"{}\"", path("ir").display());
-        compile(&[&definition, "-DLINKED", application, "-o", "linked", "./libamdhip64.so.7", "-Wl,-rpath,$ORIGIN"]);
+        let private = format!("-DIR_FILE=\"{}\"", path("ir-private").display());
+        for (definition, program) in [(&definition, "linked"), (&private, "private")] {
+            compile(&[definition, "-DLINKED", application, "-o", program, "./libamdhip64.so.7", "-Wl,-rpath,$ORIGIN"]);
+        }
         compile(&[&definition, application, "-o", "dlsym"]);
         folder
     });
@@ -214,13 +221,15 @@ fn without_virtual_memory_management_memory_is_the_vendors() {
 
 #[test]
 fn variables_whose_place_is_not_told_are_refused_by_name() {
-    for (variable, reason) in [
-        ("managed", "its variable counter is managed, and HIP does not tell where the device keeps its address"),
-        ("hidden", "its variable counter is private to its file, so that HIP does not tell where it is"),
+    for (program, variable, reason) in [
+        ("linked", "managed", "is managed, and HIP does not tell where the device keeps its address"),
+        ("linked", "hidden", "is inline or of a template, and HIP tells where such a one is only if the host uses it"),
+        ("private", "hidden", "is private to its file, so that HIP does not tell where it is"),
     ] {
-        let run = record("linked", &[variable], &[]);
-        assert!(run.stderr().contains(reason), "{variable}: {}", run.stderr());
-        assert!(run.stdout().contains("result 303 202 100"), "{variable}: {}", run.stdout());
+        let run = record(program, &[variable], &[]);
+        let reason = format!("its variable counter {reason}");
+        assert!(run.stderr().contains(&reason), "{program} {variable}: {}", run.stderr());
+        assert!(run.stdout().contains("result 303 202 100"), "{program} {variable}: {}", run.stdout());
     }
 }
 

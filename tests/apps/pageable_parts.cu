@@ -1,5 +1,6 @@
 // Structures that are passed by value and hold addresses of ordinary host memory: one that the kernel reads, on devices
-// that share the host's page tables, and one that is a mere number to it.
+// that share the host's page tables, one that is a mere number to it, and one that it takes and never follows, which is
+// there in one launch and not in the next.
 #include "check.cuh"
 
 #include <cstdint>
@@ -27,6 +28,18 @@ __global__ void tagged(long *out, Tagged view) {
         out[i] = 2 * view.values[i];
 }
 
+// The second pointer may be anything where `count` is 1.
+struct Views {
+    const long *values[2];
+    int count;
+};
+
+__global__ void partly(long *out, Views views, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = 2 * views.values[views.count - 1][i];
+}
+
 int main(int argc, char **argv) {
     int n = static_cast<int>(size_argument(argc, argv, 1000)), device = 0, pageable = 0;
     CUDA_OK(cudaGetDevice(&device));
@@ -46,6 +59,10 @@ int main(int argc, char **argv) {
     through<<<blocks_for(n, 128), 128>>>(out.get(), View{n, pageable ? x.data() : copy.get()});
     check();
     tagged<<<blocks_for(n, 128), 128>>>(out.get(), Tagged{reinterpret_cast<std::uintptr_t>(&x), copy.get(), n});
+    check();
+    partly<<<blocks_for(n, 128), 128>>>(out.get(), Views{{copy.get(), x.data()}, 1}, n);
+    check();
+    partly<<<blocks_for(n, 128), 128>>>(out.get(), Views{{copy.get(), nullptr}, 1}, n);
     check();
     return finish("pageable_parts", right, n);
 }

@@ -14,8 +14,8 @@ use super::{Value, attributes};
 
 /// The kind of an aggregate that is passed by value, however the IR passes it.
 const BY_VALUE: &str = "byval";
-/// Pointers in an aggregate beyond which it is left alone.
-const MOST_POINTERS: usize = 64;
+/// Pointers in an aggregate beyond which it is left alone: as many as fit into the parameters of most kernels (4 KiB).
+const MOST_POINTERS: usize = 512;
 
 /// The parameters of `kernel`, in order.
 pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {

@@ -14,6 +14,9 @@ use mneme_core::recording::manifest::Argument;
 use crate::instrument::accesses;
 use crate::ir::{Value, attributes, parameters};
 
+/// Pointers in an aggregate beyond which it is not taken apart.
+const MOST_POINTERS: usize = 64;
+
 /// Elements of an array in an aggregate that are folded.
 const MOST_ELEMENTS: u64 = 256;
 
@@ -77,7 +80,8 @@ fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
 /// Replaces an aggregate that is passed by value. Where the kernel only reads it and it holds no pointers, by a
 /// constant; else by a local copy made of the constant and of the pointers as they are passed, which SROA takes apart.
 fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: LLVMTypeRef, bytes: &[u8]) -> bool {
-    let Some(pointers) = parameters::pointers(module, ty).filter(|_| !bytes.is_empty()) else { return false };
+    let folds = |pointers: &Vec<(u64, LLVMTypeRef)>| pointers.len() <= MOST_POINTERS && !bytes.is_empty();
+    let Some(pointers) = parameters::pointers(module, ty).filter(folds) else { return false };
     // In constant memory, where AMD's are, nothing writes it.
     let is_constant = parameter.space() != 0;
     let constant = constant(module, bytes, parameter.space());

@@ -269,7 +269,9 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
         // Host threads may write now, or the device be at work, and not at the next launch.
         let may_pass = matches!(failure, InstanceFailure::HostWrites | InstanceFailure::NotIdle)
             && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
-        let gives_up = !captured && !may_pass;
+        // What is taken for a pointer may be what was left where none was put; to look costs next to nothing.
+        let is_of_the_launch = matches!(failure, InstanceFailure::Pageable(_));
+        let gives_up = !captured && !may_pass && !is_of_the_launch;
         progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);
         if gives_up && output::broken().is_none() {
             warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);

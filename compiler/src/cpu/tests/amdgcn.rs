@@ -853,7 +853,11 @@ fn loops_that_wait_yield_and_volatile_stores_to_shared_memory_keep_lanes_in_step
     }
     let volatile = "volatile int *v = s; v[t] = n + t; v[t] += v[t ^ 1]; bins[t] = v[t];";
     assert!(!installed || imports(volatile, "__mneme_cpu_wave_converge") == [true, true]);
-    assert!(!installed || imports("s[t] = n + t; bins[t] = s[t ^ 1];", "__mneme_cpu_wave_converge") == [false, false]);
+    // A plain one too where others of the wave may still read what it replaces; not where a barrier is between them.
+    let races = "s[t] = n + t; bins[t] = s[t ^ 1];";
+    assert!(!installed || imports(races, "__mneme_cpu_wave_converge") == [true, true]);
+    let waits = "s[t] = n + t; __syncthreads(); bins[t] = s[t ^ 1];";
+    assert!(!installed || imports(waits, "__mneme_cpu_wave_converge") == [false, false]);
 }
 
 #[test]
