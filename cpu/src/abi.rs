@@ -86,6 +86,10 @@ impl<T: Copy> In<T> {
         self.0.is_null()
     }
 
+    pub fn address(self) -> usize {
+        self.0 as usize
+    }
+
     pub fn get(self) -> Result<T, Status> {
         if self.0.is_null() {
             return Err(Status::INVALID_VALUE);

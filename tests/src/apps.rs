@@ -33,11 +33,17 @@ pub enum Comparison {
     /// Every pipeline gives the same bits.
     Bitwise,
     /// Pipelines may legitimately differ in rounding.
-    Tolerance {
-        /// Arguments of `mneme-replay`.
-        options: &'static [&'static str],
-        reason: &'static str,
-    },
+    Tolerance { options: &'static [&'static str], reason: &'static str },
+}
+
+impl Comparison {
+    /// Arguments of `mneme-replay`.
+    pub fn options(&self) -> &'static [&'static str] {
+        match self {
+            Self::Bitwise => &[],
+            Self::Tolerance { options, .. } => options,
+        }
+    }
 }
 
 pub(crate) const fn bitwise(name: &'static str, occurrences: &'static [u64]) -> Kernel {

@@ -58,6 +58,7 @@ pub const OWN: &[App] = &[
     App { name: "dims", sources: &["hip/dims.hip"], kernels: &[bitwise("dims", &[1])] },
     App { name: "atomic_kinds", sources: &["hip/atomic_kinds.hip"], kernels: &[bitwise("atomic_kinds", &[1])] },
     App { name: "printing", sources: &["hip/printing.hip"], kernels: &[bitwise("printing", &[1])] },
+    App { name: "mappings", sources: &["hip/mappings.hip"], kernels: &[bitwise("doubled", &[1])] },
     App { name: "cooperating", sources: &["hip/cooperating.hip"], kernels: &[bitwise("cooperating", &[1])] },
 ];
 

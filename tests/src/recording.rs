@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use mneme_core::recording::database::{KernelRecord, kernels};
 use tempfile::TempDir;
 
-use crate::apps::{App, Comparison, executable};
+use crate::apps::{App, executable};
 use crate::command::{Outcome, Run, run};
 use crate::installation::{Cudart, Device, library, program};
 
@@ -114,10 +114,7 @@ pub fn replay_everything(app: &App, recording: &Recording) {
         let (database, record) = &recorded.remove(found);
         // The summary shortens long names.
         recording.outcome.complains(kernel.name.get(..40).unwrap_or(kernel.name));
-        let options: &[&str] = match kernel.comparison {
-            Comparison::Bitwise => &[],
-            Comparison::Tolerance { options, .. } => options,
-        };
+        let options = kernel.comparison.options();
         for id in record.instances.keys() {
             let instance = Instance::new(database, id);
             for passes in PIPELINES {

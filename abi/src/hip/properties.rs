@@ -1,4 +1,4 @@
-//! The properties of a device as HIP has them, in the two layouts of its libraries.
+//! The properties of a device and of physical memory as HIP has them, in two layouts each.
 
 use super::types::*;
 
@@ -86,6 +86,25 @@ properties! {
     }
 }
 
+properties! {
+    /// `hipMemAllocationProp` of HIP before 5.3; from then on it is laid out as `CUmemAllocationProp`.
+    MemoryPropertiesR0500 {
+        compressionType: u8, location: [c_int; 2], requestedHandleType: c_uint, r#type: c_uint, usage: u16,
+        win32HandleMetaData: *mut c_void,
+    }
+}
+
+impl MemoryPropertiesR0500 {
+    const PINNED: c_uint = 1;
+    const DEVICE: c_int = 1;
+
+    /// Whether these are the properties of a device's memory in this layout. In the later one the type's place is in a
+    /// pointer to what Windows needs.
+    pub fn are_in_this_layout(&self) -> bool {
+        (self.location[0], self.r#type) == (Self::DEVICE, Self::PINNED)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt::Write;
@@ -126,8 +145,13 @@ mod tests {
             type Old = PropertiesR0000;
             type New = PropertiesR0600;
             let (old, new) = (size_of::<Old>(), size_of::<New>());
+            type Memory = MemoryPropertiesR0500;
             compare(&folder, "hipDeviceProp_t", "HIP_VERSION_MAJOR < 6", Old::FIELDS, old);
             compare(&folder, "hipDeviceProp_t", "HIP_VERSION_MAJOR >= 6", New::FIELDS, new);
+            let fields: Vec<_> =
+                Memory::FIELDS.iter().map(|(name, offset)| (name.trim_start_matches("r#"), *offset)).collect();
+            let early = "HIP_VERSION < 50300000";
+            compare(&folder, "hipMemAllocationProp", early, &fields, size_of::<Memory>());
         }
     }
 }

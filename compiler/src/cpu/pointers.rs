@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use llvm_sys::LLVMOpcode::{
-    self, LLVMAddrSpaceCast, LLVMAlloca, LLVMBitCast, LLVMGetElementPtr, LLVMLoad, LLVMPHI, LLVMSelect,
+    self, LLVMAddrSpaceCast, LLVMAlloca, LLVMBitCast, LLVMCall, LLVMGetElementPtr, LLVMLoad, LLVMPHI, LLVMSelect,
 };
 use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
 
+use crate::instrument::faults;
 use crate::ir::{Value, edit};
 
 use super::SHARED;
@@ -78,6 +79,10 @@ pub fn step<'m>(value: Value<'m>, pending: &mut Vec<Value<'m>>) -> Step<'m> {
     let opcode: LLVMOpcode = edit::opcode(value);
     match opcode {
         LLVMGetElementPtr | LLVMAddrSpaceCast | LLVMBitCast => pending.extend(operands.first()),
+        LLVMCall => match faults::watched_address(value) {
+            Some(address) => pending.push(address),
+            None => return Step::Lost,
+        },
         LLVMPHI => pending.extend(operands),
         LLVMSelect => pending.extend(&operands[1..]),
         LLVMAlloca => return Step::Variable,
@@ -85,6 +90,21 @@ pub fn step<'m>(value: Value<'m>, pending: &mut Vec<Value<'m>>) -> Step<'m> {
         _ => return Step::Lost,
     }
     Step::Followed
+}
+
+/// The pointer that the program has, where what watches accesses has put a call and casts in between.
+pub fn unwatched(pointer: Value<'_>) -> Value<'_> {
+    let mut value = pointer;
+    while value.as_instruction().is_some() {
+        let next = match edit::opcode(value) {
+            LLVMAddrSpaceCast => value.operands().first().copied(),
+            LLVMCall => faults::watched_address(value),
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        value = next;
+    }
+    value
 }
 
 /// Address space of a pointer that names one.

@@ -10,7 +10,7 @@ use llvm_sys::LLVMOpcode::{LLVMCall, LLVMLoad, LLVMStore};
 use crate::ir::{Value, edit};
 
 use super::graph::Graph;
-use super::pointers::{LOADS, Memory, Step as Origin, memory, step};
+use super::pointers::{LOADS, Memory, Step as Origin, memory, step, unwatched};
 use super::replace::Replaced;
 
 /// A load or store of shared memory.
@@ -129,7 +129,7 @@ fn steps<'m>(
             }
             _ => continue,
         };
-        let Some(pointer) = instruction.operands().get(operand).copied() else { continue };
+        let Some(pointer) = instruction.operands().get(operand).copied().map(unwatched) else { continue };
         if memory(pointer, kernels, LOADS) == Memory::Shared {
             steps[graph.block_of(instruction)].push(Step::Access(accesses.len()));
             accesses.push(Access { instruction, pointer, variable: variable(pointer), is_store: operand == 1 });

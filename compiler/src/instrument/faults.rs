@@ -33,7 +33,16 @@ const MOST_ALIGNMENT: u64 = 256;
 /// Each shared variable's shadow begins at a multiple of this, bytes.
 const SHADOW_ALIGNMENT: u64 = 16;
 
+/// Functions that take an address as their first argument and give it back, or another where it may not be accessed.
+const ACCESS: &str = "__mneme_access";
+const SHARED_ACCESS: &str = "__mneme_shared";
 const SHARED_OBJECT: &str = "__mneme_shared_object";
+
+/// The address that a call asks about, where it is of one of these functions.
+pub fn watched_address(call: Value<'_>) -> Option<Value<'_>> {
+    let called = edit::called_value(call)?.name();
+    if called == ACCESS || called == SHARED_ACCESS { call.operands().first().copied() } else { None }
+}
 
 /// Instruments a module as it is before its pipeline.
 pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrumented {
@@ -214,7 +223,7 @@ impl<'m> Watcher<'m, '_> {
                 let emitter = &self.emitter;
                 let generic = emitter.generic(pointer);
                 let arguments = [generic, emitter.number(64, bytes as i64), site, flags, value];
-                let allowed = emitter.call("__mneme_access", emitter.pointer(), &arguments);
+                let allowed = emitter.call(ACCESS, emitter.pointer(), &arguments);
                 self.redirect(&access, allowed);
             }
         }
@@ -246,7 +255,7 @@ impl<'m> Watcher<'m, '_> {
             emitter.number(64, size),
             emitter.number(64, place as i64),
         ];
-        let allowed = emitter.call("__mneme_shared", emitter.pointer(), &arguments);
+        let allowed = emitter.call(SHARED_ACCESS, emitter.pointer(), &arguments);
         self.redirect(access, allowed);
     }
 

@@ -7,7 +7,7 @@
 
 pub(crate) mod accesses;
 pub(crate) mod emitter;
-mod faults;
+pub mod faults;
 pub mod layout;
 mod locals;
 pub(crate) mod objects;

@@ -78,9 +78,9 @@ impl MemoryLocation {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AllocationProperties {
-    kind: u32,
-    handle_types: u32,
-    location: MemoryLocation,
+    pub kind: u32,
+    pub handle_types: u32,
+    pub location: MemoryLocation,
     windows: usize,
     flags: [u8; 8],
 }
@@ -89,6 +89,11 @@ impl AllocationProperties {
     /// Memory of a device: the only kind there is.
     pub fn pinned(device: i32) -> Self {
         Self { kind: 1, handle_types: 0, location: MemoryLocation::device(device), windows: 0, flags: [0; 8] }
+    }
+
+    #[must_use]
+    pub fn shared_by(self, handle_types: u32) -> Self {
+        Self { handle_types, ..self }
     }
 }
 
@@ -341,10 +346,7 @@ pub fn granularity(out: Out<usize>, _properties: In<AllocationProperties>, optio
 
 pub fn properties_of(out: Out<AllocationProperties>, handle: u64) -> StatusResult {
     let physical = PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
-    out.put(AllocationProperties {
-        handle_types: physical.handle_types,
-        ..AllocationProperties::pinned(physical.device)
-    })
+    out.put(AllocationProperties::pinned(physical.device).shared_by(physical.handle_types))
 }
 
 /// A further handle to the memory mapped at an address, to be released like the first.

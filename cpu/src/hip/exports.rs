@@ -205,7 +205,7 @@ hip_exports! {
     hipMemAddressReserve: (address, size, alignment, hint, flags) =>
         virtual_memory::reserve(address, size, alignment, hint, flags);
     hipMemAddressFree: (address, size) => virtual_memory::free_reservation(address, size);
-    hipMemCreate: (handle, size, properties, flags) => virtual_memory::create(handle, size, properties, flags);
+    hipMemCreate: (handle, size, properties, flags) => own_memory::create(handle, size, properties, flags);
     hipMemRelease: (handle) => virtual_memory::release(handle);
     hipMemMap: (address, size, offset, handle, flags) => virtual_memory::map(address, size, offset, handle, flags);
     hipMemUnmap: (address, size) => virtual_memory::unmap(address, size);
@@ -216,7 +216,7 @@ hip_exports! {
     hipMemImportFromShareableHandle: (handle, descriptor, kind) => virtual_memory::import(handle, descriptor, kind);
     hipMemGetAllocationGranularity: (granularity, properties, option) =>
         virtual_memory::granularity(granularity, properties, option);
-    hipMemGetAllocationPropertiesFromHandle: (properties, handle) => virtual_memory::properties_of(properties, handle);
+    hipMemGetAllocationPropertiesFromHandle: (properties, handle) => own_memory::properties_of(properties, handle);
     hipMemRetainAllocationHandle: (handle, address) => virtual_memory::retain(handle, address);
 
     hipMemcpy | hipMemcpy_spt: (to, from, bytes, kind) => copies::copy(to, from, bytes, own_memory::direction(kind));

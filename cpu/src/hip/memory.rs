@@ -1,8 +1,13 @@
 //! Memory functions whose arguments HIP has otherwise than CUDA.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mneme_abi::hip::properties::MemoryPropertiesR0500;
+
 use super::device::PITCH;
 use super::release;
 use crate::abi::{In, Out};
+use crate::driver::virtual_memory::{self, AllocationProperties};
 use crate::driver::work::{Copy2d, Copy3d, Side, end};
 use crate::driver::{allocations, context, copy, memory};
 use crate::runtime::memory as shared;
@@ -24,6 +29,35 @@ pub fn free(address: u64) -> StatusResult {
         Some(allocations::MemoryKind::Host) => memory::free_host(address),
         _ => memory::free(address),
     }
+}
+
+/// Whether the program was built with headers that describe physical memory in the layout before HIP 5.3.
+static DESCRIBES_AS_BEFORE: AtomicBool = AtomicBool::new(false);
+
+/// Physical memory of a device. Programs built for HIP 5 describe it in either layout.
+pub fn create(handle: Out<u64>, size: usize, properties: In<AllocationProperties>, flags: u64) -> StatusResult {
+    if release::major() == 5 {
+        let early: MemoryPropertiesR0500 = In::of_place(properties.address()).get()?;
+        if early.are_in_this_layout() {
+            DESCRIBES_AS_BEFORE.store(true, Ordering::Relaxed);
+            let properties = AllocationProperties::pinned(early.location[1]).shared_by(early.requestedHandleType);
+            return virtual_memory::create(handle, size, In::from(&properties), flags);
+        }
+    }
+    virtual_memory::create(handle, size, properties, flags)
+}
+
+/// In the layout that the program has used.
+pub fn properties_of(out: Out<AllocationProperties>, handle: u64) -> StatusResult {
+    let mut properties = AllocationProperties::pinned(0);
+    virtual_memory::properties_of(Out::to(&mut properties), handle)?;
+    if !DESCRIBES_AS_BEFORE.load(Ordering::Relaxed) {
+        return out.put(properties);
+    }
+    let (location, kind) = ([properties.location.kind as i32, properties.location.id], properties.kind);
+    let requested = properties.handle_types;
+    let early = MemoryPropertiesR0500 { location, r#type: kind, requestedHandleType: requested, ..Default::default() };
+    Out::to_place(out.address()).put(early)
 }
 
 /// As in [`device`](super::device); no rows are no memory.

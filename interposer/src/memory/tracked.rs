@@ -5,9 +5,7 @@
 
 use std::ffi::{c_uint, c_ulonglong, c_void};
 
-use cudarc::driver::sys::{
-    CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemLocationType, CUmemoryPool, CUpointer_attribute,
-};
+use cudarc::driver::sys::{CUmemGenericAllocationHandle, CUmemoryPool, CUpointer_attribute};
 use mneme_core::recording::manifest::AllocationKind;
 
 use super::access;
@@ -223,14 +221,9 @@ pub unsafe fn map(
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS {
-            // SAFETY: a structure of integers and pointers, of which all zero is a value.
-            let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
-            // SAFETY: a valid place, and the handle has just been mapped.
-            let known =
-                unsafe { driver::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == Status::SUCCESS;
-            let is_of_device = known && properties.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-            let device = if is_of_device { properties.location.id } else { HOST };
-            let is_readable = known && !physical::is_multicast(handle);
+            let owner = physical::device_of(handle);
+            let device = owner.unwrap_or(HOST);
+            let is_readable = owner.is_some() && !physical::is_multicast(handle);
             let access = if is_readable { KernelAccess::Mapped(Devices::default()) } else { KernelAccess::Multicast };
             let (size, shared) = (bytes as u64, physical::map(address, bytes as u64, offset as u64, handle));
             // No context is needed to map memory, nor does the mapping die with one.

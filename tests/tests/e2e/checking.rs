@@ -181,7 +181,16 @@ fn nothing_is_found_in_hip_programs_without_faults() {
     for name in ["reduce", "histogram", "waves", "shared", "dims", "parameters", "bigstruct", "print", "atomic_kinds"] {
         let recording = Recording::of_executable(&hip::executable(hip::app(name)), &[]);
         for (path, kernel) in recording.kernels() {
-            let outcome = instance(path, &kernel).replay("default<O3>").arg("--check").exit_with(exit::VERIFIED);
+            let instance = instance(path, &kernel);
+            // Nothing but the steps of the wave orders its lanes, which the hardware keeps and no compiler has to.
+            if kernel.demangled_name.starts_with("columns") {
+                let outcome = instance.replay("default<O3>").arg("--check").exit_with(exit::NOT_VERIFIED);
+                let found = findings(&outcome.json());
+                assert!(!found.is_empty() && found.iter().all(|finding| finding.fault == Fault::Race), "{outcome}");
+                assert_eq!(outcome.json()["Result"]["verified"], true, "{outcome}");
+                continue;
+            }
+            let outcome = instance.replay("default<O3>").arg("--check").exit_with(exit::VERIFIED);
             assert_eq!(findings(&outcome.json()), [], "{name}: {outcome}");
         }
     }

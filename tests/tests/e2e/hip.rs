@@ -42,6 +42,7 @@ programs!(
     chemistry,
     convolution,
     globals,
+    heads,
     bigstruct,
     parameters,
     list,
@@ -65,6 +66,7 @@ programs!(
     dims,
     atomic_kinds,
     printing,
+    mappings,
     cooperating,
 );
 

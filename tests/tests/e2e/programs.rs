@@ -34,6 +34,7 @@ programs!(
     nbody,
     microphysics,
     chemistry,
+    heads,
     convolution,
     globals,
     bigstruct,

@@ -5,16 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
+use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle};
+use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle, CUmemLocationType};
+use mneme_abi::hip::properties::MemoryPropertiesR0500;
 
 use super::descriptors::Descriptors;
 use super::imports;
-use crate::driver::{CUdevice, CUdeviceptr, CUmemAllocationProp, Status, gate};
-use crate::memory::allocations::ALLOCATIONS;
+use crate::driver::{self, CUdevice, CUdeviceptr, CUmemAllocationProp, Status, gate};
+use crate::memory::allocations::{ALLOCATIONS, HOST};
 use crate::memory::arena::vmm;
+use crate::process::recorded_family;
 
 const DESCRIPTOR: c_uint = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
 
@@ -79,6 +82,27 @@ impl Physical {
         self.mapped.iter().filter(|(_, mapping)| mapping.memory == memory).map(|(address, _)| *address).collect()
     }
 }
+
+/// The device whose memory a handle names: `None` where the vendor does not tell, [`HOST`] where it is none's.
+pub fn device_of(handle: Handle) -> Option<CUdevice> {
+    // Read as numbers, for a place of another layout is no value of the enumerations.
+    let mut place = [0_u64; size_of::<CUmemAllocationProp>() / size_of::<u64>()];
+    // SAFETY: the place is as large as the structure, and a handle that is none is refused.
+    let status = unsafe { driver::cuMemGetAllocationPropertiesFromHandle(place.as_mut_ptr().cast(), handle) };
+    if status != Status::SUCCESS {
+        return None;
+    }
+    let is_early = recorded_family::is_hip() && {
+        // SAFETY: numbers and a pointer, of which any bytes are values; both layouts have the same size.
+        unsafe { place.as_ptr().cast::<MemoryPropertiesR0500>().read() }.are_in_this_layout()
+    };
+    let later = offset_of!(CUmemAllocationProp, location);
+    let location = if is_early { offset_of!(MemoryPropertiesR0500, location) } else { later };
+    let [kind, id] = [0, 4].map(|field| (place[(location + field) / 8] >> (8 * ((location + field) % 8))) as u32);
+    Some(if kind == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as u32 { id as CUdevice } else { HOST })
+}
+
+const _: () = assert!(size_of::<CUmemAllocationProp>() == size_of::<MemoryPropertiesR0500>());
 
 /// Whether a handle is a multicast object, which ordinary loads cannot read.
 pub fn is_multicast(handle: Handle) -> bool {
