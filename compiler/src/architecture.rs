@@ -99,10 +99,12 @@ impl CodegenArchitecture {
     }
 
     /// For the code of `module`.
-    pub fn of(target: &crate::Target, module: &Module<'_>) -> Result<Self, BuildError> {
+    pub fn of(target: &mneme_builds::Target, module: &Module<'_>) -> Result<Self, BuildError> {
         match target {
-            crate::Target::Nvptx { arch } | crate::Target::Amdgpu { arch } => Self::for_module(arch, module),
-            crate::Target::Cpu { arch } => Self::for_cpu(arch, module),
+            mneme_builds::Target::Nvptx { arch } | mneme_builds::Target::Amdgpu { arch } => {
+                Self::for_module(arch, module)
+            }
+            mneme_builds::Target::Cpu { arch } => Self::for_cpu(arch, module),
         }
     }
 

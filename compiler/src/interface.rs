@@ -1,10 +1,7 @@
-//! The facts that a kernel's recorded IR states of it.
-//!
-//! Recordings of the existing Mneme hold the IR only.
+//! Reads a kernel's interface out of its recorded IR.
 
 use inkwell::context::Context;
-use mneme_core::image::ir_section::Argument;
-use serde::{Deserialize, Serialize};
+use mneme_builds::interface::KernelInterface;
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
@@ -13,16 +10,6 @@ use crate::ir::{self, attributes, parameters};
 
 /// LLVM's address space of constant memory.
 const CONSTANT: u32 = 4;
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KernelInterface {
-    pub arguments: Vec<Argument>,
-    /// Variables in constant memory, as the IR and as the loaded code names them.
-    pub constants: Vec<String>,
-    pub triple: String,
-    /// "sm_90", or "" where the IR does not say.
-    pub arch: String,
-}
 
 /// Reads `modules`, the kernel's own first. LLVM may crash on what is damaged: call this in a process of its own.
 pub fn of(modules: &[&[u8]], kernel: &str) -> Result<KernelInterface, BuildError> {

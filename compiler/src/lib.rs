@@ -19,15 +19,12 @@ mod llvm;
 pub mod pipeline;
 mod preloaded;
 pub mod prepare;
-mod programs;
-pub mod progress;
 mod ptx_names;
 pub mod request;
+pub mod server;
 pub mod signature;
-pub mod source;
 #[cfg(feature = "planted-faults")]
 mod stand_in;
-pub mod target;
 pub mod unit;
 mod warm;
 
@@ -35,8 +32,7 @@ pub use error::BuildError;
 pub use inkwell::module::Module;
 pub use preloaded::Preloaded;
 pub use prepare::device_symbol;
-pub use request::{Artifact, BuildRequest, BuildText, BuildTexts, BuildTimes, InputCode, Keep, RecordedLaunch};
-pub use target::{ImageKind, Target};
+pub use request::{Artifact, BuildRequest, BuildTimes, InputCode, RecordedLaunch};
 pub use warm::preload;
 
 use std::time::Instant;
@@ -44,6 +40,10 @@ use std::time::Instant;
 use inkwell::context::Context;
 use inkwell::targets::TargetMachine;
 use llvm_sys::target_machine::LLVMCodeGenFileType;
+use mneme_builds::instrument::Instrument;
+use mneme_builds::progress::Stage;
+use mneme_builds::spec::FAULT;
+use mneme_builds::{BuildText, ImageKind, Target};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::{Configuration, DEFAULT_PASSES};
 use mneme_core::image::architecture::Processor;
@@ -52,11 +52,9 @@ use mneme_core::launch::Dim3;
 
 use architecture::CodegenArchitecture;
 use assembler::{Assembler, AssemblerOptions};
-use instrument::Instrument;
 use ir::diagnostics::Diagnostics;
 use llvm::PassGate;
 use pipeline::{CodegenInvocations, PassObserver, ProgressObserver};
-use progress::Stage;
 use ptx_names::NamedAddress;
 
 /// Builds the kernel of `request` into a code object.
@@ -160,7 +158,7 @@ fn build_ir<'ctx>(
     let (module, optimise) = match request.external {
         Some(external) => {
             let clock = start(request, Stage::External);
-            (external.run(context, &module, &configuration.passes, diagnostics)?, clock)
+            (pipeline::external::run(external, context, &module, &configuration.passes, diagnostics)?, clock)
         }
         None => {
             let clock = start(request, Stage::Pipeline);
@@ -227,8 +225,8 @@ fn build_ir<'ctx>(
     artifact.shared_is_static = specialised.shared_is_static;
     artifact.log.append(&mut specialised.log);
     artifact.log.append(&mut diagnostics.remarks());
-    if cfg!(feature = "planted-faults") && configuration.passes.contains(pipeline::FAULT) {
-        artifact.log.push(format!("the pipeline plants a fault on purpose: {}", pipeline::FAULT));
+    if cfg!(feature = "planted-faults") && configuration.passes.contains(FAULT) {
+        artifact.log.push(format!("the pipeline plants a fault on purpose: {}", FAULT));
     }
     Ok(artifact)
 }

@@ -6,9 +6,10 @@
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 
+use mneme_builds::programs::TransientFile;
+
 use crate::error::BuildError;
 use crate::llvm;
-use crate::programs::TransientFile;
 
 /// Name and version of what makes code objects.
 pub fn name() -> String {

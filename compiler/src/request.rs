@@ -1,17 +1,16 @@
 //! Requests for builds and their results, as plain data without LLVM types.
 
+use mneme_builds::external::External;
+use mneme_builds::instrument::{Instrument, Instrumented};
+use mneme_builds::progress::BuildProgress;
+use mneme_builds::{ImageKind, Keep, Spills, Target};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::{Allocation, Argument, Variable};
-use serde::{Deserialize, Serialize};
 
-use crate::assembler::{AssemblerOptions, Spills};
-use crate::instrument::{Instrument, Instrumented};
-use crate::pipeline::External;
+use crate::assembler::AssemblerOptions;
 use crate::preloaded::Preloaded;
-use crate::progress::{BuildProgress, Stage};
-use crate::target::{ImageKind, Target};
 
 /// A build: a kernel's code, and what to make of it.
 #[derive(Clone, Copy)]
@@ -99,58 +98,6 @@ pub struct RecordedLaunch<'a> {
     pub signature: &'a [ArgumentLayout],
     /// How the application's own code was compiled.
     pub compiled: Option<&'a CompileOptions>,
-}
-
-/// What a build returns besides its image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keep {
-    /// The IR that the pipeline starts from, in [`Artifact::ir_before`].
-    pub before: bool,
-    /// The IR after it, in [`Artifact::ir`].
-    pub after: bool,
-    /// The instructions of an AMD GPU as text, in [`Artifact::isa`].
-    pub isa: bool,
-    /// What stands behind the pipeline's name, in [`Artifact::pipeline`].
-    pub pipeline: bool,
-    /// The last stage, [`Stage::Pipeline`] or [`Stage::CodeGeneration`]: the artifact has no image then.
-    pub until: Option<Stage>,
-}
-
-/// A text that a build comes to on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BuildText {
-    /// The IR that the pipeline starts from.
-    IrBefore,
-    /// The IR after it.
-    Ir,
-    Ptx,
-    /// Instructions of an AMD GPU.
-    Isa,
-}
-
-/// The texts that a build has come to, as far as they were asked for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct BuildTexts {
-    pub ir_before: Option<String>,
-    pub ir: Option<String>,
-    pub ptx: Option<String>,
-    pub isa: Option<String>,
-}
-
-impl BuildTexts {
-    pub fn add(&mut self, text: BuildText, contents: String) {
-        *match text {
-            BuildText::IrBefore => &mut self.ir_before,
-            BuildText::Ir => &mut self.ir,
-            BuildText::Ptx => &mut self.ptx,
-            BuildText::Isa => &mut self.isa,
-        } = Some(contents);
-    }
-
-    /// Bytes.
-    pub fn size(&self) -> usize {
-        [&self.ir_before, &self.ir, &self.ptx, &self.isa].into_iter().flatten().map(String::len).sum()
-    }
 }
 
 /// Where a build spent its time, seconds.

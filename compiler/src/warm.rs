@@ -4,6 +4,7 @@
 
 use inkwell::AddressSpace;
 use inkwell::context::Context;
+use mneme_builds::Target;
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::Variable;
@@ -14,7 +15,7 @@ use crate::ir::annotations;
 use crate::ir::diagnostics::Diagnostics;
 use crate::preloaded::Preloaded;
 use crate::request::InputCode;
-use crate::{BuildRequest, Target, ir, prepare};
+use crate::{BuildRequest, ir, prepare};
 
 const KERNEL: &str = "warm_up";
 

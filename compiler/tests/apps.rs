@@ -6,8 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mneme_compiler::instrument::Instrument;
-use mneme_compiler::{BuildRequest, ImageKind, InputCode, Target, build};
+use mneme_builds::instrument::Instrument;
+use mneme_builds::{ImageKind, Target};
+use mneme_compiler::{BuildRequest, InputCode, build};
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mneme_builds::progress::Stage;
+use mneme_builds::{ImageKind, Keep, Target};
 use mneme_compiler::assembler::{Assembler, AssemblerOptions};
-use mneme_compiler::progress::Stage;
 use mneme_compiler::unit::{UnitOrigin, describe};
-use mneme_compiler::{Artifact, BuildRequest, ImageKind, InputCode, Keep, Target, build};
+use mneme_compiler::{Artifact, BuildRequest, InputCode, build};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::image::cubin;

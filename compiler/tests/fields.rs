@@ -4,8 +4,10 @@ use std::process::Command;
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
-use mneme_compiler::pipeline::{External, Invocations};
-use mneme_compiler::{Artifact, BuildError, BuildRequest, Hooks, InputCode, RecordedLaunch, Target, build, build_with};
+use mneme_builds::Target;
+use mneme_builds::external::External;
+use mneme_compiler::pipeline::Invocations;
+use mneme_compiler::{Artifact, BuildError, BuildRequest, Hooks, InputCode, RecordedLaunch, build, build_with};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::ArgumentLayout;

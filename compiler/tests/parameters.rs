@@ -5,8 +5,9 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
+use mneme_builds::{ImageKind, Target};
 use mneme_compiler::unit::{UnitOrigin, describe};
-use mneme_compiler::{BuildRequest, ImageKind, InputCode, Target, build, signature};
+use mneme_compiler::{BuildRequest, InputCode, build, signature};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::image::ir_section::SymbolKind;
 use mneme_core::image::{cubin, ptx};

@@ -4,7 +4,8 @@
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
-use mneme_compiler::{Artifact, BuildError, BuildRequest, ImageKind, InputCode, Target, build};
+use mneme_builds::{ImageKind, Target};
+use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, build};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::{Argument, Variable};

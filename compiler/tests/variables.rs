@@ -2,8 +2,9 @@
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
-use mneme_compiler::progress::Stage;
-use mneme_compiler::{BuildError, BuildRequest, InputCode, Keep, Target, build, preload};
+use mneme_builds::progress::Stage;
+use mneme_builds::{Keep, Target};
+use mneme_compiler::{BuildError, BuildRequest, InputCode, build, preload};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;

@@ -11,6 +11,8 @@ use crate::environment;
 pub const RECORDER: &str = "libmneme_rec.so";
 pub const CPU_DEVICE: &str = "libmneme_cpu.so";
 pub const COMPILER: &str = "mneme-cc";
+/// Has LLVM, and is started by [`REPLAYER`].
+pub const BUILDER: &str = "mneme-build";
 pub const REPLAYER: &str = "mneme-replay";
 /// In an installation a link to [`REPLAYER`].
 pub const BISECTOR: &str = "mneme-bisect";

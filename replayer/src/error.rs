@@ -1,5 +1,6 @@
 //! Errors that end a program of this crate before its work is done.
 
+use mneme_builds::program::ProgramError;
 use mneme_core::exit;
 use mneme_core::recording::RecordingError;
 
@@ -22,6 +23,12 @@ impl Fatal {
 impl From<std::io::Error> for Fatal {
     fn from(error: std::io::Error) -> Self {
         Self::new(exit::INTERNAL, format!("a process or a pipe of ours failed: {error}"))
+    }
+}
+
+impl From<ProgramError> for Fatal {
+    fn from(error: ProgramError) -> Self {
+        Self::new(exit::INTERNAL, error.to_string())
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mneme_compiler::instrument::Instrument;
+use mneme_builds::instrument::Instrument;
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::observation::Observe;
 
-use crate::build::{BuildSpec, Built};
 use crate::context::ReplayContext;
 use crate::execute::message::{InstrumentedCode, RunRequest, RunSpec};
+use mneme_builds::{BuildSpec, Built};
 
 /// A configuration to replay.
 #[derive(Clone, Debug)]

@@ -8,7 +8,6 @@ use mneme_core::observation::Observe;
 use mneme_core::recording::rules::Rules;
 use mneme_core::result::{ReplayResult, Status, Variation};
 
-use crate::build::{BuildOutcome, NotBuilt};
 use crate::cli::OneShot;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
@@ -22,6 +21,7 @@ use crate::report::observed;
 use crate::report::result::PrintedResult;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, Event};
+use mneme_builds::{BuildOutcome, NotBuilt};
 
 /// Refuses to ask who wrote what is not recorded memory.
 fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Result<(), Fatal> {
@@ -54,7 +54,7 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         artifacts::prepare(folder, options.code.file().as_ref())?;
     }
     let Replayed { result, outcome, unwritten } = match &context.unbuilt {
-        Some(unbuilt) => without_code(options, &configuration, unbuilt),
+        Some(unbuilt) => without_code(options, &configuration, unbuilt, context.llvm()?),
         None => replay(options, context, &configuration)?,
     };
     if let Some(folder) = &options.output_dir {
@@ -109,11 +109,11 @@ struct Replayed {
 }
 
 /// The result where the source in the kernel's place did not compile.
-fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotBuilt) -> Replayed {
+fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotBuilt, llvm: &str) -> Replayed {
     let job = Job::new(0, configuration.clone(), options.iterations, options.warmup);
     let done = RunOutcome { status: unbuilt.status, error: unbuilt.error.clone(), ..RunOutcome::default() };
     let outcome = Err(unbuilt.clone());
-    let result = crate::report::result::result(&jiff::Timestamp::now(), &job, Some(&outcome), &done, None, &[]);
+    let result = crate::report::result::result(&jiff::Timestamp::now(), &job, Some(&outcome), &done, None, &[], llvm);
     Replayed { result, outcome: Some(Rc::new(outcome)), unwritten: None }
 }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use mneme_e2e::installation::program;
 
 /// Program and subcommand of each section.
-const COMMANDS: [(&str, &[&str]); 18] = [
+const COMMANDS: [(&str, &[&str]); 19] = [
     ("mneme", &[]),
     ("mneme", &["record"]),
     ("mneme", &["profile"]),
@@ -27,6 +27,7 @@ const COMMANDS: [(&str, &[&str]); 18] = [
     ("mneme-tune", &[]),
     ("mneme-tune", &["report"]),
     ("mneme-bisect", &[]),
+    ("mneme-build", &[]),
     ("mneme-cc", &[]),
 ];
 

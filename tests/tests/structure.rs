@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 
 /// Crates whose modules are looked at.
-const CRATES: [&str; 7] = ["cli", "compiler", "core", "cpu", "interposer", "replayer", "tuner"];
+const CRATES: [&str; 8] = ["builds", "cli", "compiler", "core", "cpu", "interposer", "replayer", "tuner"];
 
 /// Crates whose modules say in their first line what they are.
-const DESCRIBED: [&str; 11] =
-    ["abi", "cli", "compiler", "core", "cpu", "fuzz", "interposer", "manual", "replayer", "tests", "tuner"];
+const DESCRIBED: [&str; 12] =
+    ["abi", "builds", "cli", "compiler", "core", "cpu", "fuzz", "interposer", "manual", "replayer", "tests", "tuner"];
 
 type ModulePath = Vec<String>;
 
@@ -230,4 +230,40 @@ fn faults_of_first_lines_are_found() {
     ] {
         assert!(fault_of_first_line(bad).is_some(), "{bad}");
     }
+}
+
+/// The crate that links LLVM, and its programs.
+const LLVM: &str = "mneme-compiler";
+const PROGRAMS_WITH_LLVM: [&str; 2] = ["mneme-build", "mneme-cc"];
+
+#[test]
+fn two_programs_link_llvm_and_nothing_else_does() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let words = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
+    let output = std::process::Command::new(cargo).args(words).current_dir(top).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    // What a test links is linked into no program.
+    let links = |package: &serde_json::Value, wanted: &[&str]| {
+        let dependencies = package["dependencies"].as_array().unwrap();
+        dependencies.iter().any(|it| it["kind"] != "dev" && wanted.contains(&it["name"].as_str().unwrap()))
+    };
+    let name = |package: &serde_json::Value| package["name"].as_str().unwrap().to_owned();
+    let linking: Vec<String> =
+        packages.iter().filter(|package| links(package, &["llvm-sys", "inkwell", LLVM])).map(name).collect();
+    assert_eq!(linking, [LLVM]);
+    let compiler = packages.iter().find(|package| name(package) == LLVM).unwrap();
+    let of_kind = |kind: &str| {
+        let targets = compiler["targets"].as_array().unwrap().iter();
+        let mut names: Vec<&str> = targets
+            .filter(|target| target["kind"].as_array().unwrap().iter().any(|it| it == kind))
+            .map(|target| target["name"].as_str().unwrap())
+            .collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(of_kind("bin"), PROGRAMS_WITH_LLVM);
+    assert!(of_kind("cdylib").is_empty());
 }

@@ -50,7 +50,7 @@ fn is_visible_store(line: &str, begin: &str) -> bool {
 mod tests {
     use super::super::{Assembler, AssemblerOptions};
     use super::*;
-    use crate::target::ImageKind;
+    use mneme_builds::ImageKind;
 
     const PTX: &str = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .b64 %rd<2>;\n.reg .pred %p1;\n\
                        ld.param.u64 %rd1, [p];\nsetp.eq.s64 %p1, %rd1, 0;\nst.global.u32 [%rd1], 1;\n@%p1 st.global.u32 [%rd1+4], 2;\nret;\n}\n";

@@ -9,19 +9,15 @@
 #[cfg(feature = "planted-faults")]
 pub(crate) mod fault;
 mod nvptxcompiler;
-pub(crate) mod places;
 mod ptxas;
 mod spills;
 
-pub use places::toolkits;
-pub use spills::Spills;
-
 use std::sync::OnceLock;
 
+use mneme_builds::{ImageKind, Spills};
 use mneme_core::compile_options::limits_registers;
 
 use crate::error::BuildError;
-use crate::target::ImageKind;
 
 /// The mode of an assembler, behind its name.
 const WHOLE: &str = ", whole programs";
@@ -157,7 +153,7 @@ impl Assembler {
             Ok((image, log)) => Ok(Assembled {
                 image,
                 kind: ImageKind::Cubin,
-                spills: Spills::of(&log, kernel),
+                spills: spills::of(&log, kernel),
                 assembler: named(self, &remarks),
             }),
             // The driver's compiler is run by whoever loads the PTX, without options.

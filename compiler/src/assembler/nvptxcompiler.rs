@@ -47,7 +47,7 @@ pub struct NvPtxCompiler {
 impl NvPtxCompiler {
     /// Beside this installation, then in the toolkits.
     pub fn find() -> Option<Self> {
-        let toolkits = super::places::toolkits()
+        let toolkits = mneme_builds::toolkits::toolkits()
             .into_iter()
             .map(|root| root.join("lib64").join(LIBRARY))
             .filter(|path| path.is_file());

@@ -4,8 +4,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mneme_builds::programs::{self, TransientFile};
+use mneme_builds::toolkits::toolkits;
+
 use super::{AssemblerOptions, Rejection};
-use crate::programs::{self, TransientFile};
 
 pub struct Ptxas {
     program: PathBuf,
@@ -16,8 +18,7 @@ impl Ptxas {
     /// On the search path, then in the toolkits.
     pub fn find() -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders =
-            std::env::split_paths(&path).chain(super::places::toolkits().into_iter().map(|root| root.join("bin")));
+        let folders = std::env::split_paths(&path).chain(toolkits().into_iter().map(|root| root.join("bin")));
         folders
             .map(|folder| folder.join("ptxas"))
             .filter(|program| program.is_file())
@@ -84,7 +85,7 @@ mod tests {
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
         let left =
             super::super::Assembler::Ptxas(ptxas).assemble(ptx, "k", "sm_90", AssemblerOptions::default()).unwrap();
-        assert_eq!(left.kind, crate::target::ImageKind::Ptx);
+        assert_eq!(left.kind, mneme_builds::ImageKind::Ptx);
         assert_eq!(left.assembler, "the driver's PTX compiler (ptxas 13.0, whole programs was ended by signal 11)");
     }
 

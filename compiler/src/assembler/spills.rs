@@ -10,40 +10,30 @@
 
 use std::collections::HashSet;
 
-use serde::{Deserialize, Serialize};
+use mneme_builds::Spills;
 
-/// Registers of a thread that are spilled to local memory and reloaded from it, bytes, each place in the code counted
-/// once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spills {
-    pub stores: u64,
-    pub loads: u64,
+/// Those of a kernel and the functions of the same image that it may call; `None` where the log does not say.
+pub(super) fn of(log: &str, kernel: &str) -> Option<Spills> {
+    let entry = |line: &str| Some(line.split_once("Compiling entry function '")?.1.split_once('\'')?.0.to_owned());
+    let entries: HashSet<String> = log.lines().filter_map(entry).collect();
+    let mut function = "";
+    let (mut sum, mut found) = (Spills::default(), false);
+    for line in log.lines() {
+        if let Some((_, name)) = line.split_once("Function properties for ") {
+            function = name.trim();
+        } else if let Some(own) = read(line)
+            && (function == kernel || !entries.contains(function))
+        {
+            sum = Spills { stores: sum.stores + own.stores, loads: sum.loads + own.loads };
+            found |= function == kernel;
+        }
+    }
+    found.then_some(sum)
 }
 
-impl Spills {
-    /// Those of a kernel and the functions of the same image that it may call; `None` where the log does not say.
-    pub(super) fn of(log: &str, kernel: &str) -> Option<Self> {
-        let entry = |line: &str| Some(line.split_once("Compiling entry function '")?.1.split_once('\'')?.0.to_owned());
-        let entries: HashSet<String> = log.lines().filter_map(entry).collect();
-        let mut function = "";
-        let (mut sum, mut found) = (Self::default(), false);
-        for line in log.lines() {
-            if let Some((_, name)) = line.split_once("Function properties for ") {
-                function = name.trim();
-            } else if let Some(own) = Self::read(line)
-                && (function == kernel || !entries.contains(function))
-            {
-                sum = Self { stores: sum.stores + own.stores, loads: sum.loads + own.loads };
-                found |= function == kernel;
-            }
-        }
-        found.then_some(sum)
-    }
-
-    fn read(line: &str) -> Option<Self> {
-        let before = |what: &str| line.split_once(what)?.0.split_whitespace().next_back()?.parse().ok();
-        Some(Self { stores: before(" bytes spill stores")?, loads: before(" bytes spill loads")? })
-    }
+fn read(line: &str) -> Option<Spills> {
+    let before = |what: &str| line.split_once(what)?.0.split_whitespace().next_back()?.parse().ok();
+    Some(Spills { stores: before(" bytes spill stores")?, loads: before(" bytes spill loads")? })
 }
 
 #[cfg(test)]
@@ -66,8 +56,8 @@ info    : used 24 registers, used 0 barriers, 328 stack, 0 bytes smem, 536 bytes
 
     #[test]
     fn a_kernel_counts_with_its_functions_and_without_other_kernels() {
-        assert_eq!(Spills::of(LOG, "k"), Some(Spills { stores: 332, loads: 472 }));
-        assert_eq!(Spills::of(LOG, "unknown"), None);
-        assert_eq!(Spills::of("", "k"), None);
+        assert_eq!(of(LOG, "k"), Some(Spills { stores: 332, loads: 472 }));
+        assert_eq!(of(LOG, "unknown"), None);
+        assert_eq!(of("", "k"), None);
     }
 }

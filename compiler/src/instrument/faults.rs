@@ -7,16 +7,17 @@ use std::collections::{BTreeSet, HashMap};
 use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::core::*;
+use mneme_builds::instrument::{Instrumented, layout};
 use mneme_core::image::architecture::Vendor;
 use mneme_core::observation::Access;
 
 use super::accesses::{self, Length, MemoryAccess, MemoryEffect};
 use super::emitter::{self, Emitter, PREFIX};
+use super::locals;
 use super::objects::{Address, Root, may_be_parameter};
 use super::order::{self, Order};
 use super::sites::{Sites, readable};
 use super::target::{self, SHARED};
-use super::{Instrumented, layout, locals};
 use crate::ir::edit;
 use crate::ir::{self, Value, reach};
 use crate::llvm;

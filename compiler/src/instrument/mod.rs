@@ -2,13 +2,12 @@
 //!
 //! Both kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same
 //! instrumentation. What the inserted code calls (`common.ll` and the files beside it) is linked in after the pipeline,
-//! which sees declarations only. It finds its buffers through one variable that the replayer fills in; [`layout`] is
+//! which sees declarations only. It finds its buffers through one variable that the replayer fills in; [`layout`](mneme_builds::instrument::layout) is
 //! the contract.
 
 pub(crate) mod accesses;
 pub(crate) mod emitter;
 pub mod faults;
-pub mod layout;
 mod locals;
 pub(crate) mod objects;
 mod order;
@@ -21,33 +20,10 @@ use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::TargetMachine;
 use llvm_sys::LLVMLinkage;
-use mneme_core::observation::Site;
-use serde::{Deserialize, Serialize};
+use mneme_builds::instrument::{Instrument, Instrumented};
 
 use crate::error::BuildError;
 use crate::ir;
-
-/// What to instrument for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Instrument {
-    /// Accesses that a kernel should not make, in the code as the front end wrote it.
-    Faults,
-    /// Who writes an address, in the code that the pipeline made.
-    Writes,
-}
-
-/// What the instrumentation says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Instrumented {
-    /// The instrumented instructions, by number.
-    pub sites: Vec<Site>,
-    /// Accesses that are not watched, a sentence each.
-    pub unwatched: Vec<String>,
-    /// Static shared memory that is shadowed, bytes; dynamic shared memory follows it.
-    pub shared_bytes: u64,
-    /// Whether there is shared memory at all.
-    pub has_shared: bool,
-}
 
 /// What promotes variables together with their shadows. No pass may take away an access to memory that other threads see.
 const PROMOTE: &str = "function(sroa,instsimplify)";

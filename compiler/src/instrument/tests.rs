@@ -2,6 +2,7 @@
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
+use mneme_builds::instrument::layout;
 use mneme_core::observation::{Access, Fault};
 
 use super::*;

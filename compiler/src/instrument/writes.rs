@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use inkwell::module::Module;
+use mneme_builds::instrument::Instrumented;
 use mneme_core::observation::Access;
 
-use super::Instrumented;
 use super::accesses::{self, Length, MemoryEffect};
 use super::emitter::{self, Emitter, PREFIX};
 use super::sites::{Sites, readable};

@@ -2,73 +2,61 @@
 //!
 //! The program is an `opt` of the same LLVM, with passes of its own loaded.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use inkwell::context::Context;
 use inkwell::module::Module;
+use mneme_builds::external::External;
+use mneme_builds::programs::{self, TransientFile};
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::read;
-use crate::programs::{self, TransientFile};
 
-/// The program and what it is told besides the pipeline.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct External {
-    /// `opt-19`, or a path.
-    pub program: PathBuf,
-    /// Shared objects with passes (`-load-pass-plugin`).
-    pub plugins: Vec<PathBuf>,
-    /// Further options, as they are.
-    pub arguments: Vec<String>,
+/// Runs `pipeline` over `module`; the program's result takes the place of the module.
+pub fn run<'ctx>(
+    external: &External,
+    context: &'ctx Context,
+    module: &Module<'ctx>,
+    pipeline: &str,
+    diagnostics: &Diagnostics<'_>,
+) -> Result<Module<'ctx>, BuildError> {
+    let failed = |message: String| BuildError::External { program: external.program.display().to_string(), message };
+    let pass = |contents: &[u8]| {
+        TransientFile::new(contents).map_err(|error| failed(format!("the IR cannot be passed to it: {error}")))
+    };
+    let (before, mut after) = (pass(module.write_bitcode_to_memory().as_slice())?, pass(&[])?);
+    let output = programs::output(&mut command(external, pipeline, before.path(), after.path())).map_err(|error| {
+        failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version()))
+    })?;
+    if !output.status.success() {
+        let said = complaint(&String::from_utf8_lossy(&output.stderr));
+        return Err(failed(format!("it ended with {}: {said}", output.status)));
+    }
+    // What passes print is for the user's eyes.
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    let bitcode = after.read().map_err(|error| failed(format!("the IR that it wrote cannot be read: {error}")))?;
+    if bitcode.is_empty() {
+        return Err(failed("it wrote no IR to the file that -o names".into()));
+    }
+    read::parse(context, diagnostics, &bitcode)
 }
 
-impl External {
-    /// Runs `pipeline` over `module`; the program's result takes the place of the module.
-    pub fn run<'ctx>(
-        &self,
-        context: &'ctx Context,
-        module: &Module<'ctx>,
-        pipeline: &str,
-        diagnostics: &Diagnostics<'_>,
-    ) -> Result<Module<'ctx>, BuildError> {
-        let failed = |message: String| BuildError::External { program: self.program.display().to_string(), message };
-        let pass = |contents: &[u8]| {
-            TransientFile::new(contents).map_err(|error| failed(format!("the IR cannot be passed to it: {error}")))
-        };
-        let (before, mut after) = (pass(module.write_bitcode_to_memory().as_slice())?, pass(&[])?);
-        let output = programs::output(&mut self.command(pipeline, before.path(), after.path())).map_err(|error| {
-            failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version()))
-        })?;
-        if !output.status.success() {
-            let said = complaint(&String::from_utf8_lossy(&output.stderr));
-            return Err(failed(format!("it ended with {}: {said}", output.status)));
-        }
-        // What passes print is for the user's eyes.
-        eprint!("{}", String::from_utf8_lossy(&output.stderr));
-        let bitcode = after.read().map_err(|error| failed(format!("the IR that it wrote cannot be read: {error}")))?;
-        if bitcode.is_empty() {
-            return Err(failed("it wrote no IR to the file that -o names".into()));
-        }
-        read::parse(context, diagnostics, &bitcode)
+fn command(external: &External, pipeline: &str, before: &Path, after: &Path) -> Command {
+    let mut command = Command::new(&external.program);
+    for plugin in &external.plugins {
+        command.arg(format!("-load-pass-plugin={}", plugin.display()));
     }
-
-    fn command(&self, pipeline: &str, before: &Path, after: &Path) -> Command {
-        let mut command = Command::new(&self.program);
-        for plugin in &self.plugins {
-            command.arg(format!("-load-pass-plugin={}", plugin.display()));
-        }
-        // A name without a slash would be looked for on the library path only.
-        command
-            .arg(format!("-passes={}", super::normalise(pipeline)))
-            .args(&self.arguments)
-            .arg(before)
-            .arg("-o")
-            .arg(after);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command
-    }
+    // A name without a slash would be looked for on the library path only.
+    command
+        .arg(format!("-passes={}", super::normalise(pipeline)))
+        .args(&external.arguments)
+        .arg(before)
+        .arg("-o")
+        .arg(after);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
 }
 
 /// The line that says what happened, of those that a program wrote before it failed.

@@ -4,10 +4,10 @@
 //! they are the same in every run up to the limit.
 
 use inkwell::module::Module;
+use mneme_builds::progress::Invocation;
 
 use crate::ir;
 use crate::llvm::PassObserver;
-use crate::progress::Invocation;
 
 /// Observes a pipeline.
 #[derive(Debug, Default)]

@@ -9,16 +9,14 @@ pub mod revise;
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
+use mneme_builds::progress::BuildProgress;
 
-pub use self::external::External;
 pub use self::invocations::{CodegenInvocations, Invocations};
 use crate::llvm;
 pub use crate::llvm::PassObserver;
-pub use crate::progress::Invocation;
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
-use crate::progress::BuildProgress;
 
 /// Runs `pipeline` over `module`. An unknown pass is LLVM's own message and the name that may have been meant.
 pub fn run(
@@ -62,9 +60,6 @@ impl PassObserver for ProgressObserver<'_, '_> {
         }
     }
 }
-
-/// The pass in a pipeline's name that breaks kernels on purpose, see faults.cpp.
-pub const FAULT: &str = "mneme-fault";
 
 /// What stands behind a pipeline: every pass with its parameters. `None` where LLVM cannot read it.
 pub fn expand(pipeline: &str, machine: &TargetMachine) -> Option<String> {

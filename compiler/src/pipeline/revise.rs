@@ -6,57 +6,9 @@ use std::ffi::{CString, c_char, c_int};
 
 use inkwell::module::Module;
 use llvm_sys::prelude::LLVMModuleRef;
-use serde::{Deserialize, Serialize};
+use mneme_builds::probe::{Inventory, Revision};
 
 use crate::llvm;
-
-/// A kind of parts that can be taken out of a module. Each kind is numbered from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ModulePart {
-    /// What no computation needs: debug information and other metadata. Has no parts.
-    Everything,
-    /// Functions that the kernel calls, and their calls.
-    Functions,
-    /// Blocks that go on to others; they return in place of that.
-    Ends,
-    /// Branches: one for each successor that a branch may always go to.
-    Branches,
-    /// Instructions, replaced by zero.
-    Values,
-    /// Instructions, replaced by an operand of theirs.
-    Chains,
-    /// Arguments, replaced by zero; signatures stay.
-    Arguments,
-}
-
-impl ModulePart {
-    /// Those that have parts, in the order in which taking them out pays.
-    pub const ALL: [Self; 6] =
-        [Self::Functions, Self::Ends, Self::Branches, Self::Values, Self::Chains, Self::Arguments];
-}
-
-/// Change of a module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Revision {
-    /// Takes out the parts from `from` up to, but without, `to`.
-    Remove { part: ModulePart, from: u64, to: u64 },
-    /// Local variables hold this byte until they are set.
-    FillLocals(u8),
-    /// Instructions that may have no defined result (overflow of signed integers, shifts too far, division by zero,
-    /// unreachable code, wrong assumptions) end the kernel where they have none: those from `from` up to, but without,
-    /// `to` do.
-    TrapUndefined { from: u64, to: u64 },
-}
-
-/// What there is in a module.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inventory {
-    pub instructions: u64,
-    /// Parts by kind, as in [`ModulePart::ALL`].
-    pub parts: [u64; 6],
-    /// Instructions that [`Revision::TrapUndefined`] knows, in words.
-    pub checked: Vec<String>,
-}
 
 unsafe extern "C" {
     fn mneme_llvm_reduce(
@@ -109,6 +61,7 @@ mod tests {
     use super::*;
     use inkwell::context::Context;
     use inkwell::memory_buffer::MemoryBuffer;
+    use mneme_builds::probe::ModulePart;
 
     const KERNEL: &str = "
         define void @k(ptr %out, i32 %n) {

@@ -20,6 +20,8 @@ pub use variables::{Placement, device_symbol};
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
+use mneme_builds::Target;
+use mneme_builds::instrument::Instrument;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Specialize;
 use mneme_core::recording::database::ArgumentLayout;
@@ -27,11 +29,9 @@ use mneme_core::recording::manifest::Variable;
 
 use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;
-use crate::instrument::Instrument;
 use crate::ir::{self, Value, parameters};
 use crate::llvm;
 use crate::request::BuildRequest;
-use crate::target::Target;
 
 /// What specialising did.
 #[derive(Debug, Default)]

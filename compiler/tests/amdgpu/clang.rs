@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, Target, build};
+use mneme_builds::Target;
+use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, build};
 use mneme_core::configuration::Configuration;
 use mneme_core::image::code_object::{self, CodeObject, Kernel};
 use mneme_core::launch::Dim3;

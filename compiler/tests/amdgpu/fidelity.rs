@@ -2,8 +2,9 @@
 //!
 //! A few applications are looked at; all under `MNEME_TEST_FIDELITY=all`.
 
-use mneme_compiler::progress::Stage;
-use mneme_compiler::{BuildRequest, InputCode, Keep, Target, build};
+use mneme_builds::progress::Stage;
+use mneme_builds::{Keep, Target};
+use mneme_compiler::{BuildRequest, InputCode, build};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::image::architecture::Processor;

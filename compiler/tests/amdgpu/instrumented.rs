@@ -3,11 +3,13 @@
 use inkwell::context::Context;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::FileType;
+use mneme_builds::Target;
+use mneme_builds::instrument::{Instrument, layout};
 use mneme_compiler::architecture::CodegenArchitecture;
-use mneme_compiler::instrument::{Instrument, after, before, layout};
+use mneme_compiler::instrument::{after, before};
 use mneme_compiler::ir::diagnostics::Diagnostics;
 use mneme_compiler::ir::{annotations, read};
-use mneme_compiler::{BuildRequest, InputCode, Target, build, prepare};
+use mneme_compiler::{BuildRequest, InputCode, build, prepare};
 
 use crate::clang::{Program, usual};
 

@@ -1,6 +1,7 @@
 //! Tests of the changes that a configuration makes to code.
 
-use mneme_compiler::{BuildRequest, InputCode, Keep, RecordedLaunch, Target, build};
+use mneme_builds::{Keep, Target};
+use mneme_compiler::{BuildRequest, InputCode, RecordedLaunch, build};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::image::code_object::Kernel;
 use mneme_core::launch::Dim3;

@@ -9,14 +9,14 @@ use mneme_core::configuration::Configuration;
 use mneme_core::observation::Observe;
 use mneme_core::result::{ReplayResult, Status};
 
-use crate::build::replacement::Replacement;
-use crate::build::{BuildOutcome, BuildSpec, NotBuilt, Probe, ProbeResult};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::message::{RunSpec, VARIES};
 use crate::job::{Job, Schedule};
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, Event};
+use mneme_builds::Replacement;
+use mneme_builds::{BuildOutcome, BuildSpec, NotBuilt, Probe, ProbeResult};
 
 /// What to replay.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl ExperimentOutcome {
         self.outcome.as_ref()?.as_ref().as_ref().err()
     }
 
-    pub fn built(&self) -> Option<&crate::build::Built> {
+    pub fn built(&self) -> Option<&mneme_builds::Built> {
         self.outcome.as_ref()?.as_ref().as_ref().ok().map(|(built, _)| built)
     }
 

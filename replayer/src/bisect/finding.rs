@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mneme_compiler::pipeline::Invocation;
+use mneme_builds::progress::Invocation;
 use mneme_core::observation::LastWrite;
 use mneme_core::result::Mismatch;
 use serde::Serialize;

@@ -10,14 +10,14 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mneme_compiler::pipeline::revise::{Inventory, ModulePart, Revision};
-use mneme_compiler::progress::Stage;
+use mneme_builds::probe::{Inventory, ModulePart, Revision};
+use mneme_builds::progress::Stage;
 
 use super::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
-use crate::build::Probe;
-use crate::build::replacement::Replacement;
 use crate::cli::FailureKind;
 use crate::error::Fatal;
+use mneme_builds::Probe;
+use mneme_builds::Replacement;
 
 /// A smaller kernel may run for ever: it is given this long.
 const LIMIT_S: f64 = 1.0;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
-use mneme_compiler::pipeline::FAULT;
+use mneme_builds::spec::FAULT;
 use mneme_core::exit;
 
 use super::finding::{BisectFinding, Verdict};
@@ -104,7 +104,7 @@ fn text(finding: &BisectFinding, colours: bool) -> String {
 mod tests {
     use super::*;
     use crate::bisect::finding::{Culprit, Files};
-    use mneme_compiler::pipeline::Invocation;
+    use mneme_builds::progress::Invocation;
 
     #[test]
     fn a_finding_reads_well_with_and_without_colours() {

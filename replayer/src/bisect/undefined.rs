@@ -4,7 +4,7 @@
 //!
 //! What is replayed here is the reference, so that what shows is the source's own and no pass's doing.
 
-use mneme_compiler::pipeline::revise::Revision;
+use mneme_builds::probe::Revision;
 use mneme_core::configuration::Configuration;
 use mneme_core::observation::{Fault, Finding, Observe};
 use mneme_core::result::Status;

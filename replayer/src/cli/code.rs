@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mneme_compiler::pipeline::External;
-use mneme_compiler::source;
+use mneme_builds::external::External;
+use mneme_builds::source;
 
 use crate::build::replacement::ReplacementFile;
 

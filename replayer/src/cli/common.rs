@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use mneme_compiler::Keep;
+use mneme_builds::Keep;
 use mneme_core::device::Timer;
 
 use crate::context::device::Choice;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser};
-use mneme_compiler::Keep;
+use mneme_builds::Keep;
 use mneme_core::configuration::Configuration;
 
 use crate::context::settings::ReplaySettings;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mneme_compiler::Target;
+use mneme_builds::Target;
 use mneme_core::device::{Description, Interface, cuda, hip};
 use mneme_core::image::architecture::Vendor;
 use mneme_core::install;

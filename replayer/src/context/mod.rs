@@ -7,15 +7,16 @@ pub mod settings;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mneme_compiler::Keep;
-use mneme_compiler::pipeline::External;
+use mneme_builds::external::External;
+use mneme_builds::program::BuildProgram;
+use mneme_builds::{BuildPlan, Keep, NotBuilt, Replacement};
 use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
 
 use self::device::Choice;
 use self::settings::{Isolation, ReplaySettings};
-use crate::build::replacement::Replacement;
-use crate::build::{Inputs, NotBuilt, fork_server};
+use crate::build::fork_server::ForkServerPlan;
+use crate::build::replacement;
 use crate::error::Fatal;
 use crate::execute::timing::Timing;
 use crate::recording::instance::RecordedInstance;
@@ -24,6 +25,8 @@ use crate::verify::tolerances::{self, Bounds};
 
 /// A recorded instance and the devices, limits and rules that it is replayed with.
 pub struct ReplayContext {
+    /// What compiles.
+    pub program: BuildProgram,
     pub recorded: RecordedInstance,
     pub modules: Vec<Vec<u8>>,
     pub snapshot: Snapshot,
@@ -64,12 +67,14 @@ pub struct ReplayContext {
 }
 
 impl ReplayContext {
-    /// Opens the recording and chooses the device. No process is left running; memory is read where the recording is
+    /// Starts the program that compiles, opens the recording and chooses the device. No other process is left running;
+    /// memory is read where the recording is
     /// the existing Mneme's.
     pub fn open(settings: ReplaySettings) -> Result<Self, Fatal> {
+        let program = BuildProgram::start()?;
         let database = choice::choose(&settings.database, settings.id.as_deref(), settings.kernel.as_deref())?;
-        let recorded = RecordedInstance::open(&database, settings.id.as_deref())?;
-        let (replacement, unbuilt) = replacement(&settings, &recorded)?;
+        let recorded = RecordedInstance::open(&database, settings.id.as_deref(), &program)?;
+        let (replacement, unbuilt) = given(&settings, &recorded)?;
         let modules = if replacement.is_some() { Vec::new() } else { recorded.modules()? };
         let mut devices =
             if settings.devices.is_empty() { vec![Choice::recorded(&recorded)] } else { settings.devices };
@@ -111,6 +116,7 @@ impl ReplayContext {
             Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}"))
         })?;
         Ok(Self {
+            program,
             arguments: recorded
                 .moments
                 .prologue
@@ -147,21 +153,30 @@ impl ReplayContext {
         self.devices[0].is_cpu()
     }
 
-    /// What all builds start from.
-    pub fn inputs(&self) -> Inputs<'_> {
-        Inputs {
-            recorded: &self.recorded,
-            modules: &self.modules,
-            replacement: self.replacement.as_ref(),
-            external: self.external.as_ref(),
-            keep: self.keep,
-            texts: self.texts,
-        }
+    /// The version of LLVM that configurations are compiled with.
+    ///
+    /// # Errors
+    /// What compiles is of no use.
+    pub fn llvm(&self) -> Result<&str, Fatal> {
+        Ok(self.program.llvm()?)
     }
 
     /// What a fork server is started with.
-    pub fn build_plan(&self) -> fork_server::ForkServerPlan<'_> {
-        fork_server::ForkServerPlan { inputs: self.inputs(), memory: self.builder_memory }
+    pub fn build_plan(&self) -> ForkServerPlan<'_> {
+        let builds = BuildPlan {
+            recorded: self.recorded.for_builds(),
+            external: self.external.clone(),
+            keep: self.keep,
+            texts: self.texts,
+            memory: self.builder_memory,
+            in_process: self.isolation == Isolation::None,
+        };
+        ForkServerPlan {
+            program: &self.program,
+            builds,
+            modules: &self.modules,
+            replacement: self.replacement.as_ref(),
+        }
     }
 }
 
@@ -183,14 +198,14 @@ fn misfit(timing: &Timing, device: Choice) -> Option<&'static str> {
 }
 
 /// Code in the recorded kernel's place, or the recorded code where that is not IR; and why there can be none.
-fn replacement(
+fn given(
     settings: &ReplaySettings,
     recorded: &RecordedInstance,
 ) -> Result<(Option<Replacement>, Option<NotBuilt>), Fatal> {
-    let read = settings.code.as_ref().map(|file| Replacement::read(file, recorded, settings.limit)).transpose()?;
+    let read = settings.code.as_ref().map(|file| file.read(recorded, settings.limit)).transpose()?;
     Ok(match read {
         Some(Ok(given)) => (Some(given), None),
-        Some(Err(unbuilt)) => (Replacement::recorded(recorded)?, Some(unbuilt)),
-        None => (Replacement::recorded(recorded)?, None),
+        Some(Err(unbuilt)) => (replacement::recorded(recorded)?, Some(unbuilt)),
+        None => (replacement::recorded(recorded)?, None),
     })
 }

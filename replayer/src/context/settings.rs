@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mneme_compiler::Keep;
-use mneme_compiler::pipeline::External;
+use mneme_builds::Keep;
+use mneme_builds::external::External;
 
 use super::device::Choice;
 use crate::build::replacement::ReplacementFile;
@@ -19,8 +19,8 @@ pub enum Isolation {
     Fault,
     /// Each configuration runs in a process of its own
     Process,
-    /// One process for everything, as profilers and debuggers like it: what breaks it ends the replay, and there are no
-    /// time limits
+    /// One process for all runs and one for all builds, as profilers and debuggers like it: what breaks either ends the
+    /// replay, and there are no time limits
     None,
 }
 

@@ -9,8 +9,8 @@ use mneme_core::device::Description;
 
 use super::message::{ExecutorReport, ExecutorRequest, RunRequest};
 use super::{ExecutorPlan, files, serve};
-use crate::process::child::{Child, ChildStderr};
-use crate::process::frame::{self, Inbox};
+use mneme_builds::process::child::{Child, ChildStderr};
+use mneme_builds::process::frame::{self, Inbox};
 
 /// How long a device may take to start, and the snapshot to be made resident.
 const START_LIMIT: Duration = Duration::from_secs(300);

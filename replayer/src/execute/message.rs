@@ -10,7 +10,7 @@ use mneme_core::result::{Clocks, Largest, Metrics, Mismatch, Status, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
 
-use crate::process::confinement::Enforced;
+use mneme_builds::process::confinement::Enforced;
 
 /// From the supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -36,10 +36,10 @@ use self::memory::ResidentMemory;
 use self::message::{ExecutorReport, ExecutorRequest, StartError};
 use self::run::Runner;
 use self::timing::Timing;
-use crate::process::confinement::{self, AllowedResources};
-use crate::process::frame;
 use crate::recording::snapshot::Snapshot;
 use crate::verify::tolerances::Bounds;
+use mneme_builds::process::confinement::{self, AllowedResources};
+use mneme_builds::process::frame;
 
 /// What an executor is given when it is forked.
 pub struct ExecutorPlan<'a> {

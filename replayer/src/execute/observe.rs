@@ -4,7 +4,7 @@
 //! by then. The shadow of shared memory would be large for a large grid, so that the blocks are watched window by
 //! window, each in a run of its own from the recorded memory.
 
-use mneme_compiler::instrument::layout::{self, word};
+use mneme_builds::instrument::layout::{self, word};
 use mneme_core::device::{Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_core::launch::Launch;
 use mneme_core::observation::{Fault, Observe};

@@ -35,7 +35,7 @@ impl Timing {
             },
             (Self::Best, Interface::Cuda) | (Self::Only(Timer::Events), _) => (None, String::new()),
             (Self::Only(Timer::Cupti), _) => {
-                let cupti = Cupti::start(&mneme_compiler::assembler::toolkits());
+                let cupti = Cupti::start(&mneme_builds::toolkits::toolkits());
                 (Some(Profiler::Cupti(cupti.map_err(|why| failed("CUPTI", why))?)), String::new())
             }
             (Self::Only(Timer::Rocprofiler), _) => {

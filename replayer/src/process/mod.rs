@@ -1,8 +1,4 @@
-//! Processes of ours: how they start, are confined, talk to each other, and where they print.
+//! Where processes print, and the lines that they read.
 
-pub mod child;
-pub mod confinement;
-pub mod frame;
 pub mod lines;
-pub mod readiness;
 pub mod stdout;

@@ -7,9 +7,9 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use crate::process::child::{Child, ChildStderr, ProcessEnd, pipe};
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::Snapshot;
+use mneme_builds::process::child::{Child, ChildStderr, ProcessEnd, pipe};
 
 /// A decoder at work.
 pub struct Decoder {

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mneme_compiler::BuildTexts;
-use mneme_compiler::assembler::toolkits;
+use mneme_builds::BuildTexts;
+use mneme_builds::toolkits::toolkits;
 use mneme_core::exit;
 use mneme_core::image::code_object;
 
 use crate::build::replacement::ReplacementFile;
-use crate::build::{BuildOutcome, Built};
 use crate::error::Fatal;
+use mneme_builds::{BuildOutcome, Built};
 
 /// How an ELF object begins.
 const ELF: &[u8] = b"\x7fELF";

@@ -10,12 +10,12 @@ use mneme_core::image::elf;
 use mneme_core::result::{AmdMetrics, ReplayResult, Status};
 use serde::Serialize;
 
-use crate::build::BuildOutcome;
 use crate::execute::message::{Noted, RunOutcome};
 use crate::job::Job;
 use crate::recording::snapshot::SnapshotRegion;
 use crate::report::observed;
 use crate::report::refusal;
+use mneme_builds::BuildOutcome;
 
 /// The one object that a one-shot replay prints.
 #[derive(Serialize)]
@@ -28,7 +28,7 @@ pub struct PrintedResult<'a> {
 
 /// Puts together what builder and executor reported.
 ///
-/// `regions` are those of the recorded memory.
+/// `regions` are those of the recorded memory, `llvm` the version that compiles.
 pub fn result(
     start: &jiff::Timestamp,
     job: &Job,
@@ -36,6 +36,7 @@ pub fn result(
     done: &RunOutcome,
     device: Option<&Description>,
     regions: &[SnapshotRegion],
+    llvm: &str,
 ) -> ReplayResult {
     let verified = done.status == Status::Verified;
     let mut result = ReplayResult {
@@ -74,10 +75,8 @@ pub fn result(
     if !done.times.is_empty() && done.timer == Timer::Events {
         environment.timer_reason = done.timer_reason.clone();
     }
-    environment.versions = BTreeMap::from([
-        ("mneme".into(), env!("CARGO_PKG_VERSION").into()),
-        ("llvm".into(), mneme_compiler::llvm_version()),
-    ]);
+    environment.versions =
+        BTreeMap::from([("mneme".into(), env!("CARGO_PKG_VERSION").into()), ("llvm".into(), llvm.into())]);
     if let Some(Ok((built, image))) = outcome {
         result.preprocess_ir_time = built.preprocess;
         result.opt_time = built.optimise;
@@ -154,10 +153,10 @@ fn resources(result: &mut ReplayResult, object: &CodeObject, entry: &str, config
 
 /// The result of a request that makes no sense: nothing was started for it. `device` is the one that would have run it,
 /// where that is known.
-pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>) -> ReplayResult {
+pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>, llvm: &str) -> ReplayResult {
     let job = Job::new(0, recorded.clone(), 0, 0);
     let done = RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() };
-    result(&jiff::Timestamp::now(), &job, None, &done, device, &[])
+    result(&jiff::Timestamp::now(), &job, None, &done, device, &[], llvm)
 }
 
 /// Places in `exec_time` of measured runs far above the others, as [`ReplayResult::outliers`] says.
@@ -183,7 +182,7 @@ mod tests {
         let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
         let job = Job::new(0, configuration, 3, 2);
         let done = RunOutcome { status, times: vec![5, 4, 3, 2, 1], ..RunOutcome::default() };
-        result(&jiff::Timestamp::now(), &job, None, &done, None, &[])
+        result(&jiff::Timestamp::now(), &job, None, &done, None, &[], "19.1.7")
     }
 
     #[test]
@@ -207,14 +206,14 @@ mod tests {
     fn what_is_refused_tells_what_is_known() {
         let device = Description { name: "a GPU".into(), arch: "sm_90".into(), ordinal: 3, ..Description::default() };
         let recorded = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
-        let result = refused("no".into(), &recorded, Some(&device));
+        let result = refused("no".into(), &recorded, Some(&device), "19.1.7");
         assert_eq!((result.status, result.failed, result.error.as_str()), (Status::InvalidConfig, true, "no"));
         assert_eq!(
             (result.gpu_id, result.environment.device.as_str(), result.environment.arch.as_str()),
             (3, "a GPU", "sm_90")
         );
         assert!(
-            result.environment.versions.contains_key("llvm") && !result.start_time.is_empty() && result.reg_usage == -1
+            result.environment.versions["llvm"] == "19.1.7" && !result.start_time.is_empty() && result.reg_usage == -1
         );
     }
 

@@ -6,11 +6,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mneme_builds::program::{AskError, BuildProgram};
+use mneme_builds::protocol::{CodeParts, Question};
 use mneme_core::protocol::{Moment, Part, Region, Reply};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::context::ReplayContext;
-use crate::process::child::{Child, ChildStderr};
 use crate::recording::snapshot;
 
 /// How long linking may take.
@@ -35,7 +36,7 @@ impl Data {
             None if context.modules.is_empty() => {
                 Err("the recording has no LLVM IR of the kernel; its code is PTX or machine code".into())
             }
-            None => link(&context.modules),
+            None => link(&context.program, &context.modules),
         };
         match linked {
             Ok(file) => Reply::Ir { path: path(self.ir.insert(file).as_fd()) },
@@ -45,33 +46,23 @@ impl Data {
 }
 
 /// Links in a process of its own, as LLVM may not like what it reads.
-fn link(modules: &[Vec<u8>]) -> Result<File, String> {
+fn link(program: &BuildProgram, modules: &[Vec<u8>]) -> Result<File, String> {
     let failed = |error: std::io::Error| format!("the IR cannot be linked: {error}");
     let mut file = File::from(memfd_create(c"IR", MFdFlags::MFD_CLOEXEC).map_err(|error| failed(error.into()))?);
     if let [module] = modules {
         file.write_all(module).map_err(failed)?;
         return Ok(file);
     }
-    let mut child = Child::start(ChildStderr::Kept, || {
-        let modules: Vec<&[u8]> = modules.iter().map(Vec::as_slice).collect();
-        let written = mneme_compiler::link(&modules).map_err(|error| error.to_string()).and_then(|bitcode| {
-            let mut file = &file;
-            file.write_all(&bitcode).map_err(|error| error.to_string())
-        });
-        match written {
-            Ok(()) => mneme_core::exit::VERIFIED,
-            Err(error) => {
-                eprintln!("{error}");
-                mneme_core::exit::BUILD_FAILED
-            }
-        }
-    })
-    .map_err(failed)?;
-    match child.wait(LINK_LIMIT) {
-        Some(crate::process::child::ProcessEnd::Exited(mneme_core::exit::VERIFIED)) => Ok(file),
-        Some(end) => Err(child.complaint().unwrap_or_else(|| format!("the IR cannot be linked: LLVM {end}"))),
-        None => Err("the IR cannot be linked in a minute".into()),
-    }
+    let (parts, blob) = CodeParts::join(modules, None);
+    let (linked, bitcode) = program.ask::<Result<(), String>>(Question::Link { parts }, &blob, LINK_LIMIT).map_err(
+        |error| match error {
+            AskError::Unanswered { complaint: Some(complaint), .. } => complaint,
+            error => format!("the IR cannot be linked: {error}"),
+        },
+    )?;
+    linked?;
+    file.write_all(&bitcode).map_err(failed)?;
+    Ok(file)
 }
 
 /// Where the recorded memory is in the snapshot's file.

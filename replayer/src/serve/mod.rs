@@ -195,7 +195,10 @@ impl Server<'_> {
     /// The result of a submission that makes no sense.
     fn refuse(&mut self, id: u64, error: String) -> Result<(), Fatal> {
         self.refused += 1;
-        say(&Reply::Result { id, result: Box::new(result::refused(error, &self.recorded, self.engine.device())) })
+        say(&Reply::Result {
+            id,
+            result: Box::new(result::refused(error, &self.recorded, self.engine.device(), self.context.llvm()?)),
+        })
     }
 
     fn submit(&mut self, submission: Submission) -> Result<(), Fatal> {

@@ -9,11 +9,11 @@ use mneme_core::configuration::Configuration;
 use mneme_core::protocol::{Code, Outputs, Submission};
 use mneme_core::recording::CodeKind;
 
-use crate::build::BuildOutcome;
-use crate::build::BuildSpec;
-use crate::build::replacement::Replacement;
 use crate::execute::message::RunSpec;
 use crate::job::{Job, Schedule};
+use mneme_builds::BuildOutcome;
+use mneme_builds::BuildSpec;
+use mneme_builds::Replacement;
 
 /// The job of a submission; `runs` are iterations and warm-ups where it does not say, `devices` the numbers of those at
 /// work.

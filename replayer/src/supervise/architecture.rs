@@ -2,7 +2,7 @@
 //!
 //! It is the one that the recording lets expect, until a device says what it is.
 
-use mneme_compiler::Target;
+use mneme_builds::Target;
 use mneme_core::exit;
 
 use crate::error::Fatal;

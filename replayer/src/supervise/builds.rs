@@ -4,12 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mneme_compiler::Target;
+use mneme_builds::Target;
+use mneme_builds::program::ProgramError;
 use mneme_core::result::Status;
 
-use crate::build::fork_server::{ForkServer, ForkServerPlan, Preparation};
-use crate::build::{BuildKey, BuildOutcome, BuildSpec};
-use crate::process::child::Child;
+use crate::build::fork_server::{ForkServer, ForkServerPlan};
+use mneme_builds::process::child::Child;
+use mneme_builds::{BuildKey, BuildOutcome, BuildSpec};
 
 /// Bytes of code objects that are kept for configurations that differ in their launch only.
 const CACHE_BYTES: usize = 64 << 20;
@@ -51,9 +52,12 @@ pub struct Builds<'a> {
 
 impl<'a> Builds<'a> {
     /// `limit` builds at a time.
-    pub fn start(plan: ForkServerPlan<'a>, limit: usize) -> std::io::Result<Self> {
+    ///
+    /// # Errors
+    /// There is no program for it.
+    pub fn start(plan: ForkServerPlan<'a>, limit: usize) -> Result<Self, ProgramError> {
         Ok(Self {
-            fork_server: ForkServer::start(&plan, Preparation::Full)?,
+            fork_server: ForkServer::first(&plan)?,
             leaving: Vec::new(),
             plan,
             since: Instant::now(),
@@ -135,7 +139,8 @@ impl<'a> Builds<'a> {
         }
         tracing::warn!("{error}; another one takes over");
         self.at_work.clear();
-        let hanging = std::mem::replace(&mut self.fork_server, ForkServer::start(&self.plan, Preparation::None)?);
+        let another = ForkServer::another(&self.plan).map_err(std::io::Error::other)?;
+        let hanging = std::mem::replace(&mut self.fork_server, another);
         self.leaving.push(hanging.dismiss());
         self.since = Instant::now();
         Ok(())

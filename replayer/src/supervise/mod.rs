@@ -18,7 +18,7 @@ use std::time::Instant;
 use mneme_core::device::Description;
 use mneme_core::result::ReplayResult;
 
-use crate::build::BuildOutcome;
+use mneme_builds::BuildOutcome;
 
 /// What there is to tell a client.
 pub enum Event {

@@ -5,8 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::build::BuildKey;
 use crate::job::Job;
+use mneme_builds::BuildKey;
 
 /// A configuration that waits to be built or run.
 pub struct PendingJob {

@@ -9,8 +9,8 @@ use mneme_core::device::Description;
 use mneme_core::hash::{ChunkId, chunk_id};
 
 use super::queue::PendingJob;
-use crate::build::BuildOutcome;
 use crate::execute::message::{RunOutcome, RunRequest};
+use mneme_builds::BuildOutcome;
 
 /// Results that are remembered.
 const REMEMBERED: usize = 8192;

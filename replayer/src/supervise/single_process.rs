@@ -1,16 +1,13 @@
-//! Replaying in one process, without a fork, for profilers and debuggers.
+//! Replaying in one process, for profilers and debuggers; one process of `mneme-build` makes all code.
 //!
 //! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context
 //! that cannot be used, and there are no time limits.
 
 use std::collections::VecDeque;
-use std::io::Write;
 use std::rc::Rc;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use mneme_compiler::{BuildTexts, Target};
+use mneme_builds::{BuildOutcome, NotBuilt, Target};
 use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
@@ -18,21 +15,26 @@ use mneme_core::recording::store::Store;
 use mneme_core::result::Status;
 use nix::poll::PollFlags;
 
-use crate::build::{self, Build, NotBuilt};
+use crate::build::fork_server::ForkServer;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::message::{RunOutcome, StartError};
 use crate::execute::{ExecutorPlan, InProcessExecutor};
 use crate::job::Job;
-use crate::process::readiness::Waiting;
 use crate::process::stdout;
 use crate::supervise::queue::{PendingJob, Queue};
 use crate::supervise::{Client, Event};
+use mneme_builds::process::readiness::Waiting;
+
+/// How often a builder that is on its way out is looked after.
+const LOOK: Duration = Duration::from_millis(10);
 
 pub struct SingleProcess<'a> {
     context: &'a ReplayContext,
     birth: Instant,
     resident: InProcessExecutor<'a>,
+    /// Makes builds in its own process.
+    builder: ForkServer,
     target: Target,
     queue: Queue,
     events: VecDeque<Event>,
@@ -45,7 +47,6 @@ impl<'a> SingleProcess<'a> {
     pub fn start(context: &'a ReplayContext) -> Result<Self, Fatal> {
         let birth = Instant::now();
         stdout::keep_apart()?;
-        guard();
         let decoded = Store::open(&context.recorded.folder).and_then(|store| context.snapshot.decode(&store));
         decoded.map_err(|error| Fatal::new(exit::BAD_RECORDING, error.to_string()))?;
         let choice = context.devices[0];
@@ -69,11 +70,13 @@ impl<'a> SingleProcess<'a> {
             StartError::Device(error) => Fatal::new(exit::NO_DEVICE, choice.explain(&error, &context.recorded)),
         })?;
         let target = choice.target(resident.description(), &context.recorded.kernel.ours);
+        let builder = ForkServer::first(&context.build_plan())?;
         let events = VecDeque::from([Event::Ready(resident.description().clone())]);
         Ok(Self {
             context,
             birth,
             resident,
+            builder,
             target,
             queue: Queue::default(),
             events,
@@ -151,16 +154,8 @@ impl<'a> SingleProcess<'a> {
             return Err(Fatal::new(exit::LAUNCH_FAILED, error));
         }
         let job = &pending.job;
-        let build = Build::new(self.context.inputs(), &self.target, &job.build);
         let outcome = match job.check(self.context) {
-            Ok(()) => {
-                COMPILING.store(true, Ordering::Relaxed);
-                let mut texts = BuildTexts::default();
-                let mut reader = |text, contents: &str| texts.add(text, contents.to_owned());
-                let outcome = build::compile(&build, &mut |_| false, &mut reader);
-                COMPILING.store(false, Ordering::Relaxed);
-                outcome.map_err(|failed| NotBuilt { texts: Box::new(texts), ..failed })
-            }
+            Ok(()) => self.build(job)?,
             Err(error) => Err(NotBuilt::new(Status::InvalidConfig, error)),
         };
         self.statistics.built += 1;
@@ -178,6 +173,7 @@ impl<'a> SingleProcess<'a> {
             &done,
             Some(self.resident.description()),
             &self.context.snapshot.layout.regions,
+            self.context.llvm()?,
         );
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         self.events.push_back(Event::Finished {
@@ -189,28 +185,25 @@ impl<'a> SingleProcess<'a> {
         });
         Ok(())
     }
-}
 
-/// LLVM is at work in this process.
-static COMPILING: AtomicBool = AtomicBool::new(false);
-
-/// Lets an `exit` that is not ours (options of LLVM's such as -version print something and end the process) end with a
-/// status that says so.
-fn guard() {
-    extern "C" fn leave() {
-        if COMPILING.load(Ordering::Relaxed) {
-            let said =
-                "mneme-replay: the compiler has ended the process; only other kinds of --isolation go on after that";
-            let _ = writeln!(std::io::stderr(), "{said}");
-            // SAFETY: takes no pointers; this process is ending already.
-            unsafe { libc::_exit(exit::INTERNAL) }
+    /// Waits for the outcome of a build, which has no time limit here.
+    fn build(&mut self, job: &Job) -> Result<BuildOutcome, Fatal> {
+        let number = self.builder.build(&job.build, &self.target, Duration::MAX)?;
+        loop {
+            let mut waiting = Waiting::default();
+            waiting.on(self.builder.fd(), self.builder.interest());
+            waiting.until(self.builder.is_closed().then(|| Instant::now() + LOOK));
+            waiting.wait()?;
+            let answers = self.builder.progress().map_err(|error| {
+                let error = format!("the compiler has ended: {error}; only other kinds of --isolation go on after that");
+                Fatal::new(exit::INTERNAL, error)
+            })?;
+            if let Some(answer) = answers.into_iter().find(|answer| answer.number == number) {
+                let nothing = || Err(NotBuilt::new(Status::InternalError, "a build has no outcome"));
+                return Ok(answer.outcome.unwrap_or_else(nothing));
+            }
         }
     }
-    static ONCE: Once = Once::new();
-    // SAFETY: the function stays where it is, and does not unwind.
-    ONCE.call_once(|| unsafe {
-        libc::atexit(leave);
-    });
 }
 
 /// Looks what the client does, or waits for it.

@@ -20,13 +20,13 @@ use super::pool::{ExecutorPool, PoolEvent, RunningJob};
 use super::queue::{PendingJob, Queue};
 use super::shared::{Follower, Identity, SettledRun, Shared};
 use super::{Client, Event};
-use crate::build::{BuildOutcome, NotBuilt};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::message::RunOutcome;
 use crate::job::Job;
-use crate::process::readiness::{Waiting, WatchedSource};
 use crate::recording::decoder::Decoder;
+use mneme_builds::process::readiness::{Waiting, WatchedSource};
+use mneme_builds::{BuildOutcome, NotBuilt};
 
 /// What may be the cause of a failure, where the recorded code has such calls.
 const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and one that it finds in memory leads to where a function was \
@@ -38,6 +38,7 @@ const OTHER_TABLES: &str = "; the application's own code has its tables of virtu
 
 pub struct Supervisor<'a> {
     context: &'a ReplayContext,
+    llvm: &'a str,
     birth: Instant,
     first_submission: Option<Instant>,
     architecture: TargetArchitecture,
@@ -54,10 +55,12 @@ pub struct Supervisor<'a> {
 impl<'a> Supervisor<'a> {
     pub fn start(context: &'a ReplayContext) -> Result<Self, Fatal> {
         let pool = ExecutorPool::start(context)?;
-        let builds = Builds::start(context.build_plan(), context.builders)?;
         let decoder = Some(Decoder::start(&context.recorded, &context.snapshot)?);
+        // The last, as it waits for the program to be there.
+        let builds = Builds::start(context.build_plan(), context.builders)?;
         Ok(Self {
             context,
+            llvm: context.llvm()?,
             birth: Instant::now(),
             first_submission: None,
             architecture: TargetArchitecture::expected(
@@ -380,6 +383,7 @@ impl<'a> Supervisor<'a> {
             done,
             device,
             &self.context.snapshot.layout.regions,
+            self.llvm,
         );
         result.shared_with = shared_with;
         let failed = matches!(result.status, Status::RuntimeError | Status::FailedVerification | Status::Timeout);

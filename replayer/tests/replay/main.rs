@@ -21,8 +21,12 @@ use mneme_core::tolerance::{DataType, Tolerance};
 use mneme_core::{exit, install};
 use recording::{ELEMENTS, Recording};
 
-/// The device to test on; `None`, said on standard output, where there is none.
+/// The device to test on; `None`, said on standard output, where there is none, or nothing compiles for it.
 fn device() -> Option<&'static str> {
+    if install::locate(install::BUILDER).is_none() {
+        println!("skipped: {} is not built; 'cargo build --workspace' builds it", install::BUILDER);
+        return None;
+    }
     if std::env::var("MNEME_TEST_DEVICE").as_deref() == Ok("cuda") {
         return Some("cuda");
     }
@@ -338,6 +342,21 @@ fn a_compiler_that_exits_in_this_process_does_not_pass_for_a_success() {
         replay(&recording, &["--device", device, "--isolation", "none", "--llvm-option=-version"]).output().unwrap();
     assert_eq!(output.status.code(), Some(exit::INTERNAL));
     assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn an_installation_without_what_compiles_says_so() {
+    let recording = Recording::make();
+    let alone = tempfile::tempdir().unwrap();
+    let copy = alone.path().join("mneme-replay");
+    std::fs::copy(program(), &copy).unwrap();
+    let mut command = Command::new(copy);
+    command.env_remove("MNEME_HOME").arg("-rdb").arg(recording.database()).args(["--device", "cpu"]);
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(exit::INTERNAL), "{errors}");
+    assert!(output.stdout.is_empty() && errors.lines().count() == 1, "{errors}");
+    assert!(errors.contains("mneme-build is not installed") && errors.contains("MNEME_HOME"), "{errors}");
 }
 
 #[test]

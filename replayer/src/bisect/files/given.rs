@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use mneme_compiler::progress::Stage;
+use mneme_builds::progress::Stage;
 use mneme_core::configuration::Configuration;
 
 use super::super::assembler_level;
@@ -17,10 +17,10 @@ use super::super::stages::{with_least_assembly, with_least_codegen};
 use super::super::text;
 use super::pass::again;
 use super::{REDUCED, save};
-use crate::build::Probe;
-use crate::build::replacement::Replacement;
 use crate::cli::{Bisect, FailureKind};
 use crate::error::Fatal;
+use mneme_builds::Probe;
+use mneme_builds::Replacement;
 
 /// The IR that the stage to blame is given.
 pub const GIVEN: &str = "given.ll";

@@ -5,8 +5,8 @@
 
 use std::rc::Rc;
 
-use mneme_compiler::pipeline::Invocation;
-use mneme_compiler::progress::Stage;
+use mneme_builds::progress::Invocation;
+use mneme_builds::progress::Stage;
 use mneme_core::configuration::{Configuration, Specialize};
 
 use super::super::criterion::Criterion;
@@ -15,10 +15,10 @@ use super::super::finding::{Culprit, Files};
 use super::super::reduction::Reduction;
 use super::super::text;
 use super::{REDUCED, save};
-use crate::build::Probe;
-use crate::build::replacement::Replacement;
 use crate::cli::{Bisect, FailureKind};
 use crate::error::Fatal;
+use mneme_builds::Probe;
+use mneme_builds::Replacement;
 
 const BEFORE: &str = "before.ll";
 const AFTER: &str = "after.ll";

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mneme_compiler::pipeline::FAULT;
+use mneme_builds::spec::FAULT;
 use mneme_core::configuration::Configuration;
 
 use super::super::experiments::ExperimentRunner;
@@ -25,7 +25,7 @@ pub fn write(
 ) -> Result<(), Fatal> {
     let options: String =
         failing.llvm_options.iter().map(|option| format!(" '{}'", option.replace('\'', "'\\''"))).collect();
-    let version = mneme_compiler::llvm_version();
+    let version = runner.context.llvm()?;
     let major = version.split('.').next().unwrap_or_default();
     let gives_up = finding.failing == FailureKind::Crash && stage.is_some();
     let body = if finding.pipeline.contains(FAULT) && is_planted(finding, files) && !gives_up {

@@ -1,7 +1,7 @@
 //! The stages of a build, and the search for the one at which good turns into bad.
 
-use mneme_compiler::pipeline::Invocation;
-use mneme_compiler::progress::{BuildPosition, Stage};
+use mneme_builds::progress::Invocation;
+use mneme_builds::progress::{BuildPosition, Stage};
 use mneme_core::configuration::{Configuration, Specialize};
 
 use super::assembler_level;
@@ -9,9 +9,9 @@ use super::criterion::Criterion;
 use super::experiments::{Experiment, ExperimentOutcome, RunExperiments};
 use super::finding::{BisectFinding, Culprit, FailingLevel, Verdict};
 use super::search::{Judgement, PassSearch};
-use crate::build::Probe;
 use crate::cli::FailureKind;
 use crate::error::Fatal;
+use mneme_builds::Probe;
 
 /// What is asked of one field of a configuration.
 type Field = (&'static str, fn(&mut Configuration), fn(&Configuration) -> bool);
@@ -342,7 +342,7 @@ pub fn with_least_assembly(base: &Experiment) -> Experiment {
     experiment
 }
 
-fn of(passes: Passes, looked: &crate::build::ProbeResult) -> &[Invocation] {
+fn of(passes: Passes, looked: &mneme_builds::ProbeResult) -> &[Invocation] {
     match passes {
         Passes::Pipeline => &looked.passes,
         Passes::Codegen => &looked.codegen_passes,

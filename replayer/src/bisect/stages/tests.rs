@@ -9,7 +9,7 @@ use mneme_core::result::{ReplayResult, Status};
 use proptest::prelude::*;
 
 use super::*;
-use crate::build::{Built, ProbeResult};
+use mneme_builds::{Built, ProbeResult};
 
 /// What is wrong. Code generation and the assembler may need a pass of the pipeline to run before; 0 for none.
 #[derive(Clone, Copy, Debug)]

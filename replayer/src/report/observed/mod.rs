@@ -2,7 +2,7 @@
 
 mod text;
 
-use mneme_compiler::instrument::{Instrumented, layout};
+use mneme_builds::instrument::{Instrumented, layout};
 use mneme_core::configuration::Configuration;
 use mneme_core::observation::{Example, Fault, Faults, Finding, Index, LastWrite, Observe, Other, Site};
 

@@ -8,7 +8,7 @@ use mneme_core::device::Description;
 
 use super::RunningJob;
 use crate::execute::executor::Executor;
-use crate::process::child::Child;
+use mneme_builds::process::child::Child;
 
 /// How long a killed process may take to go before it is left to the system.
 const REAP_LIMIT: Duration = Duration::from_secs(10);

@@ -19,12 +19,12 @@ use self::device::PoolDevice;
 use self::leaving::{EndedExecutor, LeavingExecutor, Reason};
 use super::queue::PendingJob;
 use super::shared::Identity;
-use crate::build::BuildOutcome;
 use crate::context::ReplayContext;
 use crate::context::settings::Isolation;
 use crate::error::Fatal;
 use crate::execute::executor::{Executor, ExecutorEvents};
 use crate::execute::message::{ExecutorReport, RunOutcome, RunRequest};
+use mneme_builds::BuildOutcome;
 
 /// A configuration that an executor runs.
 pub struct RunningJob {

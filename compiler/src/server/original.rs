@@ -1,6 +1,6 @@
 //! The code that the application ran, in place of a build.
 
-use mneme_compiler::Target;
+use mneme_builds::{BuildOutcome, Built, NotBuilt, RecordedKernel, Target};
 use mneme_core::hash::checksum;
 use mneme_core::image::architecture::{Architecture, Processor};
 use mneme_core::image::{code_object, cpu_object, cubin, ptx};
@@ -9,20 +9,18 @@ use mneme_core::recording::database::CodeFile;
 use mneme_core::result::Status;
 
 use super::inputs::Build;
-use super::outcome::{BuildOutcome, Built, NotBuilt};
-use crate::recording::instance::RecordedInstance;
 
 /// The form of it that the build's target runs, as it is.
 pub fn of(build: &Build<'_>) -> BuildOutcome {
     let invalid = |error: String| NotBuilt::new(Status::InvalidConfig, error);
     build.spec.configuration.check().map_err(invalid)?;
-    if build.spec.instrument.is_some() || build.inputs.external.is_some() {
+    if build.spec.instrument.is_some() || build.inputs.plan.external.is_some() {
         return Err(invalid(
             "the application's own code cannot be changed, as looking for faults, watching writes and --opt do".into(),
         ));
     }
-    let recorded = build.inputs.recorded;
-    let kernel = &recorded.kernel.kernel_name;
+    let recorded = &build.inputs.plan.recorded;
+    let kernel = &recorded.name;
     let (mut image, kind) = read(recorded, build.target)?;
     if let Some(reason) = immovable(recorded, &image, kind) {
         return Err(invalid(format!(
@@ -40,9 +38,9 @@ pub fn of(build: &Build<'_>) -> BuildOutcome {
 }
 
 /// Reads the first form that the target runs.
-fn read(recorded: &RecordedInstance, target: &Target) -> Result<(Vec<u8>, CodeKind), NotBuilt> {
+fn read(recorded: &RecordedKernel, target: &Target) -> Result<(Vec<u8>, CodeKind), NotBuilt> {
     let invalid = |error: &str| NotBuilt::new(Status::InvalidConfig, error);
-    let forms = &recorded.instance.ours.original;
+    let forms = &recorded.original;
     if forms.is_empty() {
         return Err(invalid(
             "the recording does not hold the code that the application ran; record it again, or replay a pipeline",
@@ -57,7 +55,7 @@ fn read(recorded: &RecordedInstance, target: &Target) -> Result<(Vec<u8>, CodeKi
             return Err(broken(&"its checksum does not match"));
         }
         let kind = CodeKind::of(file);
-        if runs_on(&bytes, kind, &recorded.kernel.kernel_name, target) {
+        if runs_on(&bytes, kind, &recorded.name, target) {
             return Ok((bytes, kind));
         }
     }
@@ -89,11 +87,10 @@ fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
 }
 
 /// Why the code needs a variable where it was: something points into it, or it points into the code's own module.
-fn immovable(recorded: &RecordedInstance, code: &[u8], kind: CodeKind) -> Option<String> {
-    let header = &recorded.moments.prologue.header;
-    let own = || header.variables.iter().filter(|variable| !variable.code);
+fn immovable(recorded: &RecordedKernel, code: &[u8], kind: CodeKind) -> Option<String> {
+    let own = || recorded.variables.iter().filter(|variable| !variable.code);
     let words = || {
-        header
+        recorded
             .arguments
             .iter()
             .flat_map(|argument| argument.bytes.as_chunks::<8>().0)
@@ -110,7 +107,7 @@ fn immovable(recorded: &RecordedInstance, code: &[u8], kind: CodeKind) -> Option
         }
         CodeKind::Ptx => {
             let text = String::from_utf8_lossy(code);
-            let closure = ptx::PtxModule::parse(&text).closure(&recorded.kernel.kernel_name);
+            let closure = ptx::PtxModule::parse(&text).closure(&recorded.name);
             let variables = closure.map(|closure| closure.variables).unwrap_or_default();
             variables.into_iter().filter(|variable| variable.holds_addresses).map(|variable| variable.name).collect()
         }

@@ -1,15 +1,15 @@
 //! One build, in whatever process: LLVM and the assembler on recorded or other code.
 
-use mneme_compiler::Module;
-use mneme_compiler::pipeline::revise::{self, Inventory};
-use mneme_compiler::progress::BuildProgress;
-use mneme_compiler::{BuildError, BuildRequest, BuildText, BuildTexts, Hooks, InputCode, Keep, RecordedLaunch};
+use mneme_builds::progress::BuildProgress;
+use mneme_builds::{
+    BuildOutcome, BuildText, BuildTexts, Built, Keep, NotBuilt, Probe, ProbeResult, Replacement, probe::Inventory,
+};
 use mneme_core::result::Status;
 
 use super::inputs::Build;
 use super::original;
-use super::outcome::{BuildOutcome, Built, NotBuilt};
-use super::replacement::Replacement;
+use crate::pipeline::{CodegenInvocations, Invocations, revise};
+use crate::{BuildError, BuildRequest, Hooks, InputCode, Module, RecordedLaunch};
 
 /// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image. `reader` is told
 /// the texts on the way, where the build asks for them.
@@ -49,39 +49,38 @@ fn run(
         (None, Some(preloaded)) => InputCode::Loaded(preloaded),
         (None | Some(Replacement::Ir(_)), _) => InputCode::Ir(&modules),
     };
-    let header = &inputs.recorded.moments.prologue.header;
-    let kernel = &inputs.recorded.kernel;
-    let launches: Vec<&[u64]> = kernel.instances.values().map(|instance| instance.args.as_slice()).collect();
-    let mut compiled = inputs.recorded.instance.ours.compiled.clone();
+    let recorded = &inputs.plan.recorded;
+    let launches: Vec<&[u64]> = recorded.launches.iter().map(Vec::as_slice).collect();
+    let mut compiled = recorded.compiled.clone();
     if let (Some(application), true) = (&mut compiled, replacement.is_some()) {
         // Other code says for itself what may be fused.
         application.contract.clear();
     }
-    let mut request = BuildRequest::new(code, &kernel.kernel_name, build.target, &spec.configuration);
+    let mut request = BuildRequest::new(code, &recorded.name, build.target, &spec.configuration);
     request.recorded = RecordedLaunch {
-        arguments: &header.arguments,
-        variables: &header.variables,
-        allocations: &header.allocations,
+        arguments: &recorded.arguments,
+        variables: &recorded.variables,
+        allocations: &recorded.allocations,
         launches: &launches,
-        signature: &kernel.ours.arguments,
+        signature: &recorded.signature,
         compiled: compiled.as_ref(),
     };
-    let before = inputs.keep.before || spec.probe.before;
+    let before = inputs.plan.keep.before || spec.probe.before;
     request.keep = Keep {
         before,
         pipeline: spec.probe.expanded,
         until: spec.probe.until,
-        after: inputs.keep.after || spec.keep_ir,
-        isa: inputs.keep.isa,
+        after: inputs.plan.keep.after || spec.keep_ir,
+        isa: inputs.plan.keep.isa,
     };
-    request.external = inputs.external;
+    request.external = inputs.plan.external.as_ref();
     request.instrument = spec.instrument;
     request.progress = build.progress;
-    let (mut passes, mut codegen) = spec.probe.observers();
+    let (mut passes, mut codegen) = observers(&spec.probe);
     let mut inventory = Inventory::default();
     let mut revise = |module: &Module<'_>| {
         for revision in &spec.probe.revisions {
-            inventory = revise::revise(module, &kernel.kernel_name, *revision)?;
+            inventory = revise::revise(module, &recorded.name, *revision)?;
         }
         Ok(())
     };
@@ -92,7 +91,7 @@ fn run(
         is_known: Some(is_known),
         reader: build.tells_texts().then_some(reader),
     };
-    let artifact = mneme_compiler::build_with(&request, hooks)?;
+    let artifact = crate::build_with(&request, hooks)?;
     let built = Built {
         entry: artifact.entry,
         preprocess: artifact.times.read + artifact.times.specialise,
@@ -104,7 +103,24 @@ fn run(
         texts: BuildTexts { ir_before: artifact.ir_before, ir: artifact.ir, ptx: artifact.ptx, isa: artifact.isa },
         instrumented: artifact.instrumented,
         log: artifact.log,
-        looked: spec.probe.looked(passes, codegen, artifact.pipeline, inventory),
+        looked: looked(&spec.probe, passes, codegen, artifact.pipeline, inventory),
     };
     Ok((built, artifact.image))
+}
+
+/// What observes the pipeline and code generation.
+fn observers(probe: &Probe) -> (Invocations, CodegenInvocations) {
+    let passes = Invocations { limit: probe.passes, shown: probe.shown, ..Invocations::default() };
+    (passes, CodegenInvocations::limited(probe.codegen_passes))
+}
+
+fn looked(
+    probe: &Probe,
+    passes: Invocations,
+    codegen: CodegenInvocations,
+    pipeline: Option<String>,
+    inventory: Inventory,
+) -> ProbeResult {
+    let (ran, codegen_passes) = if probe.listed { (passes.ran, codegen.ran) } else { Default::default() };
+    ProbeResult { passes: ran, codegen_passes, shown: passes.before.zip(passes.after), pipeline, inventory }
 }

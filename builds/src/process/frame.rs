@@ -1,4 +1,4 @@
-//! Frames of the messages between the supervisor and its children.
+//! Frames of the messages between a program and its children.
 //!
 //! A message is a line of data and a blob, each with its length before it.
 //!
@@ -8,6 +8,7 @@
 
 use std::io::{self, Read, Write};
 
+use nix::poll::PollFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -56,6 +57,22 @@ pub struct Inbox {
 impl Inbox {
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Moves what can be read here; false at the end of the stream.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn receive(&mut self, from: &mut impl Read) -> io::Result<bool> {
+        let mut buffer = [0; 64 * 1024];
+        match from.read(&mut buffer) {
+            Ok(count) => {
+                self.push(&buffer[..count]);
+                Ok(count > 0)
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -107,6 +124,11 @@ impl Outbox {
 
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// The events of the stream to wait for: reading, and writing where something waits to be written.
+    pub fn interest(&self) -> PollFlags {
+        if self.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLIN | PollFlags::POLLOUT }
     }
 
     /// Writes what the stream takes now.

@@ -5,10 +5,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use mneme_compiler::assembler::Spills;
+use mneme_builds::{BuildOutcome, Built, NotBuilt, Spills};
 use mneme_core::hash::ChunkId;
-
-use super::outcome::{BuildOutcome, Built, NotBuilt};
 
 /// Bytes of code objects that are remembered.
 const REMEMBERED: usize = 64 << 20;

@@ -5,18 +5,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use mneme_compiler::progress::{BuildProgress as Place, Stage};
-use mneme_compiler::{BuildText, BuildTexts, Target};
+use mneme_builds::process::child::{
+    Child, ChildStderr, ProcessEnd, lead, limit_files, limit_memory, name, volunteer_for_oom,
+};
+use mneme_builds::process::confinement::{self, AllowedResources};
+use mneme_builds::process::frame::{self, Inbox};
+use mneme_builds::progress::{BuildProgress as Place, Stage};
+use mneme_builds::{BuildOutcome, BuildText, BuildTexts, Built, NotBuilt, Target};
 use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
 
 use super::compile::compile;
 use super::inputs::Build;
-use super::outcome::{BuildOutcome, Built, NotBuilt};
-use crate::process::child::{Child, ChildStderr, ProcessEnd, lead, limit_files, limit_memory, name, volunteer_for_oom};
-use crate::process::confinement::{self, AllowedResources};
-use crate::process::frame::{self, Inbox};
 
 /// What a builder says: about its PTX before it is assembled, and at the end.
 #[derive(Debug, Serialize, Deserialize)]
@@ -217,13 +218,13 @@ fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, wor
         limit_memory(memory);
     }
     if let Some(how) = build.lost {
-        mneme_compiler::assembler::do_without_library(how);
+        crate::assembler::do_without_library(how);
     }
     // Assemblers may be programs, and so may be what runs the pipeline.
-    if matches!(build.target, Target::Cpu { .. }) && build.inputs.external.is_none() {
+    if matches!(build.target, Target::Cpu { .. }) && build.inputs.plan.external.is_none() {
         // The application's own code is read from the recording.
         let readable =
-            build.spec.configuration.original.then(|| build.inputs.recorded.folder.clone()).into_iter().collect();
+            build.spec.configuration.original.then(|| build.inputs.plan.recorded.folder.clone()).into_iter().collect();
         let allowed =
             AllowedResources { readable, descriptors: vec![words.as_raw_fd()], ..AllowedResources::default() };
         confinement::enter(&allowed);

@@ -2,9 +2,10 @@
 //!
 //! Builders that start from it need not read, link and prune.
 
-use mneme_compiler::{Preloaded, Target};
+use mneme_builds::Target;
 
 use super::inputs::Build;
+use crate::preloaded::Preloaded;
 
 /// LLVM may crash or hang on IR that is damaged, so the fork server reads only what a builder has compiled before.
 #[derive(Default)]
@@ -34,9 +35,8 @@ impl Preload {
         }
         if self.read.as_ref().is_none_or(|(target, _)| target != build.target) {
             let modules: Vec<&[u8]> = build.inputs.modules.iter().map(Vec::as_slice).collect();
-            let variables = &build.inputs.recorded.moments.prologue.header.variables;
-            let loaded =
-                mneme_compiler::preload(&modules, &build.inputs.recorded.kernel.kernel_name, variables, build.target);
+            let recorded = &build.inputs.plan.recorded;
+            let loaded = crate::preload(&modules, &recorded.name, &recorded.variables, build.target);
             let loaded = loaded.inspect_err(|error| tracing::debug!("builders read the IR themselves: {error}"));
             self.read = Some((build.target.clone(), loaded.ok()));
         }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use self::group_guard::GroupGuard;
 
 /// A file that is gone when this process is.
-pub(crate) struct TransientFile {
+pub struct TransientFile {
     file: File,
     path: PathBuf,
 }
@@ -64,13 +64,13 @@ impl TransientFile {
 
 /// Runs the program to its end; its words. When this process ends, however it does, so does all that the program has
 /// started.
-pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
+pub fn output(command: &mut Command) -> io::Result<Output> {
     let guard = GroupGuard::start()?;
     guard.guard(command).output()
 }
 
 /// Runs the program to its end; `None` where it takes longer than `limit` and was killed, with all that it started.
-pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStatus>> {
+pub fn run(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let guard = GroupGuard::start()?;
     let mut child = guard.guard(command).spawn()?;
     let start = Instant::now();

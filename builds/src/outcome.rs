@@ -1,13 +1,20 @@
 //! The outcome of a build: code and facts about it, or why there is none.
 
-use mneme_compiler::BuildTexts;
-use mneme_compiler::assembler::Spills;
-use mneme_compiler::instrument::Instrumented;
-use mneme_compiler::progress::BuildPosition;
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
 
-use super::probe::ProbeResult;
+use crate::instrument::Instrumented;
+use crate::probe::ProbeResult;
+use crate::progress::BuildPosition;
+use crate::texts::BuildTexts;
+
+/// Registers of a thread that are spilled to local memory and reloaded from it, bytes, each place in the code counted
+/// once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spills {
+    pub stores: u64,
+    pub loads: u64,
+}
 
 /// A finished build, without its image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::assembler::places;
 use crate::programs::{self, TransientFile};
+use crate::toolkits;
 
 /// The compiler that is looked for when none is named.
 pub const DEFAULT_COMPILER: &str = "clang++-19";
@@ -102,5 +102,5 @@ impl Source<'_> {
 
 /// The first toolkit that has CUDA's headers.
 fn toolkit() -> Option<PathBuf> {
-    places::toolkits().into_iter().find(|root| root.join("include/cuda_runtime.h").is_file())
+    toolkits::toolkits().into_iter().find(|root| root.join("include/cuda_runtime.h").is_file())
 }

@@ -2,13 +2,16 @@
 
 use std::rc::Rc;
 
-use mneme_compiler::instrument::Instrument;
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::hash::{ChunkId, chunk_id};
 use serde::{Deserialize, Serialize};
 
-use super::probe::Probe;
-use super::replacement::Replacement;
+use crate::instrument::Instrument;
+use crate::probe::Probe;
+use crate::replacement::Replacement;
+
+/// The pass in a pipeline's name that breaks kernels on purpose.
+pub const FAULT: &str = "mneme-fault";
 
 /// Everything about a build that is not the recording's, the command line's or the device's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,30 @@
+//! Builds of recorded kernels, as what asks for them and what makes them both know them.
+//!
+//! It has no LLVM. `mneme-replay` orders builds with it; `mneme-build`, a program of the compiler's crate, makes them
+//! (see [`protocol`]). [`process`] and [`programs`] are how processes of ours are started, confined and watched.
+
+pub mod external;
+pub mod instrument;
+pub mod interface;
+pub mod outcome;
+pub mod plan;
+pub mod probe;
+pub mod process;
+pub mod program;
+pub mod programs;
+pub mod progress;
+pub mod protocol;
+pub mod replacement;
+pub mod source;
+pub mod spec;
+pub mod target;
+pub mod texts;
+pub mod toolkits;
+
+pub use outcome::{BuildOutcome, Built, NotBuilt, Spills};
+pub use plan::{BuildPlan, RecordedKernel};
+pub use probe::{Probe, ProbeResult};
+pub use replacement::Replacement;
+pub use spec::{BuildKey, BuildSpec};
+pub use target::{ImageKind, Target};
+pub use texts::{BuildText, BuildTexts, Keep};

@@ -1,0 +1,6 @@
+//! Processes of ours: how they start, what they may do, and how they talk to each other.
+
+pub mod child;
+pub mod confinement;
+pub mod frame;
+pub mod readiness;

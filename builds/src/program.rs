@@ -1,0 +1,242 @@
+//! The program `mneme-build`: how it is found, started and asked.
+
+use std::cell::{Cell, OnceCell};
+use std::ffi::CString;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mneme_core::install;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use crate::process::child::{Child, ChildStderr};
+use crate::process::frame;
+use crate::protocol::{Greeted, Greeting, Opening, Question};
+
+/// How long it may take to say that it is there; a machine that is busy takes a while to start programs.
+const GREETING_LIMIT: Duration = Duration::from_secs(60);
+
+/// Why there is no builder; each message is for the user, and names the remedy.
+#[derive(Debug, Error)]
+pub enum ProgramError {
+    #[error(
+        "{} is not installed beside this program, which needs it to compile; install it there, or name the installation in MNEME_HOME",
+        install::BUILDER
+    )]
+    Missing,
+    #[error("{} {what}; install it again, or name another installation in MNEME_HOME", path.display())]
+    Useless { path: PathBuf, what: String },
+    #[error("{} cannot be started: {source}", path.display())]
+    Start { path: PathBuf, source: std::io::Error },
+}
+
+/// Why a question has no answer.
+#[derive(Debug, Error)]
+pub enum AskError {
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// How the process that was to answer ended, and the line of its words that tells most.
+    #[error("{} {how}{}", install::BUILDER, complaint.as_ref().map_or_else(String::new, |said| format!(": {}", said.trim())))]
+    Unanswered { how: String, complaint: Option<String> },
+}
+
+/// What a process does before it is asked for builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// It gets LLVM and the assembler warm, and later keeps the recorded IR in memory.
+    Full,
+    /// Nothing, so that what has ended another one happens to a builder, whose configuration's result it is.
+    None,
+}
+
+/// A process of the program, which has not been told what it is for.
+pub struct BuildProcess {
+    pub child: Child,
+    pub stream: UnixStream,
+}
+
+/// The program of this installation, and the process of it that was started first.
+pub struct BuildProgram {
+    path: PathBuf,
+    first: Cell<Option<BuildProcess>>,
+    llvm: OnceCell<String>,
+}
+
+impl BuildProgram {
+    /// Finds it and starts a process, which gets warm while the caller has other things to do. The caller must have one
+    /// thread only.
+    ///
+    /// # Errors
+    /// It is not there, or the system has no room for another process.
+    pub fn start() -> Result<Self, ProgramError> {
+        let path = install::locate(install::BUILDER).ok_or(ProgramError::Missing)?;
+        let program = Self { path, first: Cell::new(None), llvm: OnceCell::new() };
+        program.first.set(Some(program.begin(Preparation::Full, ChildStderr::Shown)?));
+        Ok(program)
+    }
+
+    /// A process for builds, which may not have greeted yet: where there is one still that was started first, that one.
+    ///
+    /// # Errors
+    /// As [`BuildProgram::start`].
+    pub fn process(&self, preparation: Preparation) -> Result<BuildProcess, ProgramError> {
+        match self.first.take() {
+            Some(first) if preparation == Preparation::Full => Ok(first),
+            _ => self.begin(preparation, ChildStderr::Shown),
+        }
+    }
+
+    /// The version of LLVM that builds are made with. Waits for the process that was started first to say so, where it
+    /// has not been [noted](BuildProgram::note).
+    ///
+    /// # Errors
+    /// It does not say so.
+    pub fn llvm(&self) -> Result<&str, ProgramError> {
+        if self.llvm.get().is_none() {
+            let mut process = self.process(Preparation::Full)?;
+            let greeting = self.greeting(&mut process)?;
+            self.note(&greeting);
+        }
+        Ok(self.llvm.get().map_or("", String::as_str))
+    }
+
+    /// Keeps what a greeting says for [`BuildProgram::llvm`].
+    pub fn note(&self, greeting: &Greeting) {
+        self.llvm.get_or_init(|| greeting.llvm.clone());
+    }
+
+    /// Waits until a process has greeted.
+    ///
+    /// # Errors
+    /// It does not, or is of another version.
+    pub fn greeting(&self, process: &mut BuildProcess) -> Result<Greeting, ProgramError> {
+        let read = process
+            .stream
+            .set_read_timeout(Some(GREETING_LIMIT))
+            .and_then(|()| frame::read::<Greeted>(&mut process.stream));
+        match read {
+            Ok(Some((greeted, _))) => self.check(greeted),
+            Ok(None) | Err(_) => {
+                let end = process.child.wait(Duration::from_secs(5));
+                let what = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
+                Err(self.useless(what))
+            }
+        }
+    }
+
+    /// Whether a process is one that this program understands.
+    ///
+    /// # Errors
+    /// It is not, or could not be started.
+    pub fn check(&self, greeted: Greeted) -> Result<Greeting, ProgramError> {
+        let greeting = greeted.map_err(|what| self.useless(what))?;
+        let own = env!("CARGO_PKG_VERSION");
+        if greeting.version == own {
+            return Ok(greeting);
+        }
+        Err(self.useless(format!("is of version {}, and this program of {own}", greeting.version)))
+    }
+
+    /// Has a process of its own answer a question about `blob`; the answer and its blob.
+    ///
+    /// # Errors
+    /// The process cannot be started, takes longer than `limit`, or ends without an answer.
+    pub fn ask<T: DeserializeOwned>(
+        &self,
+        question: Question,
+        blob: &[u8],
+        limit: Duration,
+    ) -> Result<(T, Vec<u8>), AskError> {
+        let mut process = self.begin(Preparation::None, ChildStderr::Kept)?;
+        self.greeting(&mut process)?;
+        let BuildProcess { mut child, mut stream } = process;
+        let answer = stream
+            .set_read_timeout(Some(limit))
+            .and_then(|()| stream.set_write_timeout(Some(limit)))
+            .and_then(|()| frame::write(&mut stream, &Opening::Question(question), blob))
+            .and_then(|()| frame::read::<T>(&mut stream));
+        if let Ok(Some(answer)) = answer {
+            return Ok(answer);
+        }
+        let late = matches!(&answer, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
+        let end = if late { None } else { child.wait(Duration::from_secs(5)) };
+        let how = end.map_or_else(|| "does not end".into(), |end| end.to_string());
+        Err(AskError::Unanswered { how, complaint: child.complaint() })
+    }
+
+    fn begin(&self, preparation: Preparation, words: ChildStderr) -> Result<BuildProcess, ProgramError> {
+        let (stream, theirs) = UnixStream::pair().map_err(|error| self.failed(error))?;
+        let child = Child::start(words, || become_program(&self.path, preparation, &theirs));
+        let child = child.map_err(|error| self.failed(error))?;
+        Ok(BuildProcess { child, stream })
+    }
+
+    /// A process of it that the system gives no way to speak with.
+    pub fn failed(&self, source: std::io::Error) -> ProgramError {
+        ProgramError::Start { path: self.path.clone(), source }
+    }
+
+    fn useless(&self, what: String) -> ProgramError {
+        ProgramError::Useless { path: self.path.clone(), what }
+    }
+}
+
+/// In a child: becomes the program, with the stream as its standard input. Returns where that fails, which it greets
+/// with.
+fn become_program(path: &Path, preparation: Preparation, mut stream: &UnixStream) -> i32 {
+    let level = tracing::level_filters::LevelFilter::current().to_string();
+    let prepared = match preparation {
+        Preparation::Full => "--prepare=full",
+        Preparation::None => "--prepare=none",
+    };
+    let words: Result<Vec<CString>, _> = [path.as_os_str().as_bytes(), prepared.as_bytes(), b"--log", level.as_bytes()]
+        .into_iter()
+        .map(CString::new)
+        .collect();
+    let error = match words {
+        Ok(words) => {
+            // SAFETY: takes no pointers; both descriptors are this process's own, which has one thread.
+            unsafe { libc::dup2(stream.as_raw_fd(), libc::STDIN_FILENO) };
+            let Err(error) = nix::unistd::execv(&words[0], &words);
+            error.to_string()
+        }
+        Err(error) => error.to_string(),
+    };
+    // Whoever started this process reads it; nobody else would.
+    let _ = frame::write(&mut stream, &Greeted::Err(format!("cannot be run: {error}")), &[]);
+    mneme_core::exit::INTERNAL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn program(folder: &Path, contents: &str, mode: u32) -> BuildProgram {
+        let path = folder.join("mneme-build");
+        std::fs::write(&path, contents).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        BuildProgram { path, first: Cell::new(None), llvm: OnceCell::new() }
+    }
+
+    #[test]
+    fn what_is_no_builder_is_named_with_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        for (contents, mode, expected) in [
+            ("#!/bin/sh\n", 0o600, "cannot be run: EACCES"),
+            ("#!/bin/sh\nexit 7\n", 0o700, "exited with status 7"),
+            ("#!/bin/sh\nkill -SEGV $$\n", 0o700, "was ended by SIGSEGV"),
+        ] {
+            let program = program(folder.path(), contents, mode);
+            let error = program.llvm().unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains("mneme-build"), "{error}");
+            assert!(error.contains("install it again"), "{error}");
+        }
+        let program = program(folder.path(), "", 0o600);
+        let error = program.check(Ok(Greeting { version: "0.0.1".into(), llvm: "19".into() })).unwrap_err().to_string();
+        assert!(error.contains("is of version 0.0.1"), "{error}");
+    }
+}

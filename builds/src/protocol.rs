@@ -1,0 +1,117 @@
+//! The protocol between `mneme-build` and whoever has started it, over the socket that is its standard input.
+//!
+//! Messages are those of [`frame`](crate::process::frame). `mneme-build` begins with a [`Greeting`]. It is told once
+//! what it is for, an [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number
+//! of [`Order`]s, each with a [`Reply`], in whatever order builds end; it ends with the stream.
+
+use std::time::Duration;
+
+use mneme_core::recording::CodeKind;
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::{Built, NotBuilt};
+use crate::plan::BuildPlan;
+use crate::replacement::Replacement;
+use crate::spec::BuildSpec;
+use crate::target::Target;
+
+/// What `mneme-build` says of itself, or why there is none, which whoever starts it says in its place.
+pub type Greeted = Result<Greeting, String>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Greeting {
+    /// Mneme's version: those of other versions are not understood.
+    pub version: String,
+    /// The version of LLVM, e.g. "19.1.7".
+    pub llvm: String,
+}
+
+/// What it is for.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Opening {
+    /// Builds; the blob is the code that they start from.
+    Plan(Box<BuildPlan>, CodeParts),
+    /// One question; the blob is modules of IR where it has some.
+    Question(Question),
+}
+
+/// How a blob is cut into the code that builds start from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeParts {
+    /// Bytes of the modules of recorded bitcode, the kernel's own unit first.
+    pub modules: Vec<usize>,
+    /// What the rest is, which takes the modules' place.
+    pub replacement: Option<CodeKind>,
+}
+
+impl CodeParts {
+    /// The blob and how it is cut.
+    pub fn join(modules: &[Vec<u8>], replacement: Option<&Replacement>) -> (Self, Vec<u8>) {
+        let rest = replacement.map_or(&[][..], Replacement::bytes);
+        let blob = modules.iter().map(Vec::as_slice).chain([rest]).collect::<Vec<_>>().concat();
+        let modules = modules.iter().map(Vec::len).collect();
+        (Self { modules, replacement: replacement.map(Replacement::kind) }, blob)
+    }
+
+    /// The modules, and the code in their place.
+    ///
+    /// # Errors
+    /// The blob is not what the parts say.
+    pub fn cut(&self, blob: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Replacement>), String> {
+        let mut rest = blob;
+        let mut modules = Vec::with_capacity(self.modules.len());
+        for size in &self.modules {
+            let (module, others) = rest.split_at_checked(*size).ok_or("modules are cut off")?;
+            modules.push(module.to_vec());
+            rest = others;
+        }
+        let replacement = self.replacement.map(|kind| Replacement::of(kind, rest.to_vec())).transpose()?;
+        Ok((modules, replacement))
+    }
+}
+
+/// What only LLVM or the assembler can tell, asked of a process of its own.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Question {
+    /// The interface of a kernel; answered by `Result<KernelInterface, String>`.
+    Interface { kernel: String, parts: CodeParts },
+    /// One module of several; answered by `Result<(), String>`, and the bitcode is the blob.
+    Link { parts: CodeParts },
+    /// What makes machine code for a target: name, version, and in which mode; answered by `String`.
+    Maker { target: Target },
+}
+
+/// A build that is asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    pub number: u64,
+    pub target: Target,
+    pub spec: BuildSpec,
+    pub limit: Duration,
+}
+
+/// The answer; the code object is the blob.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Reply {
+    pub number: u64,
+    /// `None` for an order that is to come again: it relied on another, which came to nothing.
+    pub outcome: Option<Result<Built, NotBuilt>>,
+    /// An assembler ran for it; else its code is that of an earlier build.
+    pub assembled: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_cut_as_it_was_joined() {
+        let modules = [b"one".to_vec(), Vec::new(), b"three".to_vec()];
+        let ptx = Replacement::Ptx("text".into());
+        for replacement in [None, Some(ptx)] {
+            let (parts, blob) = CodeParts::join(&modules, replacement.as_ref());
+            assert_eq!(parts.cut(&blob), Ok((modules.to_vec(), replacement)));
+            assert!(parts.cut(&blob[..7]).is_err());
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The program `mneme-build`, which compiles recorded kernels for `mneme-replay`.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::exit;
+
+use clap::{CommandFactory, Parser, ValueEnum};
+use mneme_compiler::server;
+use tracing::level_filters::LevelFilter;
+
+/// Compiles recorded kernels with LLVM, for mneme-replay, which starts it
+///
+/// It is not for the command line: it speaks with the program that has started it, over the socket that is its standard
+/// input.
+#[derive(Parser)]
+#[command(name = "mneme-build", version)]
+struct Options {
+    /// What to do before the first build is asked for
+    #[arg(long, value_name = "HOW", default_value = "full")]
+    prepare: Prepare,
+    /// Show messages from this level up on standard error
+    #[arg(long, value_name = "LEVEL", default_value = "warn")]
+    log: LevelFilter,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Prepare {
+    /// Load all that builds have in common
+    Full,
+    /// Nothing: each build loads what it needs
+    None,
+}
+
+fn main() {
+    mneme_manual::write_if_asked(Options::command);
+    let options = Options::parse();
+    tracing_subscriber::fmt()
+        .with_max_level(options.log)
+        .with_writer(io::stderr)
+        .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
+        .without_time()
+        .with_target(false)
+        .init();
+    let client = client().unwrap_or_else(|error| {
+        eprintln!("mneme-build: {error}; it is mneme-replay that starts this program");
+        exit(mneme_core::exit::BAD_USAGE)
+    });
+    exit(match server::run(client, options.prepare == Prepare::Full) {
+        Ok(()) => mneme_core::exit::VERIFIED,
+        // Whoever has started this program sees that it ends, and is gone itself where the stream was cut off.
+        Err(error) => {
+            tracing::debug!("the stream to the program that has started this one: {error}");
+            mneme_core::exit::INTERNAL
+        }
+    })
+}
+
+/// The stream to whoever has started this program. Other programs that work for a build get an empty standard input.
+fn client() -> io::Result<UnixStream> {
+    let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    stream.peer_addr().map_err(|_| io::Error::other("standard input is no socket"))?;
+    let empty = OwnedFd::from(File::open("/dev/null")?);
+    // SAFETY: takes no pointers; both descriptors are this process's own, which has one thread.
+    if unsafe { libc::dup2(empty.as_raw_fd(), libc::STDIN_FILENO) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(stream)
+}

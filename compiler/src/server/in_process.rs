@@ -1,0 +1,31 @@
+//! Builds in one process, without a fork, for profilers and debuggers.
+//!
+//! Nothing is isolated here: a crash of the compiler is the end.
+
+use std::os::unix::net::UnixStream;
+
+use mneme_builds::process::frame;
+use mneme_builds::protocol::{Order, Reply};
+use mneme_builds::{BuildTexts, NotBuilt};
+
+use super::compile::compile;
+use super::inputs::{Build, Inputs};
+
+/// Makes builds as they are ordered until the stream ends.
+///
+/// # Errors
+/// The stream.
+pub fn serve(inputs: &Inputs, mut client: UnixStream) -> std::io::Result<()> {
+    while let Some((order, _)) = frame::read::<Order>(&mut client)? {
+        let mut texts = BuildTexts::default();
+        let mut reader = |text, contents: &str| texts.add(text, contents.to_owned());
+        let outcome = compile(&Build::new(inputs, &order.target, &order.spec), &mut |_| false, &mut reader);
+        let (outcome, image) = match outcome {
+            Ok((built, image)) => (Ok(built), image),
+            Err(failed) => (Err(NotBuilt { texts: Box::new(texts), ..failed }), Vec::new()),
+        };
+        let assembled = outcome.is_ok();
+        frame::write(&mut client, &Reply { number: order.number, outcome: Some(outcome), assembled }, &image)?;
+    }
+    Ok(())
+}

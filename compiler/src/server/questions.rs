@@ -1,0 +1,46 @@
+//! Questions that only LLVM or the assembler can answer, each in a process that does nothing else.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+use mneme_builds::interface::KernelInterface;
+use mneme_builds::process::confinement::{self, AllowedResources};
+use mneme_builds::process::frame;
+use mneme_builds::protocol::{CodeParts, Question};
+
+/// Answers; LLVM may end this process on what is damaged.
+///
+/// # Errors
+/// The stream, or a question that is cut off.
+pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Result<()> {
+    match question {
+        Question::Interface { kernel, parts } => {
+            let modules = modules(&parts, blob)?;
+            confinement::enter(&AllowedResources {
+                descriptors: vec![client.as_raw_fd()],
+                ..AllowedResources::default()
+            });
+            let found: Result<KernelInterface, String> =
+                crate::interface::of(&slices(&modules), &kernel).map_err(|error| error.to_string());
+            frame::write(&mut client, &found, &[])
+        }
+        Question::Link { parts } => {
+            let modules = modules(&parts, blob)?;
+            let (linked, bitcode) = match crate::link(&slices(&modules)) {
+                Ok(bitcode) => (Ok(()), bitcode),
+                Err(error) => (Err(error.to_string()), Vec::new()),
+            };
+            frame::write(&mut client, &linked, &bitcode)
+        }
+        Question::Maker { target } => frame::write(&mut client, &crate::maker(&target), &[]),
+    }
+}
+
+fn modules(parts: &CodeParts, blob: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    parts.cut(blob).map(|(modules, _)| modules).map_err(io::Error::other)
+}
+
+fn slices(modules: &[Vec<u8>]) -> Vec<&[u8]> {
+    modules.iter().map(Vec::as_slice).collect()
+}
