@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use crate::process::child::{Child, ChildStderr};
-use crate::process::frame;
+use crate::process::frame::{self, Inbox};
 use crate::protocol::{Greeted, Greeting, Opening, Question};
 
 /// How long it may take to say that it is there; a machine that is busy takes a while to start programs.
@@ -66,6 +66,11 @@ pub struct BuildProgram {
 }
 
 impl BuildProgram {
+    /// The program of this path, of which no process is started.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, first: Cell::new(None), llvm: OnceCell::new() }
+    }
+
     /// Finds it and starts a process, which gets warm while the caller has other things to do. The caller must have one
     /// thread only.
     ///
@@ -73,7 +78,7 @@ impl BuildProgram {
     /// It is not there, or the system has no room for another process.
     pub fn start() -> Result<Self, ProgramError> {
         let path = install::locate(install::BUILDER).ok_or(ProgramError::Missing)?;
-        let program = Self { path, first: Cell::new(None), llvm: OnceCell::new() };
+        let program = Self::at(path);
         program.first.set(Some(program.begin(Preparation::Full, ChildStderr::Shown)?));
         Ok(program)
     }
@@ -89,40 +94,39 @@ impl BuildProgram {
         }
     }
 
-    /// The version of LLVM that builds are made with. Waits for the process that was started first to say so, where it
-    /// has not been [noted](BuildProgram::note).
+    /// The version of LLVM that builds are made with, where a process has said so.
+    pub fn known_llvm(&self) -> Option<&str> {
+        self.llvm.get().map(String::as_str)
+    }
+
+    /// The same; where no process has said so yet, a process of its own does.
     ///
     /// # Errors
-    /// It does not say so.
+    /// It does not.
     pub fn llvm(&self) -> Result<&str, ProgramError> {
         if self.llvm.get().is_none() {
             let mut process = self.process(Preparation::Full)?;
-            let greeting = self.greeting(&mut process)?;
-            self.note(&greeting);
+            self.wait_for_greeting(&mut process.child, &mut process.stream, &mut Inbox::default())?;
         }
-        Ok(self.llvm.get().map_or("", String::as_str))
+        Ok(self.known_llvm().unwrap_or_default())
     }
 
-    /// Keeps what a greeting says for [`BuildProgram::llvm`].
-    pub fn note(&self, greeting: &Greeting) {
-        self.llvm.get_or_init(|| greeting.llvm.clone());
-    }
-
-    /// Waits until a process has greeted.
+    /// Waits until a process has greeted, of whose stream `inbox` has what was read before.
     ///
     /// # Errors
     /// It does not, or is of another version.
-    pub fn greeting(&self, process: &mut BuildProcess) -> Result<Greeting, ProgramError> {
-        let read = process
-            .stream
-            .set_read_timeout(Some(GREETING_LIMIT))
-            .and_then(|()| frame::read::<Greeted>(&mut process.stream));
+    pub fn wait_for_greeting(
+        &self,
+        child: &mut Child,
+        stream: &mut UnixStream,
+        inbox: &mut Inbox,
+    ) -> Result<(), ProgramError> {
+        let read = stream.set_read_timeout(Some(GREETING_LIMIT)).and_then(|()| inbox.wait::<Greeted>(stream));
         match read {
             Ok(Some((greeted, _))) => self.check(greeted),
             Ok(None) | Err(_) => {
-                let end = process.child.wait(Duration::from_secs(5));
-                let what = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
-                Err(self.useless(what))
+                let end = child.wait(Duration::from_secs(5));
+                Err(self.useless(end.map_or_else(|| "does not answer".into(), |end| end.to_string())))
             }
         }
     }
@@ -131,13 +135,14 @@ impl BuildProgram {
     ///
     /// # Errors
     /// It is not, or could not be started.
-    pub fn check(&self, greeted: Greeted) -> Result<Greeting, ProgramError> {
-        let greeting = greeted.map_err(|what| self.useless(what))?;
+    pub fn check(&self, greeted: Greeted) -> Result<(), ProgramError> {
+        let Greeting { version, llvm } = greeted.map_err(|what| self.useless(what))?;
         let own = env!("CARGO_PKG_VERSION");
-        if greeting.version == own {
-            return Ok(greeting);
+        if version != own {
+            return Err(self.useless(format!("is of version {version}, and this program of {own}")));
         }
-        Err(self.useless(format!("is of version {}, and this program of {own}", greeting.version)))
+        self.llvm.get_or_init(|| llvm);
+        Ok(())
     }
 
     /// Has a process of its own answer a question about `blob`; the answer and its blob.
@@ -150,9 +155,8 @@ impl BuildProgram {
         blob: &[u8],
         limit: Duration,
     ) -> Result<(T, Vec<u8>), AskError> {
-        let mut process = self.begin(Preparation::None, ChildStderr::Kept)?;
-        self.greeting(&mut process)?;
-        let BuildProcess { mut child, mut stream } = process;
+        let BuildProcess { mut child, mut stream } = self.begin(Preparation::None, ChildStderr::Kept)?;
+        self.wait_for_greeting(&mut child, &mut stream, &mut Inbox::default())?;
         let answer = stream
             .set_read_timeout(Some(limit))
             .and_then(|()| stream.set_write_timeout(Some(limit)))
@@ -179,7 +183,8 @@ impl BuildProgram {
         ProgramError::Start { path: self.path.clone(), source }
     }
 
-    fn useless(&self, what: String) -> ProgramError {
+    /// A process of it that has ended, or is of another version.
+    pub fn useless(&self, what: String) -> ProgramError {
         ProgramError::Useless { path: self.path.clone(), what }
     }
 }
@@ -219,7 +224,7 @@ mod tests {
         let path = folder.join("mneme-build");
         std::fs::write(&path, contents).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-        BuildProgram { path, first: Cell::new(None), llvm: OnceCell::new() }
+        BuildProgram::at(path)
     }
 
     #[test]
@@ -236,7 +241,10 @@ mod tests {
             assert!(error.contains("install it again"), "{error}");
         }
         let program = program(folder.path(), "", 0o600);
-        let error = program.check(Ok(Greeting { version: "0.0.1".into(), llvm: "19".into() })).unwrap_err().to_string();
-        assert!(error.contains("is of version 0.0.1"), "{error}");
+        let greeting = |version: &str| Ok(Greeting { version: version.into(), llvm: "19.1.7".into() });
+        let error = program.check(greeting("0.0.1")).unwrap_err().to_string();
+        assert!(error.contains("is of version 0.0.1") && program.known_llvm().is_none(), "{error}");
+        program.check(greeting(env!("CARGO_PKG_VERSION"))).unwrap();
+        assert_eq!(program.known_llvm(), Some("19.1.7"));
     }
 }

@@ -22,7 +22,10 @@ impl Fatal {
 
 impl From<std::io::Error> for Fatal {
     fn from(error: std::io::Error) -> Self {
-        Self::new(exit::INTERNAL, format!("a process or a pipe of ours failed: {error}"))
+        match error.downcast::<ProgramError>() {
+            Ok(error) => error.into(),
+            Err(error) => Self::new(exit::INTERNAL, format!("a process or a pipe of ours failed: {error}")),
+        }
     }
 }
 

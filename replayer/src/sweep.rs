@@ -72,7 +72,8 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
                             engine.submit(job);
                         }
                         Err(error) => {
-                            let result = result::refused(error, &recorded, engine.device(), context.llvm()?);
+                            let llvm = engine.llvm()?;
+                            let result = result::refused(error, &recorded, engine.device(), llvm);
                             say(&Printed { id: line.number, configuration: None, result: &result }, &mut statuses)?;
                         }
                     }

@@ -33,19 +33,7 @@ fn append(frames: &mut Vec<u8>, message: &impl Serialize, blob: &[u8]) -> io::Re
 
 /// Waits for one message; `None` at the end of the stream.
 pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
-    let mut inbox = Inbox::default();
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        let wanted = inbox.missing().min(buffer.len());
-        match from.read(&mut buffer[..wanted])? {
-            0 if inbox.is_empty() => return Ok(None),
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => inbox.push(&buffer[..count]),
-        }
-        if let Some(message) = inbox.pop()? {
-            return Ok(Some(message));
-        }
-    }
+    Inbox::default().wait(from)
 }
 
 /// Collects the bytes of messages as they arrive.
@@ -72,6 +60,25 @@ impl Inbox {
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(true),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the first message, and reads nothing behind it; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// What the system says, and an end in the middle of a message.
+    pub fn wait<T: DeserializeOwned>(&mut self, from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            if let Some(message) = self.pop()? {
+                return Ok(Some(message));
+            }
+            let wanted = self.missing().min(buffer.len());
+            match from.read(&mut buffer[..wanted])? {
+                0 if self.is_empty() => return Ok(None),
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self.push(&buffer[..count]),
+            }
         }
     }
 

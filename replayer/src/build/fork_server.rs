@@ -31,7 +31,8 @@ pub struct ForkServerPlan<'a> {
 }
 
 /// The fork server as the supervisor sees it.
-pub struct ForkServer {
+pub struct ForkServer<'a> {
+    program: &'a BuildProgram,
     child: Child,
     stream: UnixStream,
     inbox: Inbox,
@@ -47,41 +48,49 @@ pub struct ForkServer {
 /// How long a fork server that has closed its stream may take to be gone.
 const GOING: Duration = Duration::from_secs(5);
 
-impl ForkServer {
-    /// The first one, of the process that was started with the program; waits until that has greeted.
+impl<'a> ForkServer<'a> {
+    /// Makes a process the fork server: with [`Preparation::Full`] the one that was started with the program. Never
+    /// waits for it.
     ///
     /// # Errors
-    /// There is no such process, or it is of no use.
-    pub fn first(plan: &ForkServerPlan<'_>) -> Result<Self, ProgramError> {
-        let mut process = plan.program.process(Preparation::Full)?;
-        let greeting = plan.program.greeting(&mut process)?;
-        plan.program.note(&greeting);
-        Self::of(process, true).and_then(|server| server.with(plan)).map_err(|error| plan.program.failed(error))
+    /// The system has no room for a process.
+    pub fn start(plan: &ForkServerPlan<'a>, preparation: Preparation) -> Result<Self, ProgramError> {
+        let process = plan.program.process(preparation)?;
+        let server = Self::of(plan.program, process, false).and_then(|server| server.with(plan));
+        server.map_err(|error| plan.program.failed(error))
     }
 
-    /// Another one, which prepares nothing. Never waits for it.
-    ///
-    /// # Errors
-    /// As [`ForkServer::first`].
-    pub fn another(plan: &ForkServerPlan<'_>) -> Result<Self, ProgramError> {
-        let process = plan.program.process(Preparation::None)?;
-        Self::of(process, false).and_then(|server| server.with(plan)).map_err(|error| plan.program.failed(error))
-    }
-
-    fn of(process: BuildProcess, greeted: bool) -> std::io::Result<Self> {
+    fn of(program: &'a BuildProgram, process: BuildProcess, greeted: bool) -> std::io::Result<Self> {
         let BuildProcess { child, stream } = process;
         // Whoever waited for one that hangs would hang too.
         stream.set_nonblocking(true)?;
         let (inbox, outbox) = (Inbox::default(), Outbox::default());
-        Ok(Self { child, stream, inbox, outbox, greeted, last: 0, closed: None })
+        Ok(Self { program, child, stream, inbox, outbox, greeted, last: 0, closed: None })
     }
 
-    fn with(mut self, plan: &ForkServerPlan<'_>) -> std::io::Result<Self> {
+    fn with(mut self, plan: &ForkServerPlan<'a>) -> std::io::Result<Self> {
         let (parts, blob) = CodeParts::join(plan.modules, plan.replacement);
         self.outbox.push(&Opening::Plan(Box::new(plan.builds.clone()), parts), &blob)?;
         // That it is gone shows at the next read.
         let _ = self.outbox.flush(&mut self.stream);
         Ok(self)
+    }
+
+    /// The version of its LLVM. Waits until a process of the program has said so.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn llvm(&mut self) -> Result<&'a str, ProgramError> {
+        if self.program.known_llvm().is_none() && !self.greeted {
+            let blocking = |blocks: bool, stream: &UnixStream| {
+                stream.set_nonblocking(!blocks).map_err(|error| self.program.failed(error))
+            };
+            blocking(true, &self.stream)?;
+            self.program.wait_for_greeting(&mut self.child, &mut self.stream, &mut self.inbox)?;
+            blocking(false, &self.stream)?;
+            self.greeted = true;
+        }
+        Ok(self.program.known_llvm().unwrap_or_default())
     }
 
     /// The descriptor of its events; there are no more once it is on its way out.
@@ -117,7 +126,11 @@ impl ForkServer {
                 None if Instant::now() < latest => Ok(Vec::new()),
                 end => {
                     let end = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
-                    Err(std::io::Error::other(format!("the parent of the builders {end}")))
+                    Err(match self.program.known_llvm() {
+                        Some(_) => std::io::Error::other(format!("the parent of the builders {end}")),
+                        // No process of it has ever worked.
+                        None => std::io::Error::other(self.program.useless(end)),
+                    })
                 }
             };
         }
@@ -128,7 +141,7 @@ impl ForkServer {
         }
         if !self.greeted {
             let Some((greeted, _)) = self.inbox.pop::<Greeted>()? else { return Ok(Vec::new()) };
-            greeted.map_err(|what| std::io::Error::other(format!("the parent of the builders {what}")))?;
+            self.program.check(greeted).map_err(std::io::Error::other)?;
             self.greeted = true;
         }
         let mut answers = Vec::new();
@@ -151,12 +164,16 @@ mod tests {
     use super::*;
     use mneme_builds::process::child::{ChildStderr, ProcessEnd};
     use mneme_builds::process::frame;
+    use mneme_builds::protocol::Greeting;
 
     /// A fork server that does something else.
-    fn planted(life: impl FnOnce(UnixStream) -> i32) -> ForkServer {
+    fn planted(life: impl FnOnce(UnixStream) -> i32) -> ForkServer<'static> {
+        let program = Box::leak(Box::new(BuildProgram::at("mneme-build".into())));
+        let greeting = Greeting { version: env!("CARGO_PKG_VERSION").into(), llvm: "19.1.7".into() };
+        program.check(Ok(greeting)).unwrap();
         let (stream, theirs) = UnixStream::pair().unwrap();
         let child = Child::start(ChildStderr::Shown, || life(theirs)).unwrap();
-        ForkServer::of(BuildProcess { child, stream }, true).unwrap()
+        ForkServer::of(program, BuildProcess { child, stream }, true).unwrap()
     }
 
     fn sleep() -> i32 {
@@ -171,7 +188,10 @@ mod tests {
     }
 
     /// Asks until something is `wanted`; fails where a question takes a time that nobody has.
-    fn ask<T>(server: &mut ForkServer, wanted: impl Fn(std::io::Result<Vec<Answer>>, &ForkServer) -> Option<T>) -> T {
+    fn ask<T>(
+        server: &mut ForkServer<'_>,
+        wanted: impl Fn(std::io::Result<Vec<Answer>>, &ForkServer<'_>) -> Option<T>,
+    ) -> T {
         let start = Instant::now();
         loop {
             let called = Instant::now();

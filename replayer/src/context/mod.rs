@@ -153,7 +153,7 @@ impl ReplayContext {
         self.devices[0].is_cpu()
     }
 
-    /// The version of LLVM that configurations are compiled with.
+    /// The version of LLVM that configurations are compiled with, where no engine is started, or has told a result.
     ///
     /// # Errors
     /// What compiles is of no use.

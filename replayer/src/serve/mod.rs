@@ -195,10 +195,9 @@ impl Server<'_> {
     /// The result of a submission that makes no sense.
     fn refuse(&mut self, id: u64, error: String) -> Result<(), Fatal> {
         self.refused += 1;
-        say(&Reply::Result {
-            id,
-            result: Box::new(result::refused(error, &self.recorded, self.engine.device(), self.context.llvm()?)),
-        })
+        let llvm = self.engine.llvm()?;
+        let result = result::refused(error, &self.recorded, self.engine.device(), llvm);
+        say(&Reply::Result { id, result: Box::new(result) })
     }
 
     fn submit(&mut self, submission: Submission) -> Result<(), Fatal> {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mneme_builds::Target;
-use mneme_builds::program::ProgramError;
+use mneme_builds::program::{Preparation, ProgramError};
 use mneme_core::result::Status;
 
 use crate::build::fork_server::{ForkServer, ForkServerPlan};
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 pub struct Builds<'a> {
     plan: ForkServerPlan<'a>,
-    fork_server: ForkServer,
+    fork_server: ForkServer<'a>,
     /// Those before, which were killed and take their time to go.
     leaving: Vec<Child>,
     /// When it was started.
@@ -57,7 +57,7 @@ impl<'a> Builds<'a> {
     /// There is no program for it.
     pub fn start(plan: ForkServerPlan<'a>, limit: usize) -> Result<Self, ProgramError> {
         Ok(Self {
-            fork_server: ForkServer::first(&plan)?,
+            fork_server: ForkServer::start(&plan, Preparation::Full)?,
             leaving: Vec::new(),
             plan,
             since: Instant::now(),
@@ -72,8 +72,16 @@ impl<'a> Builds<'a> {
         })
     }
 
-    pub fn fork_server(&self) -> &ForkServer {
+    pub fn fork_server(&self) -> &ForkServer<'a> {
         &self.fork_server
+    }
+
+    /// The version of LLVM that builds are made with; it may have to be waited for.
+    ///
+    /// # Errors
+    /// What makes them is of no use.
+    pub fn llvm(&mut self) -> Result<&'a str, ProgramError> {
+        self.fork_server.llvm()
     }
 
     pub fn at_work(&self) -> usize {
@@ -134,12 +142,13 @@ impl<'a> Builds<'a> {
             self.losses = 0;
         }
         self.losses += 1;
-        if self.losses > LOSSES {
+        // Where none has ever worked, another one would not either.
+        if self.losses > LOSSES || self.plan.program.known_llvm().is_none() {
             return Err(error);
         }
         tracing::warn!("{error}; another one takes over");
         self.at_work.clear();
-        let another = ForkServer::another(&self.plan).map_err(std::io::Error::other)?;
+        let another = ForkServer::start(&self.plan, Preparation::None).map_err(std::io::Error::other)?;
         let hanging = std::mem::replace(&mut self.fork_server, another);
         self.leaving.push(hanging.dismiss());
         self.since = Instant::now();

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use mneme_builds::program::Preparation;
 use mneme_builds::{BuildOutcome, NotBuilt, Target};
 use mneme_core::device::Description;
 use mneme_core::exit;
@@ -34,7 +35,7 @@ pub struct SingleProcess<'a> {
     birth: Instant,
     resident: InProcessExecutor<'a>,
     /// Makes builds in its own process.
-    builder: ForkServer,
+    builder: ForkServer<'a>,
     target: Target,
     queue: Queue,
     events: VecDeque<Event>,
@@ -70,7 +71,7 @@ impl<'a> SingleProcess<'a> {
             StartError::Device(error) => Fatal::new(exit::NO_DEVICE, choice.explain(&error, &context.recorded)),
         })?;
         let target = choice.target(resident.description(), &context.recorded.kernel.ours);
-        let builder = ForkServer::first(&context.build_plan())?;
+        let builder = ForkServer::start(&context.build_plan(), Preparation::Full)?;
         let events = VecDeque::from([Event::Ready(resident.description().clone())]);
         Ok(Self {
             context,
@@ -83,6 +84,11 @@ impl<'a> SingleProcess<'a> {
             statistics: Statistics::default(),
             broken: false,
         })
+    }
+
+    /// The version of LLVM that configurations are compiled with.
+    pub fn llvm(&mut self) -> Result<&'a str, Fatal> {
+        Ok(self.builder.llvm()?)
     }
 
     pub fn device(&self) -> &Description {
@@ -173,7 +179,7 @@ impl<'a> SingleProcess<'a> {
             &done,
             Some(self.resident.description()),
             &self.context.snapshot.layout.regions,
-            self.context.llvm()?,
+            self.builder.llvm()?,
         );
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         self.events.push_back(Event::Finished {
@@ -195,7 +201,8 @@ impl<'a> SingleProcess<'a> {
             waiting.until(self.builder.is_closed().then(|| Instant::now() + LOOK));
             waiting.wait()?;
             let answers = self.builder.progress().map_err(|error| {
-                let error = format!("the compiler has ended: {error}; only other kinds of --isolation go on after that");
+                let error =
+                    format!("the compiler has ended: {error}; only other kinds of --isolation go on after that");
                 Fatal::new(exit::INTERNAL, error)
             })?;
             if let Some(answer) = answers.into_iter().find(|answer| answer.number == number) {

@@ -38,7 +38,6 @@ const OTHER_TABLES: &str = "; the application's own code has its tables of virtu
 
 pub struct Supervisor<'a> {
     context: &'a ReplayContext,
-    llvm: &'a str,
     birth: Instant,
     first_submission: Option<Instant>,
     architecture: TargetArchitecture,
@@ -55,12 +54,10 @@ pub struct Supervisor<'a> {
 impl<'a> Supervisor<'a> {
     pub fn start(context: &'a ReplayContext) -> Result<Self, Fatal> {
         let pool = ExecutorPool::start(context)?;
-        let decoder = Some(Decoder::start(&context.recorded, &context.snapshot)?);
-        // The last, as it waits for the program to be there.
         let builds = Builds::start(context.build_plan(), context.builders)?;
+        let decoder = Some(Decoder::start(&context.recorded, &context.snapshot)?);
         Ok(Self {
             context,
-            llvm: context.llvm()?,
             birth: Instant::now(),
             first_submission: None,
             architecture: TargetArchitecture::expected(
@@ -75,6 +72,11 @@ impl<'a> Supervisor<'a> {
             events: VecDeque::new(),
             statistics: Statistics::default(),
         })
+    }
+
+    /// The version of LLVM that configurations are compiled with.
+    pub fn llvm(&mut self) -> Result<&'a str, Fatal> {
+        Ok(self.builds.llvm()?)
     }
 
     /// The first device that is known.
@@ -376,6 +378,8 @@ impl<'a> Supervisor<'a> {
         let job = &pending.job;
         // What was not run has a device all the same, as soon as that is known.
         let device = device.or(self.pool.description());
+        // Where there is none, the next event says so.
+        let llvm = self.builds.llvm().unwrap_or_default();
         let mut result = crate::report::result::result(
             &pending.start,
             job,
@@ -383,7 +387,7 @@ impl<'a> Supervisor<'a> {
             done,
             device,
             &self.context.snapshot.layout.regions,
-            self.llvm,
+            llvm,
         );
         result.shared_with = shared_with;
         let failed = matches!(result.status, Status::RuntimeError | Status::FailedVerification | Status::Timeout);
