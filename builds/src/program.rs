@@ -173,7 +173,9 @@ impl BuildProgram {
 
     fn begin(&self, preparation: Preparation, words: ChildStderr) -> Result<BuildProcess, ProgramError> {
         let (stream, theirs) = UnixStream::pair().map_err(|error| self.failed(error))?;
-        let child = Child::start(words, || become_program(&self.path, preparation, &theirs));
+        let line = command_line(&self.path, preparation).map_err(|error| self.failed(error.into()))?;
+        // A driver in this process may have threads: what is forked becomes another program at once.
+        let child = Child::start(words, || become_program(&line, &theirs));
         let child = child.map_err(|error| self.failed(error))?;
         Ok(BuildProcess { child, stream })
     }
@@ -189,27 +191,22 @@ impl BuildProgram {
     }
 }
 
-/// In a child: becomes the program, with the stream as its standard input. Returns where that fails, which it greets
-/// with.
-fn become_program(path: &Path, preparation: Preparation, mut stream: &UnixStream) -> i32 {
+fn command_line(path: &Path, preparation: Preparation) -> Result<Vec<CString>, std::ffi::NulError> {
     let level = tracing::level_filters::LevelFilter::current().to_string();
     let prepared = match preparation {
         Preparation::Full => "--prepare=full",
         Preparation::None => "--prepare=none",
     };
-    let words: Result<Vec<CString>, _> = [path.as_os_str().as_bytes(), prepared.as_bytes(), b"--log", level.as_bytes()]
-        .into_iter()
-        .map(CString::new)
-        .collect();
-    let error = match words {
-        Ok(words) => {
-            // SAFETY: takes no pointers; both descriptors are this process's own, which has one thread.
-            unsafe { libc::dup2(stream.as_raw_fd(), libc::STDIN_FILENO) };
-            let Err(error) = nix::unistd::execv(&words[0], &words);
-            error.to_string()
-        }
-        Err(error) => error.to_string(),
-    };
+    let words = [path.as_os_str().as_bytes(), prepared.as_bytes(), b"--log", level.as_bytes()];
+    words.into_iter().map(CString::new).collect()
+}
+
+/// In a child: becomes the program, with the stream as its standard input. Returns where that fails, which it greets
+/// with.
+fn become_program(line: &[CString], mut stream: &UnixStream) -> i32 {
+    // SAFETY: takes no pointers; both descriptors are this process's own, which has one thread.
+    unsafe { libc::dup2(stream.as_raw_fd(), libc::STDIN_FILENO) };
+    let Err(error) = nix::unistd::execv(&line[0], line);
     // Whoever started this process reads it; nobody else would.
     let _ = frame::write(&mut stream, &Greeted::Err(format!("cannot be run: {error}")), &[]);
     mneme_core::exit::INTERNAL

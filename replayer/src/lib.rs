@@ -5,7 +5,7 @@
 //! ```text
 //! supervisor            one thread, no LLVM, no device
 //!  ├─ decoder           decodes the snapshot into shared memory, once
-//!  ├─ fork server       has LLVM and the assembler loaded
+//!  ├─ fork server       the program mneme-build: has LLVM and the assembler loaded
 //!  │   └─ builder       compiles one configuration
 //!  └─ executor          one device context with the snapshot resident; replaced when a kernel breaks it
 //! ```

@@ -16,8 +16,8 @@ use crate::{bisect, one_shot, serve, sweep};
 const ATTEMPT: &str = "MNEME_REPLAY_ATTEMPT";
 const ATTEMPTS: u32 = 6;
 
-/// The program of the name under which this process was started. Both are LLVM for the most part, so an installation
-/// has one file under two names.
+/// The program of the name under which this process was started. Both have most of their code in common, so an
+/// installation has one file under two names.
 pub fn by_name() -> ! {
     // A parent that ignores the ends of its children hands that down, and ours could not be waited for.
     // SAFETY: sets a signal's default action, before there is another thread.

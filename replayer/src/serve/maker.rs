@@ -12,8 +12,7 @@ use crate::context::ReplayContext;
 /// A library is loaded in seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What makes machine code here; "" where the process that knows does not tell. The caller must have one thread only,
-/// but where it is the one process for everything.
+/// What makes machine code here; "" where the process that knows does not tell.
 pub fn name(context: &ReplayContext) -> String {
     // The name depends on the kind alone.
     let target = context.devices[0].expected_target(&context.recorded.kernel.ours);
