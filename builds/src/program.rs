@@ -71,15 +71,15 @@ impl BuildProgram {
         Self { path, first: Cell::new(None), llvm: OnceCell::new() }
     }
 
-    /// Finds it and starts a process, which gets warm while the caller has other things to do. The caller must have one
+    /// Finds it and starts a process, which prepares while the caller has other things to do. The caller must have one
     /// thread only.
     ///
     /// # Errors
     /// It is not there, or the system has no room for another process.
-    pub fn start() -> Result<Self, ProgramError> {
+    pub fn start(preparation: Preparation) -> Result<Self, ProgramError> {
         let path = install::locate(install::BUILDER).ok_or(ProgramError::Missing)?;
         let program = Self::at(path);
-        program.first.set(Some(program.begin(Preparation::Full, ChildStderr::Shown)?));
+        program.first.set(Some(program.begin(preparation, ChildStderr::Shown)?));
         Ok(program)
     }
 

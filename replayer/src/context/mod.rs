@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mneme_builds::external::External;
-use mneme_builds::program::BuildProgram;
+use mneme_builds::program::{BuildProgram, Preparation};
 use mneme_builds::{BuildPlan, Keep, NotBuilt, Replacement};
 use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
@@ -71,7 +71,12 @@ impl ReplayContext {
     /// memory is read where the recording is
     /// the existing Mneme's.
     pub fn open(settings: ReplaySettings) -> Result<Self, Fatal> {
-        let program = BuildProgram::start()?;
+        let preparation = match settings.isolation {
+            // Nothing is forked from it, and the first build would wait.
+            Isolation::None => Preparation::None,
+            Isolation::Fault | Isolation::Process => Preparation::Full,
+        };
+        let program = BuildProgram::start(preparation)?;
         let database = choice::choose(&settings.database, settings.id.as_deref(), settings.kernel.as_deref())?;
         let recorded = RecordedInstance::open(&database, settings.id.as_deref(), &program)?;
         let (replacement, unbuilt) = given(&settings, &recorded)?;
