@@ -1,8 +1,9 @@
-//! The protocol between `mneme-build` and whoever has started it, over the socket that is its standard input.
+//! The protocol between `mneme-build` and whoever has started it.
 //!
-//! Messages are those of [`frame`](crate::process::frame). `mneme-build` begins with a [`Greeting`]. It is told once
-//! what it is for, an [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number
-//! of [`Order`]s, each with a [`Reply`], in whatever order builds end; it ends with the stream.
+//! It runs over the socket that is the standard input of `mneme-build`. Messages are those of
+//! [`frame`](crate::process::frame). `mneme-build` begins with a [`Greeting`]. It is told once what it is for, an
+//! [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number of [`Order`]s, each
+//! with a [`Reply`], in whatever order builds end; it ends with the stream.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
-//! Instrumented builds, whose code notes what it does to memory: what for, and what they say of themselves.
+//! Instrumented builds, whose code notes what it does to memory.
+//!
+//! What they are for, and what they say of themselves.
 
 pub mod layout;
 

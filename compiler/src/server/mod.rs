@@ -1,4 +1,4 @@
-//! What `mneme-build` does for whoever has started it: builds by a plan, or the answer to a question.
+//! The server of `mneme-build`, which builds by a plan, or answers a question.
 //!
 //! Builders are forked by a fork server, which has LLVM and the assembler loaded and warm; a crash in LLVM is then one
 //! configuration's result. `mneme_builds::protocol` is how it is spoken with.
