@@ -56,7 +56,7 @@ pub enum InstanceFailure {
     #[error("it reaches memory that is mapped at two addresses (cuMemMap), and a replay would have it twice")]
     Aliased,
     #[error(
-        "memory changed while it was recorded: host threads write to managed or page-locked memory that the kernel can touch"
+        "memory changed while it was recorded: host threads write to managed, page-locked or fine-grained memory that the kernel can touch"
     )]
     HostWrites,
     #[error("the kernel did not finish in time for its recording")]
