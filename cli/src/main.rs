@@ -19,6 +19,7 @@ mod selection;
 mod show;
 mod siblings;
 mod staging;
+mod standalone;
 mod table;
 mod variables;
 
@@ -91,6 +92,9 @@ enum Command {
         after_help = "Examples:\n  mneme copy recording/7312.json elsewhere\n  mneme copy --epilogue-format diff recording for-the-existing-mneme"
     )]
     Copy(manage::CopyOptions),
+    /// Write a recorded launch as a program of its own, for a bug report for example
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(standalone::ExportOptions),
     /// Print what a build system needs to know
     #[command(
         after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) \\\n      -DCMAKE_CXX_COMPILER=$(mneme config cxx) -DCMAKE_CUDA_COMPILER=clang++-19"
@@ -136,6 +140,14 @@ const ANNOTATE_EXAMPLES: &str = "Examples:
   mneme annotate recording/7312.json --variable scratch --ignore
   mneme annotate recording/7312.json --argument 2 --remove
   mneme annotate recording";
+
+const EXPORT_EXAMPLES: &str = "Examples:
+  mneme export --standalone reproducer recording/7312.json -rid 1631
+  mneme export --standalone reproducer recording/7312.json --code out/kernel.ptx
+  make -C reproducer && (cd reproducer && ./kernel)
+
+The folder has a C program, the memory, the code and the IR. The program needs a C compiler and
+NVIDIA's driver; it verifies every byte and prints the time.";
 
 const APPLY_EXAMPLES: &str = "Examples:
   mneme apply --tuned results -- ./app arguments
@@ -196,6 +208,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Clean(options) => manage::clean(&options),
         Command::Move(options) => manage::move_to(options),
         Command::Copy(options) => manage::copy(options),
+        Command::Export(options) => standalone::run(&options),
         Command::Config(options) => config::run(&options),
     }
 }

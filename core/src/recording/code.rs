@@ -4,6 +4,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::manifest::Header;
+use crate::image::{code_object, cpu_object, cubin, ptx};
+
 /// The forms that code is recorded in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CodeKind {
@@ -46,4 +49,37 @@ impl CodeKind {
             _ => Self::Bitcode,
         }
     }
+}
+
+/// Why the code needs a variable where it was: something points into it, or it points into the code's own module.
+pub fn immovable(header: &Header, code: &[u8], kind: CodeKind, kernel: &str) -> Option<String> {
+    let own = || header.variables.iter().filter(|variable| !variable.code);
+    let words = || {
+        header
+            .arguments
+            .iter()
+            .flat_map(|argument| argument.bytes.as_chunks::<8>().0)
+            .map(|word| u64::from_le_bytes(*word))
+    };
+    let points_into = |start: u64, size: u64| words().any(|word| (start..start.saturating_add(size)).contains(&word));
+    if let Some(variable) = own().find(|variable| points_into(variable.address, variable.size)) {
+        return Some(format!("an argument holds the address of its variable {}", variable.name));
+    }
+    let holding: Vec<String> = match kind {
+        CodeKind::Cubin => {
+            let variables = cubin::parse(code).map(|cubin| cubin.variables).unwrap_or_default();
+            variables.into_iter().filter(|variable| variable.holds_addresses).map(|variable| variable.name).collect()
+        }
+        CodeKind::Ptx => {
+            let text = String::from_utf8_lossy(code);
+            let closure = ptx::PtxModule::parse(&text).closure(kernel);
+            let variables = closure.map(|closure| closure.variables).unwrap_or_default();
+            variables.into_iter().filter(|variable| variable.holds_addresses).map(|variable| variable.name).collect()
+        }
+        CodeKind::CpuObject => cpu_object::holding_addresses(code),
+        CodeKind::CodeObject => code_object::holding_addresses(code),
+        CodeKind::Bitcode => Vec::new(),
+    };
+    let found = own().find(|variable| holding.contains(&variable.name))?;
+    Some(format!("its variable {} holds addresses of its own module", found.name))
 }

@@ -3,8 +3,9 @@
 use mneme_compiler::Target;
 use mneme_core::hash::checksum;
 use mneme_core::image::architecture::{Architecture, Processor};
-use mneme_core::image::{code_object, cpu_object, cubin, ptx};
+use mneme_core::image::{code_object, cubin, ptx};
 use mneme_core::recording::CodeKind;
+use mneme_core::recording::code::immovable;
 use mneme_core::recording::database::CodeFile;
 use mneme_core::result::Status;
 
@@ -24,7 +25,7 @@ pub fn of(build: &Build<'_>) -> BuildOutcome {
     let recorded = build.inputs.recorded;
     let kernel = &recorded.kernel.kernel_name;
     let (mut image, kind) = read(recorded, build.target)?;
-    if let Some(reason) = immovable(recorded, &image, kind) {
+    if let Some(reason) = immovable(&recorded.moments.prologue.header, &image, kind, kernel) {
         return Err(invalid(format!(
             "{reason}, which lies elsewhere where the application's own code is replayed; replay a pipeline"
         )));
@@ -86,38 +87,4 @@ fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
         }
         CodeKind::Bitcode | CodeKind::CpuObject | CodeKind::CodeObject => false,
     }
-}
-
-/// Why the code needs a variable where it was: something points into it, or it points into the code's own module.
-fn immovable(recorded: &RecordedInstance, code: &[u8], kind: CodeKind) -> Option<String> {
-    let header = &recorded.moments.prologue.header;
-    let own = || header.variables.iter().filter(|variable| !variable.code);
-    let words = || {
-        header
-            .arguments
-            .iter()
-            .flat_map(|argument| argument.bytes.as_chunks::<8>().0)
-            .map(|word| u64::from_le_bytes(*word))
-    };
-    let points_into = |start: u64, size: u64| words().any(|word| (start..start.saturating_add(size)).contains(&word));
-    if let Some(variable) = own().find(|variable| points_into(variable.address, variable.size)) {
-        return Some(format!("an argument holds the address of its variable {}", variable.name));
-    }
-    let holding: Vec<String> = match kind {
-        CodeKind::Cubin => {
-            let variables = cubin::parse(code).map(|cubin| cubin.variables).unwrap_or_default();
-            variables.into_iter().filter(|variable| variable.holds_addresses).map(|variable| variable.name).collect()
-        }
-        CodeKind::Ptx => {
-            let text = String::from_utf8_lossy(code);
-            let closure = ptx::PtxModule::parse(&text).closure(&recorded.kernel.kernel_name);
-            let variables = closure.map(|closure| closure.variables).unwrap_or_default();
-            variables.into_iter().filter(|variable| variable.holds_addresses).map(|variable| variable.name).collect()
-        }
-        CodeKind::CpuObject => cpu_object::holding_addresses(code),
-        CodeKind::CodeObject => code_object::holding_addresses(code),
-        CodeKind::Bitcode => Vec::new(),
-    };
-    let found = own().find(|variable| holding.contains(&variable.name))?;
-    Some(format!("its variable {} holds addresses of its own module", found.name))
 }

@@ -10,6 +10,7 @@ mod confining;
 mod coverage;
 mod differential;
 mod embedded;
+mod exporting;
 mod faults;
 mod hip;
 mod housekeeping;

@@ -1,0 +1,88 @@
+//! The contents of recorded memory in one file, and which bytes of it are where.
+
+use std::io::Write;
+
+use mneme_core::recording::manifest::{Region, State};
+use mneme_core::recording::store::Store;
+use mneme_core::recording::{Moments, RecordingError};
+
+use crate::error::CommandError;
+
+/// Bytes of a region that the file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Number of the region, in the order of [`regions`].
+    pub region: usize,
+    /// In the region, bytes.
+    pub offset: u64,
+    pub bytes: u64,
+    /// In the file, bytes.
+    pub file: u64,
+}
+
+/// What is where in the file.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// What is not zero before the launch.
+    pub before: Vec<Piece>,
+    /// What the launch has changed.
+    pub after: Vec<Piece>,
+    /// Size of the file.
+    pub bytes: u64,
+}
+
+/// The regions of a state by address.
+pub fn regions(state: &State) -> Vec<Region<'_>> {
+    let mut regions: Vec<_> = state.regions().collect();
+    regions.sort_by_key(|region| region.address);
+    regions
+}
+
+impl Memory {
+    /// Writes both moments.
+    pub fn write(
+        moments: &Moments,
+        store: &Store,
+        mut file: impl Write,
+        failed: impl Fn(std::io::Error) -> CommandError,
+    ) -> Result<Self, CommandError> {
+        let mut memory = Self::default();
+        let (before, after) = (regions(&moments.prologue), regions(&moments.epilogue));
+        for (number, region) in before.iter().enumerate() {
+            let wanted = |index: usize| !region.chunks[index].is_zero();
+            memory.append(&mut file, &failed, store, (number, region), wanted, false)?;
+        }
+        for (number, (before, after)) in before.iter().zip(&after).enumerate() {
+            let wanted = |index: usize| before.chunks[index] != after.chunks[index];
+            memory.append(&mut file, &failed, store, (number, after), wanted, true)?;
+        }
+        file.flush().map_err(failed)?;
+        Ok(memory)
+    }
+
+    /// Adds the wanted chunks of a region; those that are neighbours are one piece.
+    fn append(
+        &mut self,
+        file: &mut impl Write,
+        failed: &impl Fn(std::io::Error) -> CommandError,
+        store: &Store,
+        (number, region): (usize, &Region<'_>),
+        wanted: impl Fn(usize) -> bool,
+        is_after: bool,
+    ) -> Result<(), CommandError> {
+        let mut bytes = Vec::new();
+        for index in (0..region.chunks.len()).filter(|index| wanted(*index)) {
+            let (offset, length) = region.extent(index);
+            bytes.resize(length as usize, 0);
+            store.read_chunk(&region.chunks[index], &mut bytes).map_err(|error: RecordingError| error)?;
+            file.write_all(&bytes).map_err(failed)?;
+            let pieces = if is_after { &mut self.after } else { &mut self.before };
+            match pieces.last_mut() {
+                Some(last) if last.region == number && last.offset + last.bytes == offset => last.bytes += length,
+                _ => pieces.push(Piece { region: number, offset, bytes: length, file: self.bytes }),
+            }
+            self.bytes += length;
+        }
+        Ok(())
+    }
+}
