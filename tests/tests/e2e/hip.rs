@@ -284,7 +284,10 @@ fn device_memory_that_the_host_writes_to_is_not_recorded_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("written");
     build_for(&written, Platform::Hip, &path);
-    for (kind, reason) in [("0", "a host thread writes to it"), ("1", "host threads write to managed, page-locked or fine-grained memory")] {
+    for (kind, reason) in [
+        ("0", "a host thread writes to it"),
+        ("1", "host threads write to managed, page-locked or fine-grained memory"),
+    ] {
         let recording = tempfile::tempdir().unwrap();
         let outcome = record_executable_into(recording.path(), &path, &[kind]).outcome();
         assert_eq!(outcome.stdout, "written: ok\n", "{outcome}");
