@@ -14,6 +14,7 @@ mod list;
 mod manage;
 mod profile;
 mod record;
+mod regression;
 mod report;
 mod selection;
 mod show;
@@ -92,6 +93,12 @@ enum Command {
         after_help = "Examples:\n  mneme copy recording/7312.json elsewhere\n  mneme copy --epilogue-format diff recording for-the-existing-mneme"
     )]
     Copy(manage::CopyOptions),
+    /// Replay recordings as a regression suite; exits with 1 where one is broken or slower
+    #[command(after_help = TEST_EXAMPLES)]
+    Test(regression::TestOptions),
+    /// Compare two files of results of mneme test; exits with 1 where one is broken or slower
+    #[command(after_help = "Example:\n  mneme compare driver-580.json driver-590.json --markdown $GITHUB_STEP_SUMMARY")]
+    Compare(regression::CompareOptions),
     /// Write a recorded launch as a program of its own, for a bug report for example
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(standalone::ExportOptions),
@@ -140,6 +147,14 @@ const ANNOTATE_EXAMPLES: &str = "Examples:
   mneme annotate recording/7312.json --variable scratch --ignore
   mneme annotate recording/7312.json --argument 2 --remove
   mneme annotate recording";
+
+const TEST_EXAMPLES: &str = "Examples:
+  mneme test recordings --save results.json
+  mneme test recordings --against results.json --junit report.xml
+  mneme test recordings --passes 'default<O2>' --passes 'default<O3>' --passes original
+
+A launch is SLOWER or faster where the medians differ by more than the threshold with at least 95 %
+confidence, which takes seven runs or more.";
 
 const EXPORT_EXAMPLES: &str = "Examples:
   mneme export --standalone reproducer recording/7312.json -rid 1631
@@ -208,6 +223,8 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Clean(options) => manage::clean(&options),
         Command::Move(options) => manage::move_to(options),
         Command::Copy(options) => manage::copy(options),
+        Command::Test(options) => regression::test(&options),
+        Command::Compare(options) => regression::compare(&options),
         Command::Export(options) => standalone::run(&options),
         Command::Config(options) => config::run(&options),
     }

@@ -1,4 +1,4 @@
-//! The header `launch.h` of an exported launch: its dimensions and arguments, and what is where in memory.
+//! The header `launch.h` of an exported launch: dimensions, arguments, and what is where in memory.
 
 use std::fmt::{self, Write};
 

@@ -20,6 +20,7 @@ mod namesakes;
 mod original;
 mod programs;
 mod recorder;
+mod regression;
 mod searching;
 mod statuses;
 mod tuning;

@@ -1,0 +1,79 @@
+//! Tests of recordings as a regression suite.
+
+use std::path::Path;
+
+use mneme_core::exit;
+use mneme_e2e::apps::app;
+use mneme_e2e::command::{Run, run};
+use mneme_e2e::installation::{Device, program};
+use mneme_e2e::recording::Recording;
+use serde_json::{Value, json};
+
+/// `mneme test` of a recording; times on a busy machine differ by more than any kernel's.
+fn test(folder: &Path) -> Run {
+    let test = run(program("mneme")).arg("test").arg(folder).args(["--device", Device::under_test().name()]);
+    test.args(["--threshold", "900"])
+}
+
+fn verdicts(document: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let results = document["results"].as_array().unwrap().iter();
+    results.map(|result| (text(&result["kernel"]), text(&result["verdict"]))).collect()
+}
+
+#[test]
+fn results_are_compared_with_those_of_before() {
+    let recording = Recording::of(app("variables"), &[]);
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    let passes = ["--passes", "default<O1>", "--passes", "default<O3>"];
+    let first = test(recording.folder()).args(passes).arg("--save").arg(path("first.json")).succeed();
+    assert!(first.stdout.contains("4 verified on "), "{first}");
+    let again = test(recording.folder()).args(passes).arg("--against").arg(path("first.json"));
+    let again = again.args(["--json", "-"]).succeed();
+    assert!(verdicts(&again.json()).iter().all(|(_, verdict)| verdict == "same"), "{again}");
+    again.complains("4 same on ");
+
+    // Before, one launch took no time, one took long, one was another and one was wrong.
+    let mut before: Value = serde_json::from_slice(&std::fs::read(path("first.json")).unwrap()).unwrap();
+    before["results"][0]["times"] = json!(vec![1; 11]);
+    before["results"][1]["times"] = json!(vec![1_000_000_000_000_u64; 11]);
+    before["results"][2]["instance"] = json!("7");
+    before["results"][3]["status"] = json!("failed_verification");
+    std::fs::write(path("before.json"), before.to_string()).unwrap();
+    let compare = |threshold: &str| {
+        let compare = run(program("mneme")).arg("compare").args([path("before.json"), path("first.json")]);
+        let compare = compare.args(["--threshold", threshold, "--json", "-"]);
+        compare.arg("--junit").arg(path("report.xml")).arg("--markdown").arg(path("summary.md"))
+    };
+    let compared = compare("5").exit_with(1);
+    let found: Vec<_> = verdicts(&compared.json()).into_iter().map(|(_, verdict)| verdict).collect();
+    assert_eq!(found, ["slower", "faster", "verified", "verified", "missing"], "{compared}");
+    compared.complains("it was tested before, and is not any more");
+    let report = std::fs::read_to_string(path("report.xml")).unwrap();
+    assert!(report.contains(r#"tests="5" skipped="0" failures="2""#), "{report}");
+    compare("5").exit_with(1);
+    let summary = std::fs::read_to_string(path("summary.md")).unwrap();
+    assert_eq!(summary.matches("| kernel |").count(), 2, "it is appended: {summary}");
+}
+
+#[test]
+fn what_is_broken_or_cannot_be_read_is_told() {
+    let recording = Recording::of(app("saxpy"), &[]);
+    let broken = test(recording.folder()).args(["--passes", "default<O3>", "--passes", "no-such-pass"]).exit_with(1);
+    assert!(broken.stdout.contains("1 verified, 1 BROKEN on "), "{broken}");
+    assert!(broken.stdout.contains("no-such-pass: the pass pipeline 'no-such-pass' failed"), "{broken}");
+    let (database, kernel) = recording.kernels().remove(0);
+    let epilogue = recording.folder().join(&kernel.instances.values().next().unwrap().epilogue);
+    let mut bytes = std::fs::read(&epilogue).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&epilogue, bytes).unwrap();
+    let broken = test(&database).exit_with(1);
+    assert!(broken.stdout.contains("its checksum does not match"), "{broken}");
+    let twice = test(recording.folder()).arg(&database).exit_with(exit::BAD_USAGE);
+    twice.complains("have the same launch");
+    let empty = tempfile::tempdir().unwrap();
+    test(empty.path()).exit_with(exit::BAD_USAGE).complains("no recorded launch is there to be tested");
+    let nothing = test(recording.folder()).arg("--against").arg(empty.path().join("no.json"));
+    nothing.exit_with(exit::BAD_USAGE).complains("no.json cannot be read");
+}
