@@ -47,7 +47,9 @@ pub enum InstanceFailure {
     Captured,
     #[error("another stream is being captured into a graph")]
     Capturing,
-    #[error("its argument {0} points to pageable host memory, which has no bounds that could be recorded")]
+    #[error(
+        "its argument {0} points to pageable host memory, which has no bounds that could be recorded; register that memory, or set the pointer to null where it is not used"
+    )]
     Pageable(String),
     #[error("its stream belongs to another context than the current one")]
     Elsewhere,
