@@ -86,11 +86,10 @@ fn renamed(line: &str, prefix: &str, seen: &mut BTreeMap<String, usize>) -> Stri
     text + rest
 }
 
-/// Registers and bytes of code of a kernel.
+/// Registers and bytes of code of a kernel; `None` where it cannot be assembled alone, as it may call what is not there.
 fn size(ptx: &str, kernel: &str, level: u8) -> Option<(u32, u64)> {
-    let assembled = Assembler::find()
-        .assemble(ptx, kernel, "sm_90", AssemblerOptions { level, ..AssemblerOptions::default() })
-        .unwrap();
+    let options = AssemblerOptions { level, ..AssemblerOptions::default() };
+    let assembled = Assembler::find().assemble(ptx, kernel, "sm_90", options).ok()?;
     if assembled.kind != ImageKind::Cubin {
         return None;
     }

@@ -37,6 +37,8 @@ pub struct MemoryAllocation {
     pub id: u64,
     /// That it was allocated from, 0 for none.
     pub pool: usize,
+    /// That HIP's memory of the host was asked for with.
+    pub flags: u32,
 }
 
 #[derive(Default)]
@@ -65,7 +67,14 @@ pub fn add_of_pool(pool: usize, device: i32, start: u64, size: u64, kind: Memory
     let mut all = lock();
     let id = all.next_id;
     all.next_id += 1;
-    all.by_start.insert(start, MemoryAllocation { start, size, kind, device, context, id, pool });
+    all.by_start.insert(start, MemoryAllocation { start, size, kind, device, context, id, pool, flags: 0 });
+}
+
+/// Notes what the range that starts here was asked for with.
+pub fn note_flags(start: u64, flags: u32) {
+    if let Some(found) = lock().by_start.get_mut(&start) {
+        found.flags = flags;
+    }
 }
 
 /// Forgets the range that starts here, if it is of that kind.

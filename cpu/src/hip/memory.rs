@@ -87,9 +87,32 @@ pub fn allocate_elements(
 }
 
 /// Memory of the host; no bytes are no memory.
-pub fn allocate_host(address: Out<u64>, bytes: usize) -> StatusResult {
+pub fn allocate_host(address: Out<u64>, bytes: usize, flags: u32) -> StatusResult {
     driver_with_context()?;
-    if bytes == 0 { address.put(0) } else { memory::allocate_host(address, bytes) }
+    if bytes == 0 || address.is_null() {
+        return address.put(0);
+    }
+    let mut start = 0;
+    memory::allocate_host(Out::to(&mut start), bytes)?;
+    allocations::note_flags(start, flags);
+    address.put(start)
+}
+
+pub fn register_host(address: u64, bytes: usize, flags: u32) -> StatusResult {
+    memory::register_host(address, bytes, flags)?;
+    allocations::note_flags(address, flags);
+    Ok(())
+}
+
+fn is_of_host(found: &allocations::MemoryAllocation) -> bool {
+    matches!(found.kind, allocations::MemoryKind::Host | allocations::MemoryKind::Registered)
+}
+
+/// The flags that memory of the host was allocated or registered with.
+pub fn host_flags(out: Out<u32>, address: u64) -> StatusResult {
+    context::current()?;
+    let found = allocations::find(address).filter(is_of_host).ok_or(Status::INVALID_VALUE)?;
+    out.put(found.flags)
 }
 
 /// The allocation that an address lies in, on whichever device.
@@ -155,7 +178,7 @@ pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> StatusRe
         device_pointer: found.device_pointer,
         host_pointer: found.host_pointer,
         managed: i32::from(found.kind == 3),
-        flags: 0,
+        flags: allocations::find(address).map_or(0, |found| found.flags),
     })
 }
 

@@ -35,7 +35,7 @@ impl LiveAllocation {
     /// Whether kernels of a context can touch it, as far as that does not depend on what they are given.
     pub fn is_accessible_from(&self, context: LiveContext) -> bool {
         match self.access {
-            KernelAccess::Peers => {
+            KernelAccess::Peers | KernelAccess::PeersAndThreads => {
                 self.device == context.device || known().peers.contains(&(context.handle, self.context))
             }
             KernelAccess::Mapped(devices) | KernelAccess::Pooled { devices, .. } => devices.contains(context.device),

@@ -39,6 +39,8 @@ impl Devices {
 pub enum KernelAccess {
     /// Those on its device, and those of contexts with peer access to its context: memory of `cuMemAlloc`.
     Peers,
+    /// As for [`KernelAccess::Peers`], and threads of the application use it in place: fine-grained memory of HIP.
+    PeersAndThreads,
     /// Those on these devices: what is mapped by `cuMemMap`.
     Mapped(Devices),
     /// None by ordinary loads: mappings of multicast objects, and of what the driver tells nothing of.
@@ -75,7 +77,7 @@ impl LiveAllocation {
     /// Whether threads of the application can write to it without a call.
     pub fn is_host_visible(&self) -> bool {
         match self.access {
-            KernelAccess::Everywhere | KernelAccess::Arguments => true,
+            KernelAccess::Everywhere | KernelAccess::Arguments | KernelAccess::PeersAndThreads => true,
             KernelAccess::Mapped(devices) => self.device == HOST || devices.contains(HOST),
             KernelAccess::Peers
             | KernelAccess::Pooled { .. }

@@ -227,7 +227,7 @@ pub unsafe fn allocate_with_flags(
         let status = call();
         if status == Status::SUCCESS && !address.is_null() {
             // SAFETY: the vendor has just written it.
-            track(unsafe { *address }, bytes as u64, AllocationKind::Vendor, KernelAccess::Peers);
+            track(unsafe { *address }, bytes as u64, AllocationKind::Vendor, KernelAccess::PeersAndThreads);
         }
         status
     })

@@ -47,7 +47,9 @@ pub enum InstanceFailure {
     Captured,
     #[error("another stream is being captured into a graph")]
     Capturing,
-    #[error("its argument {0} points to pageable host memory, which has no bounds that could be recorded")]
+    #[error(
+        "its argument {0} points to pageable host memory, which has no bounds that could be recorded; register that memory, or set the pointer to null where it is not used"
+    )]
     Pageable(String),
     #[error("its stream belongs to another context than the current one")]
     Elsewhere,
@@ -56,7 +58,7 @@ pub enum InstanceFailure {
     #[error("it reaches memory that is mapped at two addresses (cuMemMap), and a replay would have it twice")]
     Aliased,
     #[error(
-        "memory changed while it was recorded: host threads write to managed or page-locked memory that the kernel can touch"
+        "memory changed while it was recorded: host threads write to managed, page-locked or fine-grained memory that the kernel can touch"
     )]
     HostWrites,
     #[error("the kernel did not finish in time for its recording")]

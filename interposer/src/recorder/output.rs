@@ -137,7 +137,7 @@ impl PendingInstance {
             let failure = background.failure();
             let ends_all = failure.is_some();
             let reason = failure.unwrap_or_else(|| {
-                "memory changed while it was recorded (a host thread uses managed memory at the same time), or could not be read".to_owned()
+                "memory changed while it was recorded (a host thread writes to it), or could not be read".to_owned()
             });
             return Err(Lost { reason, ends_all });
         }

@@ -191,7 +191,7 @@ struct Region {
     address: u64,
     size: u64,
     place: Place,
-    /// Host threads may write to it at any time (managed memory), or other devices.
+    /// Host threads may write to it at any time (managed memory; all memory of the CPU device), or other devices.
     is_volatile: bool,
     /// Others write to it all the time: it is hashed as it was copied.
     is_shared: bool,
@@ -204,7 +204,8 @@ impl Region {
             _ if linker::cpu_device().is_some() => Place::Direct,
             kind => Place::Device { joined: kind == Some(AllocationKind::Arena) },
         };
-        Self { address, size, place, is_volatile: kind != Some(AllocationKind::Arena), is_shared: false }
+        let is_volatile = kind != Some(AllocationKind::Arena) || place == Place::Direct;
+        Self { address, size, place, is_volatile, is_shared: false }
     }
 
     fn is_hashed_by_device(&self) -> bool {

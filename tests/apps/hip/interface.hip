@@ -71,6 +71,15 @@ static void memory(int *values) {
     CUDA_OK(hipPointerGetAttributes(&attributes, pinned));
     WANT(attributes.hostPointer == pinned);
     CUDA_OK(hipFree(pinned));
+    const unsigned kinds[] = {hipHostMallocDefault, hipHostMallocMapped | hipHostMallocCoherent, hipHostMallocNonCoherent};
+    for (unsigned asked : kinds) {
+        unsigned flags = 77;
+        CUDA_OK(hipHostMalloc(&pinned, 64, asked));
+        CUDA_OK(hipHostGetFlags(&flags, pinned));
+        CUDA_OK(hipPointerGetAttributes(&attributes, pinned));
+        WANT(flags == asked && attributes.allocationFlags == asked);
+        CUDA_OK(hipHostFree(pinned));
+    }
     hipExtent extent = make_hipExtent(16, 4, 2);
     hipPitchedPtr volume;
     CUDA_OK(hipMalloc3D(&volume, extent));

@@ -389,6 +389,7 @@ fn pageable_host_memory_is_refused() {
     if Device::under_test() == Device::Cpu {
         assert!(recorded.kernels.is_empty());
         recorded.outcome.complains("its argument 1 (in) points to pageable host memory");
+        recorded.outcome.complains("register that memory, or set the pointer to null where it is not used");
     } else if recorded.kernels.is_empty() {
         recorded.outcome.complains("points to pageable host memory");
     }

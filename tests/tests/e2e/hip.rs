@@ -272,6 +272,32 @@ fn what_cannot_be_recorded_is_named() {
     assert!(recording.kernels().is_empty());
 }
 
+/// HIP lets the host use memory of the device in place where it can be addressed, as that of the CPU device can. Chunks
+/// are hashed before they are copied: what changes in between is not taken for what was hashed. Memory that is
+/// fine-grained is for that use, so that it is looked at as managed memory is.
+#[test]
+fn device_memory_that_the_host_writes_to_is_not_recorded_wrong() {
+    if !can_run("device_memory_that_the_host_writes_to_is_not_recorded_wrong") {
+        return;
+    }
+    let written = App { name: "written", sources: &["hip/written.hip"], kernels: &[] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("written");
+    build_for(&written, Platform::Hip, &path);
+    for (kind, reason) in [
+        ("0", "a host thread writes to it"),
+        ("1", "host threads write to managed, page-locked or fine-grained memory"),
+    ] {
+        let recording = tempfile::tempdir().unwrap();
+        let outcome = record_executable_into(recording.path(), &path, &[kind]).outcome();
+        assert_eq!(outcome.stdout, "written: ok\n", "{outcome}");
+        let report = mneme_core::recording::check::check(recording.path()).unwrap();
+        assert!(report.problems.is_empty(), "{:#?}", report.problems);
+        assert_eq!((outcome.status, report.instances), (mneme_core::exit::NOT_RECORDED, 0), "{outcome}");
+        outcome.complains(&format!("memory changed while it was recorded: {reason}"));
+    }
+}
+
 /// Captured and updated, and made node by node and given other arguments.
 #[test]
 fn graphs_are_expanded_on_request() {
