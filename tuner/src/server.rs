@@ -48,6 +48,8 @@ pub struct Runs {
 pub enum ServerError {
     #[error("{program} cannot be started: {source}", program = program.display())]
     Start { program: PathBuf, source: std::io::Error },
+    #[error("{path}, the log of mneme-replay, cannot be written: {source}", path = path.display())]
+    Log { path: PathBuf, source: std::io::Error },
     /// The server said why it cannot work; `status` is one of [`mneme_core::exit`].
     #[error("{error}")]
     Fatal { status: i32, error: String },
@@ -97,7 +99,7 @@ impl ServerCommand {
     /// Starts a server and waits until it is ready.
     pub fn start(&self) -> Result<Server, ServerError> {
         let failed = |source| ServerError::Start { program: self.program.clone(), source };
-        let log = open_log(&self.log).map_err(failed)?;
+        let log = open_log(&self.log).map_err(|source| ServerError::Log { path: self.log.clone(), source })?;
         let mut command = Command::new(&self.program);
         command.arg("serve").arg("-rdb").arg(&self.database).arg("-rid").arg(&self.instance);
         command.args(&self.options);

@@ -74,10 +74,13 @@ impl Inbox {
                 return Ok(Some(message));
             }
             let wanted = self.missing().min(buffer.len());
-            match from.read(&mut buffer[..wanted])? {
-                0 if self.is_empty() => return Ok(None),
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => self.push(&buffer[..count]),
+            match from.read(&mut buffer[..wanted]) {
+                Ok(0) if self.is_empty() => return Ok(None),
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.push(&buffer[..count]),
+                // Linux never restarts a read of a socket that has a time limit.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -186,6 +189,22 @@ mod tests {
         assert_eq!(read::<u32>(&mut reader).unwrap(), Some((7, b"xyz".to_vec())));
         assert_eq!(read::<u32>(&mut reader).unwrap(), None);
         assert!(read::<u32>(&mut &stream[..stream.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn a_read_that_a_signal_interrupts_is_repeated() {
+        struct Interrupted<'a>(&'a [u8], bool);
+        impl Read for Interrupted<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.1 = !self.1;
+                if self.1 { Err(io::ErrorKind::Interrupted.into()) } else { self.0.read(buffer) }
+            }
+        }
+        let mut stream = Vec::new();
+        write(&mut stream, &7, b"xyz").unwrap();
+        let mut reader = Interrupted(&stream, false);
+        assert_eq!(read::<u32>(&mut reader).unwrap(), Some((7, b"xyz".to_vec())));
+        assert_eq!(read::<u32>(&mut reader).unwrap(), None);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
         recorded: recorded.clone(),
         device: device.name,
         driver: device.driver,
-        assembler: maker::name(context),
+        assembler: maker::name(context)?,
         timer: device.timer.name().into(),
         // With fewer workers than devices some have nothing to do.
         devices: context.devices.iter().take(context.workers).map(|device| device.ordinal()).collect(),

@@ -46,7 +46,7 @@ impl SessionError {
     /// Whether results could not be written, on a disk that is full for one: what was written before stands, and a
     /// session can go on.
     pub fn is_unwritten(&self) -> bool {
-        matches!(self, Self::Results(ResultsError::Write { .. }))
+        matches!(self, Self::Results(ResultsError::Write { .. }) | Self::Server(ServerError::Log { .. }))
     }
 
     pub fn exit_status(&self) -> i32 {
