@@ -13,6 +13,8 @@
 
 pub mod cuda;
 mod declare;
+#[cfg(feature = "headers")]
+pub mod headers;
 pub mod hip;
 
 /// A declared function.

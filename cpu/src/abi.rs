@@ -5,6 +5,8 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use mneme_abi::cuda::types::{CUipcMemHandle, CUmemLocation, Dimensions, Extent, PitchedPointer};
+
 use crate::status::{Status, StatusResult};
 
 /// A pointer to write a result to. Made only by C callers, which promise that it is null or valid for a `T`.
@@ -136,6 +138,18 @@ pub trait Take<Raw> {
     unsafe fn take(raw: Raw) -> Self;
 }
 
+/// Makes the argument of a safe function of one that a C caller passed; one that is called `_` is dropped.
+macro_rules! take {
+    (_ $raw:ident) => {
+        let _ = $raw;
+    };
+    ($argument:ident $raw:ident) => {
+        // SAFETY: the caller of an exported function keeps what the API demands.
+        let $argument = unsafe { $crate::abi::Take::take($raw) };
+    };
+}
+pub(crate) use take;
+
 /// An argument of a C function, made of one that keeps its promise by its type.
 pub trait Give<Raw> {
     fn give(self) -> Raw;
@@ -158,26 +172,73 @@ macro_rules! passed_as_they_are {
     };
 }
 
-passed_as_they_are!(u8, u16, u32, i32, u64, usize, f32, *mut c_void, Status);
+passed_as_they_are!(
+    u8,
+    u16,
+    u32,
+    i32,
+    u64,
+    usize,
+    f32,
+    Status,
+    Dimensions,
+    Extent,
+    PitchedPointer,
+    CUmemLocation,
+    CUipcMemHandle
+);
 
-impl Take<*const c_void> for *const c_void {
-    unsafe fn take(raw: *const c_void) -> Self {
-        raw
-    }
+macro_rules! pointers_of_nothing {
+    ($($type:ty),*) => {
+        $(
+            impl Take<$type> for $type {
+                unsafe fn take(raw: $type) -> Self {
+                    raw
+                }
+            }
+        )*
+    };
 }
 
-/// An argument that is only passed on.
-impl<T> Give<*const T> for *const c_void {
-    fn give(self) -> *const T {
-        self.cast()
-    }
+pointers_of_nothing!(*mut c_void, *const c_void);
+
+/// An argument that is only passed on: one API's pointer is the other's, or its address.
+macro_rules! passed_on {
+    ($($pointer:ident)*) => {
+        $(
+            impl<T, U> Give<*mut T> for $pointer!(U) {
+                fn give(self) -> *mut T {
+                    self as *mut T
+                }
+            }
+            impl<T, U> Give<*const T> for $pointer!(U) {
+                fn give(self) -> *const T {
+                    self as *const T
+                }
+            }
+            impl<U> Give<u64> for $pointer!(U) {
+                fn give(self) -> u64 {
+                    self as u64
+                }
+            }
+            impl<U> Give<usize> for $pointer!(U) {
+                fn give(self) -> usize {
+                    self as usize
+                }
+            }
+        )*
+    };
 }
 
-impl<T> Give<*mut T> for *const c_void {
-    fn give(self) -> *mut T {
-        self.cast_mut().cast()
-    }
+macro_rules! constant {
+    ($type:ty) => { *const $type };
 }
+
+macro_rules! changeable {
+    ($type:ty) => { *mut $type };
+}
+
+passed_on!(constant changeable);
 
 /// Lengths are of one type here.
 impl Take<u32> for usize {

@@ -1,6 +1,7 @@
-//! The CUDA driver API: its functions, types and result codes.
+//! The CUDA driver and runtime APIs: their functions, types and result codes.
 
 pub mod driver;
+pub mod runtime;
 pub mod status;
 pub mod types;
 

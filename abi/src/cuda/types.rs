@@ -1,4 +1,4 @@
-//! Types of the driver API, with cudarc's structures.
+//! Types of the driver and of the runtime, with cudarc's structures for the driver.
 
 pub use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
@@ -6,10 +6,64 @@ pub use cudarc::driver::sys::{
     CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D,
     CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS, CUarray, CUcontext, CUdevice, CUdeviceptr, CUdevprop, CUevent,
     CUfunction, CUipcMemHandle, CUkernel, CUlaunchConfig, CUlibrary, CUmemAccessDesc, CUmemAllocationProp,
-    CUmemGenericAllocationHandle, CUmemLocation, CUmemoryPool, CUmodule, CUstream, CUuuid,
+    CUmemGenericAllocationHandle, CUmemoryPool, CUmodule, CUstream, CUuuid,
 };
 
 pub use super::status::Status;
+
+/// `CUmemLocation`, `cudaMemLocation`, `hipMemLocation`. The kind is a number: an application's need not be one that is
+/// known.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CUmemLocation {
+    pub kind: c_uint,
+    pub id: c_int,
+}
+
+impl CUmemLocation {
+    /// `CU_MEM_LOCATION_TYPE_DEVICE`
+    pub const DEVICE: c_uint = 1;
+
+    /// A device of that number.
+    pub fn device(id: c_int) -> Self {
+        Self { kind: Self::DEVICE, id }
+    }
+}
+
+/// `dim3`, of CUDA's runtime and of HIP's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dimensions {
+    pub x: u32,
+    pub y: u32,
+    pub z: u32,
+}
+
+impl Dimensions {
+    /// x, y, z
+    pub fn extents(self) -> [u32; 3] {
+        [self.x, self.y, self.z]
+    }
+}
+
+/// `cudaExtent`, `hipExtent`: width in bytes, height in rows, depth in slices.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+}
+
+/// `cudaPitchedPtr`, `hipPitchedPtr`: pitch and logical width in bytes, rows of a slice.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PitchedPointer {
+    pub address: CUdeviceptr,
+    pub pitch: usize,
+    pub width: usize,
+    pub rows: usize,
+}
 
 /// Keys of the `extra` array of a launch: `CU_LAUNCH_PARAM_…`.
 pub mod launch_parameter {

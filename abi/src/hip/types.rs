@@ -4,34 +4,6 @@ use std::ffi::CStr;
 
 pub use crate::cuda::types::*;
 
-/// `dim3`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dimensions {
-    pub x: u32,
-    pub y: u32,
-    pub z: u32,
-}
-
-/// `hipExtent`: width in bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    pub width: usize,
-    pub height: usize,
-    pub depth: usize,
-}
-
-/// `hipPitchedPtr`: pitch and sizes in bytes, but for the number of rows.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct PitchedPointer {
-    pub address: CUdeviceptr,
-    pub pitch: usize,
-    pub width: usize,
-    pub rows: usize,
-}
-
 /// `hipLaunchConfig_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use super::{
     context, copy, device, event, executable, function, graph, launch, legacy, lookup, memory, module, sharing, stream,
     virtual_memory, waiting,
 };
-use crate::abi::{In, Out, Take, enter};
+use crate::abi::{In, Out, enter, take};
 
 /// An entry is `symbol(arguments) => handler`, an argument that the handler does not use is `_`.
 macro_rules! driver_exports {
@@ -35,16 +35,6 @@ macro_rules! export {
             $( take! { $argument $raw } )*
             enter(|| $handler)
         }
-    };
-}
-
-macro_rules! take {
-    (_ $raw:ident) => {
-        let _ = $raw;
-    };
-    ($argument:ident $raw:ident) => {
-        // SAFETY: the caller of an exported function keeps what the API demands.
-        let $argument = unsafe { Take::take($raw) };
     };
 }
 

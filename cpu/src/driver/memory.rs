@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mneme_abi::cuda::types::CUmemLocation;
+
 use super::allocations::{MemoryAllocation, MemoryKind, add, add_of_pool, find, forget, forget_of, obtain, unmap};
 use super::attributes::ALIGNMENT;
 use super::graph_memory::{self, GraphAddresses};
-use super::virtual_memory::{AccessDescription, MemoryLocation};
+use super::virtual_memory::AccessDescription;
 use super::work::Work;
 use super::{context, device, graph, sharing, stream, virtual_memory};
 use crate::abi::{In, Out};
@@ -247,7 +249,7 @@ pub fn set_pool_access(pool: usize, accesses: In<AccessDescription>, count: usiz
     Ok(())
 }
 
-pub fn pool_access(out: Out<u32>, pool: usize, location: In<MemoryLocation>) -> StatusResult {
+pub fn pool_access(out: Out<u32>, pool: usize, location: In<CUmemLocation>) -> StatusResult {
     let (owner, device) = (pool_device(pool)?, location.get()?.id);
     out.put(if device == owner {
         3

@@ -3,8 +3,10 @@
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
 
+use mneme_abi::cuda::types::CUmemLocation;
+
 use super::exports as cu;
-use super::virtual_memory::{AccessDescription, AllocationProperties, MemoryLocation};
+use super::virtual_memory::{AccessDescription, AllocationProperties};
 use crate::abi::{CStringArgument, Give, In, Out};
 use crate::status::Status;
 use crate::testing::{self, kernel};
@@ -58,19 +60,19 @@ fn memory_of_a_pool_is_known_by_it_and_shared_with_it() {
     ok!(cuDeviceSetMemPool(0, default));
     let plain = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 100)));
     assert_eq!(attribute(plain, POOL), 0);
-    let refused = AccessDescription { location: MemoryLocation::device(0), flags: 0 };
+    let refused = AccessDescription { location: CUmemLocation::device(0), flags: 0 };
     assert_eq!(
         status!(cuMemPoolSetAccess(pool, In::from(&refused), 1)),
         Status::INVALID_VALUE,
         "a device keeps its own pool"
     );
-    assert_eq!(number::<u32>(|out| ok!(cuMemPoolGetAccess(out, pool, In::from(&MemoryLocation::device(0))))), 3u32);
+    assert_eq!(number::<u32>(|out| ok!(cuMemPoolGetAccess(out, pool, In::from(&CUmemLocation::device(0))))), 3u32);
     [pooled, current, plain].into_iter().for_each(|address| ok!(cuMemFree_v2(address)));
     ok!(cuMemPoolDestroy(pool));
 }
 
 fn allow(address: u64, size: usize, flags: u32) {
-    let access = AccessDescription { location: MemoryLocation::device(0), flags };
+    let access = AccessDescription { location: CUmemLocation::device(0), flags };
     ok!(cuMemSetAccess(address, size, In::from(&access), 1));
 }
 
@@ -106,7 +108,7 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     ok!(cuMemRelease(handle));
     allow(elsewhere, SIZE, 1);
     assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), elsewhere + 4096, 4))), 77);
-    assert_eq!(number::<u64>(|out| ok!(cuMemGetAccess(out, In::from(&MemoryLocation::device(0)), elsewhere))), 1);
+    assert_eq!(number::<u64>(|out| ok!(cuMemGetAccess(out, In::from(&CUmemLocation::device(0)), elsewhere))), 1);
     ok!(cuMemUnmap(elsewhere, SIZE));
     ok!(cuMemAddressFree(elsewhere, SIZE));
     ok!(cuMemAddressFree(address, 4 * SIZE));
@@ -293,7 +295,8 @@ fn a_graph_is_captured_again() {
     ok!(cuStreamBeginCapture_v2(stream, 0));
     ok!(cuMemsetD32Async(address, 1, 1024, stream));
     let graph = number::<usize>(|out| ok!(cuStreamEndCapture(stream, out)));
-    let again = || ok!(cuStreamBeginRecaptureToGraph(stream, 0, graph, std::ptr::null(), std::ptr::null()));
+    let again =
+        || ok!(cuStreamBeginRecaptureToGraph(stream, 0, graph, std::ptr::null::<c_void>(), std::ptr::null::<c_void>()));
     again();
     assert_eq!(number::<u32>(|out| ok!(cuStreamIsCapturing(stream, out))), 1);
     ok!(cuMemsetD32Async(address, 2, 1024, stream));

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mneme_abi::cuda::types::CUmemLocation;
 use mneme_core::files::size_limit_as_errors;
 
 use super::allocations::{self, MemoryKind};
@@ -60,27 +61,13 @@ fn whole(value: u64) -> bool {
     value.is_multiple_of(GRANULARITY)
 }
 
-/// `CUmemLocation`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct MemoryLocation {
-    pub kind: u32,
-    pub id: i32,
-}
-
-impl MemoryLocation {
-    pub fn device(id: i32) -> Self {
-        Self { kind: 1, id }
-    }
-}
-
 /// `CUmemAllocationProp`
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AllocationProperties {
     pub kind: u32,
     pub handle_types: u32,
-    pub location: MemoryLocation,
+    pub location: CUmemLocation,
     windows: usize,
     flags: [u8; 8],
 }
@@ -88,7 +75,7 @@ pub struct AllocationProperties {
 impl AllocationProperties {
     /// Memory of a device: the only kind there is.
     pub fn pinned(device: i32) -> Self {
-        Self { kind: 1, handle_types: 0, location: MemoryLocation::device(device), windows: 0, flags: [0; 8] }
+        Self { kind: 1, handle_types: 0, location: CUmemLocation::device(device), windows: 0, flags: [0; 8] }
     }
 
     #[must_use]
@@ -101,7 +88,7 @@ impl AllocationProperties {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AccessDescription {
-    pub location: MemoryLocation,
+    pub location: CUmemLocation,
     pub flags: u32,
 }
 
@@ -331,7 +318,7 @@ pub fn is_accessible(address: u64) -> bool {
     found.is_none_or(|(_, mapped)| !mapped.access.is_empty())
 }
 
-pub fn get_access(out: Out<u64>, location: In<MemoryLocation>, address: u64) -> StatusResult {
+pub fn get_access(out: Out<u64>, location: In<CUmemLocation>, address: u64) -> StatusResult {
     let location = location.get()?;
     allocations::find(address).filter(|found| found.kind == MemoryKind::Virtual).ok_or(Status::INVALID_VALUE)?;
     out.put(u64::from(access(address, location.id)))

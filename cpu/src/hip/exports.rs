@@ -8,7 +8,7 @@ use mneme_abi::hip::types::{self as hip, *};
 
 use super::launch::{Around, in_blocks};
 use super::{device as own_device, enter, graph as own_graph, launch as own_launch, memory as own_memory, release};
-use crate::abi::{CStringArgument, Out, Take};
+use crate::abi::{CStringArgument, Out, take};
 use crate::driver::graph_nodes::{self, At};
 use crate::driver::work::CopyEnd::{Device, Host};
 use crate::driver::work::LaunchExtents;
@@ -65,16 +65,6 @@ macro_rules! export {
                 $handler
             })
         }
-    };
-}
-
-macro_rules! take {
-    (_ $raw:ident) => {
-        let _ = $raw;
-    };
-    ($argument:ident $raw:ident) => {
-        // SAFETY: the caller of an exported function keeps what the API demands.
-        let $argument = unsafe { Take::take($raw) };
     };
 }
 
@@ -443,7 +433,7 @@ fn byte(value: i32) -> u8 {
     value as u8
 }
 
-fn push(grid: launches::RuntimeDim3, block: launches::RuntimeDim3, shared: usize, stream: usize) -> StatusResult {
+fn push(grid: Dimensions, block: Dimensions, shared: usize, stream: usize) -> StatusResult {
     launches::push(grid, block, shared, stream);
     Ok(())
 }

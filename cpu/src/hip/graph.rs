@@ -1,10 +1,12 @@
 //! Nodes of graphs, whose parameters HIP lays out in its own order.
 
+use mneme_abi::cuda::types::Dimensions;
+
 use crate::abi::{In, Out};
 use crate::driver::executable;
 use crate::driver::graph_nodes::{self, At, KernelParameters};
 use crate::driver::work::{Fill, LaunchExtents};
-use crate::runtime::launch::{RuntimeDim3, as_configuration};
+use crate::runtime::launch::as_configuration;
 use crate::runtime::volumes::{CopyParameters, described};
 use crate::runtime::{memory, registration};
 use crate::status::{Status, StatusResult};
@@ -13,10 +15,10 @@ use crate::status::{Status, StatusResult};
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct KernelNode {
-    block: RuntimeDim3,
+    block: Dimensions,
     extra: usize,
     host: usize,
-    grid: RuntimeDim3,
+    grid: Dimensions,
     arguments: usize,
     shared: u32,
 }
@@ -52,7 +54,7 @@ pub fn set_kernel_of_executable(executable: usize, node: usize, parameters: In<K
 /// The kernel is told as it was named: by the address of its host function, or by the handle of a module's.
 pub fn kernel_parameters(node: usize, out: Out<KernelNode>) -> StatusResult {
     let (function, LaunchExtents { grid, block, shared }, arguments) = graph_nodes::kernel_described(node)?;
-    let dimensions = |[x, y, z]: [u32; 3]| RuntimeDim3 { x, y, z };
+    let dimensions = |[x, y, z]: [u32; 3]| Dimensions { x, y, z };
     out.put(KernelNode {
         block: dimensions(block),
         extra: 0,

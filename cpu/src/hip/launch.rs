@@ -1,11 +1,11 @@
 //! Launches as HIP has them: by global size, with events, and with its own numbers in `extra`.
 
-use mneme_abi::cuda::types::launch_parameter;
+use mneme_abi::cuda::types::{Dimensions, launch_parameter};
 
 use crate::abi::{In, Out};
 use crate::driver::work::LaunchExtents;
 use crate::driver::{function, launch};
-use crate::runtime::launch::{self as shared, RuntimeDim3, as_configuration};
+use crate::runtime::launch::{self as shared, as_configuration};
 use crate::runtime::registration;
 use crate::runtime::session::driver_with_context;
 use crate::status::{Status, StatusResult};
@@ -22,8 +22,8 @@ fn check(extents: &LaunchExtents) -> StatusResult {
 /// A launch by the host function that stands for the kernel.
 pub fn launch_by_host(
     host: usize,
-    grid: RuntimeDim3,
-    block: RuntimeDim3,
+    grid: Dimensions,
+    block: Dimensions,
     arguments: In<*const u8>,
     bytes: usize,
     stream: usize,

@@ -103,6 +103,17 @@ pub fn entry_point(name: CStringArgument, out: Out<usize>, version: i32, flags: 
     out.put(address as usize)
 }
 
+/// The same for a version that is asked for (`cudaGetDriverEntryPointByVersion`).
+pub fn entry_point_by_version(
+    name: CStringArgument,
+    out: Out<usize>,
+    version: u32,
+    flags: u64,
+    result: Out<u32>,
+) -> StatusResult {
+    entry_point(name, out, i32::try_from(version).map_err(|_| Status::INVALID_VALUE)?, flags, result)
+}
+
 thread_local! {
     /// Whether the function that was called is one of HIP's.
     static DIRECT: Cell<bool> = const { Cell::new(false) };

@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use super::calls::driver;
 use super::session::{self, driver_with_context};
 use crate::abi::Out;
+use crate::driver::VERSION;
 use crate::status::{Status, StatusResult};
 
 /// `cudaDeviceProp` of CUDA 12 (`driver_types.h`), which the one of HIP 6 begins with; sizes in bytes, clocks in kHz.
@@ -157,6 +158,31 @@ pub fn describe(device: i32) -> Result<RuntimeProperties, Status> {
     Ok(all)
 }
 
+/// `cudaGetDeviceCount`, which needs no context.
+pub fn count(count: Out<i32>) -> StatusResult {
+    driver()?.cuDeviceGetCount(count)
+}
+
+/// `cudaDeviceGetAttribute`
+pub fn put_attribute(value: Out<i32>, attribute: u32, device: i32) -> StatusResult {
+    driver()?.cuDeviceGetAttribute(value, attribute, device)
+}
+
+/// `cudaDeviceCanAccessPeer`
+pub fn can_access_peer(can: Out<i32>, device: i32, peer: i32) -> StatusResult {
+    driver()?.cuDeviceCanAccessPeer(can, device, peer)
+}
+
+/// `cudaRuntimeGetVersion`
+pub fn runtime_version(version: Out<i32>) -> StatusResult {
+    version.put(VERSION)
+}
+
+/// `cudaDriverGetVersion`
+pub fn driver_version(version: Out<i32>) -> StatusResult {
+    driver()?.cuDriverGetVersion(version)
+}
+
 pub fn get(out: Out<i32>) -> StatusResult {
     driver()?;
     out.put(session::device())
@@ -181,14 +207,19 @@ pub fn bus_id(out: Out<c_char>, length: i32, device: i32) -> StatusResult {
     driver()?.cuDeviceGetPCIBusId(out, length, device)
 }
 
-/// The flags that `cudaSetDeviceFlags` takes choose how a host thread waits: there is nothing to wait for.
 /// The device of a stream, which has to be one.
 pub fn of_stream(stream: usize, out: Out<i32>) -> StatusResult {
-    let mut flags = 0u32;
-    super::session::driver_with_context()?.cuStreamGetFlags(stream, Out::to(&mut flags))?;
+    check_stream(stream)?;
     out.put(session::device())
 }
 
+/// Whether it is a stream.
+pub fn check_stream(stream: usize) -> StatusResult {
+    let mut flags = 0u32;
+    driver_with_context()?.cuStreamGetFlags(stream, Out::to(&mut flags))
+}
+
+/// The flags that `cudaSetDeviceFlags` takes choose how a host thread waits: there is nothing to wait for.
 pub fn accept() -> StatusResult {
     driver().map(|_| ())
 }

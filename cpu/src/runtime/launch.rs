@@ -1,39 +1,18 @@
 //! Launches, and the stack of configurations that `<<<…>>>` is compiled to.
 
-use mneme_abi::hip::types::Dimensions;
+use mneme_abi::cuda::types::Dimensions;
 use mneme_core::thread_stack::ThreadStack;
 
 use super::registration;
 use super::session::driver_with_context;
-use crate::abi::{In, Out, Take};
+use crate::abi::{In, Out};
 use crate::driver::graph_nodes::KernelParameters;
 use crate::driver::launch::LaunchConfiguration;
 use crate::status::{Status, StatusResult};
 
-/// `dim3`
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RuntimeDim3 {
-    pub x: u32,
-    pub y: u32,
-    pub z: u32,
-}
-
-impl Take<Dimensions> for RuntimeDim3 {
-    unsafe fn take(Dimensions { x, y, z }: Dimensions) -> Self {
-        Self { x, y, z }
-    }
-}
-
-impl RuntimeDim3 {
-    pub fn extents(self) -> [u32; 3] {
-        [self.x, self.y, self.z]
-    }
-}
-
 struct Pushed {
-    grid: RuntimeDim3,
-    block: RuntimeDim3,
+    grid: Dimensions,
+    block: Dimensions,
     shared: usize,
     stream: usize,
 }
@@ -42,11 +21,11 @@ thread_local! {
     static PUSHED: ThreadStack<Pushed> = const { ThreadStack::new() };
 }
 
-pub fn push(grid: RuntimeDim3, block: RuntimeDim3, shared: usize, stream: usize) {
+pub fn push(grid: Dimensions, block: Dimensions, shared: usize, stream: usize) {
     PUSHED.with(|stack| stack.push(Pushed { grid, block, shared, stream }));
 }
 
-pub fn pop(grid: Out<RuntimeDim3>, block: Out<RuntimeDim3>, shared: Out<usize>, stream: Out<usize>) -> StatusResult {
+pub fn pop(grid: Out<Dimensions>, block: Out<Dimensions>, shared: Out<usize>, stream: Out<usize>) -> StatusResult {
     let pushed = PUSHED.with(ThreadStack::pop).ok_or(Status::INVALID_CONFIGURATION)?;
     grid.put(pushed.grid)?;
     block.put(pushed.block)?;
@@ -61,8 +40,8 @@ pub fn as_configuration(done: StatusResult) -> StatusResult {
 
 pub fn launch(
     host: usize,
-    grid: RuntimeDim3,
-    block: RuntimeDim3,
+    grid: Dimensions,
+    block: Dimensions,
     arguments: In<*const u8>,
     shared: usize,
     stream: usize,
@@ -74,8 +53,8 @@ pub fn launch(
 /// A launch by the handle that [`kernel`] gives.
 pub fn launch_kernel(
     kernel: usize,
-    grid: RuntimeDim3,
-    block: RuntimeDim3,
+    grid: Dimensions,
+    block: Dimensions,
     arguments: In<*const u8>,
     shared: usize,
     stream: usize,
@@ -91,8 +70,8 @@ pub fn launch_kernel(
 
 pub fn launch_cooperative(
     host: usize,
-    grid: RuntimeDim3,
-    block: RuntimeDim3,
+    grid: Dimensions,
+    block: Dimensions,
     arguments: In<*const u8>,
     shared: usize,
     stream: usize,
@@ -109,8 +88,8 @@ pub fn launch_cooperative(
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RuntimeConfiguration {
-    grid: RuntimeDim3,
-    block: RuntimeDim3,
+    grid: Dimensions,
+    block: Dimensions,
     shared: usize,
     stream: usize,
     attributes: usize,
@@ -138,8 +117,8 @@ pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arg
 #[derive(Clone, Copy)]
 pub struct NodeParameters {
     host: usize,
-    grid: RuntimeDim3,
-    block: RuntimeDim3,
+    grid: Dimensions,
+    block: Dimensions,
     shared: u32,
     arguments: usize,
     extra: usize,

@@ -2,9 +2,12 @@
 //!
 //! What the driver has several functions for, the runtime has one with a direction.
 
+use mneme_abi::cuda::types::CUmemLocation;
+
 use super::registration;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
+use crate::driver::graph_nodes::At;
 use crate::driver::work::{Copy2d, Copy3d, CopyEnd};
 use crate::status::{Status, StatusResult};
 
@@ -57,6 +60,12 @@ pub fn line(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Copy3d, Statu
     Ok(Copy3d::line(destination(to), source(from), bytes))
 }
 
+/// Adds a copy of consecutive bytes to a graph.
+pub fn add_line_node(out: Out<usize>, at: At, to: u64, from: u64, bytes: usize, kind: u32) -> StatusResult {
+    let copy = line(to, from, bytes, kind)?;
+    driver_with_context()?.cuGraphAddMemcpyNode(out, at.graph, at.after, at.count, In::from(&copy), 0usize)
+}
+
 /// What kind of memory an address is of.
 pub type EndOf = fn(u64) -> CopyEnd;
 
@@ -72,20 +81,19 @@ pub fn ends(kind: u32) -> Result<(EndOf, EndOf), Status> {
     })
 }
 
-/// `cudaMemLocation`: a kind and a number.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RuntimeLocation {
-    kind: u32,
-    id: i32,
+/// A location as the older functions have it: a device, or -1 (`cudaCpuDeviceId`) for the host.
+fn device_of(location: CUmemLocation) -> i32 {
+    if location.kind == CUmemLocation::DEVICE { location.id } else { -1 }
 }
 
-impl RuntimeLocation {
-    /// As the older functions have it: a device, or -1 (`cudaCpuDeviceId`) for the host.
-    pub fn device(self) -> i32 {
-        // `cudaMemLocationTypeDevice`
-        if self.kind == 1 { self.id } else { -1 }
-    }
+/// `cudaMemPrefetchAsync_v2`
+pub fn prefetch_to(location: CUmemLocation, address: u64, bytes: usize, stream: usize) -> StatusResult {
+    driver_with_context()?.cuMemPrefetchAsync(address, bytes, device_of(location), stream)
+}
+
+/// `cudaMemAdvise_v2`
+pub fn advise_at(location: CUmemLocation, address: u64, bytes: usize, advice: u32) -> StatusResult {
+    driver_with_context()?.cuMemAdvise(address, bytes, advice, device_of(location))
 }
 
 /// Rows of a two-dimensional copy, in the order of `cudaMemcpy2D`.

@@ -108,7 +108,7 @@ impl FatBinary {
     fn library(&self) -> Result<usize, Status> {
         *self.library.get_or_init(|| {
             let mut library = 0;
-            let nothing = std::ptr::null();
+            let nothing = std::ptr::null::<c_void>();
             driver_with_context()?.cuLibraryLoadData(
                 Out::to(&mut library),
                 self.wrapper as *const c_void,

@@ -2,96 +2,63 @@
 //!
 //! There are no arrays.
 
-use mneme_abi::hip::types::{Extent, PitchedPointer};
+use mneme_abi::cuda::types::{Extent, PitchedPointer};
 
 use super::memory::{self, Rows};
 use super::session::driver_with_context;
-use crate::abi::{In, Out, Take};
+use crate::abi::{In, Out};
 use crate::driver::work::{Copy3d, CopyEnd, Side};
 use crate::status::{Status, StatusResult};
-
-/// `cudaExtent`: width in bytes, height in rows, depth in slices.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RuntimeExtent {
-    width: usize,
-    height: usize,
-    depth: usize,
-}
-
-/// `cudaPitchedPtr`: pitch and logical width in bytes, rows of a slice.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Pitched {
-    address: u64,
-    pitch: usize,
-    width: usize,
-    height: usize,
-}
-
-impl Take<Extent> for RuntimeExtent {
-    unsafe fn take(Extent { width, height, depth }: Extent) -> Self {
-        Self { width, height, depth }
-    }
-}
-
-impl Take<PitchedPointer> for Pitched {
-    unsafe fn take(PitchedPointer { address, pitch, width, rows }: PitchedPointer) -> Self {
-        Self { address, pitch, width, height: rows }
-    }
-}
 
 /// `cudaMemcpy3DParms`
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CopyParameters {
     from_array: u64,
-    from_at: RuntimeExtent,
-    from: Pitched,
+    from_at: Extent,
+    from: PitchedPointer,
     to_array: u64,
-    to_at: RuntimeExtent,
-    to: Pitched,
-    extent: RuntimeExtent,
+    to_at: Extent,
+    to: PitchedPointer,
+    extent: Extent,
     kind: u32,
 }
 
 const _: () = assert!(size_of::<CopyParameters>() == 160 && std::mem::offset_of!(CopyParameters, kind) == 152);
 
-pub fn allocate(out: Out<Pitched>, extent: RuntimeExtent) -> StatusResult {
+pub fn allocate(out: Out<PitchedPointer>, extent: Extent) -> StatusResult {
     let driver = driver_with_context()?;
     allocate_by(out, extent, |address, pitch, width, rows| driver.cuMemAllocPitch_v2(address, pitch, width, rows, 4))
 }
 
 /// The same by a function that allocates rows.
 pub fn allocate_by(
-    out: Out<Pitched>,
-    extent: RuntimeExtent,
+    out: Out<PitchedPointer>,
+    extent: Extent,
     allocate: impl FnOnce(Out<u64>, Out<usize>, usize, usize) -> StatusResult,
 ) -> StatusResult {
-    let RuntimeExtent { width, height, depth } = extent;
+    let Extent { width, height, depth } = extent;
     let rows = height.checked_mul(depth).ok_or(Status::OUT_OF_MEMORY)?;
     if width == 0 || rows == 0 {
-        return out.put(Pitched { address: 0, pitch: 0, width, height });
+        return out.put(PitchedPointer { address: 0, pitch: 0, width, rows: height });
     }
     let (mut address, mut pitch) = (0u64, 0usize);
     allocate(Out::to(&mut address), Out::to(&mut pitch), width, rows)?;
-    out.put(Pitched { address, pitch, width, height })
+    out.put(PitchedPointer { address, pitch, width, rows: height })
 }
 
-impl Pitched {
-    /// Address of a byte of a row of a slice.
-    fn at(&self, x: usize, y: usize, z: usize) -> Result<u64, Status> {
-        let row = z.checked_mul(self.height).and_then(|rows| rows.checked_add(y));
-        let offset = row.and_then(|row| row.checked_mul(self.pitch)).and_then(|start| start.checked_add(x));
-        offset.and_then(|offset| self.address.checked_add(offset as u64)).ok_or(Status::INVALID_VALUE)
-    }
+/// Address of a byte of a row of a slice.
+fn address_of(memory: &PitchedPointer, x: usize, y: usize, z: usize) -> Result<u64, Status> {
+    let row = z.checked_mul(memory.rows).and_then(|rows| rows.checked_add(y));
+    let offset = row.and_then(|row| row.checked_mul(memory.pitch)).and_then(|start| start.checked_add(x));
+    offset.and_then(|offset| memory.address.checked_add(offset as u64)).ok_or(Status::INVALID_VALUE)
 }
 
 /// Fills on a stream, or at once.
-pub fn fill(what: Pitched, value: i32, extent: RuntimeExtent, stream: Option<usize>) -> StatusResult {
+pub fn fill(what: PitchedPointer, value: i32, extent: Extent, stream: Option<usize>) -> StatusResult {
     let driver = driver_with_context()?;
     for z in 0..extent.depth {
-        let start = what.at(0, 0, z)?;
+        let start = address_of(&what, 0, 0, z)?;
         match stream {
             None => driver.cuMemsetD2D8_v2(start, what.pitch, value as u8, extent.width, extent.height)?,
             Some(stream) => {
@@ -115,8 +82,8 @@ pub fn described(what: In<CopyParameters>) -> Result<Copy3d, Status> {
     let what = what.get()?;
     check_arrays(&what)?;
     let (from, to) = memory::ends(what.kind)?;
-    let side = |at: &RuntimeExtent, memory: &Pitched, end: fn(u64) -> CopyEnd| {
-        Side::pitched(end(memory.address), [at.width, at.height, at.depth], memory.pitch, memory.height)
+    let side = |at: &Extent, memory: &PitchedPointer, end: fn(u64) -> CopyEnd| {
+        Side::pitched(end(memory.address), [at.width, at.height, at.depth], memory.pitch, memory.rows)
     };
     Ok(Copy3d {
         from: side(&what.from_at, &what.from, from),
@@ -134,9 +101,9 @@ pub fn copy(what: In<CopyParameters>, stream: Option<usize>) -> StatusResult {
     let CopyParameters { from_at, from, to_at, to, extent, kind, .. } = what;
     for z in 0..extent.depth {
         let rows = Rows {
-            to: to.at(to_at.width, to_at.height, to_at.depth + z)?,
+            to: address_of(&to, to_at.width, to_at.height, to_at.depth + z)?,
             to_pitch: to.pitch,
-            from: from.at(from_at.width, from_at.height, from_at.depth + z)?,
+            from: address_of(&from, from_at.width, from_at.height, from_at.depth + z)?,
             from_pitch: from.pitch,
             width: extent.width,
             height: extent.height,

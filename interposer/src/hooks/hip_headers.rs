@@ -8,7 +8,6 @@ use std::process::Command;
 
 use mneme_abi::hip::runtime::FUNCTIONS;
 
-use super::headers::{Passed, expression, found, in_rust, types};
 use super::unhooked_hip::{OF_SOME_VERSIONS, UNHOOKED};
 use super::{HIP, registration};
 

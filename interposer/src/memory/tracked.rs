@@ -13,7 +13,7 @@ use super::allocations::{ALLOCATIONS, Devices, HOST, KernelAccess, LiveAllocatio
 use super::arena::vmm;
 use super::frees;
 use super::sharing::physical;
-use crate::driver::{self, CUdevice, CUdeviceptr, CUstream, Status, captures, contexts, gate};
+use crate::driver::{self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, Status, captures, contexts, gate};
 
 /// Flags of page-locked memory that the application asks to be mapped for kernels.
 const ALLOCATED_MAPPED: c_uint = cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;
@@ -244,7 +244,7 @@ pub unsafe fn map(
 /// Forgets mappings that the driver does not know any more, now that a context has died: that is not said to end them.
 pub fn forget_lost_mappings() {
     let is_lost = |live: &LiveAllocation| {
-        let (mut flags, location) = (0, vmm::location(if live.device == HOST { 0 } else { live.device }));
+        let (mut flags, location) = (0, CUmemLocation::device(if live.device == HOST { 0 } else { live.device }));
         matches!(live.access, KernelAccess::Mapped(_))
             // SAFETY: valid places.
             && unsafe { driver::cuMemGetAccess(&mut flags, &location, live.address) } != Status::SUCCESS
