@@ -15,6 +15,7 @@ mod faults;
 mod hip;
 mod housekeeping;
 mod injecting;
+mod installing;
 mod interrupting;
 mod namesakes;
 mod original;

@@ -1,4 +1,6 @@
-//! The text of `mneme-cc --help`.
+//! The text of `mneme-cc --help`, and the command that its man page is made from.
+
+use clap::{Arg, ArgAction, Command};
 
 pub const TEXT: &str = "\
 mneme-cc - makes CUDA and HIP programs recordable: adds the LLVM IR of their kernels to the objects that compilers produce
@@ -42,3 +44,52 @@ Environment:
                    program, or a folder that holds it (default: clang-19 or
                    clang on PATH, then /usr/lib/llvm-19/bin)
 ";
+
+/// The same for a man page. What a compiler is given, no parser of ours reads.
+pub fn command() -> Command {
+    let (title, rest) = TEXT.split_once("\n\n").expect("a title and paragraphs");
+    let (usage, rest) = rest.split_once("\n\n").expect("usage and paragraphs");
+    let (about, examples) = rest.split_once("\n\nExamples:\n").expect("paragraphs and examples");
+    let (examples, environment) = examples.split_once("\n\nOptions (").expect("examples and options");
+    let (_, environment) = environment.split_once("\n\nEnvironment:\n").expect("options and environment");
+    let (name, does) = title.split_once(" - ").expect("a name and what it does");
+    Command::new(name)
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(does)
+        .long_about(format!("{about}\n\n{}", without_columns(usage)))
+        .override_usage("mneme-cc COMPILER [ARGUMENTS...]")
+        .arg(Arg::new("COMPILER").help("The compiler to run, as it is called").required(true))
+        .arg(Arg::new("ARGUMENTS").help("Its arguments").action(ArgAction::Append))
+        .after_long_help(format!("Environment:\n{}\n\nExamples:\n{examples}", without_columns(environment)))
+}
+
+/// A table of two columns as lines that a page can fill: a name, a colon, and what it is.
+fn without_columns(table: &str) -> String {
+    let mut lines = Vec::<String>::new();
+    for line in table.lines() {
+        let (margin, text) = line.split_at(line.len() - line.trim_start().len());
+        match (text.split_once("  "), lines.last_mut()) {
+            (Some((name, what)), _) => lines.push(format!("{margin}{name}: {}", what.trim_start())),
+            (None, Some(last)) if margin.len() > 2 => *last += &format!(" {text}"),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_man_page_says_what_the_help_says() {
+        let command = command();
+        assert_eq!(command.get_name(), "mneme-cc");
+        let about = command.get_long_about().unwrap().to_string();
+        let more = command.get_after_long_help().unwrap().to_string();
+        for part in ["adds the LLVM IR", ".mneme.ir", "mneme-clang++ [ARGUMENTS"] {
+            assert!(about.contains(part) || command.get_about().unwrap().to_string().contains(part), "{part}");
+        }
+        assert!(more.contains("MNEME_CLANG") && more.contains("mneme-cc nvcc -arch=sm_90"), "{more}");
+    }
+}

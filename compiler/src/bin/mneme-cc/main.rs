@@ -52,6 +52,10 @@ fn launch(mut arguments: Vec<OsString>) -> anyhow::Result<u8> {
             println!("mneme-cc {} (LLVM {})", env!("CARGO_PKG_VERSION"), mneme_compiler::llvm_version());
             Ok(0)
         }
+        Some("--generate") => {
+            mneme_manual::write_if_asked(help::command);
+            anyhow::bail!("--generate takes what is to be made and a folder for it, as scripts/install does")
+        }
         Some("--mneme-cpu-object") => cpu_object::run(&arguments[1..]),
         Some(option) if option.starts_with('-') => {
             anyhow::bail!("it takes a compiler and its arguments, but '{option}' is neither; see mneme-cc --help")
