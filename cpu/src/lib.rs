@@ -19,6 +19,7 @@ mod execution;
 mod handles;
 mod hip;
 mod loader;
+mod original;
 mod report;
 mod runtime;
 mod status;

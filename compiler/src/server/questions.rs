@@ -17,16 +17,14 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
     match question {
         Question::Interface { kernel, parts } => {
             let modules = modules(&parts, blob)?;
-            confinement::enter(&AllowedResources {
-                descriptors: vec![client.as_raw_fd()],
-                ..AllowedResources::default()
-            });
+            confine(&client);
             let found: Result<KernelInterface, String> =
                 crate::interface::of(&slices(&modules), &kernel).map_err(|error| error.to_string());
             frame::write(&mut client, &found, &[])
         }
         Question::Link { parts } => {
             let modules = modules(&parts, blob)?;
+            confine(&client);
             let (linked, bitcode) = match crate::link(&slices(&modules)) {
                 Ok(bitcode) => (Ok(()), bitcode),
                 Err(error) => (Err(error.to_string()), Vec::new()),
@@ -35,6 +33,11 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
         }
         Question::Maker { target } => frame::write(&mut client, &crate::maker(&target), &[]),
     }
+}
+
+/// Gives up all but the stream: what follows parses what was recorded.
+fn confine(client: &UnixStream) {
+    confinement::enter(&AllowedResources { descriptors: vec![client.as_raw_fd()], ..AllowedResources::default() });
 }
 
 fn modules(parts: &CodeParts, blob: &[u8]) -> io::Result<Vec<Vec<u8>>> {

@@ -97,6 +97,11 @@ pub fn forget_of(context: usize, kind: MemoryKind) -> Vec<MemoryAllocation> {
     forgotten
 }
 
+/// Whether any allocation has a byte of a range.
+pub fn overlaps(start: u64, end: u64) -> bool {
+    lock().by_start.range(..end).next_back().is_some_and(|(_, last)| last.start.saturating_add(last.size) > start)
+}
+
 /// The allocation that an address lies in.
 pub fn find(address: u64) -> Option<MemoryAllocation> {
     let all = lock();

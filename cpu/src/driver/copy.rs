@@ -2,25 +2,26 @@
 //!
 //! One address space: every direction is the same `memmove`, what differs is which end is checked.
 
+use super::virtual_memory::HostAccess;
 use super::work::{Copy2d, Copy3d, CopyEnd, Fill, Side, Work, end};
 use super::{allocations, context, graph, memory, stream};
 use crate::abi::In;
 use crate::status::{Status, StatusResult};
 
 /// Memory that is known has to hold all the bytes, whichever end it is.
-fn address_of(end: CopyEnd, bytes: u64) -> Result<u64, Status> {
+fn address_of(end: CopyEnd, bytes: u64, access: HostAccess) -> Result<u64, Status> {
     match end {
         CopyEnd::Host(0) | CopyEnd::Any(0) => Err(Status::INVALID_VALUE),
         CopyEnd::Host(address) | CopyEnd::Any(address) if allocations::find(address).is_none() => Ok(address),
         CopyEnd::Host(address) | CopyEnd::Any(address) | CopyEnd::Device(address) => {
-            memory::check(address, bytes).map(|()| address)
+            memory::check(address, bytes, access).map(|()| address)
         }
     }
 }
 
 fn check(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
-    address_of(to, bytes as u64)?;
-    address_of(from, bytes as u64).map(|_| ())
+    address_of(to, bytes as u64, HostAccess::Write)?;
+    address_of(from, bytes as u64, HostAccess::Read).map(|_| ())
 }
 
 pub fn copy(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
@@ -28,7 +29,8 @@ pub fn copy(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
     if bytes == 0 {
         return Ok(());
     }
-    let (to, from) = (address_of(to, bytes as u64)?, address_of(from, bytes as u64)?);
+    let to = address_of(to, bytes as u64, HostAccess::Write)?;
+    let from = address_of(from, bytes as u64, HostAccess::Read)?;
     // SAFETY: device ends are known ranges, and the application promises the host ends; they may overlap.
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
     Ok(())
@@ -111,7 +113,7 @@ pub fn fill<T: Copy>(address: u64, value: T, count: usize) -> StatusResult {
     if !address.is_multiple_of(size_of::<T>() as u64) {
         return Err(Status::INVALID_VALUE);
     }
-    memory::check(address, bytes as u64)?;
+    memory::check(address, bytes as u64, HostAccess::Write)?;
     // SAFETY: the range is known memory, aligned for `T`; kernels do not run meanwhile on this stream.
     unsafe { std::slice::from_raw_parts_mut(address as *mut T, count) }.fill(value);
     Ok(())
@@ -132,10 +134,15 @@ pub fn fill_on<T: Copy + Into<u32>>(address: u64, value: T, count: usize, stream
 pub fn fill_2d<T: Copy>(address: u64, pitch: usize, value: T, width: usize, height: usize) -> StatusResult {
     context::usable()?;
     let bytes = width.checked_mul(size_of::<T>()).ok_or(Status::INVALID_VALUE)?;
-    let row = |row: usize| address.wrapping_add((row * pitch) as u64);
-    if bytes > 0 {
-        (0..height).try_for_each(|number| memory::check(row(number), bytes as u64))?;
+    if height > 1 && bytes > pitch {
+        return Err(Status::INVALID_VALUE);
     }
+    if bytes == 0 {
+        return Ok(());
+    }
+    let row = |row: usize| address.wrapping_add(row.wrapping_mul(pitch) as u64);
+    // Rows ascend, so that the first one outside of memory ends this.
+    (0..height).try_for_each(|number| memory::check(row(number), bytes as u64, HostAccess::Write))?;
     (0..height).try_for_each(|number| fill(row(number), value, width))
 }
 
@@ -157,7 +164,7 @@ pub fn fill_2d_on<T: Copy + Into<u32>>(
 /// Prefetches and advice: memory is where it is.
 pub fn accept_hint(address: u64, bytes: usize) -> StatusResult {
     context::usable()?;
-    memory::check(address, bytes as u64)
+    memory::check(address, bytes as u64, HostAccess::Read)
 }
 
 /// Of several ranges: memory is where it is, and what is discarded may stay as it was.

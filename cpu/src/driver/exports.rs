@@ -137,7 +137,7 @@ driver_exports! {
     cuMemPoolCreate(pool, properties) => memory::create_pool(pool, properties);
     cuMemPoolDestroy(pool) => memory::destroy_pool(pool);
     cuMemPoolTrimTo(pool, _) => memory::check_pool(pool);
-    cuMemPoolSetAttribute(pool, _, _) => memory::check_pool(pool);
+    cuMemPoolSetAttribute(pool, attribute, value) => memory::set_pool_attribute(pool, attribute, value);
     cuMemPoolGetAttribute(pool, attribute, value) => memory::pool_attribute(pool, attribute, value);
     cuMemPoolSetAccess(pool, accesses, count) => memory::set_pool_access(pool, accesses, count);
     cuMemPoolGetAccess(flags, pool, location) => memory::pool_access(flags, pool, location);

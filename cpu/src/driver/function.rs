@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::attributes::{CAPABILITY, MAX_THREADS, SHARED, SHARED_OF_AMD, SHARED_OPT_IN};
 use super::context;
 use super::image::ImageKernel;
-use crate::abi::{Out, enter};
+use crate::abi::Out;
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
@@ -80,21 +80,6 @@ pub fn unregister(handle: usize) {
 
 pub fn get(handle: usize) -> Result<Arc<Function>, Status> {
     FUNCTIONS.get(handle)
-}
-
-/// The code object that a kernel or function is in: where it is and its size in bytes, for as long as the function is
-/// loaded. For the recorder, which keeps the code that a program ran; the driver API has no such function.
-///
-/// # Safety
-/// Both pointers are null or valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mneme_cpu_code(function: usize, start: Out<*const u8>, size: Out<usize>) -> Status {
-    enter(|| {
-        let function = get(function)?;
-        let object = function.kernel.object();
-        start.put(object.as_ptr())?;
-        size.put(object.len())
-    })
 }
 
 /// `CUfunction_attribute`

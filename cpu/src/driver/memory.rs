@@ -7,23 +7,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mneme_abi::cuda::types::CUmemLocation;
 
-use super::allocations::{MemoryAllocation, MemoryKind, add, add_of_pool, find, forget, forget_of, obtain, unmap};
+use super::allocations::{
+    MemoryAllocation, MemoryKind, add, add_of_pool, find, forget, forget_of, obtain, overlaps, unmap,
+};
 use super::attributes::ALIGNMENT;
 use super::graph_memory::{self, GraphAddresses};
-use super::virtual_memory::AccessDescription;
+use super::virtual_memory::{AccessDescription, HostAccess};
 use super::work::Work;
 use super::{context, device, graph, sharing, stream, virtual_memory};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-/// Checks that a range is memory that can be touched: within one allocation, or in adjacent mappings.
-pub fn check(address: u64, bytes: u64) -> StatusResult {
+/// Checks that a range is memory that can be read, or written: within one allocation, or in adjacent mappings.
+pub fn check(address: u64, bytes: u64, access: HostAccess) -> StatusResult {
     let end = address.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
     let mut at = address;
     while at < end {
         let is_meant = |found: &MemoryAllocation| {
-            (at == address || found.kind == MemoryKind::Virtual) && virtual_memory::is_accessible(found.start)
+            (at == address || found.kind == MemoryKind::Virtual) && virtual_memory::is_accessible(found.start, access)
         };
         let found = find(at).filter(is_meant).ok_or(Status::INVALID_VALUE)?;
         at = found.start + found.size;
@@ -157,11 +159,34 @@ pub fn register_host(address: u64, bytes: usize, _flags: u32) -> StatusResult {
     if address == 0 || bytes == 0 {
         return Err(Status::INVALID_VALUE);
     }
-    if find(address).is_some() {
+    let end = address.checked_add(bytes as u64).ok_or(Status::INVALID_VALUE)?;
+    if overlaps(address, end) {
         return Err(Status::HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    if !is_mapped(address, end) {
+        return Err(Status::INVALID_VALUE);
     }
     add(address, bytes as u64, MemoryKind::Registered);
     Ok(())
+}
+
+/// Whether the process has memory in all pages of a range.
+fn is_mapped(start: u64, end: u64) -> bool {
+    /// Bytes.
+    const PAGE: u64 = 4096;
+    /// Pages that are asked for at a time.
+    const BATCH: u64 = 1 << 16;
+    let mut resident = vec![0u8; BATCH as usize];
+    let mut at = start - start % PAGE;
+    while at < end {
+        let bytes = (end - at).min(BATCH * PAGE);
+        // SAFETY: a place for the answers; the kernel only looks up the addresses.
+        if unsafe { libc::mincore(at as *mut _, bytes as usize, resident.as_mut_ptr()) } != 0 {
+            return false;
+        }
+        at = at.saturating_add(bytes.next_multiple_of(PAGE));
+    }
+    true
 }
 
 pub fn unregister_host(address: u64) -> StatusResult {
@@ -276,6 +301,7 @@ pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> StatusResult {
 /// Memory that was allocated from it stays.
 pub fn destroy_pool(pool: usize) -> StatusResult {
     POOL_ACCESS.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| *of != pool);
+    POOL_ATTRIBUTES.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| *of != pool);
     POOLS.remove(pool).map(|_| ()).map_err(|_| Status::INVALID_VALUE)
 }
 
@@ -283,14 +309,37 @@ pub fn check_pool(pool: usize) -> StatusResult {
     pool_device(pool).map(|_| ())
 }
 
-/// Reuse flags are on and the release threshold is 0, as after creation; figures of use are 0, since nothing is cached.
+/// `CU_MEMPOOL_ATTR_REUSE_…`, numbers of 4 bytes, and `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`, which has 8.
+const REUSE: std::ops::RangeInclusive<u32> = 1..=3;
+const RELEASE_THRESHOLD: u32 = 4;
+/// `…_RESERVED_MEM_…` and `…_USED_MEM_…`: nothing is cached, and their highest values can be set to 0 alone.
+const USE: std::ops::RangeInclusive<u32> = 5..=8;
+
+/// What was set, by the pool and the attribute. It is only remembered.
+static POOL_ATTRIBUTES: Mutex<BTreeMap<(usize, u32), u64>> = Mutex::new(BTreeMap::new());
+
+/// Reuse flags are on and the release threshold is 0 after creation; figures of use are 0.
 pub fn pool_attribute(pool: usize, attribute: u32, out: Out<u64>) -> StatusResult {
     check_pool(pool)?;
+    let set = POOL_ATTRIBUTES.lock().unwrap_or_else(PoisonError::into_inner).get(&(pool, attribute)).copied();
     match attribute {
-        1..=3 => Out::to_place(out.address()).put(1i32),
-        4..=8 => out.put(0),
+        _ if REUSE.contains(&attribute) => Out::to_place(out.address()).put(set.unwrap_or(1) as i32),
+        RELEASE_THRESHOLD => out.put(set.unwrap_or(0)),
+        _ if USE.contains(&attribute) => out.put(0),
         _ => Err(Status::INVALID_VALUE),
     }
+}
+
+pub fn set_pool_attribute(pool: usize, attribute: u32, value: In<u64>) -> StatusResult {
+    check_pool(pool)?;
+    let value = match attribute {
+        _ if REUSE.contains(&attribute) => u64::from(In::<u32>::of_place(value.address()).get()? != 0),
+        RELEASE_THRESHOLD => value.get()?,
+        _ if USE.contains(&attribute) && value.get()? == 0 => return Ok(()),
+        _ => return Err(Status::INVALID_VALUE),
+    };
+    POOL_ATTRIBUTES.lock().unwrap_or_else(PoisonError::into_inner).insert((pool, attribute), value);
+    Ok(())
 }
 
 pub fn allocate_from_pool(out: Out<u64>, bytes: usize, pool: usize, stream: usize) -> StatusResult {

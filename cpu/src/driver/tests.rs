@@ -67,6 +67,11 @@ fn memory_of_a_pool_is_known_by_it_and_shared_with_it() {
         "a device keeps its own pool"
     );
     assert_eq!(number::<u32>(|out| ok!(cuMemPoolGetAccess(out, pool, In::from(&CUmemLocation::device(0))))), 3u32);
+    // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+    let threshold = || number::<u64>(|out| ok!(cuMemPoolGetAttribute(pool, 4, place(out) as usize)));
+    assert_eq!(threshold(), 0);
+    ok!(cuMemPoolSetAttribute(pool, 4, std::ptr::from_ref(&u64::MAX).cast_mut()));
+    assert_eq!(threshold(), u64::MAX);
     [pooled, current, plain].into_iter().for_each(|address| ok!(cuMemFree_v2(address)));
     ok!(cuMemPoolDestroy(pool));
 }
@@ -108,6 +113,8 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     ok!(cuMemRelease(handle));
     allow(elsewhere, SIZE, 1);
     assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), elsewhere + 4096, 4))), 77);
+    assert_eq!(status!(cuMemsetD8_v2(elsewhere, 1, 16)), Status::INVALID_VALUE, "it can be read alone");
+    assert_eq!(status!(cuMemcpyDtoD_v2(elsewhere, elsewhere + 64, 16)), Status::INVALID_VALUE);
     assert_eq!(number::<u64>(|out| ok!(cuMemGetAccess(out, In::from(&CUmemLocation::device(0)), elsewhere))), 1);
     ok!(cuMemUnmap(elsewhere, SIZE));
     ok!(cuMemAddressFree(elsewhere, SIZE));
@@ -117,6 +124,34 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
 /// The address behind an output, for functions that take it as a number.
 fn place<T>(out: Out<T>) -> u64 {
     out.address() as u64
+}
+
+#[test]
+fn rows_that_overlap_are_not_filled() {
+    enter();
+    let address = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 64)));
+    assert_eq!(status!(cuMemsetD2D8_v2(address, 4, 0, 8, 2)), Status::INVALID_VALUE);
+    assert_eq!(status!(cuMemsetD2D8_v2(address, 0, 0, 1, 1 << 40)), Status::INVALID_VALUE);
+    assert_eq!(status!(cuMemsetD2D8_v2(address, 16, 0, 8, 5)), Status::INVALID_VALUE);
+    ok!(cuMemsetD2D8_v2(address, 16, 0, 8, 4));
+    ok!(cuMemsetD2D8_v2(address, 0, 0, 64, 1));
+    ok!(cuMemFree_v2(address));
+}
+
+#[test]
+fn only_memory_of_the_host_is_registered_and_only_once() {
+    enter();
+    let memory = vec![0u8; 1 << 16];
+    let start = (memory.as_ptr() as u64).next_multiple_of(4096);
+    ok!(cuMemHostRegister_v2(start, 8192, 0));
+    for (address, bytes) in [(start, 4096usize), (start - 4096, 8192), (start + 4096, 8192)] {
+        let status = status!(cuMemHostRegister_v2(address, bytes, 0));
+        assert_eq!(status, Status::HOST_MEMORY_ALREADY_REGISTERED, "{bytes} bytes at {address:x}");
+    }
+    for (address, bytes) in [(start + 8192, usize::MAX), (4096, 4096), (u64::MAX - 4095, 4096)] {
+        assert_eq!(status!(cuMemHostRegister_v2(address, bytes, 0)), Status::INVALID_VALUE, "{bytes} at {address:x}");
+    }
+    ok!(cuMemHostUnregister(start));
 }
 
 #[test]

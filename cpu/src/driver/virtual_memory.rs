@@ -269,6 +269,13 @@ pub fn unmap(address: u64, size: usize) -> StatusResult {
     hold(address, size as u64, libc::MAP_FIXED).map(|_| ()).ok_or(Status::OUT_OF_MEMORY)
 }
 
+/// What a copy or a fill does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostAccess {
+    Read,
+    Write,
+}
+
 /// Each device has access of its own. The pages themselves, which all devices and the host share, allow what any of
 /// them may do.
 pub fn set_access(address: u64, size: usize, accesses: In<AccessDescription>, count: usize) -> StatusResult {
@@ -311,11 +318,12 @@ pub fn access(address: u64, device: i32) -> u32 {
     found.map_or(READ_WRITE, |(_, mapped)| mapped.access.get(&device).copied().unwrap_or(0))
 }
 
-/// Whether an address can be touched at all: memory that is mapped is nobody's until access is given.
-pub fn is_accessible(address: u64) -> bool {
+/// Whether an address can be read, or written: memory that is mapped is nobody's until access is given.
+pub fn is_accessible(address: u64, access: HostAccess) -> bool {
     let space = space();
     let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);
-    found.is_none_or(|(_, mapped)| !mapped.access.is_empty())
+    let allows = |flags: &u32| access == HostAccess::Read || *flags == READ_WRITE;
+    found.is_none_or(|(_, mapped)| mapped.access.values().any(allows))
 }
 
 pub fn get_access(out: Out<u64>, location: In<CUmemLocation>, address: u64) -> StatusResult {

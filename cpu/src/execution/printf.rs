@@ -140,9 +140,10 @@ unsafe fn expand_all(mut format: &[u8], mut arguments: Arguments) -> (Vec<u8>, i
         let Some((conversion, length)) = parse(format) else {
             break;
         };
+        let (written, rest) = format.split_at(length);
         // SAFETY: promised by the caller.
-        unsafe { convert(&conversion, &mut arguments, &mut text) };
-        format = &format[length..];
+        unsafe { convert(&conversion, written, &mut arguments, &mut text) };
+        format = rest;
     }
     text.extend_from_slice(format);
     (text, arguments.count)
@@ -172,7 +173,7 @@ fn parse(format: &[u8]) -> Option<(Conversion<'_>, usize)> {
 
 /// # Safety
 /// As for [`vprintf`], for this conversion.
-unsafe fn convert(conversion: &Conversion<'_>, arguments: &mut Arguments, text: &mut Vec<u8>) {
+unsafe fn convert(conversion: &Conversion<'_>, written: &[u8], arguments: &mut Arguments, text: &mut Vec<u8>) {
     if conversion.letter == b'%' {
         text.push(b'%');
         return;
@@ -216,7 +217,7 @@ unsafe fn convert(conversion: &Conversion<'_>, arguments: &mut Arguments, text: 
             },
             b'p' => formatted(text, &as_c(""), arguments.next::<*const libc::c_void>()),
             // CUDA prints an unknown conversion as it stands.
-            _ => text.extend_from_slice(as_c("").as_bytes()),
+            _ => text.extend_from_slice(written),
         }
     }
 }
@@ -280,6 +281,11 @@ mod tests {
         let (text, count) = expanded("[%5d|%.3f|%c|%-6s|%lld] 100%%\n", &buffer);
         assert_eq!(text, "[   -7|2.500|x|word  |1099511627776] 100%\n");
         assert_eq!(count, 5);
+    }
+
+    #[test]
+    fn what_is_no_conversion_stays_as_it_is() {
+        assert_eq!(expanded("50%é of %d, % €, %ly", &7i32.to_le_bytes()), ("50%é of 7, % €, %ly".to_owned(), 1));
     }
 
     /// As C's own `printf` formats the same arguments.

@@ -184,7 +184,7 @@ hip_exports! {
     hipMemPoolCreate: (pool, properties) => memory::create_pool(pool, properties);
     hipMemPoolDestroy: (pool) => memory::destroy_pool(pool);
     hipMemPoolTrimTo: (pool, _) => memory::check_pool(pool);
-    hipMemPoolSetAttribute: (pool, _, _) => memory::check_pool(pool);
+    hipMemPoolSetAttribute: (pool, attribute, value) => memory::set_pool_attribute(pool, attribute, value);
     hipMemPoolGetAttribute: (pool, attribute, value) => memory::pool_attribute(pool, attribute, value);
     hipMemPoolSetAccess: (pool, accesses, count) => memory::set_pool_access(pool, accesses, count);
     hipMemPoolGetAccess: (flags, pool, location) => memory::pool_access(flags, pool, location);

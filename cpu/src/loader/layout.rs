@@ -1,11 +1,13 @@
 //! The layout of an object's sections in its mapping.
 //!
-//! Code and stubs come first, then read-only data and the GOT, then writable data.
+//! Code and stubs come first, then read-only data and the GOT, then writable data. Variables are among the latter,
+//! constant or not: the host sets them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS};
 use goblin::elf::{Elf, SectionHeader};
+use mneme_core::image::cpu_object::Variable;
 
 use super::LoadError;
 
@@ -39,16 +41,21 @@ fn placed(elf: &Elf<'_>, header: &SectionHeader) -> bool {
 }
 
 impl ObjectLayout {
-    pub fn of(elf: &Elf<'_>, image: &[u8]) -> Result<Self, LoadError> {
+    /// Places the sections of an object that has these variables.
+    pub fn of(elf: &Elf<'_>, image: &[u8], variables: &[Variable]) -> Result<Self, LoadError> {
+        let names: HashSet<&str> = variables.iter().map(|variable| variable.symbol.as_str()).collect();
+        let named =
+            elf.syms.iter().filter(|symbol| elf.strtab.get_at(symbol.st_name).is_some_and(|it| names.contains(it)));
+        let of_variables: HashSet<usize> = named.map(|symbol| symbol.st_shndx).collect();
         let symbols = elf.syms.len() as u64;
         let mut sections = HashMap::new();
         let mut offset = 0u64;
-        let mut place = |offset: &mut u64, wanted: &dyn Fn(u64) -> bool| -> Result<(), LoadError> {
+        let mut place = |offset: &mut u64, wanted: &dyn Fn(usize, u64) -> bool| -> Result<(), LoadError> {
             for (index, header) in elf
                 .section_headers
                 .iter()
                 .enumerate()
-                .filter(|(_, header)| placed(elf, header) && wanted(header.sh_flags))
+                .filter(|(index, header)| placed(elf, header) && wanted(*index, header.sh_flags))
             {
                 if header.sh_flags & u64::from(SHF_TLS) != 0 {
                     return Err(LoadError::Damaged("it has thread-local data".into()));
@@ -66,15 +73,16 @@ impl ObjectLayout {
             Ok(())
         };
         let (write, execute) = (u64::from(SHF_WRITE), u64::from(SHF_EXECINSTR));
-        place(&mut offset, &|flags| flags & execute != 0)?;
+        let is_writable = |index: usize, flags: u64| flags & write != 0 || of_variables.contains(&index);
+        place(&mut offset, &|_, flags| flags & execute != 0)?;
         let stubs = offset.next_multiple_of(STUB);
         offset = (stubs + symbols * STUB).next_multiple_of(PAGE);
         let read_only = offset;
-        place(&mut offset, &|flags| flags & (execute | write) == 0)?;
+        place(&mut offset, &|index, flags| flags & execute == 0 && !is_writable(index, flags))?;
         let slots = offset.next_multiple_of(SLOT);
         offset = (slots + symbols * SLOT).next_multiple_of(PAGE);
         let writable = offset;
-        place(&mut offset, &|flags| flags & execute == 0 && flags & write != 0)?;
+        place(&mut offset, &|index, flags| flags & execute == 0 && is_writable(index, flags))?;
         let size = offset.next_multiple_of(PAGE);
         if size > MAX_SIZE {
             return Err(LoadError::Damaged("it is larger than 2 GiB".into()));

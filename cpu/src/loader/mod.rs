@@ -74,7 +74,7 @@ pub fn load(image: &[u8], range: PlacementRange) -> Result<Loaded, LoadError> {
             mneme_core::image::cpu_object::VERSION
         )));
     }
-    let layout = layout::ObjectLayout::of(&elf, image)?;
+    let layout = layout::ObjectLayout::of(&elf, image, &table.variables)?;
     let mapping = mapping::Mapping::reserve(range, layout.size)?;
     let mut linker = relocation::Linker::new(&elf, &layout, mapping.start())?;
     if let Some(kernel) = table.kernels.iter().find(|kernel| !linker.is_code(&kernel.entry)) {

@@ -11,6 +11,7 @@ const SOURCE: &str = r#"
     int *pointer_to_own = &counter;
     float (*table[2])(float) = { sinf, sinf };
     int zeroed[1000];
+    const int fixed[4] = { 1, 2, 3, 4 };
     extern int far_away __attribute__((weak));
     static const char text[] = "constant";
     u64 probe(float x, float *y) {
@@ -41,7 +42,9 @@ fn code_data_and_imports_find_one_another() {
 
 #[test]
 fn no_page_is_writable_and_executable() {
-    let loaded = testing::load(SOURCE, vec![], vec![]);
+    // The host sets constants too.
+    let fixed = Variable { name: "fixed".into(), symbol: "fixed".into(), size: 16, constant: true };
+    let loaded = testing::load(SOURCE, vec![], vec![fixed]);
     let permissions = |address: u64| {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let found = maps.lines().find_map(|line| {
@@ -53,7 +56,9 @@ fn no_page_is_writable_and_executable() {
         found.unwrap()
     };
     assert_eq!(permissions(loaded.symbol("probe").unwrap()), "r-xp");
-    assert_eq!(permissions(loaded.symbol("zeroed").unwrap()), "rw-p");
+    for variable in ["zeroed", "fixed"] {
+        assert_eq!(permissions(loaded.symbol(variable).unwrap()), "rw-p", "{variable}");
+    }
 }
 
 #[test]
