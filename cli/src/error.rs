@@ -18,6 +18,9 @@ pub enum CommandError {
     Incomplete { name: &'static str },
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
+    /// A replay that was to verify did not.
+    #[error("{what} does not verify: {why}")]
+    Unverified { what: String, why: String },
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
     /// A program that cannot be started, with the status that shells give.
@@ -34,6 +37,7 @@ impl CommandError {
             Self::Recording(_) => exit::BAD_RECORDING,
             Self::Usage(_) => exit::BAD_USAGE,
             Self::NoDevice(_) => exit::NO_DEVICE,
+            Self::Unverified { .. } => exit::NOT_VERIFIED,
             Self::Incomplete { .. } | Self::Io { .. } | Self::Output(_) => exit::INTERNAL,
             Self::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
             Self::Start { .. } => 126,

@@ -12,6 +12,7 @@ mod error;
 mod hip_library;
 mod list;
 mod manage;
+mod minimize;
 mod profile;
 mod record;
 mod regression;
@@ -93,6 +94,12 @@ enum Command {
         after_help = "Examples:\n  mneme copy recording/7312.json elsewhere\n  mneme copy --epilogue-format diff recording for-the-existing-mneme"
     )]
     Copy(manage::CopyOptions),
+    /// Copy recordings with the memory that their kernels touch, and no other; exits with 1 where a copy does not verify
+    #[command(
+        override_usage = "mneme minimize [OPTIONS] <FROM> <TO>",
+        after_help = "Example:\n  mneme minimize recording/7312.json -rid 1631 small"
+    )]
+    Minimize(minimize::MinimizeOptions),
     /// Replay recordings as a regression suite; exits with 1 where one is broken or slower
     #[command(after_help = TEST_EXAMPLES)]
     Test(regression::TestOptions),
@@ -223,6 +230,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Clean(options) => manage::clean(&options),
         Command::Move(options) => manage::move_to(options),
         Command::Copy(options) => manage::copy(options),
+        Command::Minimize(options) => minimize::run(options),
         Command::Test(options) => regression::test(&options),
         Command::Compare(options) => regression::compare(&options),
         Command::Export(options) => standalone::run(&options),

@@ -92,16 +92,25 @@ pub fn move_to(options: TransferOptions) -> Result<(), CommandError> {
     transfer(options, "moved", housekeeping::move_to)
 }
 
+impl TransferOptions {
+    /// What is meant, and the folder it goes to, which is another one.
+    pub fn endpoints(self) -> Result<(Selection, PathBuf), CommandError> {
+        let (from, to) = endpoints([Some(self.first), self.second], self.record_database)?;
+        let selection = Selection::new(from, self.record_id);
+        if selection.folder().canonicalize().is_ok_and(|folder| to.canonicalize().is_ok_and(|to| to == folder)) {
+            let to = to.display();
+            return Err(CommandError::Usage(format!("the recording is in {to} already; name another folder")));
+        }
+        Ok((selection, to))
+    }
+}
+
 fn transfer(
     options: TransferOptions,
     verb: &str,
     operation: impl Fn(&Path, &Path, u64, Option<&str>) -> Result<HousekeepingOutcome, RecordingError>,
 ) -> Result<(), CommandError> {
-    let (from, to) = endpoints([Some(options.first), options.second], options.record_database)?;
-    let selection = Selection::new(from, options.record_id);
-    if selection.folder().canonicalize().is_ok_and(|folder| to.canonicalize().is_ok_and(|to| to == folder)) {
-        return Err(CommandError::Usage(format!("the recording is in {} already; name another folder", to.display())));
-    }
+    let (selection, to) = options.endpoints()?;
     let (total, selected) =
         each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
     print(&format!(

@@ -344,6 +344,7 @@ fn refuse_foreign_fields(request: &BuildRequest<'_>) -> Result<(), BuildError> {
         ("ptxas_options", request.configuration.ptxas_options.as_ref().is_some_and(|words| !words.is_empty())),
         ("looking for faults (--check)", request.instrument == Some(Instrument::Faults)),
         ("watching writes (--wrote)", request.instrument == Some(Instrument::Writes)),
+        ("telling what is touched (--touched)", request.instrument == Some(Instrument::Touched)),
     ] {
         if set {
             let device = request.target.arch();
@@ -373,6 +374,7 @@ fn refuse_ir_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<()
         ("llvm_options", !configuration.llvm_options.is_empty()),
         ("looking for faults", request.instrument == Some(Instrument::Faults)),
         ("watching writes", request.instrument == Some(Instrument::Writes)),
+        ("telling what is touched", request.instrument == Some(Instrument::Touched)),
     ] {
         if set {
             return Err(BuildError::NeedsIr { code, field });

@@ -72,7 +72,7 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
                 println!("{kernel} {level}: {:?} {}", artifact.times, artifact.assembler);
                 built += 1;
             }
-            for instrument in [Instrument::Faults, Instrument::Writes] {
+            for instrument in [Instrument::Faults, Instrument::Writes, Instrument::Touched] {
                 let configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0);
                 let target = Target::Nvptx { arch: "sm_90".into() };
                 let modules: [&[u8]; 1] = [&bitcode];

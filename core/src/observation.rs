@@ -14,6 +14,8 @@ pub enum Observe {
     Faults,
     /// Writes that cover any of `bytes` (1 to 8) bytes from `address`.
     Writes { address: u64, bytes: u32 },
+    /// Which recorded memory is read and which is written.
+    Touched,
 }
 
 /// What an instruction does to memory.
@@ -171,6 +173,29 @@ pub struct LastWrite {
     pub value: Vec<u8>,
     /// Writes that covered any of the watched bytes, this one included.
     pub writes: u64,
+}
+
+/// The recorded memory that a launch read and wrote.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Touched {
+    /// Accesses are told by stretches of so many bytes, counted from the start of each allocation or variable.
+    pub granule: u64,
+    /// Ascending; neighbours that were touched alike are one.
+    pub ranges: Vec<TouchedRange>,
+    /// Accesses that cannot be watched, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unwatched: Vec<String>,
+}
+
+/// Recorded memory that was touched.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TouchedRange {
+    /// Hexadecimal.
+    pub address: String,
+    pub bytes: u64,
+    pub read: bool,
+    pub written: bool,
 }
 
 #[cfg(test)]

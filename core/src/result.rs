@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::{Faults, LastWrite};
+use crate::observation::{Faults, LastWrite, Touched};
 
 /// The outcome of one configuration. Field names up to `error` are upstream's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,6 +78,9 @@ pub struct ReplayResult {
     /// The last write to the address that was watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_write: Option<LastWrite>,
+    /// The recorded memory that the launch read and wrote (`--touched`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub touched: Option<Touched>,
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -51,6 +51,7 @@ impl Job {
         self.build.instrument = observe.map(|observe| match observe {
             Observe::Faults => Instrument::Faults,
             Observe::Writes { .. } => Instrument::Writes,
+            Observe::Touched => Instrument::Touched,
         });
         self
     }

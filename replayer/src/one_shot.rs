@@ -78,6 +78,10 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     if let Some(faults) = &result.faults {
         eprintln!("{}", observed::text(faults));
     }
+    if let Some(touched) = &result.touched {
+        let recorded = context.snapshot.layout.regions.iter().map(|region| region.size).sum();
+        eprintln!("{}", observed::touched_text(touched, recorded));
+    }
     if options.observation.wrote.is_some() && result.executed {
         let nothing = || "the kernel wrote none of these bytes".to_owned();
         eprintln!("{}", result.last_write.as_ref().map_or_else(nothing, observed::last_write_text));

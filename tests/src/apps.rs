@@ -166,6 +166,7 @@ pub const APPS: &[App] = &[
             bitwise("changed", &[1]),
         ],
     },
+    App { name: "part", sources: &["part.cu"], kernels: &[bitwise("part", &[1])] },
     App { name: "list", sources: &["list.cu"], kernels: &[bitwise("reverse", &[1])] },
     App {
         name: "streams",

@@ -34,8 +34,16 @@ pub mod word {
     pub const WATCH_END: usize = 11;
     /// Where writes are noted: a count, then [`super::RING`] records.
     pub const WRITES: usize = 12;
+    /// What was touched: [`super::MARKS`] bytes for each granule of live memory, zero at first. And the numbers of the
+    /// first granule of each stretch of the table.
+    pub const MARKED: usize = 13;
+    pub const FIRST_GRANULES: usize = 14;
 }
 
+/// Bytes of memory that are marked together.
+pub const GRANULE: u64 = 64 * 1024;
+/// Marks of a granule, a byte each: it was read, it was written.
+pub const MARKS: usize = 2;
 /// Faults of a site, in the order of `mneme_core::observation::Fault::ALL`.
 pub const FAULTS: usize = 4;
 /// Occurrences of a fault at a site that are noted.

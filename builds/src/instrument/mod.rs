@@ -14,6 +14,8 @@ pub enum Instrument {
     Faults,
     /// Who writes an address, in the code that the pipeline made.
     Writes,
+    /// Which memory is read and which is written, in the code as the front end wrote it.
+    Touched,
 }
 
 /// What the instrumentation says of itself.

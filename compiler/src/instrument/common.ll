@@ -1,4 +1,4 @@
-; What both kinds of instrumentation use, on top of nvptx.ll or amdgcn.ll. The words of the state are named in builds/src/instrument/layout.rs.
+; What all kinds of instrumentation use, on top of nvptx.ll or amdgcn.ll. The words of the state are named in builds/src/instrument/layout.rs.
 
 @__mneme_state = addrspace(1) externally_initialized global [16 x i64] zeroinitializer, align 16
 
@@ -50,4 +50,35 @@ define internal i64 @__mneme_block() alwaysinline nounwind {
   %before = mul i64 %rows, %wide.width
   %block = add i64 %before, %wide.x
   ret i64 %block
+}
+
+; The number of the last stretch of the table of live memory that begins at an address or before it, -1 where there is none.
+define internal i64 @__mneme_stretch(i64 %address) alwaysinline nounwind {
+entry:
+  %table.address = call i64 @__mneme_word(i64 0)
+  %length = call i64 @__mneme_word(i64 1)
+  %table = inttoptr i64 %table.address to ptr addrspace(1)
+  br label %search
+
+search:
+  %low = phi i64 [ 0, %entry ], [ %next.low, %step ]
+  %high = phi i64 [ %length, %entry ], [ %next.high, %step ]
+  %open = icmp ult i64 %low, %high
+  br i1 %open, label %step, label %found
+
+step:
+  %sum = add i64 %low, %high
+  %middle = lshr i64 %sum, 1
+  %middle.word = shl i64 %middle, 1
+  %start.place = getelementptr i64, ptr addrspace(1) %table, i64 %middle.word
+  %start = load i64, ptr addrspace(1) %start.place, align 8
+  %begins = icmp ule i64 %start, %address
+  %above = add i64 %middle, 1
+  %next.low = select i1 %begins, i64 %above, i64 %low
+  %next.high = select i1 %begins, i64 %high, i64 %middle
+  br label %search
+
+found:
+  %last = sub i64 %low, 1
+  ret i64 %last
 }

@@ -102,36 +102,14 @@ define internal i1 @__mneme_inside(i64 %offset, i64 %bytes, i64 %extent) alwaysi
 ; Whether bytes are inside of one stretch of the table.
 define internal i1 @__mneme_live(i64 %address, i64 %bytes) noinline nounwind {
 entry:
-  %table.address = call i64 @__mneme_word(i64 0)
-  %length = call i64 @__mneme_word(i64 1)
-  %table = inttoptr i64 %table.address to ptr addrspace(1)
-  br label %search
-
-search:
-  %low = phi i64 [ 0, %entry ], [ %next.low, %step ]
-  %high = phi i64 [ %length, %entry ], [ %next.high, %step ]
-  %open = icmp ult i64 %low, %high
-  br i1 %open, label %step, label %found
-
-step:
-  %sum = add i64 %low, %high
-  %middle = lshr i64 %sum, 1
-  %middle.word = shl i64 %middle, 1
-  %start.place = getelementptr i64, ptr addrspace(1) %table, i64 %middle.word
-  %start = load i64, ptr addrspace(1) %start.place, align 8
-  %begins = icmp ule i64 %start, %address
-  %above = add i64 %middle, 1
-  %next.low = select i1 %begins, i64 %above, i64 %low
-  %next.high = select i1 %begins, i64 %high, i64 %middle
-  br label %search
-
-found:
-  %none = icmp eq i64 %low, 0
+  %stretch = call i64 @__mneme_stretch(i64 %address)
+  %none = icmp eq i64 %stretch, -1
   br i1 %none, label %dead, label %compare
 
 compare:
-  %last = sub i64 %low, 1
-  %word = shl i64 %last, 1
+  %table.address = call i64 @__mneme_word(i64 0)
+  %table = inttoptr i64 %table.address to ptr addrspace(1)
+  %word = shl i64 %stretch, 1
   %end.word = or i64 %word, 1
   %first.place = getelementptr i64, ptr addrspace(1) %table, i64 %word
   %end.place = getelementptr i64, ptr addrspace(1) %table, i64 %end.word

@@ -1,6 +1,6 @@
 //! Instrumented builds, whose code notes what it does to memory.
 //!
-//! Both kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same
+//! All kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same
 //! instrumentation. What the inserted code calls (`common.ll` and the files beside it) is linked in after the pipeline,
 //! which sees declarations only. It finds its buffers through one variable that the replayer fills in; [`layout`](mneme_builds::instrument::layout) is
 //! the contract.
@@ -13,6 +13,7 @@ pub(crate) mod objects;
 mod order;
 mod sites;
 mod target;
+mod touched;
 mod writes;
 
 use inkwell::memory_buffer::MemoryBuffer;
@@ -36,8 +37,10 @@ pub fn before(
     machine: &TargetMachine,
 ) -> Result<Instrumented, BuildError> {
     crate::llvm::forget_annotations(module);
-    if instrument != Instrument::Faults {
-        return Ok(Instrumented::default());
+    match instrument {
+        Instrument::Faults => {}
+        Instrument::Writes => return Ok(Instrumented::default()),
+        Instrument::Touched => return Ok(touched::watch(module)),
     }
     let run = |passes: &str| {
         module.run_passes(passes, machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()))
@@ -74,6 +77,10 @@ pub fn after(
             let instrumented = writes::watch(module);
             link(module, &[include_str!("writes.ll")], machine)?;
             instrumented
+        }
+        Instrument::Touched => {
+            link(module, &[include_str!("touched.ll")], machine)?;
+            begun
         }
     };
     module.strip_debug_info();

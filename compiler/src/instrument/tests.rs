@@ -351,6 +351,25 @@ fn writes_are_noted_after_they_happened() {
 }
 
 #[test]
+fn what_is_touched_is_marked_whatever_the_pipeline_leaves_of_it() {
+    let (_, said, ptx) = instrumented(
+        Instrument::Touched,
+        "ptr %a, ptr addrspace(1) %b, i64 %n",
+        "  %unused = load i32, ptr %a, align 4
+  store i32 1, ptr addrspace(1) %b, align 4
+  %old = atomicrmw add ptr %a, i32 1 monotonic
+  store i32 2, ptr addrspace(3) @shared, align 4
+  call void @llvm.memcpy.p0.p1.i64(ptr %a, ptr addrspace(1) %b, i64 %n, i1 false)
+  ret void",
+    );
+    let sites: Vec<(Access, u64)> = said.sites.iter().map(|site| (site.access, site.bytes)).collect();
+    let both = [(Access::Read, 0), (Access::Write, 0)];
+    assert_eq!(sites[..3], [(Access::Read, 4), (Access::Write, 4), (Access::Atomic, 4)]);
+    assert!(both.iter().all(|access| sites[3..].contains(access)) && sites.len() == 5, "{sites:?}");
+    assert_eq!(ptx.matches("call.uni \n\t__mneme_touched").count(), 5, "{ptx}");
+}
+
+#[test]
 fn lines_of_the_source_come_through_inlining() {
     let context = Context::create();
     let text = format!(

@@ -41,7 +41,7 @@ fn instrumented_kernels_are_code_for_amd_s_gpus() {
     for (arch, version) in [("gfx90a", 4), ("gfx90a", 5), ("gfx1030", 5)] {
         let ir = Program { file: "kernels.hip", arch, version, flags: &[] }.ir();
         for kernel in kernels(&ir) {
-            for instrument in [Instrument::Faults, Instrument::Writes] {
+            for instrument in [Instrument::Faults, Instrument::Writes, Instrument::Touched] {
                 for passes in ["default<O0>", "default<O3>"] {
                     let text = assembled(&ir, arch, &kernel, instrument, passes);
                     assert!(text.contains(&format!(".amdhsa_kernel {kernel}\n")), "{arch} {kernel} {passes}");
@@ -60,7 +60,9 @@ fn instrumented_kernels_are_code_for_amd_s_gpus() {
 #[test]
 fn a_gpu_of_amd_s_is_not_given_instrumented_code_yet() {
     let ir = Program { file: "kernels.hip", arch: "gfx90a", version: 5, flags: &[] }.ir();
-    for (instrument, word) in [(Instrument::Faults, "--check"), (Instrument::Writes, "--wrote")] {
+    for (instrument, word) in
+        [(Instrument::Faults, "--check"), (Instrument::Writes, "--wrote"), (Instrument::Touched, "--touched")]
+    {
         let (modules, target, configuration) = ([&ir[..]], Target::gpu("gfx90a:sramecc+:xnack-"), usual());
         let mut request = BuildRequest::new(InputCode::Ir(&modules), "scale", &target, &configuration);
         request.instrument = Some(instrument);

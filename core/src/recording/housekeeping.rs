@@ -68,6 +68,17 @@ pub fn copy(
     static_hash: u64,
     instance: Option<&str>,
 ) -> Result<HousekeepingOutcome, RecordingError> {
+    copy_changed(from, to, static_hash, instance, |_, _| {})
+}
+
+/// The same with memory before and after changed by `change`, where it is in our own format.
+pub fn copy_changed(
+    from: &Path,
+    to: &Path,
+    static_hash: u64,
+    instance: Option<&str>,
+    change: impl Fn(&mut State, &mut State),
+) -> Result<HousekeepingOutcome, RecordingError> {
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;
     let chosen = record.chosen(&path, instance)?;
@@ -79,8 +90,9 @@ pub fn copy(
         let names = [&instance.prologue, &instance.epilogue];
         let mut draft = Draft::new(to);
         let mut addresses = None;
-        let moments = Moments::open(from, &record, instance)?;
+        let mut moments = Moments::open(from, &record, instance)?;
         let is_upstreams = moments.are_upstreams();
+        let mut instance = instance.clone();
         if is_upstreams {
             for name in names {
                 draft.add(name, |target| copy_file(&from.join(name), target))?;
@@ -91,6 +103,8 @@ pub fn copy(
                 Some(stores) => stores,
                 none => none.insert((Store::open(from)?, StoreWriter::open(to, LEVEL)?)),
             };
+            change(&mut moments.prologue, &mut moments.epilogue);
+            instance.ours.memory_bytes = moments.prologue.memory_bytes();
             for (name, state) in names.into_iter().zip([moments.prologue, moments.epilogue]) {
                 copy_chunks(source, target, &state)?;
                 draft.add_state(name, &state)?;
@@ -106,11 +120,11 @@ pub fn copy(
     for (id, instance, draft, addresses) in drafts {
         let prepare = |there: &mut KernelRecord| {
             addresses.map_or(Ok(()), |addresses| span::include(to, there, addresses))?;
-            copy_code(from, to, &record, instance, !there.instances.is_empty())
+            copy_code(from, to, &record, &instance, !there.instances.is_empty())
         };
         match draft.publish(&record, id, instance.clone(), prepare)? {
             Some(written) => bytes += written,
-            None => check_same(from, to, &record, id, instance)?,
+            None => check_same(from, to, &record, id, &instance)?,
         }
     }
     let rules = Rules::path(&path);

@@ -12,11 +12,18 @@ pub struct ObservationOptions {
     /// Tell which thread and which instruction wrote these bytes last (4 where no number, up to 8, is given)
     #[arg(long, value_name = "ADDRESS[:BYTES]", value_parser = watched, conflicts_with_all = ["repeat", "dump_diff"])]
     pub wrote: Option<Observe>,
+    /// Tell which of the recorded memory the kernel reads and writes, in place of measuring
+    #[arg(long, conflicts_with_all = ["repeat", "dump_diff", "wrote", "check"])]
+    pub touched: bool,
 }
 
 impl ObservationOptions {
     pub fn observe(&self) -> Option<Observe> {
-        if self.check { Some(Observe::Faults) } else { self.wrote }
+        match self {
+            Self { check: true, .. } => Some(Observe::Faults),
+            Self { touched: true, .. } => Some(Observe::Touched),
+            _ => self.wrote,
+        }
     }
 }
 

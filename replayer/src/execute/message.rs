@@ -74,6 +74,16 @@ pub struct InstrumentedCode {
 pub enum Noted {
     Faults(Vec<NotedFault>),
     Writes { count: u64, last: Option<NotedWrite> },
+    Touched(Vec<NotedRange>),
+}
+
+/// Memory that was read or written; neighbours that were touched alike are one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotedRange {
+    pub address: u64,
+    pub bytes: u64,
+    pub read: bool,
+    pub written: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use mneme_core::result::Status;
 
 use super::launch::{launch_once, repaired};
 use super::memory::{MemoryVerdict, ResidentMemory};
-use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedWrite, RunOutcome};
+use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedRange, NotedWrite, RunOutcome};
 use super::report::{self, MOST_TOLD};
 
 use crate::verify::comparison::Comparison;
@@ -88,6 +88,13 @@ impl Observer<'_> {
                 state[word::WATCH_END] = address.saturating_add(u64::from(bytes.clamp(1, WORD as u32)));
                 state[word::WRITES] = buffers.add(WORD + layout::RING * layout::WRITE_WORDS * WORD)?;
             }
+            Observe::Touched => {
+                let (firsts, granules) = first_granules(&table);
+                state[word::MARKED] = buffers.add(granules as usize * layout::MARKS)?;
+                state[word::FIRST_GRANULES] = buffers.add(firsts.len() * WORD)?;
+                let firsts: Vec<u8> = firsts.into_iter().flat_map(u64::to_le_bytes).collect();
+                device.write(state[word::FIRST_GRANULES], &firsts)?;
+            }
         }
         let blocks = self.launch.grid.count();
         let (stride, clocks) = self.shadow();
@@ -122,6 +129,7 @@ impl Observer<'_> {
         done.noted = Some(match self.observe {
             Observe::Faults => Noted::Faults(self.faults(state[word::NOTES], notes)?),
             Observe::Writes { .. } => self.writes(state[word::WRITES])?,
+            Observe::Touched => Noted::Touched(self.touched(&table, state[word::MARKED])?),
         });
         done.status = if verified { Status::Verified } else { Status::FailedVerification };
         Ok(())
@@ -176,6 +184,13 @@ impl Observer<'_> {
         Ok(found)
     }
 
+    fn touched(&self, stretches: &[(u64, u64)], address: u64) -> Result<Vec<NotedRange>, DeviceError> {
+        let (_, granules) = first_granules(stretches);
+        let mut marks = vec![0; granules as usize * layout::MARKS];
+        self.device.read(address, &mut marks)?;
+        Ok(ranges(stretches, &marks))
+    }
+
     fn writes(&self, address: u64) -> Result<Noted, DeviceError> {
         let mut ring = vec![0; WORD + layout::RING * layout::WRITE_WORDS * WORD];
         self.device.read(address, &mut ring)?;
@@ -194,6 +209,60 @@ impl Observer<'_> {
     }
 }
 
+/// The number of the first granule of each stretch, and the granules of all.
+fn first_granules(stretches: &[(u64, u64)]) -> (Vec<u64>, u64) {
+    let mut granules = 0;
+    let mut first = |(start, end): &(u64, u64)| {
+        let first = granules;
+        granules += (end - start).div_ceil(layout::GRANULE);
+        first
+    };
+    (stretches.iter().map(&mut first).collect(), granules)
+}
+
+/// What the marks of the granules of each stretch say.
+fn ranges(stretches: &[(u64, u64)], marks: &[u8]) -> Vec<NotedRange> {
+    let mut marks = marks.chunks_exact(layout::MARKS);
+    let mut found = Vec::<NotedRange>::new();
+    for &(start, end) in stretches {
+        for address in (start..end).step_by(layout::GRANULE as usize) {
+            let [read, written] = marks.next().and_then(|marks| marks.try_into().ok()).unwrap_or_default();
+            let (read, written) = (read != 0, written != 0);
+            let bytes = layout::GRANULE.min(end - address);
+            match found.last_mut() {
+                _ if !(read || written) => {}
+                Some(last) if last.address + last.bytes == address && (last.read, last.written) == (read, written) => {
+                    last.bytes += bytes;
+                }
+                _ => found.push(NotedRange { address, bytes, read, written }),
+            }
+        }
+    }
+    found
+}
+
 fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks::<WORD>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_become_ranges() {
+        let granule = layout::GRANULE;
+        let stretches = [(0x1000, 0x1000 + 2 * granule + 8), (0x900_0000, 0x900_0010)];
+        assert_eq!(first_granules(&stretches), (vec![0, 3], 4));
+        let range = |address, bytes, read, written| NotedRange { address, bytes, read, written };
+        assert_eq!(
+            ranges(&stretches, &[1, 0, 1, 0, 1, 1, 0, 1]),
+            [
+                range(0x1000, 2 * granule, true, false),
+                range(0x1000 + 2 * granule, 8, true, true),
+                range(0x900_0000, 16, false, true)
+            ]
+        );
+        assert_eq!(ranges(&stretches, &[0; 8]), []);
+    }
 }

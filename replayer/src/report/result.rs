@@ -100,6 +100,7 @@ pub fn result(
                 Some(Noted::Faults(noted)) => {
                     result.faults = Some(observed::faults(job.configuration(), instrumented, noted, regions));
                 }
+                Some(Noted::Touched(noted)) => result.touched = Some(observed::touched(instrumented, noted)),
                 None => {}
             }
         }

@@ -4,12 +4,14 @@ mod text;
 
 use mneme_builds::instrument::{Instrumented, layout};
 use mneme_core::configuration::Configuration;
-use mneme_core::observation::{Example, Fault, Faults, Finding, Index, LastWrite, Observe, Other, Site};
+use mneme_core::observation::{
+    Example, Fault, Faults, Finding, Index, LastWrite, Observe, Other, Site, Touched, TouchedRange,
+};
 
-use crate::execute::message::{NotedExample, NotedFault, NotedWrite};
+use crate::execute::message::{NotedExample, NotedFault, NotedRange, NotedWrite};
 use crate::recording::snapshot::SnapshotRegion;
 
-pub use text::{last_write as last_write_text, text};
+pub use text::{last_write as last_write_text, text, touched as touched_text};
 
 /// What is further from memory than this has nothing to do with it, bytes.
 const FAR: u64 = 1 << 30;
@@ -51,6 +53,21 @@ pub fn faults(
         watched: instrumented.sites.len() as u64,
         unwatched: instrumented.unwatched.clone(),
         has_source: instrumented.sites.iter().any(|site| !site.source.is_empty()),
+    }
+}
+
+/// The memory that a launch read and wrote.
+pub fn touched(instrumented: &Instrumented, noted: &[NotedRange]) -> Touched {
+    let range = |noted: &NotedRange| TouchedRange {
+        address: hexadecimal(noted.address),
+        bytes: noted.bytes,
+        read: noted.read,
+        written: noted.written,
+    };
+    Touched {
+        granule: layout::GRANULE,
+        ranges: noted.iter().map(range).collect(),
+        unwatched: instrumented.unwatched.clone(),
     }
 }
 

@@ -1,6 +1,7 @@
-//! Faults as text for people.
+//! Observations as text for people.
 
-use mneme_core::observation::{Example, Fault, Faults, Finding, LastWrite, Site, SourceLine};
+use mneme_core::observation::{Example, Fault, Faults, Finding, LastWrite, Site, SourceLine, Touched, TouchedRange};
+use mneme_core::units;
 
 /// Findings that are told one by one.
 const MOST_TOLD: usize = 50;
@@ -52,6 +53,22 @@ fn paragraph(finding: &Finding) -> String {
     }
     text += &format!("  in {}: {}\n", site.function, site.instruction);
     text
+}
+
+/// How much of the recorded memory was touched.
+pub fn touched(touched: &Touched, recorded: u64) -> String {
+    let sum = |wanted: fn(&&TouchedRange) -> bool| {
+        units::bytes(touched.ranges.iter().filter(wanted).map(|range| range.bytes).sum())
+    };
+    let unwatched = touched.unwatched.iter().take(MOST_TOLD).map(|access| format!("not watched: {access}\n"));
+    format!(
+        "{}of {} of recorded memory the kernel reads {} and writes {}, as stretches of {}",
+        unwatched.collect::<String>(),
+        units::bytes(recorded),
+        sum(|range| range.read),
+        sum(|range| range.written),
+        units::bytes(touched.granule)
+    )
 }
 
 /// Who wrote an address.

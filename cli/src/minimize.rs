@@ -1,0 +1,162 @@
+//! The command `mneme minimize`, which leaves of a recording the memory that its kernel needs.
+//!
+//! An instrumented replay (`mneme-replay --touched`) tells what is read and written. What is left is replayed once more
+//! as recorded: a copy that does not verify is not made.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use mneme_core::observation::Touched;
+use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::manifest::State;
+use mneme_core::recording::reduce::reduce;
+use mneme_core::recording::rules::{RuleRegion, Rules};
+use mneme_core::recording::{Moments, RecordingError, housekeeping};
+use mneme_core::result::{ReplayResult, Status};
+use mneme_core::tolerance::Norm;
+use mneme_core::{exit, install, units};
+
+use crate::error::CommandError;
+use crate::manage::TransferOptions;
+use crate::print;
+use crate::selection::KernelFile;
+use crate::siblings;
+
+#[derive(Debug, Args)]
+pub struct MinimizeOptions {
+    #[command(flatten)]
+    transfer: TransferOptions,
+    /// The device that is replayed on: cpu, or the number of a GPU
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+}
+
+pub fn run(options: MinimizeOptions) -> Result<(), CommandError> {
+    let (selection, to) = options.transfer.endpoints()?;
+    let replayer = Replayer { program: siblings::find(install::REPLAYER)?, device: options.device };
+    let selected = selection.kernels()?;
+    for kernel in &selected.kernels {
+        for (id, _) in kernel.instances(selection.record_id.as_deref())? {
+            minimize(&replayer, kernel, id, &to)?;
+        }
+    }
+    selected.complete()
+}
+
+fn minimize(replayer: &Replayer, kernel: &KernelFile, id: &str, to: &Path) -> Result<(), CommandError> {
+    let (_, instance) = kernel.record.instance(&kernel.path, Some(id))?;
+    let moments = Moments::open(kernel.folder(), &kernel.record, instance)?;
+    if moments.are_upstreams() {
+        return Err(CommandError::Usage(format!(
+            "{} is a file of the existing Mneme; make it one of ours by mneme copy first",
+            kernel.path.display()
+        )));
+    }
+    let before = replayer.replay(&kernel.path, id, &["--touched"])?;
+    let touched = match before.touched {
+        Some(touched) if before.status == Status::Verified => touched,
+        _ => return Err(CommandError::Unverified { what: format!("instance {id} as recorded"), why: before.error }),
+    };
+    for access in &touched.unwatched {
+        mneme_core::remark!("mneme: {access} is not watched: memory that nothing else touches is left out");
+    }
+    let rules = Rules::load(&kernel.path)?;
+    let arguments = moments.prologue.header.arguments.iter();
+    let arguments: Vec<Option<u64>> =
+        arguments.map(|argument| argument.bytes.as_slice().try_into().ok().map(u64::from_le_bytes)).collect();
+    let needed = needed(&touched, arguments.iter().copied().flatten())?;
+    let change = |prologue: &mut State, epilogue: &mut State| {
+        for state in [&mut *prologue, &mut *epilogue] {
+            keep_tolerances(state, &rules, &arguments);
+        }
+        // A norm judges a buffer as a whole.
+        reduce(prologue, epilogue, &needed, |it| {
+            it.tolerance.is_some_and(|tolerance| tolerance.norm != Norm::default())
+        });
+    };
+    let hash = kernel.record.static_hash;
+    let written = housekeeping::copy_changed(kernel.folder(), to, hash, Some(id), change)?;
+    let path = to.join(kernel.record.file_name());
+    let after = replayer.replay(&path, id, &[])?;
+    if after.status != Status::Verified {
+        housekeeping::remove(to, hash, Some(id))?;
+        let what = format!("instance {id} without the memory that the kernel was not seen to touch");
+        return Err(CommandError::Unverified { what, why: after.error });
+    }
+    let reduced = memory_bytes(&path, id)?;
+    print(&format!(
+        "{}: {} of {} of memory, {} written to {}; verified\n",
+        kernel.record.demangled_name,
+        units::bytes(reduced),
+        units::bytes(moments.prologue.memory_bytes()),
+        units::bytes(written.bytes),
+        path.display()
+    ))
+}
+
+/// The memory that an instance has, bytes.
+fn memory_bytes(path: &Path, id: &str) -> Result<u64, RecordingError> {
+    let record = KernelRecord::load(path)?;
+    record.instance(path, Some(id)).map(|(_, instance)| instance.ours.memory_bytes)
+}
+
+/// What is touched, and where arguments point: verification finds a buffer by its argument.
+fn needed(touched: &Touched, pointers: impl Iterator<Item = u64>) -> Result<Vec<Range<u64>>, CommandError> {
+    let mut needed = Vec::new();
+    for range in &touched.ranges {
+        let digits = range.address.strip_prefix("0x").unwrap_or(&range.address);
+        let start = u64::from_str_radix(digits, 16)
+            .map_err(|_| CommandError::Usage(format!("mneme-replay tells of the address '{}'", range.address)))?;
+        needed.push(start..start + range.bytes);
+    }
+    needed.extend(pointers.filter(|it| *it < u64::MAX).map(|pointer| pointer..pointer + 1));
+    needed.sort_unstable_by_key(|range| range.start);
+    let mut merged = Vec::<Range<u64>>::new();
+    for range in needed {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    Ok(merged)
+}
+
+/// Has each allocation say itself what rules say of it: those that name an argument or an address would not name every
+/// piece of it.
+fn keep_tolerances(state: &mut State, rules: &Rules, arguments: &[Option<u64>]) {
+    for allocation in &mut state.header.allocations {
+        let region =
+            RuleRegion { tag: &allocation.tag, variable: None, address: allocation.address, size: allocation.size };
+        allocation.tolerance = rules.of(&region, arguments).or(allocation.tolerance);
+    }
+}
+
+struct Replayer {
+    program: PathBuf,
+    device: Option<String>,
+}
+
+impl Replayer {
+    /// One replay as recorded.
+    fn replay(&self, database: &Path, id: &str, options: &[&str]) -> Result<ReplayResult, CommandError> {
+        let mut replay = Command::new(&self.program);
+        replay.arg("-rdb").arg(database).args(["-rid", id, "--iterations", "1", "--warmup", "0"]).args(options);
+        replay.args(self.device.iter().flat_map(|device| ["--device", device]));
+        let output = replay
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|source| CommandError::Start { path: self.program.clone(), source })?;
+        let printed: Option<serde_json::Value> = serde_json::from_slice(&output.stdout).ok();
+        let result = printed.and_then(|mut printed| serde_json::from_value(printed["Result"].take()).ok());
+        result.ok_or_else(|| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let line = said.lines().find_map(|line| line.strip_prefix("mneme-replay: ")).unwrap_or("it says nothing");
+            if output.status.code() == Some(exit::NO_DEVICE) {
+                return CommandError::NoDevice(line.to_owned());
+            }
+            CommandError::Unverified { what: format!("instance {id}"), why: line.to_owned() }
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Instrumentation that tells which memory a kernel touches.
+//!
+//! Every access is preceded by a call that marks what it reads or writes, where that is recorded memory. It works on the
+//! code as the front end wrote it: a pipeline may leave accesses out, and what it adds is memory that others touch.
+
+use std::collections::BTreeSet;
+
+use inkwell::module::Module;
+use llvm_sys::LLVMOpcode::LLVMLoad;
+use mneme_builds::instrument::Instrumented;
+use mneme_core::observation::Access;
+
+use super::accesses::{self, Length, MemoryEffect};
+use super::emitter::{self, Emitter, PREFIX};
+use super::sites::{Sites, readable};
+use super::target::{LOCAL, SHARED};
+use crate::ir::{self, Value};
+
+const READ: i64 = 1;
+const WRITTEN: i64 = 2;
+
+/// Instruments what accesses memory other than a thread's and a block's own.
+pub fn watch(module: &Module<'_>) -> Instrumented {
+    let emitter = Emitter::new(module);
+    let mut sites = Sites::default();
+    let mut unwatched = BTreeSet::new();
+    let functions = ir::functions(module).into_iter();
+    for function in functions.filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX)) {
+        for instruction in function.instructions() {
+            let found = match accesses::of(&emitter, instruction) {
+                MemoryEffect::Accesses(found) => found,
+                MemoryEffect::Unknown(what) => {
+                    unwatched.insert(format!("{what} in {}", readable(&function.name())));
+                    continue;
+                }
+            };
+            for access in found.iter().filter(|access| can_be_recorded(access.pointer())) {
+                sites.add(access, None);
+                let marks = match access.access {
+                    Access::Read => READ,
+                    Access::Write => WRITTEN,
+                    Access::Atomic if instruction.opcode() == LLVMLoad => READ,
+                    Access::Atomic => READ | WRITTEN,
+                };
+                emitter.before(instruction);
+                let bytes = match access.length {
+                    Length::Fixed(bytes) => emitter.number(64, bytes as i64),
+                    Length::Operand(_, length) => emitter.widened(length),
+                };
+                let place = emitter.generic(access.pointer());
+                emitter.call("__mneme_touched", emitter.void(), &[place, bytes, emitter.number(32, marks)]);
+            }
+        }
+    }
+    Instrumented { sites: sites.0, unwatched: unwatched.into_iter().collect(), ..Instrumented::default() }
+}
+
+/// Constants of a module are recorded variables.
+fn can_be_recorded(pointer: Value<'_>) -> bool {
+    !matches!(emitter::space(pointer), SHARED | LOCAL)
+}

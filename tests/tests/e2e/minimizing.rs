@@ -1,0 +1,91 @@
+//! Tests of recordings that are made smaller.
+
+use std::path::Path;
+
+use mneme_core::exit;
+use mneme_e2e::apps::app;
+use mneme_e2e::command::{Outcome, run};
+use mneme_e2e::installation::{Device, program};
+use mneme_e2e::recording::{Instance, Recording, load_kernels};
+
+fn minimize(recording: &Recording, to: &Path) -> Outcome {
+    let minimize = run(program("mneme")).arg("minimize").arg(recording.folder()).arg(to);
+    minimize.args(["--device", Device::under_test().name()]).outcome()
+}
+
+fn disk(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { disk(&path) } else { path.metadata().unwrap().len() }).sum()
+}
+
+/// Replays each instance, and gives the bytes of memory of all.
+fn verified(folder: &Path) -> u64 {
+    let mut bytes = 0;
+    for (database, kernel) in load_kernels(folder) {
+        for (id, instance) in &kernel.instances {
+            Instance::new(&database, id).verify("default<O2>", &[]);
+            bytes += instance.ours.memory_bytes;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_kernel_that_touches_little_becomes_small() {
+    let recording = Recording::of(app("part"), &["64"]);
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small");
+    let said = minimize(&recording, &small);
+    assert_eq!(said.status, exit::VERIFIED, "{said}");
+    assert!(said.stdout.contains("of 128.00 MiB of memory"), "{said}");
+    // 512 KiB are read from each allocation, in stretches of 64 KiB that they need not begin with.
+    assert!((1 << 20..=(20 << 16)).contains(&verified(&small)), "{said}");
+    assert!(disk(&small) < 2 << 20, "{} bytes", disk(&small));
+    assert!(disk(&small) * 10 < disk(recording.folder()));
+    run(program("mneme")).arg("check").arg(&small).succeed();
+    // What is touched is as it was.
+    let again = folder.path().join("again");
+    let copy = run(program("mneme")).arg("minimize").arg(&small).arg(&again);
+    copy.args(["--device", Device::under_test().name()]).succeed();
+    assert_eq!(verified(&again), verified(&small));
+    // Nothing takes the place of another recording.
+    let taken = minimize(&recording, &small);
+    assert_eq!(taken.status, exit::BAD_RECORDING, "{taken}");
+    taken.complains("of another recording");
+}
+
+/// Pointers in memory, structures, variables, atomics, copies of many bytes, a kernel of several units.
+#[test]
+fn all_kinds_of_memory_stay_that_are_needed() {
+    for name in ["list", "bigstruct", "variables", "histogram", "heads", "matmul", "rdc"] {
+        let recording = Recording::of(app(name), &[]);
+        let folder = tempfile::tempdir().unwrap();
+        let small = folder.path().join("small");
+        let said = minimize(&recording, &small);
+        assert_eq!(said.status, exit::VERIFIED, "{name}: {said}");
+        verified(&small);
+    }
+}
+
+#[test]
+fn what_is_touched_is_told_and_a_damaged_recording_is_not_made_smaller() {
+    let recording = Recording::of(app("atomics"), &[]);
+    let instance = recording.single();
+    let replay = run(program("mneme-replay")).arg("-rdb").arg(&instance.database).args(["--touched"]);
+    let touched = replay.args(["--device", Device::under_test().name(), "default<O3>"]).outcome();
+    let result = &touched.json()["Result"];
+    assert!(result["touched"]["ranges"].as_array().is_some_and(|ranges| !ranges.is_empty()), "{touched}");
+    touched.complains("of recorded memory the kernel reads");
+    // A chunk of it is damaged.
+    let packs = recording.folder().join("packs");
+    let pack = std::fs::read_dir(&packs).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
+    let mut bytes = std::fs::read(&pack).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    std::fs::write(&pack, bytes).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small");
+    let refused = minimize(&recording, &small);
+    assert_ne!(refused.status, exit::VERIFIED, "{refused}");
+    assert!(!small.exists() || load_kernels(&small).is_empty(), "{refused}");
+}
