@@ -116,7 +116,8 @@ mod tests {
         let (mut before, mut after) = states(&[10 * CHUNK + 5, 3 * CHUNK, CHUNK], &[(0, 10)]);
         let start = before.header.allocations[0].address;
         let original = before.clone();
-        reduce(&mut before, &mut after, &[start + CHUNK + 7..start + 2 * CHUNK + 1], |it| it.tag == "1");
+        let needed = [start..start, start + CHUNK + 7..start + 2 * CHUNK + 1];
+        reduce(&mut before, &mut after, &needed, |it| it.tag == "1");
         let found: Vec<_> = before.header.allocations.iter().map(|it| (it.address - start, it.size)).collect();
         let whole = original.header.allocations[1].address - start;
         assert_eq!(found, [(CHUNK, 2 * CHUNK), (10 * CHUNK, 5), (whole, 3 * CHUNK)]);

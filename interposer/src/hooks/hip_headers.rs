@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
+use mneme_abi::headers::{Passed, expression, found, in_rust, types};
 use mneme_abi::hip::runtime::FUNCTIONS;
 
 use super::unhooked_hip::{OF_SOME_VERSIONS, UNHOOKED};
