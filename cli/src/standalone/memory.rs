@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
+use mneme_core::recording::Moments;
 use mneme_core::recording::manifest::{Region, State};
 use mneme_core::recording::store::Store;
-use mneme_core::recording::{Moments, RecordingError};
 
+use super::pointers::VariablePointers;
 use crate::error::CommandError;
 
 /// Bytes of a region that the file holds.
@@ -39,7 +40,11 @@ pub fn regions(state: &State) -> Vec<Region<'_>> {
 }
 
 impl Memory {
-    /// Writes both moments.
+    /// Writes both moments, every chunk checked against its identity.
+    ///
+    /// # Errors
+    /// Memory cannot be read or is damaged, the file cannot be written, or a variable cannot be elsewhere because memory
+    /// has a pointer to it.
     pub fn write(
         moments: &Moments,
         store: &Store,
@@ -47,14 +52,15 @@ impl Memory {
         failed: impl Fn(std::io::Error) -> CommandError,
     ) -> Result<Self, CommandError> {
         let mut memory = Self::default();
+        let pointers = VariablePointers::of(&moments.prologue);
         let (before, after) = (regions(&moments.prologue), regions(&moments.epilogue));
         for (number, region) in before.iter().enumerate() {
             let wanted = |index: usize| !region.chunks[index].is_zero();
-            memory.append(&mut file, &failed, store, (number, region), wanted, false)?;
+            memory.append(&mut file, &failed, (store, &pointers), (number, region), wanted, false)?;
         }
         for (number, (before, after)) in before.iter().zip(&after).enumerate() {
             let wanted = |index: usize| before.chunks[index] != after.chunks[index];
-            memory.append(&mut file, &failed, store, (number, after), wanted, true)?;
+            memory.append(&mut file, &failed, (store, &pointers), (number, after), wanted, true)?;
         }
         file.flush().map_err(failed)?;
         Ok(memory)
@@ -65,7 +71,7 @@ impl Memory {
         &mut self,
         file: &mut impl Write,
         failed: &impl Fn(std::io::Error) -> CommandError,
-        store: &Store,
+        (store, pointers): (&Store, &VariablePointers),
         (number, region): (usize, &Region<'_>),
         wanted: impl Fn(usize) -> bool,
         is_after: bool,
@@ -74,7 +80,15 @@ impl Memory {
         for index in (0..region.chunks.len()).filter(|index| wanted(*index)) {
             let (offset, length) = region.extent(index);
             bytes.resize(length as usize, 0);
-            store.read_chunk(&region.chunks[index], &mut bytes).map_err(|error: RecordingError| error)?;
+            store.read_chunk(&region.chunks[index], &mut bytes)?;
+            let is_table = region.variable.is_some_and(|variable| variable.code);
+            if !is_table && let Some((at, name)) = pointers.find(region.address + offset, &bytes) {
+                return Err(CommandError::Usage(format!(
+                    "a pointer to the variable {name} lies in memory at {at:#x}{}, and in a program of its own the \
+                     variable lies elsewhere",
+                    if is_after { " after the launch" } else { "" }
+                )));
+            }
             file.write_all(&bytes).map_err(failed)?;
             let pieces = if is_after { &mut self.after } else { &mut self.before };
             match pieces.last_mut() {
