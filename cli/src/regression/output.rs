@@ -116,7 +116,7 @@ fn junit(compared: &[Compared]) -> Report {
         let status = match it.verdict {
             Verdict::NotComparable => {
                 let mut status = TestCaseStatus::skipped();
-                status.set_type(it.verdict.name()).set_message(it.error.clone());
+                status.set_message(it.error.clone());
                 status
             }
             verdict if !verdict.fails() => TestCaseStatus::success(),

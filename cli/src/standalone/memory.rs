@@ -52,8 +52,8 @@ impl Memory {
         failed: impl Fn(std::io::Error) -> CommandError,
     ) -> Result<Self, CommandError> {
         let mut memory = Self::default();
-        let pointers = VariablePointers::of(&moments.prologue);
         let (before, after) = (regions(&moments.prologue), regions(&moments.epilogue));
+        let pointers = VariablePointers::of(&before);
         for (number, region) in before.iter().enumerate() {
             let wanted = |index: usize| !region.chunks[index].is_zero();
             memory.append(&mut file, &failed, (store, &pointers), (number, region), wanted, false)?;

@@ -5,9 +5,7 @@
 use std::ops::Range;
 
 use mneme_core::recording::leads::Leads;
-use mneme_core::recording::manifest::State;
-
-use super::memory::regions;
+use mneme_core::recording::manifest::Region;
 
 /// What addresses lead to variables. Tables of functions are not meant: they are where they were recorded.
 pub struct VariablePointers {
@@ -18,9 +16,9 @@ pub struct VariablePointers {
 }
 
 impl VariablePointers {
-    pub fn of(state: &State) -> Self {
+    pub fn of(regions: &[Region<'_>]) -> Self {
         let (mut names, mut targets, mut all) = (Vec::new(), Vec::new(), Vec::new());
-        for region in regions(state) {
+        for region in regions {
             let range = region.address..region.address.saturating_add(region.size);
             if let Some(variable) = region.variable.filter(|variable| !variable.code) {
                 names.push(variable.name.clone());
@@ -52,7 +50,7 @@ impl VariablePointers {
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::recording::manifest::{Header, Variable};
+    use mneme_core::recording::manifest::{Header, State, Variable};
 
     use super::*;
 
@@ -61,7 +59,8 @@ mod tests {
             |name: &str, address, code| Variable { name: name.into(), address, size: 16, constant: code, code };
         let variables = vec![variable("table", 0x7000_0000_0010, false), variable("methods", 0x7000_0000_0020, true)];
         let chunks = vec![Vec::new(); variables.len()];
-        VariablePointers::of(&State { header: Header { variables, ..Header::default() }, chunks })
+        let state = State { header: Header { variables, ..Header::default() }, chunks };
+        VariablePointers::of(&state.regions().collect::<Vec<_>>())
     }
 
     #[test]
@@ -85,6 +84,6 @@ mod tests {
         assert_eq!(pointers().find(0x1005, &bytes).map(|(at, _)| at), Some(0x1008));
         assert_eq!(pointers().find(0x1000, &bytes), None);
         assert_eq!(pointers().find(0x1005, &bytes[..2]), None);
-        assert_eq!(VariablePointers::of(&State::default()).find(0x1000, &word), None);
+        assert_eq!(VariablePointers::of(&[]).find(0x1000, &word), None);
     }
 }
