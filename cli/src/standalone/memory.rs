@@ -6,7 +6,7 @@ use mneme_core::recording::Moments;
 use mneme_core::recording::manifest::{Region, State};
 use mneme_core::recording::store::Store;
 
-use super::pointers::VariablePointers;
+use super::pointers::{Pointer, VariablePointers};
 use crate::error::CommandError;
 
 /// Bytes of a region that the file holds.
@@ -21,6 +21,9 @@ pub struct Piece {
     pub file: u64,
 }
 
+/// Bytes of a pointer.
+const WORD: usize = size_of::<u64>();
+
 /// What is where in the file.
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -30,6 +33,8 @@ pub struct Memory {
     pub after: Vec<Piece>,
     /// Size of the file.
     pub bytes: u64,
+    /// What may be a pointer beside a variable.
+    pub doubtful: Option<Pointer>,
 }
 
 /// The regions of a state by address.
@@ -76,20 +81,28 @@ impl Memory {
         wanted: impl Fn(usize) -> bool,
         is_after: bool,
     ) -> Result<(), CommandError> {
-        let mut bytes = Vec::new();
+        let is_table = region.variable.is_some_and(|variable| variable.code);
+        let (mut bytes, mut end) = (Vec::new(), None);
         for index in (0..region.chunks.len()).filter(|index| wanted(*index)) {
             let (offset, length) = region.extent(index);
-            bytes.resize(length as usize, 0);
-            store.read_chunk(&region.chunks[index], &mut bytes)?;
-            let is_table = region.variable.is_some_and(|variable| variable.code);
-            if !is_table && let Some((at, name)) = pointers.find(region.address + offset, &bytes) {
-                return Err(CommandError::Usage(format!(
-                    "a pointer to the variable {name} lies in memory at {at:#x}{}, and in a program of its own the \
-                     variable lies elsewhere",
-                    if is_after { " after the launch" } else { "" }
-                )));
+            // A word lies in two chunks where the region is not aligned.
+            let kept = if end == Some(offset) { bytes.len().min(WORD - 1) } else { 0 };
+            bytes.drain(..bytes.len() - kept);
+            bytes.resize(kept + length as usize, 0);
+            store.read_chunk(&region.chunks[index], &mut bytes[kept..])?;
+            end = Some(offset + length);
+            if let Some(found) = pointers.find(region.address + offset - kept as u64, &bytes).filter(|_| !is_table) {
+                if found.is_inside {
+                    let Pointer { at, variable, .. } = found;
+                    let moment = if is_after { " after the launch" } else { "" };
+                    return Err(CommandError::Usage(format!(
+                        "a pointer to the variable {variable} lies in memory at {at:#x}{moment}, and in a program of \
+                         its own the variable lies elsewhere"
+                    )));
+                }
+                self.doubtful.get_or_insert(found);
             }
-            file.write_all(&bytes).map_err(failed)?;
+            file.write_all(&bytes[kept..]).map_err(failed)?;
             let pieces = if is_after { &mut self.after } else { &mut self.before };
             match pieces.last_mut() {
                 Some(last) if last.region == number && last.offset + last.bytes == offset => last.bytes += length,

@@ -25,6 +25,7 @@ use crate::selection::{KernelFile, Selection};
 
 use self::folder::{NewFolder, written};
 use self::memory::Memory;
+use self::pointers::Pointer;
 
 const PROGRAM: &str = include_str!("kernel.c");
 const MAKEFILE: &str = "CFLAGS ?= -O2 -Wall\n\nkernel: kernel.c launch.h\n\t$(CC) $(CFLAGS) -o $@ kernel.c -ldl\n\n\
@@ -104,6 +105,12 @@ pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
         write(&format!("kernel-{number}.{extension}"), bytes)?;
     }
     folder.publish()?;
+    if let Some(Pointer { at, variable, .. }) = &memory.doubtful {
+        mneme_core::remark!(
+            "mneme: memory at {at:#x} may point beside the variable {variable}; if the kernel follows it, the program \
+             is wrong, as the variable lies elsewhere"
+        );
+    }
     let path = options.standalone.display();
     let (ir, word) = (if modules.is_empty() { "" } else { " and its IR" }, shell_word(&options.standalone));
     print(&format!(

@@ -57,6 +57,7 @@ static constexpr int scale[4] = {1, 2, 3, 4};
 __device__ int scale[4] = {1, 2, 3, 4};
 __global__ void followed(int **from, int *out) { out[threadIdx.x] = from[0][threadIdx.x % 4] + scale[threadIdx.x % 4]; }
 __global__ void located(int **to) { *to = scale; }
+__global__ void noted(long long *number, int *out) { out[threadIdx.x] = scale[threadIdx.x % 4] + (*number == 0); }
 #endif
 #ifndef BLIND
 __device__ int seen;
@@ -80,6 +81,9 @@ int main() {
     cudaGetSymbolAddress((void **)&where, scale);
     cudaMemcpy(pointer, &where, sizeof where, cudaMemcpyHostToDevice);
     followed<<<1, 64>>>(pointer, out);
+    where -= 50;
+    cudaMemcpy(pointer, &where, sizeof where, cudaMemcpyHostToDevice);
+    noted<<<1, 64>>>(reinterpret_cast<long long *>(pointer), out);
     return cudaDeviceSynchronize();
 }
 #endif
@@ -241,6 +245,11 @@ fn pointers_to_variables_in_memory_are_refused_by_name() {
         refused.complains(&format!("{moment}, and in a program of its own the variable lies elsewhere"));
         assert!(!to.exists());
     }
+    // An address beside a variable may be a number, as this one is.
+    let to = folder.path().join("noted");
+    let exported = export(&to, &instance(&recording, "noted")).arg("--code").arg(&code).succeed();
+    exported.complains("may point beside the variable scale");
+    assert!(built(&to).succeed().stdout.starts_with("noted(long long*, int*): verified, "));
 }
 
 #[test]
