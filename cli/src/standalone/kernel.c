@@ -63,7 +63,8 @@ struct configuration {
     struct attribute *attributes;
     unsigned count;
 };
-enum { CLUSTER = 4, COOPERATIVE = 2, MAX_DYNAMIC_SHARED = 8, READ_WRITE = 3, PINNED = 1, ON_DEVICE = 1, NOT_FOUND = 500 };
+enum { CLUSTER = 4, COOPERATIVE = 2, MAX_DYNAMIC_SHARED = 8, READ_WRITE = 3, PINNED = 1, ON_DEVICE = 1 };
+enum { NOT_FOUND = 500 };
 
 #define FUNCTIONS(F)                                                                                                   \
     F(cuInit, (unsigned))                                                                                              \

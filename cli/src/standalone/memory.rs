@@ -48,8 +48,8 @@ impl Memory {
     /// Writes both moments, every chunk checked against its identity.
     ///
     /// # Errors
-    /// Memory cannot be read or is damaged, the file cannot be written, or a variable cannot be elsewhere because memory
-    /// has a pointer to it.
+    /// Memory cannot be read or is damaged, the file cannot be written, or a variable cannot be elsewhere because
+    /// memory has a pointer to it.
     pub fn write(
         moments: &Moments,
         store: &Store,
