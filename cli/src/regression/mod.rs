@@ -8,6 +8,7 @@ mod replays;
 mod stored;
 mod verdict;
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -17,7 +18,7 @@ use crate::error::CommandError;
 use crate::print;
 
 use self::stored::ResultsFile;
-use self::verdict::{Compared, compare as compared};
+use self::verdict::compare as compared;
 
 #[derive(Debug, Args)]
 pub struct TestOptions {
@@ -26,7 +27,7 @@ pub struct TestOptions {
     recordings: Vec<PathBuf>,
     /// Replay under this pipeline, in the syntax of opt -passes; repeat it for more, "original" is the application's own
     /// code [default: each launch as it was recorded]
-    #[arg(long = "passes", value_name = "PIPELINE")]
+    #[arg(long = "passes", value_name = "PIPELINE", value_parser = pipeline, allow_hyphen_values = true)]
     pipelines: Vec<String>,
     /// Measured runs of each
     #[arg(long, value_name = "COUNT", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
@@ -77,45 +78,66 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// No pipeline begins like an option, and one that is an option by mistake is to change nothing.
+fn pipeline(text: &str) -> Result<String, String> {
+    if text.starts_with('-') { Err("a pipeline does not begin with -".into()) } else { Ok(text.to_owned()) }
+}
+
 /// Replays everything; ends with 1 where something is broken or slower.
 pub fn test(options: &TestOptions) -> Result<(), CommandError> {
-    // What cannot be read ends this before hours of replays, not after them.
+    // What cannot be read or written ends this before hours of replays, not after them.
     let before = options.against.as_deref().map(ResultsFile::load).transpose()?;
     let cases = replays::find(&options.recordings, &options.pipelines)?;
+    options.save.as_deref().map_or(Ok(()), ResultsFile::probe)?;
+    output::probe(&options.report)?;
     let after = replays::run(&cases, options.iterations, options.device.as_deref())?;
-    if let Some(path) = &options.save {
-        after.save(path)?;
-    }
-    report(
-        compared(before.as_ref(), &after, options.report.threshold / 100.0),
-        before.as_ref(),
-        &after,
-        &options.report,
-    )
+    let unsaved = options.save.as_deref().and_then(|path| after.save(path).err());
+    report(before.as_ref(), &after, &options.report, unsaved)
 }
 
 /// Compares two files of results; ends with 1 where something is broken or slower in the second.
 pub fn compare(options: &CompareOptions) -> Result<(), CommandError> {
     let (before, after) = (ResultsFile::load(&options.before)?, ResultsFile::load(&options.after)?);
-    report(compared(Some(&before), &after, options.report.threshold / 100.0), Some(&before), &after, &options.report)
+    output::probe(&options.report)?;
+    report(Some(&before), &after, &options.report, None)
 }
 
+/// Shows the comparison and writes its files, each whatever becomes of the others. A verdict that fails decides the
+/// status, because it is what the command is run for; files that could not be written are told in any case.
 fn report(
-    compared: Vec<Compared>,
     before: Option<&ResultsFile>,
     after: &ResultsFile,
     options: &ReportOptions,
+    unsaved: Option<CommandError>,
 ) -> Result<(), CommandError> {
-    output::write(options, before, after, &compared)?;
+    let compared = compared(before, after, options.threshold / 100.0);
     let text = output::text(before, after, &compared);
+    let mut errors = Vec::from_iter(unsaved);
     // Standard output is either for people or for programs.
-    if options.json.as_deref().is_some_and(|path| path.as_os_str() == "-") {
-        eprint!("{text}");
+    if options.json.as_deref().is_some_and(output::is_standard_output) {
+        let _ = std::io::stderr().write_all(text.as_bytes());
     } else {
-        print(&text)?;
+        errors.extend(print(&text).err());
     }
-    if compared.iter().any(|compared| compared.verdict.fails()) {
+    errors.extend(output::write(options, before, after, &compared));
+    let fails = compared.iter().any(|compared| compared.verdict.fails());
+    let last = errors.pop_if(|_| !fails);
+    for error in errors {
+        mneme_core::remark!("mneme: {error}");
+    }
+    if fails {
         std::process::exit(exit::NOT_VERIFIED);
     }
-    Ok(())
+    last.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_no_pipeline() {
+        assert_eq!(pipeline("default<O2>").as_deref(), Ok("default<O2>"));
+        assert!(pipeline("--check").is_err() && pipeline("-").is_err());
+    }
 }

@@ -11,7 +11,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
 
 use super::ReportOptions;
-use super::stored::{CaseName, ResultsFile};
+use super::stored::ResultsFile;
 use super::verdict::{Compared, Verdict};
 use crate::error::CommandError;
 use crate::table::{Align, render};
@@ -20,34 +20,58 @@ const HEADING: [&str; 7] = ["KERNEL", "INSTANCE", "PIPELINE", "BEFORE", "NOW", "
 /// Characters of a kernel's name in a table.
 const NAME: usize = 44;
 
-/// Writes the files that were asked for.
+/// Refuses files of reports that cannot be written, while there is nothing to be lost yet. None is left by this.
+pub fn probe(options: &ReportOptions) -> Result<(), CommandError> {
+    let json = options.json.as_deref().filter(|path| !is_standard_output(path));
+    let paths = [json, options.junit.as_deref(), options.markdown.as_deref()];
+    paths.into_iter().flatten().try_for_each(|path| written(path, try_to_open(path)))
+}
+
+fn try_to_open(path: &Path) -> std::io::Result<()> {
+    match std::fs::metadata(path) {
+        // A pipe is opened when there is something to be written.
+        Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => Ok(()),
+        Ok(_) => File::options().append(true).open(path).map(drop),
+        Err(_) => {
+            File::options().append(true).create_new(true).open(path)?;
+            std::fs::remove_file(path)
+        }
+    }
+}
+
+pub fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Writes every file that was asked for; what went wrong with each.
 pub fn write(
     options: &ReportOptions,
     before: Option<&ResultsFile>,
     after: &ResultsFile,
     compared: &[Compared],
-) -> Result<(), CommandError> {
+) -> Vec<CommandError> {
+    let mut outcomes = Vec::new();
     if let Some(path) = &options.json {
         let before = before.map(|file| &file.environment);
         let document = json!({ "before": before, "environment": after.environment, "results": compared });
         let text = format!("{document:#}\n");
-        if path.as_os_str() == "-" {
-            crate::print(&text)?;
+        outcomes.push(if is_standard_output(path) {
+            crate::print(&text)
         } else {
-            written(path, std::fs::write(path, text))?;
-        }
+            written(path, std::fs::write(path, text))
+        });
     }
     if let Some(path) = &options.junit {
-        let file = written(path, File::create(path))?;
-        let written_all = junit(compared).serialize(file).map_err(std::io::Error::other);
-        written(path, written_all)?;
+        let file = File::create(path);
+        let all = file.and_then(|file| junit(compared).serialize(file).map_err(std::io::Error::other));
+        outcomes.push(written(path, all));
     }
     if let Some(path) = &options.markdown {
         let file = File::options().append(true).create(true).open(path);
         let text = markdown(before, after, compared);
-        written(path, file.and_then(|mut file| file.write_all(text.as_bytes())))?;
+        outcomes.push(written(path, file.and_then(|mut file| file.write_all(text.as_bytes()))));
     }
-    Ok(())
+    outcomes.into_iter().filter_map(Result::err).collect()
 }
 
 fn written<T>(path: &Path, result: std::io::Result<T>) -> Result<T, CommandError> {
@@ -61,7 +85,7 @@ pub fn text(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compa
     let columns = [Align::Left, Align::Right, Align::Left, Align::Right, Align::Right, Align::Right, Align::Left];
     let mut text = render(&columns, &rows);
     for it in compared.iter().filter(|it| !it.error.is_empty()) {
-        let _ = writeln!(text, "{}: {}", named(&it.case), it.error);
+        let _ = writeln!(text, "{}: {}", it.case, it.error);
     }
     let _ = writeln!(text, "{}", summary(before, after, compared));
     text
@@ -71,10 +95,18 @@ fn markdown(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compa
     let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let mut text = row(&HEADING.map(str::to_lowercase));
     text += "| --- | --- | --- | ---: | ---: | ---: | --- |\n";
+    let escaped = |text: &str| text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*").replace('\n', " ");
     for it in compared {
-        text += &row(&cells(it).map(|cell| cell.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")));
+        text += &row(&cells(it).map(|cell| escaped(&cell)));
     }
-    let _ = writeln!(text, "\n{}\n", summary(before, after, compared));
+    text.push('\n');
+    let mut reasons = compared.iter().filter(|it| !it.error.is_empty()).peekable();
+    let separator = if reasons.peek().is_some() { "\n" } else { "" };
+    for it in reasons {
+        let _ = writeln!(text, "- {}: {}", escaped(&it.case.to_string()), escaped(&it.error));
+    }
+    text += separator;
+    let _ = writeln!(text, "{}\n", summary(before, after, compared));
     text
 }
 
@@ -82,6 +114,11 @@ fn junit(compared: &[Compared]) -> Report {
     let mut suite = TestSuite::new("mneme");
     for it in compared {
         let status = match it.verdict {
+            Verdict::NotComparable => {
+                let mut status = TestCaseStatus::skipped();
+                status.set_message(it.error.clone());
+                status
+            }
             verdict if !verdict.fails() => TestCaseStatus::success(),
             verdict => {
                 let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
@@ -91,7 +128,7 @@ fn junit(compared: &[Compared]) -> Report {
                 status
             }
         };
-        let mut test = TestCase::new(format!("{} {}", it.case.instance, pipeline(&it.case)), status);
+        let mut test = TestCase::new(format!("{} {}", it.case.instance, it.case.pipeline()), status);
         test.set_classname(it.case.kernel.as_str());
         suite.add_test_case(test);
     }
@@ -109,7 +146,7 @@ fn cells(it: &Compared) -> [String; 7] {
     [
         name,
         it.case.instance.clone(),
-        pipeline(&it.case).to_owned(),
+        it.case.pipeline().to_owned(),
         time(it.before),
         time(it.after),
         ratio(it),
@@ -121,17 +158,17 @@ fn ratio(it: &Compared) -> String {
     it.ratio.map_or(String::new(), |ratio| format!("{:.3} ({:.3} to {:.3})", ratio.estimate, ratio.low, ratio.high))
 }
 
-fn pipeline(case: &CaseName) -> &str {
-    if case.passes.is_empty() { "as recorded" } else { &case.passes }
-}
-
-fn named(case: &CaseName) -> String {
-    format!("{} {} {}", case.kernel, case.instance, pipeline(case))
-}
-
 /// How many of each verdict there are, and where they ran.
 fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compared]) -> String {
-    let all = [Verdict::Verified, Verdict::Same, Verdict::Faster, Verdict::Slower, Verdict::Broken, Verdict::Missing];
+    let all = [
+        Verdict::Verified,
+        Verdict::Same,
+        Verdict::Faster,
+        Verdict::Slower,
+        Verdict::NotComparable,
+        Verdict::Broken,
+        Verdict::Missing,
+    ];
     let counts = all.map(|verdict| (compared.iter().filter(|it| it.verdict == verdict).count(), verdict.name()));
     let counts: Vec<_> =
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
@@ -146,4 +183,93 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
         _ => now,
     };
     format!("{} on {place}", counts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use mneme_core::result::Status;
+
+    use super::super::stored::{CaseName, CaseResult};
+    use super::super::verdict::compare;
+    use super::*;
+
+    fn file(timer: &str, passes: &str) -> ResultsFile {
+        let case =
+            CaseName { kernel: "k(int*)".into(), static_hash: "1".into(), instance: "2".into(), passes: passes.into() };
+        let times = vec![1000; 11];
+        let result = CaseResult {
+            case,
+            status: Status::Verified,
+            error: String::new(),
+            times,
+            timer: timer.into(),
+            registers: 8,
+        };
+        ResultsFile::new(vec![result], Environment::default())
+    }
+
+    #[test]
+    fn what_is_not_comparable_is_named_everywhere() {
+        let (before, after) = (file("cupti", ""), file("events", ""));
+        let compared = compare(Some(&before), &after, 0.05);
+        let reason = "timed by cupti before, and by events now";
+        let text = text(Some(&before), &after, &compared);
+        assert!(text.contains(&format!("k(int*) 2 as recorded: {reason}\n1 not comparable on no device\n")), "{text}");
+        let markdown = markdown(Some(&before), &after, &compared);
+        let listed = format!("|\n\n- k(int\\*) 2 as recorded: {reason}\n\n1 not comparable on no device\n\n");
+        assert!(markdown.ends_with(&listed), "{markdown}");
+        let junit = junit(&compared).to_string().unwrap();
+        assert!(junit.contains(r#"skipped="1" failures="0""#) && junit.contains(reason), "{junit}");
+        let json = serde_json::to_value(&compared).unwrap();
+        assert_eq!((&json[0]["verdict"], &json[0]["ratio"]), (&json!("not_comparable"), &json!(null)));
+        assert_eq!(
+            (&json[0]["result_before"]["timer"], &json[0]["result"]["timer"]),
+            (&json!("cupti"), &json!("events"))
+        );
+        assert_eq!((&json[0]["result"]["status"], &json[0]["result"]["times"][10]), (&json!("verified"), &json!(1000)));
+    }
+
+    #[test]
+    fn a_table_of_markdown_is_followed_by_its_summary() {
+        let (before, after) = (file("events", ""), file("events", ""));
+        let markdown = markdown(Some(&before), &after, &compare(Some(&before), &after, 0.05));
+        assert!(markdown.ends_with("| same |\n\n1 same on no device\n\n"), "{markdown}");
+    }
+
+    #[test]
+    fn files_that_cannot_be_written_are_found_and_none_is_left() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (new, old) = (scratch.path().join("new.xml"), scratch.path().join("old.md"));
+        std::fs::write(&old, "mine").unwrap();
+        let options = |junit: &Path, markdown: &Path| ReportOptions {
+            threshold: 5.0,
+            json: Some("-".into()),
+            junit: Some(junit.into()),
+            markdown: Some(markdown.into()),
+        };
+        probe(&options(&new, &old)).unwrap();
+        probe(&options(Path::new("/dev/null"), &old)).unwrap();
+        assert!(!new.exists());
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "mine");
+        for bad in [scratch.path(), &scratch.path().join("none/report.xml")] {
+            let refused = probe(&options(&old, bad)).unwrap_err().to_string();
+            assert!(refused.starts_with(&bad.display().to_string()), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_does_not_stand_in_the_way_of_others() {
+        let scratch = tempfile::tempdir().unwrap();
+        let options = ReportOptions {
+            threshold: 5.0,
+            json: Some("/dev/full".into()),
+            junit: Some(scratch.path().join("none/report.xml")),
+            markdown: Some(scratch.path().join("summary.md")),
+        };
+        let after = file("events", "");
+        let errors = write(&options, None, &after, &compare(None, &after, 0.05));
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        let summary = std::fs::read_to_string(scratch.path().join("summary.md")).unwrap();
+        assert!(summary.contains("1 verified on "), "{summary}");
+    }
 }

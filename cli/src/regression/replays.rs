@@ -27,6 +27,9 @@ pub struct Case {
 pub fn find(recordings: &[PathBuf], pipelines: &[String]) -> Result<Vec<Case>, CommandError> {
     let as_recorded = [String::new()];
     let pipelines = if pipelines.is_empty() { &as_recorded } else { pipelines };
+    if let Some((_, twice)) = pipelines.iter().enumerate().find(|(index, it)| pipelines[..*index].contains(it)) {
+        return Err(CommandError::Usage(format!("--passes names '{twice}' twice")));
+    }
     let mut cases: Vec<Case> = Vec::new();
     for path in recordings {
         let selected = Selection::new(path.clone(), None).kernels()?;
@@ -77,7 +80,7 @@ pub fn run(cases: &[Case], iterations: u32, device: Option<&str>) -> Result<Resu
         match case.name.passes.as_str() {
             "" => {}
             ORIGINAL => drop(replay.arg("--original")),
-            passes => drop(replay.arg(passes)),
+            passes => drop(replay.args(["--", passes])),
         }
         let output = replay
             .stdin(Stdio::null())
@@ -97,6 +100,7 @@ pub fn run(cases: &[Case], iterations: u32, device: Option<&str>) -> Result<Resu
             status: result.status,
             error: result.error.clone(),
             times: result.exec_time.get(result.warmup..).unwrap_or_default().to_vec(),
+            timer: result.environment.timer.clone(),
             registers: result.reg_usage,
         });
         progress.inc(1);
@@ -113,7 +117,27 @@ fn result(output: &[u8]) -> Option<ReplayResult> {
 
 /// Of a replay that ended before there was one.
 fn refused(complaint: &str) -> ReplayResult {
-    let last = complaint.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it ended without a word");
-    let error = last.trim_start_matches("mneme-replay: ").to_owned();
-    ReplayResult { status: Status::InternalError, error, ..ReplayResult::default() }
+    ReplayResult { status: Status::InternalError, error: reason(complaint), ..ReplayResult::default() }
+}
+
+/// The sentence of what a replay has said. A refused command line comes with its usage, and with advice at the end.
+fn reason(complaint: &str) -> String {
+    let lines = || complaint.lines().filter(|line| !line.trim().is_empty());
+    let refused = lines().find_map(|line| line.strip_prefix("error: "));
+    let said = refused.or(lines().next_back()).unwrap_or("it ended without a word");
+    said.trim_start_matches("mneme-replay: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_the_sentence_that_says_what_is_wrong() {
+        let refused = "error: unexpected argument '--bogus' found\n\nUsage: mneme-replay -rdb FILE\n\n\
+                       For more information, try '--help'.\n";
+        assert_eq!(reason(refused), "unexpected argument '--bogus' found");
+        assert_eq!(reason("mneme: a remark\nmneme-replay: a.bc is damaged\n\n"), "a.bc is damaged");
+        assert_eq!(reason(" \n"), "it ended without a word");
+    }
 }

@@ -1,8 +1,10 @@
 //! The file of results that `mneme test --save` writes.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::path::Path;
 
-use mneme_core::files::{self, FileAccess};
+use mneme_core::files::{self, FileAccess, Temporary};
 use mneme_core::result::{Environment, Status};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +33,10 @@ pub struct CaseResult {
     pub error: String,
     /// Times of the measured runs, ns.
     pub times: Vec<u64>,
+    /// What took the times: "events", "cupti" or "rocprofiler". Empty where nothing ran, and in files of before it was
+    /// kept, where the environment's timer is the one of all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub timer: String,
     /// Registers of a thread; -1 where the device does not say.
     pub registers: i64,
 }
@@ -48,6 +54,19 @@ pub struct CaseName {
     pub passes: String,
 }
 
+impl CaseName {
+    /// The pipeline as it is shown.
+    pub fn pipeline(&self) -> &str {
+        if self.passes.is_empty() { "as recorded" } else { &self.passes }
+    }
+}
+
+impl fmt::Display for CaseName {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} {} {}", self.kernel, self.instance, self.pipeline())
+    }
+}
+
 impl ResultsFile {
     pub fn new(results: Vec<CaseResult>, environment: Environment) -> Self {
         Self { format: FORMAT, environment, results }
@@ -56,17 +75,81 @@ impl ResultsFile {
     pub fn load(path: &Path) -> Result<Self, CommandError> {
         let wrong = |what: &str| CommandError::Usage(format!("{} {what}", path.display()));
         let text = std::fs::read(path).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
-        let file: Self = serde_json::from_slice(&text)
-            .map_err(|error| wrong(&format!("is no file of mneme test --save: {error}")))?;
+        Self::parse(&text).map_err(|what| wrong(&what))
+    }
+
+    /// What is wrong with a text that is no such file goes behind its name.
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let mut file: Self =
+            serde_json::from_slice(text).map_err(|error| format!("is no file of mneme test --save: {error}"))?;
         if file.format != FORMAT {
-            return Err(wrong(&format!("is of format {}, and this program reads {FORMAT}", file.format)));
+            return Err(format!("is of format {}, and this program reads {FORMAT}", file.format));
+        }
+        let mut known = BTreeSet::new();
+        if let Some(twice) = file.results.iter().find(|result| !known.insert(&result.case)) {
+            return Err(format!("has two results of {}; it is damaged, or was edited", twice.case));
+        }
+        for result in file.results.iter_mut().filter(|result| result.timer.is_empty()) {
+            result.timer.clone_from(&file.environment.timer);
         }
         Ok(file)
+    }
+
+    /// Refuses a path that results cannot be saved to, while there are none yet.
+    pub fn probe(path: &Path) -> Result<(), CommandError> {
+        let failed = |source| CommandError::Io { path: path.into(), source };
+        if path.is_dir() {
+            return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+        }
+        Temporary::write(path, FileAccess::Usual, failed, |_| Ok(())).map(drop)
     }
 
     pub fn save(&self, path: &Path) -> Result<(), CommandError> {
         let mut text = serde_json::to_vec_pretty(self).expect("plain data serialises");
         text.push(b'\n');
         files::replace(path, &text, FileAccess::Usual).map_err(|source| CommandError::Io { path: path.into(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn file(results: &serde_json::Value) -> Result<ResultsFile, String> {
+        let document = json!({ "format": FORMAT, "environment": { "timer": "events" }, "results": results });
+        ResultsFile::parse(document.to_string().as_bytes())
+    }
+
+    fn result(instance: &str) -> serde_json::Value {
+        json!({
+            "kernel": "k(int)", "static_hash": "1", "instance": instance, "passes": "", "status": "verified",
+            "error": "", "times": [1], "registers": 8,
+        })
+    }
+
+    #[test]
+    fn a_timer_that_a_case_lacks_is_the_environments() {
+        let mut own = result("3");
+        own["timer"] = json!("cupti");
+        let timers = file(&json!([result("2"), own])).unwrap().results.into_iter().map(|result| result.timer);
+        assert_eq!(timers.collect::<Vec<_>>(), ["events", "cupti"]);
+    }
+
+    #[test]
+    fn where_results_can_be_saved_is_told_before() {
+        let folder = tempfile::tempdir().unwrap();
+        ResultsFile::probe(&folder.path().join("results.json")).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        for bad in [folder.path(), &folder.path().join("none/results.json")] {
+            assert!(matches!(ResultsFile::probe(bad), Err(CommandError::Io { .. })));
+        }
+    }
+
+    #[test]
+    fn a_file_with_a_launch_twice_is_refused() {
+        let refused = file(&json!([result("2"), result("3"), result("2")])).unwrap_err();
+        assert_eq!(refused, "has two results of k(int) 2 as recorded; it is damaged, or was edited");
     }
 }

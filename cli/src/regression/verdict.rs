@@ -17,6 +17,8 @@ pub enum Verdict {
     Same,
     Faster,
     Slower,
+    /// It is right, and its times are of another clock than those of before.
+    NotComparable,
     /// It is not right, or could not be run.
     Broken,
     /// It was tested before and is not now.
@@ -35,6 +37,7 @@ impl Verdict {
             Self::Same => "same",
             Self::Faster => "faster",
             Self::Slower => "SLOWER",
+            Self::NotComparable => "not comparable",
             Self::Broken => "BROKEN",
             Self::Missing => "MISSING",
         }
@@ -47,13 +50,37 @@ pub struct Compared {
     #[serde(flatten)]
     pub case: CaseName,
     pub verdict: Verdict,
-    /// Empty, or one sentence.
+    /// Empty, or one sentence: why it is broken, missing or not comparable.
     pub error: String,
-    /// Median, ns.
+    /// Median, ns, of what was right.
     pub before: Option<f64>,
     pub after: Option<f64>,
     /// Time after over time before, with bounds of at least 95 % confidence.
     pub ratio: Option<Ratio>,
+    /// All that is known of each side, right or not.
+    pub result_before: Option<Outcome>,
+    pub result: Option<Outcome>,
+}
+
+/// What came of the replay of a case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    pub status: Status,
+    /// Empty, or one sentence.
+    pub error: String,
+    /// Times of the measured runs, ns.
+    pub times: Vec<u64>,
+    /// What took them; empty where nothing ran.
+    pub timer: String,
+    /// Registers of a thread; -1 where the device does not say.
+    pub registers: i64,
+}
+
+impl From<&CaseResult> for Outcome {
+    fn from(result: &CaseResult) -> Self {
+        let CaseResult { case: _, status, error, times, timer, registers } = result.clone();
+        Self { status, error, times, timer, registers }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -78,35 +105,47 @@ pub fn compare(before: Option<&ResultsFile>, after: &ResultsFile, threshold: f64
         before: median(&result.times),
         after: None,
         ratio: None,
+        result_before: Some(Outcome::from(*result)),
+        result: None,
     }));
     compared
 }
 
 fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compared {
     // Times of what was wrong say nothing.
-    let before = before.filter(|result| result.status == Status::Verified);
+    let right_before = before.filter(|result| result.status == Status::Verified);
     let is_right = after.status == Status::Verified;
-    let ratio = before.filter(|_| is_right).and_then(|before| ratio(&before.times, &after.times));
-    let verdict = match (is_right, before.is_some(), ratio) {
+    // Two clocks differ by what each counts around a kernel, whatever the kernel does.
+    let clocks = right_before.filter(|before| is_right && before.timer != after.timer);
+    let ratio = right_before.filter(|_| is_right && clocks.is_none()).and_then(|it| ratio(&it.times, &after.times));
+    let verdict = match (is_right, right_before.is_some(), ratio) {
         (false, ..) => Verdict::Broken,
         (true, false, _) => Verdict::Verified,
+        (true, true, _) if clocks.is_some() => Verdict::NotComparable,
         (true, true, Some(ratio)) if ratio.low > 1.0 + threshold => Verdict::Slower,
         (true, true, Some(ratio)) if ratio.high < 1.0 / (1.0 + threshold) => Verdict::Faster,
         (true, true, _) => Verdict::Same,
     };
-    let error = match after.error.as_str() {
-        "" if !is_right => after.status.name().into(),
-        error => error.to_owned(),
+    let error = match (after.error.as_str(), clocks) {
+        ("", Some(before)) => format!("timed by {} before, and by {} now", clock(&before.timer), clock(&after.timer)),
+        ("", None) if !is_right => after.status.name().into(),
+        (error, _) => error.to_owned(),
     };
     let times = |result: &CaseResult| median(&result.times);
     Compared {
         case: after.case.clone(),
         verdict,
         error,
-        before: before.and_then(times),
+        before: right_before.and_then(times),
         after: times(after).filter(|_| is_right),
         ratio,
+        result_before: before.map(Outcome::from),
+        result: Some(after.into()),
     }
+}
+
+fn clock(timer: &str) -> &str {
+    if timer.is_empty() { "what is not known" } else { timer }
 }
 
 /// The quotient of two medians. Its bounds are those of the quotient's extremes, so that the confidence is higher than
@@ -156,7 +195,8 @@ mod tests {
     fn result(passes: &str, status: Status, times: &[u64]) -> CaseResult {
         let case =
             CaseName { kernel: "k(int)".into(), static_hash: "1".into(), instance: "2".into(), passes: passes.into() };
-        CaseResult { case, status, error: String::new(), times: times.to_vec(), registers: 8 }
+        let timer = if status == Status::Verified { "events" } else { "" };
+        CaseResult { case, status, error: String::new(), times: times.to_vec(), timer: timer.into(), registers: 8 }
     }
 
     fn verdicts(before: &[CaseResult], after: &[CaseResult], threshold: f64) -> Vec<Verdict> {
@@ -195,6 +235,26 @@ mod tests {
             verdicts(std::slice::from_ref(&good), std::slice::from_ref(&other), 0.05),
             [Verdict::Verified, Verdict::Missing]
         );
+    }
+
+    #[test]
+    fn times_of_two_clocks_are_not_compared() {
+        let file = |timer: &str, status| {
+            let case = CaseResult { timer: timer.into(), ..result("", status, &around(1000)) };
+            ResultsFile::new(vec![case], Default::default())
+        };
+        let of = |before: &str, after: &str, status| {
+            compare(Some(&file(before, Status::Verified)), &file(after, status), 0.05).remove(0)
+        };
+        let compared = of("cupti", "events", Status::Verified);
+        assert_eq!((compared.verdict, compared.ratio), (Verdict::NotComparable, None));
+        assert_eq!(compared.error, "timed by cupti before, and by events now");
+        assert!(!compared.verdict.fails());
+        assert_eq!(of("", "events", Status::Verified).error, "timed by what is not known before, and by events now");
+        // What is wrong is wrong by any clock.
+        assert_eq!(of("cupti", "events", Status::FailedVerification).verdict, Verdict::Broken);
+        assert_eq!(of("cupti", "", Status::CompileError).error, "compile_error");
+        assert_eq!(of("cupti", "cupti", Status::Verified).verdict, Verdict::Same);
     }
 
     /// The share of samples whose bounds hold the median of what they are drawn from.

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,7 @@ struct configuration {
     unsigned count;
 };
 enum { CLUSTER = 4, COOPERATIVE = 2, MAX_DYNAMIC_SHARED = 8, READ_WRITE = 3, PINNED = 1, ON_DEVICE = 1 };
+enum { NOT_FOUND = 500 };
 
 #define FUNCTIONS(F)                                                                                                   \
     F(cuInit, (unsigned))                                                                                              \
@@ -188,18 +190,33 @@ static void map_memory(void) {
     }
 }
 
+/* Whether the launch changed anything of a region. */
+static int changes(size_t region) {
+    size_t i;
+    for (i = 0; i < AFTER_COUNT; ++i)
+        if (AFTER[i].region == region)
+            return 1;
+    return 0;
+}
+
 static void find_variables(void *module) {
     size_t i, bytes;
     for (i = 0; i < REGION_COUNT; ++i) {
         const struct region *region = &REGIONS[i];
         address own;
+        int status;
         if (!region->variable)
             continue;
-        if (cuModuleGetGlobal_v2(&own, &bytes, module, region->variable)) {
-            /* Compilers drop constants that they have folded. */
+        status = cuModuleGetGlobal_v2(&own, &bytes, module, region->variable);
+        if (status == NOT_FOUND) {
+            /* Compilers drop what they have folded. */
             places[i] = 0;
+            if (changes(i))
+                fail(region->variable, "the launch changed it, and the code has no such variable to be compared");
             if (region->kind == VARIABLE)
-                fail(region->variable, "the code has no such variable");
+                printf("variable %s is left out, the code has none\n", region->variable);
+        } else if (status) {
+            check(status, "cuModuleGetGlobal");
         } else if (region->kind == TABLE) {
             CHECK(cuMemcpyDtoD_v2, region->at, own, bytes < region->bytes ? bytes : region->bytes);
         } else {
@@ -225,7 +242,7 @@ static size_t compare(unsigned char *window, unsigned char *found) {
     size_t i, offset, k, all = 0;
     for (i = 0; i < REGION_COUNT; ++i) {
         size_t differing = 0, first = 0;
-        if (REGIONS[i].kind != ALLOCATION && REGIONS[i].kind != VARIABLE)
+        if (!places[i] || (REGIONS[i].kind != ALLOCATION && REGIONS[i].kind != VARIABLE))
             continue;
         for (offset = 0; offset < REGIONS[i].bytes; offset += WINDOW) {
             size_t bytes = REGIONS[i].bytes - offset < WINDOW ? REGIONS[i].bytes - offset : WINDOW;
@@ -274,14 +291,20 @@ static int by_size(const void *a, const void *b) {
 }
 
 int main(int count, char **arguments) {
-    int runs = count > 1 ? atoi(arguments[1]) : 5, run;
+    char *end = "";
+    long runs = 5, run;
     size_t bytes, differing = 0, i;
     const size_t limits[] = {LIMITS};
     unsigned char *window = malloc(WINDOW), *found = malloc(WINDOW), *code;
-    float *times = malloc(sizeof(float) * (size_t)(runs < 1 ? 1 : runs));
+    float *times;
     void *context, *module, *function, *start, *stop;
-    if (runs < 1 || !window || !found || !times)
+    if (count > 1)
+        runs = strtol(arguments[1], &end, 10);
+    if (count > 2 || (count > 1 && end == arguments[1]) || *end || runs < 1)
         fail("usage", "kernel [RUNS], at least 1");
+    times = (size_t)runs <= SIZE_MAX / sizeof *times ? malloc(sizeof *times * (size_t)runs) : NULL;
+    if (!window || !found || !times)
+        fail("out of memory", times ? "for the comparison" : "for the times of so many runs");
     find_functions();
     CHECK(cuInit, 0);
     CHECK(cuDevicePrimaryCtxRetain, &context, 0);
@@ -294,6 +317,8 @@ int main(int count, char **arguments) {
     {
         const unsigned char *image = mapped(CODE, &bytes);
         code = calloc(1, bytes + 1); /* PTX is a text that ends with a zero. */
+        if (!code)
+            fail("out of memory", "for the code");
         memcpy(code, image, bytes);
     }
     CHECK(cuModuleLoadData, &module, code);
@@ -314,10 +339,10 @@ int main(int count, char **arguments) {
         differing = compare(window, found);
     }
     if (differing)
-        printf(NAME ": %zu bytes differ from the recording in run %d\n", differing, run);
+        printf(NAME ": %zu bytes differ from the recording in run %ld\n", differing, run);
     else {
         qsort(times, (size_t)runs, sizeof(float), by_size);
-        printf(NAME ": verified, %.1f us (median of %d)\n", 1e3 * times[runs / 2], runs);
+        printf(NAME ": verified, %.1f us (median of %ld)\n", 1e3 * times[runs / 2], runs);
     }
     return differing ? 1 : 0;
 }

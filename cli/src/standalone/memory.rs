@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
+use mneme_core::recording::Moments;
 use mneme_core::recording::manifest::{Region, State};
 use mneme_core::recording::store::Store;
-use mneme_core::recording::{Moments, RecordingError};
 
+use super::pointers::{Pointer, VariablePointers};
 use crate::error::CommandError;
 
 /// Bytes of a region that the file holds.
@@ -20,6 +21,9 @@ pub struct Piece {
     pub file: u64,
 }
 
+/// Bytes of a pointer.
+const WORD: usize = size_of::<u64>();
+
 /// What is where in the file.
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -29,6 +33,8 @@ pub struct Memory {
     pub after: Vec<Piece>,
     /// Size of the file.
     pub bytes: u64,
+    /// What may be a pointer beside a variable.
+    pub doubtful: Option<Pointer>,
 }
 
 /// The regions of a state by address.
@@ -39,7 +45,11 @@ pub fn regions(state: &State) -> Vec<Region<'_>> {
 }
 
 impl Memory {
-    /// Writes both moments.
+    /// Writes both moments, every chunk checked against its identity.
+    ///
+    /// # Errors
+    /// Memory cannot be read or is damaged, the file cannot be written, or a variable cannot be elsewhere because
+    /// memory has a pointer to it.
     pub fn write(
         moments: &Moments,
         store: &Store,
@@ -48,13 +58,14 @@ impl Memory {
     ) -> Result<Self, CommandError> {
         let mut memory = Self::default();
         let (before, after) = (regions(&moments.prologue), regions(&moments.epilogue));
+        let pointers = VariablePointers::of(&before);
         for (number, region) in before.iter().enumerate() {
             let wanted = |index: usize| !region.chunks[index].is_zero();
-            memory.append(&mut file, &failed, store, (number, region), wanted, false)?;
+            memory.append(&mut file, &failed, (store, &pointers), (number, region), wanted, false)?;
         }
         for (number, (before, after)) in before.iter().zip(&after).enumerate() {
             let wanted = |index: usize| before.chunks[index] != after.chunks[index];
-            memory.append(&mut file, &failed, store, (number, after), wanted, true)?;
+            memory.append(&mut file, &failed, (store, &pointers), (number, after), wanted, true)?;
         }
         file.flush().map_err(failed)?;
         Ok(memory)
@@ -65,17 +76,33 @@ impl Memory {
         &mut self,
         file: &mut impl Write,
         failed: &impl Fn(std::io::Error) -> CommandError,
-        store: &Store,
+        (store, pointers): (&Store, &VariablePointers),
         (number, region): (usize, &Region<'_>),
         wanted: impl Fn(usize) -> bool,
         is_after: bool,
     ) -> Result<(), CommandError> {
-        let mut bytes = Vec::new();
+        let is_table = region.variable.is_some_and(|variable| variable.code);
+        let (mut bytes, mut end) = (Vec::new(), None);
         for index in (0..region.chunks.len()).filter(|index| wanted(*index)) {
             let (offset, length) = region.extent(index);
-            bytes.resize(length as usize, 0);
-            store.read_chunk(&region.chunks[index], &mut bytes).map_err(|error: RecordingError| error)?;
-            file.write_all(&bytes).map_err(failed)?;
+            // A word lies in two chunks where the region is not aligned.
+            let kept = if end == Some(offset) { bytes.len().min(WORD - 1) } else { 0 };
+            bytes.drain(..bytes.len() - kept);
+            bytes.resize(kept + length as usize, 0);
+            store.read_chunk(&region.chunks[index], &mut bytes[kept..])?;
+            end = Some(offset + length);
+            if let Some(found) = pointers.find(region.address + offset - kept as u64, &bytes).filter(|_| !is_table) {
+                if found.is_inside {
+                    let Pointer { at, variable, .. } = found;
+                    let moment = if is_after { " after the launch" } else { "" };
+                    return Err(CommandError::Usage(format!(
+                        "a pointer to the variable {variable} lies in memory at {at:#x}{moment}, and in a program of \
+                         its own the variable lies elsewhere"
+                    )));
+                }
+                self.doubtful.get_or_insert(found);
+            }
+            file.write_all(&bytes[kept..]).map_err(failed)?;
             let pieces = if is_after { &mut self.after } else { &mut self.before };
             match pieces.last_mut() {
                 Some(last) if last.region == number && last.offset + last.bytes == offset => last.bytes += length,

@@ -1,10 +1,13 @@
 //! The command `mneme export --standalone`, which writes a C program that runs one recorded launch.
 //!
 //! The program ([`PROGRAM`]) is the same for all kernels. What differs is in a header beside it ([`header`]), and the
-//! contents of memory in a file ([`memory`]).
+//! contents of memory in a file ([`memory`]). Inputs are verified, and the folder is there with all of it or not at all
+//! ([`folder`]).
 
+mod folder;
 mod header;
 mod memory;
+mod pointers;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,14 +16,16 @@ use clap::Args;
 use mneme_core::hash::checksum;
 use mneme_core::recording::code::immovable;
 use mneme_core::recording::database::Instance;
-use mneme_core::recording::{CodeKind, Moments};
+use mneme_core::recording::{CodeKind, Moments, RecordingError};
 use mneme_core::units;
 
 use crate::error::CommandError;
 use crate::print;
 use crate::selection::{KernelFile, Selection};
 
+use self::folder::{NewFolder, written};
 use self::memory::Memory;
+use self::pointers::Pointer;
 
 const PROGRAM: &str = include_str!("kernel.c");
 const MAKEFILE: &str = "CFLAGS ?= -O2 -Wall\n\nkernel: kernel.c launch.h\n\t$(CC) $(CFLAGS) -o $@ kernel.c -ldl\n\n\
@@ -82,55 +87,77 @@ pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
             kernel.path.display()
         )));
     }
-    let folder = &options.standalone;
-    create(folder)?;
-    let write = |name: &str, bytes: &[u8]| written(&folder.join(name), std::fs::write(folder.join(name), bytes));
-    let path = folder.join(MEMORY);
-    let file = written(&path, File::create(&path))?;
+    let modules = modules(kernel)?;
     let store = moments.store(kernel.folder())?;
+    let folder = NewFolder::create(&options.standalone)?;
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.file(name);
+        written(&path, std::fs::write(&path, bytes))
+    };
+    let path = folder.file(MEMORY);
+    let file = written(&path, File::create(&path))?;
     let memory = Memory::write(&moments, &store, file, |source| CommandError::Io { path: path.clone(), source })?;
     write(code.file(), &code.bytes)?;
     write("kernel.c", PROGRAM.as_bytes())?;
     write("Makefile", MAKEFILE.as_bytes())?;
     write("launch.h", header::of(&kernel.record, (id, instance), &moments.prologue, &memory, code.file()).as_bytes())?;
-    let mut modules = 0;
-    for name in kernel.record.modules.iter().filter(|name| CodeKind::of(name) == CodeKind::Bitcode) {
-        let from = kernel.folder().join(name);
-        write(&format!("kernel-{modules}.bc"), &written(&from, std::fs::read(&from))?)?;
-        modules += 1;
+    for (number, (extension, bytes)) in modules.iter().enumerate() {
+        write(&format!("kernel-{number}.{extension}"), bytes)?;
     }
-    let ir = if modules > 0 { " and its IR" } else { "" };
+    folder.publish()?;
+    if let Some(Pointer { at, variable, .. }) = &memory.doubtful {
+        mneme_core::remark!(
+            "mneme: memory at {at:#x} may point beside the variable {variable}; if the kernel follows it, the program \
+             is wrong, as the variable lies elsewhere"
+        );
+    }
+    let path = options.standalone.display();
+    let (ir, word) = (if modules.is_empty() { "" } else { " and its IR" }, shell_word(&options.standalone));
     print(&format!(
-        "{}: {} with {} of memory{ir}; make -C {0} && (cd {0} && ./kernel)\n",
-        folder.display(),
+        "{path}: {} with {} of memory{ir}; make -C {word} && (cd {word} && ./kernel)\n",
         code.file(),
         units::bytes(memory.bytes)
     ))
 }
 
-/// A folder that is new or empty.
-fn create(folder: &Path) -> Result<(), CommandError> {
-    written(folder, std::fs::create_dir_all(folder))?;
-    let is_empty = written(folder, std::fs::read_dir(folder))?.next().is_none();
-    if is_empty {
-        return Ok(());
-    }
-    Err(CommandError::Usage(format!("{} is not empty; name a new folder", folder.display())))
+/// A path as a shell and its commands take it.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let text = if text.starts_with('-') { format!("./{text}") } else { text };
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+,:=@%".contains(character);
+    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-fn written<T>(path: &Path, result: std::io::Result<T>) -> Result<T, CommandError> {
-    result.map_err(|source| CommandError::Io { path: path.into(), source })
+/// What is read of a recording, which has this sum where one is known.
+fn verified(path: &Path, sum: Option<u64>) -> Result<Vec<u8>, RecordingError> {
+    let bytes = std::fs::read(path).map_err(RecordingError::io(path))?;
+    if sum.is_none_or(|sum| sum == checksum(&bytes)) {
+        return Ok(bytes);
+    }
+    Err(RecordingError::Damaged { path: path.into(), what: "its checksum does not match".into() })
+}
+
+/// The kernel's IR, its own unit first, each with the extension of its name.
+fn modules(kernel: &KernelFile) -> Result<Vec<(&'static str, Vec<u8>)>, RecordingError> {
+    let record = &kernel.record;
+    let sums = record.ours.module_checksums.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let all = record.modules.iter().zip(sums).filter(|(name, _)| CodeKind::of(name) == CodeKind::Bitcode);
+    all.map(|(name, sum)| {
+        let extension = if Path::new(name).extension().is_some_and(|it| it == "ll") { "ll" } else { "bc" };
+        Ok((extension, verified(&kernel.folder().join(name), sum)?))
+    })
+    .collect()
 }
 
 fn given(path: &Path) -> Result<Code, CommandError> {
-    let bytes = written(path, std::fs::read(path))?;
-    match CodeKind::of(&path.to_string_lossy()) {
-        kind @ (CodeKind::Cubin | CodeKind::Ptx) => Ok(Code { bytes, kind }),
-        _ => {
-            let path = path.display();
-            Err(CommandError::Usage(format!("{path} is neither machine code (.cubin) nor PTX (.ptx) by its name")))
-        }
+    let kind = CodeKind::of(&path.to_string_lossy());
+    if !matches!(kind, CodeKind::Cubin | CodeKind::Ptx) {
+        let path = path.display();
+        return Err(CommandError::Usage(format!("{path} is neither machine code (.cubin) nor PTX (.ptx) by its name")));
     }
+    let bytes = std::fs::read(path)
+        .map_err(|error| CommandError::Usage(format!("{} cannot be read: {error}", path.display())))?;
+    Ok(Code { bytes, kind })
 }
 
 /// The first form that is machine code or PTX.
@@ -138,15 +165,7 @@ fn original(kernel: &KernelFile, instance: &Instance) -> Result<Code, CommandErr
     for code in &instance.ours.original {
         let kind = CodeKind::of(&code.file);
         if matches!(kind, CodeKind::Cubin | CodeKind::Ptx) {
-            let path = kernel.folder().join(&code.file);
-            let bytes = written(&path, std::fs::read(&path))?;
-            if checksum(&bytes) != code.checksum {
-                return Err(mneme_core::recording::RecordingError::Damaged {
-                    path,
-                    what: "its checksum does not match".into(),
-                }
-                .into());
-            }
+            let bytes = verified(&kernel.folder().join(&code.file), Some(code.checksum))?;
             return Ok(Code { bytes, kind });
         }
     }
@@ -155,4 +174,16 @@ fn original(kernel: &KernelFile, instance: &Instance) -> Result<Code, CommandErr
          name some by --code",
         kernel.path.display()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_words_of_a_shell() {
+        let word = |path: &str| shell_word(Path::new(path));
+        assert_eq!([word("a/b-1.x"), word("-x"), word("/a b")], ["a/b-1.x", "./-x", "'/a b'"]);
+        assert_eq!([word("it's"), word("$HOME"), word("ä")], [r"'it'\''s'", "'$HOME'", "'ä'"]);
+    }
 }

@@ -77,3 +77,75 @@ fn what_is_broken_or_cannot_be_read_is_told() {
     let nothing = test(recording.folder()).arg("--against").arg(empty.path().join("no.json"));
     nothing.exit_with(exit::BAD_USAGE).complains("no.json cannot be read");
 }
+
+#[test]
+fn results_of_files_that_cannot_be_written_are_shown() {
+    let recording = Recording::of(app("saxpy"), &[]);
+    let scratch = tempfile::tempdir().unwrap();
+    let none = scratch.path().join("none/file");
+    // Nothing is replayed for a file that has no folder.
+    for option in ["--save", "--json", "--junit", "--markdown"] {
+        let refused = test(recording.folder()).arg(option).arg(&none).exit_with(exit::INTERNAL);
+        refused.complains("none/file: No such file or directory");
+        assert!(refused.stdout.is_empty(), "{refused}");
+    }
+    // A disk that is full is known when it is written to; the other files are written.
+    let (saved, summary) = (scratch.path().join("saved.json"), scratch.path().join("summary.md"));
+    let full = |test: Run| test.args(["--json", "/dev/full"]).arg("--save").arg(&saved).arg("--markdown").arg(&summary);
+    let verified = full(test(recording.folder())).exit_with(exit::INTERNAL);
+    verified.complains("/dev/full: No space left on device");
+    assert!(verified.stdout.contains("1 verified on "), "{verified}");
+    assert!(saved.is_file() && summary.is_file());
+    // A verdict that fails is the status all the same.
+    let broken = full(test(recording.folder()).args(["--passes", "no-such-pass"])).exit_with(1);
+    broken.complains("/dev/full: No space left on device");
+    assert!(broken.stdout.contains("1 BROKEN on "), "{broken}");
+}
+
+#[test]
+fn times_of_two_clocks_are_not_compared() {
+    let recording = Recording::of(app("saxpy"), &[]);
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    test(recording.folder()).arg("--save").arg(path("now.json")).succeed();
+    let now: Value = serde_json::from_slice(&std::fs::read(path("now.json")).unwrap()).unwrap();
+    let timer = now["results"][0]["timer"].as_str().unwrap().to_owned();
+    let before = |change: &dyn Fn(&mut Value)| {
+        let mut before = now.clone();
+        change(&mut before);
+        std::fs::write(path("before.json"), before.to_string()).unwrap();
+        let compare = run(program("mneme")).arg("compare").args([path("before.json"), path("now.json")]);
+        compare.arg("--junit").arg(path("report.xml"))
+    };
+    let other = before(&|file| {
+        file["results"][0]["timer"] = json!("sundial");
+        file["results"][0]["times"] = json!(vec![1; 11]);
+    });
+    let other = other.succeed();
+    assert!(other.stdout.contains(&format!("timed by sundial before, and by {timer} now")), "{other}");
+    assert!(other.stdout.contains("1 not comparable on "), "{other}");
+    let report = std::fs::read_to_string(path("report.xml")).unwrap();
+    assert!(report.contains(r#"tests="1" skipped="1" failures="0""#), "{report}");
+    // A file of before the timer was kept with each result.
+    let old = before(&|file| drop(file["results"][0].as_object_mut().unwrap().remove("timer"))).succeed();
+    assert!(old.stdout.contains("1 same on "), "{old}");
+    let twice = before(&|file| {
+        let result = file["results"][0].clone();
+        file["results"].as_array_mut().unwrap().push(result);
+    });
+    twice.exit_with(exit::BAD_USAGE).complains("has two results of saxpy");
+}
+
+#[test]
+fn pipelines_are_no_options_of_the_replay() {
+    let recording = Recording::of(app("saxpy"), &[]);
+    for option in ["--check", "--bogus", "-"] {
+        let refused = test(recording.folder()).arg(format!("--passes={option}")).exit_with(exit::BAD_USAGE);
+        refused.complains("a pipeline does not begin with -");
+    }
+    let twice = test(recording.folder()).args(["--passes", "original", "--passes", "original"]);
+    twice.exit_with(exit::BAD_USAGE).complains("--passes names 'original' twice");
+    // Nor are they commands.
+    let broken = test(recording.folder()).args(["--passes", "sweep"]).exit_with(1);
+    assert!(broken.stdout.contains("sweep: the pass pipeline 'sweep' failed"), "{broken}");
+}
