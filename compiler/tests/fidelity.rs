@@ -55,7 +55,7 @@ fn entry(ptx: &str, kernel: &str) -> Vec<String> {
     let start = ptx.find(&format!(".entry {kernel}(")).unwrap_or_else(|| panic!("there is no {kernel}"));
     let end = ptx[start..].find("\n}").map_or(ptx.len(), |length| start + length);
     let mut labels = BTreeMap::new();
-    let (mut names, mut depots) = (BTreeMap::new(), BTreeMap::new());
+    let (mut names, mut prototypes, mut depots) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     ptx[start..end]
         .lines()
         .map(|line| line.split("//").next().unwrap_or("").trim())
@@ -64,6 +64,9 @@ fn entry(ptx: &str, kernel: &str) -> Vec<String> {
             let line = renamed(line, "$L__BB", &mut labels);
             // Strings and copies of constants are numbered over the module.
             let line = renamed(&line, "__unnamed_", &mut names);
+            // So are the calls through pointers. (How such a call is assembled depends on the functions of the module
+            // whose addresses are taken, which no closure of one kernel has.)
+            let line = renamed(&line, "prototype_", &mut prototypes);
             // Stacks are numbered by their functions.
             renamed(&line, "__local_depot", &mut depots)
         })
