@@ -1,8 +1,11 @@
 //! Compiled winners on disk, shared by all that use the folder.
 //!
 //! An entry is machine code and its description, named by a hash of everything that the code depends on. It is written
-//! whole and read with its sum; one that is damaged counts as none.
+//! whole and read with its sum; one that is damaged counts as none. What was not used for longest goes first where the
+//! folder becomes too large.
 
+use std::collections::HashSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -85,6 +88,10 @@ impl Cache {
         let text = std::fs::read(description).ok()?;
         let known: Description = serde_json::from_slice(&text).ok()?;
         let is_whole = known.key == *key && checksum(&std::fs::read(&code).ok()?) == known.checksum;
+        if is_whole {
+            // When it was used last; a folder that is read-only does not become smaller either.
+            let _ = File::options().append(true).open(&code).and_then(|file| file.set_modified(SystemTime::now()));
+        }
         is_whole.then_some(Entry { code, checksum: known.checksum, shared_is_static: known.shared_is_static })
     }
 
@@ -98,6 +105,35 @@ impl Cache {
         let text = serde_json::to_vec(&known).expect("plain data serialises");
         files::replace(&description, &text, FileAccess::Private)?;
         Ok(Entry { code, checksum: sum, shared_is_static })
+    }
+}
+
+impl Cache {
+    /// Removes what was not used for longest until so many bytes are left. What this run uses stays, and counts.
+    /// Who else uses an entry that goes keeps the application's own code, or compiles it anew.
+    pub fn shrink(&self, limit: u64, used: &HashSet<PathBuf>) {
+        let Ok(entries) = std::fs::read_dir(&self.folder) else { return };
+        let paths = entries.flatten().map(|entry| entry.path());
+        let mut codes: Vec<(SystemTime, u64, PathBuf)> = paths
+            .filter(|path| path.extension().is_some_and(|extension| extension == "code"))
+            .filter_map(|path| {
+                let code = path.metadata().ok()?;
+                let description = path.with_extension("json").metadata().map_or(0, |it| it.len());
+                Some((code.modified().ok()?, code.len() + description, path))
+            })
+            .collect();
+        codes.sort_unstable();
+        let mut total: u64 = codes.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, bytes, code) in codes.into_iter().filter(|(_, _, code)| !used.contains(code)) {
+            if total <= limit {
+                break;
+            }
+            // The description first: an entry without one is none.
+            let removed = std::fs::remove_file(code.with_extension("json")).and_then(|()| std::fs::remove_file(&code));
+            if removed.is_ok() {
+                total -= bytes;
+            }
+        }
     }
 }
 
@@ -175,5 +211,26 @@ mod tests {
         std::fs::copy(known, description).unwrap();
         std::fs::copy(image, code).unwrap();
         assert!(cache.find(&other).is_none(), "of another key");
+    }
+
+    #[test]
+    fn what_was_used_last_stays_where_there_is_too_much() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(Some(folder.path()));
+        let keys: Vec<Value> = (0..4).map(|number| json!({ "number": number })).collect();
+        for (number, key) in keys.iter().enumerate() {
+            let entry = cache.add(key, Made { image: vec![7; 1000], shared_is_static: false }).unwrap();
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + number as u64);
+            File::options().append(true).open(entry.code).unwrap().set_modified(time).unwrap();
+        }
+        // The oldest is used, so that the next one goes; and the last one stays because this run uses it.
+        let oldest = cache.find(&keys[0]).unwrap().code;
+        let last = cache.files(&keys[3])[1].clone();
+        cache.shrink(3500, &HashSet::from([last.clone()]));
+        let left: Vec<bool> = keys.iter().map(|key| cache.files(key).iter().all(|file| file.exists())).collect();
+        assert_eq!(left, [true, false, true, true]);
+        cache.shrink(0, &HashSet::from([last.clone()]));
+        assert!(last.exists() && !oldest.exists());
+        assert_eq!(std::fs::read_dir(cache.folder()).unwrap().count(), 2);
     }
 }

@@ -29,6 +29,9 @@ use crate::variables;
 /// The variable that names the file which Proteus reads.
 const PROTEUS: &str = "PROTEUS_TUNED_KERNELS";
 
+/// MiB. Winners have some 10 to 100 KiB.
+const CACHE_SIZE: u64 = 1024;
+
 #[derive(Debug, Args)]
 pub struct ApplyOptions {
     /// What mneme tune has left: results folders, or files for Proteus (proteus_tuned_kernels.json), which need
@@ -44,6 +47,10 @@ pub struct ApplyOptions {
     /// Where compiled winners are kept [default: MNEME_CACHE_DIR, else mneme in XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "FOLDER")]
     cache_dir: Option<PathBuf>,
+    /// Size that the folder is kept below, MiB: what was not used for longest goes [default: MNEME_CACHE_SIZE, else
+    /// 1024]
+    #[arg(long, value_name = "MIB")]
+    cache_size: Option<u64>,
     /// Write the compiled winners to this file, for MNEME_MODE=apply MNEME_TUNED=FILE; the application may be left out
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
@@ -69,6 +76,20 @@ struct Found {
     /// How memory was compared: options of `mneme-replay`.
     comparison: Vec<String>,
     source: PathBuf,
+}
+
+/// The size that the cache is kept below, bytes.
+fn cache_size(options: &ApplyOptions) -> Result<u64, CommandError> {
+    const NAME: &str = "MNEME_CACHE_SIZE";
+    let named = std::env::var(NAME).unwrap_or_default();
+    let mebibytes = match (options.cache_size, named.trim()) {
+        (Some(size), _) => size,
+        (None, "") => CACHE_SIZE,
+        (None, text) => {
+            text.parse().map_err(|_| CommandError::Usage(format!("{NAME} is '{named}', which is no number of MiB")))?
+        }
+    };
+    Ok(mebibytes.saturating_mul(1 << 20))
 }
 
 /// Runs the application.
@@ -137,6 +158,7 @@ fn winners(options: &ApplyOptions) -> Result<Vec<Winner>, CommandError> {
         let these = if source.is_dir() { results::read(source, recordings) } else { proteus::read(source, recordings) };
         found.extend(these.map_err(CommandError::Usage)?);
     }
+    let size = cache_size(options)?;
     let cache = Cache::open(options.cache_dir.as_deref());
     let mut winners = Vec::new();
     for one in found {
@@ -146,6 +168,8 @@ fn winners(options: &ApplyOptions) -> Result<Vec<Winner>, CommandError> {
             Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
         }
     }
+    let used = winners.iter().map(|winner| winner.code.clone()).collect();
+    cache.shrink(size, &used);
     Ok(winners)
 }
 
