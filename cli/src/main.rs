@@ -9,6 +9,7 @@ mod check;
 mod config;
 mod device;
 mod error;
+mod export;
 mod hip_library;
 mod list;
 mod manage;
@@ -20,6 +21,7 @@ mod report;
 mod selection;
 mod show;
 mod siblings;
+mod source;
 mod staging;
 mod standalone;
 mod table;
@@ -106,9 +108,9 @@ enum Command {
     /// Compare two files of results of mneme test; exits with 1 where one is broken or slower
     #[command(after_help = "Example:\n  mneme compare driver-580.json driver-590.json --markdown $GITHUB_STEP_SUMMARY")]
     Compare(regression::CompareOptions),
-    /// Write a recorded launch as a program of its own, for a bug report for example
+    /// Write a recorded launch as a program of its own, or winners for the program's source
     #[command(after_help = EXPORT_EXAMPLES)]
-    Export(standalone::ExportOptions),
+    Export(export::ExportOptions),
     /// Print what a build system needs to know
     #[command(
         after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) \\\n      -DCMAKE_CXX_COMPILER=$(mneme config cxx) -DCMAKE_CUDA_COMPILER=clang++-19"
@@ -169,7 +171,11 @@ const EXPORT_EXAMPLES: &str = "Examples:
   make -C reproducer && (cd reproducer && ./kernel)
 
 The folder has a C program, the memory, the code and the IR. The program needs a C compiler and
-NVIDIA's driver; it verifies every byte and prints the time.";
+NVIDIA's driver; it verifies every byte and prints the time.
+
+  mneme export --header tuned.hpp --cmake tuned.cmake results/7312 results/8245
+
+The header has launch dimensions and launch bounds by GPU and launch, the CMake file compiler options.";
 
 const APPLY_EXAMPLES: &str = "Examples:
   mneme apply --tuned results -- ./app arguments
@@ -233,7 +239,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Minimize(options) => minimize::run(options),
         Command::Test(options) => regression::test(&options),
         Command::Compare(options) => regression::compare(&options),
-        Command::Export(options) => standalone::run(&options),
+        Command::Export(options) => export::run(&options),
         Command::Config(options) => config::run(&options),
     }
 }

@@ -6,7 +6,7 @@
 mod cache;
 mod compile;
 mod proteus;
-mod results;
+pub mod results;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -62,20 +62,20 @@ pub struct ApplyOptions {
 }
 
 /// A configuration that is to be used for a kernel.
-struct Found {
-    database: PathBuf,
+pub struct Found {
+    pub database: PathBuf,
     /// Dynamic hash.
-    id: String,
-    configuration: Configuration,
+    pub id: String,
+    pub configuration: Configuration,
     /// Of the device that it was found on, as recordings name it; `None` where that is not known.
-    architecture: Option<String>,
+    pub architecture: Option<String>,
     rule: Option<Rule>,
     /// ns.
-    before: Option<f64>,
-    after: Option<f64>,
+    pub before: Option<f64>,
+    pub after: Option<f64>,
     /// How memory was compared: options of `mneme-replay`.
     comparison: Vec<String>,
-    source: PathBuf,
+    pub source: PathBuf,
 }
 
 /// The size that the cache is kept below, bytes.

@@ -10,9 +10,8 @@ mod memory;
 mod pointers;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
 use mneme_core::hash::checksum;
 use mneme_core::recording::code::immovable;
 use mneme_core::recording::database::Instance;
@@ -32,19 +31,6 @@ const MAKEFILE: &str = "CFLAGS ?= -O2 -Wall\n\nkernel: kernel.c launch.h\n\t$(CC
                         run: kernel\n\t./kernel\n\nclean:\n\trm -f kernel\n\n.PHONY: run clean\n";
 const MEMORY: &str = "memory.bin";
 
-#[derive(Debug, Args)]
-pub struct ExportOptions {
-    #[command(flatten)]
-    selection: Selection,
-    /// Write a C program that runs the launch, and all that it needs, to this folder
-    #[arg(long, value_name = "DIR", required = true)]
-    standalone: PathBuf,
-    /// Machine code (.cubin) or PTX (.ptx) to run, such as mneme-replay --output-dir writes [default: what the
-    /// application ran]
-    #[arg(long, value_name = "FILE")]
-    code: Option<PathBuf>,
-}
-
 /// The code that the program loads.
 struct Code {
     bytes: Vec<u8>,
@@ -58,10 +44,11 @@ impl Code {
     }
 }
 
-pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
-    let selected = options.selection.kernels()?;
+/// Writes the folder; `given_code` in place of the code that the application ran.
+pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> Result<(), CommandError> {
+    let selected = selection.kernels()?;
     let [kernel] = &selected.kernels[..] else {
-        let path = options.selection.path().display();
+        let path = selection.path().display();
         return Err(CommandError::Usage(match selected.kernels.len() {
             0 => format!("{path} holds no recorded kernel"),
             count => format!("{path} holds {count} kernels; name the STATIC-HASH.json of one, or an instance (-rid)"),
@@ -73,9 +60,9 @@ pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
             kernel.path.display()
         )));
     }
-    let (id, instance) = kernel.record.instance(&kernel.path, options.selection.record_id.as_deref())?;
+    let (id, instance) = kernel.record.instance(&kernel.path, selection.record_id.as_deref())?;
     let moments = Moments::open(kernel.folder(), &kernel.record, instance)?;
-    let code = match &options.code {
+    let code = match given_code {
         Some(path) => given(path)?,
         None => original(kernel, instance)?,
     };
@@ -89,7 +76,7 @@ pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
     }
     let modules = modules(kernel)?;
     let store = moments.store(kernel.folder())?;
-    let folder = NewFolder::create(&options.standalone)?;
+    let folder = NewFolder::create(output)?;
     let write = |name: &str, bytes: &[u8]| {
         let path = folder.file(name);
         written(&path, std::fs::write(&path, bytes))
@@ -111,8 +98,8 @@ pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
              is wrong, as the variable lies elsewhere"
         );
     }
-    let path = options.standalone.display();
-    let (ir, word) = (if modules.is_empty() { "" } else { " and its IR" }, shell_word(&options.standalone));
+    let path = output.display();
+    let (ir, word) = (if modules.is_empty() { "" } else { " and its IR" }, shell_word(output));
     print(&format!(
         "{path}: {} with {} of memory{ir}; make -C {word} && (cd {word} && ./kernel)\n",
         code.file(),

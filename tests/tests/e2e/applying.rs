@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mneme_core::exit;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::tuned::Winners;
 use mneme_e2e::apps::{app, executable};
@@ -369,4 +370,43 @@ fn kernels_of_hip_programs_are_replaced() {
         let found = report["kernels"].as_array().unwrap().iter().find(|it| !it["applied"].is_null());
         assert_eq!(found.map_or(Value::Null, |it| it["applied"]["replaced"].clone()), replaced, "{name}: {outcome}");
     }
+}
+
+#[test]
+fn winners_become_source() {
+    let (recording, mut tuned) = vecadd();
+    let bounds = json!({"block": {"x": 64}, "grid": {"x": 160}, "set_launch_bounds": true, "fast_math": true});
+    tuned = tuned.with("vecadd-fast", &recording.single(), bounds, json!({}));
+    let (header, cmake) = (tuned.folder.path().join("tuned.hpp"), tuned.folder.path().join("tuned.cmake"));
+    let export = || run(program("mneme")).arg("export").arg(tuned.results());
+    export().arg("--header").arg(&header).arg("--cmake").arg(&cmake).succeed();
+    // Results with nothing to write are refused, and so is a command without anything to do.
+    export().exit_with(exit::BAD_USAGE);
+    run(program("mneme")).args(["export", "--header"]).arg(&header).exit_with(exit::BAD_USAGE);
+
+    let source = tuned.folder.path().join("uses.cpp");
+    let text = r#"
+        #include "tuned.hpp"
+        #include <cstdio>
+        struct dim3 { unsigned x, y, z; };
+        MNEME_TUNED_BOUNDS_vecadd static void defined() {}
+        int main() {
+            defined();
+            const mneme_tuned::Launch &first = mneme_tuned::vecadd[0];
+            dim3 grid = {first.recorded_grid[0], 1, 1}, block = {first.recorded_block[0], 1, 1}, none = {7, 7, 7};
+            const mneme_tuned::Launch *found = mneme_tuned::find(mneme_tuned::vecadd, first.capability, grid, block);
+            if (found != &first || mneme_tuned::find(mneme_tuned::vecadd, first.capability, none, block))
+                return 1;
+            std::printf("%u %u\n", found->grid[0], found->block[0]);
+        }
+    "#;
+    fs::write(&source, text).unwrap();
+    let built = tuned.folder.path().join("uses");
+    let warnings = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-o"];
+    run("c++").args(warnings).arg(&built).arg(&source).succeed();
+    assert_eq!(run(&built).succeed().stdout, "80 128\n");
+    let options = fs::read_to_string(&cmake).unwrap();
+    assert!(options.contains("set(MNEME_TUNED_VECADD_CLANG -O2)\n"), "{options}");
+    assert!(options.contains("set(MNEME_TUNED_VECADD_2_NVCC --use_fast_math)\n"), "{options}");
+    run("cmake").arg("-P").arg(&cmake).succeed();
 }

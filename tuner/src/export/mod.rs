@@ -1,6 +1,7 @@
 //! A session's trials in the forms that other programs read.
 
 pub mod optuna;
+pub mod t4;
 pub mod table;
 
 use std::io;

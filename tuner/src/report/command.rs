@@ -14,6 +14,7 @@ const EXAMPLES: &str = "Examples:
   mneme-tune report mneme-tune-results/vecadd
       writes mneme-tune-results/vecadd/report.html
   mneme-tune report results --output for-the-wiki.html --csv trials.csv
+  mneme-tune report results --t4 results.json
   mneme-tune report results --optuna-journal study.log
       optuna-dashboard study.log then opens the trials; Optuna does with
       JournalStorage(JournalFileBackend('study.log'))
@@ -32,6 +33,9 @@ pub struct ReportOptions {
     /// Write the trials as a table with a row for each, too
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write the trials as a results file of T4, Kernel Tuner's format, too
+    #[arg(long, value_name = "FILE")]
+    t4: Option<PathBuf>,
     /// Write the trials as a study in Optuna's journal storage, too
     #[arg(long, value_name = "FILE")]
     optuna_journal: Option<PathBuf>,
@@ -73,6 +77,10 @@ fn write(options: &ReportOptions) -> Result<(), (i32, String)> {
     if let Some(path) = &options.csv {
         export::table::write(&archive, path).map_err(|error| unwritable(&error))?;
         mneme_core::remark!("The trials are in {}", path.display());
+    }
+    if let Some(path) = &options.t4 {
+        export::t4::write(&archive, path).map_err(|error| unwritable(&error))?;
+        mneme_core::remark!("The T4 file is in {}", path.display());
     }
     if let Some(path) = &options.optuna_journal {
         let name =
