@@ -1,4 +1,4 @@
-//! What the recorder asks this device for: the code that a kernel is run from.
+//! The code that a kernel is run from, which the recorder asks this device for.
 
 use crate::abi::{Out, enter};
 use crate::driver::function;
