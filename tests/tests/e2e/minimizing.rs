@@ -5,6 +5,7 @@ use std::path::Path;
 use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Outcome, run};
+use mneme_e2e::hip;
 use mneme_e2e::installation::{Device, program};
 use mneme_e2e::recording::{Instance, Recording, load_kernels};
 
@@ -59,6 +60,22 @@ fn a_kernel_that_touches_little_becomes_small() {
 fn all_kinds_of_memory_stay_that_are_needed() {
     for name in ["list", "bigstruct", "variables", "histogram", "heads", "matmul", "rdc"] {
         let recording = Recording::of(app(name), &[]);
+        let folder = tempfile::tempdir().unwrap();
+        let small = folder.path().join("small");
+        let said = minimize(&recording, &small);
+        assert_eq!(said.status, exit::VERIFIED, "{name}: {said}");
+        verified(&small);
+    }
+}
+
+/// AMD's code, which the CPU device runs in waves.
+#[test]
+fn recordings_of_hip_programs_become_small() {
+    if !hip::can_run("recordings_of_hip_programs_become_small") {
+        return;
+    }
+    for name in ["list", "matmul", "heads", "waves"] {
+        let recording = Recording::of_executable(&hip::executable(hip::app(name)), &[]);
         let folder = tempfile::tempdir().unwrap();
         let small = folder.path().join("small");
         let said = minimize(&recording, &small);
