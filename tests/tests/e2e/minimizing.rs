@@ -55,10 +55,11 @@ fn a_kernel_that_touches_little_becomes_small() {
     taken.complains("of another recording");
 }
 
-/// Pointers in memory, structures, variables, atomics, copies of many bytes, a kernel of several units.
+/// Pointers in memory, structures, variables, atomics, numbers that instrumented code may round otherwise, a kernel of
+/// several units.
 #[test]
 fn all_kinds_of_memory_stay_that_are_needed() {
-    for name in ["list", "bigstruct", "variables", "histogram", "heads", "matmul", "rdc"] {
+    for name in ["list", "bigstruct", "variables", "histogram", "heads", "matmul", "nbody", "rdc"] {
         let recording = Recording::of(app(name), &[]);
         let folder = tempfile::tempdir().unwrap();
         let small = folder.path().join("small");
