@@ -39,6 +39,7 @@ programs!(
     globals,
     bigstruct,
     parameters,
+    part,
     list,
     streams,
     limits,
