@@ -17,6 +17,7 @@ mod minimize;
 mod profile;
 mod record;
 mod regression;
+mod replay;
 mod report;
 mod selection;
 mod show;

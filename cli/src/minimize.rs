@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use clap::Args;
 use mneme_core::observation::Touched;
@@ -16,11 +16,12 @@ use mneme_core::recording::rules::{RuleRegion, Rules};
 use mneme_core::recording::{Moments, RecordingError, housekeeping};
 use mneme_core::result::{ReplayResult, Status};
 use mneme_core::tolerance::Norm;
-use mneme_core::{exit, install, units};
+use mneme_core::{install, units};
 
 use crate::error::CommandError;
 use crate::manage::TransferOptions;
 use crate::print;
+use crate::replay;
 use crate::selection::KernelFile;
 use crate::siblings;
 
@@ -28,7 +29,7 @@ use crate::siblings;
 pub struct MinimizeOptions {
     #[command(flatten)]
     transfer: TransferOptions,
-    /// The device that is replayed on: cpu, or the number of a GPU
+    /// Replay on this device (cuda, hip, cpu, or a number)
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
 }
@@ -53,6 +54,11 @@ fn minimize(replayer: &Replayer, kernel: &KernelFile, id: &str, to: &Path) -> Re
             "{} is a file of the existing Mneme; make it one of ours by mneme copy first",
             kernel.path.display()
         )));
+    }
+    // What is there stays, whatever becomes of this.
+    let path = to.join(kernel.record.file_name());
+    if path.exists() && KernelRecord::load(&path)?.instances.contains_key(id) {
+        return Err(RecordingError::Taken { path, instance: id.into() }.into());
     }
     let before = replayer.replay(&kernel.path, id, &[])?;
     if before.status != Status::Verified {
@@ -83,12 +89,16 @@ fn minimize(replayer: &Replayer, kernel: &KernelFile, id: &str, to: &Path) -> Re
     };
     let hash = kernel.record.static_hash;
     let written = housekeeping::copy_changed(kernel.folder(), to, hash, Some(id), change)?;
-    let path = to.join(kernel.record.file_name());
-    let after = replayer.replay(&path, id, &[])?;
-    if after.status != Status::Verified {
+    let after = replayer.replay(&path, id, &[]);
+    let what = || format!("instance {id} without the memory that the kernel was not seen to touch");
+    let problem = match after {
+        Ok(result) if result.status == Status::Verified => None,
+        Ok(result) => Some(CommandError::Unverified { what: what(), why: result.error }),
+        Err(error) => Some(error),
+    };
+    if let Some(problem) = problem {
         housekeeping::remove(to, hash, Some(id))?;
-        let what = format!("instance {id} without the memory that the kernel was not seen to touch");
-        return Err(CommandError::Unverified { what, why: after.error });
+        return Err(problem);
     }
     let reduced = memory_bytes(&path, id)?;
     print(&format!(
@@ -149,19 +159,6 @@ impl Replayer {
         let mut replay = Command::new(&self.program);
         replay.arg("-rdb").arg(database).args(["-rid", id, "--iterations", "1", "--warmup", "0"]).args(options);
         replay.args(self.device.iter().flat_map(|device| ["--device", device]));
-        let output = replay
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|source| CommandError::Start { path: self.program.clone(), source })?;
-        let printed: Option<serde_json::Value> = serde_json::from_slice(&output.stdout).ok();
-        let result = printed.and_then(|mut printed| serde_json::from_value(printed["Result"].take()).ok());
-        result.ok_or_else(|| {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let line = said.lines().find_map(|line| line.strip_prefix("mneme-replay: ")).unwrap_or("it says nothing");
-            if output.status.code() == Some(exit::NO_DEVICE) {
-                return CommandError::NoDevice(line.to_owned());
-            }
-            CommandError::Unverified { what: format!("instance {id}"), why: line.to_owned() }
-        })
+        replay::run(&mut replay)
     }
 }

@@ -2,13 +2,14 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use mneme_core::install;
-use mneme_core::result::{Environment, ReplayResult, Status};
+use mneme_core::result::{Environment, Status};
 
 use crate::error::CommandError;
+use crate::replay;
 use crate::selection::Selection;
 use crate::siblings;
 
@@ -82,15 +83,7 @@ pub fn run(cases: &[Case], iterations: u32, device: Option<&str>) -> Result<Resu
             ORIGINAL => drop(replay.arg("--original")),
             passes => drop(replay.args(["--", passes])),
         }
-        let output = replay
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|source| CommandError::Start { path: replayer.clone(), source })?;
-        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-        let result = result(&output.stdout).unwrap_or_else(|| refused(&complaint));
-        if result.status == Status::InternalError && output.status.code() == Some(mneme_core::exit::NO_DEVICE) {
-            return Err(CommandError::NoDevice(result.error));
-        }
+        let result = replay::run(&mut replay)?;
         if result.status == Status::Verified && environment.device.is_empty() {
             // The code is another for each.
             environment = Environment { code: String::new(), ..result.environment.clone() };
@@ -107,37 +100,4 @@ pub fn run(cases: &[Case], iterations: u32, device: Option<&str>) -> Result<Resu
     }
     progress.finish_and_clear();
     Ok(ResultsFile::new(results, environment))
-}
-
-/// What a replay has printed.
-fn result(output: &[u8]) -> Option<ReplayResult> {
-    let document: serde_json::Value = serde_json::from_slice(output).ok()?;
-    serde_json::from_value(document.get("Result")?.clone()).ok()
-}
-
-/// Of a replay that ended before there was one.
-fn refused(complaint: &str) -> ReplayResult {
-    ReplayResult { status: Status::InternalError, error: reason(complaint), ..ReplayResult::default() }
-}
-
-/// The sentence of what a replay has said. A refused command line comes with its usage, and with advice at the end.
-fn reason(complaint: &str) -> String {
-    let lines = || complaint.lines().filter(|line| !line.trim().is_empty());
-    let refused = lines().find_map(|line| line.strip_prefix("error: "));
-    let said = refused.or(lines().next_back()).unwrap_or("it ended without a word");
-    said.trim_start_matches("mneme-replay: ").to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_reason_is_the_sentence_that_says_what_is_wrong() {
-        let refused = "error: unexpected argument '--bogus' found\n\nUsage: mneme-replay -rdb FILE\n\n\
-                       For more information, try '--help'.\n";
-        assert_eq!(reason(refused), "unexpected argument '--bogus' found");
-        assert_eq!(reason("mneme: a remark\nmneme-replay: a.bc is damaged\n\n"), "a.bc is damaged");
-        assert_eq!(reason(" \n"), "it ended without a word");
-    }
 }

@@ -147,7 +147,7 @@ mod tests {
         assert!(text.contains("const Launch step[] = {\n"), "{text}");
         let entry = "{90, {40, 1, 1}, {256, 1, 1}, 0, {80, 1, 1}, {128, 1, 1}, 0},\n";
         assert!(text.contains(entry), "{text}");
-        assert!(text.contains("// sm_90: 209.2 us, before 238.8 us; from /work/results\n"), "{text}");
+        assert!(text.contains("// sm_90: 209.2 us, before 238.8 us; from /home/user/results\n"), "{text}");
         let bounds = "\n#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900\n#define MNEME_TUNED_BOUNDS_step \
                       __launch_bounds__(256, 2)\n#else\n#define MNEME_TUNED_BOUNDS_step\n#endif\n";
         assert!(text.contains(bounds), "{text}");

@@ -164,7 +164,7 @@ mod tests {
             configuration,
             before: Some(238_800.0),
             after: Some(209_200.0),
-            source: "/work/results".into(),
+            source: "/home/user/results".into(),
         }
     }
 

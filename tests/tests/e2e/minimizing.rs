@@ -53,6 +53,16 @@ fn a_kernel_that_touches_little_becomes_small() {
     let taken = minimize(&recording, &small);
     assert_eq!(taken.status, exit::BAD_RECORDING, "{taken}");
     taken.complains("of another recording");
+    verified(&small);
+}
+
+#[track_caller]
+fn becomes_small(name: &str, recording: &Recording) {
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small");
+    let said = minimize(recording, &small);
+    assert_eq!(said.status, exit::VERIFIED, "{name}: {said}");
+    verified(&small);
 }
 
 /// Pointers in memory, structures, variables, atomics, numbers that instrumented code may round otherwise, a kernel of
@@ -60,12 +70,7 @@ fn a_kernel_that_touches_little_becomes_small() {
 #[test]
 fn all_kinds_of_memory_stay_that_are_needed() {
     for name in ["list", "bigstruct", "variables", "histogram", "heads", "matmul", "nbody", "rdc"] {
-        let recording = Recording::of(app(name), &[]);
-        let folder = tempfile::tempdir().unwrap();
-        let small = folder.path().join("small");
-        let said = minimize(&recording, &small);
-        assert_eq!(said.status, exit::VERIFIED, "{name}: {said}");
-        verified(&small);
+        becomes_small(name, &Recording::of(app(name), &[]));
     }
 }
 
@@ -76,12 +81,7 @@ fn recordings_of_hip_programs_become_small() {
         return;
     }
     for name in ["list", "matmul", "heads", "waves"] {
-        let recording = Recording::of_executable(&hip::executable(hip::app(name)), &[]);
-        let folder = tempfile::tempdir().unwrap();
-        let small = folder.path().join("small");
-        let said = minimize(&recording, &small);
-        assert_eq!(said.status, exit::VERIFIED, "{name}: {said}");
-        verified(&small);
+        becomes_small(name, &Recording::of_executable(&hip::executable(hip::app(name)), &[]));
     }
 }
 

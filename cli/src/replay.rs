@@ -1,0 +1,57 @@
+//! One run of `mneme-replay`, and the result that it prints.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use mneme_core::exit;
+use mneme_core::result::{ReplayResult, Status};
+
+use crate::error::CommandError;
+
+/// Runs it. One that ends without a result is an internal error with what it has said.
+///
+/// # Errors
+/// It cannot be started, or there is no such device.
+pub fn run(replay: &mut Command) -> Result<ReplayResult, CommandError> {
+    let path = Path::new(replay.get_program()).to_path_buf();
+    let output = replay.stdin(Stdio::null()).output().map_err(|source| CommandError::Start { path, source })?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let result = result(&output.stdout).unwrap_or_else(|| refused(&complaint));
+    if result.status == Status::InternalError && output.status.code() == Some(exit::NO_DEVICE) {
+        return Err(CommandError::NoDevice(result.error));
+    }
+    Ok(result)
+}
+
+/// What a replay has printed.
+fn result(output: &[u8]) -> Option<ReplayResult> {
+    let document: serde_json::Value = serde_json::from_slice(output).ok()?;
+    serde_json::from_value(document.get("Result")?.clone()).ok()
+}
+
+/// Of a replay that ended before there was one.
+fn refused(complaint: &str) -> ReplayResult {
+    ReplayResult { status: Status::InternalError, error: reason(complaint), ..ReplayResult::default() }
+}
+
+/// The sentence of what a replay has said. A refused command line comes with its usage, and with advice at the end.
+fn reason(complaint: &str) -> String {
+    let lines = || complaint.lines().filter(|line| !line.trim().is_empty());
+    let refused = lines().find_map(|line| line.strip_prefix("error: "));
+    let said = refused.or(lines().next_back()).unwrap_or("it ended without a word");
+    said.trim_start_matches("mneme-replay: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_the_sentence_that_says_what_is_wrong() {
+        let refused = "error: unexpected argument '--bogus' found\n\nUsage: mneme-replay -rdb FILE\n\n\
+                       For more information, try '--help'.\n";
+        assert_eq!(reason(refused), "unexpected argument '--bogus' found");
+        assert_eq!(reason("mneme: a remark\nmneme-replay: a.bc is damaged\n\n"), "a.bc is damaged");
+        assert_eq!(reason(" \n"), "it ended without a word");
+    }
+}
