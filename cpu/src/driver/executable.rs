@@ -57,7 +57,8 @@ pub fn update(executable: usize, graph: usize, result: Out<u32>) -> StatusResult
     if !fits {
         return Err(Status::GRAPH_EXEC_UPDATE_FAILURE);
     }
-    *steps = new;
+    // Its nodes stay those of the graph that it was made from.
+    steps.iter_mut().zip(new).for_each(|((_, old), (_, new))| *old = new);
     Ok(())
 }
 

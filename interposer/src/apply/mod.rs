@@ -4,9 +4,12 @@
 //! Whatever cannot be done leaves the application's own launch, with one line in the log where that is not expected.
 
 mod candidate;
+mod graph_kernel;
 mod loaded;
 mod replacement;
 mod start;
+
+pub use graph_kernel::GraphKernel;
 
 use std::sync::atomic::Ordering;
 
@@ -29,7 +32,6 @@ use crate::process::{recorded_family, winners};
 const MOST_REFUSALS: u32 = 3;
 
 const UNFIT: &str = "no winner is for such dimensions and arguments";
-const CAPTURED: &str = "inside a stream capture (graphs keep the application's own code)";
 const CAPTURING: &str = "its tuned code is not loaded while a stream is captured";
 const ELSEWHERE: &str = "its stream belongs to another context than the current one";
 const REFUSED: &str = "the driver refused the tuned code, and took the application's own";
@@ -44,15 +46,29 @@ pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
         return gate::passing(call);
     }
     let Some(replacement) = of(kernel, request.function) else { return gate::passing(call) };
-    match choose(replacement, request, function) {
+    match choose_for_stream(replacement, request, function) {
         Ok(choice) => replace(call, request, replacement, &choice, kernel),
-        Err(reason) => {
-            if let Some(reason) = reason {
-                replacement.count_kept(reason);
+        Err(kept) => {
+            match kept {
+                Kept::Captured => {
+                    kernel.progress.launches.fetch_sub(1, Ordering::Relaxed);
+                }
+                Kept::For(reason) => replacement.count_kept(reason),
+                Kept::GivenUp => {}
             }
             gate::passing(call)
         }
     }
+}
+
+/// Why a launch keeps the application's own code.
+#[derive(Clone, Copy)]
+enum Kept {
+    /// It is no launch yet: what launches its graph counts.
+    Captured,
+    For(&'static str),
+    /// Said already, of all launches of the kernel.
+    GivenUp,
 }
 
 /// What is launched in the place of the application's kernel.
@@ -60,6 +76,14 @@ struct Choice<'a> {
     candidate: &'a Candidate,
     loaded: &'static Loaded,
     shape: Shape,
+}
+
+impl Choice<'_> {
+    /// What the driver is asked for.
+    fn asked(&self) -> Shape {
+        let is_in_code = self.candidate.winner().folded.shared_memory;
+        Shape { shared_mem: if is_in_code { 0 } else { self.shape.shared_mem }, ..self.shape }
+    }
 }
 
 /// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has.
@@ -124,18 +148,35 @@ fn give_up(kernel: &Kernel, replacement: &Replacement, candidate: &Candidate, re
     }
 }
 
-/// The winner for a launch; otherwise why there is none, unless the kernel is given up for it.
+/// The winner for a launch into a stream.
+fn choose_for_stream<'a>(
+    replacement: &'a Replacement,
+    request: &LaunchRequest,
+    function: &FunctionHandle,
+) -> Result<Choice<'a>, Kept> {
+    if captures::in_progress() && captures::captures(request.stream as CUstream) {
+        return Err(Kept::Captured);
+    }
+    if let Some(reason) = start::obstacle(request) {
+        return Err(Kept::For(reason));
+    }
+    let context = driver::current_context().ok_or(Kept::For(ELSEWHERE))?;
+    if streams::context_of(request.stream).is_some_and(|of_stream| of_stream != context) {
+        return Err(Kept::For(ELSEWHERE));
+    }
+    choose(replacement, request, function, context)
+}
+
+/// The winner for a launch in the current context.
 fn choose<'a>(
     replacement: &'a Replacement,
     request: &LaunchRequest,
     function: &FunctionHandle,
-) -> Result<Choice<'a>, Option<&'static str>> {
+    context: usize,
+) -> Result<Choice<'a>, Kept> {
     let kernel = &function.kernel;
-    if let Some(reason) = start::obstacle(request) {
-        return Err(Some(reason));
-    }
     if request.launch.is_empty() {
-        return Err(Some(EMPTY));
+        return Err(Kept::For(EMPTY));
     }
     let (launch, arguments) = (&request.launch, &request.arguments);
     let exact = || {
@@ -143,20 +184,13 @@ fn choose<'a>(
         Some((found, found.winner().tuned))
     };
     let other = || replacement.usable().find_map(|found| Some((found, found.shape_for(launch, arguments)?)));
-    let (candidate, shape) = exact().or_else(other).ok_or(Some(UNFIT))?;
-    if captures::in_progress() && captures::captures(request.stream as CUstream) {
-        return Err(Some(CAPTURED));
-    }
-    let context = driver::current_context().ok_or(Some(ELSEWHERE))?;
-    if streams::context_of(request.stream).is_some_and(|of_stream| of_stream != context) {
-        return Err(Some(ELSEWHERE));
-    }
+    let (candidate, shape) = exact().or_else(other).ok_or(Kept::For(UNFIT))?;
     if is_too_large(replacement, request, function) {
-        return Err(Some(TOO_LARGE));
+        return Err(Kept::For(TOO_LARGE));
     }
     let ready = match loaded::find(&candidate.code, context) {
         Some(loaded) => Ok(loaded),
-        None if captures::in_progress() => return Err(Some(CAPTURING)),
+        None if captures::in_progress() => return Err(Kept::For(CAPTURING)),
         None => loaded::load(&candidate.code, context),
     };
     let ready = ready.and_then(|loaded| {
@@ -165,10 +199,10 @@ fn choose<'a>(
     });
     let loaded = ready.map_err(|reason| {
         give_up(kernel, replacement, candidate, reason);
-        None
+        Kept::GivenUp
     })?;
     if loaded.max_threads.is_some_and(|most| shape.block.count() > u64::from(most)) {
-        return Err(Some(UNFIT));
+        return Err(Kept::For(UNFIT));
     }
     Ok(Choice { candidate, loaded, shape })
 }
@@ -198,12 +232,10 @@ fn replace(
     kernel: &Kernel,
 ) -> Status {
     let winner = choice.candidate.winner();
-    let in_code = winner.folded.shared_memory;
-    let asked = Shape { shared_mem: if in_code { 0 } else { choice.shape.shared_mem }, ..choice.shape };
     if replacement.is_untouched() {
         info!("{} is replaced by the winner of {}", kernel.demangled, winner.source.display());
     }
-    if gate::passing(&|| start::start(request, choice.loaded.function, &asked)) == Status::SUCCESS {
+    if gate::passing(&|| start::start(request, choice.loaded.function, &choice.asked())) == Status::SUCCESS {
         replacement.count(winner, choice.shape != shape_of(&request.launch));
         return Status::SUCCESS;
     }

@@ -297,14 +297,30 @@ fn what_is_set_on_a_function_is_set_on_its_tuned_code() {
 }
 
 #[test]
-fn captured_launches_keep_their_own_code() {
+fn kernels_of_graphs_are_replaced() {
     let recording =
         Recording::by(|folder| record_executable_into(folder, &of("graphs"), &[]).env("MNEME_GRAPHS", "expand"));
     let (database, record) = recording.kernel("scale");
     let id = record.instances.keys().next().unwrap();
     let tuned = Tuned::new().with("scale", &Instance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
     let (outcome, kernel) = tuned.run(&of("graphs"), &[], "scale");
-    assert!(reason(&kernel).contains("inside a stream capture"), "{outcome}");
+    assert_eq!(counts(&kernel), [4, 4, 0], "two nodes, launched twice: {outcome}");
+    assert!(!outcome.stderr.contains("not recorded"), "{outcome}");
+}
+
+#[test]
+fn a_graph_that_changes_keeps_its_tuned_kernels() {
+    let recording =
+        Recording::by(|folder| record_executable_into(folder, &of("updated"), &[]).env("MNEME_GRAPHS", "expand"));
+    let (database, record) = recording.kernel("advance");
+    let one = json!({"block": {"x": 64}, "grid": {"x": 80}, "passes": "default<O2>"});
+    let rule = json!({"grid": SAME_THREADS});
+    let id = record.instances.keys().next().unwrap();
+    let tuned = Tuned::new().with("advance", &Instance::new(&database, id), one, rule);
+    let (outcome, kernel) = tuned.run(&of("updated"), &[], "advance");
+    // The last is of a node of the first graph, in an executable that another one has updated.
+    assert_eq!(counts(&kernel), [5, 4, 4], "{outcome}");
+    assert!(reason(&kernel).contains("changed after it was made"), "{outcome}");
 }
 
 #[test]

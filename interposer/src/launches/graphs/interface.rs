@@ -9,10 +9,11 @@ use cudarc::driver::sys::{
 };
 use mneme_abi::hip::types::{Dimensions, KernelNodeParameters};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_core::tuned::Shape;
 
 use super::nodes::{MEMCPY, MEMSET, STREAM_MEMORY, UNREADABLE, edges_of, nodes_of, parameters};
 use super::{Executable, Graph, GraphNode};
-use crate::driver::{self, CUfunction, CUstream, Status, hip};
+use crate::driver::{self, CUcontext, CUfunction, CUstream, Status, hip};
 use crate::kernels::handles;
 use crate::kernels::kernel::CodeOwner;
 use crate::kernels::request::LaunchArguments;
@@ -44,11 +45,44 @@ pub struct Kernel {
     /// As the driver's launch functions take them; they live as long as the node, or until it gets others.
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
+    /// Null for the current one, and for HIP.
+    context: CUcontext,
 }
 
 impl Kernel {
     pub fn arguments(&self) -> LaunchArguments {
         LaunchArguments::new(self.parameters, self.extra)
+    }
+
+    /// With another function and shape, as `cuGraphKernelNodeSetParams_v2` takes it.
+    fn cuda_parameters(&self, function: CUfunction, shape: &Shape) -> CUDA_KERNEL_NODE_PARAMS {
+        CUDA_KERNEL_NODE_PARAMS {
+            func: function,
+            gridDimX: shape.grid.x,
+            gridDimY: shape.grid.y,
+            gridDimZ: shape.grid.z,
+            blockDimX: shape.block.x,
+            blockDimY: shape.block.y,
+            blockDimZ: shape.block.z,
+            sharedMemBytes: shape.shared_mem,
+            kernelParams: self.parameters,
+            extra: self.extra,
+            kern: std::ptr::null_mut(),
+            ctx: self.context.cast(),
+        }
+    }
+
+    /// The same, as `hipGraphKernelNodeSetParams` takes it.
+    fn hip_parameters(&self, function: CUfunction, shape: &Shape) -> KernelNodeParameters {
+        let dimensions = |of: Dim3| Dimensions { x: of.x, y: of.y, z: of.z };
+        KernelNodeParameters {
+            block: dimensions(shape.block),
+            extra: self.extra,
+            function: function.cast(),
+            grid: dimensions(shape.grid),
+            parameters: self.parameters,
+            shared: shape.shared_mem,
+        }
     }
 }
 
@@ -62,11 +96,42 @@ pub trait Interface {
     /// Reads a kernel's node.
     fn kernel(&self, node: GraphNode) -> Result<Kernel, &'static str>;
 
+    /// What a kernel's node would be with these parameters.
+    ///
+    /// # Safety
+    /// The vendor has just taken them for such a node.
+    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<Kernel, &'static str>;
+
+    /// Has an executable launch another function, with a kernel's own arguments, where a node's kernel was.
+    ///
+    /// # Safety
+    /// The kernel is that of the node in this executable, and the function takes the same arguments.
+    unsafe fn replace(
+        &self,
+        executable: Executable,
+        node: GraphNode,
+        kernel: &Kernel,
+        function: CUfunction,
+        shape: &Shape,
+    ) -> Status;
+
     /// Gives a kernel's node other parameters.
     ///
     /// # Safety
     /// The vendor has just taken them for such a node.
     unsafe fn set_kernel(&self, node: GraphNode, parameters: *const c_void) -> Status;
+
+    /// Gives a node of a graph another function, with a kernel's own arguments.
+    ///
+    /// # Safety
+    /// The kernel is that of the node, and the function takes the same arguments.
+    unsafe fn replace_in_graph(&self, node: GraphNode, kernel: &Kernel, function: CUfunction, shape: &Shape) -> Status;
+
+    /// Updates an executable with a graph.
+    ///
+    /// # Safety
+    /// Both live.
+    unsafe fn update(&self, executable: Executable, graph: Graph) -> Status;
 
     /// Launches a kernel as its node says.
     ///
@@ -96,6 +161,13 @@ impl Interface for Cuda {
 
     fn kernel(&self, node: GraphNode) -> Result<Kernel, &'static str> {
         let read: CUDA_KERNEL_NODE_PARAMS = parameters(node, driver::cuGraphKernelNodeGetParams_v2)?;
+        // SAFETY: just read.
+        unsafe { self.kernel_with(node, (&raw const read).cast()) }
+    }
+
+    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<Kernel, &'static str> {
+        // SAFETY: the caller's promise.
+        let read = unsafe { *parameters.cast::<CUDA_KERNEL_NODE_PARAMS>() };
         let mut attributes = LaunchAttributes::default();
         let mut value = AttributeValue::default();
         // SAFETY: a kernel node, and a place for a value.
@@ -121,7 +193,36 @@ impl Interface for Cuda {
             },
             parameters: read.kernelParams,
             extra: read.extra,
+            context: read.ctx.cast(),
         })
+    }
+
+    unsafe fn replace(
+        &self,
+        executable: Executable,
+        node: GraphNode,
+        kernel: &Kernel,
+        function: CUfunction,
+        shape: &Shape,
+    ) -> Status {
+        let parameters = kernel.cuda_parameters(function, shape);
+        // SAFETY: the caller's promise.
+        unsafe {
+            driver::hooked::cuGraphExecKernelNodeSetParams_v2::call(executable, node, (&raw const parameters).cast())
+        }
+    }
+
+    unsafe fn replace_in_graph(&self, node: GraphNode, kernel: &Kernel, function: CUfunction, shape: &Shape) -> Status {
+        let parameters = kernel.cuda_parameters(function, shape);
+        // SAFETY: the caller's promise.
+        unsafe { self.set_kernel(node, (&raw const parameters).cast()) }
+    }
+
+    unsafe fn update(&self, executable: Executable, graph: Graph) -> Status {
+        // `CUgraphExecUpdateResultInfo`: a number and two nodes.
+        let mut result = [0u64; 3];
+        // SAFETY: the caller's promise; the place is as large as what is written.
+        unsafe { driver::hooked::cuGraphExecUpdate_v2::call(executable, graph, result.as_mut_ptr().cast()) }
     }
 
     unsafe fn set_kernel(&self, node: GraphNode, parameters: *const c_void) -> Status {
@@ -182,6 +283,13 @@ impl Interface for Hip {
 
     fn kernel(&self, node: GraphNode) -> Result<Kernel, &'static str> {
         let read: KernelNodeParameters = parameters(node, hip::hipGraphKernelNodeGetParams)?;
+        // SAFETY: just read.
+        unsafe { self.kernel_with(node, (&raw const read).cast()) }
+    }
+
+    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<Kernel, &'static str> {
+        // SAFETY: the caller's promise.
+        let read = unsafe { *parameters.cast::<KernelNodeParameters>() };
         let mut value = AttributeValue::default();
         // SAFETY: a kernel node, and a place for a value.
         let status = unsafe { hip::hipGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) };
@@ -212,7 +320,35 @@ impl Interface for Hip {
             parameters: read.parameters,
             // Of a node with both, this is the application's, and gone.
             extra: if is_packed { read.extra } else { std::ptr::null_mut() },
+            context: std::ptr::null_mut(),
         })
+    }
+
+    unsafe fn replace(
+        &self,
+        executable: Executable,
+        node: GraphNode,
+        kernel: &Kernel,
+        function: CUfunction,
+        shape: &Shape,
+    ) -> Status {
+        let parameters = kernel.hip_parameters(function, shape);
+        // SAFETY: the caller's promise.
+        unsafe {
+            driver::hooked::hipGraphExecKernelNodeSetParams::call(executable, node, (&raw const parameters).cast())
+        }
+    }
+
+    unsafe fn replace_in_graph(&self, node: GraphNode, kernel: &Kernel, function: CUfunction, shape: &Shape) -> Status {
+        let parameters = kernel.hip_parameters(function, shape);
+        // SAFETY: the caller's promise.
+        unsafe { self.set_kernel(node, (&raw const parameters).cast()) }
+    }
+
+    unsafe fn update(&self, executable: Executable, graph: Graph) -> Status {
+        let (mut node, mut result) = (std::ptr::null_mut(), 0);
+        // SAFETY: the caller's promise, and valid places.
+        unsafe { driver::hooked::hipGraphExecUpdate::call(executable, graph, &mut node, &mut result) }
     }
 
     unsafe fn set_kernel(&self, node: GraphNode, parameters: *const c_void) -> Status {
@@ -221,7 +357,7 @@ impl Interface for Hip {
     }
 
     unsafe fn launch(&self, kernel: &Kernel, stream: CUstream) -> Status {
-        let Kernel { function, launch: Launch { grid, block, shared_mem, .. }, parameters, extra } = *kernel;
+        let Kernel { function, launch: Launch { grid, block, shared_mem, .. }, parameters, extra, .. } = *kernel;
         let is_registered =
             handles::function(function).is_some_and(|function| matches!(function.home, CodeOwner::Binary(_)));
         let stream = hip::named(stream);

@@ -1,11 +1,13 @@
-//! Graphs under `MNEME_GRAPHS=expand`: launched node by node, so that their kernels can be recorded.
+//! Graphs: launched node by node under `MNEME_GRAPHS=expand`, and with tuned kernels under `MNEME_MODE=apply`.
 //!
-//! An executable graph cannot be read back, so a clone of its graph is kept from its instantiation on, and changes of
-//! the executable are repeated on the clone or end its expansion. A graph with a node that no single call has the
-//! effect of (memory of its own, conditions, semaphores, …) is launched whole, and the summary says why.
+//! Node by node their kernels can be recorded. An executable graph cannot be read back, so a clone of its graph is kept
+//! from its instantiation on, and changes of the executable are repeated on the clone or end its expansion. A graph
+//! with a node that no single call has the effect of (memory of its own, conditions, semaphores, …) is launched whole,
+//! and the summary says why.
 
 mod interface;
 mod nodes;
+mod replaced;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -13,10 +15,13 @@ use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mneme_core::summary::Mode;
+
 use crate::driver::{
     self, CUcontext, CUevent, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate,
 };
 use crate::kernels::request::{Extras, LaunchRequest};
+use crate::process::recorded_family;
 use crate::process::settings::settings;
 use crate::recorder;
 use interface::{Kernel, Step, interface};
@@ -37,6 +42,24 @@ struct ClonedGraph {
 unsafe impl Send for ClonedGraph {}
 // SAFETY: as above.
 unsafe impl Sync for ClonedGraph {}
+
+impl ClonedGraph {
+    /// Without steps; `None` where the driver does not copy it.
+    fn of(graph: Graph) -> Option<Self> {
+        let mut copy = std::ptr::null_mut();
+        // SAFETY: a valid place, and a graph that has just been read.
+        let status = unsafe { driver::cuGraphClone(&mut copy, graph) };
+        (status == Status::SUCCESS).then(|| Self { graph: copy, steps: Vec::new() })
+    }
+
+    /// The clone of a node.
+    fn twin(&self, node: GraphNode) -> Option<GraphNode> {
+        let mut twin = std::ptr::null_mut();
+        // SAFETY: a valid place, a node of the original, and its clone.
+        let status = unsafe { driver::cuGraphNodeFindInClone(&mut twin, node, self.graph) };
+        (status == Status::SUCCESS).then_some(twin)
+    }
+}
 
 impl Drop for ClonedGraph {
     fn drop(&mut self) {
@@ -100,6 +123,13 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
         *graphs().whole.entry(reason).or_default() += 1;
         gate::passing(call)
     };
+    if replaces_nodes() {
+        let status = gate::passing(call);
+        if status == Status::SUCCESS {
+            replaced::count(executable, stream);
+        }
+        return status;
+    }
     if !settings().expand_graphs {
         return whole("MNEME_GRAPHS=expand records the kernels of graphs");
     }
@@ -199,6 +229,11 @@ fn keep(executable: Executable, clone: Option<Followed>) {
     drop(old);
 }
 
+/// Whether the kernels of graphs are replaced where they are.
+fn replaces_nodes() -> bool {
+    settings().mode == Mode::Apply && !settings().expand_graphs
+}
+
 /// Clones a graph behind an executable that was made from it or updated with it.
 fn follow(executable: Executable, graph: Graph) {
     if !settings().expand_graphs {
@@ -217,13 +252,8 @@ fn cloned(graph: Graph) -> Result<ClonedGraph, &'static str> {
     if let Some(reason) = interface.obstacle().or_else(|| obstacle_in(interface, graph, 0)) {
         return Err(reason);
     }
-    let mut copy = std::ptr::null_mut();
-    // SAFETY: a valid place, and a graph that the driver has just read.
-    if unsafe { driver::cuGraphClone(&mut copy, graph) } != Status::SUCCESS {
-        return Err("the driver does not copy it");
-    }
-    let mut clone = ClonedGraph { graph: copy, steps: Vec::new() };
-    steps(interface, copy, 0, &mut clone.steps)?;
+    let mut clone = ClonedGraph::of(graph).ok_or("the driver does not copy it")?;
+    steps(interface, clone.graph, 0, &mut clone.steps)?;
     Ok(clone)
 }
 
@@ -237,11 +267,20 @@ pub fn note_events(stream: CUstream, events: [CUevent; 2]) {
     }
 }
 
-unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph) -> Status {
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`, HIP's has the same value: kernels launch such a graph, too, as it was
+/// when it was uploaded.
+const FOR_DEVICE: c_ulonglong = 4;
+
+unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph, flags: c_ulonglong) -> Status {
     let status = call();
     if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
-        follow(unsafe { *executable }, graph);
+        let executable = unsafe { *executable };
+        if replaces_nodes() {
+            replaced::made(executable, graph, flags & FOR_DEVICE != 0);
+        } else {
+            follow(executable, graph);
+        }
     }
     status
 }
@@ -257,7 +296,7 @@ pub unsafe fn instantiate(
     _size: usize,
 ) -> Status {
     // SAFETY: the first two arguments mean the same.
-    unsafe { made(call, executable, graph) }
+    unsafe { made(call, executable, graph, 0) }
 }
 
 /// # Safety
@@ -266,10 +305,10 @@ pub unsafe fn instantiate_with_flags(
     call: &dyn Fn() -> Status,
     executable: *mut Executable,
     graph: Graph,
-    _flags: c_ulonglong,
+    flags: c_ulonglong,
 ) -> Status {
     // SAFETY: the first two arguments mean the same.
-    unsafe { made(call, executable, graph) }
+    unsafe { made(call, executable, graph, flags) }
 }
 
 /// # Safety
@@ -278,10 +317,13 @@ pub unsafe fn instantiate_with_parameters(
     call: &dyn Fn() -> Status,
     executable: *mut Executable,
     graph: Graph,
-    _parameters: *mut c_void,
+    parameters: *mut c_void,
 ) -> Status {
-    // SAFETY: the first two arguments mean the same.
-    unsafe { made(call, executable, graph) }
+    // `CUDA_GRAPH_INSTANTIATE_PARAMS` begins with its flags, `hipGraphInstantiateParams` with a place for a node.
+    let at = usize::from(recorded_family::is_hip());
+    let flags = parameters.cast_const().cast::<c_ulonglong>();
+    // SAFETY: null, or the structure; the first two arguments mean the same.
+    unsafe { made(call, executable, graph, if flags.is_null() { 0 } else { *flags.add(at) }) }
 }
 
 /// # Safety
@@ -289,7 +331,11 @@ pub unsafe fn instantiate_with_parameters(
 pub unsafe fn update(call: &dyn Fn() -> Status, executable: Executable, graph: Graph, _result: *mut c_void) -> Status {
     let status = call();
     if status == Status::SUCCESS {
-        follow(executable, graph);
+        if replaces_nodes() {
+            replaced::updated(executable, graph);
+        } else {
+            follow(executable, graph);
+        }
     }
     status
 }
@@ -316,16 +362,20 @@ pub unsafe fn set_kernel<P>(
     parameters: *const P,
 ) -> Status {
     let status = call();
+    if status == Status::SUCCESS && replaces_nodes() {
+        // SAFETY: the driver has just taken them for this node.
+        let kernel = unsafe { interface().kernel_with(node, parameters.cast()) };
+        replaced::set(executable, node, kernel);
+        return status;
+    }
     let clone = graphs().clones.get(&(executable as usize)).cloned();
     if status == Status::SUCCESS
         && let Some(Ok(clone)) = clone
     {
-        let mut twin = std::ptr::null_mut();
-        // SAFETY: the driver has just taken the same parameters for the same node of the original.
-        let set = unsafe {
-            driver::cuGraphNodeFindInClone(&mut twin, node, clone.graph) == Status::SUCCESS
-                && interface().set_kernel(twin, parameters.cast()) == Status::SUCCESS
-        };
+        let set = clone.twin(node).is_some_and(|twin| {
+            // SAFETY: the driver has just taken the same parameters for the same node of the original.
+            unsafe { interface().set_kernel(twin, parameters.cast()) == Status::SUCCESS }
+        });
         if !set {
             keep(executable, Some(Err(CHANGED)));
         }
@@ -335,8 +385,11 @@ pub unsafe fn set_kernel<P>(
 
 const CHANGED: &str = "its nodes were changed after it was made";
 
-fn changed(call: &dyn Fn() -> Status, executable: Executable) -> Status {
+fn changed(call: &dyn Fn() -> Status, executable: Executable, node: GraphNode) -> Status {
     let status = call();
+    if status == Status::SUCCESS && replaces_nodes() {
+        replaced::note_change(executable, node);
+    }
     if status == Status::SUCCESS && graphs().clones.contains_key(&(executable as usize)) {
         keep(executable, Some(Err(CHANGED)));
     }
@@ -345,8 +398,8 @@ fn changed(call: &dyn Fn() -> Status, executable: Executable) -> Status {
 
 /// # Safety
 /// The arguments are those of a `cuGraphExec…NodeSetParams` that has three, or of `cuGraphNodeSetEnabled`.
-pub unsafe fn change<P>(call: &dyn Fn() -> Status, executable: Executable, _node: GraphNode, _parameters: P) -> Status {
-    changed(call, executable)
+pub unsafe fn change<P>(call: &dyn Fn() -> Status, executable: Executable, node: GraphNode, _parameters: P) -> Status {
+    changed(call, executable, node)
 }
 
 /// # Safety
@@ -354,11 +407,11 @@ pub unsafe fn change<P>(call: &dyn Fn() -> Status, executable: Executable, _node
 pub unsafe fn change_in_context<P>(
     call: &dyn Fn() -> Status,
     executable: Executable,
-    _node: GraphNode,
+    node: GraphNode,
     _parameters: P,
     _context: CUcontext,
 ) -> Status {
-    changed(call, executable)
+    changed(call, executable, node)
 }
 
 /// # Safety
@@ -366,13 +419,13 @@ pub unsafe fn change_in_context<P>(
 pub unsafe fn change_line(
     call: &dyn Fn() -> Status,
     executable: Executable,
-    _node: GraphNode,
+    node: GraphNode,
     _to: *mut c_void,
     _from: *const c_void,
     _bytes: usize,
     _kind: c_uint,
 ) -> Status {
-    changed(call, executable)
+    changed(call, executable, node)
 }
 
 /// # Safety
@@ -381,19 +434,21 @@ pub unsafe fn change_line(
 pub unsafe fn change_symbol<T>(
     call: &dyn Fn() -> Status,
     executable: Executable,
-    _node: GraphNode,
+    node: GraphNode,
     _to: T,
     _from: *const c_void,
     _bytes: usize,
     _offset: usize,
     _kind: c_uint,
 ) -> Status {
-    changed(call, executable)
+    changed(call, executable, node)
 }
 
 /// # Safety
 /// The arguments are those of `cuGraphExecDestroy`.
 pub unsafe fn destroy(call: &dyn Fn() -> Status, executable: Executable) -> Status {
+    // Not after it: another thread may have been given the handle then.
+    replaced::forget(executable);
     let status = call();
     if status == Status::SUCCESS {
         keep(executable, None);

@@ -11,7 +11,7 @@ use super::{Graph, GraphNode};
 use crate::driver::{self, Status};
 
 /// Child graphs within child graphs: deeper than any program builds, and an end to damage.
-const DEEPEST: usize = 16;
+pub const DEEPEST: usize = 16;
 
 /// The nodes of a graph, each after those that it depends on.
 fn ordered(graph: Graph) -> Option<Vec<GraphNode>> {
@@ -43,7 +43,7 @@ fn topological<T: Copy + Eq + Hash>(nodes: &[T], from: &[T], to: &[T]) -> Option
 }
 
 /// The kind of a node (`CUgraphNodeType`).
-fn kind_of(interface: &dyn Interface, node: GraphNode) -> Option<u32> {
+pub fn kind_of(interface: &dyn Interface, node: GraphNode) -> Option<u32> {
     let mut number = u32::MAX;
     // SAFETY: a node of a graph that lives, and a place for an enumerator.
     let status = unsafe { driver::cuGraphNodeGetType(node, &mut number) };

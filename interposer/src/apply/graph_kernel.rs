@@ -1,0 +1,84 @@
+//! Tuned code for a kernel of a graph: chosen once, and launched as often as the graph.
+
+use std::sync::atomic::Ordering;
+
+use mneme_core::tuned::{Shape, Winner};
+
+use super::candidate::shape_of;
+use super::{ELSEWHERE, Kept, Replacement, choose, of};
+use crate::driver::{self, CUfunction};
+use crate::kernels::handles;
+use crate::kernels::kernel::FunctionHandle;
+use crate::kernels::request::LaunchRequest;
+
+/// A kernel of a graph for which there are winners.
+#[derive(Clone)]
+pub struct GraphKernel {
+    function: FunctionHandle,
+    /// Or why it keeps the application's own code.
+    tuned: Result<Tuned, Kept>,
+}
+
+#[derive(Clone, Copy)]
+struct Tuned {
+    function: CUfunction,
+    shape: Shape,
+    winner: &'static Winner,
+    is_reshaped: bool,
+}
+
+// SAFETY: a handle of the driver's, which every thread may use.
+unsafe impl Send for Tuned {}
+
+impl GraphKernel {
+    /// Chooses for a launch that a graph will make in the current context; `None` where nothing is tuned for its
+    /// kernel.
+    pub fn choose(request: &LaunchRequest) -> Option<Self> {
+        let function = handles::function(request.function)?;
+        if !function.kernel.is_selected() {
+            return None;
+        }
+        let tuned = match of(&function.kernel, request.function) {
+            _ if function.kernel.progress.tally.is_given_up() => Err(Kept::GivenUp),
+            None => Err(Kept::For(ELSEWHERE)),
+            Some(replacement) => tuned(replacement, request, &function),
+        };
+        Some(Self { function, tuned })
+    }
+
+    /// What is to be launched, if it is not the application's own.
+    pub fn tuned(&self) -> Option<(CUfunction, Shape)> {
+        self.tuned.as_ref().ok().map(|tuned| (tuned.function, tuned.shape))
+    }
+
+    /// Notes that it keeps the application's own code.
+    pub fn keep(&mut self, reason: &'static str) {
+        self.tuned = Err(Kept::For(reason));
+    }
+
+    /// Counts a launch.
+    pub fn count(&self) {
+        let kernel = &self.function.kernel;
+        kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
+        let Some(replacement) = kernel.progress.replacement.get().and_then(|it| it.downcast_ref::<Replacement>())
+        else {
+            return;
+        };
+        match self.tuned {
+            Ok(tuned) => replacement.count(tuned.winner, tuned.is_reshaped),
+            Err(Kept::For(reason)) => replacement.count_kept(reason),
+            Err(Kept::Captured | Kept::GivenUp) => {}
+        }
+    }
+}
+
+fn tuned(replacement: &Replacement, request: &LaunchRequest, function: &FunctionHandle) -> Result<Tuned, Kept> {
+    let context = driver::current_context().ok_or(Kept::For(ELSEWHERE))?;
+    let choice = choose(replacement, request, function, context)?;
+    Ok(Tuned {
+        function: choice.loaded.function,
+        shape: choice.asked(),
+        winner: choice.candidate.winner(),
+        is_reshaped: choice.shape != shape_of(&request.launch),
+    })
+}

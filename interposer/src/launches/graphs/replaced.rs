@@ -1,0 +1,178 @@
+//! Tuned code in the kernel nodes of executable graphs, under `MNEME_MODE=apply`.
+//!
+//! An executable gets it right after the application has made or changed it; the application's graph stays as it is.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::interface::{Kernel, interface};
+use super::nodes::{CHILD, KERNEL, child_of, nodes_of};
+use super::steps::{DEEPEST, kind_of};
+use super::{CHANGED, ClonedGraph, Executable, Graph, GraphNode};
+use crate::apply::GraphKernel;
+use crate::driver::{CUstream, STREAM_LEGACY, Status, captures, contexts};
+use crate::kernels::request::{Extras, LaunchRequest};
+
+const SEVERAL_CONTEXTS: &str = "in a graph of a program with several contexts";
+const FOR_DEVICE: &str = "in a graph that kernels launch";
+const REFUSED: &str = "the driver does not take its tuned code in a graph";
+
+/// A kernel node for whose kernel there are winners.
+struct Node {
+    /// The node of the outermost graph that it is, or is in.
+    outermost: usize,
+    kernel: GraphKernel,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Kernels launch it as well.
+    is_for_device: bool,
+    /// By handle.
+    nodes: BTreeMap<usize, Node>,
+}
+
+static EXECUTABLES: Mutex<BTreeMap<usize, Known>> = Mutex::new(BTreeMap::new());
+
+fn executables() -> MutexGuard<'static, BTreeMap<usize, Known>> {
+    EXECUTABLES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts tuned code into an executable that was made from a graph.
+pub fn made(executable: Executable, graph: Graph, is_for_device: bool) {
+    let nodes = replace(graph, is_for_device, &mut |node, kernel, tuned| {
+        let Some((function, shape)) = tuned.tuned() else { return };
+        // SAFETY: the node's kernel, and code with its parameters.
+        if unsafe { interface().replace(executable, node, kernel, function, &shape) } != Status::SUCCESS {
+            tuned.keep(REFUSED);
+        }
+    });
+    executables().insert(executable as usize, Known { is_for_device, nodes });
+}
+
+/// Puts tuned code into an executable that was updated with a graph, by an update with a clone of it: no executable
+/// knows the nodes of a graph that it was not made from.
+pub fn updated(executable: Executable, graph: Graph) {
+    let is_for_device = executables().get(&(executable as usize)).is_some_and(|known| known.is_for_device);
+    let mut clone: Option<Option<ClonedGraph>> = None;
+    let mut nodes = replace(graph, is_for_device, &mut |node, kernel, tuned| {
+        let Some((function, shape)) = tuned.tuned() else { return };
+        let clone = clone.get_or_insert_with(|| ClonedGraph::of(graph));
+        let twin = clone.as_ref().and_then(|clone| clone.twin(node));
+        // SAFETY: the node's kernel, and code with its parameters.
+        let is_set = twin.is_some_and(|twin| unsafe {
+            interface().replace_in_graph(twin, kernel, function, &shape) == Status::SUCCESS
+        });
+        if !is_set {
+            tuned.keep(REFUSED);
+        }
+    });
+    // SAFETY: a clone of the graph that the driver has just updated the executable with.
+    let is_taken =
+        clone.flatten().is_some_and(|clone| unsafe { interface().update(executable, clone.graph) == Status::SUCCESS });
+    if !is_taken {
+        nodes.values_mut().filter(|node| node.kernel.tuned().is_some()).for_each(|node| node.kernel.keep(REFUSED));
+    }
+    executables().insert(executable as usize, Known { is_for_device, nodes });
+}
+
+/// Chooses for the kernels of a graph, and has what is chosen put in place.
+fn replace(
+    graph: Graph,
+    is_for_device: bool,
+    put: &mut dyn FnMut(GraphNode, &Kernel, &mut GraphKernel),
+) -> BTreeMap<usize, Node> {
+    let mut found = BTreeMap::new();
+    visit(graph, 0, None, &mut |node, outermost| {
+        let Ok(kernel) = interface().kernel(node) else { return };
+        let Some(mut tuned) = choose(&kernel, is_for_device) else { return };
+        put(node, &kernel, &mut tuned);
+        found.insert(node as usize, Node { outermost: outermost as usize, kernel: tuned });
+    });
+    found
+}
+
+/// Shows every kernel node of a graph and its children, with the node of the outermost graph that it is in.
+fn visit(graph: Graph, depth: usize, within: Option<GraphNode>, see: &mut dyn FnMut(GraphNode, GraphNode)) {
+    for node in nodes_of(graph).unwrap_or_default() {
+        let outermost = within.unwrap_or(node);
+        match kind_of(interface(), node) {
+            Some(KERNEL) => see(node, outermost),
+            Some(CHILD) if depth < DEEPEST => {
+                if let Some(child) = child_of(node) {
+                    visit(child, depth + 1, Some(outermost), see);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `None` where nothing is tuned for the kernel.
+fn choose(kernel: &Kernel, is_for_device: bool) -> Option<GraphKernel> {
+    let (function, launch, arguments) = (kernel.function, kernel.launch, kernel.arguments());
+    let request = LaunchRequest { function, launch, stream: STREAM_LEGACY, arguments, extras: Extras::None };
+    let mut chosen = GraphKernel::choose(&request)?;
+    if chosen.tuned().is_some() {
+        if is_for_device {
+            chosen.keep(FOR_DEVICE);
+        } else if contexts::count() > 1 {
+            chosen.keep(SEVERAL_CONTEXTS);
+        }
+    }
+    Some(chosen)
+}
+
+/// The application has given a kernel's node in an executable these parameters.
+pub fn set(executable: Executable, node: GraphNode, kernel: Result<Kernel, &'static str>) {
+    let (outermost, is_for_device) = {
+        let mut executables = executables();
+        let Some(known) = executables.get_mut(&(executable as usize)) else { return };
+        match known.nodes.get(&(node as usize)) {
+            Some(node) => (node.outermost, known.is_for_device),
+            // Of the graph that it was made from, where it was updated with another one since.
+            None => return known.nodes.values_mut().for_each(|node| node.kernel.keep(CHANGED)),
+        }
+    };
+    let chosen = kernel.ok().and_then(|kernel| {
+        let mut chosen = choose(&kernel, is_for_device)?;
+        if let Some((function, shape)) = chosen.tuned()
+            // SAFETY: the node's kernel, and code with its parameters.
+            && unsafe { interface().replace(executable, node, &kernel, function, &shape) } != Status::SUCCESS
+        {
+            chosen.keep(REFUSED);
+        }
+        Some(chosen)
+    });
+    if let Some(known) = executables().get_mut(&(executable as usize)) {
+        match chosen {
+            Some(kernel) => known.nodes.insert(node as usize, Node { outermost, kernel }),
+            None => known.nodes.remove(&(node as usize)),
+        };
+    }
+}
+
+/// The application has changed a node of an executable in a way that is not followed.
+pub fn note_change(executable: Executable, node: GraphNode) {
+    let mut executables = executables();
+    let nodes = executables.get_mut(&(executable as usize)).into_iter().flat_map(|known| known.nodes.iter_mut());
+    for (_, known) in nodes.filter(|(handle, known)| **handle == node as usize || known.outermost == node as usize) {
+        known.kernel.keep(CHANGED);
+    }
+}
+
+/// Counts the kernels of a graph that was launched.
+pub fn count(executable: Executable, stream: CUstream) {
+    if captures::in_progress() && captures::captures(stream) {
+        return;
+    }
+    let kernels: Vec<GraphKernel> = executables()
+        .get(&(executable as usize))
+        .map(|known| known.nodes.values().map(|node| node.kernel.clone()).collect())
+        .unwrap_or_default();
+    kernels.iter().for_each(GraphKernel::count);
+}
+
+pub fn forget(executable: Executable) {
+    executables().remove(&(executable as usize));
+}
