@@ -12,6 +12,7 @@ use mneme_core::image::elf::{MappedFile, Needs, needs};
 use mneme_core::install;
 use mneme_core::summary::Mode;
 
+use crate::child::end_with_this_thread;
 use crate::device::{DeviceChoice, choose};
 use crate::error::CommandError;
 use crate::hip_library::HipLibrary;
@@ -135,13 +136,12 @@ fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
             }
         }
         // The disposition that `main` gave us is not the application's.
-        let own = libc::getpid();
-        command.pre_exec(move || {
+        command.pre_exec(|| {
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid() == own { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
+            Ok(())
         });
     }
+    end_with_this_thread(&mut command);
     let mut child = command.spawn()?;
     CHILD.store(child.id() as i32, Ordering::Relaxed);
     let status = child.wait();

@@ -6,6 +6,7 @@ mod annotate;
 mod application;
 mod apply;
 mod check;
+mod child;
 mod config;
 mod device;
 mod error;

@@ -1,8 +1,9 @@
 //! Running programs with a time limit, and saying everything about them when they fail.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 
 /// Seconds after which a program counts as hanging.
 const LIMIT: &str = "180";
@@ -53,6 +54,32 @@ impl Run {
     }
 
     pub fn outcome(self) -> Outcome {
+        let (mut command, line) = self.command();
+        let output = command.output().unwrap_or_else(|error| panic!("{line}: {error}"));
+        Outcome::new(output.status, &output.stdout, &output.stderr, line)
+    }
+
+    /// The outcome of a command; `then` is done when a line of its standard error has this text.
+    pub fn outcome_with(self, said: &str, then: impl FnOnce()) -> Outcome {
+        let (mut command, line) = self.command();
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{line}: {error}"));
+        let (mut stderr, mut then) = (Vec::new(), Some(then));
+        for read in BufReader::new(child.stderr.take().expect("a pipe")).split(b'\n') {
+            let read = read.unwrap_or_else(|error| panic!("{line}: {error}"));
+            if String::from_utf8_lossy(&read).contains(said)
+                && let Some(then) = then.take()
+            {
+                then();
+            }
+            stderr.extend(read.into_iter().chain([b'\n']));
+        }
+        let output = child.wait_with_output().unwrap_or_else(|error| panic!("{line}: {error}"));
+        Outcome::new(output.status, &output.stdout, &stderr, line)
+    }
+
+    /// The command under a time limit, and as a line.
+    fn command(self) -> (Command, String) {
         let settings = self.environment.iter().map(|(name, value)| {
             let mut setting = name.clone();
             setting.push("=");
@@ -65,14 +92,7 @@ impl Run {
             command.current_dir(folder);
         }
         let line = format!("{command:?}").replace('"', "");
-        let output = command.output().unwrap_or_else(|error| panic!("{line}: {error}"));
-        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
-        Outcome {
-            status: output.status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0)),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            line,
-        }
+        (command, line)
     }
 
     /// The outcome of a command that has to succeed.
@@ -91,6 +111,16 @@ impl Run {
 }
 
 impl Outcome {
+    fn new(status: ExitStatus, stdout: &[u8], stderr: &[u8], line: String) -> Self {
+        let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+        Self {
+            status: status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0)),
+            stdout: String::from_utf8_lossy(stdout).into_owned(),
+            stderr: String::from_utf8_lossy(stderr).into_owned(),
+            line,
+        }
+    }
+
     /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {

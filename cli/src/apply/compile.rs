@@ -9,6 +9,7 @@ use mneme_core::result::{ReplayResult, Status};
 
 use super::Found;
 use super::cache::{Cache, Made};
+use crate::child::end_with_this_thread;
 use crate::siblings;
 
 /// Compiles a configuration for the device of this machine, which has to be of the architecture.
@@ -16,7 +17,8 @@ pub fn compile(found: &Found, id: &str, architecture: &str, cache: &Cache) -> Re
     let folder = tempfile::tempdir_in(cache.folder()).or_else(|_| tempfile::tempdir());
     let folder = folder.map_err(|error| format!("no temporary folder can be made: {error}"))?;
     let image = folder.path().join("code");
-    let result = replay(found, id, architecture, Outputs { image: Some(image.clone()), ..Outputs::default() })?;
+    let outputs = Outputs { image: Some(image.clone()), ..Outputs::default() };
+    let result = replay(found, id, architecture, outputs, Stdio::inherit())?;
     if result.status != Status::Verified {
         let why = if result.error.is_empty() { "its memory differs" } else { &result.error };
         return Err(format!("its configuration does not verify here ({}: {why}); tune it here", result.status.name()));
@@ -29,7 +31,14 @@ pub fn compile(found: &Found, id: &str, architecture: &str, cache: &Cache) -> Re
     Ok(Made { image, shared_is_static: result.shared_is_static })
 }
 
-fn replay(found: &Found, id: &str, architecture: &str, outputs: Outputs) -> Result<ReplayResult, String> {
+/// Replays an instance once, in a process that does not outlive the calling thread.
+pub fn replay(
+    found: &Found,
+    id: &str,
+    architecture: &str,
+    outputs: Outputs,
+    errors: Stdio,
+) -> Result<ReplayResult, String> {
     let program = siblings::find(install::REPLAYER).map_err(|error| error.to_string())?;
     let mut command = Command::new(&program);
     command.arg("serve").arg("-rdb").arg(&found.database).args(["-rid", id]).args(&found.comparison);
@@ -37,7 +46,9 @@ fn replay(found: &Found, id: &str, architecture: &str, outputs: Outputs) -> Resu
         command.args(["--device", "cpu"]);
     }
     let failed = |error: std::io::Error| format!("{}: {error}", program.display());
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    end_with_this_thread(&mut command);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+    let mut child = command.spawn().map_err(failed)?;
     let submission = Submission {
         id: 1,
         config: Changes::from(&found.configuration),

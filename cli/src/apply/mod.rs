@@ -7,6 +7,7 @@ mod cache;
 mod compile;
 mod proteus;
 pub mod results;
+mod trials;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,7 +19,7 @@ use mneme_core::console::check_place;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::moments::Moments;
 use mneme_core::summary::{Mode, merged};
-use mneme_core::tuned::{Circumstances, Folded, Rule, Shape, VARIABLE, Winner, Winners};
+use mneme_core::tuned::{Circumstances, Folded, Rule, Shape, TRIALS_VARIABLE, VARIABLE, Winner, Winners};
 
 use self::cache::Cache;
 use crate::application::{Application, end_like};
@@ -51,6 +52,10 @@ pub struct ApplyOptions {
     /// 1024]
     #[arg(long, value_name = "MIB")]
     cache_size: Option<u64>,
+    /// Use a winner after it has verified on so many launches of this run: they keep the application's own code, are
+    /// recorded, and replayed beside the application with the tuned code
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    verify_first: u32,
     /// Write the compiled winners to this file, for MNEME_MODE=apply MNEME_TUNED=FILE; the application may be left out
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
@@ -62,6 +67,7 @@ pub struct ApplyOptions {
 }
 
 /// A configuration that is to be used for a kernel.
+#[derive(Clone)]
 pub struct Found {
     pub database: PathBuf,
     /// Dynamic hash.
@@ -102,11 +108,14 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     } else if options.manifest.is_none() {
         let what = "name an application to run (mneme apply --tuned RESULTS -- ./app), or a file with --manifest";
         return Err(CommandError::Usage(what.into()));
+    } else if options.verify_first > 0 {
+        return Err(CommandError::Usage("--verify-first needs an application, whose launches are verified".into()));
     }
     if let Some(file) = &options.manifest {
         check_place(file).map_err(|source| CommandError::Io { path: file.clone(), source })?;
     }
-    let winners = Winners::new(winners(options)?);
+    let used = winners(options)?;
+    let winners = Winners::new(used.iter().map(|(_, winner)| winner.clone()).collect());
     if winners.winners.is_empty() {
         mneme_core::remark!("mneme: nothing is tuned for this application; it runs with its own kernels");
     }
@@ -130,7 +139,20 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     let summaries_file = SummaryFile::open()?;
     let mut settings: Vec<(&str, OsString)> = vec![(VARIABLE, manifest.into())];
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
-    let status = options.application.run(Mode::Apply, &settings, &summaries_file)?;
+    let status = match options.verify_first {
+        0 => options.application.run(Mode::Apply, &settings, &summaries_file)?,
+        launches => {
+            let folder = trial_folder(options)?;
+            settings.push((TRIALS_VARIABLE, launches.to_string().into()));
+            settings.push(("MNEME_DATA_DIR", folder.path().into()));
+            // It is not waited for: what is not judged when the application ends is of no use to it.
+            std::thread::spawn({
+                let folder = folder.path().to_path_buf();
+                move || trials::judge(&folder, &used)
+            });
+            options.application.run(Mode::Apply, &settings, &summaries_file)?
+        }
+    };
     drop(temporary);
     let summaries = summaries_file.read();
     let name = options.application.name();
@@ -144,8 +166,16 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     end_like(status)
 }
 
+/// Where launches are recorded for trials: beside the cache, which need not lie in memory as /tmp may.
+fn trial_folder(options: &ApplyOptions) -> Result<tempfile::TempDir, CommandError> {
+    let cache = Cache::open(options.cache_dir.as_deref());
+    tempfile::tempdir_in(cache.folder())
+        .or_else(|_| tempfile::tempdir())
+        .map_err(|source| CommandError::Io { path: cache.folder().into(), source })
+}
+
 /// Everything that can be used, compiled. What cannot is said, and keeps no application from running.
-fn winners(options: &ApplyOptions) -> Result<Vec<Winner>, CommandError> {
+fn winners(options: &ApplyOptions) -> Result<Vec<(Found, Winner)>, CommandError> {
     let mut sources = options.tuned.clone();
     if sources.is_empty() {
         let file = std::env::var_os(PROTEUS).filter(|file| !file.is_empty());
@@ -164,11 +194,11 @@ fn winners(options: &ApplyOptions) -> Result<Vec<Winner>, CommandError> {
     for one in found {
         let name = one.source.display().to_string();
         match winner(&one, &cache) {
-            Ok(winner) => winners.push(winner),
+            Ok(winner) => winners.push((one, winner)),
             Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
         }
     }
-    let used = winners.iter().map(|winner| winner.code.clone()).collect();
+    let used = winners.iter().map(|(_, winner)| winner.code.clone()).collect();
     cache.shrink(size, &used);
     Ok(winners)
 }

@@ -3,12 +3,14 @@
 //! They are compiled, with all that decides which launches they are for. `mneme apply` writes them to a file that `MNEME_TUNED` names, and the recorder library reads it.
 
 mod rule;
+mod trial;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 pub use self::rule::{Circumstances, ReadRule, Rule};
+pub use self::trial::{TRIALS_VARIABLE, Trial, Verdict};
 use crate::files::{self, FileAccess};
 use crate::hash::checksum;
 use crate::image::cubin;

@@ -11,9 +11,11 @@ use mneme_core::launch::Launch;
 use mneme_core::tuned::{Circumstances, ReadRule, Shape, Winner};
 
 use super::loaded::TunedCode;
+use super::trials::Trials;
 use crate::kernels::code::KernelCode;
 use crate::kernels::key::may_be_address;
 use crate::kernels::request::LaunchArguments;
+use crate::process::settings::settings;
 
 /// A winner whose code can be used in a kernel's place.
 pub struct Candidate {
@@ -22,6 +24,7 @@ pub struct Candidate {
     recorded: Vec<Piece>,
     folded: Vec<Piece>,
     rule: Option<ReadRule>,
+    pub trials: Trials,
     /// Why it is not used any more.
     pub broken: OnceLock<String>,
     /// Launches of it that the driver refused.
@@ -90,6 +93,7 @@ impl Candidate {
             recorded,
             folded,
             rule,
+            trials: Trials::new(settings().verify_first),
             broken: OnceLock::new(),
             refusals: AtomicU32::new(0),
         })

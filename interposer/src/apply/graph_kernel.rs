@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use mneme_core::tuned::{Shape, Winner};
 
 use super::candidate::shape_of;
-use super::{ELSEWHERE, Kept, Replacement, choose, of};
+use super::{ELSEWHERE, Kept, Replacement, UNTRIED, choose, of};
 use crate::driver::{self, CUfunction};
 use crate::kernels::handles;
 use crate::kernels::kernel::FunctionHandle;
@@ -15,8 +15,8 @@ use crate::kernels::request::LaunchRequest;
 #[derive(Clone)]
 pub struct GraphKernel {
     function: FunctionHandle,
-    /// Or why it keeps the application's own code.
-    tuned: Result<Tuned, Kept>,
+    /// Or why it keeps the application's own code; `None` where that is said of all launches of the kernel.
+    tuned: Result<Tuned, Option<&'static str>>,
 }
 
 #[derive(Clone, Copy)]
@@ -39,8 +39,8 @@ impl GraphKernel {
             return None;
         }
         let tuned = match of(&function.kernel, request.function) {
-            _ if function.kernel.progress.tally.is_given_up() => Err(Kept::GivenUp),
-            None => Err(Kept::For(ELSEWHERE)),
+            _ if function.kernel.progress.tally.is_given_up() => Err(None),
+            None => Err(Some(ELSEWHERE)),
             Some(replacement) => tuned(replacement, request, &function),
         };
         Some(Self { function, tuned })
@@ -53,7 +53,7 @@ impl GraphKernel {
 
     /// Notes that it keeps the application's own code.
     pub fn keep(&mut self, reason: &'static str) {
-        self.tuned = Err(Kept::For(reason));
+        self.tuned = Err(Some(reason));
     }
 
     /// Counts a launch.
@@ -66,15 +66,23 @@ impl GraphKernel {
         };
         match self.tuned {
             Ok(tuned) => replacement.count(tuned.winner, tuned.is_reshaped),
-            Err(Kept::For(reason)) => replacement.count_kept(reason),
-            Err(Kept::Captured | Kept::GivenUp) => {}
+            Err(Some(reason)) => replacement.count_kept(reason),
+            Err(None) => {}
         }
     }
 }
 
-fn tuned(replacement: &Replacement, request: &LaunchRequest, function: &FunctionHandle) -> Result<Tuned, Kept> {
-    let context = driver::current_context().ok_or(Kept::For(ELSEWHERE))?;
-    let choice = choose(replacement, request, function, context)?;
+fn tuned(
+    replacement: &Replacement,
+    request: &LaunchRequest,
+    function: &FunctionHandle,
+) -> Result<Tuned, Option<&'static str>> {
+    let context = driver::current_context().ok_or(Some(ELSEWHERE))?;
+    let choice = choose(replacement, request, function, context).map_err(|kept| match kept {
+        Kept::For(reason) => Some(reason),
+        Kept::Untried(..) => Some(UNTRIED),
+        Kept::Captured | Kept::GivenUp => None,
+    })?;
     Ok(Tuned {
         function: choice.loaded.function,
         shape: choice.asked(),

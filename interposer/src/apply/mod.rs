@@ -8,8 +8,10 @@ mod graph_kernel;
 mod loaded;
 mod replacement;
 mod start;
+mod trials;
 
 pub use graph_kernel::GraphKernel;
+pub use trials::{NotRecorded, OnTrial};
 
 use std::sync::atomic::Ordering;
 
@@ -31,6 +33,7 @@ use crate::process::{recorded_family, winners};
 /// Launches of a winner that the driver may refuse before it is not used any more.
 const MOST_REFUSALS: u32 = 3;
 
+const UNTRIED: &str = "its winner was not verified yet";
 const UNFIT: &str = "no winner is for such dimensions and arguments";
 const CAPTURING: &str = "its tuned code is not loaded while a stream is captured";
 const ELSEWHERE: &str = "its stream belongs to another context than the current one";
@@ -38,34 +41,45 @@ const REFUSED: &str = "the driver refused the tuned code, and took the applicati
 const EMPTY: &str = "it has no block or no thread";
 const TOO_LARGE: &str = "its block or its shared memory is larger than the application's own code takes";
 
+/// What became of a launch.
+pub enum Outcome {
+    Launched(Status),
+    /// Nothing yet: the application's own kernel is to be launched and recorded, for a winner that is on trial.
+    OnTrial(OnTrial),
+}
+
 /// Launches a kernel: tuned code where there is some for such a launch, else the application's own.
-pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
+pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Outcome {
     let kernel = &function.kernel;
     kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
     if !kernel.is_selected() || kernel.progress.tally.is_given_up() {
-        return gate::passing(call);
+        return Outcome::Launched(gate::passing(call));
     }
-    let Some(replacement) = of(kernel, request.function) else { return gate::passing(call) };
+    let Some(replacement) = of(kernel, request.function) else { return Outcome::Launched(gate::passing(call)) };
     match choose_for_stream(replacement, request, function) {
-        Ok(choice) => replace(call, request, replacement, &choice, kernel),
-        Err(kept) => {
-            match kept {
-                Kept::Captured => {
-                    kernel.progress.launches.fetch_sub(1, Ordering::Relaxed);
-                }
-                Kept::For(reason) => replacement.count_kept(reason),
-                Kept::GivenUp => {}
+        Ok(choice) => return Outcome::Launched(replace(call, request, replacement, &choice, kernel)),
+        Err(Kept::Untried(candidate, shape)) => {
+            replacement.count_kept(UNTRIED);
+            if let Some(trial) = OnTrial::take(kernel, replacement, candidate, shape) {
+                return Outcome::OnTrial(trial);
             }
-            gate::passing(call)
         }
+        Err(Kept::Captured) => {
+            kernel.progress.launches.fetch_sub(1, Ordering::Relaxed);
+        }
+        Err(Kept::For(reason)) => replacement.count_kept(reason),
+        Err(Kept::GivenUp) => {}
     }
+    Outcome::Launched(gate::passing(call))
 }
 
 /// Why a launch keeps the application's own code.
 #[derive(Clone, Copy)]
-enum Kept {
+enum Kept<'a> {
     /// It is no launch yet: what launches its graph counts.
     Captured,
+    /// The winner, and what it would make of the launch.
+    Untried(&'a Candidate, Shape),
     For(&'static str),
     /// Said already, of all launches of the kernel.
     GivenUp,
@@ -153,7 +167,7 @@ fn choose_for_stream<'a>(
     replacement: &'a Replacement,
     request: &LaunchRequest,
     function: &FunctionHandle,
-) -> Result<Choice<'a>, Kept> {
+) -> Result<Choice<'a>, Kept<'a>> {
     if captures::in_progress() && captures::captures(request.stream as CUstream) {
         return Err(Kept::Captured);
     }
@@ -173,7 +187,7 @@ fn choose<'a>(
     request: &LaunchRequest,
     function: &FunctionHandle,
     context: usize,
-) -> Result<Choice<'a>, Kept> {
+) -> Result<Choice<'a>, Kept<'a>> {
     let kernel = &function.kernel;
     if request.launch.is_empty() {
         return Err(Kept::For(EMPTY));
@@ -187,6 +201,9 @@ fn choose<'a>(
     let (candidate, shape) = exact().or_else(other).ok_or(Kept::For(UNFIT))?;
     if is_too_large(replacement, request, function) {
         return Err(Kept::For(TOO_LARGE));
+    }
+    if !candidate.trials.are_passed() {
+        return Err(Kept::Untried(candidate, shape));
     }
     let ready = match loaded::find(&candidate.code, context) {
         Some(loaded) => Ok(loaded),

@@ -84,7 +84,8 @@ impl Replacement {
         let known: u64 = failures.iter().map(|failure| failure.launches).sum();
         // After it was given up, launches are only counted.
         let rest = launches.saturating_sub(replaced + known);
-        if let Some(reason) = self.given_up().filter(|_| rest > 0) {
+        if rest > 0 {
+            let reason = self.given_up().unwrap_or("it was given up");
             failures.push(failure(reason, rest, true));
         }
         let winner = self.first.get();

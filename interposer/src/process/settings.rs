@@ -28,6 +28,8 @@ pub struct RecorderSettings {
     pub mode: Mode,
     /// `MNEME_TUNED`: files of compiled winners, for `apply`.
     pub tuned: Vec<PathBuf>,
+    /// `MNEME_VERIFY_FIRST`: launches on which a winner is tried before it is used, for `apply`; 0.
+    pub verify_first: u32,
     /// `MNEME_SAMPLE`: of the launches of a kernel only every Nth is looked at (in a profile: timed); 0 where not set,
     /// that is all of them (in a profile: as many as cost little).
     pub sample: u64,
@@ -142,6 +144,8 @@ impl RecorderSettings {
                 Mode::Record
             })
         });
+        let verify_first = u32::try_from(number(tuned::TRIALS_VARIABLE, 0)).unwrap_or(u32::MAX);
+        let records_nothing = mode == Mode::Profile || (mode == Mode::Apply && verify_first == 0);
         let arena = variable("MNEME_ARENA").map(|text| !is_off(&text));
         let rank = rank(variable);
         Self {
@@ -153,6 +157,7 @@ impl RecorderSettings {
             tuned: variable(tuned::VARIABLE).map_or_else(Vec::new, |files| {
                 files.split(':').filter(|file| !file.is_empty()).map(PathBuf::from).collect()
             }),
+            verify_first,
             sample: number("MNEME_SAMPLE", 0),
             summary: variable(summary::VARIABLE).map(PathBuf::from),
             rank,
@@ -162,7 +167,7 @@ impl RecorderSettings {
             buffer_bytes: number("MNEME_BUFFER_MB", 256).saturating_mul(1 << 20),
             synchronous: variable("MNEME_SYNC").is_some_and(|text| !is_off(&text)),
             // What records nothing wants the allocations that the program has without us.
-            arena: !matches!(mode, Mode::Profile | Mode::Apply) && arena.unwrap_or_else(|| !has_neighbours(variable)),
+            arena: !records_nothing && arena.unwrap_or_else(|| !has_neighbours(variable)),
             arena_forced: arena == Some(true),
             expand_graphs: variable("MNEME_GRAPHS").is_some_and(|text| text.eq_ignore_ascii_case("expand")),
             arena_bytes: variable("MNEME_PAGE_SIZE")

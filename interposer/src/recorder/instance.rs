@@ -107,6 +107,11 @@ fn of_captures(expands: bool) -> &'static str {
 }
 
 impl InstanceFailure {
+    /// Whether the next launch may be another matter: host threads may write now, or the device be at work.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::HostWrites | Self::NotIdle)
+    }
+
     /// Whether something went wrong, rather than the launch being of a kind that is not recorded.
     pub fn is_broken(&self) -> bool {
         !matches!(

@@ -23,7 +23,7 @@ use mneme_core::summary::Mode;
 pub use ending::finish;
 use instance::{InstanceFailure, record_launch};
 
-use crate::apply;
+use crate::apply::{self, NotRecorded, OnTrial, Outcome};
 use crate::driver::contexts::{self, LiveContext};
 use crate::driver::{self, CUfunction, Status, gate};
 use crate::kernels::code::{DeviceDescription, KernelCode};
@@ -108,7 +108,10 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
         return launch_unrecorded(call, &request, function);
     }
     if settings().mode == Mode::Apply {
-        return apply::launch(call, &request, function);
+        return match apply::launch(call, &request, function) {
+            Outcome::Launched(status) => status,
+            Outcome::OnTrial(trial) => record_for_trial(call, &request, function, trial),
+        };
     }
     match decide(function, &request) {
         Some(Decision::Record(plan)) if settings().mode == Mode::DryRun => {
@@ -180,6 +183,21 @@ fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision
         progress.recorded().count_failures(reason, 1, true);
         return None;
     }
+    let plan = plan(function, request)?;
+    let (code, key) = (&plan.code, plan.code.key(&request.launch, &plan.arguments));
+    match claim(progress, settings(), code, plan.dynamic_hash, key) {
+        Claim::Counted => return None,
+        Claim::Doubtful => return Some(Decision::Try),
+        Claim::Taken => {}
+    }
+    contexts::note(plan.context.handle, plan.context.device);
+    Some(Decision::Record(plan))
+}
+
+/// What recording a launch takes; `None` where it cannot be recorded, which is counted.
+fn plan(function: &FunctionHandle, request: &LaunchRequest) -> Option<Plan> {
+    let kernel = &function.kernel;
+    let progress = &kernel.progress;
     let device = driver::current_device()?;
     let context = driver::current_context()?;
     let code = match progress.code.get() {
@@ -202,14 +220,8 @@ fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision
         return None;
     };
     let dynamic_hash = code.dynamic_hash(&request.launch, &arguments);
-    match claim(progress, settings(), &code, dynamic_hash, code.key(&request.launch, &arguments)) {
-        Claim::Counted => return None,
-        Claim::Doubtful => return Some(Decision::Try),
-        Claim::Taken => {}
-    }
-    contexts::note(context, device);
     let context = LiveContext { handle: context, device };
-    Some(Decision::Record(Plan { function: function.clone(), code, arguments, dynamic_hash, context }))
+    Some(Plan { function: function.clone(), code, arguments, dynamic_hash, context })
 }
 
 enum Claim {
@@ -243,8 +255,8 @@ fn claim(
     if known_before { Claim::Counted } else { Claim::Taken }
 }
 
-/// Executes a launch and records it.
-fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Status {
+/// Executes a launch and records it: its status, and why it is not recorded.
+fn execute(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: &Plan) -> (Status, Result<(), InstanceFailure>) {
     let result = std::cell::Cell::new(None);
     let launch = || {
         let status = call();
@@ -252,32 +264,60 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
         status
     };
     // A panic of ours must not launch twice nor not at all, hence not left to the hook's own net.
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, &plan)));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, plan)));
     let outcome = outcome
         .unwrap_or_else(|_| Err(InstanceFailure::Io(std::io::Error::other("an internal error of the recorder"))));
-    if let Err(InstanceFailure::Rejected(status)) = outcome {
-        plan.function.kernel.progress.rejected(plan.dynamic_hash, LaunchShape::of(&request.launch));
-        return status;
+    if let Err(InstanceFailure::Recording(failure)) = &outcome {
+        output::give_up(&failure.to_string());
     }
-    if let Err(failure) = outcome {
-        let captured = matches!(failure, InstanceFailure::Captured | InstanceFailure::Capturing);
-        let reason = failure.to_string();
-        if matches!(failure, InstanceFailure::Recording(_)) {
-            output::give_up(&reason);
-        }
-        let progress = &plan.function.kernel.progress;
-        // Host threads may write now, or the device be at work, and not at the next launch.
-        let may_pass = matches!(failure, InstanceFailure::HostWrites | InstanceFailure::NotIdle)
-            && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
-        // What is taken for a pointer may be what was left where none was put; to look costs next to nothing.
-        let is_of_the_launch = matches!(failure, InstanceFailure::Pageable(_));
-        let gives_up = !captured && !may_pass && !is_of_the_launch;
-        progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);
-        if gives_up && output::broken().is_none() {
-            warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);
+    (result.get().unwrap_or_else(|| gate::passing(call)), outcome)
+}
+
+/// Executes a launch and records it, for the recording of the kernel.
+fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Status {
+    let (status, outcome) = execute(call, request, &plan);
+    let progress = &plan.function.kernel.progress;
+    match outcome {
+        Ok(()) => {}
+        Err(InstanceFailure::Rejected(_)) => progress.rejected(plan.dynamic_hash, LaunchShape::of(&request.launch)),
+        Err(failure) => {
+            let captured = matches!(failure, InstanceFailure::Captured | InstanceFailure::Capturing);
+            let reason = failure.to_string();
+            let may_pass = failure.may_pass() && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
+            // What is taken for a pointer may be what was left where none was put; to look costs next to nothing.
+            let is_of_the_launch = matches!(failure, InstanceFailure::Pageable(_));
+            let gives_up = !captured && !may_pass && !is_of_the_launch;
+            progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);
+            if gives_up && output::broken().is_none() {
+                warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);
+            }
         }
     }
-    result.get().unwrap_or_else(|| gate::passing(call))
+    status
+}
+
+/// Executes a launch and records it, for a trial of a winner.
+fn record_for_trial(
+    call: &dyn Fn() -> Status,
+    request: &LaunchRequest,
+    function: &FunctionHandle,
+    trial: OnTrial,
+) -> Status {
+    let Some(mut plan) = plan(function, request).filter(|_| output::broken().is_none()) else {
+        let reason = output::broken().unwrap_or("its launch cannot be recorded").to_owned();
+        trial.end(0, 0, Err(NotRecorded { reason, may_pass: false }));
+        return gate::passing(call);
+    };
+    plan.dynamic_hash = trial.distinguish(plan.dynamic_hash);
+    contexts::note(plan.context.handle, plan.context.device);
+    let (status, outcome) = execute(call, request, &plan);
+    let outcome = outcome.map_err(|failure| NotRecorded {
+        reason: failure.to_string(),
+        may_pass: failure.may_pass()
+            || matches!(failure, InstanceFailure::Rejected(_) | InstanceFailure::Captured | InstanceFailure::Capturing),
+    });
+    trial.end(plan.code.static_hash, plan.dynamic_hash, outcome);
+    status
 }
 
 /// Whether this is the process that launched, not a child of it.

@@ -323,6 +323,43 @@ fn a_graph_that_changes_keeps_its_tuned_kernels() {
     assert!(reason(&kernel).contains("changed after it was made"), "{outcome}");
 }
 
+/// `repeated` with the scale of its data, under a winner that is tried on two launches; it ends after the message.
+fn on_trial(tuned: &Tuned, scale: &str, message: &str) -> (Outcome, Value) {
+    let [json, stop] = ["applied.json", "stop"].map(|name| tuned.folder.path().join(name));
+    let _ = fs::remove_file(&stop);
+    let run = tuned.apply().args(["--verify-first", "2", "-v", "info", "--json"]).arg(&json);
+    let run = run.arg("--").arg(of("repeated")).arg(scale).arg(&stop);
+    let outcome = run.outcome_with(message, || fs::write(&stop, "").unwrap());
+    assert_eq!(outcome.status, 0, "{outcome}");
+    outcome.complains(message);
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let left: Vec<_> = fs::read_dir(tuned.cache().join("tuned")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.iter().all(|path| path.is_file()), "recordings are left: {left:?}");
+    (outcome, report["kernels"][0].clone())
+}
+
+#[test]
+fn a_winner_is_used_when_it_has_verified_on_launches_of_the_run() {
+    let recording = Recording::of(app("repeated"), &["0"]);
+    // With zeros any order of additions is right; with other numbers it is not, and not every program's data are the
+    // recorded ones.
+    let fast = json!({"fast_math": true, "passes": "default<O3>"});
+    let tuned = Tuned::new().with("fast", &recording.single(), fast, json!({}));
+    let (outcome, kernel) = on_trial(&tuned, "0", "is verified on 2 launches of this run");
+    let [launches, replaced, _] = counts(&kernel);
+    assert!(launches > 2 && replaced > 0 && replaced < launches, "{outcome}");
+    assert!(reason(&kernel).contains("not verified yet"), "{outcome}");
+
+    let (outcome, kernel) = on_trial(&tuned, "1", "does not compute what the application's own code does");
+    assert_eq!(counts(&kernel)[1], 0, "{outcome}");
+
+    tuned
+        .apply()
+        .args(["--verify-first", "1", "--manifest"])
+        .arg(tuned.folder.path().join("m"))
+        .exit_with(exit::BAD_USAGE);
+}
+
 #[test]
 fn what_is_tuned_for_proteus_is_compiled_from_a_recording() {
     let recording = Recording::of(app("vecadd"), &["1", "int"]);

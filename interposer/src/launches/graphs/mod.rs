@@ -1,4 +1,4 @@
-//! Graphs: launched node by node under `MNEME_GRAPHS=expand`, and with tuned kernels under `MNEME_MODE=apply`.
+//! Graphs: launched node by node under `MNEME_GRAPHS=expand`, with tuned kernels by `mneme apply`.
 //!
 //! Node by node their kernels can be recorded. An executable graph cannot be read back, so a clone of its graph is kept
 //! from its instantiation on, and changes of the executable are repeated on the clone or end its expansion. A graph

@@ -1,0 +1,66 @@
+//! Verdicts on winners that are tried on launches of the application: `--verify-first`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::protocol::Outputs;
+use mneme_core::recording::database::KernelRecord;
+use mneme_core::result::Status;
+use mneme_core::tuned::{Trial, Verdict, Winner};
+
+use super::{Found, compile};
+
+/// How often trials are looked for.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long after its trial a recording may come to the disk: as long as it takes to write very much memory.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Judges the trials of a folder, as long as it can be written.
+pub fn judge(folder: &Path, winners: &[(Found, Winner)]) {
+    let mut first_seen: HashMap<String, Instant> = HashMap::new();
+    loop {
+        for (name, trial) in Trial::waiting(folder) {
+            let since = *first_seen.entry(name.clone()).or_insert_with(Instant::now);
+            let database = folder.join(format!("{}.json", trial.static_hash));
+            let is_recorded = KernelRecord::load(&database)
+                .is_ok_and(|record| record.instances.contains_key(&trial.dynamic_hash.to_string()));
+            let refutation = match winners.iter().find(|(_, winner)| trial.is_of(winner)) {
+                None => Some("its winner is not known to mneme apply".to_owned()),
+                Some((found, winner)) if is_recorded => replay(found, winner, &trial, database).err(),
+                Some(_) if since.elapsed() < PATIENCE => continue,
+                Some(_) => Some("it cannot be verified: its launch was not recorded".to_owned()),
+            };
+            // The folder is gone when the application is.
+            if (Verdict { refutation }).save(folder, &name).is_err() {
+                return;
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Replays the recorded launch with the winner's code and dimensions.
+fn replay(found: &Found, winner: &Winner, trial: &Trial, database: PathBuf) -> Result<(), String> {
+    let shape = trial.shape;
+    let configuration = Configuration {
+        grid: shape.grid,
+        block: shape.block,
+        shared_mem: shape.shared_mem,
+        max_threads: winner.max_threads.or(found.configuration.max_threads),
+        ..found.configuration.clone()
+    };
+    let tried = Found { database, configuration, ..found.clone() };
+    let id = trial.dynamic_hash.to_string();
+    // What it says belongs into the verdict, not between the lines of the application.
+    let result = compile::replay(&tried, &id, &winner.architecture, Outputs::default(), Stdio::null())
+        .map_err(|error| format!("it cannot be verified: {error}"))?;
+    let why = if result.error.is_empty() { result.status.name() } else { &result.error };
+    match result.status {
+        Status::Verified => Ok(()),
+        Status::FailedVerification => Err(format!("it does not compute what the application's own code does ({why})")),
+        status => Err(format!("it does not replay ({}: {why})", status.name())),
+    }
+}

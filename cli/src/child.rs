@@ -1,0 +1,17 @@
+//! Child processes that do not outlive the thread that starts them.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Has the program killed when the calling thread ends, whatever ends it.
+pub fn end_with_this_thread(command: &mut Command) {
+    let own = std::process::id();
+    // SAFETY: both calls are safe between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            let is_left = libc::getppid().cast_unsigned() != own;
+            if is_left { Err(std::io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+        });
+    }
+}

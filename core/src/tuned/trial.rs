@@ -1,0 +1,118 @@
+//! Trials of winners: recorded launches of an application that are replayed with tuned code before it is used.
+//!
+//! The recorder library writes a trial into the folder of the recording, and `mneme apply` its verdict beside it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Shape, Winner};
+use crate::files::{self, FileAccess};
+
+/// The environment variable with the number of launches on which a winner is tried; `mneme apply` sets it, and
+/// `MNEME_DATA_DIR`, which the recording and the trials go to.
+pub const TRIALS_VARIABLE: &str = "MNEME_VERIFY_FIRST";
+
+const TRIAL: &str = "trial";
+const VERDICT: &str = "verdict";
+
+/// A recorded launch, and the winner that is tried on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Mangled.
+    pub kernel: String,
+    /// Of the winner.
+    pub source: PathBuf,
+    pub recorded: Shape,
+    /// What the launch is to be with the winner.
+    pub shape: Shape,
+    /// Where the launch is recorded.
+    pub static_hash: u64,
+    pub dynamic_hash: u64,
+}
+
+/// Whether the replay verified; why not, if it did not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refutation: Option<String>,
+}
+
+impl Trial {
+    /// Whether it is a trial of this winner.
+    pub fn is_of(&self, winner: &Winner) -> bool {
+        (&self.kernel, &self.source, self.recorded) == (&winner.kernel, &winner.source, winner.recorded)
+    }
+
+    /// Writes it under a name that no other trial of the folder has.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, folder: &Path, name: &str) -> std::io::Result<()> {
+        save(self, &file(folder, name, TRIAL))
+    }
+
+    /// Those of a folder that wait for their verdict, with their names. What cannot be read is none.
+    pub fn waiting(folder: &Path) -> Vec<(String, Self)> {
+        let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+        let paths = entries.flatten().map(|entry| entry.path());
+        let trials = paths.filter(|path| path.extension().is_some_and(|extension| extension == TRIAL));
+        trials
+            .filter(|path| !path.with_extension(VERDICT).exists())
+            .filter_map(|path| {
+                let name = path.file_stem()?.to_str()?.to_owned();
+                Some((name, serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?))
+            })
+            .collect()
+    }
+}
+
+impl Verdict {
+    /// Writes the verdict on a trial.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, folder: &Path, name: &str) -> std::io::Result<()> {
+        save(self, &file(folder, name, VERDICT))
+    }
+
+    /// The verdict on a trial, once there is one.
+    pub fn load(folder: &Path, name: &str) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(file(folder, name, VERDICT)).ok()?).ok()
+    }
+}
+
+fn file(folder: &Path, name: &str, extension: &str) -> PathBuf {
+    folder.join(format!("{name}.{extension}"))
+}
+
+fn save(what: &impl Serialize, path: &Path) -> std::io::Result<()> {
+    files::replace(path, &serde_json::to_vec(what).expect("plain data serialises"), FileAccess::Private)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_waits_until_its_verdict_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let trial = Trial {
+            kernel: "_Z1kv".into(),
+            source: "results".into(),
+            recorded: Shape::default(),
+            shape: Shape { shared_mem: 8, ..Shape::default() },
+            static_hash: u64::MAX,
+            dynamic_hash: 1,
+        };
+        trial.save(folder.path(), "7-0").unwrap();
+        trial.save(folder.path(), "7-1").unwrap();
+        std::fs::write(folder.path().join("7-2.trial"), "{").unwrap();
+        let names = || Trial::waiting(folder.path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!((names().len(), Verdict::load(folder.path(), "7-0")), (2, None));
+        let verdict = Verdict { refutation: Some("its memory differs".into()) };
+        verdict.save(folder.path(), "7-0").unwrap();
+        assert_eq!((names(), Verdict::load(folder.path(), "7-0")), (vec!["7-1".to_owned()], Some(verdict)));
+        assert_eq!(Trial::waiting(folder.path())[0].1, trial);
+    }
+}
