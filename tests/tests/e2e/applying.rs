@@ -411,3 +411,30 @@ fn winners_become_source() {
     assert!(options.contains("set(MNEME_TUNED_VECADD_2_NVCC --use_fast_math)\n"), "{options}");
     run("cmake").arg("-P").arg(&cmake).succeed();
 }
+
+#[test]
+fn winners_become_wisdom() {
+    let (recording, mut tuned) = vecadd();
+    tuned = tuned.with("vecadd-64", &recording.single(), json!({"block": {"x": 64}, "grid": {"x": 160}}), json!({}));
+    let wisdom = tuned.folder.path().join("wisdom");
+    let export = || run(program("mneme")).arg("export").arg(tuned.results()).arg("--wisdom").arg(&wisdom);
+    let outcome = export().succeed();
+    assert!(outcome.stdout.ends_with("vecadd.wisdom: 2 launches\n"), "{outcome}");
+    let text = fs::read_to_string(wisdom.join("vecadd.wisdom")).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let header =
+        json!({"version": "1.0", "objective": "time", "tunable_parameters": ["block_size_x"], "key": "vecadd"});
+    assert_eq!(lines[0], header);
+    let record = KernelRecord::load(&recording.single().database).unwrap();
+    for (line, block) in lines[1..].iter().zip([128, 64]) {
+        assert_eq!(line["config"], json!([block]));
+        assert_eq!((&line["problem_size"], &line["time"]), (&json!([10240, 1, 1]), &json!(0.001)));
+        assert_eq!(line["environment"]["device_name"], json!(record.ours.device));
+    }
+    // What is there already may be the work of Kernel Launcher's own tuner.
+    export().exit_with(exit::BAD_USAGE).complains("vecadd.wisdom is there already");
+}
