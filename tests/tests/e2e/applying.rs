@@ -18,17 +18,17 @@ use tempfile::TempDir;
 const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
 
 /// Results that were written by hand, and a cache of their own.
-struct Tuned {
+pub struct Tuned {
     folder: TempDir,
 }
 
 impl Tuned {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
     /// The results of a session that found these changes of an instance's configuration.
-    fn with(self, name: &str, instance: &Instance, changes: Value, derived: Value) -> Self {
+    pub fn with(self, name: &str, instance: &Instance, changes: Value, derived: Value) -> Self {
         let folder = self.folder.path().join("results").join(name);
         fs::create_dir_all(&folder).unwrap();
         let record = KernelRecord::load(&instance.database).unwrap();
@@ -61,7 +61,7 @@ impl Tuned {
 
     /// The application with the tuned kernels, and what became of the only one, or of that of a name.
     #[track_caller]
-    fn run(&self, executable: &Path, arguments: &[&str], kernel: &str) -> (Outcome, Value) {
+    pub fn run(&self, executable: &Path, arguments: &[&str], kernel: &str) -> (Outcome, Value) {
         let json = self.folder.path().join("applied.json");
         let run = self.apply().arg("--json").arg(&json).arg("--").arg(executable).args(arguments);
         let outcome = run.succeed();

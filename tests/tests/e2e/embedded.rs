@@ -9,11 +9,14 @@ use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, sources};
 use mneme_e2e::command::{Outcome, Run, run};
 use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
 use mneme_e2e::recording::{Instance, load_kernels};
+use serde_json::json;
 
-/// Builds the program and its runtime library into a folder; gives the IR that is in it.
-fn build(folder: &Path) -> Vec<u8> {
-    let source = sources().join("proteus/main.cu");
-    let bitcode = folder.join("main.bc");
+use crate::applying::Tuned;
+
+/// Builds a program and its runtime library into a folder; gives the IR that is in it.
+fn build(folder: &Path, source: &str) -> Vec<u8> {
+    let source = sources().join("proteus").join(source);
+    let bitcode = folder.join("program.bc");
     plain_clang()
         .args(compile_flags())
         .args(["--cuda-device-only", "-emit-llvm", "-c", "-Xclang", "-disable-llvm-passes"])
@@ -25,7 +28,6 @@ fn build(folder: &Path) -> Vec<u8> {
     plain_clang()
         .args(["-shared", "-fPIC", "-O2"])
         .args([&sources().join("proteus/runtime.cpp"), Path::new("-o"), &folder.join("libproteus.so")])
-        .args(link_flags(Cudart::Shared))
         .succeed();
     plain_clang()
         .args(compile_flags())
@@ -51,13 +53,21 @@ fn record(database: &Path, executable: &Path) -> Outcome {
         .succeed()
 }
 
+/// The program with one argument.
+fn record_with(database: &Path, executable: &Path, argument: &Path) -> Run {
+    run(program("mneme"))
+        .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
+        .arg(argument)
+        .env("MNEME_DEVICE", Device::under_test().name())
+}
+
 #[test]
 fn launches_of_proteus_are_recorded_with_its_ir() {
     if !have_compiler("launches_of_proteus_are_recorded_with_its_ir") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let bitcode = build(folder.path());
+    let bitcode = build(folder.path(), "main.cu");
     let executable = folder.path().join("program");
     let plain = on_device(run(&executable)).succeed();
     assert_eq!(plain.stdout.matches("Proteus: launch").count(), 2, "{plain}");
@@ -75,34 +85,130 @@ fn launches_of_proteus_are_recorded_with_its_ir() {
     }
 }
 
-/// What is interposed for a HIP program: its launches go to the vendor's function, and nothing to Proteus.
+/// A kernel of each annotation is the original one in a recording, and in its replay; under `mneme apply` the tuned one
+/// takes its place.
 #[test]
-fn launches_of_proteus_go_to_hip() {
-    if !have_compiler("launches_of_proteus_go_to_hip") {
+fn annotated_kernels_of_proteus_are_recorded_and_replaced() {
+    if !have_compiler("annotated_kernels_of_proteus_are_recorded_and_replaced") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
+    build(folder.path(), "annotations.cu");
+    let executable = folder.path().join("program");
+    let plain = on_device(run(&executable)).succeed();
+    assert_eq!(plain.stdout.matches("Proteus: launch").count(), 6, "{plain}");
+    let database = folder.path().join("recording");
+    let recorded = record(&database, &executable);
+    let own: String =
+        plain.stdout.lines().filter(|line| !line.starts_with("Proteus: ")).map(|it| format!("{it}\n")).collect();
+    assert!(own.contains("lambda main::'lambda'(unsigned long)\n") && own.contains("annotations: ok"), "{plain}");
+    assert_eq!(recorded.stdout, own);
+    let kernels = load_kernels(&database);
+    let mut tuned = Tuned::new();
+    let mut names = Vec::new();
+    for (file, kernel) in &kernels {
+        let (id, _) = kernel.instances.first_key_value().expect("an instance");
+        let instance = Instance::new(file, id);
+        for passes in ["default<O3>", "default<O1>"] {
+            instance.verify(passes, &[]);
+        }
+        let name = kernel.demangled_name.trim_start_matches("void ").split(['(', '<']).next().unwrap();
+        tuned = tuned.with(name, &instance, json!({"passes": "default<O2>"}), json!({}));
+        names.push(name);
+    }
+    names.sort_unstable();
+    assert_eq!(names, ["clamp", "each", "polynomial", "scale", "sum", "weigh"]);
+    for name in names {
+        let (outcome, kernel) = tuned.run(&executable, &[], name);
+        assert_eq!(outcome.stdout, own);
+        assert_eq!(kernel["applied"]["replaced"], 1, "{name}: {kernel}");
+    }
+}
+
+/// Where the launches of a program go that `launch.cpp` is: to the vendor's function, and nothing to Proteus.
+#[track_caller]
+fn launches_go_on(runtime: &[&str], program: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
     let (library_file, executable) = (folder.path().join("libproteus.so"), folder.path().join("program"));
     let source = |name: &str| sources().join("proteus").join(name);
-    plain_clang()
-        .args(["-shared", "-fPIC", "-DLAUNCH=hipLaunchKernel"])
-        .arg(source("runtime.cpp"))
-        .arg("-o")
-        .arg(library_file)
+    let build =
+        |flags: &[&str], source: &Path, to: &Path| plain_clang().args(flags).args([source, Path::new("-o"), to]);
+    build(runtime, &source("runtime.cpp"), &library_file).args(["-shared", "-fPIC"]).succeed();
+    build(program, &source("launch.cpp"), &executable)
+        .args([format!("-L{}", folder.path().display()), "-lproteus".into(), "-Wl,-rpath,$ORIGIN".into()])
         .succeed();
-    plain_clang()
-        .args([&source("hip.cpp"), Path::new("-o"), &executable])
-        .args([
-            format!("-L{}", folder.path().display()),
-            "-lproteus".into(),
-            "-rdynamic".into(),
-            "-Wl,-rpath,$ORIGIN".into(),
-        ])
-        .succeed();
-    let expected = "HIP: the kernel, grid 1 2 3, block 4 5 6, argument 42, 78 bytes, stream 9\nstatus 7\n";
+    let expected = "the kernel, grid 1 2 3, block 4 5 6, argument 42, 78 bytes, stream 9\nstatus 7\n";
     let plain = run(&executable).succeed();
     assert_eq!(plain.stdout, format!("Proteus: register\nProteus: launch\n{expected}"));
     assert_eq!(run(&executable).env("LD_PRELOAD", library("libmneme_rec.so")).succeed().stdout, expected);
+}
+
+#[test]
+fn launches_of_proteus_go_to_hip() {
+    if have_compiler("launches_of_proteus_go_to_hip") {
+        launches_go_on(&["-DLAUNCH=hipLaunchKernel"], &["-rdynamic"]);
+    }
+}
+
+#[test]
+fn launches_of_proteus_go_to_a_static_runtime() {
+    if have_compiler("launches_of_proteus_go_to_a_static_runtime") {
+        launches_go_on(&[], &["-DLEFT"]);
+    }
+}
+
+/// Machine code of Proteus's C++ front end: with the IR that clang puts there when it is asked to, and without.
+#[test]
+fn code_of_proteus_front_end_is_recorded() {
+    if !have_compiler("code_of_proteus_front_end_is_recorded") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let source = |name: &str| sources().join("proteus").join(name);
+    let executable = at("program");
+    plain_clang()
+        .args(compile_flags())
+        .args([&source("frontend.cu"), Path::new("-o"), &executable])
+        .args(link_flags(Cudart::Shared))
+        .succeed();
+    // As the front end does it: IR of clang that no pass has seen, a pipeline of its own, PTX, NVIDIA's assembler.
+    let compile = |name: &str, extra: &[&str]| {
+        let (ir, ptx, cubin) = (at("ir.ll"), at("code.ptx"), at(name));
+        plain_clang()
+            .args(compile_flags())
+            .args(["--cuda-device-only", "-emit-llvm", "-S", "-Xclang", "-disable-llvm-passes"])
+            .args(extra)
+            .args([&source("written.cu"), Path::new("-o"), &ir])
+            .succeed();
+        plain_clang()
+            .args(["-x", "ir", "-O3", "--target=nvptx64-nvidia-cuda", "-march=sm_90", "-S"])
+            .args([&ir, Path::new("-o"), &ptx])
+            .succeed();
+        run("ptxas").arg("-arch=sm_90").args([&ptx, Path::new("-o"), &cubin]).succeed();
+        cubin
+    };
+    let with_ir = compile("with-ir.cubin", &["-fembed-bitcode=all"]);
+    let database = at("recording");
+    let recorded = record_with(&database, &executable, &with_ir).succeed();
+    recorded.complains("IR (embedded)");
+    assert!(recorded.stdout.contains("frontend: ok"), "{recorded}");
+    let (file, kernel) = load_kernels(&database).remove(0);
+    let (id, _) = kernel.instances.first_key_value().expect("an instance");
+    let instance = Instance::new(&file, id);
+    for passes in ["default<O3>", "default<O1>"] {
+        instance.verify(passes, &[]);
+    }
+    let tuned = Tuned::new().with("fill", &instance, json!({"passes": "default<O2>"}), json!({}));
+    let (outcome, kernel) = tuned.run(&executable, &[with_ir.to_str().unwrap()], "fill");
+    assert_eq!(outcome.stdout, recorded.stdout);
+    assert_eq!(kernel["applied"]["replaced"], 1, "{kernel}");
+
+    let without = record_with(&at("machine-code"), &executable, &compile("without-ir.cubin", &[]));
+    match Device::under_test() {
+        Device::Cpu => without.exit_with(2).complains("device code without its LLVM IR"),
+        Device::Cuda => without.succeed().complains("machine code"),
+    };
 }
 
 #[test]
