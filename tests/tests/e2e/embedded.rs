@@ -1,7 +1,7 @@
 //! Tests of programs whose device code has LLVM IR that is not of `mneme-cc`.
 //!
-//! These are programs of clang's `-fembed-bitcode`, and those built with Proteus, by way of one of the same layout (its
-//! launch and register functions, and IR in a device variable).
+//! These are programs of clang's `-fembed-bitcode`, and those that use Proteus, by way of some of the same layout: its
+//! launch and register functions, IR in a device variable, and machine code that is loaded from memory.
 
 use std::path::Path;
 
@@ -51,14 +51,6 @@ fn record(database: &Path, executable: &Path) -> Outcome {
         .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
         .env("MNEME_DEVICE", Device::under_test().name())
         .succeed()
-}
-
-/// The program with one argument.
-fn record_with(database: &Path, executable: &Path, argument: &Path) -> Run {
-    run(program("mneme"))
-        .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
-        .arg(argument)
-        .env("MNEME_DEVICE", Device::under_test().name())
 }
 
 #[test]
@@ -157,10 +149,11 @@ fn launches_of_proteus_go_to_a_static_runtime() {
     }
 }
 
-/// Machine code of Proteus's C++ front end: with the IR that clang puts there when it is asked to, and without.
+/// Machine code that Proteus's front ends make at run time: with the IR that clang puts there when it is asked to, with
+/// IR in a file, and without.
 #[test]
-fn code_of_proteus_front_end_is_recorded() {
-    if !have_compiler("code_of_proteus_front_end_is_recorded") {
+fn code_of_proteus_front_ends_is_recorded() {
+    if !have_compiler("code_of_proteus_front_ends_is_recorded") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -172,9 +165,9 @@ fn code_of_proteus_front_end_is_recorded() {
         .args([&source("frontend.cu"), Path::new("-o"), &executable])
         .args(link_flags(Cudart::Shared))
         .succeed();
-    // As the front end does it: IR of clang that no pass has seen, a pipeline of its own, PTX, NVIDIA's assembler.
+    // As the front ends do it: IR that no pass has seen, a pipeline of their own, PTX, NVIDIA's assembler.
     let compile = |name: &str, extra: &[&str]| {
-        let (ir, ptx, cubin) = (at("ir.ll"), at("code.ptx"), at(name));
+        let [ir, ptx, cubin] = ["ll", "ptx", "cubin"].map(|extension| at(name).with_extension(extension));
         plain_clang()
             .args(compile_flags())
             .args(["--cuda-device-only", "-emit-llvm", "-S", "-Xclang", "-disable-llvm-passes"])
@@ -186,28 +179,38 @@ fn code_of_proteus_front_end_is_recorded() {
             .args([&ir, Path::new("-o"), &ptx])
             .succeed();
         run("ptxas").arg("-arch=sm_90").args([&ptx, Path::new("-o"), &cubin]).succeed();
-        cubin
+        (ir, cubin)
     };
-    let with_ir = compile("with-ir.cubin", &["-fembed-bitcode=all"]);
-    let database = at("recording");
-    let recorded = record_with(&database, &executable, &with_ir).succeed();
-    recorded.complains("IR (embedded)");
-    assert!(recorded.stdout.contains("frontend: ok"), "{recorded}");
-    let (file, kernel) = load_kernels(&database).remove(0);
-    let (id, _) = kernel.instances.first_key_value().expect("an instance");
-    let instance = Instance::new(&file, id);
-    for passes in ["default<O3>", "default<O1>"] {
-        instance.verify(passes, &[]);
+    let record = |database: &Path, code: &Path, ir: &str| {
+        run(program("mneme"))
+            .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
+            .arg(code)
+            .env("MNEME_DEVICE", Device::under_test().name())
+            .env("MNEME_IR_PATH", ir)
+    };
+    let (ir, without) = compile("without", &[]);
+    let (_, with) = compile("with", &["-fembed-bitcode=all"]);
+    for (code, ir, kind) in [(&with, "", "IR (embedded)"), (&without, ir.to_str().unwrap(), "IR (file)")] {
+        let database = code.with_extension("recording");
+        let recorded = record(&database, code, ir).succeed();
+        recorded.complains(kind);
+        assert!(recorded.stdout.contains("frontend: ok"), "{recorded}");
+        let (file, kernel) = load_kernels(&database).remove(0);
+        let (id, _) = kernel.instances.first_key_value().expect("an instance");
+        for passes in ["default<O3>", "default<O1>"] {
+            Instance::new(&file, id).verify(passes, &[]);
+        }
     }
-    let tuned = Tuned::new().with("fill", &instance, json!({"passes": "default<O2>"}), json!({}));
-    let (outcome, kernel) = tuned.run(&executable, &[with_ir.to_str().unwrap()], "fill");
-    assert_eq!(outcome.stdout, recorded.stdout);
+    let (file, kernel) = load_kernels(&with.with_extension("recording")).remove(0);
+    let (id, _) = kernel.instances.first_key_value().expect("an instance");
+    let tuned = Tuned::new().with("fill", &Instance::new(&file, id), json!({"passes": "default<O2>"}), json!({}));
+    let (_, kernel) = tuned.run(&executable, &[with.to_str().unwrap()], "fill");
     assert_eq!(kernel["applied"]["replaced"], 1, "{kernel}");
 
-    let without = record_with(&at("machine-code"), &executable, &compile("without-ir.cubin", &[]));
+    let machine_code = record(&at("machine-code"), &without, "");
     match Device::under_test() {
-        Device::Cpu => without.exit_with(2).complains("device code without its LLVM IR"),
-        Device::Cuda => without.succeed().complains("machine code"),
+        Device::Cpu => machine_code.exit_with(2).complains("device code without its LLVM IR"),
+        Device::Cuda => machine_code.succeed().complains("machine code"),
     };
 }
 
