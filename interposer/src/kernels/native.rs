@@ -110,7 +110,8 @@ impl NativeCode {
         let modules = modules_of_proteus(image, kernel, |name| object.kernels.iter().any(|known| known.name == name));
         // The code does not tell which of the object's variables a kernel uses.
         let holding = code_object::holding_addresses(image);
-        let own = || object.variables.iter().filter(|variable| !variable.name.starts_with(UNIT_NAME));
+        let is_own = |name: &str| !name.starts_with(UNIT_NAME) && !embedded::is_foreign(name);
+        let own = || object.variables.iter().filter(|variable| is_own(&variable.name));
         let moved = own().find(|variable| !variable.constant && holding.contains(&variable.name));
         let private = code_object::private_variables(image);
         let allocates = found.arguments.iter().any(|argument| argument.kind == DEVICE_HEAP);
@@ -166,7 +167,7 @@ impl NativeCode {
         let cubin = cubin::parse(image)?;
         let found = cubin.kernels.iter().find(|found| found.name == kernel)?;
         let mut variables = cubin.variables_of(found);
-        variables.retain(|variable| !embedded::is_foreign(variable));
+        variables.retain(|variable| !embedded::is_foreign(&variable.name));
         let moved = variables.iter().find(|variable| variable.holds_addresses && !variable.constant);
         let features = cubin.features(found);
         let refusal = match cubin.references.first() {
@@ -262,7 +263,9 @@ mod tests {
             format!("{attributes} const unsigned char {name}[] = {{{}}};\n", bytes.map(|it| it.to_string()).join(","))
         };
         let kernels = "__attribute__((global)) void a() {}\n__attribute__((global)) void b() {}\n";
-        let source = [variable("whole", "tu", module(1)), variable("one", "_Z1av", module(2)), kernels.into()].concat();
+        let source =
+            [variable("_jit_bitcode_tu_5eed", "tu", module(1)), variable("one", "_Z1av", module(2)), kernels.into()]
+                .concat();
         std::fs::write(at("k.hip"), source).unwrap();
         let mut clang = std::process::Command::new("clang-19");
         clang.args(["-x", "hip", "-nogpuinc", "-nogpulib", "--offload-device-only", "-O2", "--offload-arch=gfx90a"]);
@@ -275,6 +278,7 @@ mod tests {
             let found = NativeCode::of(&image, kernel, GpuArchitecture::parse("gfx90a").as_ref()).unwrap();
             let modules = vec![module(expected).to_vec()];
             assert_eq!(found.bitcode, Some((embedded::IrProducer::Proteus, modules)), "{kernel}");
+            assert_eq!(found.variables, [("one".to_owned(), true)]);
         }
     }
 

@@ -70,7 +70,7 @@ template <typename Body> __global__ void each(Body body, size_t n) {
 }
 
 #ifdef JIT_BITCODE
-extern "C" __device__ const unsigned char _jit_bitcode_tu_5eed[] = {
+extern "C" PROTEUS_IR const unsigned char _jit_bitcode_tu_5eed[] = {
 #include JIT_BITCODE
 };
 #endif

@@ -14,7 +14,7 @@ __global__ void daxpy(double a, const double *x, double *y, size_t n) {
 }
 
 #ifdef JIT_BITCODE
-extern "C" __device__ const unsigned char _jit_bitcode_tu_5eed[] = {
+extern "C" PROTEUS_IR const unsigned char _jit_bitcode_tu_5eed[] = {
 #include JIT_BITCODE
 };
 #endif

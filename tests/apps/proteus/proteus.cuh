@@ -1,5 +1,5 @@
-// What clang adds to a CUDA program with Proteus's plugin, written out: calls of Proteus's library, and one object of its
-// static part, which leaves the program's own launch function to the library.
+// What clang adds to a program with Proteus's plugin, written out: calls of Proteus's library and, for CUDA, one object of
+// its static part, which leaves the program's own launch function to the library.
 #pragma once
 #include "../check.cuh"
 
@@ -22,7 +22,13 @@ void __proteus_register_variable(const void *value, const char *lambda);
 void __proteus_register_lambda(const char *lambda);
 void __proteus_take_address(const void *object) noexcept;
 
-extern cudaError_t (*__proteus_cudaLaunchKernel_ptr)(const void *, dim3, dim3, void **, size_t, cudaStream_t);
 }
 
+// IR lies in a device variable, for AMD's GPUs in a section of it.
+#ifdef __HIP__
+#define PROTEUS_IR __device__ __attribute__((used, section(".jit.bitcode.tu.5eed.7")))
+#else
+#define PROTEUS_IR __device__
+extern "C" cudaError_t (*__proteus_cudaLaunchKernel_ptr)(const void *, dim3, dim3, void **, size_t, cudaStream_t);
 __attribute__((constructor)) static void leave_launch_function() { __proteus_cudaLaunchKernel_ptr = cudaLaunchKernel; }
+#endif

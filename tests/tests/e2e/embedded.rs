@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
-use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, sources};
+use mneme_e2e::apps::{Platform, compile_flags, link_flags, plain_clang, recordable_clang, sources};
 use mneme_e2e::command::{Outcome, Run, run};
+use mneme_e2e::hip;
 use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
 use mneme_e2e::recording::{Instance, load_kernels};
 use serde_json::json;
@@ -14,11 +15,16 @@ use serde_json::json;
 use crate::applying::Tuned;
 
 /// Builds a program and its runtime library into a folder; gives the IR that is in it.
-fn build(folder: &Path, source: &str) -> Vec<u8> {
+fn build(folder: &Path, source: &str, platform: Platform) -> Vec<u8> {
+    // For AMD's GPUs mneme-cc knows where the device libraries are.
+    let (clang, launch): (fn() -> Run, &[&str]) = match platform {
+        Platform::Cuda(_) => (plain_clang, &[]),
+        Platform::Hip => (recordable_clang, &["-DLAUNCH=hipLaunchKernel"]),
+    };
     let source = sources().join("proteus").join(source);
     let bitcode = folder.join("program.bc");
-    plain_clang()
-        .args(compile_flags())
+    clang()
+        .args(platform.compile_flags())
         .args(["--cuda-device-only", "-emit-llvm", "-c", "-Xclang", "-disable-llvm-passes"])
         .args([&source, Path::new("-o"), &bitcode])
         .succeed();
@@ -27,14 +33,15 @@ fn build(folder: &Path, source: &str) -> Vec<u8> {
     std::fs::write(folder.join("bitcode.inc"), text.join(",")).unwrap();
     plain_clang()
         .args(["-shared", "-fPIC", "-O2"])
+        .args(launch)
         .args([&sources().join("proteus/runtime.cpp"), Path::new("-o"), &folder.join("libproteus.so")])
         .succeed();
-    plain_clang()
-        .args(compile_flags())
+    clang()
+        .args(platform.compile_flags())
         .arg(format!("-DJIT_BITCODE=\"{}\"", folder.join("bitcode.inc").display()))
         .args([&source, Path::new("-o"), &folder.join("program")])
         .args([format!("-L{}", folder.display()), "-lproteus".into(), "-Wl,-rpath,$ORIGIN".into()])
-        .args(link_flags(Cudart::Shared))
+        .args(platform.link_flags())
         .succeed();
     bitcode
 }
@@ -59,7 +66,7 @@ fn launches_of_proteus_are_recorded_with_its_ir() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let bitcode = build(folder.path(), "main.cu");
+    let bitcode = build(folder.path(), "main.cu", Platform::Cuda(Cudart::Shared));
     let executable = folder.path().join("program");
     let plain = on_device(run(&executable)).succeed();
     assert_eq!(plain.stdout.matches("Proteus: launch").count(), 2, "{plain}");
@@ -79,13 +86,10 @@ fn launches_of_proteus_are_recorded_with_its_ir() {
 
 /// A kernel of each annotation is the original one in a recording, and in its replay; under `mneme apply` the tuned one
 /// takes its place.
-#[test]
-fn annotated_kernels_of_proteus_are_recorded_and_replaced() {
-    if !have_compiler("annotated_kernels_of_proteus_are_recorded_and_replaced") {
-        return;
-    }
+#[track_caller]
+fn annotated_kernels_are_recorded_and_replaced(platform: Platform) {
     let folder = tempfile::tempdir().unwrap();
-    build(folder.path(), "annotations.cu");
+    build(folder.path(), "annotations.cu", platform);
     let executable = folder.path().join("program");
     let plain = on_device(run(&executable)).succeed();
     assert_eq!(plain.stdout.matches("Proteus: launch").count(), 6, "{plain}");
@@ -95,6 +99,7 @@ fn annotated_kernels_of_proteus_are_recorded_and_replaced() {
         plain.stdout.lines().filter(|line| !line.starts_with("Proteus: ")).map(|it| format!("{it}\n")).collect();
     assert!(own.contains("lambda main::'lambda'(unsigned long)\n") && own.contains("annotations: ok"), "{plain}");
     assert_eq!(recorded.stdout, own);
+    recorded.complains("IR (Proteus)");
     let kernels = load_kernels(&database);
     let mut tuned = Tuned::new();
     let mut names = Vec::new();
@@ -114,6 +119,20 @@ fn annotated_kernels_of_proteus_are_recorded_and_replaced() {
         let (outcome, kernel) = tuned.run(&executable, &[], name);
         assert_eq!(outcome.stdout, own);
         assert_eq!(kernel["applied"]["replaced"], 1, "{name}: {kernel}");
+    }
+}
+
+#[test]
+fn annotated_kernels_of_proteus_are_recorded_and_replaced() {
+    if have_compiler("annotated_kernels_of_proteus_are_recorded_and_replaced") {
+        annotated_kernels_are_recorded_and_replaced(Platform::Cuda(Cudart::Shared));
+    }
+}
+
+#[test]
+fn annotated_kernels_of_proteus_in_hip_are_recorded_and_replaced() {
+    if hip::can_run("annotated_kernels_of_proteus_in_hip_are_recorded_and_replaced") {
+        annotated_kernels_are_recorded_and_replaced(Platform::Hip);
     }
 }
 
