@@ -260,7 +260,10 @@ mod tests {
         let module = |number: u8| [b'B', b'C', 0xc0, 0xde, number];
         let variable = |name: &str, section: &str, bytes: [u8; 5]| {
             let attributes = format!("__attribute__((device, used, section(\".jit.bitcode.{section}.5eed.7\")))");
-            format!("{attributes} const unsigned char {name}[] = {{{}}};\n", bytes.map(|it| it.to_string()).join(","))
+            format!(
+                "extern \"C\" {attributes} const unsigned char {name}[] = {{{}}};\n",
+                bytes.map(|it| it.to_string()).join(",")
+            )
         };
         let kernels = "__attribute__((global)) void a() {}\n__attribute__((global)) void b() {}\n";
         let source =
