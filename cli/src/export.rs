@@ -6,13 +6,14 @@ use clap::{ArgGroup, Args};
 
 use crate::error::CommandError;
 use crate::selection::Selection;
-use crate::{source, standalone};
+use crate::source::{self, SourceFiles};
+use crate::standalone;
 
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["standalone", "header", "cmake"])))]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["standalone", "header", "cmake", "wisdom"])))]
 pub struct ExportOptions {
-    /// For --standalone a folder with recordings, or the STATIC-HASH.json of one kernel; for --header and --cmake the
-    /// results folders of mneme tune
+    /// For --standalone a folder with recordings, or the STATIC-HASH.json of one kernel; for the others the results
+    /// folders of mneme tune
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// For --standalone the same as PATH; else the folder of the recordings, where they are not where the results say
@@ -23,18 +24,14 @@ pub struct ExportOptions {
     #[arg(long, alias = "rid", value_name = "ID", requires = "standalone")]
     record_id: Option<String>,
     /// Write a C program that runs the launch, and all that it needs, to this folder
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["header", "cmake"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["header", "cmake", "wisdom"])]
     standalone: Option<PathBuf>,
     /// Machine code (.cubin) or PTX (.ptx) to run, such as mneme-replay --output-dir writes [default: what the
     /// application ran]
     #[arg(long, value_name = "FILE", requires = "standalone")]
     code: Option<PathBuf>,
-    /// Write the dimensions and launch bounds of winners as a C++ header
-    #[arg(long, value_name = "FILE")]
-    header: Option<PathBuf>,
-    /// Write the compiler options of winners as a CMake file
-    #[arg(long, value_name = "FILE")]
-    cmake: Option<PathBuf>,
+    #[command(flatten)]
+    source: SourceFiles,
 }
 
 pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
@@ -42,8 +39,7 @@ pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
         if options.paths.is_empty() {
             return Err(CommandError::Usage("name the results folders that mneme tune has written".into()));
         }
-        let recordings = options.record_database.as_deref();
-        return source::run(&options.paths, recordings, options.header.as_deref(), options.cmake.as_deref());
+        return source::run(&options.paths, options.record_database.as_deref(), &options.source);
     };
     let path = match (&options.paths[..], &options.record_database) {
         ([path], None) | ([], Some(path)) => path,

@@ -176,8 +176,10 @@ The folder has a C program, the memory, the code and the IR. The program needs a
 NVIDIA's driver; it verifies every byte and prints the time.
 
   mneme export --header tuned.hpp --cmake tuned.cmake results/7312 results/8245
+  mneme export --wisdom wisdom results/7312
 
-The header has launch dimensions and launch bounds by GPU and launch, the CMake file compiler options.";
+The header has launch dimensions and launch bounds by GPU and launch, the CMake file compiler options,
+the folder a wisdom file for each kernel, which programs that use Kernel Launcher read.";
 
 const APPLY_EXAMPLES: &str = "Examples:
   mneme apply --tuned results -- ./app arguments

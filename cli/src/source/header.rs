@@ -76,7 +76,8 @@ fn comment(text: &str) -> String {
     text.chars().map(|it| if it.is_control() || it == '\\' { ' ' } else { it }).collect()
 }
 
-fn capability(architecture: &str) -> u32 {
+/// 90 for sm_90; 0 for a device that is none of NVIDIA's.
+pub fn capability(architecture: &str) -> u32 {
     let digits = architecture.strip_prefix("sm_").unwrap_or_default();
     digits.trim_end_matches(|it: char| it.is_ascii_lowercase()).parse().unwrap_or(0)
 }

@@ -1,24 +1,42 @@
-//! The exports `mneme export --header` and `--cmake`: winners for the program's own source.
+//! The exports `mneme export --header`, `--cmake` and `--wisdom`: winners for the program's own source.
 
 mod cmake;
 mod header;
+mod wisdom;
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use mneme_core::configuration::Configuration;
 use mneme_core::files::{self, FileAccess};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::KernelRecord;
+use serde_json::Value;
 
 use crate::apply::results;
 use crate::error::CommandError;
 use crate::print;
+
+#[derive(Debug, Args)]
+pub struct SourceFiles {
+    /// Write the dimensions and launch bounds of winners as a C++ header
+    #[arg(long, value_name = "FILE")]
+    header: Option<PathBuf>,
+    /// Write the compiler options of winners as a CMake file
+    #[arg(long, value_name = "FILE")]
+    cmake: Option<PathBuf>,
+    /// Write the blocks of winners to this folder, as Kernel Launcher's wisdom files
+    #[arg(long, value_name = "DIR")]
+    wisdom: Option<PathBuf>,
+}
 
 /// A winner, with the launch that it was found for.
 struct TunedLaunch {
     /// Demangled.
     kernel: String,
     static_hash: u64,
+    /// As the driver names it, e.g. "NVIDIA H200".
+    device: String,
     /// `sm_90`, `gfx90a`, `cpu`.
     architecture: String,
     recorded: LaunchDimensions,
@@ -38,20 +56,17 @@ struct LaunchDimensions {
 }
 
 /// Writes the files that are named, from results folders. `recordings` is where the recordings are now.
-pub fn run(
-    folders: &[PathBuf],
-    recordings: Option<&Path>,
-    header: Option<&Path>,
-    cmake: Option<&Path>,
-) -> Result<(), CommandError> {
+pub fn run(folders: &[PathBuf], recordings: Option<&Path>, to: &SourceFiles) -> Result<(), CommandError> {
     let mut launches = Vec::new();
     for folder in folders {
         for found in results::read(folder, recordings).map_err(CommandError::Usage)? {
             let record = KernelRecord::load(&found.database)?;
             let (_, instance) = record.instance(&found.database, Some(&found.id))?;
+            let session = Session::read(&found.source);
             launches.push(TunedLaunch {
                 kernel: record.demangled_name.clone(),
                 static_hash: record.static_hash,
+                device: session.device.unwrap_or_else(|| record.ours.device.clone()),
                 architecture: found.architecture.unwrap_or_else(|| record.ours.device_arch.clone()),
                 recorded: LaunchDimensions {
                     grid: instance.grid_dims,
@@ -59,8 +74,8 @@ pub fn run(
                     shared_mem: instance.shared_mem,
                 },
                 configuration: found.configuration,
-                before: found.before,
-                after: found.after,
+                before: found.before.filter(|_| session.is_time),
+                after: found.after.filter(|_| session.is_time),
                 source: found.source,
             });
         }
@@ -69,17 +84,67 @@ pub fn run(
         return Err(CommandError::Usage("the results hold no winner, so that there is nothing to write".into()));
     }
     let kernels = grouped(launches);
-    for (path, text) in [(header, header::text as fn(&[TunedKernel]) -> String), (cmake, cmake::text)] {
+    for (path, text) in [(&to.header, header::text as fn(&[TunedKernel]) -> String), (&to.cmake, cmake::text)] {
         let Some(path) = path else { continue };
-        files::replace(path, text(&kernels).as_bytes(), FileAccess::Usual)
-            .map_err(|source| CommandError::Io { path: path.into(), source })?;
+        write(path, &text(&kernels))?;
         print(&format!("{}: {} of {}\n", path.display(), counted(&kernels), plural(kernels.len(), "kernel")))?;
+    }
+    to.wisdom.as_deref().map_or(Ok(()), |folder| write_wisdom(&kernels, folder))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    files::replace(path, text.as_bytes(), FileAccess::Usual)
+        .map_err(|source| CommandError::Io { path: path.into(), source })
+}
+
+/// Nothing is written where one of the files is there already: Kernel Launcher's own tuner keeps its results in them.
+fn write_wisdom(kernels: &[TunedKernel], folder: &Path) -> Result<(), CommandError> {
+    let found = wisdom::files(kernels);
+    if found.is_empty() {
+        return Err(CommandError::Usage("no winner has a time, which a wisdom file needs".into()));
+    }
+    if let Some(path) = found.iter().map(|file| folder.join(&file.name)).find(|path| path.exists()) {
+        return Err(CommandError::Usage(format!("{} is there already; name another folder", path.display())));
+    }
+    std::fs::create_dir_all(folder).map_err(|source| CommandError::Io { path: folder.into(), source })?;
+    for file in found {
+        let path = folder.join(&file.name);
+        write(&path, &file.text)?;
+        print(&format!("{}: {}\n", path.display(), plural(file.launches, "launch")))?;
     }
     Ok(())
 }
 
 fn counted(kernels: &[TunedKernel]) -> String {
     plural(kernels.iter().map(|kernel| kernel.launches.len()).sum(), "launch")
+}
+
+/// What a session says beside its winners.
+struct Session {
+    /// The name of the device that it ran on.
+    device: Option<String>,
+    /// Whether its metric is a time.
+    is_time: bool,
+}
+
+impl Session {
+    /// Of files that winners were read from, so that one which cannot be read says nothing more.
+    fn read(folder: &Path) -> Self {
+        let json = |name: &str| -> Value {
+            std::fs::read(folder.join(name))
+                .ok()
+                .and_then(|text| serde_json::from_slice(&text).ok())
+                .unwrap_or_default()
+        };
+        let (best, options) = (json("best.json"), json("config.json"));
+        let results = [&best["result"], &best["instances"][0]["result"]];
+        let device = results.iter().find_map(|result| result["environment"]["device"].as_str());
+        let objective = options["objective"].as_str().or_else(|| options["objective"][0].as_str());
+        Self {
+            device: device.filter(|name| !name.is_empty()).map(str::to_owned),
+            is_time: objective.is_none_or(|objective| ["time", "speedup"].contains(&objective)),
+        }
+    }
 }
 
 fn plural(count: usize, noun: &str) -> String {
@@ -116,6 +181,18 @@ fn grouped(launches: Vec<TunedLaunch>) -> Vec<TunedKernel> {
 
 /// The last part of a function's name without its template arguments, as an identifier.
 fn identifier(demangled: &str) -> String {
+    let name = qualified_name(demangled);
+    let last = name.rsplit(':').next().unwrap_or_default();
+    let safe: String = last.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).collect();
+    match safe.chars().next() {
+        None => "kernel".to_owned(),
+        Some(first) if first.is_ascii_digit() => format!("kernel_{safe}"),
+        _ => safe,
+    }
+}
+
+/// A function's name with its namespaces, without template arguments.
+fn qualified_name(demangled: &str) -> String {
     let (mut name, mut depth) = (String::new(), 0);
     for character in demangled.replace("(anonymous namespace)::", "").chars() {
         match character {
@@ -126,13 +203,7 @@ fn identifier(demangled: &str) -> String {
             _ => {}
         }
     }
-    let last = name.rsplit([':', ' ', '*', '&']).next().unwrap_or_default();
-    let safe: String = last.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).collect();
-    match safe.chars().next() {
-        None => "kernel".to_owned(),
-        Some(first) if first.is_ascii_digit() => format!("kernel_{safe}"),
-        _ => safe,
-    }
+    name.rsplit([' ', '*', '&']).next().unwrap_or_default().to_owned()
 }
 
 /// "238.8 us, before 321.6 us; from results/vecadd", as far as it is known.
@@ -148,6 +219,8 @@ fn provenance(launch: &TunedLaunch) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     pub fn plain() -> Configuration {
@@ -159,6 +232,7 @@ mod tests {
         TunedLaunch {
             kernel: kernel.to_owned(),
             static_hash: 7,
+            device: "NVIDIA H200".to_owned(),
             architecture: architecture.to_owned(),
             recorded: LaunchDimensions { grid: Dim3::new(40, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0 },
             configuration,
@@ -180,6 +254,23 @@ mod tests {
         ] {
             assert_eq!(identifier(demangled), expected, "{demangled}");
         }
+        assert_eq!(qualified_name("void ns::inner::step<float, (ns::Kind)2>(float*)"), "ns::inner::step");
+    }
+
+    #[test]
+    fn a_session_says_where_it_ran_and_what_it_minimised() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |best: Value, options: Value| {
+            std::fs::write(folder.path().join("best.json"), best.to_string()).unwrap();
+            std::fs::write(folder.path().join("config.json"), options.to_string()).unwrap();
+            let session = Session::read(folder.path());
+            (session.device, session.is_time)
+        };
+        let result = json!({"environment": {"device": "NVIDIA H200"}});
+        let device = Some("NVIDIA H200".to_owned());
+        assert_eq!(read(json!({"result": result}), json!({"objective": "time"})), (device.clone(), true));
+        assert_eq!(read(json!({"instances": [{"result": result}]}), json!({"objective": "energy"})), (device, false));
+        assert_eq!(read(json!({}), json!({"objective": ["registers", "time"]})), (None, false));
     }
 
     #[test]

@@ -8,9 +8,9 @@
 use goblin::elf::Elf;
 
 use super::bitcode::{is_bitcode, modules, triple};
-use super::cubin::{self, Cubin, CubinVariable};
+use super::cubin::{self, Cubin};
 
-/// Start of the names of the device variables that hold a translation unit's bitcode for Proteus in a cubin.
+/// Start of the names of the device variables that hold bitcode for Proteus.
 const PROTEUS_VARIABLE: &str = "_jit_bitcode";
 /// Start of the names of the sections that hold a kernel's bitcode for Proteus in an AMDGPU code object.
 const PROTEUS_SECTION: &str = ".jit.bitcode";
@@ -30,8 +30,8 @@ pub enum IrProducer {
 }
 
 /// Whether a device variable is none of the program's own.
-pub fn is_foreign(variable: &CubinVariable) -> bool {
-    variable.name.starts_with(PROTEUS_VARIABLE) || variable.name == CLANG_MODULE || variable.name == CLANG_OPTIONS
+pub fn is_foreign(variable: &str) -> bool {
+    variable.starts_with(PROTEUS_VARIABLE) || variable == CLANG_MODULE || variable == CLANG_OPTIONS
 }
 
 /// The modules that a cubin was made from: Proteus's where there are any, else clang's.
@@ -100,7 +100,7 @@ mod tests {
             let own: Vec<_> = cubin
                 .variables
                 .iter()
-                .filter(|variable| !is_foreign(variable))
+                .filter(|variable| !is_foreign(&variable.name))
                 .map(|variable| &variable.name)
                 .collect();
             assert_eq!(own, ["own"]);

@@ -107,15 +107,11 @@ impl NativeCode {
     fn of_code_object(image: &[u8], kernel: &str) -> Option<Self> {
         let object = code_object::parse(image)?;
         let found = object.kernels.iter().find(|found| found.name == kernel)?;
-        // Proteus has a module for each kernel, which its section is named after.
-        let modules: Vec<Vec<u8>> = embedded::in_code_object(image)
-            .into_iter()
-            .filter(|(section, _)| section.split('.').any(|part| part == kernel))
-            .map(|(_, module)| module.to_vec())
-            .collect();
+        let modules = modules_of_proteus(image, kernel, |name| object.kernels.iter().any(|known| known.name == name));
         // The code does not tell which of the object's variables a kernel uses.
         let holding = code_object::holding_addresses(image);
-        let own = || object.variables.iter().filter(|variable| !variable.name.starts_with(UNIT_NAME));
+        let is_own = |name: &str| !name.starts_with(UNIT_NAME) && !embedded::is_foreign(name);
+        let own = || object.variables.iter().filter(|variable| is_own(&variable.name));
         let moved = own().find(|variable| !variable.constant && holding.contains(&variable.name));
         let private = code_object::private_variables(image);
         let allocates = found.arguments.iter().any(|argument| argument.kind == DEVICE_HEAP);
@@ -171,7 +167,7 @@ impl NativeCode {
         let cubin = cubin::parse(image)?;
         let found = cubin.kernels.iter().find(|found| found.name == kernel)?;
         let mut variables = cubin.variables_of(found);
-        variables.retain(|variable| !embedded::is_foreign(variable));
+        variables.retain(|variable| !embedded::is_foreign(&variable.name));
         let moved = variables.iter().find(|variable| variable.holds_addresses && !variable.constant);
         let features = cubin.features(found);
         let refusal = match cubin.references.first() {
@@ -197,6 +193,16 @@ impl NativeCode {
             code: Some((CodeKind::Cubin, image.to_vec())),
         })
     }
+}
+
+/// Proteus's modules for a kernel in a code object: relocatable code has one for each kernel, which its section is named
+/// after, other code one for all of its translation unit.
+fn modules_of_proteus(image: &[u8], kernel: &str, is_kernel: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
+    let (named, others): (Vec<_>, Vec<_>) =
+        embedded::in_code_object(image).into_iter().partition(|(section, _)| section.split('.').any(&is_kernel));
+    let own: Vec<_> = named.into_iter().filter(|(section, _)| section.split('.').any(|part| part == kernel)).collect();
+    let modules = if own.is_empty() { others } else { own };
+    modules.into_iter().map(|(_, module)| module.to_vec()).collect()
 }
 
 fn holds_addresses(name: &str) -> String {
@@ -244,6 +250,39 @@ mod tests {
         }
         assert!(NativeCode::of(PTX.as_bytes(), "none", Some(&nvidia())).is_none());
         assert!(NativeCode::of(b"\x7fELF", "k", None).is_none() && NativeCode::of(b"", "k", None).is_none());
+    }
+
+    /// A section that names the kernel comes before one of the whole unit.
+    #[test]
+    fn ir_of_proteus_is_the_kernel_s_or_the_unit_s() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let module = |number: u8| [b'B', b'C', 0xc0, 0xde, number];
+        let variable = |name: &str, section: &str, bytes: [u8; 5]| {
+            let attributes = format!("__attribute__((device, used, section(\".jit.bitcode.{section}.5eed.7\")))");
+            format!(
+                "extern \"C\" {attributes} const unsigned char {name}[] = {{{}}};\n",
+                bytes.map(|it| it.to_string()).join(",")
+            )
+        };
+        let kernels = "__attribute__((global)) void a() {}\n__attribute__((global)) void b() {}\n";
+        let source =
+            [variable("_jit_bitcode_tu_5eed", "tu", module(1)), variable("one", "_Z1av", module(2)), kernels.into()]
+                .concat();
+        std::fs::write(at("k.hip"), source).unwrap();
+        let mut clang = std::process::Command::new("clang-19");
+        clang.args(["-x", "hip", "-nogpuinc", "-nogpulib", "--offload-device-only", "-O2", "--offload-arch=gfx90a"]);
+        match clang.arg("-o").arg(at("k.co")).arg(at("k.hip")).status() {
+            Ok(status) if status.success() => {}
+            _ => return eprintln!("no clang-19 with AMD's GPUs on this machine"),
+        }
+        let image = std::fs::read(at("k.co")).unwrap();
+        for (kernel, expected) in [("_Z1av", 2), ("_Z1bv", 1)] {
+            let found = NativeCode::of(&image, kernel, GpuArchitecture::parse("gfx90a").as_ref()).unwrap();
+            let modules = vec![module(expected).to_vec()];
+            assert_eq!(found.bitcode, Some((embedded::IrProducer::Proteus, modules)), "{kernel}");
+            assert_eq!(found.variables, [("one".to_owned(), true)]);
+        }
     }
 
     /// The device's code object of a bundle, made by clang.

@@ -5,7 +5,7 @@
 //! A program that has no copy of Proteus's runtime in itself calls these functions of a library; ours come first. What
 //! is registered with it needs no answer, because nothing is compiled.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use mneme_abi::hip::types::Dimensions;
 
@@ -29,25 +29,38 @@ pub unsafe extern "C" fn __proteus_launch_kernel(
     shared: u64,
     stream: *mut c_void,
 ) -> Status {
+    if let Some(launch) = the_programs_own() {
+        // SAFETY: the arguments are the application's own.
+        return unsafe { launch(kernel, grid, block, arguments, shared as usize, stream) };
+    }
+    crate::process::log::raw(
+        "mneme: a launch through Proteus cannot be passed on: it has no CUDA or HIP runtime that could be found\n",
+    );
+    Status::NOT_FOUND
+}
+
+/// What Proteus would launch the original kernel with.
+fn the_programs_own() -> Option<Launch> {
+    // A program leaves its `cudaLaunchKernel` here, which may be of a static runtime that no name leads to.
+    let left = default_symbol(c"__proteus_cudaLaunchKernel_ptr").cast::<Option<Launch>>();
+    // SAFETY: Proteus's library has a variable of this type by this name, where it has one.
+    if let Some(Some(launch)) = unsafe { left.as_ref() } {
+        return Some(*launch);
+    }
     // That of the interface in use comes first: the CPU device has both. A program whose first call this is has one.
     let mut names = [c"cudaLaunchKernel", c"hipLaunchKernel"];
     if recorded_family::is_hip() {
         names.reverse();
     }
-    for name in names {
-        // SAFETY: a valid name; the program that launches has its runtime loaded before us in the global scope.
-        let found = unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
-        if !found.is_null() {
-            // SAFETY: both functions have this type.
-            let launch = unsafe { std::mem::transmute::<*mut c_void, Launch>(found) };
-            // SAFETY: the arguments are the application's own.
-            return unsafe { launch(kernel, grid, block, arguments, shared as usize, stream) };
-        }
-    }
-    crate::process::log::raw(
-        "mneme: a launch through Proteus cannot be passed on: the program has no shared cudart or HIP runtime\n",
-    );
-    Status::NOT_FOUND
+    let found = names.into_iter().map(default_symbol).find(|found| !found.is_null())?;
+    // SAFETY: both functions have this type.
+    Some(unsafe { std::mem::transmute::<*mut c_void, Launch>(found) })
+}
+
+/// What a name leads to in the global scope. The program that launches has its runtime loaded before us there.
+fn default_symbol(name: &CStr) -> *mut c_void {
+    // SAFETY: a valid name.
+    unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
 /// # Safety

@@ -1,16 +1,7 @@
 // A program as clang makes it with Proteus's plugin: launches go to `__proteus_launch_kernel`, code is registered with
 // it, and the LLVM IR of the translation unit is a device variable. JIT_BITCODE is a file of that IR's bytes, as an
 // initialiser.
-#include "../check.cuh"
-
-extern "C" {
-cudaError_t __proteus_launch_kernel(const void *kernel, dim3 grid, dim3 block, void **arguments, uint64_t shared, void *stream);
-void __proteus_register_fatbinary(void *handle, void *wrapper, const char *module);
-void __proteus_register_fatbinary_end(void *handle);
-void __proteus_register_linked_binary(void *wrapper, const char *module);
-void __proteus_register_function(void *handle, void *kernel, const char *name, void **constants, int32_t count);
-void __proteus_register_var(void *handle, const void *host, const char *name, uint64_t size);
-}
+#include "proteus.cuh"
 
 __device__ int calls = 0;
 
@@ -23,7 +14,7 @@ __global__ void daxpy(double a, const double *x, double *y, size_t n) {
 }
 
 #ifdef JIT_BITCODE
-extern "C" __device__ const unsigned char _jit_bitcode_tu_5eed[] = {
+extern "C" PROTEUS_IR const unsigned char _jit_bitcode_tu_5eed[] = {
 #include JIT_BITCODE
 };
 #endif

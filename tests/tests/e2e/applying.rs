@@ -18,17 +18,17 @@ use tempfile::TempDir;
 const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
 
 /// Results that were written by hand, and a cache of their own.
-struct Tuned {
+pub struct Tuned {
     folder: TempDir,
 }
 
 impl Tuned {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
     /// The results of a session that found these changes of an instance's configuration.
-    fn with(self, name: &str, instance: &Instance, changes: Value, derived: Value) -> Self {
+    pub fn with(self, name: &str, instance: &Instance, changes: Value, derived: Value) -> Self {
         let folder = self.folder.path().join("results").join(name);
         fs::create_dir_all(&folder).unwrap();
         let record = KernelRecord::load(&instance.database).unwrap();
@@ -61,7 +61,7 @@ impl Tuned {
 
     /// The application with the tuned kernels, and what became of the only one, or of that of a name.
     #[track_caller]
-    fn run(&self, executable: &Path, arguments: &[&str], kernel: &str) -> (Outcome, Value) {
+    pub fn run(&self, executable: &Path, arguments: &[&str], kernel: &str) -> (Outcome, Value) {
         let json = self.folder.path().join("applied.json");
         let run = self.apply().arg("--json").arg(&json).arg("--").arg(executable).args(arguments);
         let outcome = run.succeed();
@@ -463,4 +463,31 @@ fn winners_become_source() {
     assert!(options.contains("set(MNEME_TUNED_VECADD_CLANG -O2)\n"), "{options}");
     assert!(options.contains("set(MNEME_TUNED_VECADD_2_NVCC --use_fast_math)\n"), "{options}");
     run("cmake").arg("-P").arg(&cmake).succeed();
+}
+
+#[test]
+fn winners_become_wisdom() {
+    let (recording, mut tuned) = vecadd();
+    tuned = tuned.with("vecadd-64", &recording.single(), json!({"block": {"x": 64}, "grid": {"x": 160}}), json!({}));
+    let wisdom = tuned.folder.path().join("wisdom");
+    let export = || run(program("mneme")).arg("export").arg(tuned.results()).arg("--wisdom").arg(&wisdom);
+    let outcome = export().succeed();
+    assert!(outcome.stdout.ends_with("vecadd.wisdom: 2 launches\n"), "{outcome}");
+    let text = fs::read_to_string(wisdom.join("vecadd.wisdom")).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let header =
+        json!({"version": "1.0", "objective": "time", "tunable_parameters": ["block_size_x"], "key": "vecadd"});
+    assert_eq!(lines[0], header);
+    let record = KernelRecord::load(&recording.single().database).unwrap();
+    for (line, block) in lines[1..].iter().zip([128, 64]) {
+        assert_eq!(line["config"], json!([block]));
+        assert_eq!((&line["problem_size"], &line["time"]), (&json!([10240, 1, 1]), &json!(0.001)));
+        assert_eq!(line["environment"]["device_name"], json!(record.ours.device));
+    }
+    // What is there already may be the work of Kernel Launcher's own tuner.
+    export().exit_with(exit::BAD_USAGE).complains("vecadd.wisdom is there already");
 }

@@ -1,21 +1,30 @@
 //! Tests of programs whose device code has LLVM IR that is not of `mneme-cc`.
 //!
-//! These are programs of clang's `-fembed-bitcode`, and those built with Proteus, by way of one of the same layout (its
-//! launch and register functions, and IR in a device variable).
+//! These are programs of clang's `-fembed-bitcode`, and those that use Proteus, by way of some of the same layout: its
+//! launch and register functions, IR in a device variable, and machine code that is loaded from memory.
 
 use std::path::Path;
 
-use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, sources};
+use mneme_e2e::apps::{Platform, compile_flags, link_flags, plain_clang, recordable_clang, sources};
 use mneme_e2e::command::{Outcome, Run, run};
+use mneme_e2e::hip;
 use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
 use mneme_e2e::recording::{Instance, load_kernels};
+use serde_json::json;
 
-/// Builds the program and its runtime library into a folder; gives the IR that is in it.
-fn build(folder: &Path) -> Vec<u8> {
-    let source = sources().join("proteus/main.cu");
-    let bitcode = folder.join("main.bc");
-    plain_clang()
-        .args(compile_flags())
+use crate::applying::Tuned;
+
+/// Builds a program and its runtime library into a folder; gives the IR that is in it.
+fn build(folder: &Path, source: &str, platform: Platform) -> Vec<u8> {
+    // For AMD's GPUs mneme-cc knows where the device libraries are.
+    let (clang, launch): (fn() -> Run, &[&str]) = match platform {
+        Platform::Cuda(_) => (plain_clang, &[]),
+        Platform::Hip => (recordable_clang, &["-DLAUNCH=hipLaunchKernel"]),
+    };
+    let source = sources().join("proteus").join(source);
+    let bitcode = folder.join("program.bc");
+    clang()
+        .args(platform.compile_flags())
         .args(["--cuda-device-only", "-emit-llvm", "-c", "-Xclang", "-disable-llvm-passes"])
         .args([&source, Path::new("-o"), &bitcode])
         .succeed();
@@ -24,15 +33,15 @@ fn build(folder: &Path) -> Vec<u8> {
     std::fs::write(folder.join("bitcode.inc"), text.join(",")).unwrap();
     plain_clang()
         .args(["-shared", "-fPIC", "-O2"])
+        .args(launch)
         .args([&sources().join("proteus/runtime.cpp"), Path::new("-o"), &folder.join("libproteus.so")])
-        .args(link_flags(Cudart::Shared))
         .succeed();
-    plain_clang()
-        .args(compile_flags())
+    clang()
+        .args(platform.compile_flags())
         .arg(format!("-DJIT_BITCODE=\"{}\"", folder.join("bitcode.inc").display()))
         .args([&source, Path::new("-o"), &folder.join("program")])
         .args([format!("-L{}", folder.display()), "-lproteus".into(), "-Wl,-rpath,$ORIGIN".into()])
-        .args(link_flags(Cudart::Shared))
+        .args(platform.link_flags())
         .succeed();
     bitcode
 }
@@ -57,7 +66,7 @@ fn launches_of_proteus_are_recorded_with_its_ir() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let bitcode = build(folder.path());
+    let bitcode = build(folder.path(), "main.cu", Platform::Cuda(Cudart::Shared));
     let executable = folder.path().join("program");
     let plain = on_device(run(&executable)).succeed();
     assert_eq!(plain.stdout.matches("Proteus: launch").count(), 2, "{plain}");
@@ -75,34 +84,153 @@ fn launches_of_proteus_are_recorded_with_its_ir() {
     }
 }
 
-/// What is interposed for a HIP program: its launches go to the vendor's function, and nothing to Proteus.
-#[test]
-fn launches_of_proteus_go_to_hip() {
-    if !have_compiler("launches_of_proteus_go_to_hip") {
-        return;
+/// A kernel of each annotation is the original one in a recording, and in its replay; under `mneme apply` the tuned one
+/// takes its place.
+#[track_caller]
+fn annotated_kernels_are_recorded_and_replaced(platform: Platform) {
+    let folder = tempfile::tempdir().unwrap();
+    build(folder.path(), "annotations.cu", platform);
+    let executable = folder.path().join("program");
+    let plain = on_device(run(&executable)).succeed();
+    assert_eq!(plain.stdout.matches("Proteus: launch").count(), 6, "{plain}");
+    let database = folder.path().join("recording");
+    let recorded = record(&database, &executable);
+    let own: String =
+        plain.stdout.lines().filter(|line| !line.starts_with("Proteus: ")).map(|it| format!("{it}\n")).collect();
+    assert!(own.contains("lambda main::'lambda'(unsigned long)\n") && own.contains("annotations: ok"), "{plain}");
+    assert_eq!(recorded.stdout, own);
+    recorded.complains("IR (Proteus)");
+    let kernels = load_kernels(&database);
+    let mut tuned = Tuned::new();
+    let mut names = Vec::new();
+    for (file, kernel) in &kernels {
+        let (id, _) = kernel.instances.first_key_value().expect("an instance");
+        let instance = Instance::new(file, id);
+        for passes in ["default<O3>", "default<O1>"] {
+            instance.verify(passes, &[]);
+        }
+        let name = kernel.demangled_name.trim_start_matches("void ").split(['(', '<']).next().unwrap();
+        tuned = tuned.with(name, &instance, json!({"passes": "default<O2>"}), json!({}));
+        names.push(name);
     }
+    names.sort_unstable();
+    assert_eq!(names, ["clamp", "each", "polynomial", "scale", "sum", "weigh"]);
+    for name in names {
+        let (outcome, kernel) = tuned.run(&executable, &[], name);
+        assert_eq!(outcome.stdout, own);
+        assert_eq!(kernel["applied"]["replaced"], 1, "{name}: {kernel}");
+    }
+}
+
+#[test]
+fn annotated_kernels_of_proteus_are_recorded_and_replaced() {
+    if have_compiler("annotated_kernels_of_proteus_are_recorded_and_replaced") {
+        annotated_kernels_are_recorded_and_replaced(Platform::Cuda(Cudart::Shared));
+    }
+}
+
+#[test]
+fn annotated_kernels_of_proteus_in_hip_are_recorded_and_replaced() {
+    if hip::can_run("annotated_kernels_of_proteus_in_hip_are_recorded_and_replaced") {
+        annotated_kernels_are_recorded_and_replaced(Platform::Hip);
+    }
+}
+
+/// Where the launches of a program go that `launch.cpp` is: to the vendor's function, and nothing to Proteus.
+#[track_caller]
+fn launches_go_on(runtime: &[&str], program: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let (library_file, executable) = (folder.path().join("libproteus.so"), folder.path().join("program"));
     let source = |name: &str| sources().join("proteus").join(name);
-    plain_clang()
-        .args(["-shared", "-fPIC", "-DLAUNCH=hipLaunchKernel"])
-        .arg(source("runtime.cpp"))
-        .arg("-o")
-        .arg(library_file)
+    let build =
+        |flags: &[&str], source: &Path, to: &Path| plain_clang().args(flags).args([source, Path::new("-o"), to]);
+    build(runtime, &source("runtime.cpp"), &library_file).args(["-shared", "-fPIC"]).succeed();
+    build(program, &source("launch.cpp"), &executable)
+        .args([format!("-L{}", folder.path().display()), "-lproteus".into(), "-Wl,-rpath,$ORIGIN".into()])
         .succeed();
-    plain_clang()
-        .args([&source("hip.cpp"), Path::new("-o"), &executable])
-        .args([
-            format!("-L{}", folder.path().display()),
-            "-lproteus".into(),
-            "-rdynamic".into(),
-            "-Wl,-rpath,$ORIGIN".into(),
-        ])
-        .succeed();
-    let expected = "HIP: the kernel, grid 1 2 3, block 4 5 6, argument 42, 78 bytes, stream 9\nstatus 7\n";
+    let expected = "the kernel, grid 1 2 3, block 4 5 6, argument 42, 78 bytes, stream 9\nstatus 7\n";
     let plain = run(&executable).succeed();
     assert_eq!(plain.stdout, format!("Proteus: register\nProteus: launch\n{expected}"));
     assert_eq!(run(&executable).env("LD_PRELOAD", library("libmneme_rec.so")).succeed().stdout, expected);
+}
+
+#[test]
+fn launches_of_proteus_go_to_hip() {
+    if have_compiler("launches_of_proteus_go_to_hip") {
+        launches_go_on(&["-DLAUNCH=hipLaunchKernel"], &["-rdynamic"]);
+    }
+}
+
+#[test]
+fn launches_of_proteus_go_to_a_static_runtime() {
+    if have_compiler("launches_of_proteus_go_to_a_static_runtime") {
+        launches_go_on(&[], &["-DLEFT"]);
+    }
+}
+
+/// Machine code that Proteus's front ends make at run time: with the IR that clang puts there when it is asked to, with
+/// IR in a file, and without.
+#[test]
+fn code_of_proteus_front_ends_is_recorded() {
+    if !have_compiler("code_of_proteus_front_ends_is_recorded") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let source = |name: &str| sources().join("proteus").join(name);
+    let executable = at("program");
+    plain_clang()
+        .args(compile_flags())
+        .args([&source("frontend.cu"), Path::new("-o"), &executable])
+        .args(link_flags(Cudart::Shared))
+        .succeed();
+    // As the front ends do it: IR that no pass has seen, a pipeline of their own, PTX, NVIDIA's assembler.
+    let compile = |name: &str, extra: &[&str]| {
+        let [ir, ptx, cubin] = ["ll", "ptx", "cubin"].map(|extension| at(name).with_extension(extension));
+        plain_clang()
+            .args(compile_flags())
+            .args(["--cuda-device-only", "-emit-llvm", "-S", "-Xclang", "-disable-llvm-passes"])
+            .args(extra)
+            .args([&source("written.cu"), Path::new("-o"), &ir])
+            .succeed();
+        plain_clang()
+            .args(["-x", "ir", "-O3", "--target=nvptx64-nvidia-cuda", "-march=sm_90", "-S"])
+            .args([&ir, Path::new("-o"), &ptx])
+            .succeed();
+        run("ptxas").arg("-arch=sm_90").args([&ptx, Path::new("-o"), &cubin]).succeed();
+        (ir, cubin)
+    };
+    let record = |database: &Path, code: &Path, ir: &str| {
+        run(program("mneme"))
+            .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
+            .arg(code)
+            .env("MNEME_DEVICE", Device::under_test().name())
+            .env("MNEME_IR_PATH", ir)
+    };
+    let (ir, without) = compile("without", &[]);
+    let (_, with) = compile("with", &["-fembed-bitcode=all"]);
+    for (code, ir, kind) in [(&with, "", "IR (embedded)"), (&without, ir.to_str().unwrap(), "IR (file)")] {
+        let database = code.with_extension("recording");
+        let recorded = record(&database, code, ir).succeed();
+        recorded.complains(kind);
+        assert!(recorded.stdout.contains("frontend: ok"), "{recorded}");
+        let (file, kernel) = load_kernels(&database).remove(0);
+        let (id, _) = kernel.instances.first_key_value().expect("an instance");
+        for passes in ["default<O3>", "default<O1>"] {
+            Instance::new(&file, id).verify(passes, &[]);
+        }
+    }
+    let (file, kernel) = load_kernels(&with.with_extension("recording")).remove(0);
+    let (id, _) = kernel.instances.first_key_value().expect("an instance");
+    let tuned = Tuned::new().with("fill", &Instance::new(&file, id), json!({"passes": "default<O2>"}), json!({}));
+    let (_, kernel) = tuned.run(&executable, &[with.to_str().unwrap()], "fill");
+    assert_eq!(kernel["applied"]["replaced"], 1, "{kernel}");
+
+    let machine_code = record(&at("machine-code"), &without, "");
+    match Device::under_test() {
+        Device::Cpu => machine_code.exit_with(2).complains("device code without its LLVM IR"),
+        Device::Cuda => machine_code.succeed().complains("machine code"),
+    };
 }
 
 #[test]

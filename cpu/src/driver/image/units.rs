@@ -8,6 +8,7 @@ use goblin::elf::header::EM_AMDGPU;
 use goblin::elf::sym::STT_OBJECT;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::architecture::Vendor;
+use mneme_core::image::cubin::Cubin;
 use mneme_core::image::fatbin::{self, FatbinKind};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 use mneme_core::image::{bitcode, bundle, cpu_object, cubin, elf, embedded, ir_inside, ir_path, sum};
@@ -173,13 +174,16 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
         return of_object;
     }
     let inside = match vendor {
-        Vendor::Nvidia => in_image(image).into_iter().collect(),
+        Vendor::Nvidia => in_cubins(image, in_cubin).into_iter().collect(),
         Vendor::Amd => in_code_objects(image)?,
     };
     if !inside.is_empty() {
         return Ok(inside);
     }
-    let beside: Vec<_> = code_objects(image).iter().filter_map(|(_, object)| in_files(object)).collect();
+    let beside: Vec<_> = match vendor {
+        Vendor::Nvidia => in_cubins(image, beside_cubin).into_iter().collect(),
+        Vendor::Amd => code_objects(image).iter().filter_map(|(_, object)| beside_code_object(object)).collect(),
+    };
     if !beside.is_empty() {
         return Ok(beside);
     }
@@ -190,21 +194,32 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     fitting(vendor, &all, image, sum)
 }
 
-/// The IR in the machine code of an image, of the newest architecture where there are several.
-fn in_image(image: &[u8]) -> Option<Group> {
+/// What is found for the machine code of an image for NVIDIA's GPUs, of the newest architecture where there are several.
+fn in_cubins(image: &[u8], find: fn(&[u8]) -> Option<Group>) -> Option<Group> {
     if image.starts_with(b"\x7fELF") {
-        return in_cubin(image);
+        return find(image);
     }
     let mut entries = fatbin::entries(image);
     entries.retain(|entry| entry.kind == FatbinKind::Cubin);
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
-    entries.iter().find_map(|entry| in_cubin(&entry.contents()?))
+    entries.iter().find_map(|entry| find(&entry.contents()?))
 }
 
+/// IR in the machine code itself.
 fn in_cubin(image: &[u8]) -> Option<Group> {
     let cubin = cubin::parse(image)?;
     let (_, modules) = embedded::in_cubin(image, &cubin)?;
-    let modules = modules.into_iter().map(<[u8]>::to_vec).collect();
+    of_cubin(cubin, modules.into_iter().map(<[u8]>::to_vec).collect())
+}
+
+/// IR in a file that the user names.
+fn beside_cubin(image: &[u8]) -> Option<Group> {
+    let cubin = cubin::parse(image)?;
+    let module = in_files(cubin.kernels.iter().map(|kernel| kernel.name.as_str()))?;
+    of_cubin(cubin, vec![module])
+}
+
+fn of_cubin(cubin: Cubin, modules: Vec<Vec<u8>>) -> Option<Group> {
     let variables = cubin.variables.into_iter().map(|variable| variable.name).collect();
     let kernels = cubin.kernels.into_iter();
     let kernels = kernels.map(|kernel| NamedKernel { name: kernel.name, parameters: kernel.parameters }).collect();
@@ -278,12 +293,16 @@ fn of_proteus(object: &[u8]) -> Vec<Group> {
         .collect()
 }
 
-/// The IR of a code object in the files that the user names (`MNEME_IR_PATH`), where one has all its kernels.
-fn in_files(object: &[u8]) -> Option<Group> {
+fn beside_code_object(object: &[u8]) -> Option<Group> {
     let defined = Defined::by(object)?;
-    let (_, module) = ir_path::find(defined.kernels.first()?)?;
-    let is_whole = defined.kernels.iter().all(|kernel| bitcode::mentions(&module, kernel));
-    is_whole.then(|| defined.group(defined.kernels.clone(), module))
+    let module = in_files(defined.kernels.iter().map(String::as_str))?;
+    Some(defined.group(defined.kernels.clone(), module))
+}
+
+/// The IR of machine code in the files that the user names (`MNEME_IR_PATH`), where one has all its kernels.
+fn in_files<'a>(mut kernels: impl Iterator<Item = &'a str>) -> Option<Vec<u8>> {
+    let (_, module) = ir_path::find(kernels.next()?)?;
+    kernels.all(|kernel| bitcode::mentions(&module, kernel)).then_some(module)
 }
 
 /// "sm_90a" → 90

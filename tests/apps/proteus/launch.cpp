@@ -1,5 +1,6 @@
-// What clang makes of the host side of a HIP program with Proteus's plugin, on a machine without HIP: `hipLaunchKernel`
-// is its own, and says what it is asked for.
+// What clang makes of the host side of a program with Proteus's plugin, on a machine without HIP and CUDA: the vendor's
+// launch function is its own, and says what it is asked for. It is `hipLaunchKernel` or, where LEFT is defined, a function
+// that no name leads to, as in a program with the static CUDA runtime, and that is left to Proteus's library.
 #include <cstdint>
 #include <cstdio>
 
@@ -7,8 +8,14 @@ struct Dimensions {
     uint32_t x, y, z;
 };
 
+#ifdef LEFT
+#define LAUNCH static int launch
+#else
+#define LAUNCH extern "C" int hipLaunchKernel
+#endif
+
 extern "C" {
-int hipLaunchKernel(const void *kernel, Dimensions grid, Dimensions block, void **arguments, size_t shared, void *stream);
+extern int (*__proteus_cudaLaunchKernel_ptr)(const void *, Dimensions, Dimensions, void **, size_t, void *);
 int __proteus_launch_kernel(const void *kernel, Dimensions grid, Dimensions block, void **arguments, uint64_t shared, void *stream);
 void __proteus_register_fatbinary(void *handle, void *wrapper, const char *module);
 void __proteus_register_fatbinary_end(void *handle);
@@ -19,15 +26,18 @@ void __proteus_register_var(void *handle, const void *host, const char *name, ui
 
 static int kernel;
 
-int hipLaunchKernel(const void *function, Dimensions grid, Dimensions block, void **arguments, size_t shared, void *stream) {
-    std::printf("HIP: %s, grid %u %u %u, block %u %u %u, argument %d, %zu bytes, stream %zu\n", function == &kernel ? "the kernel" : "?",
+LAUNCH(const void *function, Dimensions grid, Dimensions block, void **arguments, size_t shared, void *stream) {
+    std::printf("%s, grid %u %u %u, block %u %u %u, argument %d, %zu bytes, stream %zu\n", function == &kernel ? "the kernel" : "?",
                 grid.x, grid.y, grid.z, block.x, block.y, block.z, *static_cast<int *>(arguments[0]), shared,
                 reinterpret_cast<size_t>(stream));
     return 7;
 }
 
 int main() {
-    char unit[] = "hip.cpp";
+#ifdef LEFT
+    __proteus_cudaLaunchKernel_ptr = launch;
+#endif
+    char unit[] = "launch.cpp";
     __proteus_register_linked_binary(nullptr, unit);
     __proteus_register_fatbinary(nullptr, nullptr, unit);
     __proteus_register_function(nullptr, &kernel, "kernel", nullptr, 0);
