@@ -496,3 +496,56 @@ fn log_improvement(best: f64, (mean, deviation): (f64, f64)) -> f64 {
         _ => f64::MIN,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mneme_core::configuration::Configuration;
+    use mneme_core::launch::Dim3;
+
+    use super::*;
+    use crate::space::{Domain, Parameter, Rejection};
+
+    struct Plane(Vec<Parameter>);
+
+    impl Space for Plane {
+        fn parameters(&self) -> &[Parameter] {
+            &self.0
+        }
+
+        fn ground(&self, _point: &Point) -> Result<Configuration, Rejection> {
+            Ok(self.baseline())
+        }
+
+        fn baseline(&self) -> Configuration {
+            Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0)
+        }
+    }
+
+    #[test]
+    fn a_pool_serves_while_its_leaders_do() {
+        let number = Domain::Integer { low: 1, high: 64, step: 1, log: false };
+        let space = Plane(["x", "y"].map(|name| Parameter::new(name, number.clone())).into());
+        let (mut auto, region, mut rng) = (Auto::new(1), Region::of(&space), generator(1, 0));
+        let mut history = History::default();
+        for time in 0..2 * FIRST {
+            let point = auto.ask(&space, &history).unwrap();
+            history.add(point, Some(Outcome::Measured(vec![1.0 + time as f64])));
+        }
+        // The history's length when the pool was made, after a point that came to this.
+        let mut made_after = |time: f64| {
+            let point = auto.ask(&space, &history).unwrap();
+            history.add(point, Some(Outcome::Measured(vec![time])));
+            auto.codes.push(auto.code(&space, &history.tried().last().unwrap().point));
+            let proposed = auto.by_model(&space, &history, &region, &Ranks::of(&history), &mut rng).unwrap();
+            assert!(!history.has(&proposed));
+            auto.pool.until - POOLED
+        };
+        let made = made_after(0.5);
+        assert_eq!(made, 2 * FIRST + 1, "there is a new leader");
+        for _ in 1..POOLED {
+            assert_eq!(made_after(1e3), made, "the leaders are the same");
+        }
+        assert_eq!(made_after(1e3), made + POOLED, "it has served its time");
+        assert_eq!(made_after(0.25), made + POOLED + 1, "there is a new leader");
+    }
+}
