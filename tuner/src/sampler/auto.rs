@@ -26,10 +26,12 @@ const DRAWS: usize = 8;
 const GIVEN: usize = 120;
 /// Points that its parameters are fitted to, and by how much the history grows between two fits.
 const FITTED: usize = 80;
-const GROWTH: f64 = 1.15;
+const GROWTH: f64 = 1.25;
 /// Points that the model chooses from, and good points whose neighbours and children are among them.
 const POOL: usize = 400;
 const LEADERS: usize = 5;
+/// Proposals that share a pool while its leaders are the same: to make one costs as much as to choose from it.
+const POOLED: usize = 8;
 /// Points whose neighbours local search looks for.
 const RESTARTS: usize = 10;
 /// Probability at least that a point can be measured, whatever is known of others.
@@ -76,9 +78,28 @@ pub struct Auto {
     model_until: usize,
     /// Length of the history at which the covariances are fitted again.
     next_fit: usize,
-    /// What the model would propose next, the best last, and the history's length up to which it is.
-    ranked: Vec<Point>,
-    ranked_until: usize,
+    pool: Pool,
+}
+
+/// Points for the model to choose from.
+#[derive(Debug, Default)]
+struct Pool {
+    /// With what each promises, the best last.
+    points: Vec<(f64, Vec<Code>, Point)>,
+    /// Places of the points that it lies around.
+    leaders: Vec<usize>,
+    /// Lengths of the history up to which it serves, and up to which its order does.
+    until: usize,
+    ordered_until: usize,
+}
+
+impl Pool {
+    fn order(&mut self, model: &Model, axes: &[Axis]) {
+        let codes: Vec<&[Code]> = self.points.iter().map(|(_, code, _)| code.as_slice()).collect();
+        let promises = model.promises(axes, &codes);
+        self.points.iter_mut().zip(promises).for_each(|(point, promise)| point.0 = promise);
+        self.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
 }
 
 /// What points may come to, given the history.
@@ -96,17 +117,18 @@ impl Model {
     /// The probability that a point can be measured.
     fn chance(&self, axes: &[Axis], code: &[Code]) -> f64 {
         let Some((posterior, share)) = &self.success else { return 1.0 };
-        (share + posterior.at(axes, code).0).clamp(LEAST_CHANCE, 1.0)
+        (share + posterior.mean(axes, code)).clamp(LEAST_CHANCE, 1.0)
     }
 
-    /// The logarithm of the improvement that a point promises.
-    fn promise(&self, axes: &[Axis], code: &[Code]) -> f64 {
-        log_improvement(self.best, self.posterior.at(axes, code)) + self.chance(axes, code).ln()
+    /// The logarithms of the improvements that points promise.
+    fn promises(&self, axes: &[Axis], codes: &[&[Code]]) -> Vec<f64> {
+        let found = self.posterior.at(axes, codes).into_iter().zip(codes);
+        found.map(|(found, code)| log_improvement(self.best, found) + self.chance(axes, code).ln()).collect()
     }
 
     /// The score that is expected of a point.
     fn expected(&self, axes: &[Axis], code: &[Code]) -> f64 {
-        self.worst + self.chance(axes, code) * (self.posterior.at(axes, code).0 - self.worst)
+        self.worst + self.chance(axes, code) * (self.posterior.mean(axes, code) - self.worst)
     }
 }
 
@@ -132,8 +154,7 @@ impl Auto {
             model: None,
             model_until: 0,
             next_fit: 0,
-            ranked: Vec::new(),
-            ranked_until: 0,
+            pool: Pool::default(),
         }
     }
 
@@ -335,25 +356,20 @@ impl Auto {
         ranks: &Ranks,
         rng: &mut impl Rng,
     ) -> Option<Point> {
-        let length = history.tried().len();
-        if length < self.ranked_until
-            && let Some(place) = self.ranked.iter().rposition(|point| !history.has(point))
-        {
-            self.ranked.truncate(place + 1);
-            return self.ranked.pop();
+        let (length, shared) = (ranks.length, shared(ranks.length));
+        let leaders = &ranks.best[..ranks.best.len().min(LEADERS)];
+        if length >= self.pool.until || self.pool.leaders != leaders {
+            let points = self.pool(space, history, region, ranks, rng).into_iter();
+            let points = points.map(|point| (0.0, self.code(space, &point), point)).collect();
+            self.pool =
+                Pool { points, leaders: leaders.to_vec(), until: length + POOLED.max(shared), ordered_until: length };
         }
-        self.refresh(ranks, rng);
-        let model = self.model.as_ref()?;
-        let mut pool: Vec<(f64, Point)> = self
-            .pool(space, history, region, ranks, rng)
-            .into_iter()
-            .map(|point| (model.promise(&self.axes, &self.code(space, &point)), point))
-            .collect();
-        pool.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let shared = shared(length);
-        self.ranked = pool.split_off(pool.len().saturating_sub(shared)).into_iter().map(|(_, point)| point).collect();
-        self.ranked_until = length + shared;
-        self.ranked.pop()
+        if length >= self.pool.ordered_until {
+            self.refresh(ranks, rng);
+            self.pool.order(self.model.as_ref()?, &self.axes);
+            self.pool.ordered_until = length + shared;
+        }
+        std::iter::from_fn(|| self.pool.points.pop()).map(|(.., point)| point).find(|point| !history.has(point))
     }
 
     /// The likeliest of some points.
@@ -478,5 +494,58 @@ fn log_improvement(best: f64, (mean, deviation): (f64, f64)) -> f64 {
     match factor.partial_cmp(&f64::NEG_INFINITY) {
         Some(Ordering::Greater) => factor + deviation.ln(),
         _ => f64::MIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mneme_core::configuration::Configuration;
+    use mneme_core::launch::Dim3;
+
+    use super::*;
+    use crate::space::{Domain, Parameter, Rejection};
+
+    struct Plane(Vec<Parameter>);
+
+    impl Space for Plane {
+        fn parameters(&self) -> &[Parameter] {
+            &self.0
+        }
+
+        fn ground(&self, _point: &Point) -> Result<Configuration, Rejection> {
+            Ok(self.baseline())
+        }
+
+        fn baseline(&self) -> Configuration {
+            Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0)
+        }
+    }
+
+    #[test]
+    fn a_pool_serves_while_its_leaders_do() {
+        let number = Domain::Integer { low: 1, high: 64, step: 1, log: false };
+        let space = Plane(["x", "y"].map(|name| Parameter::new(name, number.clone())).into());
+        let (mut auto, region, mut rng) = (Auto::new(1), Region::of(&space), generator(1, 0));
+        let mut history = History::default();
+        for time in 0..2 * FIRST {
+            let point = auto.ask(&space, &history).unwrap();
+            history.add(point, Some(Outcome::Measured(vec![1.0 + time as f64])));
+        }
+        // The history's length when the pool was made, after a point that came to this.
+        let mut made_after = |time: f64| {
+            let point = auto.ask(&space, &history).unwrap();
+            history.add(point, Some(Outcome::Measured(vec![time])));
+            auto.codes.push(auto.code(&space, &history.tried().last().unwrap().point));
+            let proposed = auto.by_model(&space, &history, &region, &Ranks::of(&history), &mut rng).unwrap();
+            assert!(!history.has(&proposed));
+            auto.pool.until - POOLED
+        };
+        let made = made_after(0.5);
+        assert_eq!(made, 2 * FIRST + 1, "there is a new leader");
+        for _ in 1..POOLED {
+            assert_eq!(made_after(1e3), made, "the leaders are the same");
+        }
+        assert_eq!(made_after(1e3), made + POOLED, "it has served its time");
+        assert_eq!(made_after(0.25), made + POOLED + 1, "there is a new leader");
     }
 }

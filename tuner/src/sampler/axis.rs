@@ -199,7 +199,7 @@ impl Axis {
 
     /// Kernels of one width around every value that an observation can have.
     pub fn kernels(&self, width: f64, observations: usize) -> Kernels<'_> {
-        let table = match self {
+        let table: Vec<Vec<f64>> = match self {
             Self::Grid { edges, centres, .. } => {
                 let extent = edges[edges.len() - 1] - edges[0];
                 let sigma = width * extent;
@@ -233,7 +233,8 @@ impl Axis {
             }
             _ => Vec::new(),
         };
-        Kernels { axis: self, width, table }
+        let logarithms = table.iter().flatten().map(|share| share.ln()).collect();
+        Kernels { axis: self, width, table, logarithms }
     }
 }
 
@@ -242,15 +243,16 @@ pub struct Kernels<'a> {
     axis: &'a Axis,
     /// As a share of the axis' extent.
     width: f64,
-    /// Probability by centre and value, where values are counted.
+    /// Probability by centre and value, where values are counted, and the logarithms of all.
     table: Vec<Vec<f64>>,
+    logarithms: Vec<f64>,
 }
 
 impl Kernels<'_> {
     /// The logarithm of the density at `x` around `centre`.
     pub fn density(&self, centre: &Code, x: &Code) -> f64 {
         match (self.axis, centre, x) {
-            (_, Code::Index(centre), Code::Index(x)) => self.table[*centre][*x].ln(),
+            (_, Code::Index(centre), Code::Index(x)) => self.logarithms[centre * self.table.len() + x],
             (Axis::Line { low, high, .. }, Code::Number(centre), Code::Number(x)) if low < high => {
                 let sigma = self.width * (high - low);
                 let inside = normal_below((high - centre) / sigma) - normal_below((low - centre) / sigma);

@@ -16,6 +16,8 @@ const WEIGHT: (f64, f64) = (-1.0, 1.0);
 const NOISE: (f64, f64) = (-5.0, 1.5);
 /// Steps of the fit.
 const STEPS: usize = 20;
+/// Points whose deviations are computed together: their sums fill the registers of a vector unit.
+const LANES: usize = 16;
 /// Values of an axis whose covariances are tabulated.
 const TABULATED: usize = 128;
 
@@ -90,15 +92,6 @@ impl Covariance {
         Self { factors: factors.collect(), noise: parameters[2 * count].exp(), parameters }
     }
 
-    fn of(&self, axes: &[Axis], a: &[Code], b: &[Code]) -> f64 {
-        self.factors
-            .iter()
-            .zip(axes)
-            .zip(a.iter().zip(b))
-            .map(|((factor, axis), (a, b))| factor.of(axis, a, b))
-            .product()
-    }
-
     /// Fits the parameters to values with mean 0: the mode of their posterior, approached by resilient backpropagation
     /// (Riedmiller and Braun, 1993).
     #[must_use]
@@ -143,8 +136,7 @@ impl Covariance {
                 inverse[column * n + row] = -sum / lower[row * n + row];
             }
         }
-        let weights: Vec<f64> =
-            (0..n).map(|at| dot(&inverse[at * n + at..(at + 1) * n], &posterior.whitened[at..])).collect();
+        let weights = &posterior.weights;
         let mut loss =
             (0..n).map(|at| lower[at * n + at].ln()).sum::<f64>() + 0.5 * (n as f64 + 1.0) * posterior.variance.ln();
         let mut slopes = vec![0.0; 2 * count + 1];
@@ -160,10 +152,10 @@ impl Covariance {
             .collect();
         for i in 0..n {
             let row = &inverse[i * n + i..(i + 1) * n];
+            let covariances = posterior.known.covariances(axes, points[i], i);
             for j in 0..i {
                 let inverted = dot(row, &inverse[j * n + i..(j + 1) * n]);
-                let weight =
-                    (inverted - weights[i] * weights[j] / posterior.variance) * self.of(axes, points[i], points[j]);
+                let weight = (inverted - weights[i] * weights[j] / posterior.variance) * covariances[j];
                 for (at, factor) in self.factors.iter().enumerate() {
                     let (by_length, by_weight) = match (&points[i][at], &points[j][at]) {
                         (Code::Index(a), Code::Index(b)) if factor.size > 0 => tables[at][a * factor.size + b],
@@ -191,15 +183,54 @@ impl Covariance {
     }
 }
 
+/// Points, with what their covariances with others are made of.
+#[derive(Debug)]
+struct Known {
+    covariance: Covariance,
+    points: Vec<Vec<Code>>,
+    /// By axis: factors by value and point, so that covariances with all points are products of rows; empty where
+    /// values are not counted.
+    factors: Vec<Vec<f64>>,
+}
+
+impl Known {
+    fn new(covariance: Covariance, axes: &[Axis], points: &[&[Code]]) -> Self {
+        let factors = covariance.factors.iter().zip(axes).enumerate().map(|(at, (factor, axis))| {
+            let row = |index| points.iter().map(move |point| factor.of(axis, &point[at], &Code::Index(index)));
+            (0..factor.size).flat_map(row).collect()
+        });
+        let factors = factors.collect();
+        Self { covariance, points: points.iter().map(|point| point.to_vec()).collect(), factors }
+    }
+
+    /// The covariances of a point with the first `count` points.
+    fn covariances(&self, axes: &[Axis], point: &[Code], count: usize) -> Vec<f64> {
+        let mut row = vec![1.0; count];
+        for (at, (factor, axis)) in self.covariance.factors.iter().zip(axes).enumerate() {
+            match point[at] {
+                Code::Index(index) if factor.size > 0 => {
+                    let factors = &self.factors[at][index * self.points.len()..][..count];
+                    row.iter_mut().zip(factors).for_each(|(product, factor)| *product *= factor);
+                }
+                ref code => row
+                    .iter_mut()
+                    .zip(&self.points)
+                    .for_each(|(product, known)| *product *= factor.of(axis, &known[at], code)),
+            }
+        }
+        row
+    }
+}
+
 /// The process, given values at some points.
 #[derive(Debug)]
 pub struct Posterior {
-    covariance: Covariance,
-    points: Vec<Vec<Code>>,
+    known: Known,
     /// The lower triangle of the covariance's Cholesky decomposition, by rows.
     lower: Vec<f64>,
-    /// The values, multiplied by its inverse.
+    /// The values, multiplied by its inverse, and by the covariance's.
     whitened: Vec<f64>,
+    weights: Vec<f64>,
     variance: f64,
 }
 
@@ -207,42 +238,67 @@ impl Posterior {
     /// `None` where the points' covariance is singular.
     pub fn new(covariance: Covariance, axes: &[Axis], points: &[&[Code]], values: &[f64]) -> Option<Self> {
         let n = points.len();
+        let known = Known::new(covariance, axes, points);
         let mut lower = vec![0.0; n * n];
         for i in 0..n {
-            for j in 0..=i {
-                let noise = if i == j { covariance.noise } else { 0.0 };
-                let rest = covariance.of(axes, points[i], points[j]) + noise
-                    - dot(&lower[i * n..i * n + j], &lower[j * n..j * n + j]);
-                lower[i * n + j] = if i > j { rest / lower[j * n + j] } else { rest.sqrt() };
+            let mut row = known.covariances(axes, points[i], i + 1);
+            row[i] += known.covariance.noise;
+            for j in 0..i {
+                row[j] = (row[j] - dot(&row[..j], &lower[j * n..j * n + j])) / lower[j * n + j];
             }
-            if lower[i * n + i].is_nan() || lower[i * n + i] < 1e-6 {
+            row[i] = (row[i] - dot(&row[..i], &row[..i])).sqrt();
+            if row[i].is_nan() || row[i] < 1e-6 {
                 return None;
             }
+            lower[i * n..=i * n + i].copy_from_slice(&row);
         }
         let mut whitened: Vec<f64> = Vec::with_capacity(n);
         for i in 0..n {
             whitened.push((values[i] - dot(&lower[i * n..i * n + i], &whitened)) / lower[i * n + i]);
         }
+        let mut weights = whitened.clone();
+        for i in (0..n).rev() {
+            weights[i] /= lower[i * n + i];
+            let (before, weight) = weights.split_at_mut(i);
+            before.iter_mut().zip(&lower[i * n..]).for_each(|(rest, factor)| *rest -= factor * weight[0]);
+        }
         let variance = (dot(&whitened, &whitened) + 1.0) / (n as f64 + 1.0);
-        Some(Self {
-            covariance,
-            points: points.iter().map(|point| point.to_vec()).collect(),
-            lower,
-            whitened,
-            variance,
-        })
+        Some(Self { known, lower, whitened, weights, variance })
     }
 
-    /// Mean and standard deviation at a point.
-    pub fn at(&self, axes: &[Axis], point: &[Code]) -> (f64, f64) {
-        let n = self.points.len();
-        let mut row: Vec<f64> = Vec::with_capacity(n);
-        for i in 0..n {
-            let rest = self.covariance.of(axes, &self.points[i], point) - dot(&self.lower[i * n..i * n + i], &row);
-            row.push(rest / self.lower[i * n + i]);
+    /// The mean at a point.
+    pub fn mean(&self, axes: &[Axis], point: &[Code]) -> f64 {
+        dot(&self.known.covariances(axes, point, self.weights.len()), &self.weights)
+    }
+
+    /// Means and standard deviations at points.
+    pub fn at(&self, axes: &[Axis], points: &[&[Code]]) -> Vec<(f64, f64)> {
+        let n = self.weights.len();
+        let mut rows = vec![[0.0; LANES]; n];
+        let mut found = Vec::with_capacity(points.len());
+        for together in points.chunks(LANES) {
+            for (lane, point) in together.iter().enumerate() {
+                let covariances = self.known.covariances(axes, point, n);
+                rows.iter_mut().zip(covariances).for_each(|(row, covariance)| row[lane] = covariance);
+            }
+            let (mut means, mut left) = ([0.0; LANES], [1.0; LANES]);
+            for i in 0..n {
+                let (solved, row) = rows.split_at_mut(i);
+                let mut sums = row[0];
+                for (factor, solved) in self.lower[i * n..].iter().zip(solved) {
+                    sums.iter_mut().zip(solved).for_each(|(sum, solved)| *sum -= factor * *solved);
+                }
+                for (lane, sum) in sums.iter_mut().enumerate() {
+                    *sum /= self.lower[i * n + i];
+                    means[lane] += *sum * self.whitened[i];
+                    left[lane] -= *sum * *sum;
+                }
+                row[0] = sums;
+            }
+            let deviations = left.map(|left| (self.variance * left.max(1e-10)).sqrt());
+            found.extend(means.into_iter().zip(deviations).take(together.len()));
         }
-        let left = (1.0 - dot(&row, &row)).max(1e-10);
-        (dot(&row, &self.whitened), (self.variance * left).sqrt())
+        found
     }
 }
 
@@ -313,10 +369,41 @@ mod tests {
         let covariance = Covariance::new(&axes).fitted(&axes, &known, &values);
         let posterior = Posterior::new(covariance, &axes, &known, &values).unwrap();
         let off: f64 =
-            points.iter().zip(&values).map(|(point, value)| (posterior.at(&axes, point).0 - value).abs()).sum::<f64>()
+            posterior.at(&axes, &known).iter().zip(&values).map(|((mean, _), value)| (mean - value).abs()).sum::<f64>()
                 / 24.0;
         assert!(off < 0.15, "{off}");
         let few = Posterior::new(Covariance::new(&axes), &axes, &known[..1], &values[..1]).unwrap();
-        assert!(few.at(&axes, known[0]).1 < 0.3 * few.at(&axes, known[9]).1);
+        let deviations = few.at(&axes, &known);
+        assert!(deviations[0].1 < 0.3 * deviations[9].1);
+    }
+
+    #[test]
+    fn points_together_are_as_each_alone() {
+        let (axes, points, values) = data();
+        let known: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        let posterior = Posterior::new(Covariance::new(&axes), &axes, &known[..20], &values[..20]).unwrap();
+        let others: Vec<Vec<Code>> = (0..2 * LANES as u32 + 3).map(|number| point(&axes, number)).collect();
+        let others: Vec<&[Code]> = others.iter().map(Vec::as_slice).collect();
+        let together = posterior.at(&axes, &others);
+        assert_eq!(together.len(), others.len());
+        for (other, found) in others.iter().zip(together) {
+            assert_eq!(posterior.at(&axes, &[other]), [found]);
+            assert!((posterior.mean(&axes, other) - found.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn covariances_by_rows_are_products_of_the_axes_factors() {
+        let (axes, mut points, _) = data();
+        points[3][1] = Code::Absent;
+        let known: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        let table = Known::new(Covariance::new(&axes), &axes, &known);
+        for point in &points {
+            let expected = points.iter().map(|other| -> f64 {
+                let factors = table.covariance.factors.iter().zip(&axes).enumerate();
+                factors.map(|(at, (factor, axis))| factor.of(axis, &other[at], &point[at])).product()
+            });
+            assert_eq!(table.covariances(&axes, point, points.len()), expected.collect::<Vec<f64>>());
+        }
     }
 }

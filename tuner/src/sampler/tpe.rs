@@ -36,12 +36,14 @@ const WIDTH: f64 = 0.1;
 pub struct Tpe {
     seed: u64,
     axes: Vec<Axis>,
+    /// By place in the history.
+    codes: Vec<Vec<Code>>,
     region: Option<Region>,
 }
 
 impl Tpe {
     pub fn new(seed: u64) -> Self {
-        Self { seed, axes: Vec::new(), region: None }
+        Self { seed, axes: Vec::new(), codes: Vec::new(), region: None }
     }
 }
 
@@ -55,6 +57,9 @@ impl Sampler for Tpe {
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
         if self.axes.is_empty() {
             self.axes = space.parameters().iter().map(|parameter| Axis::new(&parameter.domain)).collect();
+        }
+        for tried in &history.tried()[self.codes.len()..] {
+            self.codes.push(codes(space, &self.axes, &tried.point));
         }
         let mut rng = generator(self.seed, history.tried().len());
         let (good, others) = split(history);
@@ -70,8 +75,11 @@ impl Sampler for Tpe {
                 if region.holds(&point) { point } else { region.draw(space, rng).unwrap_or(point) }
             });
         }
-        let good = Estimator::new(space, &self.axes, good);
-        let others = Estimator::new(space, &self.axes, others);
+        let of = |places: Vec<usize>| -> Vec<(&Point, &[Code])> {
+            places.into_iter().map(|place| (&history.tried()[place].point, self.codes[place].as_slice())).collect()
+        };
+        let good = Estimator::new(&self.axes, of(good));
+        let others = Estimator::new(&self.axes, of(others));
         let mut best: Option<(f64, Point)> = None;
         for _ in 0..CANDIDATES {
             let point = good.draw(space, &mut rng);
@@ -102,14 +110,14 @@ fn nearest(space: &dyn Space, region: &Region, point: &Point, rng: &mut impl Rng
     (0..CANDIDATES).filter_map(|_| region.draw(space, rng)).max_by_key(common).unwrap_or_else(|| point.clone())
 }
 
-/// The good points, and the others.
-fn split(history: &History) -> (Vec<&Point>, Vec<&Point>) {
-    let mut measured: Vec<(&Point, &[f64])> = Vec::new();
-    let mut others: Vec<&Point> = Vec::new();
-    for tried in history.tried() {
+/// Places of the good points in the history, and of the others.
+fn split(history: &History) -> (Vec<usize>, Vec<usize>) {
+    let mut measured: Vec<(usize, &[f64])> = Vec::new();
+    let mut others: Vec<usize> = Vec::new();
+    for (place, tried) in history.tried().iter().enumerate() {
         match tried.outcome.as_ref().and_then(|outcome| outcome.values()) {
-            Some(values) => measured.push((&tried.point, values)),
-            None => others.push(&tried.point),
+            Some(values) => measured.push((place, values)),
+            None => others.push(place),
         }
     }
     let values: Vec<&[f64]> = measured.iter().map(|(_, values)| *values).collect();
@@ -135,24 +143,22 @@ fn codes(space: &dyn Space, axes: &[Axis], point: &Point) -> Vec<Code> {
 struct Estimator<'a> {
     axes: &'a [Axis],
     kernels: Vec<Kernels<'a>>,
-    points: Vec<&'a Point>,
-    observations: Vec<Vec<Code>>,
+    observations: Vec<(&'a Point, &'a [Code])>,
 }
 
 impl<'a> Estimator<'a> {
-    fn new(space: &dyn Space, axes: &'a [Axis], points: Vec<&'a Point>) -> Self {
+    fn new(axes: &'a [Axis], observations: Vec<(&'a Point, &'a [Code])>) -> Self {
         let dimensions = axes.iter().filter(|axis| axis.varies()).count();
-        let count = points.len();
+        let count = observations.len();
         // Scott's rule; no narrower than the distance of so many points on a line.
         let width = WIDTH * (count.max(1) as f64).powf(-1.0 / (dimensions as f64 + 4.0));
         let width = width.max(1.0 / (count as f64 + 1.0).min(100.0) * 0.1);
-        let observations = points.iter().map(|point| codes(space, axes, point)).collect();
-        Self { axes, kernels: axes.iter().map(|axis| axis.kernels(width, count)).collect(), points, observations }
+        Self { axes, kernels: axes.iter().map(|axis| axis.kernels(width, count)).collect(), observations }
     }
 
     fn draw(&self, space: &dyn Space, rng: &mut impl Rng) -> Point {
-        let chosen = rng.random_range(0..=self.points.len());
-        let Some(origin) = self.points.get(chosen) else {
+        let chosen = rng.random_range(0..=self.observations.len());
+        let Some((origin, centres)) = self.observations.get(chosen) else {
             return complete(space, Point::new(), |parameter| draw_value(&parameter.domain, rng));
         };
         complete(space, Point::new(), |parameter| {
@@ -162,7 +168,7 @@ impl<'a> Estimator<'a> {
                 .position(|known| known.name == parameter.name)
                 .expect("a parameter of the space");
             match origin.get(&parameter.name) {
-                Some(value) => self.kernels[place].draw(&self.observations[chosen][place], value, rng),
+                Some(value) => self.kernels[place].draw(&centres[place], value, rng),
                 None => draw_value(&parameter.domain, rng),
             }
         })
@@ -174,7 +180,7 @@ impl<'a> Estimator<'a> {
             self.axes.iter().zip(x).map(|(axis, x)| if *x == Code::Absent { 0.0 } else { axis.uniform(x) }).collect();
         let mut logarithms: Vec<f64> = Vec::with_capacity(self.observations.len() + 1);
         logarithms.push(uniform.iter().sum());
-        for observation in &self.observations {
+        for (_, observation) in &self.observations {
             let of = |(place, x): (usize, &Code)| match (&observation[place], x) {
                 (_, Code::Absent) => 0.0,
                 (Code::Absent, _) => uniform[place],
@@ -206,7 +212,7 @@ mod tests {
             history.add(point(number), Some(Outcome::Measured(vec![f64::from(number)])));
         }
         let (good, others) = split(&history);
-        assert_eq!(good, [&point(0), &point(31), &point(32)], "a tenth of 21, rounded up");
+        assert_eq!(good, [0, 31, 32], "a tenth of 21, rounded up");
         assert_eq!(others.len(), 48);
     }
 }
