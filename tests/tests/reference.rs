@@ -9,7 +9,7 @@ use std::process::Command;
 use mneme_e2e::installation::program;
 
 /// Program and subcommand of each section.
-const COMMANDS: [(&str, &[&str]); 19] = [
+const COMMANDS: [(&str, &[&str]); 25] = [
     ("mneme", &[]),
     ("mneme", &["record"]),
     ("mneme", &["profile"]),
@@ -20,6 +20,11 @@ const COMMANDS: [(&str, &[&str]); 19] = [
     ("mneme", &["clean"]),
     ("mneme", &["move"]),
     ("mneme", &["copy"]),
+    ("mneme", &["minimize"]),
+    ("mneme", &["apply"]),
+    ("mneme", &["test"]),
+    ("mneme", &["compare"]),
+    ("mneme", &["export"]),
     ("mneme", &["config"]),
     ("mneme-replay", &[]),
     ("mneme-replay", &["sweep"]),

@@ -1,6 +1,7 @@
 //! Winners of tuning as an application's process can use them.
 //!
-//! They are compiled, with all that decides which launches they are for. `mneme apply` writes them to a file that `MNEME_TUNED` names, and the recorder library reads it.
+//! They are compiled, with all that decides which launches they are for. `mneme apply` writes them to a file that
+//! `MNEME_TUNED` names, and the recorder library reads it.
 
 mod rule;
 mod trial;

@@ -1,4 +1,4 @@
-//! Trials of winners: recorded launches of an application that are replayed with tuned code before it is used.
+//! Trials of winners: recorded launches that are replayed with tuned code before it is used.
 //!
 //! The recorder library writes a trial into the folder of the recording, and `mneme apply` its verdict beside it.
 

@@ -6,12 +6,13 @@
 mod candidate;
 mod graph_kernel;
 mod loaded;
+mod on_trial;
 mod replacement;
 mod start;
 mod trials;
 
 pub use graph_kernel::GraphKernel;
-pub use trials::{NotRecorded, OnTrial};
+pub use on_trial::{NotRecorded, OnTrial};
 
 use std::sync::atomic::Ordering;
 

@@ -1,30 +1,14 @@
-//! Trials of winners, where `mneme apply --verify-first` asks for them.
-//!
-//! The first launches that a winner is for run the application's own code and are recorded. `mneme apply` replays them
-//! with the tuned code in processes of its own, and what it finds is looked for here, by a thread.
+//! Counts of trials: how often a winner has verified on launches of this run.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use mneme_core::recording::store::without_signals;
-use mneme_core::tuned::{Shape, Trial, Verdict};
-
-use super::candidate::Candidate;
-use super::{Replacement, give_up};
-use crate::kernels::kernel::Kernel;
-use crate::process::log::info;
-use crate::process::reentrancy;
-use crate::process::settings::settings;
-
-/// How often verdicts are looked for while there are trials.
-const LOOK: Duration = Duration::from_millis(10);
 /// Launches of a winner whose recording may fail for a reason that passes.
 const ATTEMPTS: u32 = 3;
 
 /// The trials of one winner.
 pub struct Trials {
-    wanted: u32,
+    /// Launches.
+    pub wanted: u32,
     started: AtomicU32,
     verified: AtomicU32,
     failed: AtomicU32,
@@ -49,162 +33,27 @@ impl Trials {
     }
 
     /// Takes a launch for a trial, while more are wanted.
-    fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         let one_more = |started| (started < self.wanted).then_some(started + 1);
         self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
     /// A launch verified; whether that was the last one that was wanted.
-    fn pass(&self) -> bool {
+    pub fn pass(&self) -> bool {
         let is_last = self.verified.fetch_add(1, Ordering::Relaxed) + 1 == self.wanted;
         if is_last {
             self.is_trusted.store(true, Ordering::Relaxed);
         }
         is_last
     }
-}
 
-/// A launch that is to be recorded for a trial.
-pub struct OnTrial {
-    kernel: Arc<Kernel>,
-    /// Among the kernel's candidates.
-    candidate: usize,
-    shape: Shape,
-    number: u64,
-}
-
-/// Why a launch was not recorded.
-pub struct NotRecorded {
-    pub reason: String,
-    /// The next launch may be recorded.
-    pub may_pass: bool,
-}
-
-impl OnTrial {
-    /// Takes a launch for the trial of a candidate; `None` where there are trials enough.
-    pub fn take(kernel: &Arc<Kernel>, replacement: &Replacement, candidate: &Candidate, shape: Shape) -> Option<Self> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let index = replacement.candidates.iter().flatten().position(|one| std::ptr::eq(one, candidate))?;
-        candidate.trials.take().then(|| Self {
-            kernel: kernel.clone(),
-            candidate: index,
-            shape,
-            number: NUMBER.fetch_add(1, Ordering::Relaxed),
-        })
-    }
-
-    /// Distinguishes the launch from those that are alike in dimensions and arguments.
-    pub fn distinguish(&self, dynamic_hash: u64) -> u64 {
-        let words = [dynamic_hash, self.number, u64::from(std::process::id())];
-        mneme_core::hash::checksum(words.map(u64::to_le_bytes).as_flattened())
-    }
-
-    /// The launch is over. A recording is on disk soon.
-    pub fn end(self, static_hash: u64, dynamic_hash: u64, outcome: Result<(), NotRecorded>) {
-        let Some((replacement, candidate)) = found(&self.kernel, self.candidate) else { return };
-        let refuse = |reason| give_up(&self.kernel, replacement, candidate, format!("it cannot be verified: {reason}"));
-        match outcome {
-            Ok(()) => {}
-            Err(NotRecorded { may_pass: true, .. })
-                if candidate.trials.failed.fetch_add(1, Ordering::Relaxed) + 1 < ATTEMPTS =>
-            {
-                candidate.trials.started.fetch_sub(1, Ordering::Relaxed);
-                return;
-            }
-            Err(NotRecorded { reason, .. }) => return refuse(reason),
+    /// A launch could not be recorded for a reason that may pass; whether another one is taken in its place.
+    pub fn retry(&self) -> bool {
+        let may_retry = self.failed.fetch_add(1, Ordering::Relaxed) + 1 < ATTEMPTS;
+        if may_retry {
+            self.started.fetch_sub(1, Ordering::Relaxed);
         }
-        let winner = candidate.winner();
-        let trial = Trial {
-            kernel: winner.kernel.clone(),
-            source: winner.source.clone(),
-            recorded: winner.recorded,
-            shape: self.shape,
-            static_hash,
-            dynamic_hash,
-        };
-        let name = format!("{}-{}", std::process::id(), self.number);
-        match trial.save(&settings().folder, &name) {
-            Ok(()) => wait_for(Waiting { name, kernel: self.kernel.clone(), candidate: self.candidate }),
-            Err(error) => refuse(error.to_string()),
-        }
-    }
-}
-
-fn found(kernel: &Kernel, candidate: usize) -> Option<(&Replacement, &Candidate)> {
-    let replacement: &Replacement = kernel.progress.replacement.get()?.downcast_ref()?;
-    Some((replacement, replacement.candidates.as_ref().ok()?.get(candidate)?))
-}
-
-/// A trial without a verdict.
-struct Waiting {
-    name: String,
-    kernel: Arc<Kernel>,
-    candidate: usize,
-}
-
-#[derive(Default)]
-struct Watch {
-    waiting: Vec<Waiting>,
-    /// A thread looks for verdicts.
-    is_on: bool,
-}
-
-static WATCH: Mutex<Watch> = Mutex::new(Watch { waiting: Vec::new(), is_on: false });
-
-fn watch() -> MutexGuard<'static, Watch> {
-    WATCH.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn wait_for(trial: Waiting) {
-    let mut watch = watch();
-    watch.waiting.push(trial);
-    if !watch.is_on {
-        let work = || reentrancy::bypassing(look);
-        watch.is_on = without_signals(|| std::thread::Builder::new().name("mneme-trials".into()).spawn(work)).is_ok();
-    }
-}
-
-/// Looks for verdicts until no trial waits for one.
-fn look() {
-    loop {
-        std::thread::sleep(LOOK);
-        let waiting: Vec<_> = watch().waiting.iter().map(|trial| (trial.name.clone(), trial.kernel.clone())).collect();
-        for (name, kernel) in waiting {
-            let verdict = Verdict::load(&settings().folder, &name).or_else(|| lost(&kernel));
-            let Some(verdict) = verdict else { continue };
-            let judged = {
-                let mut watch = watch();
-                let place = watch.waiting.iter().position(|trial| trial.name == name);
-                place.map(|place| watch.waiting.swap_remove(place))
-            };
-            if let Some(trial) = judged {
-                take_in(&trial, verdict);
-            }
-        }
-        let mut watch = watch();
-        if watch.waiting.is_empty() {
-            watch.is_on = false;
-            return;
-        }
-    }
-}
-
-/// The verdict on a trial whose recording did not come to the disk.
-fn lost(kernel: &Kernel) -> Option<Verdict> {
-    let recorded = kernel.progress.recorded();
-    let reason = recorded.failures.keys().next().filter(|_| recorded.given_up)?;
-    Some(Verdict { refutation: Some(format!("it cannot be verified: {reason}")) })
-}
-
-fn take_in(trial: &Waiting, verdict: Verdict) {
-    let Some((replacement, candidate)) = found(&trial.kernel, trial.candidate) else { return };
-    match verdict.refutation {
-        Some(reason) => give_up(&trial.kernel, replacement, candidate, reason),
-        None if candidate.trials.pass() => {
-            let Trials { wanted, .. } = candidate.trials;
-            info!("{} is verified on {wanted} launches of this run", trial.kernel.demangled);
-        }
-        None => {}
+        may_retry
     }
 }
 
