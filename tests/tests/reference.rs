@@ -9,7 +9,7 @@ use std::process::Command;
 use mneme_e2e::installation::program;
 
 /// Program and subcommand of each section.
-const COMMANDS: [(&str, &[&str]); 25] = [
+const COMMANDS: [(&str, &[&str]); 24] = [
     ("mneme", &[]),
     ("mneme", &["record"]),
     ("mneme", &["profile"]),
