@@ -22,6 +22,9 @@ use crate::recording::{Instance, record_into, unrecorded};
 /// Why a launch of a sequence may be left unrecorded, as the summary's reasons begin.
 const REFUSALS: &[&str] = &["inside a stream capture", "another stream is being captured"];
 
+/// The program's status where a sequence does not end.
+const HANGS: i32 = 3;
+
 /// Consecutive sequences, run by one process.
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -110,7 +113,13 @@ impl Batch {
             .map_err(|error| Failure { seed: None, what: format!("no temporary folder: {error}") })?;
         let app: &App = app("sequences");
         let arguments = self.application();
-        let plain = self.set_up(unrecorded(app).args(&arguments)).outcome();
+        let run_plain = || self.set_up(unrecorded(app).args(&arguments)).outcome();
+        let mut plain = run_plain();
+        // A driver may hang now and then without any of Mneme in the process.
+        if plain.status == HANGS {
+            eprintln!("the plain run is repeated: {}", plain.stderr.trim_end());
+            plain = run_plain();
+        }
         if plain.status != 0 {
             return Err(Failure { seed: last_seed(&plain.stdout), what: format!("the plain run fails: {plain}") });
         }

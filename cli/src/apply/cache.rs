@@ -22,21 +22,21 @@ use serde_json::{Value, json};
 const VERSION: u32 = 1;
 
 /// A folder of entries.
-pub struct Cache {
+pub struct CodeCache {
     folder: PathBuf,
     /// Where entries are kept for this run only.
     _temporary: Option<tempfile::TempDir>,
 }
 
 /// Code in the cache.
-pub struct Entry {
+pub struct CachedCode {
     pub code: PathBuf,
     pub checksum: u64,
     pub shared_is_static: bool,
 }
 
 /// Code that was compiled.
-pub struct Made {
+pub struct CompiledCode {
     pub image: Vec<u8>,
     pub shared_is_static: bool,
 }
@@ -48,7 +48,7 @@ struct Description {
     shared_is_static: bool,
 }
 
-impl Cache {
+impl CodeCache {
     /// Opens the folder that is named, or the usual one; where that cannot be written, one for this run.
     pub fn open(named: Option<&Path>) -> Self {
         let folder = named.map_or_else(usual_folder, Path::to_path_buf).join("tuned");
@@ -83,7 +83,7 @@ impl Cache {
     }
 
     /// What was compiled for this key before, and is whole.
-    pub fn find(&self, key: &Value) -> Option<Entry> {
+    pub fn find(&self, key: &Value) -> Option<CachedCode> {
         let [description, code] = self.files(key);
         let text = std::fs::read(description).ok()?;
         let known: Description = serde_json::from_slice(&text).ok()?;
@@ -92,23 +92,23 @@ impl Cache {
             // When it was used last; a folder that is read-only does not become smaller either.
             let _ = File::options().append(true).open(&code).and_then(|file| file.set_modified(SystemTime::now()));
         }
-        is_whole.then_some(Entry { code, checksum: known.checksum, shared_is_static: known.shared_is_static })
+        is_whole.then_some(CachedCode { code, checksum: known.checksum, shared_is_static: known.shared_is_static })
     }
 
     /// Keeps what was compiled for this key.
-    pub fn add(&self, key: &Value, made: Made) -> std::io::Result<Entry> {
+    pub fn add(&self, key: &Value, made: CompiledCode) -> std::io::Result<CachedCode> {
         let [description, code] = self.files(key);
-        let Made { image, shared_is_static } = made;
+        let CompiledCode { image, shared_is_static } = made;
         let sum = checksum(&image);
         files::replace(&code, &image, FileAccess::Private)?;
         let known = Description { key: key.clone(), checksum: sum, shared_is_static };
         let text = serde_json::to_vec(&known).expect("plain data serialises");
         files::replace(&description, &text, FileAccess::Private)?;
-        Ok(Entry { code, checksum: sum, shared_is_static })
+        Ok(CachedCode { code, checksum: sum, shared_is_static })
     }
 }
 
-impl Cache {
+impl CodeCache {
     /// Removes what was not used for longest until so many bytes are left. What this run uses stays, and counts.
     /// Who else uses an entry that goes keeps the application's own code, or compiles it anew.
     pub fn shrink(&self, limit: u64, used: &HashSet<PathBuf>) {
@@ -195,16 +195,16 @@ mod tests {
     #[test]
     fn entries_are_found_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(Some(folder.path()));
+        let cache = CodeCache::open(Some(folder.path()));
         let [key, other] = [json!({"a": 1}), json!({"a": 2})];
         assert!(cache.find(&key).is_none());
-        cache.add(&key, Made { image: b"code".to_vec(), shared_is_static: true }).unwrap();
+        cache.add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: true }).unwrap();
         let entry = cache.find(&key).unwrap();
         assert!(entry.shared_is_static && entry.checksum == checksum(b"code") && cache.find(&other).is_none());
         assert_eq!(std::fs::read(&entry.code).unwrap(), b"code");
         std::fs::write(&entry.code, "cope").unwrap();
         assert!(cache.find(&key).is_none(), "damaged");
-        cache.add(&key, Made { image: b"code".to_vec(), shared_is_static: false }).unwrap();
+        cache.add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: false }).unwrap();
         assert!(cache.find(&key).is_some_and(|entry| !entry.shared_is_static));
         let [description, code] = cache.files(&other);
         let [known, image] = cache.files(&key);
@@ -216,10 +216,10 @@ mod tests {
     #[test]
     fn what_was_used_last_stays_where_there_is_too_much() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(Some(folder.path()));
+        let cache = CodeCache::open(Some(folder.path()));
         let keys: Vec<Value> = (0..4).map(|number| json!({ "number": number })).collect();
         for (number, key) in keys.iter().enumerate() {
-            let entry = cache.add(key, Made { image: vec![7; 1000], shared_is_static: false }).unwrap();
+            let entry = cache.add(key, CompiledCode { image: vec![7; 1000], shared_is_static: false }).unwrap();
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + number as u64);
             File::options().append(true).open(entry.code).unwrap().set_modified(time).unwrap();
         }

@@ -8,12 +8,12 @@ use mneme_core::protocol::{Changes, Outputs, Reply, Request, Submission};
 use mneme_core::result::{ReplayResult, Status};
 
 use super::Found;
-use super::cache::{Cache, Made};
+use super::cache::{CodeCache, CompiledCode};
 use crate::child::end_with_this_thread;
 use crate::siblings;
 
 /// Compiles a configuration for the device of this machine, which has to be of the architecture.
-pub fn compile(found: &Found, id: &str, architecture: &str, cache: &Cache) -> Result<Made, String> {
+pub fn compile(found: &Found, id: &str, architecture: &str, cache: &CodeCache) -> Result<CompiledCode, String> {
     let folder = tempfile::tempdir_in(cache.folder()).or_else(|_| tempfile::tempdir());
     let folder = folder.map_err(|error| format!("no temporary folder can be made: {error}"))?;
     let image = folder.path().join("code");
@@ -28,7 +28,7 @@ pub fn compile(found: &Found, id: &str, architecture: &str, cache: &Cache) -> Re
         return Err(format!("it was tuned for {architecture}, and the device here is {here}; tune it here"));
     }
     let image = std::fs::read(&image).map_err(|error| format!("{} cannot be read: {error}", image.display()))?;
-    Ok(Made { image, shared_is_static: result.shared_is_static })
+    Ok(CompiledCode { image, shared_is_static: result.shared_is_static })
 }
 
 /// Replays an instance once, in a process that does not outlive the calling thread.

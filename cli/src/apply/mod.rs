@@ -21,7 +21,7 @@ use mneme_core::recording::moments::Moments;
 use mneme_core::summary::{Mode, merged};
 use mneme_core::tuned::{Circumstances, Folded, Rule, Shape, TRIALS_VARIABLE, VARIABLE, Winner, Winners};
 
-use self::cache::Cache;
+use self::cache::CodeCache;
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
 use crate::report::{self, SummaryFile};
@@ -168,7 +168,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
 
 /// Where launches are recorded for trials: beside the cache, which need not lie in memory as /tmp may.
 fn trial_folder(options: &ApplyOptions) -> Result<tempfile::TempDir, CommandError> {
-    let cache = Cache::open(options.cache_dir.as_deref());
+    let cache = CodeCache::open(options.cache_dir.as_deref());
     tempfile::tempdir_in(cache.folder())
         .or_else(|_| tempfile::tempdir())
         .map_err(|source| CommandError::Io { path: cache.folder().into(), source })
@@ -189,7 +189,7 @@ fn winners(options: &ApplyOptions) -> Result<Vec<(Found, Winner)>, CommandError>
         found.extend(these.map_err(CommandError::Usage)?);
     }
     let size = cache_size(options)?;
-    let cache = Cache::open(options.cache_dir.as_deref());
+    let cache = CodeCache::open(options.cache_dir.as_deref());
     let mut winners = Vec::new();
     for one in found {
         let name = one.source.display().to_string();
@@ -204,7 +204,7 @@ fn winners(options: &ApplyOptions) -> Result<Vec<(Found, Winner)>, CommandError>
 }
 
 /// Compiles a configuration, unless the cache has it; a sentence where it cannot be used in an application.
-fn winner(found: &Found, cache: &Cache) -> Result<Winner, String> {
+fn winner(found: &Found, cache: &CodeCache) -> Result<Winner, String> {
     let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
     let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
     if record.ours.format == 0 {

@@ -9,7 +9,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::protocol::Outputs;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::result::Status;
-use mneme_core::tuned::{Trial, Verdict, Winner};
+use mneme_core::tuned::{TrialVerdict, Winner, WinnerTrial};
 
 use super::{Found, compile};
 
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub fn judge(folder: &Path, winners: &[(Found, Winner)]) {
     let mut first_seen: HashMap<String, Instant> = HashMap::new();
     loop {
-        for (name, trial) in Trial::waiting(folder) {
+        for (name, trial) in WinnerTrial::waiting(folder) {
             let since = *first_seen.entry(name.clone()).or_insert_with(Instant::now);
             let database = folder.join(format!("{}.json", trial.static_hash));
             let is_recorded = KernelRecord::load(&database)
@@ -34,7 +34,7 @@ pub fn judge(folder: &Path, winners: &[(Found, Winner)]) {
                 Some(_) => Some("it cannot be verified: its launch was not recorded".to_owned()),
             };
             // The folder is gone when the application is.
-            if (Verdict { refutation }).save(folder, &name).is_err() {
+            if (TrialVerdict { refutation }).save(folder, &name).is_err() {
                 return;
             }
         }
@@ -43,7 +43,7 @@ pub fn judge(folder: &Path, winners: &[(Found, Winner)]) {
 }
 
 /// Replays the recorded launch with the winner's code and dimensions.
-fn replay(found: &Found, winner: &Winner, trial: &Trial, database: PathBuf) -> Result<(), String> {
+fn replay(found: &Found, winner: &Winner, trial: &WinnerTrial, database: PathBuf) -> Result<(), String> {
     let shape = trial.shape;
     let configuration = Configuration {
         grid: shape.grid,

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::ReportOptions;
 use super::stored::ResultsFile;
-use super::verdict::{Compared, Verdict};
+use super::verdict::{CaseVerdict, Compared};
 use crate::error::CommandError;
 use crate::table::{Align, render};
 
@@ -114,7 +114,7 @@ fn junit(compared: &[Compared]) -> Report {
     let mut suite = TestSuite::new("mneme");
     for it in compared {
         let status = match it.verdict {
-            Verdict::NotComparable => {
+            CaseVerdict::NotComparable => {
                 let mut status = TestCaseStatus::skipped();
                 status.set_message(it.error.clone());
                 status
@@ -161,13 +161,13 @@ fn ratio(it: &Compared) -> String {
 /// How many of each verdict there are, and where they ran.
 fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compared]) -> String {
     let all = [
-        Verdict::Verified,
-        Verdict::Same,
-        Verdict::Faster,
-        Verdict::Slower,
-        Verdict::NotComparable,
-        Verdict::Broken,
-        Verdict::Missing,
+        CaseVerdict::Verified,
+        CaseVerdict::Same,
+        CaseVerdict::Faster,
+        CaseVerdict::Slower,
+        CaseVerdict::NotComparable,
+        CaseVerdict::Broken,
+        CaseVerdict::Missing,
     ];
     let counts = all.map(|verdict| (compared.iter().filter(|it| it.verdict == verdict).count(), verdict.name()));
     let counts: Vec<_> =

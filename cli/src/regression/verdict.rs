@@ -10,7 +10,7 @@ use super::stored::{CaseName, CaseResult, ResultsFile};
 /// What became of a launch under a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CaseVerdict {
     /// It is right, and there is nothing to compare its time with.
     Verified,
     /// As fast as before, or it cannot be told that it is not.
@@ -25,7 +25,7 @@ pub enum Verdict {
     Missing,
 }
 
-impl Verdict {
+impl CaseVerdict {
     /// Whether a test that has one ends with 1.
     pub fn fails(self) -> bool {
         matches!(self, Self::Slower | Self::Broken | Self::Missing)
@@ -49,7 +49,7 @@ impl Verdict {
 pub struct Compared {
     #[serde(flatten)]
     pub case: CaseName,
-    pub verdict: Verdict,
+    pub verdict: CaseVerdict,
     /// Empty, or one sentence: why it is broken, missing or not comparable.
     pub error: String,
     /// Median, ns, of what was right.
@@ -58,13 +58,13 @@ pub struct Compared {
     /// Time after over time before, with bounds of at least 95 % confidence.
     pub ratio: Option<Ratio>,
     /// All that is known of each side, right or not.
-    pub result_before: Option<Outcome>,
-    pub result: Option<Outcome>,
+    pub result_before: Option<CaseOutcome>,
+    pub result: Option<CaseOutcome>,
 }
 
 /// What came of the replay of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct CaseOutcome {
     pub status: Status,
     /// Empty, or one sentence.
     pub error: String,
@@ -76,7 +76,7 @@ pub struct Outcome {
     pub registers: i64,
 }
 
-impl From<&CaseResult> for Outcome {
+impl From<&CaseResult> for CaseOutcome {
     fn from(result: &CaseResult) -> Self {
         let CaseResult { case: _, status, error, times, timer, registers } = result.clone();
         Self { status, error, times, timer, registers }
@@ -100,12 +100,12 @@ pub fn compare(before: Option<&ResultsFile>, after: &ResultsFile, threshold: f64
     let missing = earlier.values().filter(|result| !now.contains_key(&result.case));
     compared.extend(missing.map(|result| Compared {
         case: result.case.clone(),
-        verdict: Verdict::Missing,
+        verdict: CaseVerdict::Missing,
         error: "it was tested before, and is not any more".into(),
         before: median(&result.times),
         after: None,
         ratio: None,
-        result_before: Some(Outcome::from(*result)),
+        result_before: Some(CaseOutcome::from(*result)),
         result: None,
     }));
     compared
@@ -119,12 +119,12 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
     let clocks = right_before.filter(|before| is_right && before.timer != after.timer);
     let ratio = right_before.filter(|_| is_right && clocks.is_none()).and_then(|it| ratio(&it.times, &after.times));
     let verdict = match (is_right, right_before.is_some(), ratio) {
-        (false, ..) => Verdict::Broken,
-        (true, false, _) => Verdict::Verified,
-        (true, true, _) if clocks.is_some() => Verdict::NotComparable,
-        (true, true, Some(ratio)) if ratio.low > 1.0 + threshold => Verdict::Slower,
-        (true, true, Some(ratio)) if ratio.high < 1.0 / (1.0 + threshold) => Verdict::Faster,
-        (true, true, _) => Verdict::Same,
+        (false, ..) => CaseVerdict::Broken,
+        (true, false, _) => CaseVerdict::Verified,
+        (true, true, _) if clocks.is_some() => CaseVerdict::NotComparable,
+        (true, true, Some(ratio)) if ratio.low > 1.0 + threshold => CaseVerdict::Slower,
+        (true, true, Some(ratio)) if ratio.high < 1.0 / (1.0 + threshold) => CaseVerdict::Faster,
+        (true, true, _) => CaseVerdict::Same,
     };
     let error = match (after.error.as_str(), clocks) {
         ("", Some(before)) => format!("timed by {} before, and by {} now", clock(&before.timer), clock(&after.timer)),
@@ -139,7 +139,7 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
         before: right_before.and_then(times),
         after: times(after).filter(|_| is_right),
         ratio,
-        result_before: before.map(Outcome::from),
+        result_before: before.map(CaseOutcome::from),
         result: Some(after.into()),
     }
 }
@@ -199,7 +199,7 @@ mod tests {
         CaseResult { case, status, error: String::new(), times: times.to_vec(), timer: timer.into(), registers: 8 }
     }
 
-    fn verdicts(before: &[CaseResult], after: &[CaseResult], threshold: f64) -> Vec<Verdict> {
+    fn verdicts(before: &[CaseResult], after: &[CaseResult], threshold: f64) -> Vec<CaseVerdict> {
         let file = |results: &[CaseResult]| ResultsFile::new(results.to_vec(), Default::default());
         compare(Some(&file(before)), &file(after), threshold).iter().map(|compared| compared.verdict).collect()
     }
@@ -212,28 +212,28 @@ mod tests {
     #[test]
     fn a_verdict_needs_more_than_the_threshold_and_confidence() {
         let of = |median: u64| [result("", Status::Verified, &around(median))];
-        assert_eq!(verdicts(&of(1000), &of(1000), 0.05), [Verdict::Same]);
-        assert_eq!(verdicts(&of(1000), &of(1040), 0.05), [Verdict::Same]);
-        assert_eq!(verdicts(&of(1000), &of(1100), 0.05), [Verdict::Slower]);
-        assert_eq!(verdicts(&of(1000), &of(900), 0.05), [Verdict::Faster]);
-        assert_eq!(verdicts(&of(1000), &of(1100), 0.2), [Verdict::Same]);
+        assert_eq!(verdicts(&of(1000), &of(1000), 0.05), [CaseVerdict::Same]);
+        assert_eq!(verdicts(&of(1000), &of(1040), 0.05), [CaseVerdict::Same]);
+        assert_eq!(verdicts(&of(1000), &of(1100), 0.05), [CaseVerdict::Slower]);
+        assert_eq!(verdicts(&of(1000), &of(900), 0.05), [CaseVerdict::Faster]);
+        assert_eq!(verdicts(&of(1000), &of(1100), 0.2), [CaseVerdict::Same]);
         // Times that scatter as widely as they differ tell nothing, nor do few.
         let wide: Vec<u64> = (0..11).map(|index| 500 + 120 * index).collect();
-        assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &wide)], 0.05), [Verdict::Same]);
-        assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &[2000; 6])], 0.05), [Verdict::Same]);
-        assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &[2000; 7])], 0.05), [Verdict::Slower]);
+        assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &wide)], 0.05), [CaseVerdict::Same]);
+        assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &[2000; 6])], 0.05), [CaseVerdict::Same]);
+        assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &[2000; 7])], 0.05), [CaseVerdict::Slower]);
     }
 
     #[test]
     fn what_is_wrong_or_gone_is_told() {
         let good = result("", Status::Verified, &around(1000));
         let bad = result("", Status::FailedVerification, &around(10));
-        assert_eq!(verdicts(std::slice::from_ref(&good), std::slice::from_ref(&bad), 0.05), [Verdict::Broken]);
-        assert_eq!(verdicts(std::slice::from_ref(&bad), std::slice::from_ref(&good), 0.05), [Verdict::Verified]);
+        assert_eq!(verdicts(std::slice::from_ref(&good), std::slice::from_ref(&bad), 0.05), [CaseVerdict::Broken]);
+        assert_eq!(verdicts(std::slice::from_ref(&bad), std::slice::from_ref(&good), 0.05), [CaseVerdict::Verified]);
         let other = result("default<O1>", Status::Verified, &around(1000));
         assert_eq!(
             verdicts(std::slice::from_ref(&good), std::slice::from_ref(&other), 0.05),
-            [Verdict::Verified, Verdict::Missing]
+            [CaseVerdict::Verified, CaseVerdict::Missing]
         );
     }
 
@@ -247,14 +247,14 @@ mod tests {
             compare(Some(&file(before, Status::Verified)), &file(after, status), 0.05).remove(0)
         };
         let compared = of("cupti", "events", Status::Verified);
-        assert_eq!((compared.verdict, compared.ratio), (Verdict::NotComparable, None));
+        assert_eq!((compared.verdict, compared.ratio), (CaseVerdict::NotComparable, None));
         assert_eq!(compared.error, "timed by cupti before, and by events now");
         assert!(!compared.verdict.fails());
         assert_eq!(of("", "events", Status::Verified).error, "timed by what is not known before, and by events now");
         // What is wrong is wrong by any clock.
-        assert_eq!(of("cupti", "events", Status::FailedVerification).verdict, Verdict::Broken);
+        assert_eq!(of("cupti", "events", Status::FailedVerification).verdict, CaseVerdict::Broken);
         assert_eq!(of("cupti", "", Status::CompileError).error, "compile_error");
-        assert_eq!(of("cupti", "cupti", Status::Verified).verdict, Verdict::Same);
+        assert_eq!(of("cupti", "cupti", Status::Verified).verdict, CaseVerdict::Same);
     }
 
     /// The share of samples whose bounds hold the median of what they are drawn from.

@@ -6,14 +6,14 @@ use mneme_core::launch::Dim3;
 use mneme_core::recording::database::{Instance, KernelRecord};
 use mneme_core::recording::manifest::State;
 
-use super::memory::{Memory, Piece, regions};
+use super::memory::{KeptMemory, MemoryPiece, regions};
 
 /// The text of the header.
 pub fn of(
     kernel: &KernelRecord,
     (id, instance): (&str, &Instance),
     prologue: &State,
-    memory: &Memory,
+    memory: &KeptMemory,
     code: &str,
 ) -> String {
     let mut text = String::new();
@@ -26,7 +26,7 @@ fn write(
     kernel: &KernelRecord,
     (id, instance): (&str, &Instance),
     prologue: &State,
-    memory: &Memory,
+    memory: &KeptMemory,
     code: &str,
 ) -> fmt::Result {
     let (attributes, arguments) = (&instance.ours.attributes, prologue.parameter_buffer());
@@ -70,7 +70,7 @@ fn write(
     pieces(text, "AFTER", &memory.after)
 }
 
-fn pieces(text: &mut String, name: &str, pieces: &[Piece]) -> fmt::Result {
+fn pieces(text: &mut String, name: &str, pieces: &[MemoryPiece]) -> fmt::Result {
     writeln!(text, "enum {{ {name}_COUNT = {} }};", pieces.len())?;
     writeln!(text, "static const struct piece {name}[{name}_COUNT + 1] = {{")?;
     for piece in pieces {

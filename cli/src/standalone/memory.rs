@@ -11,7 +11,7 @@ use crate::error::CommandError;
 
 /// Bytes of a region that the file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct MemoryPiece {
     /// Number of the region, in the order of [`regions`].
     pub region: usize,
     /// In the region, bytes.
@@ -26,11 +26,11 @@ const WORD: usize = size_of::<u64>();
 
 /// What is where in the file.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct KeptMemory {
     /// What is not zero before the launch.
-    pub before: Vec<Piece>,
+    pub before: Vec<MemoryPiece>,
     /// What the launch has changed.
-    pub after: Vec<Piece>,
+    pub after: Vec<MemoryPiece>,
     /// Size of the file.
     pub bytes: u64,
     /// What may be a pointer beside a variable.
@@ -44,7 +44,7 @@ pub fn regions(state: &State) -> Vec<Region<'_>> {
     regions
 }
 
-impl Memory {
+impl KeptMemory {
     /// Writes both moments, every chunk checked against its identity.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Memory {
             let pieces = if is_after { &mut self.after } else { &mut self.before };
             match pieces.last_mut() {
                 Some(last) if last.region == number && last.offset + last.bytes == offset => last.bytes += length,
-                _ => pieces.push(Piece { region: number, offset, bytes: length, file: self.bytes }),
+                _ => pieces.push(MemoryPiece { region: number, offset, bytes: length, file: self.bytes }),
             }
             self.bytes += length;
         }

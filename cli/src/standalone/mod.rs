@@ -23,7 +23,7 @@ use crate::print;
 use crate::selection::{KernelFile, Selection};
 
 use self::folder::{NewFolder, written};
-use self::memory::Memory;
+use self::memory::KeptMemory;
 use self::pointers::Pointer;
 
 const PROGRAM: &str = include_str!("kernel.c");
@@ -83,7 +83,7 @@ pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> R
     };
     let path = folder.file(MEMORY);
     let file = written(&path, File::create(&path))?;
-    let memory = Memory::write(&moments, &store, file, |source| CommandError::Io { path: path.clone(), source })?;
+    let memory = KeptMemory::write(&moments, &store, file, |source| CommandError::Io { path: path.clone(), source })?;
     write(code.file(), &code.bytes)?;
     write("kernel.c", PROGRAM.as_bytes())?;
     write("Makefile", MAKEFILE.as_bytes())?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::rule::{Circumstances, ReadRule, Rule};
-pub use self::trial::{TRIALS_VARIABLE, Trial, Verdict};
+pub use self::trial::{TRIALS_VARIABLE, TrialVerdict, WinnerTrial};
 use crate::files::{self, FileAccess};
 use crate::hash::checksum;
 use crate::image::cubin;

@@ -18,7 +18,7 @@ const VERDICT: &str = "verdict";
 
 /// A recorded launch, and the winner that is tried on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trial {
+pub struct WinnerTrial {
     /// Mangled.
     pub kernel: String,
     /// Of the winner.
@@ -33,12 +33,12 @@ pub struct Trial {
 
 /// Whether the replay verified; why not, if it did not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct TrialVerdict {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refutation: Option<String>,
 }
 
-impl Trial {
+impl WinnerTrial {
     /// Whether it is a trial of this winner.
     pub fn is_of(&self, winner: &Winner) -> bool {
         (&self.kernel, &self.source, self.recorded) == (&winner.kernel, &winner.source, winner.recorded)
@@ -67,7 +67,7 @@ impl Trial {
     }
 }
 
-impl Verdict {
+impl TrialVerdict {
     /// Writes the verdict on a trial.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_trial_waits_until_its_verdict_is_there() {
         let folder = tempfile::tempdir().unwrap();
-        let trial = Trial {
+        let trial = WinnerTrial {
             kernel: "_Z1kv".into(),
             source: "results".into(),
             recorded: Shape::default(),
@@ -108,11 +108,11 @@ mod tests {
         trial.save(folder.path(), "7-0").unwrap();
         trial.save(folder.path(), "7-1").unwrap();
         std::fs::write(folder.path().join("7-2.trial"), "{").unwrap();
-        let names = || Trial::waiting(folder.path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!((names().len(), Verdict::load(folder.path(), "7-0")), (2, None));
-        let verdict = Verdict { refutation: Some("its memory differs".into()) };
+        let names = || WinnerTrial::waiting(folder.path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!((names().len(), TrialVerdict::load(folder.path(), "7-0")), (2, None));
+        let verdict = TrialVerdict { refutation: Some("its memory differs".into()) };
         verdict.save(folder.path(), "7-0").unwrap();
-        assert_eq!((names(), Verdict::load(folder.path(), "7-0")), (vec!["7-1".to_owned()], Some(verdict)));
-        assert_eq!(Trial::waiting(folder.path())[0].1, trial);
+        assert_eq!((names(), TrialVerdict::load(folder.path(), "7-0")), (vec!["7-1".to_owned()], Some(verdict)));
+        assert_eq!(WinnerTrial::waiting(folder.path())[0].1, trial);
     }
 }

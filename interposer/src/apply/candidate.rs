@@ -18,7 +18,7 @@ use crate::kernels::request::LaunchArguments;
 use crate::process::settings::settings;
 
 /// A winner whose code can be used in a kernel's place.
-pub struct Candidate {
+pub struct WinnerCandidate {
     pub code: TunedCode,
     /// What arguments have to be like in the launch that was tuned, and for the code at all.
     recorded: Vec<Piece>,
@@ -54,7 +54,7 @@ pub fn shape_of(launch: &Launch) -> Shape {
     Shape { grid: launch.grid, block: launch.block, shared_mem: launch.shared_mem }
 }
 
-impl Candidate {
+impl WinnerCandidate {
     /// A winner for a kernel's code; a sentence where it is not.
     pub fn new(winner: &'static Winner, code: &KernelCode) -> Result<Self, String> {
         if !code.layout().eq(winner.layout.iter().copied()) {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use mneme_core::tuned::{Shape, Winner};
 
 use super::candidate::shape_of;
-use super::{ELSEWHERE, Kept, Replacement, UNTRIED, choose, of};
+use super::{ELSEWHERE, Kept, KernelReplacement, UNTRIED, choose, of};
 use crate::driver::{self, CUfunction};
 use crate::kernels::handles;
 use crate::kernels::kernel::FunctionHandle;
@@ -60,7 +60,7 @@ impl GraphKernel {
     pub fn count(&self) {
         let kernel = &self.function.kernel;
         kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
-        let Some(replacement) = kernel.progress.replacement.get().and_then(|it| it.downcast_ref::<Replacement>())
+        let Some(replacement) = kernel.progress.replacement.get().and_then(|it| it.downcast_ref::<KernelReplacement>())
         else {
             return;
         };
@@ -73,7 +73,7 @@ impl GraphKernel {
 }
 
 fn tuned(
-    replacement: &Replacement,
+    replacement: &KernelReplacement,
     request: &LaunchRequest,
     function: &FunctionHandle,
 ) -> Result<Tuned, Option<&'static str>> {

@@ -27,7 +27,7 @@ pub(super) const DEFAULT_DYNAMIC_SHARED: u32 = 48 << 10;
 pub struct TunedCode {
     pub winner: &'static Winner,
     image: OnceLock<Result<Vec<u8>, String>>,
-    places: [AtomicPtr<Loaded>; PLACES],
+    places: [AtomicPtr<LoadedCode>; PLACES],
 }
 
 impl TunedCode {
@@ -37,7 +37,7 @@ impl TunedCode {
 }
 
 /// Code in one context.
-pub struct Loaded {
+pub struct LoadedCode {
     pub context: usize,
     pub function: CUfunction,
     /// Threads that a block may have; `None` where the vendor does not say.
@@ -49,9 +49,9 @@ pub struct Loaded {
 /// The code in a context, loaded before; entries are never freed, because another thread may be reading
 /// one.
 #[inline]
-pub fn find(code: &TunedCode, context: usize) -> Option<&'static Loaded> {
+pub fn find(code: &TunedCode, context: usize) -> Option<&'static LoadedCode> {
     // SAFETY: null, or leaked and never changed but for its counter.
-    let loaded = |place: &AtomicPtr<Loaded>| unsafe { place.load(Ordering::Acquire).as_ref() };
+    let loaded = |place: &AtomicPtr<LoadedCode>| unsafe { place.load(Ordering::Acquire).as_ref() };
     code.places.iter().filter_map(loaded).find(|loaded| loaded.context == context)
 }
 
@@ -68,7 +68,7 @@ pub fn forget(code: &TunedCode, context: Option<usize>) {
 }
 
 /// Loads the code in the current context; a sentence where that cannot be.
-pub fn load(code: &TunedCode, context: usize) -> Result<&'static Loaded, String> {
+pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, String> {
     let winner = code.winner;
     let device = driver::current_device().ok_or("the current context has no device")?;
     let here = DeviceDescription::of(device).arch();
@@ -81,7 +81,7 @@ pub fn load(code: &TunedCode, context: usize) -> Result<&'static Loaded, String>
     };
     let (module, function) = function_of(image, winner)?;
     let max_threads = attribute(function, MAX_THREADS);
-    let loaded = Box::new(Loaded { context, function, max_threads, version: AtomicU32::new(u32::MAX) });
+    let loaded = Box::new(LoadedCode { context, function, max_threads, version: AtomicU32::new(u32::MAX) });
     let loaded = Box::into_raw(loaded);
     if place.compare_exchange(std::ptr::null_mut(), loaded, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         // Another thread was first.
@@ -123,7 +123,7 @@ fn attribute(function: CUfunction, attribute: c_uint) -> Option<u32> {
     (status == Status::SUCCESS).then_some(value).and_then(|value| u32::try_from(value).ok())
 }
 
-impl Loaded {
+impl LoadedCode {
     /// Sets on the function what the application has set on its own, where that has changed.
     #[inline]
     pub fn follow(&self, settings: &FunctionSettings, winner: &Winner) -> Result<(), String> {

@@ -19,9 +19,9 @@ use std::sync::atomic::Ordering;
 use mneme_core::summary::{Applied, Failure};
 use mneme_core::tuned::Shape;
 
-use self::candidate::{Candidate, shape_of};
-use self::loaded::Loaded;
-use self::replacement::Replacement;
+use self::candidate::{WinnerCandidate, shape_of};
+use self::loaded::LoadedCode;
+use self::replacement::KernelReplacement;
 use crate::driver::{self, CUfunction, CUstream, Status, captures, gate, streams};
 use crate::kernels::code::{DeviceDescription, KernelCode};
 use crate::kernels::function_settings::Setting;
@@ -43,26 +43,26 @@ const EMPTY: &str = "it has no block or no thread";
 const TOO_LARGE: &str = "its block or its shared memory is larger than the application's own code takes";
 
 /// What became of a launch.
-pub enum Outcome {
+pub enum LaunchOutcome {
     Launched(Status),
     /// Nothing yet: the application's own kernel is to be launched and recorded, for a winner that is on trial.
     OnTrial(OnTrial),
 }
 
 /// Launches a kernel: tuned code where there is some for such a launch, else the application's own.
-pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Outcome {
+pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> LaunchOutcome {
     let kernel = &function.kernel;
     kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
     if !kernel.is_selected() || kernel.progress.tally.is_given_up() {
-        return Outcome::Launched(gate::passing(call));
+        return LaunchOutcome::Launched(gate::passing(call));
     }
-    let Some(replacement) = of(kernel, request.function) else { return Outcome::Launched(gate::passing(call)) };
+    let Some(replacement) = of(kernel, request.function) else { return LaunchOutcome::Launched(gate::passing(call)) };
     match choose_for_stream(replacement, request, function) {
-        Ok(choice) => return Outcome::Launched(replace(call, request, replacement, &choice, kernel)),
+        Ok(choice) => return LaunchOutcome::Launched(replace(call, request, replacement, &choice, kernel)),
         Err(Kept::Untried(candidate, shape)) => {
             replacement.count_kept(UNTRIED);
             if let Some(trial) = OnTrial::take(kernel, replacement, candidate, shape) {
-                return Outcome::OnTrial(trial);
+                return LaunchOutcome::OnTrial(trial);
             }
         }
         Err(Kept::Captured) => {
@@ -71,7 +71,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
         Err(Kept::For(reason)) => replacement.count_kept(reason),
         Err(Kept::GivenUp) => {}
     }
-    Outcome::Launched(gate::passing(call))
+    LaunchOutcome::Launched(gate::passing(call))
 }
 
 /// Why a launch keeps the application's own code.
@@ -80,7 +80,7 @@ enum Kept<'a> {
     /// It is no launch yet: what launches its graph counts.
     Captured,
     /// The winner, and what it would make of the launch.
-    Untried(&'a Candidate, Shape),
+    Untried(&'a WinnerCandidate, Shape),
     For(&'static str),
     /// Said already, of all launches of the kernel.
     GivenUp,
@@ -88,8 +88,8 @@ enum Kept<'a> {
 
 /// What is launched in the place of the application's kernel.
 struct Choice<'a> {
-    candidate: &'a Candidate,
-    loaded: &'static Loaded,
+    candidate: &'a WinnerCandidate,
+    loaded: &'static LoadedCode,
     shape: Shape,
 }
 
@@ -102,7 +102,7 @@ impl Choice<'_> {
 }
 
 /// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has.
-fn of(kernel: &Kernel, function: CUfunction) -> Option<&Replacement> {
+fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
     let known = match kernel.progress.replacement.get() {
         Some(known) => known,
         None => {
@@ -117,7 +117,7 @@ fn of(kernel: &Kernel, function: CUfunction) -> Option<&Replacement> {
                     Ok(code) => candidates(kernel, code),
                     Err(reason) => Err(format!("its code cannot be recognised: {reason}")),
                 };
-                let replacement = Replacement::new(candidates);
+                let replacement = KernelReplacement::new(candidates);
                 give_up_if_due(kernel, &replacement);
                 Box::new(replacement)
             })
@@ -126,7 +126,7 @@ fn of(kernel: &Kernel, function: CUfunction) -> Option<&Replacement> {
     known.downcast_ref()
 }
 
-fn candidates(kernel: &Kernel, code: &KernelCode) -> Result<Vec<Candidate>, String> {
+fn candidates(kernel: &Kernel, code: &KernelCode) -> Result<Vec<WinnerCandidate>, String> {
     let winners = winners::of(&kernel.name);
     let mut last = format!(
         "its code is not what was tuned (static hash {} now, {} then); record and tune it again",
@@ -135,7 +135,7 @@ fn candidates(kernel: &Kernel, code: &KernelCode) -> Result<Vec<Candidate>, Stri
     );
     let mut found = Vec::new();
     for winner in winners.iter().filter(|winner| winner.static_hash == code.static_hash) {
-        match Candidate::new(winner, code) {
+        match WinnerCandidate::new(winner, code) {
             Ok(candidate) => found.push(candidate),
             Err(reason) => last = reason,
         }
@@ -144,7 +144,7 @@ fn candidates(kernel: &Kernel, code: &KernelCode) -> Result<Vec<Candidate>, Stri
 }
 
 /// Says once that a kernel keeps its own code; from then on its launches are only counted.
-fn give_up_if_due(kernel: &Kernel, replacement: &Replacement) {
+fn give_up_if_due(kernel: &Kernel, replacement: &KernelReplacement) {
     if let Some(reason) = replacement.given_up()
         && !kernel.progress.tally.is_given_up()
     {
@@ -154,7 +154,7 @@ fn give_up_if_due(kernel: &Kernel, replacement: &Replacement) {
 }
 
 /// Gives up one of several winners.
-fn give_up(kernel: &Kernel, replacement: &Replacement, candidate: &Candidate, reason: String) {
+fn give_up(kernel: &Kernel, replacement: &KernelReplacement, candidate: &WinnerCandidate, reason: String) {
     if candidate.broken.set(reason.clone()).is_ok() {
         if replacement.given_up().is_none() {
             warning!("a winner for {} is not used: {reason}", kernel.demangled);
@@ -165,7 +165,7 @@ fn give_up(kernel: &Kernel, replacement: &Replacement, candidate: &Candidate, re
 
 /// The winner for a launch into a stream.
 fn choose_for_stream<'a>(
-    replacement: &'a Replacement,
+    replacement: &'a KernelReplacement,
     request: &LaunchRequest,
     function: &FunctionHandle,
 ) -> Result<Choice<'a>, Kept<'a>> {
@@ -184,7 +184,7 @@ fn choose_for_stream<'a>(
 
 /// The winner for a launch in the current context.
 fn choose<'a>(
-    replacement: &'a Replacement,
+    replacement: &'a KernelReplacement,
     request: &LaunchRequest,
     function: &FunctionHandle,
     context: usize,
@@ -226,7 +226,7 @@ fn choose<'a>(
 }
 
 /// Whether the driver would refuse the application's own launch, which it is to do then.
-fn is_too_large(replacement: &Replacement, request: &LaunchRequest, function: &FunctionHandle) -> bool {
+fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, function: &FunctionHandle) -> bool {
     let most = replacement.own_threads.get_or_init(|| {
         // SAFETY: the handle of the launch under way.
         let threads = unsafe { function.attribute(request.function, loaded::MAX_THREADS, driver::current_device()?) }?;
@@ -245,7 +245,7 @@ fn is_too_large(replacement: &Replacement, request: &LaunchRequest, function: &F
 fn replace(
     call: &dyn Fn() -> Status,
     request: &LaunchRequest,
-    replacement: &Replacement,
+    replacement: &KernelReplacement,
     choice: &Choice<'_>,
     kernel: &Kernel,
 ) -> Status {
@@ -271,7 +271,7 @@ fn replace(
 /// Forgets the tuned code in a context that is gone; in all for `None`.
 pub fn forget(context: Option<usize>) {
     for kernel in handles::kernels() {
-        let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<Replacement>());
+        let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<KernelReplacement>());
         let candidates = known.into_iter().flat_map(|known| known.candidates.iter().flatten());
         candidates.for_each(|candidate| loaded::forget(&candidate.code, context));
     }
@@ -283,6 +283,6 @@ pub fn outcome(kernel: &Kernel) -> Option<(Applied, Vec<Failure>)> {
         return None;
     }
     let launches = kernel.progress.launches.load(Ordering::Relaxed);
-    let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<Replacement>());
+    let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<KernelReplacement>());
     Some(known.map_or_else(Default::default, |known| known.outcome(launches)))
 }

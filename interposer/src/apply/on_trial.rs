@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mneme_core::recording::store::without_signals;
-use mneme_core::tuned::{Shape, Trial, Verdict};
+use mneme_core::tuned::{Shape, TrialVerdict, WinnerTrial};
 
-use super::candidate::Candidate;
+use super::candidate::WinnerCandidate;
 use super::trials::Trials;
-use super::{Replacement, give_up};
+use super::{KernelReplacement, give_up};
 use crate::kernels::kernel::Kernel;
 use crate::process::log::info;
 use crate::process::reentrancy;
@@ -39,7 +39,12 @@ pub struct NotRecorded {
 
 impl OnTrial {
     /// Takes a launch for the trial of a candidate; `None` where there are trials enough.
-    pub fn take(kernel: &Arc<Kernel>, replacement: &Replacement, candidate: &Candidate, shape: Shape) -> Option<Self> {
+    pub fn take(
+        kernel: &Arc<Kernel>,
+        replacement: &KernelReplacement,
+        candidate: &WinnerCandidate,
+        shape: Shape,
+    ) -> Option<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let index = replacement.candidates.iter().flatten().position(|one| std::ptr::eq(one, candidate))?;
         candidate.trials.take().then(|| Self {
@@ -66,7 +71,7 @@ impl OnTrial {
             Err(NotRecorded { reason, .. }) => return refuse(reason),
         }
         let winner = candidate.winner();
-        let trial = Trial {
+        let trial = WinnerTrial {
             kernel: winner.kernel.clone(),
             source: winner.source.clone(),
             recorded: winner.recorded,
@@ -82,8 +87,8 @@ impl OnTrial {
     }
 }
 
-fn found(kernel: &Kernel, candidate: usize) -> Option<(&Replacement, &Candidate)> {
-    let replacement: &Replacement = kernel.progress.replacement.get()?.downcast_ref()?;
+fn found(kernel: &Kernel, candidate: usize) -> Option<(&KernelReplacement, &WinnerCandidate)> {
+    let replacement: &KernelReplacement = kernel.progress.replacement.get()?.downcast_ref()?;
     Some((replacement, replacement.candidates.as_ref().ok()?.get(candidate)?))
 }
 
@@ -122,7 +127,7 @@ fn look() {
         std::thread::sleep(LOOK);
         let waiting: Vec<_> = watch().waiting.iter().map(|trial| (trial.name.clone(), trial.kernel.clone())).collect();
         for (name, kernel) in waiting {
-            let verdict = Verdict::load(&settings().folder, &name).or_else(|| lost(&kernel));
+            let verdict = TrialVerdict::load(&settings().folder, &name).or_else(|| lost(&kernel));
             let Some(verdict) = verdict else { continue };
             let judged = {
                 let mut watch = watch();
@@ -142,13 +147,13 @@ fn look() {
 }
 
 /// The verdict on a trial whose recording did not come to the disk.
-fn lost(kernel: &Kernel) -> Option<Verdict> {
+fn lost(kernel: &Kernel) -> Option<TrialVerdict> {
     let recorded = kernel.progress.recorded();
     let reason = recorded.failures.keys().next().filter(|_| recorded.given_up)?;
-    Some(Verdict { refutation: Some(format!("it cannot be verified: {reason}")) })
+    Some(TrialVerdict { refutation: Some(format!("it cannot be verified: {reason}")) })
 }
 
-fn take_in(trial: &Waiting, verdict: Verdict) {
+fn take_in(trial: &Waiting, verdict: TrialVerdict) {
     let Some((replacement, candidate)) = found(&trial.kernel, trial.candidate) else { return };
     match verdict.refutation {
         Some(reason) => give_up(&trial.kernel, replacement, candidate, reason),

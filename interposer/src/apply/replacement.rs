@@ -7,12 +7,12 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use mneme_core::summary::{Applied, Failure};
 use mneme_core::tuned::Winner;
 
-use super::candidate::Candidate;
+use super::candidate::WinnerCandidate;
 
 /// Of one kernel.
-pub struct Replacement {
+pub struct KernelReplacement {
     /// Or why there is nothing that could stand in.
-    pub candidates: Result<Vec<Candidate>, String>,
+    pub candidates: Result<Vec<WinnerCandidate>, String>,
     replaced: AtomicU64,
     reshaped: AtomicU64,
     /// The first that was launched.
@@ -23,8 +23,8 @@ pub struct Replacement {
     kept: RwLock<BTreeMap<&'static str, AtomicU64>>,
 }
 
-impl Replacement {
-    pub fn new(candidates: Result<Vec<Candidate>, String>) -> Self {
+impl KernelReplacement {
+    pub fn new(candidates: Result<Vec<WinnerCandidate>, String>) -> Self {
         Self {
             candidates,
             replaced: AtomicU64::new(0),
@@ -36,7 +36,7 @@ impl Replacement {
     }
 
     /// Those that are still used.
-    pub fn usable(&self) -> impl Iterator<Item = &Candidate> {
+    pub fn usable(&self) -> impl Iterator<Item = &WinnerCandidate> {
         self.candidates.iter().flatten().filter(|candidate| candidate.broken.get().is_none())
     }
 
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn every_launch_has_one_fate() {
-        let replacement = Replacement::new(Err("its code has changed".into()));
+        let replacement = KernelReplacement::new(Err("its code has changed".into()));
         replacement.count_kept("inside a stream capture");
         replacement.count_kept("inside a stream capture");
         let (applied, failures) = replacement.outcome(5);
         assert_eq!(applied, Applied::default());
         let found: Vec<_> = failures.iter().map(|it| (it.reason.as_str(), it.launches, it.broken)).collect();
         assert_eq!(found, [("inside a stream capture", 2, false), ("its code has changed", 3, true)]);
-        let replacement = Replacement::new(Ok(Vec::new()));
+        let replacement = KernelReplacement::new(Ok(Vec::new()));
         assert!(replacement.outcome(0).1.is_empty());
     }
 }

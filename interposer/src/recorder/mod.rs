@@ -23,7 +23,7 @@ use mneme_core::summary::Mode;
 pub use ending::finish;
 use instance::{InstanceFailure, record_launch};
 
-use crate::apply::{self, NotRecorded, OnTrial, Outcome};
+use crate::apply::{self, LaunchOutcome, NotRecorded, OnTrial};
 use crate::driver::contexts::{self, LiveContext};
 use crate::driver::{self, CUfunction, Status, gate};
 use crate::kernels::code::{DeviceDescription, KernelCode};
@@ -109,8 +109,8 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     }
     if settings().mode == Mode::Apply {
         return match apply::launch(call, &request, function) {
-            Outcome::Launched(status) => status,
-            Outcome::OnTrial(trial) => record_for_trial(call, &request, function, trial),
+            LaunchOutcome::Launched(status) => status,
+            LaunchOutcome::OnTrial(trial) => record_for_trial(call, &request, function, trial),
         };
     }
     match decide(function, &request) {

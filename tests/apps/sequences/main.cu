@@ -5,6 +5,8 @@
 #include "lifetimes.cuh"
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -164,6 +166,25 @@ static void finish(World &world, Random &random) {
     settle(world);
 }
 
+// What each thread is at, for a sequence that does not end.
+static std::atomic<const char *> doing[3];
+static std::atomic<uint64_t> doing_seed;
+constexpr unsigned SECONDS_FOR_A_SEQUENCE = 60;
+
+// Says where the sequence stands and ends the program; a signal handler.
+static void give_up(int) {
+    char text[256];
+    const char *names[3];
+    for (int thread = 0; thread < 3; ++thread) {
+        const char *name = doing[thread];
+        names[thread] = name ? name : "nothing";
+    }
+    int length = std::snprintf(text, sizeof text, "sequence %llu does not end; its threads are at %s, %s, %s\n",
+                               static_cast<unsigned long long>(doing_seed.load()), names[0], names[1], names[2]);
+    ssize_t written = write(2, text, static_cast<size_t>(length));
+    _exit(written == length ? 3 : 4);
+}
+
 // One thread's part of a sequence.
 static void run(const Process &process, World &world, const std::set<uint64_t> &skipped) {
     for (size_t device = 0; device < process.primary.size(); ++device)
@@ -180,6 +201,7 @@ static void run(const Process &process, World &world, const std::set<uint64_t> &
         if (skipped.count(number))
             continue;
         world.say("\n  %llu %s", static_cast<unsigned long long>(number), step.name);
+        doing[world.thread] = step.name;
         // Nobody else may wait for the context while a stream of it is captured.
         if (step.run == capture) {
             std::unique_lock<std::shared_mutex> alone(process.capturing);
@@ -189,9 +211,11 @@ static void run(const Process &process, World &world, const std::set<uint64_t> &
             step.run(world, random);
         }
     }
+    doing[world.thread] = "its end";
     Random random{mixed(base)};
     std::shared_lock<std::shared_mutex> together(process.capturing);
     finish(world, random);
+    doing[world.thread] = nullptr;
 }
 
 // Ends the first device's primary context with some memory still allocated in it; the next sequence has a new one.
@@ -212,6 +236,8 @@ static void reset(Process &process, World &world, Random &random) {
 }
 
 static void run_sequence(Process &process, uint64_t seed, const std::set<uint64_t> &skipped) {
+    doing_seed = seed;
+    alarm(SECONDS_FOR_A_SEQUENCE);
     Random random{mixed(seed)};
     int threads = random.chance(12) ? static_cast<int>(2 + random.below(2)) : 1;
     std::vector<std::unique_ptr<World>> worlds;
@@ -257,6 +283,7 @@ int main(int argc, char **argv) {
             return 64;
         }
     }
+    std::signal(SIGALRM, give_up);
     Process process;
     start(process, static_cast<int>(devices));
     for (uint64_t at = 0; at < count; ++at)

@@ -402,16 +402,21 @@ fn kernels_of_hip_programs_are_replaced() {
     if !hip::can_run("kernels_of_hip_programs_are_replaced") {
         return;
     }
-    // One of them loads a module, whose kernel has a variable.
+    // One of them has graphs, and one loads a module, whose kernel has a variable.
     let programs = [
         ("vecadd", "vecadd<long>", json!(1)),
         ("cooperating", "cooperating", json!(1)),
         ("shared", "sums", json!(1)),
+        ("graphs", "merge", json!(2)),
         ("modules", "scale", Value::Null),
     ];
     for (name, kernel, replaced) in programs {
-        let executable = hip::executable(hip::app(name));
-        let recording = Recording::of_executable(&executable, &[]);
+        let graphs = hip::GRAPHS.name;
+        let executable = hip::executable(if name == graphs { &hip::GRAPHS } else { hip::app(name) });
+        let recording = Recording::by(|folder| {
+            let run = record_executable_into(folder, &executable, &[]);
+            if name == graphs { run.env("MNEME_GRAPHS", "expand") } else { run }
+        });
         let (database, record) = recording.kernel(kernel);
         let id = record.instances.keys().next().unwrap();
         let instance = Instance::new(&database, id);

@@ -29,17 +29,17 @@ type AttributeValue = [u32; 16];
 pub type OpaqueCopy3d = [u64; 25];
 
 /// What calls have the effect of.
-pub enum Step {
+pub enum GraphStep {
     /// A kernel's node, which is read when it is launched: its parameters may change.
     Kernel(GraphNode),
     Copy(Box<OpaqueCopy3d>),
     Set(CUDA_MEMSET_NODE_PARAMS),
     Host(CUDA_HOST_NODE_PARAMS),
-    Part(Part),
+    Part(GraphPart),
 }
 
 /// A kernel's node.
-pub struct Kernel {
+pub struct NodeKernel {
     pub function: CUfunction,
     pub launch: Launch,
     /// As the driver's launch functions take them; they live as long as the node, or until it gets others.
@@ -49,7 +49,7 @@ pub struct Kernel {
     context: CUcontext,
 }
 
-impl Kernel {
+impl NodeKernel {
     pub fn arguments(&self) -> LaunchArguments {
         LaunchArguments::new(self.parameters, self.extra)
     }
@@ -86,7 +86,7 @@ impl Kernel {
     }
 }
 
-pub trait Interface {
+pub trait GraphInterface {
     /// Why no graph can be launched node by node, if so.
     fn obstacle(&self) -> Option<&'static str>;
 
@@ -94,13 +94,13 @@ pub trait Interface {
     fn kind(&self, number: u32) -> u32;
 
     /// Reads a kernel's node.
-    fn kernel(&self, node: GraphNode) -> Result<Kernel, &'static str>;
+    fn kernel(&self, node: GraphNode) -> Result<NodeKernel, &'static str>;
 
     /// What a kernel's node would be with these parameters.
     ///
     /// # Safety
     /// The vendor has just taken them for such a node.
-    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<Kernel, &'static str>;
+    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, &'static str>;
 
     /// Has an executable launch another function, with a kernel's own arguments, where a node's kernel was.
     ///
@@ -110,7 +110,7 @@ pub trait Interface {
         &self,
         executable: Executable,
         node: GraphNode,
-        kernel: &Kernel,
+        kernel: &NodeKernel,
         function: CUfunction,
         shape: &Shape,
     ) -> Status;
@@ -125,7 +125,13 @@ pub trait Interface {
     ///
     /// # Safety
     /// The kernel is that of the node, and the function takes the same arguments.
-    unsafe fn replace_in_graph(&self, node: GraphNode, kernel: &Kernel, function: CUfunction, shape: &Shape) -> Status;
+    unsafe fn replace_in_graph(
+        &self,
+        node: GraphNode,
+        kernel: &NodeKernel,
+        function: CUfunction,
+        shape: &Shape,
+    ) -> Status;
 
     /// Updates an executable with a graph.
     ///
@@ -137,20 +143,20 @@ pub trait Interface {
     ///
     /// # Safety
     /// The kernel was read from a node that lives; the stream is the application's.
-    unsafe fn launch(&self, kernel: &Kernel, stream: CUstream) -> Status;
+    unsafe fn launch(&self, kernel: &NodeKernel, stream: CUstream) -> Status;
 
     /// The steps of copies, fills and host functions of a graph, given in an order in which they can be done.
-    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<Step>, &'static str>;
+    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, &'static str>;
 }
 
 /// The interface of the process.
-pub fn interface() -> &'static dyn Interface {
+pub fn interface() -> &'static dyn GraphInterface {
     if recorded_family::is_hip() { &Hip } else { &Cuda }
 }
 
 struct Cuda;
 
-impl Interface for Cuda {
+impl GraphInterface for Cuda {
     fn obstacle(&self) -> Option<&'static str> {
         None
     }
@@ -159,13 +165,13 @@ impl Interface for Cuda {
         number
     }
 
-    fn kernel(&self, node: GraphNode) -> Result<Kernel, &'static str> {
+    fn kernel(&self, node: GraphNode) -> Result<NodeKernel, &'static str> {
         let read: CUDA_KERNEL_NODE_PARAMS = parameters(node, driver::cuGraphKernelNodeGetParams_v2)?;
         // SAFETY: just read.
         unsafe { self.kernel_with(node, (&raw const read).cast()) }
     }
 
-    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<Kernel, &'static str> {
+    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, &'static str> {
         // SAFETY: the caller's promise.
         let read = unsafe { *parameters.cast::<CUDA_KERNEL_NODE_PARAMS>() };
         let mut attributes = LaunchAttributes::default();
@@ -183,7 +189,7 @@ impl Interface for Cuda {
                 attributes.cluster = Some(shape).filter(|shape| shape.count() > 1);
             }
         }
-        Ok(Kernel {
+        Ok(NodeKernel {
             function: if read.func.is_null() { read.kern.cast() } else { read.func },
             launch: Launch {
                 grid: Dim3::new(read.gridDimX, read.gridDimY, read.gridDimZ),
@@ -201,7 +207,7 @@ impl Interface for Cuda {
         &self,
         executable: Executable,
         node: GraphNode,
-        kernel: &Kernel,
+        kernel: &NodeKernel,
         function: CUfunction,
         shape: &Shape,
     ) -> Status {
@@ -212,7 +218,13 @@ impl Interface for Cuda {
         }
     }
 
-    unsafe fn replace_in_graph(&self, node: GraphNode, kernel: &Kernel, function: CUfunction, shape: &Shape) -> Status {
+    unsafe fn replace_in_graph(
+        &self,
+        node: GraphNode,
+        kernel: &NodeKernel,
+        function: CUfunction,
+        shape: &Shape,
+    ) -> Status {
         let parameters = kernel.cuda_parameters(function, shape);
         // SAFETY: the caller's promise.
         unsafe { self.set_kernel(node, (&raw const parameters).cast()) }
@@ -230,7 +242,7 @@ impl Interface for Cuda {
         unsafe { driver::cuGraphKernelNodeSetParams_v2(node, parameters.cast()) }
     }
 
-    unsafe fn launch(&self, kernel: &Kernel, stream: CUstream) -> Status {
+    unsafe fn launch(&self, kernel: &NodeKernel, stream: CUstream) -> Status {
         let mut list = mneme_core::device::cuda::attributes(&kernel.launch);
         let list: &mut [CUlaunchAttribute] = &mut list;
         let Launch { grid, block, shared_mem, .. } = kernel.launch;
@@ -246,17 +258,17 @@ impl Interface for Cuda {
             attrs: list.as_mut_ptr(),
             numAttrs: list.len() as u32,
         };
-        let Kernel { function, parameters, extra, .. } = *kernel;
+        let NodeKernel { function, parameters, extra, .. } = *kernel;
         // SAFETY: the caller's promise; the configuration lives until the call returns.
         unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, parameters, extra) }
     }
 
-    fn steps(&self, _graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<Step>, &'static str> {
+    fn steps(&self, _graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, &'static str> {
         let step = |(node, kind): &(GraphNode, u32)| {
             Ok(match *kind {
-                MEMCPY => Step::Copy(Box::new(parameters(*node, driver::cuGraphMemcpyNodeGetParams)?)),
-                MEMSET => Step::Set(parameters(*node, driver::cuGraphMemsetNodeGetParams)?),
-                _ => Step::Host(parameters(*node, driver::cuGraphHostNodeGetParams)?),
+                MEMCPY => GraphStep::Copy(Box::new(parameters(*node, driver::cuGraphMemcpyNodeGetParams)?)),
+                MEMSET => GraphStep::Set(parameters(*node, driver::cuGraphMemsetNodeGetParams)?),
+                _ => GraphStep::Host(parameters(*node, driver::cuGraphHostNodeGetParams)?),
             })
         };
         nodes.iter().map(step).collect()
@@ -267,7 +279,7 @@ impl Interface for Cuda {
 /// volume's fill comes without its depth. So the other nodes are launched as graphs of their own.
 struct Hip;
 
-impl Interface for Hip {
+impl GraphInterface for Hip {
     fn obstacle(&self) -> Option<&'static str> {
         (!hip::numbers_nodes_as_the_driver()).then_some("HIP before 5.5 gives kinds of nodes other numbers")
     }
@@ -281,13 +293,13 @@ impl Interface for Hip {
         }
     }
 
-    fn kernel(&self, node: GraphNode) -> Result<Kernel, &'static str> {
+    fn kernel(&self, node: GraphNode) -> Result<NodeKernel, &'static str> {
         let read: KernelNodeParameters = parameters(node, hip::hipGraphKernelNodeGetParams)?;
         // SAFETY: just read.
         unsafe { self.kernel_with(node, (&raw const read).cast()) }
     }
 
-    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<Kernel, &'static str> {
+    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, &'static str> {
         // SAFETY: the caller's promise.
         let read = unsafe { *parameters.cast::<KernelNodeParameters>() };
         let mut value = AttributeValue::default();
@@ -309,7 +321,7 @@ impl Interface for Hip {
             None => return Err("it has kernels of unknown code"),
         }
         let dimensions = |of: Dimensions| Dim3::new(of.x, of.y, of.z);
-        Ok(Kernel {
+        Ok(NodeKernel {
             function,
             launch: Launch {
                 grid: dimensions(read.grid),
@@ -328,7 +340,7 @@ impl Interface for Hip {
         &self,
         executable: Executable,
         node: GraphNode,
-        kernel: &Kernel,
+        kernel: &NodeKernel,
         function: CUfunction,
         shape: &Shape,
     ) -> Status {
@@ -339,7 +351,13 @@ impl Interface for Hip {
         }
     }
 
-    unsafe fn replace_in_graph(&self, node: GraphNode, kernel: &Kernel, function: CUfunction, shape: &Shape) -> Status {
+    unsafe fn replace_in_graph(
+        &self,
+        node: GraphNode,
+        kernel: &NodeKernel,
+        function: CUfunction,
+        shape: &Shape,
+    ) -> Status {
         let parameters = kernel.hip_parameters(function, shape);
         // SAFETY: the caller's promise.
         unsafe { self.set_kernel(node, (&raw const parameters).cast()) }
@@ -356,8 +374,8 @@ impl Interface for Hip {
         unsafe { hip::hipGraphKernelNodeSetParams(node, parameters) }
     }
 
-    unsafe fn launch(&self, kernel: &Kernel, stream: CUstream) -> Status {
-        let Kernel { function, launch: Launch { grid, block, shared_mem, .. }, parameters, extra, .. } = *kernel;
+    unsafe fn launch(&self, kernel: &NodeKernel, stream: CUstream) -> Status {
+        let NodeKernel { function, launch: Launch { grid, block, shared_mem, .. }, parameters, extra, .. } = *kernel;
         let is_registered =
             handles::function(function).is_some_and(|function| matches!(function.home, CodeOwner::Binary(_)));
         let stream = hip::named(stream);
@@ -378,18 +396,18 @@ impl Interface for Hip {
         }
     }
 
-    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<Step>, &'static str> {
+    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, &'static str> {
         if nodes.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(vec![Step::Part(Part::new(graph, nodes)?)])
+        Ok(vec![GraphStep::Part(GraphPart::new(graph, nodes)?)])
     }
 }
 
 /// An executable of some nodes of a graph.
-pub struct Part(Executable);
+pub struct GraphPart(Executable);
 
-impl Part {
+impl GraphPart {
     fn new(graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Self, &'static str> {
         let mut clone = std::ptr::null_mut();
         // SAFETY: a valid place, and a graph that has just been read.
@@ -440,7 +458,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for GraphPart {
     fn drop(&mut self) {
         // SAFETY: our own executable, which nobody launches any more.
         unsafe { driver::hooked::hipGraphExecDestroy::call(self.0) };

@@ -24,7 +24,7 @@ use crate::kernels::request::{Extras, LaunchRequest};
 use crate::process::recorded_family;
 use crate::process::settings::settings;
 use crate::recorder;
-use interface::{Kernel, Step, interface};
+use interface::{GraphStep, NodeKernel, interface};
 use steps::{obstacle_in, steps};
 
 /// `CUgraph`, `CUgraphNode`, `CUgraphExec`
@@ -35,7 +35,7 @@ pub type Executable = *mut c_void;
 /// A clone of a graph, and its steps.
 struct ClonedGraph {
     graph: Graph,
-    steps: Vec<Step>,
+    steps: Vec<GraphStep>,
 }
 
 // SAFETY: handles and parameters, which every thread may use.
@@ -103,7 +103,7 @@ pub fn summary() -> String {
 }
 
 /// The clone behind an executable graph, and its kernels in the order of its steps.
-fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<Kernel>), &'static str> {
+fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<NodeKernel>), &'static str> {
     let clone = graphs()
         .clones
         .get(&(executable as usize))
@@ -112,7 +112,8 @@ fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<Kernel>), 
     if contexts::count() > 1 {
         return Err("the program has several contexts");
     }
-    let kernel = |step: &Step| if let Step::Kernel(node) = step { Some(interface().kernel(*node)) } else { None };
+    let kernel =
+        |step: &GraphStep| if let GraphStep::Kernel(node) = step { Some(interface().kernel(*node)) } else { None };
     let kernels = clone.steps.iter().filter_map(kernel).collect::<Result<_, _>>()?;
     Ok((clone, kernels))
 }
@@ -152,15 +153,15 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
 }
 
 /// Does a step; the next of the kernels is its, where it is one.
-fn perform(step: &Step, kernels: &mut impl Iterator<Item = Kernel>, handle: usize) -> Status {
+fn perform(step: &GraphStep, kernels: &mut impl Iterator<Item = NodeKernel>, handle: usize) -> Status {
     let stream = handle as CUstream;
     match step {
-        Step::Kernel(_) => kernels.next().map_or(Status::SUCCESS, |kernel| launch_kernel(&kernel, handle)),
-        Step::Copy(copy) => {
+        GraphStep::Kernel(_) => kernels.next().map_or(Status::SUCCESS, |kernel| launch_kernel(&kernel, handle)),
+        GraphStep::Copy(copy) => {
             // SAFETY: the parameters are those of a node that the driver has accepted; the stream is the application's.
             gate::passing(&|| unsafe { driver::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) })
         }
-        Step::Set(set) => gate::passing(&|| {
+        GraphStep::Set(set) => gate::passing(&|| {
             let (pitch, rows) =
                 if set.height > 1 { (set.pitch, set.height) } else { (set.width * set.elementSize as usize, 1) };
             // SAFETY: as above.
@@ -186,17 +187,17 @@ fn perform(step: &Step, kernels: &mut impl Iterator<Item = Kernel>, handle: usiz
                 }
             }
         }),
-        Step::Host(host) => {
+        GraphStep::Host(host) => {
             let function = host.fn_.map_or(std::ptr::null_mut(), |function| function as *mut c_void);
             // SAFETY: as above.
             gate::passing(&|| unsafe { driver::hooked::cuLaunchHostFunc::call(stream, function, host.userData) })
         }
         // SAFETY: as above.
-        Step::Part(part) => gate::passing(&|| unsafe { part.launch(stream) }),
+        GraphStep::Part(part) => gate::passing(&|| unsafe { part.launch(stream) }),
     }
 }
 
-fn launch_kernel(kernel: &Kernel, stream: usize) -> Status {
+fn launch_kernel(kernel: &NodeKernel, stream: usize) -> Status {
     // SAFETY: the clone's node lives; the stream is the application's.
     let call = || unsafe { interface().launch(kernel, stream as CUstream) };
     let (function, launch, arguments) = (kernel.function, kernel.launch, kernel.arguments());

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::interface::{Kernel, interface};
+use super::interface::{NodeKernel, interface};
 use super::nodes::{CHILD, KERNEL, child_of, nodes_of};
 use super::steps::{DEEPEST, kind_of};
 use super::{CHANGED, ClonedGraph, Executable, Graph, GraphNode};
@@ -80,7 +80,7 @@ pub fn updated(executable: Executable, graph: Graph) {
 fn replace(
     graph: Graph,
     is_for_device: bool,
-    put: &mut dyn FnMut(GraphNode, &Kernel, &mut GraphKernel),
+    put: &mut dyn FnMut(GraphNode, &NodeKernel, &mut GraphKernel),
 ) -> BTreeMap<usize, Node> {
     let mut found = BTreeMap::new();
     visit(graph, 0, None, &mut |node, outermost| {
@@ -109,7 +109,7 @@ fn visit(graph: Graph, depth: usize, within: Option<GraphNode>, see: &mut dyn Fn
 }
 
 /// `None` where nothing is tuned for the kernel.
-fn choose(kernel: &Kernel, is_for_device: bool) -> Option<GraphKernel> {
+fn choose(kernel: &NodeKernel, is_for_device: bool) -> Option<GraphKernel> {
     let (function, launch, arguments) = (kernel.function, kernel.launch, kernel.arguments());
     let request = LaunchRequest { function, launch, stream: STREAM_LEGACY, arguments, extras: Extras::None };
     let mut chosen = GraphKernel::choose(&request)?;
@@ -124,7 +124,7 @@ fn choose(kernel: &Kernel, is_for_device: bool) -> Option<GraphKernel> {
 }
 
 /// The application has given a kernel's node in an executable these parameters.
-pub fn set(executable: Executable, node: GraphNode, kernel: Result<Kernel, &'static str>) {
+pub fn set(executable: Executable, node: GraphNode, kernel: Result<NodeKernel, &'static str>) {
     let (outermost, is_for_device) = {
         let mut executables = executables();
         let Some(known) = executables.get_mut(&(executable as usize)) else { return };

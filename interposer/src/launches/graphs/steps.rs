@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::interface::{Interface, Step};
+use super::interface::{GraphInterface, GraphStep};
 use super::nodes::{
     CHILD, EMPTY, HOST, KERNEL, MEMCPY, MEMSET, STREAM_MEMORY, UNREADABLE, child_of, edges_of, nodes_of,
 };
@@ -43,14 +43,19 @@ fn topological<T: Copy + Eq + Hash>(nodes: &[T], from: &[T], to: &[T]) -> Option
 }
 
 /// The kind of a node (`CUgraphNodeType`).
-pub fn kind_of(interface: &dyn Interface, node: GraphNode) -> Option<u32> {
+pub fn kind_of(interface: &dyn GraphInterface, node: GraphNode) -> Option<u32> {
     let mut number = u32::MAX;
     // SAFETY: a node of a graph that lives, and a place for an enumerator.
     let status = unsafe { driver::cuGraphNodeGetType(node, &mut number) };
     (status == Status::SUCCESS).then(|| interface.kind(number))
 }
 
-pub fn steps(interface: &dyn Interface, graph: Graph, depth: usize, found: &mut Vec<Step>) -> Result<(), &'static str> {
+pub fn steps(
+    interface: &dyn GraphInterface,
+    graph: Graph,
+    depth: usize,
+    found: &mut Vec<GraphStep>,
+) -> Result<(), &'static str> {
     if depth > DEEPEST {
         return Err("its child graphs are nested too deep");
     }
@@ -63,7 +68,7 @@ pub fn steps(interface: &dyn Interface, graph: Graph, depth: usize, found: &mut 
         match kind {
             KERNEL => {
                 interface.kernel(node)?;
-                found.push(Step::Kernel(node));
+                found.push(GraphStep::Kernel(node));
             }
             MEMCPY | MEMSET | HOST => others.push((node, kind)),
             CHILD => steps(interface, child_of(node).ok_or(UNREADABLE)?, depth + 1, found)?,
@@ -89,7 +94,7 @@ fn obstacle(kind: u32) -> Option<&'static str> {
 }
 
 /// The first node of a graph that is in the way of launching it node by node.
-pub fn obstacle_in(interface: &dyn Interface, graph: Graph, depth: usize) -> Option<&'static str> {
+pub fn obstacle_in(interface: &dyn GraphInterface, graph: Graph, depth: usize) -> Option<&'static str> {
     let Some(nodes) = nodes_of(graph) else { return Some(UNREADABLE) };
     nodes.into_iter().find_map(|node| {
         let Some(kind) = kind_of(interface, node) else { return Some(UNREADABLE) };
