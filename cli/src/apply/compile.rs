@@ -33,7 +33,7 @@ pub fn compile(found: &Found, id: &str, architecture: &str, cache: &CodeCache) -
 
 /// Replays an instance once, in a process that does not outlive the calling thread.
 pub fn replay(
-    found: &Found,
+    tuned: &Found,
     id: &str,
     architecture: &str,
     outputs: Outputs,
@@ -41,7 +41,7 @@ pub fn replay(
 ) -> Result<ReplayResult, String> {
     let program = siblings::find(install::REPLAYER).map_err(|error| error.to_string())?;
     let mut command = Command::new(&program);
-    command.arg("serve").arg("-rdb").arg(&found.database).args(["-rid", id]).args(&found.comparison);
+    command.arg("serve").arg("-rdb").arg(&tuned.database).args(["-rid", id]).args(&tuned.comparison);
     if architecture == "cpu" {
         command.args(["--device", "cpu"]);
     }
@@ -51,7 +51,7 @@ pub fn replay(
     let mut child = command.spawn().map_err(failed)?;
     let submission = Submission {
         id: 1,
-        config: Changes::from(&found.configuration),
+        config: Changes::from(&tuned.configuration),
         iterations: Some(1),
         warmup: Some(0),
         outputs,
@@ -61,16 +61,19 @@ pub fn replay(
     // A server that is gone says why on its other end. Its input ends here: it goes when it has answered.
     let _ = child.stdin.take().map(|mut input| input.write_all(line.as_bytes()));
     let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-    let mut outcome = Err("mneme-replay ended without an answer".to_owned());
+    let (mut found, mut failure) = (None, None);
     for line in output.lines() {
         match line.map_err(|error| error.to_string()).map(|line| serde_json::from_str(&line)) {
-            Ok(Ok(Reply::Result { result, .. })) => outcome = Ok(*result),
-            Ok(Ok(Reply::Fatal { error, .. } | Reply::Error { error, .. })) => outcome = Err(error),
+            Ok(Ok(Reply::Result { result, .. })) => found = Some(*result),
+            // One of outputs that cannot be written comes before the result.
+            Ok(Ok(Reply::Fatal { error, .. } | Reply::Error { error, .. })) | Err(error) => failure = Some(error),
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => outcome = Err(format!("mneme-replay is of another release ({error}); install one")),
-            Err(error) => outcome = Err(error),
+            Ok(Err(error)) => failure = Some(format!("mneme-replay is of another release ({error}); install one")),
         }
     }
     let _ = child.wait();
-    outcome
+    match failure {
+        Some(error) => Err(error),
+        None => found.ok_or_else(|| "mneme-replay ended without an answer".into()),
+    }
 }

@@ -44,7 +44,7 @@ impl Tuned {
         self
     }
 
-    fn results(&self) -> PathBuf {
+    pub fn results(&self) -> PathBuf {
         self.folder.path().join("results")
     }
 

@@ -18,7 +18,9 @@ use mneme_e2e::apps::{app, executable};
 use mneme_e2e::injection::{Fault, Traced, trace};
 use mneme_e2e::installation::{Cudart, Device, library, program};
 use mneme_e2e::recording::{Instance, Recording, copy_of, load_kernels};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::applying::Tuned;
 
 /// Instances that the application has.
 const INSTANCES: usize = 2;
@@ -378,6 +380,62 @@ fn a_replay_survives_a_fault_at_any_call() {
             }
             assert!(traced.at.is_some() || verified, "{what}");
             assert_eq!(whole_instances(recording.folder(), &what), 1, "a replay changes nothing: {what}");
+        }
+    }
+}
+
+/// Launches of the application under tuned code: 64 runs of them are more than 10,000.
+const LAUNCHES: u64 = 200;
+
+/// The cache of compiled winners, and with trials the recordings and verdicts, are what fails here.
+#[test]
+fn an_application_with_tuned_kernels_survives_a_fault_at_any_call() {
+    if !is_possible("an_application_with_tuned_kernels_survives_a_fault_at_any_call") {
+        return;
+    }
+    let recording = Recording::of(app("steps"), &["1"]);
+    let tuned = Tuned::new().with("steps", &recording.single(), json!({"passes": "default<O2>"}), json!({}));
+    let report = tempfile::tempdir().unwrap();
+    let report = report.path().join("applied.json");
+    let apply = |cache: &Path, trials: &str| {
+        let mut command = Command::new(program("mneme"));
+        command.args(["apply", "--device", "cpu", "--verify-first", trials, "--cache-dir"]).arg(cache);
+        command.arg("--json").arg(&report).arg("--tuned").arg(tuned.results()).arg("--");
+        command.arg(executable(app("steps"), Cudart::under_test())).arg(LAUNCHES.to_string());
+        command.env("MNEME_CPU_THREADS", "2");
+        command
+    };
+    let launches = |what: &str| {
+        let kernel = json(&report, what)["kernels"][0].clone();
+        [&kernel["launches"], &kernel["applied"]["replaced"]].map(|number| number.as_u64())
+    };
+    for trials in ["0", "1"] {
+        let cache = tempfile::tempdir().unwrap();
+        let plain = trace(apply(cache.path(), trials), cache.path(), None);
+        assert_eq!(plain.status, Some(0), "{}", plain.stderr);
+        assert_eq!(launches("no fault")[0], Some(LAUNCHES), "{}", plain.stderr);
+        assert!(trials != "0" || launches("no fault")[1] == Some(LAUNCHES), "{}", plain.stderr);
+        assert!(plain.calls > 10, "{} calls on the cache", plain.calls);
+        for (kind, fault) in FAULTS.into_iter().enumerate() {
+            for number in chosen(plain.calls, 4, kind) {
+                let cache = tempfile::tempdir().unwrap();
+                let _ = fs::remove_file(&report);
+                let traced = trace(apply(cache.path(), trials), cache.path(), Some((number, fault)));
+                let what = format!("{trials} trials, {}", describe(number, fault, &traced));
+                // What gets the signal may be the application, or mneme, whose end is the application's.
+                if let Fault::Signal(signal) = fault
+                    && traced.status == Some(128 + signal)
+                {
+                    continue;
+                }
+                assert_eq!((traced.status, &traced.stdout), (plain.status, &plain.stdout), "{what}");
+                assert_eq!(launches(&what)[0], Some(LAUNCHES), "{what}");
+                // What is left of it is no trap for the next run.
+                if number % 4 == 0 {
+                    let again = apply(cache.path(), "0").output().unwrap();
+                    assert_eq!(launches(&what), [Some(LAUNCHES); 2], "{what}\n--- again\n{again:?}");
+                }
+            }
         }
     }
 }
