@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use cudarc::driver::sys::CUjitInputType;
+use mneme_abi::cuda::sys::CUjitInputType;
 
 use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
 use mneme_core::hash::checksum;
