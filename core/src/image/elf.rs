@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use goblin::elf::Elf;
+use goblin::elf::section_header::SHT_NOBITS;
 
 /// A file mapped for reading.
 pub struct MappedFile(memmap2::Mmap);
@@ -32,6 +33,44 @@ pub fn section<'a>(image: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let elf = Elf::parse(image).ok()?;
     let header = elf.section_headers.iter().find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(name))?;
     image.get(header.file_range()?)
+}
+
+/// What ELF images of 64 bits begin with that are little endian.
+pub const MAGIC: &[u8; 6] = b"\x7fELF\x02\x01";
+
+/// The eight bytes at an offset as a number, little endian; 0 outside of the bytes.
+pub(super) fn long(bytes: &[u8]) -> impl Fn(u64) -> u64 {
+    move |at| {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        let found = at.checked_add(8).and_then(|end| bytes.get(at..end)).and_then(|found| found.try_into().ok());
+        found.map_or(0, u64::from_le_bytes)
+    }
+}
+
+/// Size that an ELF image says it has, bytes, from as much of it as there is. `None` for what is none.
+pub fn size_of(image: &[u8]) -> Option<u64> {
+    size(long(image))
+}
+
+/// Size of an ELF image, bytes: the end of its tables and sections, whichever comes last. `long` gives the eight bytes
+/// at an offset as a number. `None` for what is none.
+pub fn size(long: impl Fn(u64) -> u64) -> Option<u64> {
+    if !long(0).to_le_bytes().starts_with(MAGIC) {
+        return None;
+    }
+    // Offsets of fields are those of the ELF64 header and of a section's.
+    let half = |offset: u64| long(offset & !7) >> (8 * (offset & 7)) & 0xffff;
+    let table = |offset: u64, size: u64, count: u64| offset.checked_add(size * count);
+    let (sections, section_size, count) = (long(40), half(58), half(60));
+    let mut end = table(long(32), half(54), half(56))?.max(table(sections, section_size, count)?).max(64);
+    for index in 0..count {
+        let header = sections + index * section_size;
+        let kind = (long(header) >> 32) as u32;
+        if kind != SHT_NOBITS {
+            end = end.max(long(header.checked_add(24)?).checked_add(long(header.checked_add(32)?))?);
+        }
+    }
+    Some(end)
 }
 
 /// What the dynamic section says about a program.

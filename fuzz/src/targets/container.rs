@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use mneme_core::image::{bundle, cubin, embedded, fatbin, ptx};
+use mneme_core::image::{bundle, cubin, elf, embedded, fatbin, ptx};
 
 use super::{Target, nothing};
 
@@ -98,9 +98,7 @@ fn cubin_seeds() -> Vec<Vec<u8>> {
 }
 
 fn run_cubin(input: &[u8]) {
-    if let Some(header) = input.first_chunk() {
-        cubin::size(header);
-    }
+    elf::size_of(input);
     embedded::in_object(input);
     if let Some(cubin) = cubin::parse(input) {
         embedded::in_cubin(input, &cubin);

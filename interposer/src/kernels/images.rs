@@ -4,16 +4,15 @@
 //! JIT compiler, a file) may be gone by then and is copied when it is loaded.
 
 use std::borrow::Cow;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::c_void;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::CUjitInputType;
 
-use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
 use mneme_core::hash::checksum;
 use mneme_core::image::ir_section::Unit;
-use mneme_core::image::{bundle, cubin, fatbin, ir_inside, ptx, sum};
+use mneme_core::image::{fatbin, in_memory, ir_inside, ptx, sum};
 
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, Status};
@@ -47,10 +46,16 @@ impl LoadedImage {
     pub unsafe fn at(image: *const c_void, start_of: impl Fn(usize) -> Option<usize>) -> Option<Self> {
         // SAFETY: the caller's contract.
         let parts = unsafe { prelinked(image) };
-        // SAFETY: the image is one, or a wrapper, of 24 bytes.
-        let image = unsafe { data(image) };
-        // SAFETY: as above.
-        let size = unsafe { size(image) }?;
+        // SAFETY: the driver has just loaded it.
+        let (image, size) = unsafe {
+            let contents = in_memory::contents(image.cast())?;
+            let size = in_memory::size(contents)?;
+            let bytes = std::slice::from_raw_parts(contents, usize::try_from(size).ok()?);
+            if !in_memory::has_headers(bytes) && !ptx::is_ptx(bytes) {
+                return None;
+            }
+            (contents, size)
+        };
         // Relocatable code for which nothing could be linked when the program was built.
         let is_empty = size <= fatbin::HEADER as u64;
         if let Some(start) = start_of(image as usize) {
@@ -194,44 +199,11 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
     linked
 }
 
-/// Past the structure around a fat binary's address, if there is one.
-///
-/// # Safety
-/// The image has the 16 bytes of a wrapper or of an image's header.
-pub unsafe fn data(image: *const c_void) -> *const c_void {
-    // SAFETY: by the caller's contract.
-    unsafe {
-        if [fatbin::WRAPPER_MAGIC, HIP_WRAPPER].contains(&image.cast::<u32>().read_unaligned()) {
-            return image.cast::<*const c_void>().add(1).read_unaligned();
-        }
-    }
-    image
-}
-
-/// Size of a loaded image, bytes.
-///
-/// # Safety
-/// The driver has just loaded it.
-unsafe fn size(image: *const c_void) -> Option<u64> {
-    // SAFETY: each kind of image has the header that its first bytes announce; PTX is a terminated string.
-    unsafe {
-        let first = image.cast::<[u8; 4]>().read_unaligned();
-        if first == fatbin::MAGIC.to_le_bytes() {
-            return fatbin::size(&image.cast::<[u8; fatbin::HEADER]>().read_unaligned());
-        }
-        if &first == b"\x7fELF" {
-            return cubin::size(&image.cast::<[u8; 64]>().read_unaligned());
-        }
-        if [bundle::MAGIC, bundle::COMPRESSED_MAGIC].iter().any(|magic| magic.starts_with(&first)) {
-            return bundle::size(|at| image.cast::<u8>().add(at as usize).cast::<u64>().read_unaligned());
-        }
-        let text = CStr::from_ptr(image.cast::<c_char>()).to_bytes();
-        ptx::is_ptx(text).then_some(text.len() as u64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
+    use mneme_core::image::bundle;
+
     use super::*;
 
     #[test]
