@@ -191,7 +191,7 @@ fn fault_of_first_line(source: &str) -> Option<&'static str> {
     if !sentence.ends_with('.') || sentence.contains(". ") {
         return Some("is not one sentence");
     }
-    ["What ", "Which ", "Who "]
+    ["What ", "Which ", "Who ", "How ", "Where ", "When ", "Why ", "Whether "]
         .iter()
         .any(|word| sentence.starts_with(word))
         .then_some("asks what the module is instead of saying it")
@@ -224,6 +224,7 @@ fn faults_of_first_lines_are_found() {
         "use a;",
         "//! The queue,\n//! with two ends.",
         "//! What waits.",
+        "//! Whether it waits.",
         "//! The queue",
         "//! A queue. It has two ends.",
         &long,

@@ -6,7 +6,7 @@
 //! the CPU device's imports (`intrinsics`, `ptx`, `library`); lanes that rely on it run in step (`lockstep`); each
 //! kernel is examined for what it reaches (`closure`); shared memory becomes offsets (`shared`); pointers get the CPU's
 //! width (`narrow`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); the places
-//! where lanes meet are numbered (`sites`); x86 code is generated (`emit`).
+//! where lanes converge are numbered (`sites`); x86 code is generated (`emit`).
 
 mod closure;
 mod emit;
