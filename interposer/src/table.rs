@@ -481,12 +481,12 @@ macro_rules! every_hip_hook {
         hipModuleLaunchCooperativeKernelMultiDevice => (legacy::launch_on_devices);
         hipExtLaunchMultiKernelMultiDevice => (legacy::launch_on_devices);
     }
-    "tells what the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
+    "returns what the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipGetLastError => {last_error::take};
         hipExtGetLastError => {last_error::take_status_of_last_call};
         hipPeekAtLastError => {last_error::peek};
     }
-    "asks only; its failure is what the recorder leaves as the last error where the application's is kept" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
+    "queries only; its failure is what the recorder leaves as the last error where the application's is kept" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipDeviceGetLimit => (last_error::limit);
     }
     "gives out the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {

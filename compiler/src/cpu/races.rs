@@ -1,7 +1,7 @@
 //! Stores to shared memory that only lockstep keeps apart from loads of other lanes.
 //!
-//! Between such a store and such a load nothing makes the lanes converge: a lane that runs ahead would store what another
-//! has still to read, or load what another has still to store. An AMD wave cannot run apart.
+//! Between such a store and such a load nothing makes the lanes converge: a lane that runs ahead would store what
+//! another has still to read, or load what another has still to store. An AMD wave cannot run apart.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,7 +42,8 @@ enum Step {
 /// A set of accesses, by number.
 type Set = Vec<u64>;
 
-/// The stores of a function that race with a load where lanes run apart. `meeting` are the functions in which they converge.
+/// The stores of a function that race with a load where lanes run apart. `meeting` are the functions in which they
+/// converge.
 pub fn racing_stores<'m>(
     function: Value<'m>,
     kernels: &HashSet<Value<'m>>,

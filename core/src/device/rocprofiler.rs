@@ -552,10 +552,10 @@ mod tests {
         assert_eq!(times(&[2, 4], &kernels, 0), Ok(vec![2, 4]), "a launch that failed is none of the series");
         assert_eq!(times(&[], &[], 0), Ok(Vec::new()));
         for (launches, kernels, dropped, expected) in [
-            (&[2, 3][..], &[kernel(2)][..], 0, "told of 1 kernels for 2 launches"),
+            (&[2, 3][..], &[kernel(2)][..], 0, "reported 1 kernels for 2 launches"),
             (&[2, 3], &[kernel(2)], 6, "; 6 records found no room"),
-            (&[2, 3], &[kernel(2), kernel(2)], 0, "told of 2 kernels for 2 launches"),
-            (&[2], &[kernel(2), kernel(2)], 0, "told of 2 kernels for 1 launches"),
+            (&[2, 3], &[kernel(2), kernel(2)], 0, "reported 2 kernels for 2 launches"),
+            (&[2], &[kernel(2), kernel(2)], 0, "reported 2 kernels for 1 launches"),
             (&[2, 3], &[kernel(2), Kernel { agent: 6, ..kernel(3) }], 0, "on several devices"),
             (&[2], &[Kernel { start: 0, ..kernel(2) }], 0, "without its times"),
             (&[2], &[Kernel { end: 999, ..kernel(2) }], 0, "without its times"),

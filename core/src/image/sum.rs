@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::{bundle, cubin, fatbin};
 use crate::hash::checksum;
 
-/// The sum of an image: a fat binary, an offload bundle, machine code or PTX. What follows it in `bytes` does not count.
+/// The sum of an image: a fat binary, an offload bundle, machine code or PTX. What follows it in `bytes` does not
+/// count.
 pub fn of_image(bytes: &[u8]) -> u64 {
     let word = |at: u64| {
         let at = usize::try_from(at).unwrap_or(usize::MAX);

@@ -110,8 +110,8 @@ fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
     }
 }
 
-/// Forgets what was destroyed with a context of a device, and gives its memory back: nothing says that a mapping outlives the
-/// context in which it was made.
+/// Forgets what was destroyed with a context of a device, and gives its memory back: nothing says that a mapping
+/// outlives the context in which it was made.
 pub fn forget(device: Option<CUdevice>, mut died: impl FnMut(&LiveAllocation) -> bool) {
     let mut arenas: Vec<CUdevice> = device.into_iter().collect();
     let deferred = take(&mut died);

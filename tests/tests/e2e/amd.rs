@@ -84,8 +84,8 @@ macro_rules! programs {
     };
 }
 
-// Left out is what needs more of HIP than the stand-in serves: memory in rows and volumes (`memory`, `volumes`), messages
-// of kernels (`print`, `printing`), launches with events (`modules`), and the layout of HIP 5.2 (`mappings`).
+// Left out is what needs more of HIP than the stand-in serves: memory in rows and volumes (`memory`, `volumes`),
+// messages of kernels (`print`, `printing`), launches with events (`modules`), and the layout of HIP 5.2 (`mappings`).
 programs!(
     vecadd,
     variables,
