@@ -303,8 +303,8 @@ pub fn app(name: &str) -> &'static App {
     all().find(|app| app.name == name).unwrap_or_else(|| panic!("there is no application '{name}' in tests/apps"))
 }
 
-/// The executable of a CUDA application: a prebuilt one, else compiled where it is missing or older than what it is made
-/// from.
+/// The executable of a CUDA application: a prebuilt one, else compiled where it is missing or older than what it is
+/// made from.
 pub fn executable(app: &App, cudart: Cudart) -> PathBuf {
     executable_for(app, Platform::Cuda(cudart))
 }

@@ -6,7 +6,8 @@ use super::elf::long;
 use super::{bundle, elf, fatbin};
 use crate::hash::checksum;
 
-/// The sum of an image: a fat binary, an offload bundle, machine code or PTX. What follows it in `bytes` does not count.
+/// The sum of an image: a fat binary, an offload bundle, machine code or PTX. What follows it in `bytes` does not
+/// count.
 pub fn of_image(bytes: &[u8]) -> u64 {
     let size = fatbin::size(bytes).or_else(|| bundle::size(long(bytes))).or_else(|| elf::size(long(bytes)));
     let size = size.and_then(|size| usize::try_from(size).ok()).map_or(bytes.len(), |size| size.min(bytes.len()));

@@ -1,7 +1,7 @@
 //! A kernel's code as a recording needs it: its source, closure, identity, argument layout and files.
 //!
-//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the image or the object, files beside the program, clang's
-//! IR in the image or the object, and the image's own PTX or machine code.
+//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the image or the object, files beside the
+//! program, clang's IR in the image or the object, and the image's own PTX or machine code.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
@@ -217,8 +217,8 @@ impl KernelCode {
         Self::with_layout_of(&native, kernel, vec![module], source).map(|code| Self { triple: String::new(), ..code })
     }
 
-    /// From the section `.mneme.ir` of the kernel's image, or of the object that the image is in; `None` where neither has
-    /// one for the kernel.
+    /// From the section `.mneme.ir` of the kernel's image, or of the object that the image is in; `None` where neither
+    /// has one for the kernel.
     fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
         let inside = origin.image.as_ref().map_or(&[][..], |image| image.units());
         let sum = origin.image.as_ref().and_then(|image| image.sum());
@@ -233,7 +233,7 @@ impl KernelCode {
         }
         if let Some(name) = closure.ambiguous.first() {
             return Some(Err(format!(
-                "several translation units have a {name} of their own, and the driver does not tell which is meant"
+                "several translation units have a {name} of their own, and the driver does not say which is meant"
             )));
         }
         let own = units[*closure.units.first()?];

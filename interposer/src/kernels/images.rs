@@ -38,8 +38,8 @@ enum Bytes {
 }
 
 impl LoadedImage {
-    /// The image that a load function was given; `None` for what is neither fat binary, offload bundle, machine code nor
-    /// PTX.
+    /// The image that a load function was given; `None` for what is neither fat binary, offload bundle, machine code
+    /// nor PTX.
     ///
     /// # Safety
     /// The driver has just loaded it from there. `start_of` gives the start of the ELF object that an address is in.

@@ -1,4 +1,4 @@
-//! Where there is no GPU: starting the program again with the CPU device.
+//! Restarts a program with the CPU device where there is no GPU.
 //!
 //! The CPU device has to be in front of the vendor's libraries from the start, which only `LD_PRELOAD` gives. So a
 //! CUDA or HIP program that is started without it on a machine without a GPU is executed anew, once, before its `main`.
