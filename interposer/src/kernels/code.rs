@@ -187,9 +187,7 @@ impl KernelCode {
             return found;
         }
         let Some(native) = native else {
-            return Err(
-                "no LLVM IR, and no PTX or machine code of it was seen being loaded: build with mneme-cc".into()
-            );
+            return Err(without_ir(origin, "no LLVM IR, and no PTX or machine code of it was seen being loaded"));
         };
         if let Some((extension, bytes)) = ir_path::find(kernel) {
             let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
@@ -206,7 +204,7 @@ impl KernelCode {
             return code.map(|code| code.of_image(origin));
         }
         if linker::cpu_device().is_some() {
-            return Err("no LLVM IR, which the CPU device needs: build with mneme-cc".into());
+            return Err(without_ir(origin, "no LLVM IR, which the CPU device needs"));
         }
         if let Some(refusal) = &native.refusal {
             return Err(refusal.clone());
@@ -494,6 +492,16 @@ impl KernelCode {
                 checksum: String::new(),
             },
         }
+    }
+}
+
+/// Says that there is no IR, and why: the object may have had some.
+fn without_ir(origin: &CodeOrigin, reason: &str) -> String {
+    match &origin.object {
+        Some(object) if origin.object_if_unchanged().is_none() => {
+            format!("{reason}: {} has changed since it was loaded", object.path().display())
+        }
+        _ => format!("{reason}: build with mneme-cc"),
     }
 }
 

@@ -181,3 +181,21 @@ pub(super) fn text(pointer: *const c_char) -> Option<String> {
     // SAFETY: the driver's and the application's names are NUL-terminated.
     Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_takes_the_place_of_another_is_another_object() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugin.so");
+        std::fs::write(&path, "one").unwrap();
+        let first = object(path.clone());
+        assert!(Arc::ptr_eq(&first, &object(path.clone())) && first.is_unchanged(), "loaded again");
+        std::fs::write(folder.path().join("new"), "two").unwrap();
+        std::fs::rename(folder.path().join("new"), &path).unwrap();
+        let second = object(path);
+        assert!(!Arc::ptr_eq(&first, &second) && !first.is_unchanged() && second.is_unchanged());
+    }
+}

@@ -166,7 +166,9 @@ mod tests {
         let last = (0..).map(|index| index * CHUNK).find(|address| filler_number(*address) == FILLERS - 1).unwrap();
         assert_eq!(filler(last, CHUNK).len() as u64, CHUNK);
         let words = filler(page, CHUNK).as_chunks::<8>().0;
-        assert!(words.iter().all(|word| *word != [0; 8]) && words.iter().ne(filler(2 * page, CHUNK).as_chunks::<8>().0));
+        assert!(
+            words.iter().all(|word| *word != [0; 8]) && words.iter().ne(filler(2 * page, CHUNK).as_chunks::<8>().0)
+        );
     }
 
     #[test]
