@@ -1,7 +1,7 @@
 //! Images that the application loads: what they are and how to get at their bytes later.
 //!
-//! An image in constant memory of an ELF object stays where it is and is read when a kernel of it is recorded; any other
-//! (a buffer, static or of a JIT compiler; a file) may be another by then and is copied when it is loaded.
+//! An image in constant memory of an ELF object stays where it is and is read when a kernel of it is recorded. Any
+//! other (a buffer, static or of a JIT compiler; a file) may be another by then and is copied when it is loaded.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -84,8 +84,8 @@ impl LoadedImage {
     /// PTX.
     ///
     /// # Safety
-    /// The driver has just loaded it from there. `file_offset` says where constant memory is in its ELF object's file, and
-    /// is `None` for any other.
+    /// The driver has just loaded it from there. `file_offset` says where constant memory is in its ELF object's file,
+    /// and is `None` for any other.
     pub unsafe fn at(image: *const c_void, file_offset: impl Fn(Range<usize>) -> Option<u64>) -> Option<Self> {
         // SAFETY: the caller's contract.
         let parts = unsafe { prelinked(image) };

@@ -84,10 +84,11 @@ impl CodeOrigin {
     /// The records of `mneme-cc` in the object that the image was made from; all of the object's where that is not known.
     pub fn units_of_object(&self) -> Vec<&Unit<'static>> {
         let Some(object) = &self.object else { return Vec::new() };
-        let units = ir_section::of_image(object.units(), self.image.as_ref().and_then(|image| image.sum()));
-        // Others tell by the image's sum that they are of this one.
-        let is_known = !units.is_empty() && units.iter().all(|unit| !unit.table.images.is_empty());
-        if is_known || self.object_if_unchanged().is_some() { units } else { Vec::new() }
+        let sum = self.image.as_ref().and_then(|image| image.sum());
+        let units = ir_section::of_image(object.units(), sum);
+        // Units that name images name this one, whatever file they are from.
+        let are_known = sum.is_some() && units.iter().all(|unit| !unit.table.images.is_empty());
+        if are_known || self.object_if_unchanged().is_some() { units } else { Vec::new() }
     }
 
     /// The object that the image is in, if its file still has the image: a new version may have come to its path.
