@@ -279,6 +279,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "updated", sources: &["updated.cu"], kernels: &[] },
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
+    App { name: "unguarded", sources: &["unguarded.cu"], kernels: &[] },
 ];
 
 /// An application whose results no two configurations need agree on, for what finds out why:

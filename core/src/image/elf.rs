@@ -105,6 +105,17 @@ pub struct LoadedObject {
     pub path: std::path::PathBuf,
     /// Addresses of its loadable segments.
     pub segments: Vec<Range<usize>>,
+    /// Those that the program cannot write, which hold what the file does: addresses, and offset in the file, bytes.
+    pub constant: Vec<(Range<usize>, u64)>,
+}
+
+impl LoadedObject {
+    /// Where in the file bytes are that the program cannot write; `None` for all others.
+    pub fn file_offset(&self, bytes: Range<usize>) -> Option<u64> {
+        let holds = |(segment, _): &&(Range<usize>, u64)| segment.start <= bytes.start && bytes.end <= segment.end;
+        let (segment, offset) = self.constant.iter().find(holds)?;
+        Some(offset + (bytes.start - segment.start) as u64)
+    }
 }
 
 /// Every ELF object of this process, the executable first.
@@ -125,15 +136,17 @@ pub fn loaded_objects() -> Vec<LoadedObject> {
         };
         // SAFETY: dlpi_phdr points to dlpi_phnum program headers.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let segments = headers
-            .iter()
-            .filter(|header| header.p_type == libc::PT_LOAD)
-            .map(|header| {
-                let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
-                start..start.wrapping_add(header.p_memsz as usize)
-            })
-            .collect();
-        out.push(LoadedObject { path, segments });
+        let addresses = |header: &libc::Elf64_Phdr, size: u64| {
+            let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+            start..start.wrapping_add(size as usize)
+        };
+        let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let constant = loaded().filter(|header| header.p_flags & libc::PF_W == 0);
+        out.push(LoadedObject {
+            path,
+            segments: loaded().map(|header| addresses(header, header.p_memsz)).collect(),
+            constant: constant.map(|header| (addresses(header, header.p_filesz), header.p_offset)).collect(),
+        });
         0
     }
     let mut objects: Vec<LoadedObject> = Vec::new();
@@ -161,6 +174,22 @@ mod tests {
         let needs = needs(file.bytes());
         assert!(needs.libraries.iter().any(|library| library.starts_with("libc.so")), "{needs:?}");
         assert!(!needs.device_code);
+    }
+
+    #[test]
+    fn what_the_program_cannot_write_is_found_in_its_file() {
+        static CONSTANT: [u8; 16] = *b"of a constant 16";
+        static WRITTEN: std::sync::Mutex<[u8; 16]> = std::sync::Mutex::new([7; 16]);
+        let object = object_at(CONSTANT.as_ptr() as usize).unwrap();
+        let range = |start: usize| start..start + 16;
+        let offset = object.file_offset(range(CONSTANT.as_ptr() as usize)).unwrap() as usize;
+        let file = MappedFile::open(&object.path).unwrap();
+        assert_eq!(file.bytes()[offset..][..16], CONSTANT);
+        let written = range((&raw const WRITTEN) as usize);
+        assert!(object.segments.iter().any(|segment| segment.contains(&written.start)));
+        assert_eq!(object.file_offset(written), None);
+        let last = object.constant.iter().map(|(segment, _)| segment.end).max().unwrap();
+        assert_eq!(object.file_offset(last - 1..last + 1), None, "it goes on behind the segment");
     }
 
     proptest! {

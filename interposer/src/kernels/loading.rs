@@ -28,14 +28,16 @@ fn origin_of(image: *const c_void) -> CodeOrigin {
         handles::object(path)
     });
     // SAFETY: as above.
-    let image = unsafe {
-        LoadedImage::at(image, |address| holding(address)?.segments.iter().map(|segment| segment.start).min())
-    };
+    let image = unsafe { LoadedImage::at(image, |bytes| holding(bytes.start)?.file_offset(bytes)) };
     CodeOrigin { object, image: image.map(Arc::new) }
 }
 
 fn loaded(home: CodeOwner, image: *const c_void) {
     let origin = if image.is_null() { CodeOrigin::default() } else { origin_of(image) };
+    if let (CodeOwner::Module(_), Some(image)) = (home, &origin.image) {
+        // The driver has just read all of it, which it puts off with a library.
+        image.identity();
+    }
     handles::note(home, origin);
 }
 
