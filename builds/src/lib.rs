@@ -1,8 +1,9 @@
 //! Builds of recorded kernels, as what asks for them and what makes them both know them.
 //!
-//! It has no LLVM. `mneme-replay` orders builds with it; `mneme-build`, a program of the compiler's crate, makes them
+//! It has no LLVM. `mneme-replay` orders builds with it; `mneme-build-NN`, programs of the compiler's crate, makes them
 //! (see [`protocol`]). [`process`] and [`programs`] are how processes of ours are started, confined and watched.
 
+pub mod builders;
 pub mod external;
 pub mod instrument;
 pub mod interface;

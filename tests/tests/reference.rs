@@ -32,7 +32,7 @@ const COMMANDS: [(&str, &[&str]); 24] = [
     ("mneme-tune", &[]),
     ("mneme-tune", &["report"]),
     ("mneme-bisect", &[]),
-    ("mneme-build", &[]),
+    ("mneme-build-19", &[]),
     ("mneme-cc", &[]),
 ];
 
