@@ -1,4 +1,6 @@
-//! The programs `mneme-build-NN`, which compile recorded kernels for `mneme-replay`; NN is the version of LLVM.
+//! The programs `mneme-build-NN`, which compile recorded kernels for `mneme-replay`.
+//!
+//! NN is the version of LLVM.
 
 use std::fs::File;
 use std::io;

@@ -274,6 +274,7 @@ fn the_builders_link_llvm_and_nothing_else_does() {
                 folders.push(entry);
             } else {
                 let text = std::fs::read_to_string(&entry).unwrap();
+                let text = text.replace("#[cfg(test)]\nuse mneme_compiler as _;", "");
                 assert!(!text.contains("mneme_compiler"), "{} uses LLVM", entry.display());
             }
         }

@@ -1,4 +1,6 @@
-//! The command `mneme doctor`, which says what works on this machine and what to do about what does not.
+//! The command `mneme doctor`, which says what works on this machine.
+//!
+//! Of what does not it says what to do about it.
 
 mod gpu;
 mod parts;

@@ -3,18 +3,28 @@
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/TargetParser/Triple.h"
 
-/// `OptPassGate` asks a constant gate from LLVM 22 on.
-#if LLVM_VERSION_MAJOR >= 22
+/// `OptPassGate` asks a constant gate from LLVM 21 on.
+#if LLVM_VERSION_MAJOR >= 21
 #define MNEME_GATE_CONST const
 #else
 #define MNEME_GATE_CONST
 #endif
 
 namespace mneme {
+
+/// Whether a block ends in a branch or a switch.
+inline bool branches(const llvm::Instruction *Terminator) {
+#if LLVM_VERSION_MAJOR >= 23
+  return llvm::isa<llvm::UncondBrInst, llvm::CondBrInst, llvm::SwitchInst>(Terminator);
+#else
+  return llvm::isa<llvm::BranchInst, llvm::SwitchInst>(Terminator);
+#endif
+}
 
 /// How often the least vector of a scalable type fits, as a number of this type.
 inline llvm::Value *vscale(llvm::IRBuilder<> &Builder, llvm::Type *Number) {

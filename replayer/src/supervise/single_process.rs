@@ -1,4 +1,6 @@
-//! Replaying in one process, for profilers and debuggers; one process of `mneme-build-NN` makes all code.
+//! Replaying in one process, for profilers and debuggers.
+//!
+//! One process of each `mneme-build-NN` that is asked for makes its code.
 //!
 //! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context
 //! that cannot be used, and there are no time limits.

@@ -1,4 +1,4 @@
-//! What only LLVM can tell of device code, asked of the builder of the version that wrote it.
+//! The questions about device code to the builder of the LLVM that wrote it.
 
 use std::time::Duration;
 
