@@ -199,8 +199,8 @@ const DOCTOR_EXAMPLES: &str = "Examples:
   mneme doctor
   mneme doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
-A part is ok, absent (something optional is not there) or missing (recording, replaying or tuning fails
-without it). What is absent or missing has a remedy.";
+A part is ok, absent (something optional is not there) or missing (recording, replaying or
+tuning fails without it). What is absent or missing has a remedy.";
 
 /// The command line: `mneme apply` needs no application where it only writes a file.
 fn command() -> clap::Command {
