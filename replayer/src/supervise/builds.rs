@@ -293,7 +293,7 @@ impl<'a> Server<'a> {
             return self.read_events(ended);
         }
         if self.hanging().is_some_and(|deadline| deadline <= Instant::now()) {
-            return self.replace(std::io::Error::other("the parent of the builders does not answer"));
+            return self.replace(std::io::Error::other("the fork server does not answer"));
         }
         Ok(())
     }
