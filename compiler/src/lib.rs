@@ -19,6 +19,7 @@ mod llvm;
 pub mod pipeline;
 mod preloaded;
 pub mod prepare;
+pub mod program;
 mod ptx_names;
 pub mod request;
 pub mod server;
@@ -26,13 +27,27 @@ pub mod signature;
 #[cfg(feature = "planted-faults")]
 mod stand_in;
 pub mod unit;
+mod version;
 mod warm;
+
+// By one name, whichever it is.
+#[cfg(feature = "llvm19")]
+extern crate llvm_sys_191 as llvm_sys;
+#[cfg(feature = "llvm20")]
+extern crate llvm_sys_201 as llvm_sys;
+#[cfg(feature = "llvm21")]
+extern crate llvm_sys_211 as llvm_sys;
+#[cfg(feature = "llvm22")]
+extern crate llvm_sys_221 as llvm_sys;
+#[cfg(feature = "llvm23")]
+extern crate llvm_sys_231 as llvm_sys;
 
 pub use error::BuildError;
 pub use inkwell::module::Module;
 pub use preloaded::Preloaded;
 pub use prepare::device_symbol;
 pub use request::{Artifact, BuildRequest, BuildTimes, InputCode, RecordedLaunch};
+pub use version::{LLVM_MAJOR, llvm_version};
 pub use warm::preload;
 
 use std::time::Instant;
@@ -497,12 +512,6 @@ pub fn maker(target: &Target) -> String {
             format!("LLVM {}, stores in step: {}", llvm_version(), cpu::Lockstep::from_environment().name())
         }
     }
-}
-
-/// The LLVM this crate is built with, e.g. "19.1.7".
-pub fn llvm_version() -> String {
-    let (major, minor, patch) = inkwell::support::get_llvm_version();
-    format!("{major}.{minor}.{patch}")
 }
 
 /// The relocatable object, and the instructions as text where they are asked for.

@@ -8,7 +8,8 @@ use mneme_core::observation::Observe;
 use mneme_core::recording::rules::Rules;
 use mneme_core::result::{ReplayResult, Status, Variation};
 
-use crate::cli::OneShot;
+use crate::cli::{LlvmChoice, OneShot};
+use crate::compilers;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::dump;
@@ -40,6 +41,9 @@ fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Res
 
 /// Replays the configuration of a command line; returns the exit status.
 pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
+    if options.launch.compilation.llvm == Some(LlvmChoice::All) {
+        return compilers::run(options, context);
+    }
     let configuration = options.configuration(context.recorded.recorded_configuration());
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
     if let Some(Observe::Writes { address, bytes }) = options.observation.wrote {
@@ -54,7 +58,7 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         artifacts::prepare(folder, options.code.file().as_ref())?;
     }
     let Replayed { result, outcome, unwritten } = match &context.unbuilt {
-        Some(unbuilt) => without_code(options, &configuration, unbuilt, context.llvm()?),
+        Some(unbuilt) => without_code(options, &configuration, unbuilt, context.llvm_version()?),
         None => replay(options, context, &configuration)?,
     };
     if let Some(folder) = &options.output_dir {

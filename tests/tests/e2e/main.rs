@@ -5,6 +5,7 @@ mod applying;
 mod bisecting;
 mod building;
 mod checking;
+mod compilers;
 mod compiling;
 mod confining;
 mod coverage;
