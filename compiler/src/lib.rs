@@ -149,6 +149,7 @@ fn build_lifted(
     let diagnostics = Diagnostics::collect(&context);
     let module = ir::read::load(&context, &diagnostics, &[lifted.ir.as_bytes()], false)
         .map_err(|error| refused(format!("LLVM cannot take what became of it: {error}")))?;
+    module.verify().map_err(|error| refused(format!("LLVM cannot take what became of it: {error}")))?;
     let mut source = Source::of(module, clock);
     source.lifted = Some(&lifted);
     let mut artifact = build_ir(request, &context, &diagnostics, source, hooks)?;

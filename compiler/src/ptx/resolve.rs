@@ -265,7 +265,9 @@ pub fn resolve<'a>(
             }
             Statement::Label(name) => {
                 let number = labels.len() as LabelId;
-                labels.insert((*name, stack.last().copied().unwrap_or(0)), number);
+                if labels.insert((*name, stack.last().copied().unwrap_or(0)), number).is_some() {
+                    return Err(LiftError::at(0, format!("the label {name} twice in {}", function.name)));
+                }
             }
             _ => {}
         }

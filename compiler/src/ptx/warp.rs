@@ -51,7 +51,7 @@ impl<'a> Emitter<'a, '_> {
                     }
                 }
             }
-            ("vote", ["sync", mode, kind], [to, predicate, mask]) => {
+            ("vote", ["sync", mode, kind] | [mode, "sync", kind], [to, predicate, mask]) => {
                 let ty = match (*mode, *kind) {
                     ("all" | "any" | "uni", "pred") => Ty::Int(1),
                     ("ballot", "b32") => WORD,

@@ -229,6 +229,7 @@ fn what_is_refused_is_named() {
         (kernel("", "ld.local.u32 %r1, [%r2];"), "ld.local.u32"),
         ("no PTX at all".to_owned(), "line 1"),
         (format!("{HEADER}.visible .entry k() {{ bra L; }}"), "L is not declared"),
+        (kernel("", "L: bra L; L: exit;"), "the label L twice"),
     ] {
         let found = refused(&text);
         assert!(found.contains(part), "{found}\n{text}");
