@@ -138,7 +138,7 @@ impl<'a> Emitter<'a, '_> {
         }
         let mut passed = Vec::new();
         for (argument, param) in arguments.iter().zip(&signature.params) {
-            let wanted = Ty::stored(param.scalar);
+            let wanted = module::passed(param);
             let value = match (argument, module::by_value(param)) {
                 (Resolved::Place(place, offset), Some(attributes)) => {
                     let (pointer, _) =
@@ -188,7 +188,7 @@ impl<'a> Emitter<'a, '_> {
                 self.line(format_args!("store {result} {value}, ptr {pointer}, align {}", returns.alignment()));
             }
             other if returns.bytes.is_none() => {
-                self.write_to(other, Ty::stored(returns.scalar), &value, returns.scalar.is_signed())
+                self.write_to(other, module::passed(returns), &value, returns.scalar.is_signed())
                     .ok_or_else(|| refuse("a result without a place"))?;
             }
             _ => return Err(refuse("an aggregate result that is not in memory")),

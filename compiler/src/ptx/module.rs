@@ -49,7 +49,8 @@ fn symbol(name: &str) -> String {
 /// # Errors
 /// What cannot be lifted, by name, and the line that it is on.
 pub fn lift(text: &str) -> Result<Lifted, LiftError> {
-    let module = parser::parse(text)?;
+    let mut module = parser::parse(text)?;
+    module.functions.iter_mut().for_each(know_pointers);
     if module.version == 0 {
         return Err(LiftError::at(1, "the directive .version is missing: this is no PTX"));
     }
@@ -240,7 +241,7 @@ fn variable(context: &Context<'_>, names: &Names<'_>, index: usize) -> Result<St
     }
     let count = variable.count.unwrap_or(1);
     let linkage = match (variable.linkage.weak, variable.linkage.visible) {
-        (true, _) => "weak ",
+        (true, _) => "weak_odr ",
         (_, true) => "",
         _ => "internal ",
     };
@@ -370,10 +371,33 @@ fn constant_part(
 
 // Functions.
 
+/// The functions of CUDA's device runtime that take or return addresses: their parameters that are, and whether the
+/// result is one.
+const POINTERS: [(&str, &[usize], bool); 4] =
+    [("vprintf", &[0, 1], false), ("__assertfail", &[0, 1, 3], false), ("malloc", &[], true), ("free", &[0], false)];
+
+/// Declares functions of the device runtime as front ends do.
+fn know_pointers(function: &mut Function<'_>) {
+    let Some((_, params, returns)) = POINTERS.iter().find(|(name, ..)| *name == function.name) else { return };
+    if function.body.is_some() {
+        return;
+    }
+    let is_word = |param: &Param<'_>| param.bytes.is_none() && param.scalar.bits == 64 && !param.scalar.is_float();
+    for (index, param) in function.signature.params.iter_mut().enumerate() {
+        param.pointer = params.contains(&index) && is_word(param);
+    }
+    function.signature.returns.iter_mut().for_each(|param| param.pointer = *returns && is_word(param));
+}
+
+/// The type of a number that is passed.
+pub fn passed(param: &Param<'_>) -> Ty {
+    if param.pointer { Ty::Ptr(0) } else { Ty::stored(param.scalar) }
+}
+
 /// The type of a value that is passed: a number, or bytes as they lie in memory.
 pub fn passed_type(param: &Param<'_>) -> String {
     match param.bytes {
-        None => Ty::stored(param.scalar).text().to_owned(),
+        None => passed(param).text().to_owned(),
         Some(bytes) => {
             let unit = param.alignment().min(8);
             if bytes % unit == 0 && bytes > 0 {
@@ -500,7 +524,7 @@ fn define<'a>(
         .collect();
     let result = if function.entry { "void".to_owned() } else { result_type(&function.signature, 0)? };
     let linkage = match function.linkage {
-        Linkage { weak: true, .. } => "weak ",
+        Linkage { weak: true, .. } => "weak_odr ",
         Linkage { visible: true, .. } => "",
         // Kernels are found by whoever loads the module.
         _ if function.entry => "",

@@ -313,7 +313,7 @@ impl<'a> Parser<'a> {
             self.expect(b']')?;
             bytes = Some(self.bounded(bytes.unwrap_or(scalar.bytes()).checked_mul(count))?);
         }
-        Ok(Param { in_register, align, scalar, bytes, name })
+        Ok(Param { in_register, align, scalar, bytes, pointer: false, name })
     }
 
     fn bounded(&self, bytes: Option<u64>) -> Parsed<u64> {

@@ -151,6 +151,8 @@ pub struct Param<'a> {
     pub scalar: Scalar,
     /// Bytes of an array or vector.
     pub bytes: Option<u64>,
+    /// It is known to be an address.
+    pub pointer: bool,
     pub name: &'a str,
 }
 
