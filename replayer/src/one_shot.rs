@@ -42,7 +42,7 @@ fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Res
 pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     let mut configuration = options.configuration(context.recorded.recorded_configuration());
     // Whoever names a pipeline wants it to run, even that of O3.
-    configuration.lift |= options.passes.is_some() && context.is_ptx();
+    configuration.lift |= options.passes.is_some() && context.is_ptx() && !configuration.original;
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
     if let Some(Observe::Writes { address, bytes }) = options.observation.wrote {
         refuse_elsewhere(&context.snapshot.layout.regions, address, u64::from(bytes))?;

@@ -17,50 +17,53 @@ struct Assembly<'a> {
     line: u32,
 }
 
-/// Writes an instruction as inline assembly, its guard included.
-///
-/// # Errors
-/// An operand that inline assembly cannot have.
-pub fn write<'a>(emitter: &mut Emitter<'a, '_>, op: &Op<'a>) -> Result<(), LiftError> {
-    *emitter.context.statistics.assembly.entry(op.text.to_owned()).or_default() += 1;
-    refuse_frames(op)?;
-    let mut assembly = Assembly {
-        text: String::new(),
-        outputs: Vec::new(),
-        inputs: Vec::new(),
-        tied: Vec::new(),
-        op: op.text,
-        line: op.line,
-    };
-    let written = op.writes_first();
-    if written {
-        let outputs = &mut assembly.outputs;
-        op.operands[0].registers(&mut |register| outputs.push(register));
-    }
-    // What is not written where the guard does not hold, or is read as well, comes in as it goes out.
-    let keeps = written && (op.guard.is_some() || op.updates_first());
-    if keeps {
-        for (index, register) in assembly.outputs.clone().into_iter().enumerate() {
-            let ty = passed(emitter.ty(register));
-            let value = emitter.read_register(register, ty);
-            assembly.inputs.push((ty, value));
-            assembly.tied.push(index.to_string());
+impl<'a> Emitter<'a, '_> {
+    /// Writes an instruction as inline assembly, its guard included.
+    ///
+    /// # Errors
+    /// An operand that inline assembly cannot have.
+    pub fn assembly(&mut self, op: &Op<'a>) -> Result<(), LiftError> {
+        let emitter = self;
+        *emitter.context.statistics.assembly.entry(op.text.to_owned()).or_default() += 1;
+        refuse_frames(op)?;
+        let mut assembly = Assembly {
+            text: String::new(),
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+            tied: Vec::new(),
+            op: op.text,
+            line: op.line,
+        };
+        let written = op.writes_first();
+        if written {
+            let outputs = &mut assembly.outputs;
+            op.operands[0].registers(&mut |register| outputs.push(register));
         }
+        // What is not written where the guard does not hold, or is read as well, comes in as it goes out.
+        let keeps = written && (op.guard.is_some() || op.updates_first());
+        if keeps {
+            for (index, register) in assembly.outputs.clone().into_iter().enumerate() {
+                let ty = passed(emitter.ty(register));
+                let value = emitter.read_register(register, ty);
+                assembly.inputs.push((ty, value));
+                assembly.tied.push(index.to_string());
+            }
+        }
+        if let Some((register, negated)) = op.guard {
+            let predicate = assembly.input(emitter, Ty::Int(1), &Resolved::Register(register))?;
+            let _ = write!(assembly.text, "@{}{predicate} ", if negated { "!" } else { "" });
+        }
+        assembly.text.push_str(op.text);
+        let mut next_output = 0;
+        for (index, operand) in op.operands.iter().enumerate() {
+            assembly.text.push_str(if index == 0 { " " } else { ", " });
+            let output = (written && index == 0).then_some(&mut next_output);
+            assembly.operand(emitter, operand, output)?;
+        }
+        assembly.text.push(';');
+        assembly.emit(emitter, op);
+        Ok(())
     }
-    if let Some((register, negated)) = op.guard {
-        let predicate = assembly.input(emitter, Ty::Int(1), &Resolved::Register(register))?;
-        let _ = write!(assembly.text, "@{}{predicate} ", if negated { "!" } else { "" });
-    }
-    assembly.text.push_str(op.text);
-    let mut next_output = 0;
-    for (index, operand) in op.operands.iter().enumerate() {
-        assembly.text.push_str(if index == 0 { " " } else { ", " });
-        let output = (written && index == 0).then_some(&mut next_output);
-        assembly.operand(emitter, operand, output)?;
-    }
-    assembly.text.push(';');
-    assembly.emit(emitter, op);
-    Ok(())
 }
 
 /// Addresses of frames are generic here, and an instruction that is left alone would take them for others.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::emitter::Emitter;
 use super::error::LiftError;
-use super::module;
+use super::passing;
 use super::registers::Ty;
 use super::resolve::{Op, Place, Resolved};
 use super::syntax::Signature;
@@ -81,7 +81,7 @@ impl<'a> Emitter<'a, '_> {
         if function.entry || function.signature.returns.is_empty() {
             return self.end_with(|this| this.line("ret void"));
         }
-        let ty = module::passed_type(&function.signature.returns[0]);
+        let ty = passing::passed_type(&function.signature.returns[0]);
         let register = self.body.return_registers.first().copied().flatten();
         self.end_with(|this| {
             let value = match register {
@@ -138,8 +138,8 @@ impl<'a> Emitter<'a, '_> {
         }
         let mut passed = Vec::new();
         for (argument, param) in arguments.iter().zip(&signature.params) {
-            let wanted = module::passed(param);
-            let value = match (argument, module::by_value(param)) {
+            let wanted = passing::passed(param);
+            let value = match (argument, passing::by_value(param)) {
                 (Resolved::Place(place, offset), Some(attributes)) => {
                     let (pointer, _) =
                         self.address_of(*place, *offset).ok_or_else(|| refuse("an argument without a place"))?;
@@ -173,8 +173,8 @@ impl<'a> Emitter<'a, '_> {
             };
             passed.push(value);
         }
-        let result = module::result_type(signature, op.line)?;
-        let (ty, _) = module::function_type(signature, op.line)?;
+        let result = passing::result_type(signature, op.line)?;
+        let (ty, _) = passing::function_type(signature, op.line)?;
         let text = format!("call {ty} {target}({}) #4", passed.join(", "));
         let (Some(place), Some(returns)) = (returned.first(), signature.returns.first()) else {
             self.line(text);
@@ -188,7 +188,7 @@ impl<'a> Emitter<'a, '_> {
                 self.line(format_args!("store {result} {value}, ptr {pointer}, align {}", returns.alignment()));
             }
             other if returns.bytes.is_none() => {
-                self.write_to(other, module::passed(returns), &value, returns.scalar.is_signed())
+                self.write_to(other, passing::passed(returns), &value, returns.scalar.is_signed())
                     .ok_or_else(|| refuse("a result without a place"))?;
             }
             _ => return Err(refuse("an aggregate result that is not in memory")),

@@ -122,8 +122,8 @@ impl Blocks {
     }
 }
 
-/// Of every register whether one instruction, on which nothing is conditional, writes it before all that read it, on all
-/// ways to them and in the text.
+/// Of every register whether one instruction without a guard writes it before all that read it, on all ways to them and
+/// in the text.
 pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
     let blocks = Blocks::of(body);
     let (dominator, number) = blocks.dominators();

@@ -2,10 +2,9 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::assembly;
+use super::context::Context;
 use super::dominance::{self, ends_block};
 use super::error::LiftError;
-use super::module::Context;
 use super::registers::{self, Ty};
 use super::resolve::{Body, Item, Op, Place, RegisterId, Resolved};
 use super::syntax::{Function, Scalar, Space};
@@ -161,7 +160,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             return Ok(());
         }
         let Some((register, negated)) = op.guard else {
-            return if self.attempt(op) { Ok(()) } else { assembly::write(self, op) };
+            return if self.attempt(op) { Ok(()) } else { self.assembly(op) };
         };
         let mut condition = self.read_register(register, Ty::Int(1));
         if negated {
@@ -171,7 +170,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             self.guard = Guard::Select(condition);
             let done = self.attempt(op);
             self.guard = Guard::None;
-            return if done { Ok(()) } else { assembly::write(self, op) };
+            return if done { Ok(()) } else { self.assembly(op) };
         }
         // Old values are read where the paths part.
         let mut written = Vec::new();
@@ -194,7 +193,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         if !self.attempt(op) {
             self.text.truncate(text);
             (self.next, self.blocks) = (next, blocks);
-            return assembly::write(self, op);
+            return self.assembly(op);
         }
         let _ = write!(self.text, "  br label %{after}\n{after}:\n");
         for (register, old) in written.into_iter().zip(old) {

@@ -3,7 +3,7 @@
 /// A word of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
-    /// Names, opcodes with their modifiers, single directives: everything of letters, digits, `_`, `$`, `%`, `.` and `::`.
+    /// Names, opcodes with their modifiers, single directives: all of letters, digits, `_`, `$`, `%`, `.` and `::`.
     Word(&'a str),
     Number(&'a str),
     Text(&'a str),

@@ -180,7 +180,8 @@ impl<'a> Emitter<'a, '_> {
                 let (compared, new) = (self.read(compared, ty)?, self.read(new, ty)?);
                 let (ty_text, bytes) = (ty.text(), scalar.bytes());
                 let pair = self.value(format_args!(
-                    "cmpxchg {place} {pointer}, {ty_text} {compared}, {ty_text} {new} monotonic monotonic, align {bytes}"
+                    "cmpxchg {place} {pointer}, {ty_text} {compared}, {ty_text} {new} monotonic monotonic, \
+                     align {bytes}"
                 ));
                 let old = self.value(format_args!("extractvalue {{ {ty_text}, i1 }} {pair}, 0"));
                 return self.write_to(to, ty, &old, signed);

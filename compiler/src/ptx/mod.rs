@@ -4,6 +4,7 @@
 //! [`CLEANUP`] over it first. What LLVM has no exact operation for becomes the same PTX instruction as inline assembly.
 
 mod assembly;
+mod context;
 mod control;
 mod convert;
 mod dominance;
@@ -15,6 +16,7 @@ mod lexer;
 mod memory;
 mod module;
 mod parser;
+mod passing;
 mod registers;
 mod resolve;
 mod syntax;

@@ -3,46 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use super::context::{Context, symbol};
 use super::emitter::{Emitter, double_text, integer_text, single_text};
 use super::error::LiftError;
+use super::passing::{by_value, function_type, passed_type, result_type};
 use super::registers::{self, Ty, address_space};
 use super::resolve::{Body, Item, Names, Place, Resolved, resolve};
 use super::syntax::*;
 use super::{Lifted, Statistics, parser};
 
 const LAYOUT: &str = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64";
-
-/// What the functions of a module share.
-pub struct Context<'a> {
-    pub module: &'a Module<'a>,
-    variables: Vec<Variable<'a>>,
-    names: Vec<String>,
-    declarations: BTreeSet<String>,
-    pub statistics: Statistics,
-}
-
-impl<'a> Context<'a> {
-    pub fn variable(&self, index: usize) -> &Variable<'a> {
-        &self.variables[index]
-    }
-
-    pub fn variable_name(&self, index: usize) -> String {
-        symbol(&self.names[index])
-    }
-
-    pub fn function_name(&self, index: usize) -> String {
-        symbol(self.module.functions[index].name)
-    }
-
-    pub fn declare(&mut self, declaration: String) {
-        self.declarations.insert(declaration);
-    }
-}
-
-/// `@"name"`.
-fn symbol(name: &str) -> String {
-    format!("@\"{}\"", name.replace('\\', "\\5C"))
-}
 
 /// Lifts a whole module.
 ///
@@ -387,50 +357,6 @@ fn know_pointers(function: &mut Function<'_>) {
         param.pointer = params.contains(&index) && is_word(param);
     }
     function.signature.returns.iter_mut().for_each(|param| param.pointer = *returns && is_word(param));
-}
-
-/// The type of a number that is passed.
-pub fn passed(param: &Param<'_>) -> Ty {
-    if param.pointer { Ty::Ptr(0) } else { Ty::stored(param.scalar) }
-}
-
-/// The type of a value that is passed: a number, or bytes as they lie in memory.
-pub fn passed_type(param: &Param<'_>) -> String {
-    match param.bytes {
-        None => passed(param).text().to_owned(),
-        Some(bytes) => {
-            let unit = param.alignment().min(8);
-            if bytes % unit == 0 && bytes > 0 {
-                format!("[{} x i{}]", bytes / unit, unit * 8)
-            } else {
-                format!("[{bytes} x i8]")
-            }
-        }
-    }
-}
-
-pub fn result_type(signature: &Signature<'_>, line: u32) -> Result<String, LiftError> {
-    match &signature.returns[..] {
-        [] => Ok("void".into()),
-        [one] => Ok(passed_type(one)),
-        _ => Err(LiftError::at(line, "a function that returns several values")),
-    }
-}
-
-/// The attributes of a parameter that is passed as bytes.
-pub fn by_value(param: &Param<'_>) -> Option<String> {
-    let bytes = param.bytes?;
-    Some(format!("ptr byval([{bytes} x i8]) align {}", param.alignment()))
-}
-
-/// The type of a function, and the types of its parameters.
-pub fn function_type(signature: &Signature<'_>, line: u32) -> Result<(String, Vec<String>), LiftError> {
-    let params: Vec<String> = signature
-        .params
-        .iter()
-        .map(|param| if param.bytes.is_some() { "ptr".into() } else { passed_type(param) })
-        .collect();
-    Ok((format!("{} ({})", result_type(signature, line)?, params.join(", ")), params))
 }
 
 fn declare(context: &Context<'_>, function: &Function<'_>, ir: &mut String) -> Result<(), LiftError> {

@@ -19,7 +19,8 @@ const HEADER: &str = ".version 8.3\n.target sm_90\n.address_size 64\n";
 /// A module with one kernel.
 fn kernel(params: &str, body: &str) -> String {
     format!(
-        "{HEADER}.visible .entry k({params}) {{ .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .pred %p<9>;\n{body}\nret; }}\n"
+        "{HEADER}.visible .entry k({params}) {{ .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>;\n\
+         .reg .pred %p<9>;\n{body}\nret; }}\n"
     )
 }
 
@@ -86,7 +87,7 @@ fn random_programs_do_what_ptx_says() {
                 assert_eq!(
                     found.bytes(),
                     state.bytes(),
-                    "kernel {number}, thread {thread}, '{pipeline}'\nbefore {before:?}\nfound {found:?}\nwanted {state:?}\n{}",
+                    "kernel {number}, thread {thread}, '{pipeline}'\n{before:?}\n{found:?}\n{state:?}\n{}",
                     program.text()
                 );
             }
@@ -112,7 +113,8 @@ fn variables_have_their_initial_values() {
     let text = format!(
         "{HEADER}.global .align 4 .u32 n = 7;\n.visible .global .align 8 .u64 places[3] = {{n, generic(n)+4, k}};\n\
          .const .align 4 .f32 pi[2][2] = {{{{0f40490FDB}}, {{1.5, -2.0}}}};\n.extern .shared .align 16 .b8 buffer[];\n\
-         .visible .entry k() {{ .shared .align 4 .b32 own[8]; ret; }}\n.weak .entry j() {{ .shared .align 4 .b32 own[4]; ret; }}\n"
+         .visible .entry k() {{ .shared .align 4 .b32 own[8]; ret; }}\n\
+         .weak .entry j() {{ .shared .align 4 .b32 own[4]; ret; }}\n"
     );
     let ir = lifted(&text).ir;
     for part in [
@@ -135,7 +137,8 @@ fn functions_are_called_through_names_and_pointers() {
          .visible .entry k(.param .u64 out) {{ .reg .b32 %r<4>; .reg .b64 %rd<4>;\n\
          {{ .param .b32 a; .param .b32 b; st.param.b32 [a], 21; call.uni (b), twice, (a); ld.param.b32 %r1, [b]; }}\n\
          mov.u64 %rd1, twice;\n\
-         {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), %rd1, (a), shape; ld.param.b32 %r2, [b]; }}\n\
+         {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), %rd1, (a), shape;\n\
+         ld.param.b32 %r2, [b]; }}\n\
          shape: .callprototype (.param .b32 _) _ (.param .b32 _);\n\
          ld.param.u64 %rd2, [out]; st.global.u32 [%rd2], %r2; ret; }}\n\
          .func (.param .b32 r) twice(.param .b32 x) {{ .reg .b32 %r<4>; ld.param.u32 %r1, [x]; add.s32 %r2, %r1, %r1;\n\
