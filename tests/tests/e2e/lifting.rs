@@ -66,7 +66,7 @@ fn ptx_that_cannot_be_lifted_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let Some(file) = ptx_of("vecadd", folder.path()) else { return };
     let text = std::fs::read_to_string(&file).unwrap();
-    let changed = text.replacen("ret;", "{ .reg .b64 %sp; stacksave.u64 %sp; } ret;", 1).replace("9.0", "8.8");
+    let changed = text.replacen("ret;", "{ .reg .b64 %sp; stacksave.u64 %sp; } ret;", 1);
     std::fs::write(&file, changed).unwrap();
     let recording = Recording::of(app("vecadd"), &[]);
     let (database, kernel) = recording.kernels().remove(0);
