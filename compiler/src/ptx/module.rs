@@ -429,6 +429,39 @@ fn direct(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<Option<
     direct
 }
 
+/// The offsets in a parameter at which addresses are loaded.
+fn pointers_in(index: usize, body: &Body<'_>, types: &[Ty]) -> BTreeSet<u64> {
+    let offset = |item: &Item<'_>| {
+        let Item::Op(op) = item else { return None };
+        let ("ld", [Resolved::Register(to), Resolved::Bracket(places)]) = (op.name, &op.operands[..]) else {
+            return None;
+        };
+        match (&places[..], types[*to as usize]) {
+            ([Resolved::Place(Place::Param(number), offset)], Ty::Ptr(_)) if *number == index && *offset % 8 == 0 => {
+                u64::try_from(*offset).ok()
+            }
+            _ => None,
+        }
+    };
+    body.items.iter().filter_map(offset).collect()
+}
+
+/// A parameter of a kernel that is passed as bytes, addresses among them.
+fn aggregate(param: &Param<'_>, pointers: &BTreeSet<u64>) -> String {
+    let (size, mut end, mut parts) = (param.size(), 0, Vec::new());
+    for offset in pointers.iter().filter(|offset| **offset + 8 <= size) {
+        if *offset > end {
+            parts.push(format!("[{} x i8]", offset - end));
+        }
+        parts.push("ptr".to_owned());
+        end = offset + 8;
+    }
+    if parts.is_empty() || size > end {
+        parts.push(format!("[{} x i8]", size - end));
+    }
+    format!("ptr byval(<{{ {} }}>) align {}", parts.join(", "), param.alignment())
+}
+
 fn define<'a>(
     context: &mut Context<'a>,
     function: &'a Function<'a>,
@@ -443,8 +476,11 @@ fn define<'a>(
         .iter()
         .enumerate()
         .map(|(index, param)| {
-            let ty = by_value(param)
-                .unwrap_or_else(|| direct[index].map_or_else(|| passed_type(param), |ty| ty.text().to_owned()));
+            let ty = match by_value(param) {
+                Some(_) if function.entry => aggregate(param, &pointers_in(index, body, &types)),
+                Some(ty) => ty,
+                None => direct[index].map_or_else(|| passed_type(param), |ty| ty.text().to_owned()),
+            };
             format!("{ty} %P{index}")
         })
         .collect();
