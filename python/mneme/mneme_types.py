@@ -100,6 +100,7 @@ class ExperimentConfiguration:
     warmup: Optional[int] = None
     cache: str = "hot"
     timeout_s: Optional[float] = None
+    lift: bool = False
     original: bool = False
     tolerance: Optional[dict[str, Any]] = None
 

@@ -44,7 +44,9 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     if options.launch.compilation.llvm == Some(LlvmChoice::All) {
         return compilers::run(options, context);
     }
-    let configuration = options.configuration(context.recorded.recorded_configuration());
+    let mut configuration = options.configuration(context.recorded.recorded_configuration());
+    // Whoever names a pipeline wants it to run, even that of O3.
+    configuration.lift |= options.passes.is_some() && context.is_ptx() && !configuration.original;
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
     if let Some(Observe::Writes { address, bytes }) = options.observation.wrote {
         refuse_elsewhere(&context.snapshot.layout.regions, address, u64::from(bytes))?;

@@ -53,6 +53,7 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
         (it.maxnreg > 0, format!("--maxnreg={}", it.maxnreg)),
         (it.llvm.is_some(), format!("--llvm={}", it.llvm.unwrap_or_default())),
         (it.facts, "--facts".to_owned()),
+        (it.lift, "--lift".to_owned()),
         (it.fast_math, "--fast-math".to_owned()),
         (!it.prune, "--no-prune".to_owned()),
         (it.internalize, "--internalize".to_owned()),
@@ -65,7 +66,9 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
     words.extend(it.ptxas_options.iter().flatten().map(|option| format!("--ptxas-option={option}")));
     words.extend(it.llvm_options.iter().map(|option| format!("--llvm-option={option}")));
     words.extend(circumstances.options.iter().cloned());
-    if !it.original {
+    // Naming a pipeline lifts PTX; that of the recording needs no name.
+    let as_recorded = circumstances.recorded.is_some_and(|recorded| recorded.passes == it.passes) && !it.lift;
+    if !it.original && !as_recorded {
         words.push(it.passes.clone());
     }
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
@@ -119,7 +122,7 @@ mod tests {
         };
         assert_eq!(
             replay_command(&circumstances, &recorded),
-            "mneme replay -rdb 'it'\\''s/7.json' -rid 9 --codegen-opt=3 --rtol=0.1 'default<O3>'"
+            "mneme replay -rdb 'it'\\''s/7.json' -rid 9 --codegen-opt=3 --rtol=0.1"
         );
         let mut best = recorded.clone();
         (best.block.x, best.grid.x) = (128, 80);

@@ -65,6 +65,7 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         ));
     }
     let mut failing = options.configuration(context.recorded.recorded_configuration());
+    failing.lift |= context.is_ptx();
     // The level that is searched is one that is said.
     let own = context.recorded.instance.ours.compiled.as_ref().map_or(3, |application| application.ptx_opt);
     failing.ptx_opt = Some(failing.ptx_opt.unwrap_or(own));

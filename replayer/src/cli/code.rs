@@ -17,7 +17,7 @@ pub struct CodeOptions {
     /// CUDA source with such a kernel, compiled by clang
     #[arg(long, value_name = "FILE", group = "code")]
     pub source: Option<PathBuf>,
-    /// PTX with such a kernel; the pipeline is left out
+    /// PTX with such a kernel; lifted to IR where a pipeline is named or an option needs IR
     #[arg(long, value_name = "FILE", group = "code")]
     pub ptx: Option<PathBuf>,
     /// Machine code (a cubin) with such a kernel

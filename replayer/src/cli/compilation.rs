@@ -23,6 +23,9 @@ pub struct CompilationOptions {
     /// takes the place of all that the application was assembled with, an empty one alone leaves nothing
     #[arg(long = "ptxas-option", value_name = "OPTION", allow_hyphen_values = true)]
     ptxas_options: Option<Vec<String>>,
+    /// Compile PTX by way of LLVM IR even where nothing else asks for IR; naming a pipeline does
+    #[arg(long)]
+    lift: bool,
     /// Compile floating point as -ffast-math does; combine it with --rtol
     #[arg(long)]
     fast_math: bool,
@@ -81,6 +84,7 @@ impl CompilationOptions {
                 .ptxas_options
                 .as_ref()
                 .map(|words| words.iter().filter(|word| !word.is_empty()).cloned().collect()),
+            lift: self.lift,
             fast_math: self.fast_math,
             llvm_options: self.llvm_options.clone(),
             llvm: self.llvm.and_then(LlvmChoice::version),

@@ -177,6 +177,11 @@ impl ReplayContext {
         })
     }
 
+    /// Whether builds start from PTX.
+    pub fn is_ptx(&self) -> bool {
+        matches!(self.replacement, Some(Replacement::Ptx(_)))
+    }
+
     pub fn is_cpu(&self) -> bool {
         self.devices[0].is_cpu()
     }

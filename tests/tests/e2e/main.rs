@@ -18,6 +18,7 @@ mod housekeeping;
 mod injecting;
 mod installing;
 mod interrupting;
+mod lifting;
 mod minimizing;
 mod namesakes;
 mod original;

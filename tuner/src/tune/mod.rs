@@ -158,12 +158,19 @@ impl Subject {
         if options.all_instances != Some(true) {
             options.record_id.clone_from(&self.ids);
         }
-        let has_ir = self.record.modules.first().is_none_or(|module| CodeKind::of(module) == CodeKind::Bitcode);
+        let kind = self.record.modules.first().map_or(CodeKind::Bitcode, |module| CodeKind::of(module));
+        let has_ir = matches!(kind, CodeKind::Bitcode | CodeKind::Ptx);
         let built_in = options.space.is_none() && options.space_module.is_none();
         if !has_ir && built_in && options.space_preset != Some(Preset::Launch) {
             options.space_preset = Some(Preset::Launch);
             mneme_core::remark!(
-                "mneme-tune: the recording holds no LLVM IR, so that only launch dimensions are tuned; build with mneme-cc for more"
+                "mneme-tune: the recording holds machine code alone, so that only launch dimensions are tuned; build with mneme-cc for more"
+            );
+        }
+        if kind == CodeKind::Ptx && built_in && options.space_preset != Some(Preset::Launch) {
+            mneme_core::remark!(
+                "mneme-tune: the recording holds PTX, which other code than the driver's own is lifted to LLVM IR for; \
+                 --space-preset launch tunes launch dimensions alone"
             );
         }
         let has_original = |id: &String| !self.recorded(id).ours.original.is_empty();

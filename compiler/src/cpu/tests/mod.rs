@@ -72,7 +72,7 @@ pub fn device_ir_of(text: &str) -> Vec<u8> {
     device_ir(&source)
 }
 
-fn nvptx() -> TargetMachine {
+pub fn nvptx() -> TargetMachine {
     Target::initialize_nvptx(&InitializationConfig::default());
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");
     Target::from_triple(&triple)
