@@ -17,6 +17,7 @@ mod housekeeping;
 mod injecting;
 mod installing;
 mod interrupting;
+mod measuring;
 mod minimizing;
 mod namesakes;
 mod original;

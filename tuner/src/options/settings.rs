@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Options, Pruner};
+use super::{Options, Pruner, RunsKind};
 use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::sampler::{Kind, SamplerSettings};
@@ -120,6 +120,8 @@ pub struct StudySettings {
 pub struct ReplaySettings {
     pub iterations: u32,
     pub warmup: u32,
+    /// Whether a candidate has all of these.
+    pub runs: RunsKind,
     pub workers: Option<u32>,
     pub device: Option<String>,
     pub rtol: Option<f64>,

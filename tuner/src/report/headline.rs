@@ -94,6 +94,9 @@ pub fn figures(archive: &Archive) -> Markup {
             @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({metric_name})"))) }
             @if let Some(baseline) = baseline_metric(archive) { (figure(&chart::metric(baseline, is_time), &format!("baseline ({metric_name})"))) }
             (figure(&archive.trials.len().to_string(), &format!("trials, {verified} verified{early}")))
+            @if let (Some(made), Some(saved @ 1..)) = (summary["num_runs"].as_u64(), summary["num_runs_saved"].as_u64()) {
+                (figure(&made.to_string(), &format!("runs of {} were enough", made + saved)))
+            }
             @if let Some(seconds) = duration(archive) {
                 (figure(&chart::number(archive.trials.len() as f64 / seconds), &format!("trials a second, {} s in all", chart::number(seconds))))
             }

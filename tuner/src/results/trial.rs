@@ -93,6 +93,9 @@ pub struct Summary {
     pub num_cached: u64,
     /// Trials that verified and were given up after their first runs.
     pub num_stopped: u64,
+    /// Runs of trials, and runs that they did not need of those that they were allowed.
+    pub num_runs: u64,
+    pub num_runs_saved: u64,
     /// Points that the space rejected, that stood for a configuration tried already, and that had a banned block shape;
     /// no trials.
     pub num_rejected: u64,

@@ -28,6 +28,10 @@ impl Session {
         }
         if !quiet {
             mneme_core::remark!("{} of {} configurations verified", summary.num_verified, summary.num_trials_completed);
+            if summary.num_runs_saved > 0 {
+                let (made, all) = (summary.num_runs, summary.num_runs + summary.num_runs_saved);
+                mneme_core::remark!("{made} runs of {all} were enough to tell which are the best");
+            }
             if let Some(advice) = self.standings.rounding.advice() {
                 mneme_core::remark!("{advice}");
             }

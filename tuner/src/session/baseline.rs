@@ -35,6 +35,9 @@ impl Session {
         };
         // What has no value here has none anywhere: better said now than after the last candidate.
         self.criteria.costs(&configurations, &results, Some(metric))?;
+        if let Some(test) = &mut self.test {
+            test.note_noise(results[0].measured());
+        }
         let samples: Vec<String> = results.iter().map(samples).collect();
         self.standings.baseline = Some(baseline);
         let line = format!("Baseline {} exec_time = {metric} ({})", self.criteria.metric.name(), samples.join("; "));

@@ -23,7 +23,8 @@ use crate::interrupt;
 use crate::measured::Measured;
 use crate::objective::Objectives;
 use crate::options::{
-    BaselineCode, Mode, Options, ProteusOutput, Pruner, ReplaySettings, Settings, SpaceSettings, StudySettings,
+    BaselineCode, Mode, Options, ProteusOutput, Pruner, ReplaySettings, RunsKind, Settings, SpaceSettings,
+    StudySettings,
 };
 use crate::racing::Racing;
 use crate::results::proteus;
@@ -238,6 +239,9 @@ impl Subject {
             return Err(TuneError::Setting(problem));
         }
         let Some(results) = results else { return inspect(settings.mode, &*space) };
+        if matches!(settings.space, SpaceSettings::File(_)) {
+            tell_idle(&*space);
+        }
         let number = spaces.number;
         let further = self.ids[1..].iter().map(|id| spaces.of(id)).collect::<Result<_, _>>()?;
         let verified_on = others.into_iter().map(|id| Ok((self.instance(&settings, &id, &log)?, spaces.of(&id)?)));
@@ -309,9 +313,23 @@ impl Subject {
 
     /// What two sessions must have in common to share results.
     fn conditions(&self, settings: &Settings, objectives: &Objectives) -> Value {
-        let ReplaySettings { rtol, atol, dtype, tolerance, timer, iterations, warmup, .. } = &settings.replay;
+        let ReplaySettings { rtol, atol, dtype, tolerance, timer, iterations, warmup, runs, .. } = &settings.replay;
         let energy = objectives.need_energy();
+        // Fewer runs are not what a session wants that has all of them.
+        let iterations = if *runs == RunsKind::Needed { json!([iterations, runs]) } else { json!(iterations) };
         json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup, energy])
+    }
+}
+
+/// Says which parameters of a space make no difference: the search would take their points for one.
+fn tell_idle(space: &dyn Space) {
+    let idle = space::idle_parameters(space);
+    if !idle.is_empty() {
+        mneme_core::remark!(
+            "mneme-tune: no value of {} changes a configuration, so that points which differ in that alone are tried once; \
+             name a field of a configuration, or use the parameter in an expression for one (docs/reference/spaces.md)",
+            idle.join(", ")
+        );
     }
 }
 
