@@ -164,6 +164,11 @@ pub struct Options {
     #[arg(long, value_name = "FILE", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_from: Option<PathBuf>,
+    /// Begin with what other sessions found: their results folders, of other instances, kernels or devices. Their best
+    /// are tried by turns with the sampler's own choices, as long as they are better than those
+    #[arg(long, value_name = "RESULTS", num_args = 1.., help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
+    pub learn_from: Vec<PathBuf>,
     /// Submit no more candidates after so many seconds
     #[arg(long, value_name = "SECONDS", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -92,6 +92,8 @@ pub struct SearchSettings {
     pub trials: Option<u64>,
     pub seed: u64,
     pub start_from: Option<PathBuf>,
+    /// Results folders of other sessions.
+    pub learn_from: Vec<PathBuf>,
     /// Seconds after which no candidate is submitted.
     pub timeout: Option<f64>,
     /// Optuna's study, where its samplers are used in place of ours.

@@ -95,6 +95,7 @@ impl Options {
             // A session that is resumed needs the same random numbers.
             seed: *self.seed.get_or_insert_with(random_seed),
             start_from: self.start_from.clone(),
+            learn_from: self.learn_from.clone(),
             timeout: self.timeout,
             python: self.python.clone(),
         }

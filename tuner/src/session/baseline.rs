@@ -40,6 +40,7 @@ impl Session {
         }
         let samples: Vec<String> = results.iter().map(samples).collect();
         self.standings.baseline = Some(baseline);
+        self.begin_references();
         let line = format!("Baseline {} exec_time = {metric} ({})", self.criteria.metric.name(), samples.join("; "));
         self.progress.baseline(metric);
         self.progress.say(&line);

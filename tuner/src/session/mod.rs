@@ -19,6 +19,7 @@ mod pace;
 mod progress;
 mod proposals;
 mod records;
+mod reference;
 mod resume;
 mod standings;
 mod trials;
@@ -33,6 +34,7 @@ use self::pace::Pace;
 use self::progress::Progress;
 use self::proposals::Proposals;
 use self::records::Records;
+use self::reference::Schedule;
 use self::resume::Numbers;
 use self::standings::Standings;
 use self::trials::InFlight;
@@ -114,6 +116,7 @@ struct Session {
     numbers: Numbers,
     in_flight: HashMap<u64, InFlight>,
     stop: Stop,
+    schedule: Schedule,
     /// What builds and runs take.
     pace: Pace,
     /// Says how many runs a candidate needs, where that follows from its times.
@@ -192,6 +195,7 @@ impl Session {
             stop: Stop::Complete,
             test,
             pace: Pace::default(),
+            schedule: Schedule::new(),
             kernel,
             settings,
             evaluator,

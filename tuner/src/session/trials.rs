@@ -6,6 +6,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 
 use super::criteria::{results_of, spokesman};
+use super::reference::REFERENCE;
 use super::{Session, SessionError, Stop};
 use crate::failure;
 use crate::interrupt;
@@ -42,6 +43,7 @@ impl Session {
                 interrupt::check()?;
                 stop = self.time_is_up().or_else(|| self.enough());
                 if stop.is_none() {
+                    self.refer();
                     match self.proposals.search.propose() {
                         Next::Try(candidate) => stop = self.consider(*candidate)?,
                         Next::Wait => break,
@@ -58,6 +60,10 @@ impl Session {
                 self.records.log(&incident);
             }
             let Some(evaluated) = evaluated? else { break };
+            if evaluated.id == REFERENCE {
+                self.compare_reference(&evaluated);
+                continue;
+            }
             let candidate = self.in_flight.remove(&evaluated.id).expect("what was evaluated was submitted");
             let Some(candidate) = self.go_on(evaluated.id, candidate, &evaluated.results) else { continue };
             let whole = candidate.stopped.is_none().then(|| candidate.configurations.clone());

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 pub use self::error::TuneError;
 use self::spaces::{Spaces, limits_to_show};
+use crate::archive::{Archive, Entry};
 use crate::bridge::{Bridge, OptunaSampler, StudyOptions};
 use crate::cache::CachePlan;
 use crate::document;
@@ -23,13 +24,13 @@ use crate::interrupt;
 use crate::measured::Measured;
 use crate::objective::Objectives;
 use crate::options::{
-    BaselineCode, Mode, Options, ProteusOutput, Pruner, ReplaySettings, RunsKind, Settings, SpaceSettings,
-    StudySettings,
+    BaselineCode, Mode, Options, ProteusOutput, Pruner, ReplaySettings, RunsKind, SearchSettings, Settings,
+    SpaceSettings, StudySettings,
 };
 use crate::racing::Racing;
 use crate::results::proteus;
 use crate::results::{self, Results, ResultsError, default_folder};
-use crate::sampler::Sampler;
+use crate::sampler::{Prior, Sampler};
 use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, Finished, Instance, Plan, SessionError};
@@ -337,9 +338,29 @@ fn tell_idle(space: &dyn Space) {
 fn choice(settings: &Settings, space: &dyn Space) -> Result<Choice, TuneError> {
     let search = &settings.search;
     let start = search.start_from.as_deref().map(|path| start_in(space, path)).transpose()?;
-    let sampler = search.sampler.build(space, &search.for_sampler(start))?;
+    let sampler = learning(search, search.sampler.build(space, &search.for_sampler(start))?)?;
     let early_stop = settings.replay.racing.map(|factor| Box::new(Racing::new(factor)) as Box<dyn EarlyStop>);
     Ok(Choice { sampler, early_stop })
+}
+
+/// A sampler that begins with what the sessions of `--learn-from` found.
+fn learning(search: &SearchSettings, own: Box<dyn Sampler>) -> Result<Box<dyn Sampler>, TuneError> {
+    if search.learn_from.is_empty() {
+        return Ok(own);
+    }
+    let mut sessions = Vec::new();
+    for folder in &search.learn_from {
+        let wrong =
+            |what: &dyn std::fmt::Display| TuneError::Setting(format!("--learn-from {}: {what}", folder.display()));
+        let archive = Archive::read(folder).map_err(|error| wrong(&error))?;
+        let point = |entry: &Entry| serde_json::from_value::<Point>(entry.line["params"].clone()).ok();
+        let found: Vec<(Point, f64)> = archive.trials.iter().filter_map(|it| Some((point(it)?, it.metric?))).collect();
+        if found.is_empty() {
+            return Err(wrong(&"no trial of it verified; there is nothing to learn"));
+        }
+        sessions.push(found);
+    }
+    Ok(Box::new(Prior::new(own, search.seed, sessions)))
 }
 
 /// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come, or
