@@ -156,13 +156,12 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     drop(temporary);
     let summaries = summaries_file.read();
     let name = options.application.name();
-    eprint!("{}", report::text(Mode::Apply, &name, status, &summaries));
     let launched: BTreeSet<String> = merged(&summaries).into_iter().map(|kernel| kernel.mangled).collect();
     let tuned: BTreeSet<&String> = winners.winners.iter().map(|winner| &winner.kernel).collect();
     for kernel in tuned.into_iter().filter(|kernel| !launched.contains(*kernel) && !summaries.is_empty()) {
         mneme_core::remark!("mneme: {kernel} is tuned, and was not launched");
     }
-    report::write_json(options.json.as_deref(), &name, status, &summaries)?;
+    report::publish(Mode::Apply, &name, status, &summaries, options.json.as_deref());
     end_like(status)
 }
 
