@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p mneme-compiler --example builds -- tests/apps/microphysics.cu [BUILDS [BUILDERS [SEED]]]
 //!
-//! Configurations are drawn at random, all different; the code is for sm_90. It needs clang 19 and the CUDA toolkit that
+//! Configurations are drawn at random, all different; the code is for sm_90. It needs clang 19, the CUDA toolkit that
 //! `scripts/setup` assembles, and `mneme-build` beside the examples' folder.
 
 use std::collections::HashMap;

@@ -1,4 +1,6 @@
-//! What other sessions found, as a prior of any sampler: their best points are tried by turns with the sampler's own.
+//! A prior from the results of other sessions, for any sampler.
+//!
+//! The best points of other sessions are tried in turns with the sampler's own.
 //!
 //! Other sessions are of another launch, kernel or device, and may mislead. So what their points are worth is measured
 //! as the search goes: the chance that one of them is better than one of the sampler's own (the statistic of Mann and

@@ -1,4 +1,4 @@
-//! The pace of a session: how many candidates have to be built at a time so that no device waits for code.
+//! Build and run times of a session, from which the number of concurrent builds follows.
 
 use mneme_core::result::ReplayResult;
 

@@ -1,4 +1,4 @@
-//! References: the baseline is run again between candidates, to see whether the device is still as fast as it was.
+//! Repeated runs of the baseline between candidates, which detect drift and throttling.
 
 use std::time::{Duration, Instant};
 
