@@ -25,18 +25,15 @@ struct Printed<'a> {
     results: &'a BTreeMap<u32, ReplayResult>,
 }
 
-/// Replays the configuration of a command line with each version; returns the exit status, which is that of the first
-/// that does not verify.
-pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
+/// Replays a configuration with each version; returns the exit status, which is that of the first that does not verify.
+pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configuration) -> Result<i32, Fatal> {
     if let Some(option) = for_one_alone(options) {
         let error = format!("{option} is for one LLVM, and --llvm all replays with several; name a version");
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
-    let configuration = options.configuration(context.recorded.recorded_configuration());
-    configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
-    let results = replay(options, context, &configuration)?;
+    let results = replay(options, context, configuration)?;
     eprint!("{}", table(&results));
-    let mut text = serde_json::to_string_pretty(&Printed { configuration: &configuration, results: &results })
+    let mut text = serde_json::to_string_pretty(&Printed { configuration, results: &results })
         .expect("plain data serialises");
     text.push('\n');
     stdout::write(text.as_bytes())?;

@@ -41,13 +41,13 @@ fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Res
 
 /// Replays the configuration of a command line; returns the exit status.
 pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
-    if options.launch.compilation.llvm == Some(LlvmChoice::All) {
-        return compilers::run(options, context);
-    }
     let mut configuration = options.configuration(context.recorded.recorded_configuration());
     // Whoever names a pipeline wants it to run, even that of O3.
     configuration.lift |= options.passes.is_some() && context.is_ptx() && !configuration.original;
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
+    if options.launch.compilation.llvm == Some(LlvmChoice::All) {
+        return compilers::run(options, context, &configuration);
+    }
     if let Some(Observe::Writes { address, bytes }) = options.observation.wrote {
         refuse_elsewhere(&context.snapshot.layout.regions, address, u64::from(bytes))?;
     }

@@ -51,7 +51,7 @@ pub fn result(
         reg_usage: done.metrics.registers,
         error: done.error.clone(),
         status: done.status,
-        warmup: (job.run.warmup as usize).min(done.times.len()),
+        warmup: (done.warmup.unwrap_or(job.run.warmup) as usize).min(done.times.len()),
         mismatch: done.mismatches.first().cloned(),
         more_mismatches: done.mismatches.iter().skip(1).cloned().collect(),
         differing_buffers: done.differing_buffers,

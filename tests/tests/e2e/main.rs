@@ -19,6 +19,7 @@ mod injecting;
 mod installing;
 mod interrupting;
 mod lifting;
+mod measuring;
 mod minimizing;
 mod namesakes;
 mod original;
