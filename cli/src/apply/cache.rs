@@ -9,11 +9,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::files::{self, FileAccess};
 use mneme_core::hash::{checksum, chunk_id};
 use mneme_core::install;
-use mneme_core::recording::database::{Instance, KernelRecord};
+use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::manifest::Argument;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -150,7 +151,7 @@ fn usual_folder() -> PathBuf {
 pub fn key(
     record: &KernelRecord,
     arguments: &[Argument],
-    instance: &Instance,
+    compiled: Option<&CompileOptions>,
     configuration: &Configuration,
     architecture: &str,
 ) -> Value {
@@ -162,7 +163,7 @@ pub fn key(
         "static_hash": record.static_hash,
         "modules": record.ours.module_checksums,
         "configuration": configuration.hash(),
-        "compiled": instance.ours.compiled,
+        "compiled": compiled,
         "arguments": folded,
         "architecture": architecture,
         "processor": if architecture == "cpu" { processor() } else { String::new() },
@@ -183,7 +184,7 @@ fn processor() -> String {
 
 /// The program that compiles: its size, and when it was written.
 fn compiler() -> Option<(u64, u64)> {
-    let file = install::locate(install::REPLAYER)?.metadata().ok()?;
+    let file = install::locate(install::BUILDER)?.metadata().ok()?;
     let written = file.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some((file.len(), written.as_nanos() as u64))
 }

@@ -3,7 +3,9 @@
 //! They are compiled, with all that decides which launches they are for. `mneme apply` writes them to a file that
 //! `MNEME_TUNED` names, and the recorder library reads it.
 
+mod mailbox;
 mod rule;
+mod specialised;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::rule::{Circumstances, ReadRule, Rule};
+pub use self::specialised::{FoldedKinds, SPECIALISATION_VARIABLE, SpecialisationAnswer, SpecialisationRequest};
 pub use self::trial::{TRIALS_VARIABLE, TrialVerdict, WinnerTrial};
 use crate::files::{self, FileAccess};
 use crate::hash::checksum;

@@ -29,6 +29,8 @@ pub struct WinnerCandidate {
     pub broken: OnceLock<String>,
     /// Launches of it that the driver refused.
     pub refusals: AtomicU32,
+    /// It was made for launches like one of this run, and is for no others.
+    pub is_variant: bool,
 }
 
 /// Some bytes of an argument.
@@ -96,7 +98,15 @@ impl WinnerCandidate {
             trials: Trials::new(settings().verify_first),
             broken: OnceLock::new(),
             refusals: AtomicU32::new(0),
+            is_variant: false,
         })
+    }
+
+    /// Code that was made for launches like one of this run: what is not folded into it may be anything.
+    pub fn variant(winner: &'static Winner, code: &KernelCode) -> Result<Self, String> {
+        let mut variant = Self::new(winner, code)?;
+        variant.recorded.retain(|piece| winner.folded.arguments.contains(&piece.index));
+        Ok(Self { is_variant: true, rule: None, ..variant })
     }
 
     pub fn winner(&self) -> &'static Winner {

@@ -18,6 +18,7 @@ use mneme_core::launch::Launch;
 use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::Argument;
 use mneme_core::recording::{CodeKind, RecordingError};
+use mneme_core::tuned::FoldedKinds;
 
 use super::key::{ArgumentValue, Key, Known, LaunchShape, may_be_address};
 use super::native::NativeCode;
@@ -339,6 +340,16 @@ impl KernelCode {
     /// Offset and size of each argument in the parameter buffer, bytes.
     pub fn layout(&self) -> impl Iterator<Item = (u32, u32)> {
         self.kernel.arguments.iter().map(|argument| (argument.offset, argument.size))
+    }
+
+    /// Scalar arguments of these kinds, as far as their types are known: index, offset in the parameter buffer and size,
+    /// bytes.
+    pub fn foldable(&self, kinds: FoldedKinds) -> impl Iterator<Item = (u32, u32, usize)> {
+        let is_meant = move |argument: &ir_section::Argument| {
+            argument.specialisable() && (kinds == FoldedKinds::Scalars || argument.kind.starts_with('i'))
+        };
+        let arguments = (0..).zip(&self.kernel.arguments).filter(move |(_, argument)| is_meant(argument));
+        arguments.map(|(index, argument)| (index, argument.offset, argument.size as usize))
     }
 
     /// Every pointer that the kernel is given, and where its type is not known every word that may be one: the

@@ -86,6 +86,9 @@ fn applied(kernel: &Kernel, text: &mut String) {
     if applied.reshaped > 0 {
         let _ = write!(text, " ({} with tuned dimensions)", applied.reshaped);
     }
+    if applied.specialised > 0 {
+        let _ = write!(text, " ({} specialised)", applied.specialised);
+    }
     for failure in &kernel.failures {
         let _ = write!(text, "; {} not replaced: {}", failure.launches, failure.reason);
     }

@@ -24,6 +24,7 @@ mod programs;
 mod recorder;
 mod regression;
 mod searching;
+mod specialising;
 mod statuses;
 mod tuning;
 mod upstream;
