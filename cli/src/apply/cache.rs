@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -52,26 +53,29 @@ struct Description {
 impl CodeCache {
     /// Opens the folder that is named, or the usual one; where that cannot be written, one for this run.
     pub fn open(named: Option<&Path>) -> Self {
-        let folder = named.map_or_else(usual_folder, Path::to_path_buf).join("tuned");
-        let folder = std::path::absolute(&folder).unwrap_or(folder);
-        let usable = std::fs::create_dir_all(&folder)
-            .and_then(|()| nix::unistd::access(&folder, nix::unistd::AccessFlags::W_OK).map_err(Into::into));
-        match usable {
-            Ok(()) => Self { folder, _temporary: None },
-            Err(error) => {
-                // What is there can still be read.
-                if folder.is_dir() {
-                    return Self { folder, _temporary: None };
-                }
-                mneme_core::remark!(
-                    "mneme: {} cannot be used ({error}); what is compiled is not kept",
-                    folder.display()
-                );
-                let temporary = tempfile::tempdir().ok();
-                let folder = temporary.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().into());
-                Self { folder, _temporary: temporary }
-            }
+        let named = named.map(Path::to_path_buf).or_else(|| variable("MNEME_CACHE_DIR"));
+        let is_named = named.is_some();
+        let Some(folder) = named.or_else(usual_folder) else {
+            return Self::for_this_run("there is neither a cache folder nor a home");
+        };
+        let folder = std::path::absolute(&folder).unwrap_or(folder).join("tuned");
+        let make = || std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        match make().and_then(|()| is_trusted(&folder, is_named)) {
+            // What cannot be written can still be read.
+            Ok(true) => Self { folder, _temporary: None },
+            Ok(false) => Self::for_this_run(&format!(
+                "others than its user may write to {}, whose code is not trusted; name another with --cache-dir",
+                folder.display()
+            )),
+            Err(error) => Self::for_this_run(&format!("{} cannot be used ({error})", folder.display())),
         }
+    }
+
+    fn for_this_run(reason: &str) -> Self {
+        mneme_core::remark!("mneme: {reason}; what is compiled is not kept");
+        let temporary = tempfile::tempdir().ok();
+        let folder = temporary.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().into());
+        Self { folder, _temporary: temporary }
     }
 
     pub fn folder(&self) -> &Path {
@@ -138,13 +142,24 @@ impl CodeCache {
     }
 }
 
-fn usual_folder() -> PathBuf {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(folder) = variable("MNEME_CACHE_DIR") {
-        return folder;
-    }
+/// Whether what is in a folder was put there by this user or by root; in one that the user has named, by whom it is
+/// shared with, but not by everybody.
+fn is_trusted(folder: &Path, is_named: bool) -> std::io::Result<bool> {
+    let of = folder.metadata()?;
+    // SAFETY: takes nothing, and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    let others = if is_named { 0o002 } else { 0o022 };
+    Ok((is_named || [own, 0].contains(&of.uid())) && of.mode() & others == 0)
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// `None` where there is no place that is the user's own.
+fn usual_folder() -> Option<PathBuf> {
     let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-    caches.unwrap_or_else(std::env::temp_dir).join("mneme")
+    Some(caches?.join("mneme"))
 }
 
 /// Everything that code depends on.
@@ -212,6 +227,22 @@ mod tests {
         std::fs::copy(known, description).unwrap();
         std::fs::copy(image, code).unwrap();
         assert!(cache.find(&other).is_none(), "of another key");
+    }
+
+    #[test]
+    fn code_of_somebody_elses_is_not_trusted() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let own = CodeCache::open(Some(folder.path()));
+        assert_eq!(own.folder(), folder.path().join("tuned"));
+        assert_eq!(own.folder().metadata().unwrap().mode() & 0o777, 0o700);
+        let trusted = |mode: u32, is_named| {
+            std::fs::set_permissions(own.folder(), std::fs::Permissions::from_mode(mode)).unwrap();
+            is_trusted(own.folder(), is_named).unwrap()
+        };
+        assert!(trusted(0o755, false) && trusted(0o775, true));
+        assert!(!trusted(0o775, false) && !trusted(0o777, true) && !trusted(0o777, false));
+        assert_ne!(CodeCache::open(Some(folder.path())).folder(), own.folder());
     }
 
     #[test]

@@ -17,17 +17,20 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::console::check_place;
+use mneme_core::hash::checksum;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::moments::Moments;
 use mneme_core::summary::{Mode, merged};
 use mneme_core::tuned::{
     Circumstances, Folded, Rule, SPECIALISATION_VARIABLE, Shape, TRIALS_VARIABLE, VARIABLE, Winner, Winners,
 };
+use serde_json::json;
 
 use self::cache::CodeCache;
 use self::specialise::{CodeCounts, Specialiser, UsedWinners};
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
+use crate::learn;
 use crate::report::{self, SummaryFile};
 use crate::variables;
 
@@ -64,6 +67,10 @@ pub struct ApplyOptions {
     /// all scalars, with which results may differ in their last bits. Without --tuned, in all kernels with IR
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "integers", value_parser = ["integers", "scalars"])]
     specialize: Option<String>,
+    /// Learn the application in this folder, a step each start: time its kernels, record those that matter, and, once
+    /// mneme learn FOLDER has tuned them, use what was confirmed
+    #[arg(long, value_name = "FOLDER")]
+    learn: Option<PathBuf>,
     /// Write the compiled winners to this file, for MNEME_MODE=apply MNEME_TUNED=FILE; the application may be left out
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
@@ -121,13 +128,18 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     } else if options.specialize.is_some() {
         return Err(CommandError::Usage("--specialize needs an application, whose launches are specialised".into()));
     }
+    let learnt = match &options.learn {
+        Some(_) if !runs => return Err(CommandError::Usage("--learn needs an application, which it learns".into())),
+        Some(folder) => learn::begin(folder, &options.application, options.json.as_deref())?,
+        None => None,
+    };
     if let Some(file) = &options.manifest {
         check_place(file).map_err(|source| CommandError::Io { path: file.clone(), source })?;
     }
     let counts = CodeCounts::default();
-    let used = winners(options, &counts)?;
+    let used = winners(options, learnt, &counts)?;
     let winners = Winners::new(used.iter().map(|(_, winner)| winner.clone()).collect());
-    if winners.winners.is_empty() && options.specialize.is_none() {
+    if winners.winners.is_empty() && options.specialize.is_none() && options.learn.is_none() {
         mneme_core::remark!("mneme: nothing is tuned for this application; it runs with its own kernels");
     }
     let mut temporary = None;
@@ -197,12 +209,17 @@ fn run_folder(options: &ApplyOptions) -> Result<tempfile::TempDir, CommandError>
 }
 
 /// Everything that can be used, compiled. What cannot is said, and keeps no application from running.
-fn winners(options: &ApplyOptions, counts: &CodeCounts) -> Result<Vec<(Found, Winner)>, CommandError> {
+fn winners(
+    options: &ApplyOptions,
+    learnt: Option<PathBuf>,
+    counts: &CodeCounts,
+) -> Result<Vec<(Found, Winner)>, CommandError> {
     let mut sources = options.tuned.clone();
+    sources.extend(learnt);
     if sources.is_empty() {
         match std::env::var_os(PROTEUS).filter(|file| !file.is_empty()) {
             Some(file) => sources.push(file.into()),
-            None if options.specialize.is_some() => return Ok(Vec::new()),
+            None if options.specialize.is_some() || options.learn.is_some() => return Ok(Vec::new()),
             None => {
                 let what = format!("name what mneme tune has left with --tuned, or set {PROTEUS}");
                 return Err(CommandError::Usage(what));
@@ -264,7 +281,12 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts) -> Result<Winne
         return Err(format!("{} does not have the arguments of its launch; record it anew", found.database.display()));
     }
     let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
-    let key = cache::key(&record, &prologue.arguments, instance.ours.compiled.as_ref(), configuration, &architecture);
+    let mut key =
+        cache::key(&record, &prologue.arguments, instance.ours.compiled.as_ref(), configuration, &architecture);
+    // What it was verified by.
+    let sum = |file: &String| std::fs::read(folder.join(file)).ok().map(|bytes| checksum(&bytes));
+    key["verified"] =
+        json!({"moments": [sum(&instance.prologue), sum(&instance.epilogue)], "comparison": found.comparison});
     let known = cache.find(&key);
     counts.add(known.is_none());
     let entry = match known {
@@ -280,7 +302,8 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts) -> Result<Winne
     let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
     let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
     let circumstances = Circumstances { launch: recorded, recorded, tuned, arguments: &values };
-    let fits = |rule: &Rule| rule.read().ok().and_then(|rule| rule.shape(&circumstances)) == Some(tuned);
+    let comes_to = |rule: &Rule| rule.read().ok().and_then(|rule| rule.shape(&circumstances));
+    let fits = |rule: &Rule| rule.covers(&recorded, &tuned) && comes_to(rule) == Some(tuned);
     Ok(Winner {
         kernel: record.kernel_name.clone(),
         static_hash: record.static_hash,

@@ -4,6 +4,7 @@
 //! memory of that one gets what the space's rule says; any other keeps its own dimensions and gets the code alone. What
 //! is folded into the code has to be as it was in all of them.
 
+use std::cmp::Ordering;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 
@@ -86,9 +87,14 @@ impl WinnerCandidate {
                 });
             }
         }
-        // Pointers are never folded.
+        // Pointers are never folded. What looks like one may be a number that is: only the IR tells.
         let is_folded = |piece: &&Piece| winner.folded.arguments.contains(&piece.index);
-        let folded = recorded.iter().filter(is_folded).map(Piece::again).collect();
+        let exactly = |piece: &Piece| {
+            let bytes = &winner.arguments[piece.index as usize].bytes;
+            let part = bytes.chunks(8).nth(piece.at / 8).unwrap_or_default();
+            Piece { expected: Expected::Bytes(part.into()), ..*piece }
+        };
+        let folded: Vec<Piece> = recorded.iter().filter(is_folded).map(exactly).collect();
         let rule = winner.rule.as_ref().and_then(|rule| rule.read().ok());
         Ok(Self {
             code: TunedCode::new(winner),
@@ -105,7 +111,7 @@ impl WinnerCandidate {
     /// Code that was made for launches like one of this run: what is not folded into it may be anything.
     pub fn variant(winner: &'static Winner, code: &KernelCode) -> Result<Self, String> {
         let mut variant = Self::new(winner, code)?;
-        variant.recorded.retain(|piece| winner.folded.arguments.contains(&piece.index));
+        variant.recorded.clear();
         Ok(Self { is_variant: true, rule: None, ..variant })
     }
 
@@ -118,6 +124,7 @@ impl WinnerCandidate {
         shape_of(launch) == self.winner().recorded
             && launch.attributes.cluster == self.winner().cluster
             && are(&self.recorded, arguments)
+            && are(&self.folded, arguments)
     }
 
     /// What another launch is to be; `None` where the code is not for it.
@@ -155,9 +162,12 @@ impl WinnerCandidate {
         let threads = |shape: &Shape, axis: usize| {
             u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
         };
-        // A kernel need not bear threads that the application does not start, unless it did where it was verified.
-        let bears = |axis: usize| {
-            threads(&shape, axis) <= threads(&asked, axis) || threads(tuned, axis) > threads(recorded, axis)
+        // A kernel need not bear threads that the application does not start, nor miss those that it does, unless it did
+        // where it was verified.
+        let bears = |axis: usize| match threads(&shape, axis).cmp(&threads(&asked, axis)) {
+            Ordering::Equal => true,
+            Ordering::Greater => threads(tuned, axis) > threads(recorded, axis),
+            Ordering::Less => threads(tuned, axis) < threads(recorded, axis),
         };
         (0..3).all(bears).then_some(shape)
     }
@@ -179,16 +189,6 @@ impl WinnerCandidate {
     }
 }
 
-impl Piece {
-    fn again(&self) -> Self {
-        let expected = match &self.expected {
-            Expected::Bytes(bytes) => Expected::Bytes(bytes.clone()),
-            Expected::Address => Expected::Address,
-        };
-        Self { expected, ..*self }
-    }
-}
-
 /// Whether the arguments of a launch under way are such.
 fn are(pieces: &[Piece], arguments: &LaunchArguments) -> bool {
     // SAFETY: the pieces are of the kernel's parameters, and the launch is under way.
@@ -204,4 +204,81 @@ fn are(pieces: &[Piece], arguments: &LaunchArguments) -> bool {
             Expected::Address => may_be_address(found),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::{Dim3, LaunchAttributes};
+    use mneme_core::recording::manifest::Argument;
+    use mneme_core::tuned::{Folded, Rule};
+
+    const LARGE: u64 = 5_000_000_000;
+
+    fn shape(grid: u32, block: u32) -> Shape {
+        Shape { grid: Dim3::new(grid, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0 }
+    }
+
+    fn winner(folded: &[u32], tuned: Shape, rule: Option<Rule>) -> &'static Winner {
+        Box::leak(Box::new(Winner {
+            kernel: "k".into(),
+            static_hash: 1,
+            architecture: "cpu".into(),
+            code: "code".into(),
+            checksum: 0,
+            layout: vec![(0, 8)],
+            recorded: shape(40, 256),
+            tuned,
+            cluster: None,
+            arguments: vec![Argument { offset: 0, bytes: LARGE.to_le_bytes().into() }],
+            folded: Folded { arguments: folded.into(), ..Folded::default() },
+            max_threads: None,
+            rule,
+            before: None,
+            after: None,
+            source: "results".into(),
+        }))
+    }
+
+    /// Whether a launch with this argument is the recorded one, and what another is to be.
+    fn judge(candidate: &WinnerCandidate, asked: Shape, mut argument: u64) -> (bool, Option<Shape>) {
+        let mut place = std::ptr::from_mut(&mut argument).cast();
+        let arguments = LaunchArguments::new(&raw mut place, std::ptr::null_mut());
+        let attributes = LaunchAttributes::default();
+        let launch = Launch { grid: asked.grid, block: asked.block, shared_mem: asked.shared_mem, attributes };
+        (candidate.is_recorded(&launch, &arguments), candidate.shape_for(&launch, &arguments))
+    }
+
+    #[test]
+    fn a_folded_number_that_looks_like_an_address_has_to_be_the_same() {
+        let (code, asked) = (KernelCode::with_kinds(&[""]), shape(40, 256));
+        let folded = WinnerCandidate::new(winner(&[0], asked, None), &code).unwrap();
+        assert_eq!(judge(&folded, asked, LARGE), (true, Some(asked)));
+        assert_eq!(judge(&folded, asked, LARGE + 1), (false, None));
+        let plain = WinnerCandidate::new(winner(&[], asked, None), &code).unwrap();
+        assert_eq!(judge(&plain, asked, LARGE + 1), (true, Some(asked)), "as an address may be any");
+    }
+
+    #[test]
+    fn a_rule_does_not_leave_out_threads_unless_its_winner_did() {
+        let code = KernelCode::with_kinds(&["i64"]);
+        let blocks = |text: &str| Some(Rule { derived: vec![("grid.x".into(), text.into())], ..Rule::default() });
+        let same = WinnerCandidate::new(winner(&[], shape(80, 128), Some(Rule::same_threads())), &code).unwrap();
+        assert_eq!(judge(&same, shape(10, 256), 7).1, Some(shape(20, 128)));
+        let constant = WinnerCandidate::new(winner(&[], shape(80, 128), blocks("80")), &code).unwrap();
+        assert_eq!(judge(&constant, shape(50, 256), 7).1, Some(shape(50, 256)), "the code alone");
+        assert_eq!(judge(&constant, shape(10, 256), 7).1, Some(shape(10, 256)), "the code alone");
+        let fewer = WinnerCandidate::new(winner(&[], shape(20, 256), blocks("recorded.grid.x / 2")), &code).unwrap();
+        assert_eq!(judge(&fewer, shape(10, 256), 7).1, Some(shape(5, 256)));
+    }
+
+    #[test]
+    fn code_for_a_launch_of_this_run_is_for_no_other_dimensions_and_folded_numbers() {
+        let (code, asked) = (KernelCode::with_kinds(&["i64"]), shape(40, 256));
+        let variant = WinnerCandidate::variant(winner(&[0], asked, None), &code).unwrap();
+        assert!(judge(&variant, asked, LARGE).0 && !judge(&variant, asked, LARGE + 1).0);
+        assert!(!judge(&variant, shape(41, 256), LARGE).0);
+        let of_any = WinnerCandidate::variant(winner(&[], asked, None), &code).unwrap();
+        assert!(judge(&of_any, asked, LARGE + 1).0);
+    }
 }

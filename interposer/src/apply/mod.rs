@@ -31,7 +31,6 @@ use self::replacement::KernelReplacement;
 use self::specialisation::Specialisation;
 use crate::driver::{self, CUfunction, CUstream, Status, captures, gate, streams};
 use crate::kernels::code::{DeviceDescription, KernelCode};
-use crate::kernels::function_settings::Setting;
 use crate::kernels::handles;
 use crate::kernels::kernel::{FunctionHandle, Kernel};
 use crate::kernels::request::LaunchRequest;
@@ -51,7 +50,10 @@ const ELSEWHERE: &str = "its stream belongs to another context than the current 
 const NO_REQUEST: &str = "no thread could be started for it";
 const REFUSED: &str = "the driver refused the tuned code, and took the application's own";
 const EMPTY: &str = "it has no block or no thread";
-const TOO_LARGE: &str = "its block or its shared memory is larger than the application's own code takes";
+const TOO_LARGE: &str = "its block, its grid or its shared memory is larger than the application's own code takes";
+const FAILED: &str = "the driver refused it, with tuned code and with the application's own";
+/// Blocks along each axis that CUDA takes.
+const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
 /// What became of a launch.
 pub enum LaunchOutcome {
@@ -91,6 +93,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
             kernel.progress.launches.fetch_sub(1, Ordering::Relaxed);
         }
         Err(Kept::For(reason)) => replacement.count_kept(reason),
+        // The rest of its launches has the reason for that.
         Err(Kept::GivenUp) => {}
     }
     LaunchOutcome::Launched(gate::passing(call))
@@ -269,6 +272,9 @@ fn choose<'a>(
     if request.launch.is_empty() {
         return Err(Kept::For(EMPTY));
     }
+    if replacement.given_up().is_some() {
+        return Err(Kept::GivenUp);
+    }
     let (launch, arguments) = (&request.launch, &request.arguments);
     let exact = || {
         let found = replacement.usable().find(|candidate| candidate.is_recorded(launch, arguments))?;
@@ -312,9 +318,20 @@ fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, functi
     if most.is_some_and(|most| request.launch.block.count() > most) {
         return true;
     }
+    if recorded_family::is_hip() {
+        return false;
+    }
+    let grid = request.launch.grid;
+    if grid.x > MOST_BLOCKS[0] || grid.y > MOST_BLOCKS[1] || grid.z > MOST_BLOCKS[2] {
+        return true;
+    }
     let shared = request.launch.shared_mem;
-    shared > loaded::DEFAULT_DYNAMIC_SHARED && !recorded_family::is_hip() && {
-        let limit = function.kernel.progress.function_settings.value(Setting::Attribute(loaded::MAX_DYNAMIC_SHARED));
+    shared > loaded::DEFAULT_DYNAMIC_SHARED && {
+        // Set on this function, and not on another one of the kernel's: the driver knows.
+        let limit = driver::current_device().and_then(|device| {
+            // SAFETY: the handle of the launch under way.
+            unsafe { function.attribute(request.function, loaded::MAX_DYNAMIC_SHARED, device) }
+        });
         limit.is_none_or(|limit| i64::from(shared) > i64::from(limit))
     }
 }
@@ -337,7 +354,9 @@ fn replace(
     }
     // Nothing ran. Where the context is broken, the application's own launch says so.
     let status = gate::passing(call);
-    if status == Status::SUCCESS {
+    if status != Status::SUCCESS {
+        replacement.count_kept(FAILED);
+    } else {
         replacement.count_kept(REFUSED);
         if choice.candidate.refusals.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_REFUSALS {
             give_up(kernel, replacement, choice.candidate, REFUSED.to_owned());

@@ -160,7 +160,13 @@ impl KernelCode {
         let image = origin.image.as_ref().and_then(|image| image.bytes());
         let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.architecture.as_ref()));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
-        let code = Self::found(kernel, origin, native, device)?;
+        let mut code = Self::found(kernel, origin, native, device)?;
+        // What stands in a file may be of another build than what was loaded.
+        if code.source == Source::File
+            && let Some(sum) = origin.image.as_ref().and_then(|image| image.bytes()).map(|image| checksum(&image))
+        {
+            code.static_hash = Hash64::new().part(&code.static_hash.to_le_bytes()).part(&sum.to_le_bytes()).finish();
+        }
         let original = match OriginalCode::of_cpu_device(function) {
             // Its module is that.
             None if code.source == Source::MachineCode => Vec::new(),
@@ -500,24 +506,10 @@ impl KernelCode {
     }
 }
 
-/// Says why code that calls these undefined functions cannot be replayed, if so.
-fn refuse(undefined: &[String]) -> Result<(), String> {
-    let found = REFUSED.iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
-    found.map_or(Ok(()), |(_, reason)| Err((*reason).to_owned()))
-}
-
-/// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
-fn is_function(unresolved: &str, name: &str) -> bool {
-    if name.contains("cuda") { unresolved.starts_with(name) } else { unresolved == name }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernels::request::LaunchArguments;
-    use mneme_core::launch::{Dim3, LaunchAttributes};
-
-    fn code(kinds: &[&str]) -> KernelCode {
+impl KernelCode {
+    /// Of a kernel whose arguments of 8 bytes each are of these kinds.
+    pub fn with_kinds(kinds: &[&str]) -> Self {
         let arguments = kinds
             .iter()
             .enumerate()
@@ -539,7 +531,7 @@ mod tests {
             arguments,
             variable: None,
         };
-        KernelCode {
+        Self {
             static_hash: 1,
             arch: String::new(),
             triple: String::new(),
@@ -551,6 +543,28 @@ mod tests {
             compiled: None,
             original: vec![],
         }
+    }
+}
+
+/// Says why code that calls these undefined functions cannot be replayed, if so.
+fn refuse(undefined: &[String]) -> Result<(), String> {
+    let found = REFUSED.iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
+    found.map_or(Ok(()), |(_, reason)| Err((*reason).to_owned()))
+}
+
+/// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
+fn is_function(unresolved: &str, name: &str) -> bool {
+    if name.contains("cuda") { unresolved.starts_with(name) } else { unresolved == name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::request::LaunchArguments;
+    use mneme_core::launch::{Dim3, LaunchAttributes};
+
+    fn code(kinds: &[&str]) -> KernelCode {
+        KernelCode::with_kinds(kinds)
     }
 
     fn launch(grid: u32) -> Launch {

@@ -17,6 +17,7 @@ mod housekeeping;
 mod injecting;
 mod installing;
 mod interrupting;
+mod learning;
 mod minimizing;
 mod namesakes;
 mod original;
