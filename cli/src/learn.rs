@@ -104,7 +104,10 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
             run(application, Mode::Profile, &[], json, |kernels| save(&folder.join(PROFILE), &that_matter(&kernels)))
         }
         Step::Record(names) => {
-            mneme_core::remark!("mneme: {} to be recorded in this run; after it, run mneme learn {name}", plural(names.len()));
+            mneme_core::remark!(
+                "mneme: {} to be recorded in this run; after it, run mneme learn {name}",
+                plural(names.len())
+            );
             let recording = folder.join(RECORDING);
             create_private_folder(&recording)?;
             let pattern = names.iter().map(|name| regex::escape(name)).collect::<Vec<_>>().join("|");
@@ -229,7 +232,10 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
             break;
         }
     }
-    mneme_core::remark!("mneme: {} tuned, {known} before; mneme apply --learn {name} uses what was confirmed", plural(tuned));
+    mneme_core::remark!(
+        "mneme: {} tuned, {known} before; mneme apply --learn {name} uses what was confirmed",
+        plural(tuned)
+    );
     match failed {
         Some(status) => end_like(status),
         None => Ok(()),

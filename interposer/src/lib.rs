@@ -51,6 +51,7 @@ fn start() {
         mneme_core::environment::remember();
         process::log::remember_standard_error();
         process::settings::remember_start_folder();
+        recorder::hold_summary();
         process::device_choice::restart_on_the_cpu_device_if_needed();
         lifetimes::forks::register();
         lifetimes::exits::register();

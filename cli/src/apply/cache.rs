@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Of entries.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A folder of entries.
 pub struct CodeCache {
@@ -35,12 +35,16 @@ pub struct CachedCode {
     pub code: PathBuf,
     pub checksum: u64,
     pub shared_is_static: bool,
+    /// It was seen to touch no memory but the application's with its own dimensions, or starts no more threads.
+    pub bears_threads: bool,
 }
 
 /// Code that was compiled.
 pub struct CompiledCode {
     pub image: Vec<u8>,
     pub shared_is_static: bool,
+    /// It was seen to touch no memory but the application's with its own dimensions, or starts no more threads.
+    pub bears_threads: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -48,6 +52,7 @@ struct Description {
     key: Value,
     checksum: u64,
     shared_is_static: bool,
+    bears_threads: bool,
 }
 
 impl CodeCache {
@@ -97,19 +102,20 @@ impl CodeCache {
             // When it was used last; a folder that is read-only does not become smaller either.
             let _ = File::options().append(true).open(&code).and_then(|file| file.set_modified(SystemTime::now()));
         }
-        is_whole.then_some(CachedCode { code, checksum: known.checksum, shared_is_static: known.shared_is_static })
+        let Description { checksum, shared_is_static, bears_threads, .. } = known;
+        is_whole.then_some(CachedCode { code, checksum, shared_is_static, bears_threads })
     }
 
     /// Keeps what was compiled for this key.
     pub fn add(&self, key: &Value, made: CompiledCode) -> std::io::Result<CachedCode> {
         let [description, code] = self.files(key);
-        let CompiledCode { image, shared_is_static } = made;
+        let CompiledCode { image, shared_is_static, bears_threads } = made;
         let sum = checksum(&image);
         files::replace(&code, &image, FileAccess::Private)?;
-        let known = Description { key: key.clone(), checksum: sum, shared_is_static };
+        let known = Description { key: key.clone(), checksum: sum, shared_is_static, bears_threads };
         let text = serde_json::to_vec(&known).expect("plain data serialises");
         files::replace(&description, &text, FileAccess::Private)?;
-        Ok(CachedCode { code, checksum: sum, shared_is_static })
+        Ok(CachedCode { code, checksum: sum, shared_is_static, bears_threads })
     }
 }
 
@@ -214,13 +220,15 @@ mod tests {
         let cache = CodeCache::open(Some(folder.path()));
         let [key, other] = [json!({"a": 1}), json!({"a": 2})];
         assert!(cache.find(&key).is_none());
-        cache.add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: true }).unwrap();
+        cache.add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: true, bears_threads: true }).unwrap();
         let entry = cache.find(&key).unwrap();
         assert!(entry.shared_is_static && entry.checksum == checksum(b"code") && cache.find(&other).is_none());
         assert_eq!(std::fs::read(&entry.code).unwrap(), b"code");
         std::fs::write(&entry.code, "cope").unwrap();
         assert!(cache.find(&key).is_none(), "damaged");
-        cache.add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: false }).unwrap();
+        cache
+            .add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: false, bears_threads: true })
+            .unwrap();
         assert!(cache.find(&key).is_some_and(|entry| !entry.shared_is_static));
         let [description, code] = cache.files(&other);
         let [known, image] = cache.files(&key);
@@ -251,7 +259,9 @@ mod tests {
         let cache = CodeCache::open(Some(folder.path()));
         let keys: Vec<Value> = (0..4).map(|number| json!({ "number": number })).collect();
         for (number, key) in keys.iter().enumerate() {
-            let entry = cache.add(key, CompiledCode { image: vec![7; 1000], shared_is_static: false }).unwrap();
+            let entry = cache
+                .add(key, CompiledCode { image: vec![7; 1000], shared_is_static: false, bears_threads: true })
+                .unwrap();
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + number as u64);
             File::options().append(true).open(entry.code).unwrap().set_modified(time).unwrap();
         }

@@ -19,6 +19,7 @@ use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::console::check_place;
 use mneme_core::hash::checksum;
 use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::manifest::{Allocation, Argument};
 use mneme_core::recording::moments::Moments;
 use mneme_core::summary::{Mode, merged};
 use mneme_core::tuned::{
@@ -71,6 +72,9 @@ pub struct ApplyOptions {
     /// mneme learn FOLDER has tuned them, use what was confirmed
     #[arg(long, value_name = "FOLDER")]
     learn: Option<PathBuf>,
+    /// Use tuned code alone, with the dimensions that the application asks for
+    #[arg(long)]
+    keep_dimensions: bool,
     /// Write the compiled winners to this file, for MNEME_MODE=apply MNEME_TUNED=FILE; the application may be left out
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
@@ -234,10 +238,11 @@ fn winners(
     }
     let size = cache_size(options)?;
     let cache = CodeCache::open(options.cache_dir.as_deref());
+    let allowed = Allowed { is_verified: options.verify_first > 0, keeps_dimensions: options.keep_dimensions };
     let mut winners = Vec::new();
     for one in found {
         let name = one.source.display().to_string();
-        match winner(&one, &cache, counts) {
+        match winner(&one, &cache, counts, allowed) {
             Ok(winner) => winners.push((one, winner)),
             Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
         }
@@ -248,7 +253,7 @@ fn winners(
 }
 
 /// Compiles a configuration, unless the cache has it; a sentence where it cannot be used in an application.
-fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts) -> Result<Winner, String> {
+fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts, options: Allowed) -> Result<Winner, String> {
     let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
     let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
     if record.ours.format == 0 {
@@ -274,6 +279,13 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts) -> Result<Winne
             record.demangled_name
         ));
     }
+    if let Some(what) = assumption(configuration).filter(|_| !options.is_verified) {
+        return Err(format!(
+            "the code for {} relies on {what}, of which its recording says nothing for other launches; tune it without, or \
+             use --verify-first",
+            record.demangled_name
+        ));
+    }
     let layout: Vec<(u32, u32)> =
         record.ours.arguments.iter().map(|argument| (argument.offset, argument.size)).collect();
     let sizes = prologue.arguments.iter().map(|argument| argument.bytes.len());
@@ -281,6 +293,12 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts) -> Result<Winne
         return Err(format!("{} does not have the arguments of its launch; record it anew", found.database.display()));
     }
     let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
+    let shape = |grid, block, shared_mem| Shape { grid, block, shared_mem };
+    let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
+    let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
+    let threads =
+        |shape: &Shape, axis: usize| u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis]);
+    let more_threads = (0..3).any(|axis| threads(&tuned, axis) > threads(&recorded, axis));
     let mut key =
         cache::key(&record, &prologue.arguments, instance.ours.compiled.as_ref(), configuration, &architecture);
     // What it was verified by.
@@ -292,14 +310,19 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts) -> Result<Winne
     let entry = match known {
         Some(entry) => entry,
         None => {
-            let made = compile::compile(found, id, &architecture, cache)?;
+            let made = compile::compile(found, id, &architecture, more_threads, cache)?;
             cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?
         }
     };
     let arguments = (0..layout.len() as u32).filter(|index| configuration.specialize.selects(*index)).collect();
-    let shape = |grid, block, shared_mem| Shape { grid, block, shared_mem };
-    let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
-    let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
+    if !entry.bears_threads {
+        mneme_core::remark!(
+            "mneme: {}: {} keeps its dimensions: the tuned ones start more threads, which may touch other memory",
+            found.source.display(),
+            record.demangled_name
+        );
+    }
+    let numbers = numbers(&prologue.arguments, &prologue.allocations);
     let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
     let circumstances = Circumstances { launch: recorded, recorded, tuned, arguments: &values };
     let comes_to = |rule: &Rule| rule.read().ok().and_then(|rule| rule.shape(&circumstances));
@@ -321,6 +344,8 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts) -> Result<Winne
             shared_size: configuration.specialize == Specialize::All,
             shared_memory: entry.shared_is_static,
         },
+        numbers,
+        keeps_dimensions: options.keeps_dimensions || !entry.bears_threads,
         max_threads: launch_bound(configuration),
         // One that does not come to the winner itself is not what the winner was found by.
         rule: found.rule.clone().filter(fits),
@@ -328,6 +353,35 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts) -> Result<Winne
         after: found.after,
         source: found.source.clone(),
     })
+}
+
+/// What is known of how winners are to be used.
+#[derive(Clone, Copy)]
+struct Allowed {
+    /// On launches of this run, before they are.
+    is_verified: bool,
+    keeps_dimensions: bool,
+}
+
+/// What the code of a configuration takes for granted of the numbers that it is given.
+fn assumption(configuration: &Configuration) -> Option<String> {
+    const RELAXED: [&str; 4] = ["unsafe-fp", "no-nans", "no-infs", "approx-func"];
+    if configuration.fast_math {
+        return Some("fast_math".into());
+    }
+    let is_relaxed = |option: &&String| RELAXED.iter().any(|name| option.contains(name));
+    configuration.llvm_options.iter().find(is_relaxed).cloned()
+}
+
+/// The words of arguments that lie in no allocation, as far as whole ones do not.
+fn numbers(arguments: &[Argument], allocations: &[Allocation]) -> Vec<(u32, u32)> {
+    // One behind the last byte is an address still.
+    let is_address = |word: u64| allocations.iter().any(|it| it.address <= word && word - it.address <= it.size);
+    let words = (0..).zip(arguments).flat_map(|(index, argument)| {
+        let words = (0..).step_by(8).zip(argument.bytes.chunks_exact(8));
+        words.map(move |(offset, bytes)| (index, offset, u64::from_le_bytes(bytes.try_into().unwrap_or_default())))
+    });
+    words.filter(|(_, _, word)| !is_address(*word)).map(|(index, offset, _)| (index, offset)).collect()
 }
 
 /// Threads that a block may have, where the code is told.

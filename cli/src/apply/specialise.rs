@@ -145,6 +145,9 @@ impl Specialiser {
                 shared_size: specialises_all,
                 shared_memory: entry.shared_is_static,
             },
+            // What is not folded may be anything.
+            numbers: Vec::new(),
+            keeps_dimensions: false,
             max_threads: launch_bound(&configuration),
             rule: None,
             before: base.as_ref().and_then(|(found, _)| found.before),
@@ -229,7 +232,7 @@ fn compile(
     if !image.starts_with(b"\x7fELF") {
         return Err("no assembler for NVIDIA's GPUs is here (ptxas or nvptxcompiler); install one".into());
     }
-    Ok(CompiledCode { image, shared_is_static: built.shared_is_static })
+    Ok(CompiledCode { image, shared_is_static: built.shared_is_static, bears_threads: true })
 }
 
 #[cfg(test)]

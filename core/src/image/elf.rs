@@ -66,8 +66,6 @@ pub struct LoadedObject {
     pub path: std::path::PathBuf,
     /// Addresses of its loadable segments.
     pub segments: Vec<Range<usize>>,
-    /// Those of them that the program may write to.
-    pub writable: Vec<Range<usize>>,
 }
 
 /// Every ELF object of this process, the executable first.
@@ -88,17 +86,15 @@ pub fn loaded_objects() -> Vec<LoadedObject> {
         };
         // SAFETY: dlpi_phdr points to dlpi_phnum program headers.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let addresses = |flags: u32| -> Vec<Range<usize>> {
-            let loadable =
-                headers.iter().filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & flags == flags);
-            loadable
-                .map(|header| {
-                    let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
-                    start..start.wrapping_add(header.p_memsz as usize)
-                })
-                .collect()
-        };
-        out.push(LoadedObject { path, segments: addresses(0), writable: addresses(libc::PF_W) });
+        let segments = headers
+            .iter()
+            .filter(|header| header.p_type == libc::PT_LOAD)
+            .map(|header| {
+                let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+                start..start.wrapping_add(header.p_memsz as usize)
+            })
+            .collect();
+        out.push(LoadedObject { path, segments });
         0
     }
     let mut objects: Vec<LoadedObject> = Vec::new();

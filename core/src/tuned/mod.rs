@@ -57,6 +57,13 @@ pub struct Winner {
     pub arguments: Vec<Argument>,
     #[serde(default)]
     pub folded: Folded,
+    /// Words of arguments that look like addresses, and are in no recorded allocation: the argument, and the offset in it,
+    /// bytes. They have to be the same as any number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<(u32, u32)>,
+    /// Its dimensions are not used, but those that the application asks for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_dimensions: bool,
     /// Threads that a block may have at most, where the code was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_threads: Option<u32>,
@@ -166,6 +173,8 @@ mod tests {
             cluster: None,
             arguments: vec![Argument { offset: 0, bytes: vec![1; 8] }],
             folded: Folded { arguments: vec![0], ..Folded::default() },
+            numbers: vec![(0, 0)],
+            keeps_dimensions: true,
             max_threads: Some(64),
             rule: Some(Rule::same_threads()),
             before: Some(2.5),

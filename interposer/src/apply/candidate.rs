@@ -25,6 +25,8 @@ pub struct WinnerCandidate {
     recorded: Vec<Piece>,
     folded: Vec<Piece>,
     rule: Option<ReadRule>,
+    /// The kernel prints.
+    prints: bool,
     pub trials: Trials,
     /// Why it is not used any more.
     pub broken: OnceLock<String>,
@@ -68,6 +70,7 @@ impl WinnerCandidate {
             return Err("the file of tuned kernels does not have its arguments; write it anew with mneme apply".into());
         }
         let pointers: Vec<(usize, u32)> = code.pointers().map(|(index, _, offset)| (index, offset)).collect();
+        let is_number = |index: usize, word: usize| winner.numbers.contains(&(index as u32, 8 * word as u32));
         let mut recorded = Vec::new();
         for (index, argument) in winner.arguments.iter().enumerate() {
             let is_typed = code.is_typed(index);
@@ -75,7 +78,7 @@ impl WinnerCandidate {
                 let is_pointer = pointers.contains(&(index, 8 * word as u32));
                 let expected = match is_pointer {
                     true if is_typed => continue,
-                    true if may_be_address(bytes) => Expected::Address,
+                    true if may_be_address(bytes) && !is_number(index, word) => Expected::Address,
                     _ => Expected::Bytes(bytes.into()),
                 };
                 recorded.push(Piece {
@@ -101,6 +104,7 @@ impl WinnerCandidate {
             recorded,
             folded,
             rule,
+            prints: code.prints(),
             trials: Trials::new(settings().verify_first),
             broken: OnceLock::new(),
             refusals: AtomicU32::new(0),
@@ -119,9 +123,16 @@ impl WinnerCandidate {
         self.code.winner
     }
 
-    /// Whether a launch is the one that was tuned, addresses aside.
+    /// Whether it is launched with the dimensions that the application asks for alone. What a kernel prints says often
+    /// which thread it was.
+    fn keeps_dimensions(&self) -> bool {
+        self.winner().keeps_dimensions || self.prints
+    }
+
+    /// Whether a launch is the one that was tuned, addresses aside, and may have the tuned dimensions.
     pub fn is_recorded(&self, launch: &Launch, arguments: &LaunchArguments) -> bool {
-        shape_of(launch) == self.winner().recorded
+        (!self.keeps_dimensions() || self.winner().tuned == self.winner().recorded)
+            && shape_of(launch) == self.winner().recorded
             && launch.attributes.cluster == self.winner().cluster
             && are(&self.recorded, arguments)
             && are(&self.folded, arguments)
@@ -147,7 +158,7 @@ impl WinnerCandidate {
     }
 
     fn by_rule(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<Shape> {
-        let rule = self.rule.as_ref()?;
+        let rule = self.rule.as_ref().filter(|_| !self.keeps_dimensions())?;
         let Winner { recorded, tuned, cluster, .. } = self.winner();
         let asked = shape_of(launch);
         let is_alike = (asked.block, asked.shared_mem) == (recorded.block, recorded.shared_mem)
@@ -169,7 +180,7 @@ impl WinnerCandidate {
             Ordering::Greater => threads(tuned, axis) > threads(recorded, axis),
             Ordering::Less => threads(tuned, axis) < threads(recorded, axis),
         };
-        (0..3).all(bears).then_some(shape)
+        ((0..3).all(bears) && !super::has_too_many_blocks(&shape)).then_some(shape)
     }
 
     /// Arguments as numbers, as spaces have them.
@@ -232,6 +243,8 @@ mod tests {
             cluster: None,
             arguments: vec![Argument { offset: 0, bytes: LARGE.to_le_bytes().into() }],
             folded: Folded { arguments: folded.into(), ..Folded::default() },
+            numbers: Vec::new(),
+            keeps_dimensions: false,
             max_threads: None,
             rule,
             before: None,
@@ -257,6 +270,9 @@ mod tests {
         assert_eq!(judge(&folded, asked, LARGE + 1), (false, None));
         let plain = WinnerCandidate::new(winner(&[], asked, None), &code).unwrap();
         assert_eq!(judge(&plain, asked, LARGE + 1), (true, Some(asked)), "as an address may be any");
+        let number = Winner { numbers: vec![(0, 0)], ..winner(&[], asked, None).clone() };
+        let number = WinnerCandidate::new(Box::leak(Box::new(number)), &code).unwrap();
+        assert_eq!(judge(&number, asked, LARGE + 1), (false, Some(asked)), "in no recorded allocation");
     }
 
     #[test]
@@ -268,6 +284,10 @@ mod tests {
         let constant = WinnerCandidate::new(winner(&[], shape(80, 128), blocks("80")), &code).unwrap();
         assert_eq!(judge(&constant, shape(50, 256), 7).1, Some(shape(50, 256)), "the code alone");
         assert_eq!(judge(&constant, shape(10, 256), 7).1, Some(shape(10, 256)), "the code alone");
+        let kept = Winner { keeps_dimensions: true, ..winner(&[], shape(80, 128), Some(Rule::same_threads())).clone() };
+        let kept = WinnerCandidate::new(Box::leak(Box::new(kept)), &code).unwrap();
+        assert_eq!(judge(&kept, shape(40, 256), LARGE), (false, Some(shape(40, 256))));
+        assert_eq!(judge(&same, shape(i32::MAX as u32, 256), 7).1, Some(shape(i32::MAX as u32, 256)), "too many");
         let fewer = WinnerCandidate::new(winner(&[], shape(20, 256), blocks("recorded.grid.x / 2")), &code).unwrap();
         assert_eq!(judge(&fewer, shape(10, 256), 7).1, Some(shape(5, 256)));
     }

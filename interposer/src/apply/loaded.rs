@@ -19,6 +19,7 @@ use crate::process::recorded_family;
 const PLACES: usize = 16;
 pub(super) const MAX_DYNAMIC_SHARED: c_uint =
     CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_uint;
+pub(super) const STATIC_SHARED: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES as c_uint;
 pub(super) const MAX_THREADS: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as c_uint;
 /// What a kernel may use without raising that attribute, bytes.
 pub(super) const DEFAULT_DYNAMIC_SHARED: u32 = 48 << 10;

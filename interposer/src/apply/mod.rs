@@ -308,6 +308,11 @@ fn choose<'a>(
     Ok(Choice { candidate, loaded, shape })
 }
 
+/// Whether CUDA takes no such grid.
+fn has_too_many_blocks(shape: &Shape) -> bool {
+    !recorded_family::is_hip() && shape.grid.as_array().into_iter().zip(MOST_BLOCKS).any(|(blocks, most)| blocks > most)
+}
+
 /// Whether the driver would refuse the application's own launch, which it is to do then.
 fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, function: &FunctionHandle) -> bool {
     let most = replacement.own_threads.get_or_init(|| {
@@ -321,18 +326,29 @@ fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, functi
     if recorded_family::is_hip() {
         return false;
     }
-    let grid = request.launch.grid;
-    if grid.x > MOST_BLOCKS[0] || grid.y > MOST_BLOCKS[1] || grid.z > MOST_BLOCKS[2] {
+    if has_too_many_blocks(&shape_of(&request.launch)) {
         return true;
     }
     let shared = request.launch.shared_mem;
-    shared > loaded::DEFAULT_DYNAMIC_SHARED && {
+    shared > 0 && {
         // Set on this function, and not on another one of the kernel's: the driver knows.
-        let limit = driver::current_device().and_then(|device| {
+        let attribute = |number| {
+            let device = driver::current_device()?;
             // SAFETY: the handle of the launch under way.
-            unsafe { function.attribute(request.function, loaded::MAX_DYNAMIC_SHARED, device) }
-        });
-        limit.is_none_or(|limit| i64::from(shared) > i64::from(limit))
+            unsafe { function.attribute(request.function, number, device) }.map(i64::from)
+        };
+        let own = *replacement.own_shared.get_or_init(|| attribute(loaded::STATIC_SHARED).unwrap_or(0));
+        let is_usual = i64::from(shared) + own <= i64::from(loaded::DEFAULT_DYNAMIC_SHARED);
+        // Before it is raised, the limit leaves no room for what the code has itself.
+        !is_usual
+            && attribute(loaded::MAX_DYNAMIC_SHARED).is_none_or(|limit| {
+                let room = if limit > i64::from(loaded::DEFAULT_DYNAMIC_SHARED) {
+                    limit
+                } else {
+                    limit.min(i64::from(loaded::DEFAULT_DYNAMIC_SHARED) - own)
+                };
+                i64::from(shared) > room
+            })
     }
 }
 
@@ -358,7 +374,9 @@ fn replace(
         replacement.count_kept(FAILED);
     } else {
         replacement.count_kept(REFUSED);
-        if choice.candidate.refusals.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_REFUSALS {
+        // Of dimensions that nobody has tried before a refusal says nothing of the code.
+        let is_known = [shape_of(&request.launch), winner.tuned].contains(&choice.shape);
+        if is_known && choice.candidate.refusals.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_REFUSALS {
             give_up(kernel, replacement, choice.candidate, REFUSED.to_owned());
         }
     }

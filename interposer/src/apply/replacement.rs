@@ -22,6 +22,8 @@ pub struct KernelReplacement {
     first: OnceLock<&'static Winner>,
     /// Threads that a block of the application's own code may have, where the vendor says.
     pub own_threads: OnceLock<Option<u64>>,
+    /// Shared memory that a block of it has itself, bytes.
+    pub own_shared: OnceLock<i64>,
     /// Why launches kept the application's own code.
     kept: RwLock<BTreeMap<&'static str, AtomicU64>>,
 }
@@ -35,6 +37,7 @@ impl KernelReplacement {
             reshaped: AtomicU64::new(0),
             first: OnceLock::new(),
             own_threads: OnceLock::new(),
+            own_shared: OnceLock::new(),
             kept: RwLock::default(),
         }
     }

@@ -98,6 +98,8 @@ pub struct KernelCode {
     source: Source,
     /// It calls through pointers that a replay may not have, as far as can be told.
     calls_pointers: bool,
+    /// It prints, as far as can be told.
+    prints: bool,
     /// How the application's own code was compiled, where the IR came with it.
     pub compiled: Option<CompileOptions>,
     /// The forms of the application's own code, the one that it runs first.
@@ -160,13 +162,7 @@ impl KernelCode {
         let image = origin.image.as_ref().and_then(|image| image.bytes());
         let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.architecture.as_ref()));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
-        let mut code = Self::found(kernel, origin, native, device)?;
-        // What stands in a file may be of another build than what was loaded.
-        if code.source == Source::File
-            && let Some(sum) = origin.image.as_ref().and_then(|image| image.bytes()).map(|image| checksum(&image))
-        {
-            code.static_hash = Hash64::new().part(&code.static_hash.to_le_bytes()).part(&sum.to_le_bytes()).finish();
-        }
+        let code = Self::found(kernel, origin, native, device)?;
         let original = match OriginalCode::of_cpu_device(function) {
             // Its module is that.
             None if code.source == Source::MachineCode => Vec::new(),
@@ -257,6 +253,7 @@ impl KernelCode {
             modules: closure.units.iter().map(module).collect(),
             source: Source::Section,
             calls_pointers: false,
+            prints: prints(&closure.unresolved),
             compiled: own.table.compiled.clone(),
             original: Vec::new(),
         }))
@@ -307,6 +304,7 @@ impl KernelCode {
             modules,
             source,
             calls_pointers: native.calls_pointers && matches!(source, Source::Ptx | Source::MachineCode),
+            prints: prints(&native.undefined),
             compiled: None,
             original: Vec::new(),
         })
@@ -329,6 +327,11 @@ impl KernelCode {
     /// Whether replays place variables at their recorded addresses, which needs IR.
     pub fn has_ir(&self) -> bool {
         !matches!(self.source, Source::Ptx | Source::MachineCode)
+    }
+
+    /// Whether it prints.
+    pub fn prints(&self) -> bool {
+        self.prints
     }
 
     /// What it can be rebuilt from, for people.
@@ -540,10 +543,16 @@ impl KernelCode {
             modules: vec![],
             source: Source::Section,
             calls_pointers: false,
+            prints: false,
             compiled: None,
             original: vec![],
         }
     }
+}
+
+/// Whether code that calls these undefined functions prints; HIP's `printf` is one of its library's.
+fn prints(undefined: &[String]) -> bool {
+    undefined.iter().any(|name| name == "vprintf" || name.starts_with("__ockl_printf"))
 }
 
 /// Says why code that calls these undefined functions cannot be replayed, if so.

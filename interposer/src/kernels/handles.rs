@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use super::kernel::{CodeOwner, FunctionHandle, Kernel};
-use super::origin::{CodeOrigin, FileStamp, Object};
+use super::origin::{CodeOrigin, Object};
 use super::recent;
 use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
-/// What tells kernels of one name apart: the object's file and the image.
-type KernelKey = (Option<(PathBuf, FileStamp)>, u64, String);
+/// What tells kernels of one name apart: the object's path and the image.
+type KernelKey = (Option<PathBuf>, u64, String);
 
 #[derive(Default)]
 struct Code {
@@ -36,7 +36,7 @@ fn look<R>(look: impl FnOnce(&Code) -> R) -> R {
 impl Code {
     fn add_function(&mut self, handle: usize, name: String, home: CodeOwner, context_free: bool) -> FunctionHandle {
         let origin = self.homes.get(&home).cloned().unwrap_or_default();
-        let path = origin.object.as_ref().map(|object| (object.path().to_owned(), object.stamp()));
+        let path = origin.object.as_ref().map(|object| object.path().to_owned());
         let key = (path, origin.image.as_ref().map_or(0, |image| image.identity), name.clone());
         let kernel = self.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, origin))).clone();
         let function = FunctionHandle { kernel, home, context_free };
@@ -59,17 +59,9 @@ impl Code {
     }
 }
 
-/// The object that has just been loaded from a path, where another file may have been before.
+/// The object of a path.
 pub fn object(path: PathBuf) -> Arc<Object> {
-    let new = Object::new(path.clone());
-    change(|code| match code.objects.get(&path).filter(|known| known.stamp() == new.stamp()) {
-        Some(known) => known.clone(),
-        None => {
-            let new = Arc::new(new);
-            code.objects.insert(path, new.clone());
-            new
-        }
-    })
+    change(|code| code.objects.entry(path.clone()).or_insert_with(|| Arc::new(Object::new(path))).clone())
 }
 
 /// Notes what a handle was loaded from. One that died with its context may be given out anew, hence what was known of
@@ -181,22 +173,4 @@ pub(super) fn text(pointer: *const c_char) -> Option<String> {
     }
     // SAFETY: the driver's and the application's names are NUL-terminated.
     Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_that_takes_the_place_of_another_is_another_object() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("plugin.so");
-        std::fs::write(&path, "one").unwrap();
-        let first = object(path.clone());
-        assert!(Arc::ptr_eq(&first, &object(path.clone())), "loaded again");
-        std::fs::write(folder.path().join("new"), "two").unwrap();
-        std::fs::rename(folder.path().join("new"), &path).unwrap();
-        let second = object(path);
-        assert!(!Arc::ptr_eq(&first, &second) && first.stamp() != second.stamp());
-    }
 }

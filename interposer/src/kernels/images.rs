@@ -1,7 +1,7 @@
 //! Images that the application loads: what they are and how to get at their bytes later.
 //!
-//! An image in the constant part of an ELF object stays where it is and is read when a kernel of it is recorded; any
-//! other (a buffer, a file) may be gone by then, or be another one, and is copied when it is loaded.
+//! An image in an ELF object stays where it is and is read when a kernel of it is recorded; any other (a buffer of a
+//! JIT compiler, a file) may be gone by then and is copied when it is loaded.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -43,8 +43,7 @@ impl LoadedImage {
     /// PTX.
     ///
     /// # Safety
-    /// The driver has just loaded it from there. `start_of` gives the start of the ELF object whose constant part an
-    /// address is in.
+    /// The driver has just loaded it from there. `start_of` gives the start of the ELF object that an address is in.
     pub unsafe fn at(image: *const c_void, start_of: impl Fn(usize) -> Option<usize>) -> Option<Self> {
         // SAFETY: the caller's contract.
         let parts = unsafe { prelinked(image) };

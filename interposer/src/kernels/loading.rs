@@ -28,12 +28,7 @@ fn origin_of(image: *const c_void) -> CodeOrigin {
     });
     // SAFETY: as above.
     let image = unsafe {
-        LoadedImage::at(image, |address| {
-            let object = holding(address)?;
-            // A buffer of the program's, which may hold something else when it is read.
-            let is_buffer = object.writable.iter().any(|segment| segment.contains(&address));
-            object.segments.iter().map(|segment| segment.start).min().filter(|_| !is_buffer)
-        })
+        LoadedImage::at(image, |address| holding(address)?.segments.iter().map(|segment| segment.start).min())
     };
     CodeOrigin { object, image: image.map(Arc::new) }
 }

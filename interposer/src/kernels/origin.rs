@@ -1,6 +1,5 @@
 //! The origin of a kernel: the object that its IR is in, and the image that it was loaded from.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -10,28 +9,15 @@ use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 
 use super::images::LoadedImage;
 
-/// What tells a file from one that takes its place: device, number, size, and seconds and nanoseconds of its last change.
-pub type FileStamp = [u64; 5];
-
 /// A loaded ELF object with device code in it.
 pub struct Object {
     path: PathBuf,
-    stamp: FileStamp,
     units: OnceLock<Vec<Unit<'static>>>,
 }
 
 impl Object {
     pub fn new(path: PathBuf) -> Self {
-        let stamp = path.metadata().map_or([0; 5], |file| {
-            let changed = [file.mtime(), file.mtime_nsec()].map(i64::cast_unsigned);
-            [file.dev(), file.ino(), file.size(), changed[0], changed[1]]
-        });
-        Self { path, stamp, units: OnceLock::new() }
-    }
-
-    /// Of the file, when it was loaded.
-    pub fn stamp(&self) -> FileStamp {
-        self.stamp
+        Self { path, units: OnceLock::new() }
     }
 
     pub fn path(&self) -> &Path {

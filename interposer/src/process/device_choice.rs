@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn programs_are_told_apart() {
-        let object = |path: &str| LoadedObject { path: path.into(), segments: vec![], writable: vec![] };
+        let object = |path: &str| LoadedObject { path: path.into(), segments: vec![] };
         let here = object("/proc/self/exe");
         assert_eq!(classify(&[here.clone(), object("/opt/cuda/lib/libcudart.so.12")]), Program::SharedRuntime);
         let hip = object("/opt/rocm/lib/libamdhip64.so.6");

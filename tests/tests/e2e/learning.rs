@@ -14,7 +14,8 @@ fn an_application_is_learnt_in_steps() {
     let learnt = folder.path().join("learnt");
     let plain = unrecorded(app("vecadd")).args(["1", "int"]).succeed();
     let apply = || {
-        let run = run(program("mneme")).args(["apply", "--device", Device::under_test().name(), "--learn"]).arg(&learnt);
+        let run =
+            run(program("mneme")).args(["apply", "--device", Device::under_test().name(), "--learn"]).arg(&learnt);
         let run = run.env("MNEME_CACHE_DIR", folder.path().join("cache")).env("PROTEUS_TUNED_KERNELS", "").arg("--");
         let outcome = run.arg(executable(app("vecadd"), Cudart::under_test())).args(["1", "int"]).succeed();
         assert_eq!(outcome.stdout, plain.stdout, "{outcome}");

@@ -132,17 +132,25 @@ fn a_helper_that_dies_leaves_the_application_its_own_code() {
         }
     }
     let builder = home.join("mneme-build");
-    fs::write(&builder, "#!/bin/sh\nkill -9 $$\n").unwrap();
-    fs::set_permissions(&builder, fs::Permissions::from_mode(0o700)).unwrap();
     let plain = unrecorded(app("paced")).args(["400", "500"]).succeed();
-    let outcome = place
-        .apply(&["--specialize"])
-        .env("MNEME_HOME", &home)
-        .arg("--")
-        .arg(of("paced"))
-        .args(["400", "500"])
-        .succeed();
-    assert_eq!(outcome.stdout, plain.stdout);
+    let with = |script: &str| {
+        fs::write(&builder, script).unwrap();
+        fs::set_permissions(&builder, fs::Permissions::from_mode(0o700)).unwrap();
+        let run = place.apply(&["--specialize"]).env("MNEME_HOME", &home).arg("--json").arg(place.at("report.json"));
+        let outcome = run.arg("--").arg(of("paced")).args(["400", "500"]).succeed();
+        assert_eq!(outcome.stdout, plain.stdout, "{outcome}");
+        let report: Value = serde_json::from_str(&fs::read_to_string(place.at("report.json")).unwrap()).unwrap();
+        let kernels = report["kernels"].as_array().unwrap();
+        assert!(kernels.iter().all(|kernel| kernel["launches"] == 400), "{outcome}");
+        outcome
+    };
+    // Dies at random.
+    let real = program("mneme-build");
+    for _ in 0..3 {
+        with(&format!("#!/bin/bash\n[ $((RANDOM % 2)) = 0 ] && kill -9 $$\nexec {} \"$@\"\n", real.display()));
+    }
+    fs::remove_dir_all(place.at("cache")).unwrap();
+    let outcome = with("#!/bin/sh\nkill -9 $$\n");
     let said = |line: &&str| line.contains("mix(") && line.contains("is not specialised");
     let lines: Vec<&str> = outcome.stderr.lines().filter(said).collect();
     assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("SIGKILL")), "{outcome}");
