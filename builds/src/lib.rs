@@ -1,4 +1,4 @@
-//! Builds of recorded kernels, as what asks for them and what makes them both know them.
+//! Descriptions of builds and the protocol that mneme-replay and mneme-build share.
 //!
 //! It has no LLVM. `mneme-replay` orders builds with it; `mneme-build`, a program of the compiler's crate, makes them
 //! (see [`protocol`]). [`process`] and [`programs`] are how processes of ours are started, confined and watched.

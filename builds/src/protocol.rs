@@ -2,8 +2,8 @@
 //!
 //! It runs over the socket that is the standard input of `mneme-build`. Messages are those of
 //! [`frame`](crate::process::frame). `mneme-build` begins with a [`Greeting`]. It is told once what it is for, an
-//! [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number of [`Order`]s, each
-//! with a [`Reply`], in whatever order builds end; it ends with the stream.
+//! [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number of [`Order`]s,
+//! each with a [`Reply`], in whatever order builds end; it ends with the stream.
 
 use std::time::Duration;
 

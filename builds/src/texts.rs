@@ -1,4 +1,4 @@
-//! The texts that a build comes to on its way, and which of them are wanted.
+//! The IR, PTX and logs that a build returns, and the choice among them.
 
 use serde::{Deserialize, Serialize};
 

@@ -90,6 +90,8 @@ impl Application {
         }
         let mut command = Command::new(&program);
         command
+            // A program may act by its name.
+            .arg0(&self.command[0])
             .args(&self.command[1..])
             .envs(hip.iter().map(|hip| ("LD_LIBRARY_PATH", hip.path(std::env::var_os("LD_LIBRARY_PATH")))))
             .env("LD_PRELOAD", preload(&libraries, std::env::var_os("LD_PRELOAD").as_deref())?)
@@ -104,9 +106,34 @@ impl Application {
 
 /// The child that signals are passed on to; 0 before there is one.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// Signals that people and job schedulers send to the process they have started, which is this one.
-const PASSED_ON: [libc::c_int; 6] =
-    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+/// Signals that are not passed on: those that stop and continue, which the terminal sends to the application as well;
+/// those that tell of our own faults, children and readers; those that nobody can catch.
+const KEPT: [libc::c_int; 16] = [
+    libc::SIGCHLD,
+    libc::SIGPIPE,
+    libc::SIGSTOP,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCONT,
+    libc::SIGKILL,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+    libc::SIGWINCH,
+];
+
+/// Signals that people and job schedulers send to the process they have started, which is this one: all that a program
+/// may have a use for.
+fn passed_on() -> impl Iterator<Item = libc::c_int> {
+    // Between these two are signals of the C library's own.
+    let standard = 1..32;
+    standard.chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| !KEPT.contains(signal))
+}
 
 extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let child = CHILD.load(Ordering::Relaxed);
@@ -122,10 +149,12 @@ extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _c
 /// Starts a program and waits for its end, through every signal but those that cannot be caught; the program does not
 /// outlive us.
 fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
+    // A report that nobody reads is no reason to end, and would end the application.
     // SAFETY: the handler is safe in signal context. What was ignored stays so, for the child too; the child's handlers
     // are the default ones again when it becomes the program.
     unsafe {
-        for signal in PASSED_ON {
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        for signal in passed_on() {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut before);
             if before.sa_sigaction != libc::SIG_IGN {

@@ -148,13 +148,13 @@ fn run(
     let status = application.run(mode, settings, &summaries_file)?;
     let summaries = summaries_file.read();
     let name = application.name();
-    eprint!("{}", report::text(mode, &name, status, &summaries));
-    report::write_json(json, &name, status, &summaries)?;
+    report::publish(mode, &name, status, &summaries, json);
     let kernels = merged(&summaries);
-    if status.success() && !kernels.is_empty() {
-        keep(kernels)?;
-    } else {
+    if !status.success() || kernels.is_empty() {
         mneme_core::remark!("mneme: nothing is learnt of this run; the next one is for the same");
+    } else if let Err(error) = keep(kernels) {
+        // The status is the application's.
+        mneme_core::remark!("mneme: nothing is learnt of this run: {error}");
     }
     end_like(status)
 }

@@ -102,7 +102,8 @@ enum Command {
         after_help = "Examples:\n  mneme copy recording/7312.json elsewhere\n  mneme copy --epilogue-format diff recording for-the-existing-mneme"
     )]
     Copy(manage::CopyOptions),
-    /// Copy recordings with the memory that their kernels touch, and no other; exits with 1 where a copy does not verify
+    /// Copy recordings with the memory that their kernels touch, and no other; exits with 1 where a copy does not
+    /// verify
     #[command(
         override_usage = "mneme minimize [OPTIONS] <FROM> <TO>",
         after_help = "Example:\n  mneme minimize recording/7312.json -rid 1631 small"

@@ -123,7 +123,7 @@ fn needed(touched: &Touched, pointers: impl Iterator<Item = u64>) -> Result<Vec<
     for range in &touched.ranges {
         let digits = range.address.strip_prefix("0x").unwrap_or(&range.address);
         let start = u64::from_str_radix(digits, 16)
-            .map_err(|_| CommandError::Usage(format!("mneme-replay tells of the address '{}'", range.address)))?;
+            .map_err(|_| CommandError::Usage(format!("mneme-replay reports the address '{}'", range.address)))?;
         needed.push(start..start + range.bytes);
     }
     needed.extend(pointers.filter(|it| *it < u64::MAX).map(|pointer| pointer..pointer + 1));

@@ -36,7 +36,6 @@ pub fn run(options: &ProfileOptions) -> Result<std::convert::Infallible, Command
     let status = options.application.run(Mode::Profile, &settings, &summaries_file)?;
     let summaries = summaries_file.read();
     let name = options.application.name();
-    eprint!("{}", report::text(Mode::Profile, &name, status, &summaries));
-    report::write_json(options.json.as_deref(), &name, status, &summaries)?;
+    report::publish(Mode::Profile, &name, status, &summaries, options.json.as_deref());
     end_like(status)
 }

@@ -95,8 +95,7 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
         staging.export(&mut summaries);
     }
     let name = options.application.name();
-    eprint!("{}", report::text(mode, &name, status, &summaries));
-    report::write_json(options.json.as_deref(), &name, status, &summaries)?;
+    report::publish(mode, &name, status, &summaries, options.json.as_deref());
     if status.success() && mode == Mode::Record && report::is_failure(&merged(&summaries), options.strict) {
         std::process::exit(exit::NOT_RECORDED);
     }

@@ -67,7 +67,7 @@ struct Report<'a> {
     kernels: Vec<Kernel>,
 }
 
-/// Refuses files that [`write_json`] could not write, before the application runs.
+/// Refuses files that [`publish`] could not write, before the application runs.
 pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
     let lines = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     for path in file.filter(|file| *file != Path::new("-")).into_iter().chain(lines.as_deref()) {
@@ -76,9 +76,21 @@ pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Says what became of a run, for people and, where `json` is a file or "-", as JSON. What cannot be written is named
+/// and changes nothing else: the status is the application's.
+pub fn publish(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summary], json: Option<&Path>) {
+    let text = text(mode, application, status, summaries);
+    if !text.is_empty() {
+        mneme_core::remark!("{}", text.trim_end_matches('\n'));
+    }
+    if let Err(error) = write_json(json, application, status, summaries) {
+        mneme_core::remark!("mneme: {error}");
+    }
+}
+
 /// Writes the report to a file, or to standard output for "-"; appends its processes' lines where the user has set
 /// `MNEME_SUMMARY`.
-pub fn write_json(
+fn write_json(
     file: Option<&Path>,
     application: &str,
     status: ExitStatus,
@@ -109,7 +121,7 @@ pub fn is_failure(kernels: &[Kernel], strict: bool) -> bool {
 }
 
 /// The closing text of a run; empty where there is nothing to say.
-pub fn text(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summary]) -> String {
+fn text(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summary]) -> String {
     let kernels = merged(summaries);
     if kernels.is_empty() {
         let doing = match mode {

@@ -1,7 +1,7 @@
 //! The version of AMD GPUs' code objects that IR is written for.
 //!
-//! The front end has chosen it, as the IR reads the launch's sizes where a version has them; LLVM writes the code object
-//! that the module's flag says.
+//! The front end has chosen it, as the IR reads the launch's sizes where a version has them; LLVM writes the code
+//! object that the module's flag says.
 
 use inkwell::module::Module;
 

@@ -1,9 +1,9 @@
 //! Addresses for the names of variables in PTX.
 //!
-//! LLVM compiles code for a name otherwise than for a number: it adds offsets to a name where an instruction takes them,
-//! and looks at the bits of a number. So names of variables whose addresses are known stay until LLVM is done. Then the
-//! variable is no part of the module, and its address is in a register of each function that uses it; the assembler
-//! makes of that what it makes of a name.
+//! LLVM compiles code for a name otherwise than for a number: it adds offsets to a name where an instruction takes
+//! them, and looks at the bits of a number. So names of variables whose addresses are known stay until LLVM is done.
+//! Then the variable is no part of the module, and its address is in a register of each function that uses it; the
+//! assembler makes of that what it makes of a name.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -93,7 +93,8 @@ fn number(token: &str, variables: &[NamedAddress]) -> Option<usize> {
     variables.iter().position(|(name, _)| name == token)
 }
 
-/// The words of a line that names can be, with their places: parts of instructions' names and of types begin with a dot.
+/// The words of a line that names can be, with their places: parts of instructions' names and of types begin with a
+/// dot.
 fn tokens(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | '.');
     line.split(move |c: char| !is_part(c))

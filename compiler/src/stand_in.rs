@@ -1,6 +1,7 @@
 //! Code objects with their own IR, for tests where there is no AMD GPU.
 //!
-//! The stand-in for libamdhip64 (`tests/stand-in`) runs that IR on the CPU device. Bundles and wheels are built without.
+//! The stand-in for libamdhip64 (`tests/stand-in`) runs that IR on the CPU device. Bundles and wheels are built
+//! without.
 
 use inkwell::AddressSpace;
 use inkwell::module::{Linkage, Module};

@@ -89,7 +89,8 @@ fn renamed(line: &str, prefix: &str, seen: &mut BTreeMap<String, usize>) -> Stri
     text + rest
 }
 
-/// Registers and bytes of code of a kernel; `None` where it cannot be assembled alone, as it may call what is not there.
+/// Registers and bytes of code of a kernel; `None` where it cannot be assembled alone, as it may call what is not
+/// there.
 fn size(ptx: &str, kernel: &str, level: u8) -> Option<(u32, u64)> {
     let options = AssemblerOptions { level, ..AssemblerOptions::default() };
     let assembled = Assembler::find().assemble(ptx, kernel, "sm_90", options).ok()?;
@@ -199,7 +200,8 @@ fn recorded(bitcode: &[u8], theirs: &str) -> Vec<Variable> {
         .collect()
 }
 
-/// The definition of a kernel in text of a module, without metadata and numbers of attributes, with values numbered anew.
+/// The definition of a kernel in text of a module, without metadata and numbers of attributes, with values numbered
+/// anew.
 fn definition(ir: &str, kernel: &str) -> Vec<String> {
     let start = ir.find(&format!("@{kernel}(")).unwrap_or_else(|| panic!("there is no {kernel}"));
     let mut values = BTreeMap::new();

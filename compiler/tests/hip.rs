@@ -352,7 +352,8 @@ fn code_for_the_device_alone_has_its_ir() {
             // Without mneme-cc it would run another clang.
             continue;
         }
-        // The same command, as an id that clang makes up depends on it. Debian's libraries are where clang does not look.
+        // The same command, as an id that clang makes up depends on it. Debian's libraries are where clang does not
+        // look.
         let libraries = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode";
         let mut plain = Command::new(compiler);
         plain.args(&line[1..]).env_remove("ROCM_PATH").current_dir(folder.path());

@@ -147,7 +147,8 @@ pub struct Metrics {
     pub occupancy: Option<f64>,
     /// The kernel's machine code, bytes.
     pub code_size: i64,
-    /// What code objects of AMD GPUs say beside; `registers` are then all vector registers, and `local` is scratch memory.
+    /// What code objects of AMD GPUs say beside; `registers` are then all vector registers, and `local` is scratch
+    /// memory.
     #[serde(flatten)]
     pub amd: Option<AmdMetrics>,
     /// Seconds by stage of the build ("preprocess", "optimise", "codegen", "assemble", …).

@@ -1,4 +1,4 @@
-//! Names of device code.
+//! Mangled names without what a compiler adds for each translation unit.
 
 /// A mangled name without what a compiler adds to it to tell translation units apart: clang appends `__intern__<id>` or
 /// `__static__<id>` (for AMD with dots), nvcc prefixes `__nv_static_<n>_<n characters>_`, each to private names of

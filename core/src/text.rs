@@ -1,4 +1,4 @@
-//! Text that has to fit a line.
+//! Names shortened to a number of characters.
 
 /// A name cut to `limit` characters.
 pub fn shorten(name: &str, limit: usize) -> String {

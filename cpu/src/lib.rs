@@ -2,7 +2,7 @@
 //!
 //! A program (or the replayer) finds this library where it expects the vendor's, so the recorder's hooks, the arena and
 //! the replayer run over it unchanged. `docs/how-it-works/cpu-device.md` is the contract with the compiler's lowering.
-//! The rooms:
+//! The folders:
 //!
 //! - `driver`: the exported `cu*` functions; in it `image`, from a fat binary or code image to a CPU code object;
 //! - `runtime`: the exported `cuda*` functions, which reach the driver only through `dlsym`, as NVIDIA's runtime does;

@@ -3,15 +3,15 @@
 //! The application is started with it in `LD_PRELOAD`.
 //!
 //! The CUDA *driver* API is the one layer that every way into the GPU passes: static and shared cudart, PyTorch,
-//! Triton, Fortran. Three doors lead to it, and each is ours: plain symbols (programs that link libcuda), `dlsym`
+//! Triton, Fortran. There are three ways to it, and each is hooked: plain symbols (programs that link libcuda), `dlsym`
 //! ([`hooks::dlsym`], what cudart does), and `cuGetProcAddress`. No symbol of the CUDA *runtime* is exported: ours
 //! would win over the versioned one of a cudart that was loaded `RTLD_LOCAL`, with no next one to call.
 //!
 //! A call goes: exported function ([`hooks`], one declarative `table`) → handler (in [`memory`], [`kernels`],
-//! [`launches`], [`lifetimes`], [`driver`]) → the vendor's function ([`driver`]). Each room uses those listed before
-//! it:
+//! [`launches`], [`lifetimes`], [`driver`]) → the vendor's function ([`driver`]). Each folder uses those listed
+//! before it:
 //!
-//! | room | what it holds |
+//! | folder | what it holds |
 //! | --- | --- |
 //! | [`process`] | the process that we are loaded into: settings, messages, the linker |
 //! | [`driver`] | the vendor's functions; its contexts, streams and captures; the [gate](driver::gate) before it |

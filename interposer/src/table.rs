@@ -109,12 +109,12 @@ macro_rules! every_hook {
         cuGraphExecNodeSetParams => (graphs::change);
         cuGraphNodeSetEnabled => (graphs::change);
     }
-    "served from the arena" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_door_is_watched_and_the_recording_is_complete"] {
+    "served from the arena" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuMemAlloc_v2 => (served::allocate);
         cuMemAllocPitch_v2 => (served::allocate_pitched);
         cuMemFree_v2 => (served::free);
     }
-    "answers for the arena's allocations as the vendor would for its own" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_door_is_watched_and_the_recording_is_complete"] {
+    "answers for the arena's allocations as the vendor would for its own" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuMemGetAddressRange_v2 => (served::address_range);
         cuPointerGetAttribute => (served::pointer_attribute);
         cuPointerGetAttributes => (served::pointer_attributes);
@@ -180,7 +180,7 @@ macro_rules! every_hook {
         cuGraphicsUnmapResources, cuGraphicsUnmapResources_ptsz => (external::unmap_resources);
         cuGraphicsUnregisterResource => (external::unregister_resource);
     }
-    "tracked, to wait for every context of a device and to forget what dies with one" ["tests/tests/e2e/coverage.rs: contexts"] {
+    "tracked, to wait for every context of a device and to forget what is destroyed with one" ["tests/tests/e2e/coverage.rs: contexts"] {
         cuCtxCreate => (contexts::create);
         cuCtxCreate_v2 => (contexts::create);
         cuCtxCreate_v3 => (contexts::create_with_affinity);
@@ -194,7 +194,7 @@ macro_rules! every_hook {
         cuDevicePrimaryCtxReset_v2 => (ends::reset_primary);
         cuDevicePrimaryCtxRelease_v2 => (ends::release_primary);
     }
-    "tracked, to wait for every context of a device and to forget what dies with one" ["interposer/src/lifetimes/green.rs: contexts_of_green_ones_are_known_as_long_as_those_live"] {
+    "tracked, to wait for every context of a device and to forget what is destroyed with one" ["interposer/src/lifetimes/green.rs: contexts_of_green_ones_are_known_as_long_as_those_live"] {
         cuGreenCtxCreate => (green::create);
         cuCtxFromGreenCtx => (green::make_context);
         cuGreenCtxDestroy => (green::destroy);
@@ -242,7 +242,7 @@ macro_rules! every_hook {
     "counted; refused by name, because no replay on one device can repeat it" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
         cuLaunchCooperativeKernelMultiDevice => (legacy::launch_on_devices);
     }
-    "gives out the hooks of this table" ["interposer/tests/recording.rs: every_door_is_watched_and_the_recording_is_complete"] {
+    "gives out the hooks of this table" ["interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuGetProcAddress => (proc_address::get);
         cuGetProcAddress_v2 => (proc_address::get_with_status);
     }
@@ -431,7 +431,7 @@ macro_rules! every_hip_hook {
         hipGraphicsUnmapResources => (external::unmap_resources);
         hipGraphicsUnregisterResource => (external::unregister_resource);
     }
-    "tracked, to forget what dies with it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "tracked, to forget what is destroyed with it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipDeviceReset => (ends::reset_device);
         hipDevicePrimaryCtxReset => (ends::reset_primary_of_hip);
         hipDevicePrimaryCtxRelease => (ends::release_primary_of_hip);
@@ -481,12 +481,12 @@ macro_rules! every_hip_hook {
         hipModuleLaunchCooperativeKernelMultiDevice => (legacy::launch_on_devices);
         hipExtLaunchMultiKernelMultiDevice => (legacy::launch_on_devices);
     }
-    "tells what the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
+    "returns what the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipGetLastError => {last_error::take};
         hipExtGetLastError => {last_error::take_status_of_last_call};
         hipPeekAtLastError => {last_error::peek};
     }
-    "asks only; its failure is what the recorder leaves as the last error where the application's is kept" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
+    "queries only; its failure is what the recorder leaves as the last error where the application's is kept" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipDeviceGetLimit => (last_error::limit);
     }
     "gives out the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {

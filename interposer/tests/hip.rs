@@ -222,9 +222,13 @@ fn without_virtual_memory_management_memory_is_the_vendors() {
 #[test]
 fn variables_whose_place_is_not_told_are_refused_by_name() {
     for (program, variable, reason) in [
-        ("linked", "managed", "is managed, and HIP does not tell where the device keeps its address"),
-        ("linked", "hidden", "is inline or of a template, and HIP tells where such a one is only if the host uses it"),
-        ("private", "hidden", "is private to its file, so that HIP does not tell where it is"),
+        ("linked", "managed", "is managed, and HIP does not report where the device keeps its address"),
+        (
+            "linked",
+            "hidden",
+            "is inline or of a template, and HIP reports where such a one is only if the host uses it",
+        ),
+        ("private", "hidden", "is private to its file, so that HIP does not report where it is"),
     ] {
         let run = record(program, &[variable], &[]);
         let reason = format!("its variable counter {reason}");

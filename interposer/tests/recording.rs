@@ -1,6 +1,6 @@
 //! Tests of the recorder in front of a stand-in driver.
 //!
-//! A program that gets at the driver by each of the three doors is recorded, and notices nothing.
+//! A program that gets at the driver in each of the three ways is recorded, and notices nothing.
 
 #[path = "recording/images.rs"]
 mod images;
@@ -169,20 +169,16 @@ fn integers(store: &Store, state: &State, region: usize) -> Vec<i32> {
 }
 
 #[test]
-fn every_door_is_watched_and_the_recording_is_complete() {
-    for door in ["linked", "dlsym", "proc"] {
-        let run = record(&[door, "return"], &[]);
-        assert_eq!(run.output.status.code(), Some(4), "{door}: {}", run.stderr());
-        assert!(run.stdout().contains("result 303 201"), "{door}: {}", run.stdout());
-        assert!(
-            run.stdout().contains("address 0x100000000000 range 0x100000000000+200000"),
-            "{door}: {}",
-            run.stdout()
-        );
-        assert!(run.stdout().contains("free 0\nagain 1"), "{door}: {}", run.stdout());
-        assert!(run.stderr().contains("add: 3 launches, 2 recorded"), "{door}: {}", run.stderr());
+fn every_way_to_the_driver_is_hooked_and_recorded() {
+    for way in ["linked", "dlsym", "proc"] {
+        let run = record(&[way, "return"], &[]);
+        assert_eq!(run.output.status.code(), Some(4), "{way}: {}", run.stderr());
+        assert!(run.stdout().contains("result 303 201"), "{way}: {}", run.stdout());
+        assert!(run.stdout().contains("address 0x100000000000 range 0x100000000000+200000"), "{way}: {}", run.stdout());
+        assert!(run.stdout().contains("free 0\nagain 1"), "{way}: {}", run.stdout());
+        assert!(run.stderr().contains("add: 3 launches, 2 recorded"), "{way}: {}", run.stderr());
 
-        let [kernel] = &run.kernels()[..] else { panic!("{door}: one kernel") };
+        let [kernel] = &run.kernels()[..] else { panic!("{way}: one kernel") };
         assert_eq!((kernel.kernel_name.as_str(), kernel.demangled_name.as_str()), ("_Z3addPii", "add(int*, int)"));
         assert_eq!(
             (kernel.arg_names.as_slice(), kernel.specializations.as_slice()),

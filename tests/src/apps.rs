@@ -280,6 +280,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "updated", sources: &["updated.cu"], kernels: &[] },
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
+    App { name: "unguarded", sources: &["unguarded.cu"], kernels: &[] },
 ];
 
 /// An application whose results no two configurations need agree on, for what finds out why:
@@ -304,8 +305,8 @@ pub fn app(name: &str) -> &'static App {
     all().find(|app| app.name == name).unwrap_or_else(|| panic!("there is no application '{name}' in tests/apps"))
 }
 
-/// The executable of a CUDA application: a prebuilt one, else compiled where it is missing or older than what it is made
-/// from.
+/// The executable of a CUDA application: a prebuilt one, else compiled where it is missing or older than what it is
+/// made from.
 pub fn executable(app: &App, cudart: Cudart) -> PathBuf {
     executable_for(app, Platform::Cuda(cudart))
 }

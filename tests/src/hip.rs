@@ -9,9 +9,9 @@ use crate::installation::Device;
 
 /// The CUDA applications that are HIP programs, too: `tests/apps/hip/cuda_runtime.h` has CUDA's names.
 ///
-/// The others need CUDA's driver, its thread block clusters, lanes of a warp that wait for one another, an assertion that
-/// the program survives, or functions that HIP 5.2 has not; `libraries` has kernels of one name in two libraries, whose
-/// handles clang makes visible for HIP, whatever is asked; and some ([`PRIVATE`]) cannot be recorded.
+/// The others need CUDA's driver, its thread block clusters, lanes of a warp that wait for one another, an assertion
+/// that the program survives, or functions that HIP 5.2 has not; `libraries` has kernels of one name in two libraries,
+/// whose handles clang makes visible for HIP, whatever is asked; and some ([`PRIVATE`]) cannot be recorded.
 pub const SHARED: &[&str] = &[
     "vecadd",
     "variables",
@@ -45,8 +45,8 @@ pub const SHARED: &[&str] = &[
     "plugins",
 ];
 
-/// CUDA applications that run as HIP programs and are not recorded: HIP does not tell where variables are that are private
-/// to a file or a function.
+/// CUDA applications that run as HIP programs and are not recorded: HIP does not tell where variables are that are
+/// private to a file or a function.
 pub const PRIVATE: &[&str] = &["units", "statics"];
 
 /// Programs of what HIP has and CUDA has not, or has otherwise.

@@ -1,4 +1,4 @@
-//! How test programs are compiled, for NVIDIA's GPUs and for AMD's.
+//! Compilers and flags of test programs, for NVIDIA's GPUs and for AMD's.
 
 use std::path::{Path, PathBuf};
 

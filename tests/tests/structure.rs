@@ -1,7 +1,7 @@
 //! Tests of how the source is laid out.
 //!
 //! In no folder of these crates do modules use each other in a circle; every module's first line says in one sentence
-//! what it is.
+//! what it is; prose and comments have no long lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ fn fault_of_first_line(source: &str) -> Option<&'static str> {
     if !sentence.ends_with('.') || sentence.contains(". ") {
         return Some("is not one sentence");
     }
-    ["What ", "Which ", "Who "]
+    ["What ", "Which ", "Who ", "How ", "Where ", "When ", "Why ", "Whether "]
         .iter()
         .any(|word| sentence.starts_with(word))
         .then_some("asks what the module is instead of saying it")
@@ -224,12 +224,91 @@ fn faults_of_first_lines_are_found() {
         "use a;",
         "//! The queue,\n//! with two ends.",
         "//! What waits.",
+        "//! Whether it waits.",
         "//! The queue",
         "//! A queue. It has two ends.",
         &long,
     ] {
         assert!(fault_of_first_line(bad).is_some(), "{bad}");
     }
+}
+
+/// Columns that prose and comments may have.
+const COLUMNS: usize = 120;
+
+/// Pages that a program writes.
+const GENERATED: [&str; 2] = ["commands.md", "hooks.md"];
+
+/// The numbers of the lines of Markdown that are too long. Tables, code and headings may be longer, as they cannot be
+/// broken.
+fn long_lines_of_prose(text: &str) -> Vec<usize> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let start = line.trim_start();
+        let is_fence = start.starts_with("```");
+        is_code ^= is_fence;
+        let may_be_long = is_code || is_fence || start.starts_with(['|', '#']);
+        if !may_be_long && line.chars().count() > COLUMNS {
+            found.push(number + 1);
+        }
+    }
+    found
+}
+
+/// The numbers of the lines of Rust that are comments and too long; tables may be longer.
+fn long_comments(text: &str) -> Vec<usize> {
+    let is_long = |line: &str| {
+        let comment = line.trim_start().strip_prefix("//");
+        comment.is_some_and(|it| !it.trim_start_matches(['/', '!', ' ']).starts_with('|'))
+            && line.chars().count() > COLUMNS
+    };
+    text.lines().enumerate().filter(|(_, line)| is_long(line)).map(|(number, _)| number + 1).collect()
+}
+
+/// The Markdown files in a folder, and in those below it if `is_deep`.
+fn pages(folder: &Path, is_deep: bool, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if is_deep && path.is_dir() {
+            pages(&path, true, found);
+        } else if name.ends_with(".md") && !GENERATED.contains(&name) {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn prose_and_comments_fit_the_columns() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (mut prose, mut code) = (Vec::new(), Vec::new());
+    pages(top, false, &mut prose);
+    pages(&top.join("python"), false, &mut prose);
+    pages(&top.join("docs"), true, &mut prose);
+    DESCRIBED.iter().for_each(|name| all_files(&top.join(name), &mut code));
+    assert!(prose.len() > 40 && !code.is_empty(), "{prose:?}");
+    let mut faults = Vec::new();
+    /// Numbers of a text's lines that are too long.
+    type LongLines = fn(&str) -> Vec<usize>;
+    let kinds: [(Vec<PathBuf>, LongLines); 2] = [(prose, long_lines_of_prose), (code, long_comments)];
+    for (files, long) in kinds {
+        for file in files {
+            let lines = long(&std::fs::read_to_string(&file).unwrap());
+            let name = file.strip_prefix(top).unwrap().display();
+            faults.extend(lines.iter().map(|line| format!("{name}:{line}")));
+        }
+    }
+    assert!(faults.is_empty(), "longer than {COLUMNS} columns: {faults:#?}");
+}
+
+#[test]
+fn long_lines_are_found() {
+    let long = "word ".repeat(30);
+    assert_eq!(long_lines_of_prose(&format!("short\n{long}\n- {long}\n")), [2, 3]);
+    assert!(long_lines_of_prose(&format!("# {long}\n| {long} |\n```\n{long}\n```\n")).is_empty());
+    assert_eq!(long_comments(&format!("use a;\n    /// {long}\n//! {long}\n")), [2, 3]);
+    assert!(long_comments(&format!("//! | {long} |\nlet text = \"{long}\";\n")).is_empty());
 }
 
 /// The crate that links LLVM, and its programs.

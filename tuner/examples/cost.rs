@@ -1,8 +1,8 @@
 //! Measures the processor time of a proposal in short searches and in long ones.
 //!
-//! `cost [--samplers auto,tpe] [--trials 1000,5000] [--seeds N]` prints a table in Markdown. The space has about 100,000
-//! valid points; times are made up, and one point in twenty fails. The first proposal, which enumerates the valid
-//! points, has its own column.
+//! `cost [--samplers auto,tpe] [--trials 1000,5000] [--seeds N]` prints a table in Markdown. The space has about
+//! 100,000 valid points; times are made up, and one point in twenty fails. The first proposal, which enumerates the
+//! valid points, has its own column.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;

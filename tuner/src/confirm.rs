@@ -1,4 +1,4 @@
-//! Honest winners: the best few candidates against the baseline, again, in turns.
+//! Confirmation: finalists and baseline measured again, in alternating order.
 //!
 //! The fastest of many noisy measurements is fast by luck as well. So the finalists are measured anew, each round all
 //! of them and the baseline once, in an order that is drawn anew: what drifts (clocks, temperature) drifts for all, and
@@ -170,7 +170,7 @@ impl Confirmation {
             }
             Some(_) => {
                 format!(
-                    "no significant improvement: nothing can be told after {} rounds; --confirm-time SECONDS allows more",
+                    "no significant improvement: inconclusive after {} rounds; --confirm-time SECONDS allows more",
                     self.rounds
                 )
             }

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin: what they ask for is noted, and whoever waits for a replay is woken.
+//! Handling of SIGINT, SIGTERM and SIGHUP.
 //!
 //! The first signal asks for an end in good order: the session writes down what it found. The second one ends the
 //! process at once.

@@ -1,4 +1,4 @@
-//! A search: a space, a sampler and what they have come to, without the device that tries candidates.
+//! A search: space, sampler and history, independent of a device.
 //!
 //! Points become configurations here. Points that stand for a configuration which was tried already (rounding,
 //! parameters without effect) share its outcome and are not candidates again; nor are points that the space rejects.

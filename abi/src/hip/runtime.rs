@@ -3,9 +3,9 @@
 //! An entry is written as in [`cuda::driver`](crate::cuda::driver), and is made into a macro of its name likewise.
 //! `since` is the version of the symbol in libamdhip64 (402 is `hip_4.2`, the oldest), behind it that of the form for
 //! the per-thread default stream (`_spt`). Names and types are those of `hip_runtime_api.h` and `hip_ext.h` of HIP 5.2,
-//! 6.4 and 7.2. A function that means the same as one of the driver has its
-//! arguments, see [`equivalent`](super::equivalent). Structures that are only passed on, and graphs, are `c_void`. Until
-//! 5 the functions of `hip_ext.h` have the names that C++ gives them.
+//! 6.4 and 7.2. A function that means the same as one of the driver has its arguments, see
+//! [`equivalent`](super::equivalent). Structures that are only passed on, and graphs, are `c_void`. Until 5 the
+//! functions of `hip_ext.h` have the names that C++ gives them.
 //!
 //! Textures, surfaces, mipmapped arrays, OpenGL and hiprtc are left out: nothing of ours calls, hooks or serves them.
 

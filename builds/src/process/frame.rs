@@ -73,7 +73,7 @@ impl Inbox {
             if let Some(message) = self.pop()? {
                 return Ok(Some(message));
             }
-            let wanted = self.missing().min(buffer.len());
+            let wanted = self.missing()?.min(buffer.len());
             match from.read(&mut buffer[..wanted]) {
                 Ok(0) if self.is_empty() => return Ok(None),
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -91,30 +91,34 @@ impl Inbox {
 
     /// Takes the first message, if all of it is here.
     pub fn pop<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<u8>)>> {
-        if self.missing() > 0 {
+        if self.missing()? > 0 {
             return Ok(None);
         }
-        let Some((json, blob)) = self.lengths() else { return Ok(None) };
-        let blob_start = HEADER + json;
+        let Some((blob_start, end)) = self.lengths()? else { return Ok(None) };
         let message = serde_json::from_slice(&self.bytes[HEADER..blob_start])?;
-        let rest = self.bytes.split_off(blob_start + blob);
+        let rest = self.bytes.split_off(end);
         let mut whole = std::mem::replace(&mut self.bytes, rest);
         whole.drain(..blob_start);
         Ok(Some((message, whole)))
     }
 
     /// Bytes that the first message still lacks; those of its header as long as that is not complete.
-    fn missing(&self) -> usize {
-        match self.lengths() {
+    fn missing(&self) -> io::Result<usize> {
+        Ok(match self.lengths()? {
             None => HEADER - self.bytes.len(),
-            Some((json, blob)) => (HEADER + json + blob).saturating_sub(self.bytes.len()),
-        }
+            Some((_, end)) => end.saturating_sub(self.bytes.len()),
+        })
     }
 
-    fn lengths(&self) -> Option<(usize, usize)> {
-        let (json, rest) = self.bytes.split_first_chunk::<4>()?;
-        let (blob, _) = rest.split_first_chunk::<8>()?;
-        Some((u32::from_le_bytes(*json) as usize, u64::from_le_bytes(*blob) as usize))
+    /// Where the blob of the first message begins and ends, from the message's start.
+    fn lengths(&self) -> io::Result<Option<(usize, usize)>> {
+        let Some((json, rest)) = self.bytes.split_first_chunk::<4>() else { return Ok(None) };
+        let Some((blob, _)) = rest.split_first_chunk::<8>() else { return Ok(None) };
+        let blob_start = HEADER + u32::from_le_bytes(*json) as usize;
+        let end = usize::try_from(u64::from_le_bytes(*blob)).ok().and_then(|blob| blob_start.checked_add(blob));
+        let end =
+            end.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a message is longer than any memory"))?;
+        Ok(Some((blob_start, end)))
     }
 }
 
@@ -189,6 +193,14 @@ mod tests {
         assert_eq!(read::<u32>(&mut reader).unwrap(), Some((7, b"xyz".to_vec())));
         assert_eq!(read::<u32>(&mut reader).unwrap(), None);
         assert!(read::<u32>(&mut &stream[..stream.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn a_message_that_no_memory_holds_is_an_error() {
+        for blob in [u64::MAX, u64::MAX - HEADER as u64 + 1] {
+            let header = [&2u32.to_le_bytes()[..], &blob.to_le_bytes(), b"{}"].concat();
+            assert_eq!(read::<()>(&mut &header[..]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Other programs that work for a build.
+//! Runs clang, opt and ptxas for a build, and gives them files in memory.
 //!
 //! They end with it, and leave nothing behind.
 //!

@@ -190,21 +190,21 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     drop((temporary, folder));
     let summaries = summaries_file.read();
     let name = options.application.name();
-    eprint!("{}", report::text(Mode::Apply, &name, status, &summaries));
-    let [found, compiled] = counts.get();
-    if found + compiled > 0 {
-        mneme_core::remark!("code: {found} from the cache, {compiled} compiled");
-    }
     let launched: BTreeSet<String> = merged(&summaries).into_iter().map(|kernel| kernel.mangled).collect();
     let tuned: BTreeSet<&String> = winners.winners.iter().map(|winner| &winner.kernel).collect();
     for kernel in tuned.into_iter().filter(|kernel| !launched.contains(*kernel) && !summaries.is_empty()) {
         mneme_core::remark!("mneme: {kernel} is tuned, and was not launched");
     }
-    report::write_json(options.json.as_deref(), &name, status, &summaries)?;
+    report::publish(Mode::Apply, &name, status, &summaries, options.json.as_deref());
+    let [found, compiled] = counts.get();
+    if found + compiled > 0 {
+        mneme_core::remark!("code: {found} from the cache, {compiled} compiled");
+    }
     end_like(status)
 }
 
-/// Where launches are recorded for trials, and code is asked for: beside the cache, which need not lie in memory as /tmp may.
+/// Where launches are recorded for trials, and code is asked for: beside the cache, which need not lie in memory as /tmp
+/// may.
 fn run_folder(options: &ApplyOptions) -> Result<tempfile::TempDir, CommandError> {
     let cache = CodeCache::open(options.cache_dir.as_deref());
     tempfile::tempdir_in(cache.folder())

@@ -25,8 +25,8 @@ pub struct TestOptions {
     /// Folders with recordings, or files of single kernels
     #[arg(value_name = "RECORDING", required = true)]
     recordings: Vec<PathBuf>,
-    /// Replay under this pipeline, in the syntax of opt -passes; repeat it for more, "original" is the application's own
-    /// code [default: each launch as it was recorded]
+    /// Replay under this pipeline, in the syntax of opt -passes; repeat it for more, "original" is the application's
+    /// own code [default: each launch as it was recorded]
     #[arg(long = "passes", value_name = "PIPELINE", value_parser = pipeline, allow_hyphen_values = true)]
     pipelines: Vec<String>,
     /// Measured runs of each

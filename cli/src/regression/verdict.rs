@@ -17,7 +17,7 @@ pub enum CaseVerdict {
     Same,
     Faster,
     Slower,
-    /// It is right, and its times are of another clock than those of before.
+    /// It is right, and its times are of another clock than those of before, or there are too few of them.
     NotComparable,
     /// It is not right, or could not be run.
     Broken,
@@ -121,14 +121,18 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
     let verdict = match (is_right, right_before.is_some(), ratio) {
         (false, ..) => CaseVerdict::Broken,
         (true, false, _) => CaseVerdict::Verified,
-        (true, true, _) if clocks.is_some() => CaseVerdict::NotComparable,
+        (true, true, None) => CaseVerdict::NotComparable,
         (true, true, Some(ratio)) if ratio.low > 1.0 + threshold => CaseVerdict::Slower,
         (true, true, Some(ratio)) if ratio.high < 1.0 / (1.0 + threshold) => CaseVerdict::Faster,
-        (true, true, _) => CaseVerdict::Same,
+        (true, true, Some(_)) => CaseVerdict::Same,
     };
     let error = match (after.error.as_str(), clocks) {
         ("", Some(before)) => format!("timed by {} before, and by {} now", clock(&before.timer), clock(&after.timer)),
         ("", None) if !is_right => after.status.name().into(),
+        ("", None) if verdict == CaseVerdict::NotComparable => {
+            let runs = right_before.map_or(0, |before| before.times.len());
+            format!("of {runs} runs before and {} now; it takes {MIN_RUNS} of each to compare times", after.times.len())
+        }
         (error, _) => error.to_owned(),
     };
     let times = |result: &CaseResult| median(&result.times);
@@ -166,8 +170,11 @@ pub fn median(times: &[u64]) -> Option<f64> {
     })
 }
 
+/// Of fewer the median is not known with the confidence of [`bounds`].
+const MIN_RUNS: usize = 7;
+
 /// The order statistics between which the median of the distribution lies with at least 97.5 % confidence, whatever the
-/// distribution; `None` of fewer than seven.
+/// distribution; `None` of fewer than [`MIN_RUNS`].
 fn bounds(times: &[u64]) -> Option<(f64, f64)> {
     let sorted = sorted(times);
     let count = sorted.len();
@@ -210,6 +217,18 @@ mod tests {
     }
 
     #[test]
+    fn too_few_runs_are_not_compared() {
+        let of = |times: &[u64]| ResultsFile::new(vec![result("", Status::Verified, times)], Default::default());
+        for (before, now) in [(&around(1000)[..], &[9000; MIN_RUNS - 1][..]), (&[], &around(1000)), (&[0; 9], &[5; 9])]
+        {
+            let found = &compare(Some(&of(before)), &of(now), 0.05)[0];
+            assert_eq!(found.verdict, CaseVerdict::NotComparable, "{found:?}");
+            let runs = format!("of {} runs before and {} now", before.len(), now.len());
+            assert!(found.error.starts_with(&runs), "{found:?}");
+        }
+    }
+
+    #[test]
     fn a_verdict_needs_more_than_the_threshold_and_confidence() {
         let of = |median: u64| [result("", Status::Verified, &around(median))];
         assert_eq!(verdicts(&of(1000), &of(1000), 0.05), [CaseVerdict::Same]);
@@ -217,10 +236,11 @@ mod tests {
         assert_eq!(verdicts(&of(1000), &of(1100), 0.05), [CaseVerdict::Slower]);
         assert_eq!(verdicts(&of(1000), &of(900), 0.05), [CaseVerdict::Faster]);
         assert_eq!(verdicts(&of(1000), &of(1100), 0.2), [CaseVerdict::Same]);
-        // Times that scatter as widely as they differ tell nothing, nor do few.
+        // Times that scatter as widely as they differ tell nothing, and few are not compared.
         let wide: Vec<u64> = (0..11).map(|index| 500 + 120 * index).collect();
         assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &wide)], 0.05), [CaseVerdict::Same]);
-        assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &[2000; 6])], 0.05), [CaseVerdict::Same]);
+        let few = result("", Status::Verified, &[2000; 6]);
+        assert_eq!(verdicts(&of(1000), &[few], 0.05), [CaseVerdict::NotComparable]);
         assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &[2000; 7])], 0.05), [CaseVerdict::Slower]);
     }
 

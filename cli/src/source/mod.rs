@@ -171,12 +171,32 @@ fn grouped(launches: Vec<TunedLaunch>) -> Vec<TunedKernel> {
             kernel.launches.push(launch);
             continue;
         }
-        let short = identifier(&launch.kernel);
-        let is_taken = kernels.iter().any(|kernel| kernel.identifier == short);
-        let identifier = if is_taken { format!("{short}_{}", launch.static_hash) } else { short };
-        kernels.push(TunedKernel { identifier, launches: vec![launch] });
+        kernels.push(TunedKernel { identifier: identifier(&launch.kernel), launches: vec![launch] });
     }
+    // Of kernels of one name none has it: the order of the results would say which, and swap them one day.
+    rename_namesakes(&mut kernels, |launch| spelled_out(&launch.kernel));
+    rename_namesakes(&mut kernels, |launch| format!("{}_{}", spelled_out(&launch.kernel), launch.static_hash));
     kernels
+}
+
+fn rename_namesakes(kernels: &mut [TunedKernel], name: impl Fn(&TunedLaunch) -> String) {
+    let names: Vec<String> = kernels.iter().map(|kernel| kernel.identifier.clone()).collect();
+    for kernel in kernels {
+        if names.iter().filter(|name| **name == kernel.identifier).count() > 1 {
+            kernel.identifier = name(&kernel.launches[0]);
+        }
+    }
+}
+
+/// A whole signature as an identifier: scopes, template arguments and parameters.
+fn spelled_out(demangled: &str) -> String {
+    let words: Vec<&str> = demangled
+        .strip_prefix("void ")
+        .unwrap_or(demangled)
+        .split(|it: char| !it.is_ascii_alphanumeric() && it != '_')
+        .filter(|word| !word.is_empty())
+        .collect();
+    identifier(&words.join("_"))
 }
 
 /// The last part of a function's name without its template arguments, as an identifier.
@@ -280,6 +300,11 @@ mod tests {
         let again = launch("a::step(int)", "sm_80", plain());
         let kernels = grouped(vec![one, other, again]);
         let found: Vec<_> = kernels.iter().map(|it| (it.identifier.as_str(), it.launches.len())).collect();
-        assert_eq!(found, [("step", 2), ("step_8", 1)]);
+        assert_eq!(found, [("a_step_int", 2), ("b_step_int", 1)]);
+        let older = TunedLaunch { static_hash: 8, ..launch("a::step(int)", "sm_90", plain()) };
+        let alone = launch("scale(float*)", "sm_90", plain());
+        let kernels = grouped(vec![older, alone, launch("a::step(int)", "sm_90", plain())]);
+        let found: Vec<_> = kernels.iter().map(|it| it.identifier.as_str()).collect();
+        assert_eq!(found, ["a_step_int_8", "scale", "a_step_int_7"]);
     }
 }

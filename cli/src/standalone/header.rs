@@ -66,6 +66,7 @@ fn write(
         writeln!(text, "    {{0x{:x}, {}, {name}, {kind}}},", region.address, region.size)?;
     }
     writeln!(text, "    {{0}},\n}};\n")?;
+    writeln!(text, "/* Size of memory.bin. */\n#define MEMORY_BYTES {}u\n", memory.bytes)?;
     pieces(text, "BEFORE", &memory.before)?;
     pieces(text, "AFTER", &memory.after)
 }

@@ -65,6 +65,8 @@ struct configuration {
 };
 enum { CLUSTER = 4, COOPERATIVE = 2, MAX_DYNAMIC_SHARED = 8, READ_WRITE = 3, PINNED = 1, ON_DEVICE = 1 };
 enum { NOT_FOUND = 500 };
+/* What lies around the regions before each launch, and has to lie there after it. */
+enum { PATTERN = 0xa5 };
 
 #define FUNCTIONS(F)                                                                                                   \
     F(cuInit, (unsigned))                                                                                              \
@@ -157,12 +159,26 @@ static void expect(size_t region, size_t offset, size_t bytes, int after, unsign
     }
 }
 
+/* Mapped memory that belongs to no region. */
+static struct gap {
+    address at;
+    size_t bytes;
+} gaps[2 * REGION_COUNT + 1];
+static size_t gap_count;
+
+static void add_gap(address from, address to) {
+    if (from < to) {
+        gaps[gap_count].at = from;
+        gaps[gap_count++].bytes = to - from;
+    }
+}
+
 /* The pages of all memory that has to be at its recorded address. Regions are sorted by address. */
 static void map_memory(void) {
     struct properties properties = {PINNED, 0, {ON_DEVICE, 0}, NULL, {0}};
     struct access access = {{ON_DEVICE, 0}, READ_WRITE};
     const address unit = 32 << 20; /* The driver honours an address at a multiple of it. */
-    address reserved = 0, end_of_pages = 0;
+    address reserved = 0, end_of_pages = 0, covered = 0;
     size_t page, i;
     CHECK(cuMemGetAllocationGranularity, &page, &properties, 0);
     for (i = 0; i < REGION_COUNT; ++i) {
@@ -180,6 +196,12 @@ static void map_memory(void) {
                 fail("the recorded addresses are taken", "something else of this process or GPU lies there");
             reserved = to;
         }
+        if (start >= end_of_pages) {
+            add_gap(covered, end_of_pages);
+            covered = start;
+        }
+        add_gap(covered, region->at);
+        covered = covered < region->at + region->bytes ? region->at + region->bytes : covered;
         start = start < end_of_pages ? end_of_pages : start;
         if (start < end) {
             CHECK(cuMemCreate, &handle, end - start, &properties, 0);
@@ -188,6 +210,7 @@ static void map_memory(void) {
             end_of_pages = end;
         }
     }
+    add_gap(covered, end_of_pages);
 }
 
 /* Whether the launch changed anything of a region. */
@@ -229,6 +252,8 @@ static void find_variables(void *module) {
 
 static void restore(unsigned char *window) {
     size_t i, offset;
+    for (i = 0; i < gap_count; ++i)
+        CHECK(cuMemsetD8_v2, gaps[i].at, PATTERN, gaps[i].bytes);
     for (i = 0; i < REGION_COUNT; ++i)
         for (offset = 0; places[i] && REGIONS[i].kind != TABLE && offset < REGIONS[i].bytes; offset += WINDOW) {
             size_t bytes = REGIONS[i].bytes - offset < WINDOW ? REGIONS[i].bytes - offset : WINDOW;
@@ -260,6 +285,18 @@ static size_t compare(unsigned char *window, unsigned char *found) {
                    REGIONS[i].variable ? REGIONS[i].variable : "", first);
         all += differing;
     }
+    memset(window, PATTERN, WINDOW);
+    for (i = 0; i < gap_count; ++i)
+        for (offset = 0; offset < gaps[i].bytes; offset += WINDOW) {
+            size_t bytes = gaps[i].bytes - offset < WINDOW ? gaps[i].bytes - offset : WINDOW;
+            CHECK(cuMemcpyDtoH_v2, found, gaps[i].at + offset, bytes);
+            for (k = 0; k < bytes && memcmp(window, found, bytes); ++k)
+                if (found[k] != PATTERN) {
+                    printf("the byte at 0x%llx, outside all recorded memory, was written\n", gaps[i].at + offset + k);
+                    ++all;
+                    break;
+                }
+        }
     return all;
 }
 
@@ -313,6 +350,8 @@ int main(int count, char **arguments) {
         if (limits[i])
             CHECK(cuCtxSetLimit, (int)i, limits[i]);
     contents = mapped("memory.bin", &bytes);
+    if (bytes != MEMORY_BYTES)
+        fail("memory.bin", "is not whole; copy the folder again");
     map_memory();
     {
         const unsigned char *image = mapped(CODE, &bytes);

@@ -119,8 +119,8 @@ unsafe fn conversion(module: &Module<'_>, builder: LLVMBuilderRef, instruction: 
     }
 }
 
-/// The bits of the result of the instruction that a conversion to `width` bits becomes: `cvt.rzi` has 16, 32 and 64, and
-/// `v_cvt` 32, but 16 from numbers of 16 bits.
+/// The bits of the result of the instruction that a conversion to `width` bits becomes: `cvt.rzi` has 16, 32 and 64,
+/// and `v_cvt` 32, but 16 from numbers of 16 bits.
 fn result_width(width: u32, from_short: bool, is_amdgcn: bool) -> Option<u32> {
     let shortest = if is_amdgcn && !from_short { 32 } else { 16 };
     (width <= 64).then(|| width.next_power_of_two().max(shortest))

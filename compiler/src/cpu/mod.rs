@@ -6,7 +6,7 @@
 //! the CPU device's imports (`intrinsics`, `ptx`, `library`); lanes that rely on it run in step (`lockstep`); each
 //! kernel is examined for what it reaches (`closure`); shared memory becomes offsets (`shared`); pointers get the CPU's
 //! width (`narrow`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); the places
-//! where lanes meet are numbered (`sites`); x86 code is generated (`emit`).
+//! where lanes converge are numbered (`sites`); x86 code is generated (`emit`).
 
 mod closure;
 mod emit;
@@ -59,9 +59,9 @@ impl LowerOptions {
 
     /// The same for code of a program: its own level is 1 at least.
     ///
-    /// At 0 the back end takes each instruction by itself where it can, and a whole block at once where it cannot, which
-    /// alone fuses products into sums. Where it can depends on what the code refers to variables by; from 1 on it takes
-    /// blocks, and fuses the same in the application and in its replays.
+    /// At 0 the back end takes each instruction by itself where it can, and a whole block at once where it cannot,
+    /// which alone fuses products into sums. Where it can depends on what the code refers to variables by; from 1 on it
+    /// takes blocks, and fuses the same in the application and in its replays.
     pub fn of_program(codegen_opt: u8, application: Option<&CompileOptions>) -> Self {
         let own = application.is_some_and(|application| application.codegen_opt() == codegen_opt);
         Self::new(if own { codegen_opt.max(1) } else { codegen_opt })

@@ -1,7 +1,7 @@
 //! Stores to shared memory that only lockstep keeps apart from loads of other lanes.
 //!
-//! Between such a store and such a load nothing makes the lanes meet: a lane that runs ahead would store what another
-//! has still to read, or load what another has still to store. An AMD wave cannot run apart.
+//! Between such a store and such a load nothing makes the lanes converge: a lane that runs ahead would store what
+//! another has still to read, or load what another has still to store. An AMD wave cannot run apart.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,7 +42,8 @@ enum Step {
 /// A set of accesses, by number.
 type Set = Vec<u64>;
 
-/// The stores of a function that race with a load where lanes run apart. `meeting` are the functions in which they meet.
+/// The stores of a function that race with a load where lanes run apart. `meeting` are the functions in which they
+/// converge.
 pub fn racing_stores<'m>(
     function: Value<'m>,
     kernels: &HashSet<Value<'m>>,
@@ -54,7 +55,7 @@ pub fn racing_stores<'m>(
     if accesses.iter().all(|access| !access.is_store) || accesses.iter().all(|access| access.is_store) {
         return racing;
     }
-    // What has been accessed since the lanes met, on any way to the start of a block.
+    // What has been accessed since the lanes converged, on any way to the start of a block.
     let empty: Set = vec![0; accesses.len().div_ceil(64)];
     let mut before = vec![empty.clone(); graph.blocks.len()];
     let mut visited = vec![false; graph.blocks.len()];
@@ -89,7 +90,7 @@ pub fn racing_stores<'m>(
     racing
 }
 
-/// The functions in which lanes meet, and those that call them.
+/// The functions in which lanes converge, and those that call them.
 pub fn meeting<'m>(functions: &[Value<'m>], replaced: &Replaced<'m>) -> HashSet<Value<'m>> {
     let mut callers: HashMap<Value<'m>, Vec<Value<'m>>> = HashMap::new();
     for function in functions.iter().filter(|function| !function.is_declaration()) {

@@ -1,4 +1,4 @@
-//! Numbers of the places where lanes of a warp meet, in the order in which a GPU executes them.
+//! Numbers of the places where lanes of a warp converge, in the order in which a GPU executes them.
 //!
 //! Lanes that wait at several places go on at the lowest number first, so that they are together again after each
 //! branch and each loop. Numbers follow the control flow, with all of a loop before what comes after it, as AMD's back
@@ -33,13 +33,13 @@ const OPERATIONS: [&str; 4] =
 /// Makes loops natural ones, each with one block from which it goes round.
 const SIMPLIFY: &str = "function(lower-switch,fix-irreducible,loop-simplify)";
 
-/// How a call concerns the lanes that it meets at.
+/// How lanes converge at a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meeting {
     /// A gathering, whose number is its operand.
     Gathering,
     Operation,
-    /// A call of a function in which lanes meet.
+    /// A call of a function in which lanes converge.
     Call,
 }
 
@@ -77,7 +77,7 @@ pub fn number(module: &Module<'_>, machine: &TargetMachine, is_amdgcn: bool) -> 
     Ok(())
 }
 
-/// Functions in which lanes meet, or that call such.
+/// Functions in which lanes converge, or that call such.
 fn meeting_functions<'m>(module: &'m Module<'_>) -> HashSet<Value<'m>> {
     let defined: Vec<_> = ir::functions(module).into_iter().filter(|function| !function.is_declaration()).collect();
     let mut found = HashSet::new();

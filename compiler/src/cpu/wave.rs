@@ -1,4 +1,4 @@
-//! How many lanes execute together.
+//! The number of lanes in a warp or wave.
 
 use inkwell::module::Module;
 use mneme_core::image::architecture::Processor;

@@ -2,8 +2,8 @@
 //!
 //! All kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same
 //! instrumentation. What the inserted code calls (`common.ll` and the files beside it) is linked in after the pipeline,
-//! which sees declarations only. It finds its buffers through one variable that the replayer fills in; [`layout`](mneme_builds::instrument::layout) is
-//! the contract.
+//! which sees declarations only. It finds its buffers through one variable that the replayer fills in;
+//! [`layout`](mneme_builds::instrument::layout) is the contract.
 
 pub(crate) mod accesses;
 pub(crate) mod emitter;
@@ -26,7 +26,8 @@ use mneme_builds::instrument::{Instrument, Instrumented};
 use crate::error::BuildError;
 use crate::ir;
 
-/// What promotes variables together with their shadows. No pass may take away an access to memory that other threads see.
+/// What promotes variables together with their shadows. No pass may take away an access to memory that other threads
+/// see.
 const PROMOTE: &str = "function(sroa,instsimplify)";
 
 /// Instruments the code that the pipeline is to start from, where this is done there.

@@ -131,9 +131,9 @@ define void @__mneme_warp_leave() noinline nounwind {
 entry:
   %index = call i64 @__mneme_window()
   %outside = icmp eq i64 %index, -1
-  br i1 %outside, label %done, label %hear
+  br i1 %outside, label %done, label %inside
 
-hear:
+inside:
   %cell = call ptr addrspace(1) @__mneme_warp_clock(i64 %index)
   %greatest = load volatile i32, ptr addrspace(1) %cell, align 4
   %place = call ptr addrspace(1) @__mneme_clock(i64 %index)

@@ -1,7 +1,7 @@
 //! Instrumentation that tells which memory a kernel touches.
 //!
-//! Every access is preceded by a call that marks what it reads or writes, where that is recorded memory. It works on the
-//! code as the front end wrote it: a pipeline may leave accesses out, and what it adds is memory that others touch.
+//! Every access is preceded by a call that marks what it reads or writes, where that is recorded memory. It works on
+//! the code as the front end wrote it: a pipeline may leave accesses out, and what it adds is memory that others touch.
 
 use std::collections::BTreeSet;
 

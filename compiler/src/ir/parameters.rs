@@ -1,7 +1,7 @@
 //! The layout of a kernel's parameter buffer.
 //!
-//! Parameters lie in order, each at its natural alignment, as NVPTX lays out `.param` space and AMDGPU the explicit part
-//! of the kernarg segment, and as the drivers' launch calls expect.
+//! Parameters lie in order, each at its natural alignment, as NVPTX lays out `.param` space and AMDGPU the explicit
+//! part of the kernarg segment, and as the drivers' launch calls expect.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;

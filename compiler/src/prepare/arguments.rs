@@ -119,8 +119,8 @@ fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: L
     true
 }
 
-/// Makes whole copies of an aggregate, which is what clang begins with, copies of the constant with the pointers as they
-/// are passed.
+/// Makes whole copies of an aggregate, which is what clang begins with, copies of the constant with the pointers as
+/// they are passed.
 fn copies(
     module: &Module<'_>,
     parameter: Value<'_>,

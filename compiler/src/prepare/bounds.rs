@@ -1,9 +1,9 @@
 //! Launch bounds: what the back end may assume about block size and occupancy.
 //!
 //! On AMD's GPUs the bound of a block is the attribute `amdgpu-flat-work-group-size`, that of registers
-//! `amdgpu-num-vgpr`. For blocks on a multiprocessor there is `amdgpu-waves-per-eu`: so many waves are to fit on each of
-//! its SIMD units that all waves of these blocks do. (The second argument of HIP's `__launch_bounds__` is this number of
-//! waves itself.)
+//! `amdgpu-num-vgpr`. For blocks on a multiprocessor there is `amdgpu-waves-per-eu`: so many waves are to fit on each
+//! of its SIMD units that all waves of these blocks do. (The second argument of HIP's `__launch_bounds__` is this
+//! number of waves itself.)
 
 use std::ffi::CString;
 

@@ -14,8 +14,8 @@ use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 use crate::instrument::objects::LAUNCH;
 use crate::ir::{self, Value, attributes, reach};
 
-/// Puts local variables into registers, across calls: what the front end wrote keeps every pointer in memory. Pointers to
-/// AMD's global memory become generic ones there, by way of a number until their space is inferred.
+/// Puts local variables into registers, across calls: what the front end wrote keeps every pointer in memory. Pointers
+/// to AMD's global memory become generic ones there, by way of a number until their space is inferred.
 const SIMPLIFY: &str = "function(sroa),always-inline,inline,\
      function(infer-address-spaces,sroa,infer-address-spaces,early-cse)";
 

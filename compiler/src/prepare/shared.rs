@@ -13,7 +13,8 @@ use crate::ir::{self, Value, reach};
 
 /// Address space of shared memory, NVPTX's and AMDGPU's.
 const SHARED: u32 = 3;
-/// Static shared memory that a kernel may have on every device of a vendor, bytes; NVIDIA's may have more dynamic memory.
+/// Static shared memory that a kernel may have on every device of a vendor, bytes; NVIDIA's may have more dynamic
+/// memory.
 fn most_static(vendor: Vendor) -> u64 {
     match vendor {
         Vendor::Nvidia => 48 << 10,

@@ -1,8 +1,8 @@
 //! Recorded variables: what a pipeline sees of them, and the addresses that its code has for them.
 //!
 //! A pointer to a `__device__` variable may be anywhere in recorded memory, so a replay must have the variable at its
-//! recorded address: the code refers to that address as a constant, and the replayer maps memory there. Constant
-//! memory cannot be mapped at will on NVIDIA's GPUs; those variables stay in the module, and the replayer fills them by name.
+//! recorded address: the code refers to that address as a constant, and the replayer maps memory there. Constant memory
+//! cannot be mapped at will on NVIDIA's GPUs; those variables stay in the module, and the replayer fills them by name.
 //!
 //! Passes decide by what a variable is (its type, its alignment, whether it is constant, what it holds at first, who
 //! else can know it), so they see what the application's compiler saw, and addresses come after them: an address says
@@ -145,7 +145,8 @@ impl Placement {
     }
 
     /// Gives the variables that are left their addresses, or their names; where code is to be `pruned`, what only their
-    /// initial values mention goes with them. With `by_name` those that can wait for PTX are declared only, and returned.
+    /// initial values mention goes with them. With `by_name` those that can wait for PTX are declared only, and
+    /// returned.
     ///
     /// # Errors
     /// The passes have made a variable another than what is recorded.
@@ -318,7 +319,8 @@ fn lower_alignment(module: &Module<'_>, variable: Value<'_>, address: u64) {
         return;
     }
     for instruction in ir::functions(module).into_iter().flat_map(Value::instructions) {
-        // SAFETY: the opcode says which questions may be asked of the live instruction, and which attributes calls have.
+        // SAFETY: the opcode says which questions may be asked of the live instruction, and which attributes calls
+        // have.
         unsafe {
             match instruction.opcode() {
                 LLVMLoad | LLVMStore

@@ -1,6 +1,7 @@
 //! The inputs of a build.
 //!
-//! They are the plan, which has what the recording and the command line say for all builds, and the configuration's own.
+//! They are the plan, which has what the recording and the command line say for all builds, and the configuration's
+//! own.
 
 use mneme_builds::progress::BuildProgress;
 use mneme_builds::{BuildPlan, BuildSpec, Replacement, Target};

@@ -21,8 +21,8 @@ use mneme_builds::protocol::{Greeted, Greeting, Opening};
 
 use self::inputs::Inputs;
 
-/// Serves the one at the other end of `client` until that one is content or gone. `prepared` gets LLVM and the assembler
-/// warm first, and lets this process read the recorded IR itself.
+/// Serves the one at the other end of `client` until that one is content or gone. `prepared` gets LLVM and the
+/// assembler warm first, and lets this process read the recorded IR itself.
 ///
 /// # Errors
 /// The stream, which may be cut off, or not say what is understood; or the system.

@@ -1,8 +1,8 @@
 //! Hashes of a module's definitions, from its text.
 //!
-//! LLVM numbers attribute groups, metadata, unnamed types and unnamed globals (AMD's device libraries have such functions)
-//! by module, so the text of a definition changes with its neighbours. Each such number is replaced by a hash of what it
-//! stands for, types by a hash of their layout.
+//! LLVM numbers attribute groups, metadata, unnamed types and unnamed globals (AMD's device libraries have such
+//! functions) by module, so the text of a definition changes with its neighbours. Each such number is replaced by a
+//! hash of what it stands for, types by a hash of their layout.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -150,8 +150,8 @@ fn holds_functions(variable: Value<'_>) -> bool {
     reach::references(variable).iter().any(|other| other.as_variable().is_none())
 }
 
-/// Where a variable lives. Constants that no host can reach have no row: their contents are in the IR, or they have none
-/// (HIP's `threadIdx` is such an object).
+/// Where a variable lives. Constants that no host can reach have no row: their contents are in the IR, or they have
+/// none (HIP's `threadIdx` is such an object).
 fn variable_info(module: &Module<'_>, variable: Value<'_>) -> Option<VariableInfo> {
     // SAFETY: the value is a live global variable of the live module.
     unsafe {

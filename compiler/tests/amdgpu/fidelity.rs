@@ -54,7 +54,8 @@ fn compare(program: Program<'_>) {
         }
         assert_eq!(ours.kernels.len(), 1, "{what}: the others are pruned");
     }
-    // With everything that is in the program, instructions are clang's to the byte. Names would move what they refer to.
+    // With everything that is in the program, instructions are clang's to the byte. Names would move what they refer
+    // to.
     let ir = program.nameless_ir();
     let whole = Configuration { prune: false, ..usual() };
     let artifact = build_for(&[&ir], &theirs.kernels[0].name, program.arch, &whole).unwrap();

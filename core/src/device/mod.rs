@@ -1,8 +1,8 @@
 //! Devices that kernels are replayed on.
 //!
 //! [`Device`] is what a replay needs of one, and no more: memory at addresses of our choice, modules, launches timed by
-//! the device. [`gpu`] implements it over a vendor's library: [`cuda`] is any with the CUDA driver's ABI, NVIDIA's or the
-//! CPU device's, [`hip`] is AMD's, so that all are driven by the same code.
+//! the device. [`gpu`] implements it over a vendor's library: [`cuda`] is any with the CUDA driver's ABI, NVIDIA's or
+//! the CPU device's, [`hip`] is AMD's, so that all are driven by the same code.
 
 pub mod cuda;
 pub mod cupti;
@@ -191,7 +191,7 @@ pub trait Device {
     fn begin_series(&self);
 
     /// Ends the series: the times of those that have ended well, in their order, where the device's own clock is asked
-    /// now and not after each; `None` where there is nothing to add. An error is one sentence without its end: the times
-    /// that were told after each stand.
+    /// now and not after each; `None` where there is nothing to add. An error is one sentence without its end: the
+    /// times that were told after each stand.
     fn end_series(&self) -> Result<Option<(Vec<u64>, Timer)>, String>;
 }

@@ -184,7 +184,7 @@ impl Rocprofiler {
         // SAFETY: the function stays where it is.
         let status = unsafe { (functions.force_configure)(Some(configure)) };
         functions.check("rocprofiler_force_configure", status)?;
-        let session = shared().session.clone().unwrap_or_else(|| Err("it has not asked what is to be noted".into()))?;
+        let session = shared().session.clone().unwrap_or_else(|| Err("it has not configured its session".into()))?;
         let mut thread = 0;
         // SAFETY: the place is valid for the answer.
         functions.check("rocprofiler_get_thread_id", unsafe { (functions.thread_id)(&mut thread) })?;
@@ -359,16 +359,16 @@ fn times(launches: &[u64], kernels: &[Kernel], dropped: u64) -> Result<Vec<u64>,
     let number: usize = found.iter().map(Vec::len).sum();
     if found.iter().any(|kernels| kernels.len() != 1) {
         let lost = if dropped > 0 { format!("; {dropped} records found no room") } else { String::new() };
-        return Err(format!("rocprofiler-sdk has told of {number} kernels for {} launches{lost}", launches.len()));
+        return Err(format!("rocprofiler-sdk has reported {number} kernels for {} launches{lost}", launches.len()));
     }
     let kernels: Vec<&Kernel> = found.concat();
     if kernels.iter().any(|kernel| kernel.agent != kernels[0].agent) {
-        return Err("rocprofiler-sdk has told of kernels on several devices for the launches on one".into());
+        return Err("rocprofiler-sdk has reported kernels on several devices for the launches on one".into());
     }
     let time = |kernel: &&Kernel| (kernel.start > 0).then(|| kernel.end.checked_sub(kernel.start)).flatten();
     kernels
         .iter()
-        .map(|kernel| time(kernel).ok_or_else(|| "rocprofiler-sdk has told of a kernel without its times".to_owned()))
+        .map(|kernel| time(kernel).ok_or_else(|| "rocprofiler-sdk has reported a kernel without its times".to_owned()))
         .collect()
 }
 
@@ -388,7 +388,7 @@ unsafe extern "C" fn initialize(_: *mut c_void, _: *mut c_void) -> c_int {
     // Nothing unwinds into the library.
     let made = catch_unwind(|| {
         let functions = shared().functions;
-        let session = functions.ok_or_else(|| "it was not asked to".to_owned()).and_then(make_session);
+        let session = functions.ok_or_else(|| "it was not configured".to_owned()).and_then(make_session);
         let is_made = session.is_ok();
         shared().session = Some(session);
         is_made
@@ -552,10 +552,10 @@ mod tests {
         assert_eq!(times(&[2, 4], &kernels, 0), Ok(vec![2, 4]), "a launch that failed is none of the series");
         assert_eq!(times(&[], &[], 0), Ok(Vec::new()));
         for (launches, kernels, dropped, expected) in [
-            (&[2, 3][..], &[kernel(2)][..], 0, "told of 1 kernels for 2 launches"),
+            (&[2, 3][..], &[kernel(2)][..], 0, "reported 1 kernels for 2 launches"),
             (&[2, 3], &[kernel(2)], 6, "; 6 records found no room"),
-            (&[2, 3], &[kernel(2), kernel(2)], 0, "told of 2 kernels for 2 launches"),
-            (&[2], &[kernel(2), kernel(2)], 0, "told of 2 kernels for 1 launches"),
+            (&[2, 3], &[kernel(2), kernel(2)], 0, "reported 2 kernels for 2 launches"),
+            (&[2], &[kernel(2), kernel(2)], 0, "reported 2 kernels for 1 launches"),
             (&[2, 3], &[kernel(2), Kernel { agent: 6, ..kernel(3) }], 0, "on several devices"),
             (&[2], &[Kernel { start: 0, ..kernel(2) }], 0, "without its times"),
             (&[2], &[Kernel { end: 999, ..kernel(2) }], 0, "without its times"),

@@ -23,7 +23,8 @@ pub struct FolderLock(#[expect(dead_code, reason = "closing it gives the lock ba
 
 impl FolderLock {
     /// # Errors
-    /// The folder cannot be written to; [`TimedOut`](io::ErrorKind::TimedOut) where another process has held the lock for a minute.
+    /// The folder cannot be written to; [`TimedOut`](io::ErrorKind::TimedOut) where another process has held the lock
+    /// for a minute.
     pub fn take(folder: &Path) -> io::Result<Self> {
         static IN_VAIN: AtomicBool = AtomicBool::new(false);
         let patience = if IN_VAIN.load(Ordering::Relaxed) { NO_PATIENCE } else { PATIENCE };

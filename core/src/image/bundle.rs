@@ -62,8 +62,8 @@ pub fn plain(image: &[u8]) -> Option<Cow<'_, [u8]>> {
     (bytes.len() as u64 == raw && bytes.starts_with(MAGIC)).then_some(Cow::Owned(bytes))
 }
 
-/// How long a bundle is, plain or compressed, bytes: `long` gives the eight of it at an offset. `None` for what is none,
-/// and for the first version of a compressed one, which does not say.
+/// How long a bundle is, plain or compressed, bytes: `long` gives the eight of it at an offset. `None` for what is
+/// none, and for the first version of a compressed one, which does not say.
 pub fn size(long: impl Fn(u64) -> u64) -> Option<u64> {
     let first = long(0);
     if first.to_le_bytes().starts_with(COMPRESSED_MAGIC) {

@@ -166,17 +166,6 @@ impl Cubin {
     }
 }
 
-/// Size of an ELF object in memory, from its header: the end of its tables and sections. `None` for what is none.
-pub fn size(image: &[u8; 64]) -> Option<u64> {
-    if !image.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let word = |at: usize| u64::from(u16::from_le_bytes([image[at], image[at + 1]]));
-    let long = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().expect("eight bytes"));
-    let table = |offset: u64, size: u64, count: u64| offset.checked_add(size * count);
-    Some(table(long(32), word(54), word(56))?.max(table(long(40), word(58), word(60))?))
-}
-
 /// Reads a cubin; `None` for what is none.
 pub fn parse(image: &[u8]) -> Option<Cubin> {
     let elf = Elf::parse(image).ok().filter(|elf| elf.header.e_machine == MACHINE)?;
@@ -367,6 +356,7 @@ fn read_attributes(bytes: &[u8], kernel: &mut CubinKernel) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::image::elf;
     use proptest::prelude::*;
 
     /// Assembles PTX; `None` where this machine has no `ptxas`.
@@ -440,7 +430,7 @@ pub(crate) mod tests {
     #[test]
     fn what_ptxas_writes_is_understood() {
         let Some(image) = assemble(PTX, "sm_90") else { return };
-        assert!(size(image[..64].try_into().unwrap()).is_some_and(|size| size as usize == image.len()));
+        assert_eq!(elf::size_of(&image), Some(image.len() as u64));
         let cubin = parse(&image).unwrap();
         assert_eq!(cubin.architecture, Some(Architecture::new(90)));
         let kernel = |name: &str| cubin.kernels.iter().find(|kernel| kernel.name == name).unwrap();
@@ -573,7 +563,7 @@ pub(crate) mod tests {
                 for (at, byte) in changes { let at = at % image.len(); image[at] = byte; }
                 image.truncate(length);
                 if let Some(cubin) = parse(&image) { for kernel in &cubin.kernels { cubin.undefined(kernel); } }
-                let _ = image.first_chunk::<64>().map(size);
+                let _ = elf::size_of(&image);
             }
         }
     }

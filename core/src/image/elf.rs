@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use goblin::elf::Elf;
+use goblin::elf::section_header::SHT_NOBITS;
 
 /// A file mapped for reading.
 pub struct MappedFile(memmap2::Mmap);
@@ -32,6 +33,44 @@ pub fn section<'a>(image: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let elf = Elf::parse(image).ok()?;
     let header = elf.section_headers.iter().find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(name))?;
     image.get(header.file_range()?)
+}
+
+/// What ELF images of 64 bits begin with that are little endian.
+pub const MAGIC: &[u8; 6] = b"\x7fELF\x02\x01";
+
+/// The eight bytes at an offset as a number, little endian; 0 outside of the bytes.
+pub(super) fn long(bytes: &[u8]) -> impl Fn(u64) -> u64 {
+    move |at| {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        let found = at.checked_add(8).and_then(|end| bytes.get(at..end)).and_then(|found| found.try_into().ok());
+        found.map_or(0, u64::from_le_bytes)
+    }
+}
+
+/// Size that an ELF image says it has, bytes, from as much of it as there is. `None` for what is none.
+pub fn size_of(image: &[u8]) -> Option<u64> {
+    size(long(image))
+}
+
+/// Size of an ELF image, bytes: the end of its tables and sections, whichever comes last. `long` gives the eight bytes
+/// at an offset as a number. `None` for what is none.
+pub fn size(long: impl Fn(u64) -> u64) -> Option<u64> {
+    if !long(0).to_le_bytes().starts_with(MAGIC) {
+        return None;
+    }
+    // Offsets of fields are those of the ELF64 header and of a section's.
+    let half = |offset: u64| long(offset & !7) >> (8 * (offset & 7)) & 0xffff;
+    let table = |offset: u64, size: u64, count: u64| offset.checked_add(size * count);
+    let (sections, section_size, count) = (long(40), half(58), half(60));
+    let mut end = table(long(32), half(54), half(56))?.max(table(sections, section_size, count)?).max(64);
+    for index in 0..count {
+        let header = sections + index * section_size;
+        let kind = (long(header) >> 32) as u32;
+        if kind != SHT_NOBITS {
+            end = end.max(long(header.checked_add(24)?).checked_add(long(header.checked_add(32)?))?);
+        }
+    }
+    Some(end)
 }
 
 /// What the dynamic section says about a program.
@@ -66,6 +105,17 @@ pub struct LoadedObject {
     pub path: std::path::PathBuf,
     /// Addresses of its loadable segments.
     pub segments: Vec<Range<usize>>,
+    /// Those that the program cannot write, which hold what the file does: addresses, and offset in the file, bytes.
+    pub constant: Vec<(Range<usize>, u64)>,
+}
+
+impl LoadedObject {
+    /// Where in the file bytes are that the program cannot write; `None` for all others.
+    pub fn file_offset(&self, bytes: Range<usize>) -> Option<u64> {
+        let holds = |(segment, _): &&(Range<usize>, u64)| segment.start <= bytes.start && bytes.end <= segment.end;
+        let (segment, offset) = self.constant.iter().find(holds)?;
+        Some(offset + (bytes.start - segment.start) as u64)
+    }
 }
 
 /// Every ELF object of this process, the executable first.
@@ -86,15 +136,17 @@ pub fn loaded_objects() -> Vec<LoadedObject> {
         };
         // SAFETY: dlpi_phdr points to dlpi_phnum program headers.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let segments = headers
-            .iter()
-            .filter(|header| header.p_type == libc::PT_LOAD)
-            .map(|header| {
-                let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
-                start..start.wrapping_add(header.p_memsz as usize)
-            })
-            .collect();
-        out.push(LoadedObject { path, segments });
+        let addresses = |header: &libc::Elf64_Phdr, size: u64| {
+            let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+            start..start.wrapping_add(size as usize)
+        };
+        let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let constant = loaded().filter(|header| header.p_flags & libc::PF_W == 0);
+        out.push(LoadedObject {
+            path,
+            segments: loaded().map(|header| addresses(header, header.p_memsz)).collect(),
+            constant: constant.map(|header| (addresses(header, header.p_filesz), header.p_offset)).collect(),
+        });
         0
     }
     let mut objects: Vec<LoadedObject> = Vec::new();
@@ -122,6 +174,22 @@ mod tests {
         let needs = needs(file.bytes());
         assert!(needs.libraries.iter().any(|library| library.starts_with("libc.so")), "{needs:?}");
         assert!(!needs.device_code);
+    }
+
+    #[test]
+    fn what_the_program_cannot_write_is_found_in_its_file() {
+        static CONSTANT: [u8; 16] = *b"of a constant 16";
+        static WRITTEN: std::sync::Mutex<[u8; 16]> = std::sync::Mutex::new([7; 16]);
+        let object = object_at(CONSTANT.as_ptr() as usize).unwrap();
+        let range = |start: usize| start..start + 16;
+        let offset = object.file_offset(range(CONSTANT.as_ptr() as usize)).unwrap() as usize;
+        let file = MappedFile::open(&object.path).unwrap();
+        assert_eq!(file.bytes()[offset..][..16], CONSTANT);
+        let written = range((&raw const WRITTEN) as usize);
+        assert!(object.segments.iter().any(|segment| segment.contains(&written.start)));
+        assert_eq!(object.file_offset(written), None);
+        let last = object.constant.iter().map(|(segment, _)| segment.end).max().unwrap();
+        assert_eq!(object.file_offset(last - 1..last + 1), None, "it goes on behind the segment");
     }
 
     proptest! {

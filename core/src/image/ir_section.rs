@@ -62,8 +62,8 @@ pub struct Table {
     /// How the application's own code was compiled; `None` in a section of before it was remembered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiled: Option<CompileOptions>,
-    /// Sums of the image that the compiler made of the unit and of that image's parts (see [`crate::image::sum`]); empty
-    /// where a later link makes the image, and in a section of before they were remembered.
+    /// Sums of the image that the compiler made of the unit and of that image's parts (see [`crate::image::sum`]);
+    /// empty where a later link makes the image, and in a section of before they were remembered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<u64>,
     pub symbols: Vec<Symbol>,
@@ -232,8 +232,8 @@ pub struct Closure {
     pub ambiguous: Vec<String>,
 }
 
-/// Of `units`, those that the image with this sum was made from, or may have been: where none is known to be of it, those
-/// that do not say. `None` as the sum is an image that is not known.
+/// Of `units`, those that the image with this sum was made from, or may have been: where none is known to be of it,
+/// those that do not say. `None` as the sum is an image that is not known.
 pub fn of_image<'u, 'a, U: Borrow<Unit<'a>>>(units: &'u [U], sum: Option<u64>) -> Vec<&'u U> {
     let Some(sum) = sum else { return units.iter().collect() };
     let made_it: Vec<&U> = units.iter().filter(|unit| (*unit).borrow().table.images.contains(&sum)).collect();

@@ -15,6 +15,7 @@ pub mod cubin;
 pub mod elf;
 pub mod embedded;
 pub mod fatbin;
+pub mod in_memory;
 pub mod ir_inside;
 pub mod ir_path;
 pub mod ir_section;

@@ -2,18 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::{bundle, cubin, fatbin};
+use super::elf::long;
+use super::{bundle, elf, fatbin};
 use crate::hash::checksum;
 
-/// The sum of an image: a fat binary, an offload bundle, machine code or PTX. What follows it in `bytes` does not count.
+/// The sum of an image: a fat binary, an offload bundle, machine code or PTX. What follows it in `bytes` does not
+/// count.
 pub fn of_image(bytes: &[u8]) -> u64 {
-    let word = |at: u64| {
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        let word = at.checked_add(8).and_then(|end| bytes.get(at..end)).and_then(|word| word.try_into().ok());
-        word.map_or(0, u64::from_le_bytes)
-    };
-    let elf = || bytes.starts_with(b"\x7fELF").then(|| cubin::size(bytes.first_chunk()?)).flatten();
-    let size = fatbin::size(bytes).or_else(|| bundle::size(word)).or_else(elf);
+    let size = fatbin::size(bytes).or_else(|| bundle::size(long(bytes))).or_else(|| elf::size(long(bytes)));
     let size = size.and_then(|size| usize::try_from(size).ok()).map_or(bytes.len(), |size| size.min(bytes.len()));
     checksum(&bytes[..size])
 }

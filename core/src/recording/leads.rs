@@ -1,4 +1,4 @@
-//! The memory that an address leads to.
+//! The recorded memory that an address refers to, or that it lies beside.
 //!
 //! An address inside of memory leads there. So does one beside it, as code has it that counts elements from one, or
 //! rows and columns, or backwards from the end: such an address is at most as far away as the memory is large, and

@@ -104,15 +104,22 @@ impl Rules {
     /// The rules of a kernel; none where there is no file.
     pub fn load(database: &Path) -> Result<Self, RecordingError> {
         let path = Self::path(database);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(RecordingError::io(path)(error)),
-        };
-        let invalid = |what: String| RecordingError::Rules { path: path.clone(), what };
-        let rules: Self = serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
+        match std::fs::read(&path) {
+            Ok(text) => Self::parse(&path, &text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(RecordingError::io(path)(error)),
+        }
+    }
+
+    /// The rules that a file's text has; `path` is for the error.
+    ///
+    /// # Errors
+    /// It is damaged, of a later release, or has a tolerance that is none.
+    pub fn parse(path: &Path, text: &[u8]) -> Result<Self, RecordingError> {
+        let invalid = |what: String| RecordingError::Rules { path: path.to_owned(), what };
+        let rules: Self = serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
         if rules.version > VERSION {
-            return Err(RecordingError::Version { path, found: rules.version, supported: VERSION });
+            return Err(RecordingError::Version { path: path.to_owned(), found: rules.version, supported: VERSION });
         }
         match rules.rules.iter().find_map(|rule| rule.tolerance.check().err()) {
             Some(what) => Err(invalid(what)),

@@ -17,7 +17,7 @@ pub use self::specialised::{FoldedKinds, SPECIALISATION_VARIABLE, Specialisation
 pub use self::trial::{TRIALS_VARIABLE, TrialVerdict, WinnerTrial};
 use crate::files::{self, FileAccess};
 use crate::hash::checksum;
-use crate::image::cubin;
+use crate::image::elf;
 use crate::launch::Dim3;
 use crate::recording::manifest::Argument;
 
@@ -146,8 +146,7 @@ impl Winner {
             return Err(format!("its tuned code {name} is damaged; remove the file, and mneme apply compiles it anew"));
         }
         // A driver is not told the size.
-        let extent = image.first_chunk().filter(|_| image.starts_with(b"\x7fELF")).and_then(cubin::size);
-        if extent.is_none_or(|extent| extent > image.len() as u64) {
+        if elf::size_of(&image).is_none_or(|extent| extent > image.len() as u64) {
             return Err(format!(
                 "its tuned code {name} is no machine code; remove the file, and mneme apply compiles it anew"
             ));

@@ -106,7 +106,8 @@ pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> StatusResul
     out.put(KernelParameters { function, shape, parameters, extra, kernel: 0, context: 0 })
 }
 
-/// Function, extents, and the address of an array of pointers to the arguments, which stays until it is asked for again.
+/// Function, extents, and the address of an array of pointers to the arguments, which stays until it is asked for
+/// again.
 pub fn kernel_described(node: usize) -> Result<(usize, LaunchExtents, usize), Status> {
     let node = graph::node(node)?;
     let work = node.work();

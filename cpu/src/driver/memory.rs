@@ -37,7 +37,7 @@ fn release(found: &MemoryAllocation) {
     unmap(found.start, found.size);
 }
 
-/// Memory of devices dies with its context.
+/// Memory of devices is freed with its context.
 pub fn release_of(context: usize) -> StatusResult {
     if context != 0 {
         forget_of(context, MemoryKind::Device).iter().for_each(release);

@@ -461,7 +461,7 @@ pub fn site_operation(block: *mut Block, site: Site, operation: Operation) -> u6
     settle(block, |block| block.arrive_at_site(site, operation))
 }
 
-/// The running thread enters a call in which lanes may meet.
+/// The running thread enters a call in which lanes may converge.
 pub fn enter(block: *mut Block, call: u32) {
     // SAFETY: as in `settle`; nothing waits here.
     unsafe { (&mut *block).calls().push(call) };

@@ -95,7 +95,7 @@ pub extern "C" fn wave_site(number: u32) {
     running().number.set(number);
 }
 
-/// `__mneme_cpu_wave_enter`: the call with this number begins, in which lanes may meet.
+/// `__mneme_cpu_wave_enter`: the call with this number begins, in which lanes may converge.
 pub extern "C" fn wave_enter(call: u32) {
     let waiting = running().block;
     if !waiting.is_null() {

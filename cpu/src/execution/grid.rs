@@ -45,8 +45,8 @@ impl CheckedLaunch<'_> {
 /// Bytes of shared memory of all blocks under way, but that each worker may have one.
 const SHARED_IN_USE: u64 = 1 << 30;
 
-/// Bytes that a part of the parameters is aligned to: code for AMD's GPUs reads aggregates where they lie, and relies on
-/// the alignment that their types declare.
+/// Bytes that a part of the parameters is aligned to: code for AMD's GPUs reads aggregates where they lie, and relies
+/// on the alignment that their types declare.
 const PARAMETER_LINE: usize = 256;
 
 /// A part of the parameters.

@@ -1,8 +1,8 @@
 //! `printf` of device code.
 //!
 //! CUDA's compiler stores the arguments in a buffer, each at its natural alignment: integers of 4 or 8 bytes, doubles,
-//! and 8-byte pointers. HIP's have 8 bytes each. Each conversion is formatted by the C library and all of it written to C's `stdout`, so that it
-//! lies in order with what the application prints.
+//! and 8-byte pointers. HIP's have 8 bytes each. Each conversion is formatted by the C library and all of it written to
+//! C's `stdout`, so that it lies in order with what the application prints.
 
 use std::ffi::{CStr, CString, c_char};
 

@@ -10,7 +10,8 @@ use crate::status::StatusResult;
 /// What is taken for granted of a program that loads the library by a name without a number.
 const USUAL: u32 = 6;
 
-/// The number in the name of the library that the program is linked with, `libamdhip64.so.5`, or has loaded by that name.
+/// The number in the name of the library that the program is linked with, `libamdhip64.so.5`, or has loaded by that
+/// name.
 pub fn major() -> u32 {
     static MAJOR: OnceLock<u32> = OnceLock::new();
     *MAJOR.get_or_init(|| {

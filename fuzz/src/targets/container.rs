@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use mneme_core::image::{bundle, cubin, embedded, fatbin, ptx};
+use mneme_core::image::{bundle, cubin, elf, embedded, fatbin, ptx};
 
 use super::{Target, nothing};
 
@@ -17,7 +17,8 @@ pub const PTX: Target = Target { name: "ptx", seeds: ptx_seeds, seal: nothing, r
 const TEXT: &str = ".version 7.8\n.target sm_70\n.address_size 64\n.extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n\
     .global .align 4 .u32 state = 7;\n.const .align 8 .u64 table[2] = {state, generic(state)};\n\
     .func (.param .b32 out) helper(.param .b32 in) { .reg .u32 %r<3>; ld.param.u32 %r1, [in]; st.param.b32 [out], %r1; ret; }\n\
-    // a comment\n.visible .entry k(.param .u64 p, .param .align 8 .b8 q[24]) .maxntid 64, 1, 1 {\n .reg .u64 %rd<4>; .reg .u32 %r<4>;\n\
+    // a comment\n\
+    .visible .entry k(.param .u64 p, .param .align 8 .b8 q[24]) .maxntid 64, 1, 1 {\n .reg .u64 %rd<4>; .reg .u32 %r<4>;\n\
     ld.param.u64 %rd1, [p]; cvta.to.global.u64 %rd2, %rd1; ld.global.u32 %r1, [state];\n\
     { .param .b32 a; st.param.b32 [a], %r1; .param .b32 b; call.uni (b), helper, (a); ld.param.b32 %r2, [b]; }\n\
     st.global.u32 [%rd2], %r2; ret; }\n";
@@ -98,9 +99,7 @@ fn cubin_seeds() -> Vec<Vec<u8>> {
 }
 
 fn run_cubin(input: &[u8]) {
-    if let Some(header) = input.first_chunk() {
-        cubin::size(header);
-    }
+    elf::size_of(input);
     embedded::in_object(input);
     if let Some(cubin) = cubin::parse(input) {
         embedded::in_cubin(input, &cubin);

@@ -10,15 +10,17 @@ pub const ELF: Target = Target { name: "elf", seeds: elf_seeds, seal: nothing, r
 pub const BITCODE: Target = Target { name: "bitcode", seeds: bitcode_seeds, seal: nothing, run: run_bitcode };
 pub const IR_SECTION: Target = Target { name: "ir_section", seeds: ir_seeds, seal: seal_ir, run: run_ir };
 
-/// A file with a section table of three rows, one of them `.mneme.ir`; and one that begins like a program.
-fn elf_seeds() -> Vec<Vec<u8>> {
-    let names = b"\0.shstrtab\0.mneme.ir\0";
+/// An ELF file with a section table of three rows, one of them of this name.
+pub(super) fn with_section(name: &str, contents: &[u8]) -> Vec<u8> {
+    let names = format!("\0.shstrtab\0{name}\0");
     let mut whole = vec![0u8; 64];
     whole[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x00");
-    whole.extend_from_slice(names);
-    whole.resize(96, 0);
-    let (data, table) = (whole.len() as u64, whole.len() as u64 + 32);
-    whole.extend_from_slice(&[7; 32]);
+    whole.extend_from_slice(names.as_bytes());
+    whole.resize(whole.len().next_multiple_of(32), 0);
+    let data = whole.len() as u64;
+    whole.extend_from_slice(contents);
+    whole.resize(whole.len().next_multiple_of(32), 0);
+    let table = whole.len() as u64;
     let mut row = |name: u32, kind: u32, offset: u64, size: u64| {
         let mut row = [0u8; 64];
         row[..4].copy_from_slice(&name.to_le_bytes());
@@ -29,11 +31,17 @@ fn elf_seeds() -> Vec<Vec<u8>> {
     };
     row(0, 0, 0, 0);
     row(1, 3, 64, names.len() as u64);
-    row(11, 1, data, 32);
+    row(11, 1, data, contents.len() as u64);
     for (at, value) in [(16, 1u16), (18, 62), (20, 1), (52, 64), (54, 56), (58, 64), (60, 3), (62, 1)] {
         whole[at..at + 2].copy_from_slice(&value.to_le_bytes());
     }
     whole[0x28..0x30].copy_from_slice(&table.to_le_bytes());
+    whole
+}
+
+/// A file with one section of ours, and one that begins like a program.
+fn elf_seeds() -> Vec<Vec<u8>> {
+    let whole = with_section(".mneme.ir", &[7; 32]);
     assert_eq!(elf::section(&whole, ".mneme.ir"), Some(&[7u8; 32][..]), "the seed is well-formed");
     let own = std::fs::read("/proc/self/exe").map(|bytes| bytes[..bytes.len().min(4096)].to_vec()).unwrap_or_default();
     vec![whole, own]

@@ -5,7 +5,9 @@
 mod code_object;
 mod container;
 mod image;
+mod message;
 mod recording;
+mod settings;
 mod snapshot;
 
 /// A parser of untrusted bytes.
@@ -32,6 +34,11 @@ pub const TARGETS: &[Target] = &[
     recording::MANIFEST,
     recording::PACK,
     snapshot::UPSTREAM,
+    settings::WINNERS,
+    settings::EXPRESSION,
+    settings::RULES,
+    message::MESSAGE,
+    code_object::CPU_OBJECT,
 ];
 
 pub fn target(name: &str) -> Option<&'static Target> {

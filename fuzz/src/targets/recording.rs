@@ -160,7 +160,7 @@ fn run_pack(input: &[u8]) {
 }
 
 /// Calls `read` with the path of a file in memory that holds the input.
-pub fn in_a_file(input: &[u8], read: impl FnOnce(&Path)) {
+pub(super) fn in_a_file(input: &[u8], read: impl FnOnce(&Path)) {
     thread_local! {
         static FILE: (File, PathBuf) = {
             let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC;

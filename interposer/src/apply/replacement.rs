@@ -1,4 +1,4 @@
-//! The stand-in for one kernel, and the fate of its launches.
+//! The tuned replacement of one kernel, and counts of replaced launches.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! Functions that stand for the driver's in a process that uses HIP.
 //!
-//! Most have a counterpart with the same arguments ([`equivalent`]). The others are here: HIP has no contexts, so that a
-//! device stands for the only context on it, by a handle of ours; its attributes have other numbers; and versions before
-//! 7 do not know the default stream by the name that CUDA has for it.
+//! Most have a counterpart with the same arguments ([`equivalent`]). The others are here: HIP has no contexts, so that
+//! a device stands for the only context on it, by a handle of ours; its attributes have other numbers; and versions
+//! before 7 do not know the default stream by the name that CUDA has for it.
 //!
 //! What a call of ours leaves as the thread's last error is taken back by [`last_error`](super::last_error).
 

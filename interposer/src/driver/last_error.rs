@@ -1,12 +1,12 @@
 //! HIP's last error of a thread, which the application finds as its own calls have left it.
 //!
-//! Until HIP 6 it is the status of the thread's last call, whether that failed or not. From HIP 7 on it is the status of
-//! the last call that failed, and `hipExtGetLastError` tells that of the last call.
+//! Until HIP 6 it is the status of the thread's last call, whether that failed or not. From HIP 7 on it is the status
+//! of the last call that failed, and `hipExtGetLastError` tells that of the last call.
 //!
 //! Our own calls set it, too. Where one follows a call of the application's, the status of the application's is kept
-//! here, and a call of ours that fails leaves a mark in the library: a status that only hooked functions have. Any later
-//! call of the application's, hooked or not, puts its own status in the place of the mark, so that what is kept counts
-//! for as long as the mark is found.
+//! here, and a call of ours that fails leaves a mark in the library: a status that only hooked functions have. Any
+//! later call of the application's, hooked or not, puts its own status in the place of the mark, so that what is kept
+//! counts for as long as the mark is found.
 
 use std::cell::Cell;
 

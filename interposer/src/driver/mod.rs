@@ -218,8 +218,8 @@ pub fn current_context() -> Option<usize> {
     (status == Status::SUCCESS && !context.is_null()).then_some(context as usize)
 }
 
-/// Why the current context takes no calls any more: after an illegal address, for one, every call gives that error. This
-/// is the cheapest call that tells (10 ns on driver 580).
+/// Why the current context takes no calls any more: after an illegal address, for one, every call gives that error.
+/// This is the cheapest call that tells (10 ns on driver 580).
 fn fault() -> Option<Status> {
     let (mut least, mut greatest) = (0, 0);
     // SAFETY: the pointers are valid to write.
@@ -244,8 +244,8 @@ pub fn current_device() -> Option<CUdevice> {
     (unsafe { cuCtxGetDevice(&mut device) } == Status::SUCCESS).then_some(device)
 }
 
-/// The limits of this thread's current context that are not the driver's defaults (CUDA Driver API, `CUlimit`). Those of
-/// HIP differ from one device to the next: there, what the application has set.
+/// The limits of this thread's current context that are not the driver's defaults (CUDA Driver API, `CUlimit`). Those
+/// of HIP differ from one device to the next: there, what the application has set.
 pub fn limits() -> Limits {
     if recorded_family::is_hip() {
         return current_device().map(hip::limits_of).unwrap_or_default();

@@ -110,8 +110,8 @@ macro_rules! exported {
 }
 
 /// Makes an exported function of each hook. `=> gated` only passes the gate; `=> [path]` is a launch in this form; `=>
-/// (path)` calls a handler with the call itself (`&dyn Fn() -> Status`) and the arguments; `=> {path}` does the same with
-/// a handler that makes no calls of its own.
+/// (path)` calls a handler with the call itself (`&dyn Fn() -> Status`) and the arguments; `=> {path}` does the same
+/// with a handler that makes no calls of its own.
 macro_rules! export {
     ($family:ident $table:ident $( $purpose:literal $tests:tt { $( $($name:ident),+ => $handler:tt; )* } )*) => {
         /// Every hooked function of an interface.

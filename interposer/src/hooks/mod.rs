@@ -85,8 +85,8 @@ pub fn documentation() -> String {
     use std::fmt::Write;
     let mut text = String::from(
         "# Hooked functions\n\nGenerated from the lists in `interposer/src/table.rs`; a test compares. Besides the \
-         tests named here, `every_hook_passes_its_call_on` (`interposer/src/hooks/mod.rs`) calls every function of \
-         both.\n",
+         tests named here, `every_hook_passes_its_call_on` (`interposer/src/hooks/mod.rs`) calls every \
+         function of both interfaces, CUDA's and HIP's.\n",
     );
     let columns = "| function | since | what the recorder does | tested by |\n| --- | --- | --- | --- |\n";
     let mut table = |title: &str, hooks: &[Hook], version: fn(i32) -> String| {

@@ -7,7 +7,7 @@
 /// Reason and names.
 pub const UNHOOKED: &[(&str, &[&str])] = &[
     (
-        "asks only",
+        "queries only",
         &[
             "cuCtxGetApiVersion",
             "cuCtxGetCacheConfig",

@@ -5,7 +5,7 @@
 /// Reason and names.
 pub const UNHOOKED: &[(&str, &[&str])] = &[
     (
-        "asks only",
+        "queries only",
         &[
             "hipCtxGetApiVersion",
             "hipCtxGetCacheConfig",
@@ -351,7 +351,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         &["hipLinkAddData", "hipLinkAddFile", "hipLinkComplete", "hipLinkCreate", "hipLinkDestroy"],
     ),
     (
-        "tells another tool of calls",
+        "reports calls to another tool",
         &[
             "hipApiName",
             "hipProfilerStart",

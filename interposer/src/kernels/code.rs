@@ -1,7 +1,7 @@
 //! A kernel's code as a recording needs it: its source, closure, identity, argument layout and files.
 //!
-//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the image or the object, files beside the program, clang's
-//! IR in the image or the object, and the image's own PTX or machine code.
+//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the image or the object, files beside the
+//! program, clang's IR in the image or the object, and the image's own PTX or machine code.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
@@ -190,22 +190,24 @@ impl KernelCode {
             return found;
         }
         let Some(native) = native else {
-            return Err(
-                "no LLVM IR, and no PTX or machine code of it was seen being loaded: build with mneme-cc".into()
-            );
+            return Err(without_ir(origin, "no LLVM IR, and no PTX or machine code of it was seen being loaded"));
         };
         if let Some((extension, bytes)) = ir_path::find(kernel) {
             let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
-            return Self::with_layout_of(&native, kernel, vec![module], Source::File);
+            let code = Self::with_layout_of(&native, kernel, vec![module], Source::File);
+            return code.map(|code| code.of_image(origin));
         }
-        let in_image = native.bitcode.as_ref().map(|(_, modules)| modules.clone());
-        let in_object = || Some(vec![ir_path::of_object(origin.object.as_ref()?.path(), kernel)?]);
-        if let Some(modules) = in_image.or_else(in_object) {
-            let modules = modules.into_iter().map(Module::bitcode).collect();
+        if let Some((_, modules)) = &native.bitcode {
+            let modules = modules.iter().cloned().map(Module::bitcode).collect();
             return Self::with_layout_of(&native, kernel, modules, Source::Embedded);
         }
+        let in_object = origin.object_if_unchanged().and_then(|object| ir_path::of_object(object.path(), kernel));
+        if let Some(module) = in_object {
+            let code = Self::with_layout_of(&native, kernel, vec![Module::bitcode(module)], Source::Embedded);
+            return code.map(|code| code.of_image(origin));
+        }
         if linker::cpu_device().is_some() {
-            return Err("no LLVM IR, which the CPU device needs: build with mneme-cc".into());
+            return Err(without_ir(origin, "no LLVM IR, which the CPU device needs"));
         }
         if let Some(refusal) = &native.refusal {
             return Err(refusal.clone());
@@ -220,15 +222,11 @@ impl KernelCode {
         Self::with_layout_of(&native, kernel, vec![module], source).map(|code| Self { triple: String::new(), ..code })
     }
 
-    /// From the section `.mneme.ir` of the kernel's image, or of the object that the image is in; `None` where neither has
-    /// one for the kernel.
+    /// From the section `.mneme.ir` of the kernel's image, or of the object that the image is in; `None` where neither
+    /// has one for the kernel.
     fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
         let inside = origin.image.as_ref().map_or(&[][..], |image| image.units());
-        let sum = origin.image.as_ref().and_then(|image| image.sum());
-        let units = match &origin.object {
-            Some(object) if inside.is_empty() => ir_section::of_image(object.units(), sum),
-            _ => inside.iter().collect(),
-        };
+        let units = if inside.is_empty() { origin.units_of_object() } else { inside.iter().collect() };
         let arch = choose_arch(&units, kernel, device.architecture.as_ref())?;
         let closure = ir_section::closure(&units, kernel, &arch)?;
         if let Err(refusal) = refuse(&closure.unresolved) {
@@ -236,7 +234,7 @@ impl KernelCode {
         }
         if let Some(name) = closure.ambiguous.first() {
             return Some(Err(format!(
-                "several translation units have a {name} of their own, and the driver does not tell which is meant"
+                "several translation units have a {name} of their own, and the driver does not say which is meant"
             )));
         }
         let own = units[*closure.units.first()?];
@@ -308,6 +306,14 @@ impl KernelCode {
             compiled: None,
             original: Vec::new(),
         })
+    }
+
+    /// Makes the image part of its identity, where the IR does not come with it: the image of a program that is built
+    /// anew may be another one beside the same IR.
+    fn of_image(self, origin: &CodeOrigin) -> Self {
+        let image = origin.image.as_ref().map_or(0, |image| image.identity());
+        let hash = Hash64::new().part(&self.static_hash.to_le_bytes()).part(&image.to_le_bytes());
+        Self { static_hash: hash.finish(), ..self }
     }
 
     /// The forms of the application's own code, as an instance names them.
@@ -547,6 +553,16 @@ impl KernelCode {
             compiled: None,
             original: vec![],
         }
+    }
+}
+
+/// Says that there is no IR, and why: the object may have had some.
+fn without_ir(origin: &CodeOrigin, reason: &str) -> String {
+    match &origin.object {
+        Some(object) if origin.object_if_unchanged().is_none() => {
+            format!("{reason}: {} has changed since it was loaded", object.path().display())
+        }
+        _ => format!("{reason}: build with mneme-cc"),
     }
 }
 

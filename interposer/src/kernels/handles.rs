@@ -12,7 +12,7 @@ use super::origin::{CodeOrigin, Object};
 use super::recent;
 use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
-/// What tells kernels of one name apart: the object's path and the image.
+/// What tells kernels of one name apart: the object's path and the image's identity.
 type KernelKey = (Option<PathBuf>, u64, String);
 
 #[derive(Default)]
@@ -34,16 +34,6 @@ fn look<R>(look: impl FnOnce(&Code) -> R) -> R {
 }
 
 impl Code {
-    fn add_function(&mut self, handle: usize, name: String, home: CodeOwner, context_free: bool) -> FunctionHandle {
-        let origin = self.homes.get(&home).cloned().unwrap_or_default();
-        let path = origin.object.as_ref().map(|object| object.path().to_owned());
-        let key = (path, origin.image.as_ref().map_or(0, |image| image.identity), name.clone());
-        let kernel = self.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, origin))).clone();
-        let function = FunctionHandle { kernel, home, context_free };
-        self.insert(handle, function.clone());
-        function
-    }
-
     fn insert(&mut self, handle: usize, function: FunctionHandle) {
         let kernel = function.kernel.clone();
         // Contexts that end take their functions with them, which no hook sees.
@@ -59,9 +49,17 @@ impl Code {
     }
 }
 
-/// The object of a path.
+/// The object of a path, as its file is now.
 pub fn object(path: PathBuf) -> Arc<Object> {
-    change(|code| code.objects.entry(path.clone()).or_insert_with(|| Arc::new(Object::new(path))).clone())
+    let now = Object::new(path.clone());
+    change(|code| match code.objects.get(&path) {
+        Some(known) if known.is_same_file(&now) => known.clone(),
+        _ => {
+            let object = Arc::new(now);
+            code.objects.insert(path, object.clone());
+            object
+        }
+    })
 }
 
 /// Notes what a handle was loaded from. One that died with its context may be given out anew, hence what was known of
@@ -88,7 +86,16 @@ pub fn forget(home: CodeOwner) {
 
 /// Notes a function's handle.
 pub fn add_function(handle: usize, name: String, home: CodeOwner, context_free: bool) -> FunctionHandle {
-    change(|code| code.add_function(handle, name, home, context_free))
+    let origin = look(|code| code.homes.get(&home).cloned()).unwrap_or_default();
+    let path = origin.object.as_ref().map(|object| object.path().to_owned());
+    // Reads the image, the first time.
+    let key = (path, origin.image.as_ref().map_or(0, |image| image.identity()), name.clone());
+    change(|code| {
+        let kernel = code.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, origin))).clone();
+        let function = FunctionHandle { kernel, home, context_free };
+        code.insert(handle, function.clone());
+        function
+    })
 }
 
 /// Notes that this handle is the function of a kernel in the current context.
@@ -173,4 +180,22 @@ pub(super) fn text(pointer: *const c_char) -> Option<String> {
     }
     // SAFETY: the driver's and the application's names are NUL-terminated.
     Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_takes_the_place_of_another_is_another_object() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugin.so");
+        std::fs::write(&path, "one").unwrap();
+        let first = object(path.clone());
+        assert!(Arc::ptr_eq(&first, &object(path.clone())) && first.is_unchanged(), "loaded again");
+        std::fs::write(folder.path().join("new"), "two").unwrap();
+        std::fs::rename(folder.path().join("new"), &path).unwrap();
+        let second = object(path);
+        assert!(!Arc::ptr_eq(&first, &second) && !first.is_unchanged() && second.is_unchanged());
+    }
 }

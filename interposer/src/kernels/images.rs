@@ -1,19 +1,21 @@
 //! Images that the application loads: what they are and how to get at their bytes later.
 //!
-//! An image in an ELF object stays where it is and is read when a kernel of it is recorded; any other (a buffer of a
-//! JIT compiler, a file) may be gone by then and is copied when it is loaded.
+//! An image in constant memory of an ELF object stays where it is and is read when a kernel of it is recorded. Any
+//! other (a buffer, static or of a JIT compiler; a file) may be another by then and is copied when it is loaded.
 
 use std::borrow::Cow;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::c_void;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::sys::CUjitInputType;
 
-use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
-use mneme_core::hash::checksum;
+use mneme_core::hash::{Hash64, checksum};
+use mneme_core::image::elf::MappedFile;
 use mneme_core::image::ir_section::Unit;
-use mneme_core::image::{bundle, cubin, fatbin, ir_inside, ptx, sum};
+use mneme_core::image::{fatbin, in_memory, ir_inside, ptx, sum};
 
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, Status};
@@ -26,68 +28,129 @@ pub struct LoadedImage {
     bytes: Bytes,
     sum: OnceLock<Option<u64>>,
     units: OnceLock<Vec<Unit<'static>>>,
-    /// Equal for equal images (or one in one place of its object), to tell kernels of the same name apart.
-    pub identity: u64,
+    identity: OnceLock<u64>,
+    is_in_file: OnceLock<bool>,
 }
 
 enum Bytes {
-    /// In an object that may be unloaded at any time: address and size.
-    Mapped(usize, usize),
-    Owned(Vec<u8>),
-    /// What the driver links when it loads them: where each is, and the machine code that comes of it.
-    Linked(Vec<(usize, usize)>, OnceLock<Option<Vec<u8>>>),
+    Whole(Piece),
+    /// What the driver links when it loads them, and the machine code that comes of it.
+    Linked(Vec<Piece>, OnceLock<Option<Vec<u8>>>),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    /// In constant memory of an object, which may be unloaded at any time.
+    Constant {
+        start: usize,
+        size: usize,
+        /// In the object's file, bytes.
+        offset: u64,
+    },
+    Copied(Vec<u8>),
+}
+
+impl Piece {
+    /// # Safety
+    /// The driver has just read it from there.
+    unsafe fn at(start: usize, size: usize, file_offset: impl Fn(Range<usize>) -> Option<u64>) -> Option<Self> {
+        if let Some(offset) = file_offset(start..start.checked_add(size)?) {
+            return Some(Self::Constant { start, size, offset });
+        }
+        // SAFETY: by the caller's contract.
+        let bytes = || unsafe { std::slice::from_raw_parts(start as *const u8, size) }.to_vec();
+        (size as u64 <= MAX_COPY).then(|| Self::Copied(bytes()))
+    }
+
+    /// `None` where the object that it was in is gone.
+    fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Self::Constant { start, size, .. } => read_own_memory(*start, *size).map(Cow::Owned),
+            Self::Copied(bytes) => Some(Cow::Borrowed(bytes)),
+        }
+    }
+
+    /// Whether a file has it where the object's file had it. Of a copy the file may have another state.
+    fn is_in(&self, file: &MappedFile) -> bool {
+        let Self::Constant { size, offset, .. } = self else { return true };
+        let there = usize::try_from(*offset).ok().and_then(|offset| file.bytes().get(offset..)?.get(..*size));
+        there.is_some() && there == self.bytes().as_deref()
+    }
 }
 
 impl LoadedImage {
-    /// The image that a load function was given; `None` for what is neither fat binary, offload bundle, machine code nor
-    /// PTX.
+    /// The image that a load function was given; `None` for what is neither fat binary, offload bundle, machine code
+    /// nor PTX.
     ///
     /// # Safety
-    /// The driver has just loaded it from there. `start_of` gives the start of the ELF object that an address is in.
-    pub unsafe fn at(image: *const c_void, start_of: impl Fn(usize) -> Option<usize>) -> Option<Self> {
+    /// The driver has just loaded it from there. `file_offset` says where constant memory is in its ELF object's file,
+    /// and is `None` for any other.
+    pub unsafe fn at(image: *const c_void, file_offset: impl Fn(Range<usize>) -> Option<u64>) -> Option<Self> {
         // SAFETY: the caller's contract.
         let parts = unsafe { prelinked(image) };
-        // SAFETY: the image is one, or a wrapper, of 24 bytes.
-        let image = unsafe { data(image) };
-        // SAFETY: as above.
-        let size = unsafe { size(image) }?;
+        // SAFETY: the driver has just loaded it.
+        let (image, size) = unsafe {
+            let contents = in_memory::contents(image.cast())?;
+            let size = in_memory::size(contents)?;
+            let bytes = std::slice::from_raw_parts(contents, usize::try_from(size).ok()?);
+            if !in_memory::has_headers(bytes) && !ptx::is_ptx(bytes) {
+                return None;
+            }
+            (contents, size)
+        };
         // Relocatable code for which nothing could be linked when the program was built.
         let is_empty = size <= fatbin::HEADER as u64;
-        if let Some(start) = start_of(image as usize) {
-            // The place in its object: a library that is loaded again is the same, wherever it comes to lie.
-            let identity = (image as usize).wrapping_sub(start) as u64;
-            if is_empty && !parts.is_empty() {
-                return Some(Self::new(Bytes::Linked(parts, OnceLock::new()), identity));
-            }
-            return Some(Self::new(Bytes::Mapped(image as usize, usize::try_from(size).ok()?), identity));
-        }
-        if size > MAX_COPY {
-            return None;
+        if is_empty && !parts.is_empty() {
+            // SAFETY: the driver has just read these, too.
+            let part = |(start, size): (usize, usize)| unsafe { Piece::at(start, size, &file_offset) };
+            return Some(Self::new(Bytes::Linked(parts.into_iter().filter_map(part).collect(), OnceLock::new())));
         }
         // SAFETY: the driver has just read an image of this size from there.
-        let bytes = unsafe { std::slice::from_raw_parts(image.cast::<u8>(), size as usize) }.to_vec();
-        Some(Self::owned(bytes))
+        unsafe { Piece::at(image as usize, usize::try_from(size).ok()?, file_offset) }.map(Bytes::Whole).map(Self::new)
     }
 
     /// An image that was loaded from a file.
     pub fn of_file(path: &Path) -> Option<Self> {
-        (path.metadata().ok()?.len() <= MAX_COPY).then(|| std::fs::read(path).ok())?.map(Self::owned)
+        (path.metadata().ok()?.len() <= MAX_COPY)
+            .then(|| std::fs::read(path).ok())?
+            .map(|bytes| Self::new(Bytes::Whole(Piece::Copied(bytes))))
     }
 
-    fn owned(bytes: Vec<u8>) -> Self {
-        let identity = checksum(&bytes);
-        Self::new(Bytes::Owned(bytes), identity)
+    fn new(bytes: Bytes) -> Self {
+        Self {
+            bytes,
+            sum: OnceLock::new(),
+            units: OnceLock::new(),
+            identity: OnceLock::new(),
+            is_in_file: OnceLock::new(),
+        }
     }
 
-    fn new(bytes: Bytes, identity: u64) -> Self {
-        Self { bytes, sum: OnceLock::new(), units: OnceLock::new(), identity }
+    /// Equal for equal images alone, wherever they lie: where a library's was, a new version of it may have its own.
+    pub fn identity(&self) -> u64 {
+        /// Of images that cannot be read, which are like no other.
+        static UNREADABLE: AtomicU64 = AtomicU64::new(1);
+        let known = || match &self.bytes {
+            Bytes::Whole(_) => self.sum(),
+            Bytes::Linked(parts, _) => sum_of_parts(parts),
+        };
+        *self.identity.get_or_init(|| known().unwrap_or_else(|| UNREADABLE.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Whether the file of the object that it was loaded from still is that object's, as far as the image tells.
+    pub fn is_in_file(&self, path: &Path) -> bool {
+        let is_in = |file: MappedFile| match &self.bytes {
+            Bytes::Whole(piece) => piece.is_in(&file),
+            Bytes::Linked(parts, _) => parts.iter().all(|part| part.is_in(&file)),
+        };
+        *self.is_in_file.get_or_init(|| MappedFile::open(path).is_ok_and(is_in))
     }
 
     /// Its sum, by which the units that it was made from are known; `None` for what the driver links itself, and where
     /// the bytes are gone.
     pub fn sum(&self) -> Option<u64> {
-        let is_linked = matches!(self.bytes, Bytes::Linked(..));
-        *self.sum.get_or_init(|| self.bytes().filter(|_| !is_linked).map(|bytes| sum::of_image(&bytes)))
+        let Bytes::Whole(piece) = &self.bytes else { return None };
+        *self.sum.get_or_init(|| piece.bytes().map(|bytes| sum::of_image(&bytes)))
     }
 
     /// The IR of `mneme-cc` in the image itself. Read at the first use.
@@ -95,14 +158,29 @@ impl LoadedImage {
         self.units.get_or_init(|| self.bytes().map(|bytes| ir_inside::units(&bytes)).unwrap_or_default())
     }
 
-    /// The bytes; `None` where the object that they were in is gone.
+    /// The bytes; `None` where the object that they were in is gone, or another is in its place.
     pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
         match &self.bytes {
-            Bytes::Linked(parts, linked) => linked.get_or_init(|| link(parts)).as_deref().map(Cow::Borrowed),
-            Bytes::Owned(bytes) => Some(Cow::Borrowed(bytes)),
-            Bytes::Mapped(start, size) => read_own_memory(*start, *size).map(Cow::Owned),
+            Bytes::Whole(piece) => {
+                let is_same = |bytes: &Cow<'_, [u8]>| {
+                    matches!(piece, Piece::Copied(_)) || self.sum() == Some(sum::of_image(bytes))
+                };
+                piece.bytes().filter(is_same)
+            }
+            Bytes::Linked(parts, linked) => {
+                let is_same = || sum_of_parts(parts) == Some(self.identity());
+                linked.get_or_init(|| is_same().then(|| link(parts)).flatten()).as_deref().map(Cow::Borrowed)
+            }
         }
     }
+}
+
+fn sum_of_parts(parts: &[Piece]) -> Option<u64> {
+    let mut hash = Hash64::new();
+    for part in parts {
+        hash.add(&checksum(&part.bytes()?).to_le_bytes());
+    }
+    Some(hash.finish())
 }
 
 /// Reads memory of this process that may be unmapped, by way of the kernel, which says so instead of raising a signal.
@@ -148,7 +226,7 @@ unsafe fn prelinked(image: *const c_void) -> Vec<(usize, usize)> {
 
 /// Links fat binaries for the current context's device, as the driver does when it loads them. Parts without code for
 /// the device are left out: what needs them does not link.
-fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
+fn link(parts: &[Piece]) -> Option<Vec<u8>> {
     let _mode = CaptureMode::relaxed();
     let mut linker = std::ptr::null_mut();
     // SAFETY: no options, and a valid place.
@@ -156,8 +234,8 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
     {
         return None;
     }
-    for (start, size) in parts {
-        let Some(mut part) = read_own_memory(*start, *size) else { continue };
+    for part in parts {
+        let Some(mut part) = part.bytes().map(Cow::into_owned) else { continue };
         let kind = CUjitInputType::CU_JIT_INPUT_FATBINARY as u32;
         let name = c"relocatable code".as_ptr();
         // SAFETY: the driver reads the part, of this size, during the call.
@@ -194,44 +272,11 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
     linked
 }
 
-/// Past the structure around a fat binary's address, if there is one.
-///
-/// # Safety
-/// The image has the 16 bytes of a wrapper or of an image's header.
-pub unsafe fn data(image: *const c_void) -> *const c_void {
-    // SAFETY: by the caller's contract.
-    unsafe {
-        if [fatbin::WRAPPER_MAGIC, HIP_WRAPPER].contains(&image.cast::<u32>().read_unaligned()) {
-            return image.cast::<*const c_void>().add(1).read_unaligned();
-        }
-    }
-    image
-}
-
-/// Size of a loaded image, bytes.
-///
-/// # Safety
-/// The driver has just loaded it.
-unsafe fn size(image: *const c_void) -> Option<u64> {
-    // SAFETY: each kind of image has the header that its first bytes announce; PTX is a terminated string.
-    unsafe {
-        let first = image.cast::<[u8; 4]>().read_unaligned();
-        if first == fatbin::MAGIC.to_le_bytes() {
-            return fatbin::size(&image.cast::<[u8; fatbin::HEADER]>().read_unaligned());
-        }
-        if &first == b"\x7fELF" {
-            return cubin::size(&image.cast::<[u8; 64]>().read_unaligned());
-        }
-        if [bundle::MAGIC, bundle::COMPRESSED_MAGIC].iter().any(|magic| magic.starts_with(&first)) {
-            return bundle::size(|at| image.cast::<u8>().add(at as usize).cast::<u64>().read_unaligned());
-        }
-        let text = CStr::from_ptr(image.cast::<c_char>()).to_bytes();
-        ptx::is_ptx(text).then_some(text.len() as u64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
+    use mneme_core::image::bundle;
+
     use super::*;
 
     #[test]
@@ -244,10 +289,50 @@ mod tests {
         assert_eq!(*image.bytes().unwrap(), copy[..copy.len() - 1]);
         // SAFETY: as above.
         assert!(unsafe { LoadedImage::at(c"not an image".as_ptr().cast(), |_| Some(0)) }.is_none());
-        let here = LoadedImage::new(Bytes::Mapped(copy.as_ptr() as usize, 4), 0);
-        assert_eq!(*here.bytes().unwrap(), copy[..4]);
-        let nowhere = LoadedImage::new(Bytes::Mapped(64, 4), 0);
-        assert!(nowhere.bytes().is_none());
+        assert_eq!(*in_constant_memory(copy.as_ptr(), 4).bytes().unwrap(), copy[..4]);
+        let nowhere = in_constant_memory(std::ptr::without_provenance(64), 4);
+        assert!(nowhere.bytes().is_none() && nowhere.sum().is_none());
+        assert_ne!(nowhere.identity(), in_constant_memory(std::ptr::without_provenance(64), 4).identity());
+    }
+
+    fn in_constant_memory(start: *const u8, size: usize) -> LoadedImage {
+        LoadedImage::new(Bytes::Whole(Piece::Constant { start: start as usize, size, offset: 2 }))
+    }
+
+    #[test]
+    fn images_are_told_apart_by_their_bytes_not_by_their_places() {
+        let text = |number: u8| format!(".version 8.0\n.target sm_9{number}\n\0").into_bytes();
+        let mut buffer = text(0);
+        // SAFETY: a terminated string.
+        let load = |buffer: &[u8]| unsafe { LoadedImage::at(buffer.as_ptr().cast(), |_| None) }.unwrap();
+        let first = load(&buffer);
+        buffer.copy_from_slice(&text(1));
+        let second = load(&buffer);
+        assert_ne!(first.identity(), second.identity());
+        assert_eq!(first.identity(), load(&text(0)).identity());
+        assert_eq!((first.bytes().unwrap().len(), first.sum()), (buffer.len() - 1, Some(first.identity())));
+
+        // Another object's image, where the first was.
+        let mut place = text(0);
+        let image = in_constant_memory(place.as_ptr(), place.len());
+        let identity = image.identity();
+        assert!(image.bytes().is_some());
+        place.copy_from_slice(&text(1));
+        assert!(image.bytes().is_none() && image.identity() == identity);
+    }
+
+    #[test]
+    fn a_file_is_an_object_s_while_it_has_its_image() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = b"an image".to_vec();
+        let is_in = |contents: &str| {
+            let path = folder.path().join("object");
+            std::fs::write(&path, contents).unwrap();
+            in_constant_memory(image.as_ptr(), image.len()).is_in_file(&path)
+        };
+        assert!(is_in("..an image...") && is_in("--an image"));
+        assert!(!is_in("..an imagf...") && !is_in("..an imag") && !is_in(".an image..") && !is_in("."));
+        assert!(!in_constant_memory(image.as_ptr(), 8).is_in_file(Path::new("/nowhere")));
     }
 
     /// What clang makes of a HIP program.
@@ -287,9 +372,14 @@ mod tests {
         assert!(parts(1).is_empty());
         // SAFETY: as above.
         let image = unsafe { LoadedImage::at(wrapper(2).as_ptr().cast(), |_| Some(0)) }.unwrap();
-        assert!(matches!(&image.bytes, Bytes::Linked(found, _) if *found == parts(2)));
+        let constant = |(start, size)| Piece::Constant { start, size, offset: 0 };
+        let pieces: Vec<Piece> = parts(2).into_iter().map(constant).collect();
+        assert!(matches!(&image.bytes, Bytes::Linked(found, _) if *found == pieces));
+        // SAFETY: as above.
+        let copied = unsafe { LoadedImage::at(wrapper(2).as_ptr().cast(), |_| None) }.unwrap();
+        assert_eq!(copied.identity(), image.identity());
         // SAFETY: as above.
         let image = unsafe { LoadedImage::at(wrapper(1).as_ptr().cast(), |_| Some(0)) }.unwrap();
-        assert!(matches!(&image.bytes, Bytes::Mapped(_, 16)));
+        assert!(matches!(&image.bytes, Bytes::Whole(Piece::Constant { size: 16, .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! The likeness of launches of a kernel: dimensions, shared memory and scalar arguments.
+//! The key that decides which launches count as one instance.
 
 use mneme_core::launch::{Dim3, Launch};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
-use mneme_core::image::ir_section::{self, SymbolKind};
+use mneme_core::image::ir_section::SymbolKind;
 
 use super::code::{CONSTANT_SPACE, GLOBAL_SPACE};
 use super::handles;
@@ -58,11 +58,8 @@ fn names(home: CodeOwner, kernels: &[std::sync::Arc<Kernel>]) -> Vec<String> {
         names.extend(of_code.into_iter().flat_map(|code| code.variables()).map(|(name, _)| name.to_owned()));
     }
     // All are of one image.
-    if let Some(kernel) = kernels.first()
-        && let Some(object) = &kernel.origin.object
-    {
-        let sum = kernel.origin.image.as_ref().and_then(|image| image.sum());
-        let symbols = ir_section::of_image(object.units(), sum).into_iter().flat_map(|unit| &unit.table.symbols);
+    if let Some(kernel) = kernels.first() {
+        let symbols = kernel.origin.units_of_object().into_iter().flat_map(|unit| &unit.table.symbols);
         let variables = symbols.filter(|symbol| {
             let info = symbol.variable.as_ref();
             symbol.kind == SymbolKind::Variable

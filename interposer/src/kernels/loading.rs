@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use mneme_abi::hip::types::FatBinaryWrapper;
 use mneme_core::image::elf::loaded_objects;
+use mneme_core::image::in_memory;
 
 use super::handles::{self, text};
-use super::images::{self, LoadedImage};
+use super::images::LoadedImage;
 use super::kernel::CodeOwner;
 use super::origin::CodeOrigin;
 use super::registered::{self, RegisteredVariable};
@@ -20,21 +21,23 @@ fn origin_of(image: *const c_void) -> CodeOrigin {
     let holding =
         |address: usize| objects.iter().find(|object| object.segments.iter().any(|segment| segment.contains(&address)));
     // SAFETY: the driver has just loaded the image.
-    let data = unsafe { images::data(image) };
-    let object = holding(image as usize).or_else(|| holding(data as usize)).map(|object| {
+    let data = unsafe { in_memory::contents(image.cast()) };
+    let object = holding(image as usize).or_else(|| holding(data? as usize)).map(|object| {
         // Now, because the application may change its folder before the file is read.
         let path = std::path::absolute(&object.path).unwrap_or_else(|_| object.path.clone());
         handles::object(path)
     });
     // SAFETY: as above.
-    let image = unsafe {
-        LoadedImage::at(image, |address| holding(address)?.segments.iter().map(|segment| segment.start).min())
-    };
+    let image = unsafe { LoadedImage::at(image, |bytes| holding(bytes.start)?.file_offset(bytes)) };
     CodeOrigin { object, image: image.map(Arc::new) }
 }
 
 fn loaded(home: CodeOwner, image: *const c_void) {
     let origin = if image.is_null() { CodeOrigin::default() } else { origin_of(image) };
+    if let (CodeOwner::Module(_), Some(image)) = (home, &origin.image) {
+        // The driver has just read all of it, which it puts off with a library.
+        image.identity();
+    }
     handles::note(home, origin);
 }
 

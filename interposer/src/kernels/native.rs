@@ -195,8 +195,8 @@ impl NativeCode {
     }
 }
 
-/// Proteus's modules for a kernel in a code object: relocatable code has one for each kernel, which its section is named
-/// after, other code one for all of its translation unit.
+/// Proteus's modules for a kernel in a code object: relocatable code has one for each kernel, which its section is
+/// named after, other code one for all of its translation unit.
 fn modules_of_proteus(image: &[u8], kernel: &str, is_kernel: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
     let (named, others): (Vec<_>, Vec<_>) =
         embedded::in_code_object(image).into_iter().partition(|(section, _)| section.split('.').any(&is_kernel));

@@ -1,5 +1,6 @@
 //! The origin of a kernel: the object that its IR is in, and the image that it was loaded from.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -8,26 +9,62 @@ use mneme_core::image::elf::MappedFile;
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 
 use super::images::LoadedImage;
+use crate::process::log::warning;
 
 /// A loaded ELF object with device code in it.
 pub struct Object {
     path: PathBuf,
+    version: Option<FileVersion>,
     units: OnceLock<Vec<Unit<'static>>>,
 }
 
+/// What changes when a file is written, or another comes to its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileVersion {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+}
+
+impl FileVersion {
+    fn of(path: &Path) -> Option<Self> {
+        let file = path.metadata().ok()?;
+        let modified = (file.mtime(), file.mtime_nsec());
+        Some(Self { device: file.dev(), inode: file.ino(), size: file.len(), modified })
+    }
+}
+
 impl Object {
+    /// The object of a path, as its file is now.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, units: OnceLock::new() }
+        Self { version: FileVersion::of(&path), path, units: OnceLock::new() }
+    }
+
+    /// Whether the file was the same when both were made.
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        self.version == other.version
+    }
+
+    /// Whether its file can still be read as it was.
+    pub fn is_unchanged(&self) -> bool {
+        self.version.is_some() && self.version == FileVersion::of(&self.path)
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The records of its `.mneme.ir` section; empty where it has none. Read at the first use.
-    pub fn units(&self) -> &[Unit<'static>] {
+    /// The records of its `.mneme.ir` section; empty where it has none, or its file has been replaced. Read at the first
+    /// use.
+    fn units(&self) -> &[Unit<'static>] {
         self.units.get_or_init(|| {
             let Ok(file) = MappedFile::open(&self.path) else { return Vec::new() };
+            if !self.is_unchanged() {
+                warning!("{} has changed since it was loaded: its LLVM IR is not used", self.path.display());
+                return Vec::new();
+            }
             let section = file.section(ir_section::SECTION).unwrap_or_default();
             ir_section::decode(section).into_iter().map(Unit::into_owned).collect()
         })
@@ -41,6 +78,24 @@ pub struct CodeOrigin {
     pub object: Option<Arc<Object>>,
     /// `None` where it is no image that we know.
     pub image: Option<Arc<LoadedImage>>,
+}
+
+impl CodeOrigin {
+    /// The records of `mneme-cc` in the object that the image was made from; all of the object's where that is not known.
+    pub fn units_of_object(&self) -> Vec<&Unit<'static>> {
+        let Some(object) = &self.object else { return Vec::new() };
+        let sum = self.image.as_ref().and_then(|image| image.sum());
+        let units = ir_section::of_image(object.units(), sum);
+        // Units that name images name this one, whatever file they are from.
+        let are_known = sum.is_some() && units.iter().all(|unit| !unit.table.images.is_empty());
+        if are_known || self.object_if_unchanged().is_some() { units } else { Vec::new() }
+    }
+
+    /// The object that the image is in, if its file still has the image: a new version may have come to its path.
+    pub fn object_if_unchanged(&self) -> Option<&Object> {
+        let object = self.object.as_deref().filter(|object| object.is_unchanged())?;
+        self.image.as_ref().is_none_or(|image| image.is_in_file(object.path())).then_some(object)
+    }
 }
 
 /// The architecture whose IR stands for a kernel on a device: of NVIDIA's its own, else the newest that is not newer,

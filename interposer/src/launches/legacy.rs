@@ -1,6 +1,7 @@
 //! Launches as before CUDA 4.0, and as before HIP-Clang.
 //!
-//! Shape, shared memory and arguments are set on the function one by one (with HIP: on the thread), then it is launched.
+//! Shape, shared memory and arguments are set on the function one by one (with HIP: on the thread), then it is
+//! launched.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};

@@ -1,4 +1,4 @@
-//! Everything that starts kernels.
+//! Handlers of the functions that launch kernels, graphs and Proteus's kernels.
 //!
 //! Each launch comes to [`recorder::launch`](crate::recorder::launch), or to
 //! [`counted::pass`](crate::recorder::counted::pass) where it is only counted.

@@ -1,4 +1,4 @@
-//! The ends of contexts: what died with one is forgotten, and its memory in the arena given back.
+//! The ends of contexts: what they destroy is forgotten, and memory in the arena given back.
 
 use crate::apply;
 use crate::driver::{self, CUcontext, CUdevice, Status, contexts, gate};

@@ -97,7 +97,7 @@ fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
     if context == 0 || own == Some(context) || own.is_none() {
         return call();
     }
-    // SAFETY: memory dies with its context, and there is memory of this one; the thread's own was current a moment ago.
+    // SAFETY: a context frees its memory, and there is memory of this one; the thread's own was current a moment ago.
     unsafe {
         match driver::cuCtxSetCurrent(context as CUcontext) {
             Status::SUCCESS => {
@@ -110,8 +110,8 @@ fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
     }
 }
 
-/// Forgets what died with a context of a device, and gives its memory back: nothing says that a mapping outlives the
-/// context in which it was made.
+/// Forgets what was destroyed with a context of a device, and gives its memory back: nothing says that a mapping
+/// outlives the context in which it was made.
 pub fn forget(device: Option<CUdevice>, mut died: impl FnMut(&LiveAllocation) -> bool) {
     let mut arenas: Vec<CUdevice> = device.into_iter().collect();
     let deferred = take(&mut died);

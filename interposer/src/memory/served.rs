@@ -304,8 +304,8 @@ fn sharing_answer(attribute: u32, address: u64) -> Option<u8> {
     }
 }
 
-/// Whether an address lies in the arena, but in no allocation: the vendor knows the mapping behind it, and is to answer as
-/// for memory that it does not know.
+/// Whether an address lies in the arena, but in no allocation: the vendor knows the mapping behind it, and is to answer
+/// as for memory that it does not know.
 fn is_nobodys(address: u64) -> bool {
     vmm::of_address(address).is_some() && ALLOCATIONS.containing(address).is_none()
 }

@@ -1,4 +1,4 @@
-//! Where there is no GPU: starting the program again with the CPU device.
+//! Restarts a program with the CPU device where there is no GPU.
 //!
 //! The CPU device has to be in front of the vendor's libraries from the start, which only `LD_PRELOAD` gives. So a
 //! CUDA or HIP program that is started without it on a machine without a GPU is executed anew, once, before its `main`.
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn programs_are_told_apart() {
-        let object = |path: &str| LoadedObject { path: path.into(), segments: vec![] };
+        let object = |path: &str| LoadedObject { path: path.into(), segments: vec![], constant: vec![] };
         let here = object("/proc/self/exe");
         assert_eq!(classify(&[here.clone(), object("/opt/cuda/lib/libcudart.so.12")]), Program::SharedRuntime);
         let hip = object("/opt/rocm/lib/libamdhip64.so.6");

@@ -82,17 +82,17 @@ pub enum InstanceFailure {
     )]
     Anchored(String),
     #[error(
-        "its variable {0} is private to its module, so that the driver does not tell where it is; build with mneme-cc"
+        "its variable {0} is private to its module, so that the driver does not report where it is; build with mneme-cc"
     )]
     Private(String),
-    #[error("its variable {0} is managed, and HIP does not tell where the device keeps its address")]
+    #[error("its variable {0} is managed, and HIP does not report where the device keeps its address")]
     Managed(String),
     #[error(
-        "its variable {0} is private to its file, so that HIP does not tell where it is; declare it for the whole program (not static, and in no function and no namespace without a name), or use it on the host"
+        "its variable {0} is private to its file, so that HIP does not report where it is; declare it for the whole program (not static, and in no function and no namespace without a name), or use it on the host"
     )]
     Hidden(String),
     #[error(
-        "its variable {0} is inline or of a template, and HIP tells where such a one is only if the host uses it; use it on the host, or declare it otherwise"
+        "its variable {0} is inline or of a template, and HIP reports where such a one is only if the host uses it; use it on the host, or declare it otherwise"
     )]
     Inline(String),
 }

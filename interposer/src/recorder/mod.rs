@@ -38,7 +38,7 @@ use crate::process::flags::FLAGS;
 use crate::process::log::warning;
 use crate::process::settings::{RecorderSettings, settings};
 
-/// How many launches of a kernel host threads may spoil, or find the device at work, before it is given up.
+/// How many launches of a kernel may fail because host threads write or the device is at work, before it is given up.
 const ATTEMPTS: u64 = 3;
 
 /// A launch that is to be recorded.

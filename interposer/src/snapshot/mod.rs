@@ -1,8 +1,9 @@
 //! Device memory into the chunk store: hash everything where it is, fetch only what is new.
 //!
-//! An NVIDIA GPU hashes its own memory (`hasher`); that of an AMD GPU, and what is page-locked host memory, or at an odd address, is copied first and
-//! hashed as it was copied. New chunks are gathered in buffers by as few copies as possible, and handed to the threads
-//! that write. When [`take`] returns, the device may go on: everything new is in buffers.
+//! An NVIDIA GPU hashes its own memory (`hasher`); that of an AMD GPU, and what is page-locked host memory, or at an
+//! odd address, is copied first and hashed as it was copied. New chunks are gathered in buffers by as few copies as
+//! possible, and handed to the threads that write. When [`take`] returns, the device may go on: everything new is in
+//! buffers.
 
 mod addresses;
 pub mod background;

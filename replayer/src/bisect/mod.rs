@@ -39,7 +39,7 @@ const WARMUP: u32 = 2;
 /// Bisects; returns the exit status.
 pub fn run(options: &Bisect) -> Result<i32, Fatal> {
     if options.code.external().is_some() {
-        let error = "passes in another program cannot be told apart; leave --opt, --opt-arg and --load-pass-plugin out";
+        let error = "passes in another program cannot be searched; leave --opt, --opt-arg and --load-pass-plugin out";
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
     let context = ReplayContext::open(ReplaySettings {

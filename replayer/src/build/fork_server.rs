@@ -127,7 +127,7 @@ impl<'a> ForkServer<'a> {
                 end => {
                     let end = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
                     Err(match self.program.known_llvm() {
-                        Some(_) => std::io::Error::other(format!("the parent of the builders {end}")),
+                        Some(_) => std::io::Error::other(format!("the fork server {end}")),
                         // No process of it has ever worked.
                         None => std::io::Error::other(self.program.useless(end)),
                     })
@@ -228,7 +228,7 @@ mod tests {
         ask(&mut server, |_, server| server.is_closed().then_some(()));
         assert!(server.fd().is_none());
         let error = ask(&mut server, |answers, _| answers.err());
-        assert_eq!(error.to_string(), "the parent of the builders exited with status 17");
+        assert_eq!(error.to_string(), "the fork server exited with status 17");
     }
 
     #[test]

@@ -84,6 +84,9 @@ impl<'a> ResidentMemory<'a> {
                 self.device.write(region.address + offset, self.snapshot.before(region, offset, length))?;
             }
         }
+        for gap in self.pieces.iter().filter(|piece| piece.chunk.is_none()) {
+            self.device.write(gap.address, gap.before(self.snapshot))?;
+        }
         match &mut self.inspector {
             Inspector::Device(checker) => checker.prepare(self.device, self.snapshot, &self.pieces),
             Inspector::Host => Ok(()),

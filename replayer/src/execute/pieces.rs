@@ -2,6 +2,8 @@
 //!
 //! They are every chunk of every region, and the gaps between regions in the pages that hold them.
 
+use std::sync::{LazyLock, OnceLock};
+
 use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::recording::manifest::CHUNK;
 
@@ -9,10 +11,41 @@ use crate::recording::snapshot::{Snapshot, SnapshotRegion};
 
 static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
 
+/// Stretches of the filler that gaps have, by their addresses.
+const FILLERS: usize = 1024;
+const BETWEEN: usize = CHUNK as usize / FILLERS;
+
+/// What gaps hold: no zeros, which a kernel that leaves its buffers may well find there and write there, and not the same
+/// everywhere, as it may copy one gap to another.
+static FILLER: LazyLock<Box<[u8]>> = LazyLock::new(|| {
+    let mut word = 0x243f_6a88_85a3_08d3u64;
+    let words = (0..2 * CHUNK / 8).flat_map(|_| {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        word.to_le_bytes()
+    });
+    words.collect()
+});
+
+fn filler_number(address: u64) -> usize {
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - FILLERS.ilog2())) as usize
+}
+
+fn filler(address: u64, length: u64) -> &'static [u8] {
+    &FILLER[filler_number(address) * BETWEEN..][..length as usize]
+}
+
+fn filler_id(address: u64, length: u64) -> ChunkId {
+    static WHOLE: [OnceLock<ChunkId>; FILLERS] = [const { OnceLock::new() }; FILLERS];
+    let id = || chunk_id(filler(address, length));
+    if length == CHUNK { *WHOLE[filler_number(address)].get_or_init(id) } else { id() }
+}
+
 /// A stretch of memory of at most a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Number of the region and of its chunk; `None` for a gap, which is zero and stays so.
+    /// Number of the region and of its chunk; `None` for a gap, which holds a filler and keeps it.
     pub chunk: Option<(usize, usize)>,
     pub address: u64,
     /// Bytes, 1 to [`CHUNK`].
@@ -50,27 +83,25 @@ impl Piece {
                 let region = &snapshot.layout.regions[region];
                 snapshot.before(region, region.extent(chunk).0, self.length)
             }
-            None => &ZEROS[..self.length as usize],
+            None => filler(self.address, self.length),
         }
     }
 
     pub fn after<'a>(&self, snapshot: &'a Snapshot) -> &'a [u8] {
         match self.chunk {
             Some((region, chunk)) => snapshot.after(&snapshot.layout.regions[region], chunk),
-            None => &ZEROS[..self.length as usize],
+            None => filler(self.address, self.length),
         }
     }
 
     /// Identities before and after the launch, computed for zeros as for other bytes.
     pub fn ids(&self, snapshot: &Snapshot) -> (ChunkId, ChunkId) {
-        let (before, after) = match self.chunk {
-            Some((region, chunk)) => {
-                let region = &snapshot.layout.regions[region];
-                (region.chunks[chunk], region.id_after(chunk))
-            }
-            None => (ChunkId::ZERO, ChunkId::ZERO),
+        let Some((region, chunk)) = self.chunk else {
+            let id = filler_id(self.address, self.length);
+            return (id, id);
         };
-        (self.computed(before), self.computed(after))
+        let region = &snapshot.layout.regions[region];
+        (self.computed(region.chunks[chunk]), self.computed(region.id_after(chunk)))
     }
 
     /// The recording has one name for zeros of any length.
@@ -85,7 +116,7 @@ impl Piece {
 }
 
 fn zeros(length: u64) -> ChunkId {
-    static WHOLE: std::sync::OnceLock<ChunkId> = std::sync::OnceLock::new();
+    static WHOLE: OnceLock<ChunkId> = OnceLock::new();
     match length {
         CHUNK => *WHOLE.get_or_init(|| chunk_id(&ZEROS)),
         _ => chunk_id(&ZEROS[..length as usize]),
@@ -124,6 +155,20 @@ mod tests {
             [(100, 10), (120, 70), (1000, 20), (1030, 20)]
         );
         assert_eq!(gaps(&[], &spans), spans);
+    }
+
+    #[test]
+    fn fillers_differ_and_keep_their_identities() {
+        let page = 2u64 << 20;
+        for length in [CHUNK, 24, 1] {
+            assert_eq!(filler_id(page, length), chunk_id(filler(page, length)));
+        }
+        let last = (0..).map(|index| index * CHUNK).find(|address| filler_number(*address) == FILLERS - 1).unwrap();
+        assert_eq!(filler(last, CHUNK).len() as u64, CHUNK);
+        let words = filler(page, CHUNK).as_chunks::<8>().0;
+        assert!(
+            words.iter().all(|word| *word != [0; 8]) && words.iter().ne(filler(2 * page, CHUNK).as_chunks::<8>().0)
+        );
     }
 
     #[test]

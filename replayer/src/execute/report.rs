@@ -102,8 +102,10 @@ fn line(mismatch: &Mismatch) -> String {
     let norm = mismatch
         .norm_error
         .map_or(String::new(), |error| format!("; {} where at most {} passes", figure(error), mismatch.tolerance));
+    // What is there before a replay is no memory of the application's.
+    let before = if mismatch.region == "outside" { "filled with" } else { "recorded" };
     format!(
-        "first at byte {} of {place}, recorded {} and replayed {}; {} elements of {} bytes differ{errors}{norm}",
+        "first at byte {} of {place}, {before} {} and replayed {}; {} elements of {} bytes differ{errors}{norm}",
         mismatch.offset, mismatch.recorded, mismatch.replayed, mismatch.differing, mismatch.element_size
     )
 }
@@ -137,7 +139,7 @@ mod tests {
     fn a_buffer_is_a_sentence_and_several_are_a_list() {
         assert_eq!(
             text(&[mismatch(8)], 1),
-            "memory differs from the recording: first at byte 8 of address 0x1000, outside all recorded memory, recorded 1 and replayed 1.5; \
+            "memory differs from the recording: first at byte 8 of address 0x1000, outside all recorded memory, filled with 1 and replayed 1.5; \
              1 elements of 4 bytes differ; largest error 0.5 absolute, 0.5 relative, 4194304 ULP"
         );
         let several = text(&[mismatch(0), mismatch(4)], 3);

@@ -107,7 +107,7 @@ fn retime(device: &dyn Device, done: &mut RunOutcome) {
         Ok(Some((times, timer))) if times.len() == done.times.len() => (done.times, done.timer) = (times, timer),
         Ok(Some((times, timer))) => {
             done.timer_reason =
-                format!("{} tells {} times of {} launches", timer.name(), times.len(), done.times.len());
+                format!("{} reports {} times of {} launches", timer.name(), times.len(), done.times.len());
         }
         Err(why) => done.timer_reason = why,
     }

@@ -1,4 +1,4 @@
-//! Where processes print, and the lines that they read.
+//! Standard output and lines read from descriptors.
 
 pub mod lines;
 pub mod stdout;

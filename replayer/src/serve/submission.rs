@@ -28,9 +28,7 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
     let runs = (submission.iterations.unwrap_or(runs.0), submission.warmup.unwrap_or(runs.1));
     let replacement = submission.code.map(replacement).transpose()?.map(Rc::new);
     if replacement.is_some() && configuration.original {
-        return Err(
-            "the submission has code, and original asks for the application's own; leave one of them out".into()
-        );
+        return Err("the submission has code, and original means the application's own; leave one of them out".into());
     }
     let job = Job::new(submission.id, configuration, runs.0, runs.1);
     let keep_ir = submission.outputs.ir.is_some() || submission.outputs.ptx.is_some();

@@ -176,7 +176,7 @@ impl<'a> Builds<'a> {
             return self.read_events().map(|_| ());
         }
         if self.hanging().is_some_and(|deadline| deadline <= Instant::now()) {
-            return self.replace(std::io::Error::other("the parent of the builders does not answer"));
+            return self.replace(std::io::Error::other("the fork server does not answer"));
         }
         Ok(())
     }

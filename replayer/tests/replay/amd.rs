@@ -130,8 +130,8 @@ fn events_time_kernels_where_the_profiling_library_does_not() {
     for (profiler, settings, why) in [
         (nowhere, "", "/nowhere/librocprofiler-sdk.so.1 is not installed"),
         (&library, "version=20000", "version 2.0.0 is not known; 1 is the last that is"),
-        (&library, "lose=3", "rocprofiler-sdk has told of 4 kernels for 5 launches"),
-        (&library, "double=5", "rocprofiler-sdk has told of 6 kernels for 5 launches"),
+        (&library, "lose=3", "rocprofiler-sdk has reported 4 kernels for 5 launches"),
+        (&library, "double=5", "rocprofiler-sdk has reported 6 kernels for 5 launches"),
         (&library, "size=128", "a record of rocprofiler-sdk has 128 bytes, and 184 are needed"),
     ] {
         let (times, timer, reason) = clock(&mut timed(&recording, &library, profiler, settings, &[]));

@@ -1,4 +1,4 @@
-//! The books: what memory, handles and code there is.
+//! Records of live memory, handles and code.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{LazyLock, Mutex, MutexGuard, Once, PoisonError};

@@ -1,4 +1,4 @@
-//! The way that every call goes.
+//! Dispatch of a call: check, then the CPU device.
 
 use std::cell::Cell;
 

@@ -84,8 +84,8 @@ macro_rules! programs {
     };
 }
 
-// Left out is what needs more of HIP than the stand-in serves: memory in rows and volumes (`memory`, `volumes`), messages
-// of kernels (`print`, `printing`), launches with events (`modules`), and the layout of HIP 5.2 (`mappings`).
+// Left out is what needs more of HIP than the stand-in serves: memory in rows and volumes (`memory`, `volumes`),
+// messages of kernels (`print`, `printing`), launches with events (`modules`), and the layout of HIP 5.2 (`mappings`).
 programs!(
     vecadd,
     variables,
@@ -156,7 +156,7 @@ fn a_sweep_of_launch_shapes_verifies() {
         .args(["-rdb".as_ref(), database.as_os_str(), "--space".as_ref(), file.as_os_str(), "--print-space".as_ref()])
         .env("MNEME_HIP_LIBRARY", folder.path().join("none"))
         .succeed();
-    printed.complains("the space is that of a device which has what gfx90a has, because none can be asked");
+    printed.complains("the space is that of a device which has what gfx90a has, because no device can be queried");
     let json = printed.json();
     assert_eq!(
         (&json["device"]["warp_size"], &json["parameters"]["block.x"]["values"]["low"]),

@@ -1,5 +1,6 @@
 //! Tests of `mneme apply`: tuned kernels in unmodified applications.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -62,9 +63,21 @@ impl Tuned {
     /// The application with the tuned kernels, and what became of the only one, or of that of a name.
     #[track_caller]
     pub fn run(&self, executable: &Path, arguments: &[&str], kernel: &str) -> (Outcome, Value) {
+        self.run_in(executable, arguments, kernel, &[])
+    }
+
+    /// The same with variables of the environment.
+    #[track_caller]
+    pub fn run_in(
+        &self,
+        executable: &Path,
+        arguments: &[&str],
+        kernel: &str,
+        environment: &[(&str, &OsStr)],
+    ) -> (Outcome, Value) {
         let json = self.folder.path().join("applied.json");
         let run = self.apply().arg("--json").arg(&json).arg("--").arg(executable).args(arguments);
-        let outcome = run.succeed();
+        let outcome = environment.iter().fold(run, |run, (name, value)| run.env(name, value)).succeed();
         let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
         let kernels = report["kernels"].as_array().unwrap();
         let found = kernels.iter().find(|found| found["kernel"].as_str().unwrap().contains(kernel));

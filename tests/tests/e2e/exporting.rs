@@ -47,7 +47,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Kernels with variables that they read, write, are led to by memory, and point memory to. With FOLDED the code
-/// lacks the one that is read, with BLIND the one that is written.
+/// lacks the one that is read, with BLIND the one that is written; with STRAY it writes behind the memory.
 const VARIABLES: &str = r#"
 #include <cstdio>
 #include <cuda_runtime.h>
@@ -64,6 +64,9 @@ __device__ int seen;
 #endif
 __global__ void scaled(int *out) {
     out[threadIdx.x] = 5 * scale[threadIdx.x % 4];
+#ifdef STRAY
+    out[threadIdx.x + 64] = 0;
+#endif
 #ifndef BLIND
     if (threadIdx.x == 0)
         seen = seen + 1;
@@ -136,9 +139,11 @@ fn launches_run_and_verify_as_programs_of_their_own() {
                 let memory = folder.join("memory.bin");
                 let mut bytes = std::fs::read(&memory).unwrap();
                 *bytes.last_mut().unwrap() ^= 1;
-                std::fs::write(&memory, bytes).unwrap();
+                std::fs::write(&memory, &bytes).unwrap();
                 let ran = built(&folder).exit_with(1);
                 assert!(ran.stdout.contains("1 of the ") && ran.stdout.contains("1 bytes differ"), "{name}: {ran}");
+                std::fs::write(&memory, &bytes[..bytes.len() - 1]).unwrap();
+                built(&folder).exit_with(2).complains("memory.bin: is not whole");
                 exported += 1;
             }
         }
@@ -253,8 +258,8 @@ fn pointers_to_variables_in_memory_are_refused_by_name() {
 }
 
 #[test]
-fn variables_that_the_code_lacks_are_left_out_unless_the_launch_changed_them() {
-    if !have_compiler("variables_that_the_code_lacks_are_left_out_unless_the_launch_changed_them") {
+fn other_code_is_held_to_the_memory_that_the_launch_left() {
+    if !have_compiler("other_code_is_held_to_the_memory_that_the_launch_left") {
         return;
     }
     let (folder, source, recording) = variables();
@@ -266,6 +271,8 @@ fn variables_that_the_code_lacks_are_left_out_unless_the_launch_changed_them() {
         built(&to)
     };
     assert!(export("same", &[]).succeed().stdout.starts_with("scaled(int*): verified, "));
+    let stray = export("stray", &["-DSTRAY"]).exit_with(1);
+    assert!(stray.stdout.contains(", outside all recorded memory, was written"), "{stray}");
     let folded = export("folded", &["-DFOLDED"]).succeed();
     let expected = "variable scale is left out, the code has none\nscaled(int*): verified, ";
     assert!(folded.stdout.starts_with(expected), "{folded}");

@@ -250,7 +250,7 @@ fn variables_that_hip_does_not_find_are_named() {
         }
         let recording = record(name);
         assert!(recording.outcome.stdout.contains(&format!("{name}: ok")), "{}", recording.outcome);
-        recording.outcome.complains("is private to its file, so that HIP does not tell");
+        recording.outcome.complains("is private to its file, so that HIP does not report");
         assert!(recording.kernels().is_empty());
     }
 }
@@ -268,7 +268,7 @@ fn what_cannot_be_recorded_is_named() {
     let recording = Recording::of_executable(&path, &[]);
     assert!(recording.outcome.stdout.contains("refused: ok"), "{}", recording.outcome);
     recording.outcome.complains("function pointers");
-    recording.outcome.complains("its variable calls_of<int> is inline or of a template, and HIP tells");
+    recording.outcome.complains("its variable calls_of<int> is inline or of a template, and HIP reports");
     assert!(recording.kernels().is_empty());
 }
 

@@ -24,6 +24,7 @@ mod original;
 mod programs;
 mod recorder;
 mod regression;
+mod reloading;
 mod searching;
 mod specialising;
 mod statuses;

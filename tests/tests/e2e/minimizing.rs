@@ -107,3 +107,29 @@ fn what_is_touched_is_told_and_a_damaged_recording_is_not_made_smaller() {
     assert_ne!(refused.status, exit::VERIFIED, "{refused}");
     assert!(!small.exists() || load_kernels(&small).is_empty(), "{refused}");
 }
+
+/// What more threads than were recorded write, where the buffer was left out of the copy or ends.
+#[test]
+fn writes_behind_what_is_recorded_are_found() {
+    let recording = Recording::of(app("unguarded"), &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small");
+    let said = minimize(&recording, &small);
+    assert_eq!(said.status, exit::VERIFIED, "{said}");
+    verified(&small);
+    let of = |name: &str| {
+        let (database, kernel) = recording.kernel(name);
+        Instance::new(&database, kernel.instances.keys().next().unwrap())
+    };
+    let clear = of("clear");
+    for instance in [&clear, &clear.moved_to(&small)] {
+        instance.verify("default<O2>", &[]);
+        instance.refute("default<O2>", &["--block-dim-x", "512"]);
+    }
+    // It reads and writes behind both of its buffers, and what it finds there is no zero.
+    let twice = of("twice");
+    for instance in [&twice, &twice.moved_to(&small)] {
+        let beyond = instance.refute("default<O2>", &["--block-dim-x", "384", "--grid-dim-x", "27"]);
+        assert_eq!(beyond["Result"]["mismatch"]["region"], "outside", "{beyond}");
+    }
+}

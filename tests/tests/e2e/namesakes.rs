@@ -61,8 +61,8 @@ fn kernels_of_one_name_in_two_units_of_hip_are_each_units_own() {
     }
 }
 
-/// A code object without IR is refused, and nothing of the program's own runs for it. Its own IR may be in a file beside
-/// it, or, from `mneme-cc`, in it.
+/// A code object without IR is refused, and nothing of the program's own runs for it. Its own IR may be in a file
+/// beside it, or, from `mneme-cc`, in it.
 #[test]
 fn a_module_is_not_taken_for_the_program() {
     let test = "a_module_is_not_taken_for_the_program";

@@ -1,9 +1,14 @@
 //! Tests that the recorder leaves the application as it is, and obeys its variables.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Cudart, Device, have_compiler, library};
+use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
 use mneme_e2e::recording::{Instance, Recording, load_kernels, record_into, unrecorded};
 
 #[test]
@@ -165,4 +170,49 @@ fn static_cudart_on_the_cpu_device_is_refused_in_one_sentence() {
         .outcome();
     assert_ne!(outcome.status, 0, "{outcome}");
     outcome.complains("static");
+}
+
+/// `mneme record` with a program that launches nothing.
+fn record_shell(folder: &Path, options: &[&str], script: &str) -> Command {
+    let mut command = Command::new(program("mneme"));
+    command.args(["record", "--device", Device::under_test().name(), "-rdb"]).arg(folder.join("recording"));
+    command.args(options).args(["--", "bash", "-c", script]);
+    command
+}
+
+/// Whatever a job scheduler sends to the process that it has started.
+#[test]
+fn signals_are_passed_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap 'echo alarm' ALRM; trap 'echo limit' XCPU; trap 'echo last; exit 5' RTMIN+3
+        echo ready; while :; do sleep 0.05; done";
+    let mut child = record_shell(folder.path(), &[], script).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let own = child.id() as libc::pid_t;
+    for (signal, before) in [(libc::SIGALRM, "ready"), (libc::SIGXCPU, "alarm"), (libc::SIGRTMIN() + 3, "limit")] {
+        assert_eq!(lines.next().unwrap(), before);
+        // SAFETY: no memory is involved.
+        assert_eq!(unsafe { libc::kill(own, signal) }, 0);
+    }
+    assert_eq!(lines.next().unwrap(), "last");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// A report that cannot be written says nothing about the application.
+#[test]
+fn the_status_stays_where_reports_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "tr '\\0' '\\n' </proc/$$/cmdline | head -n 1; exit 6";
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    for (options, stderr) in [(&["--json", "/dev/full"][..], Stdio::piped()), (&[], full().into())] {
+        let outcome = record_shell(folder.path(), options, script).stderr(stderr).output().unwrap();
+        assert_eq!(outcome.status.code(), Some(6), "{outcome:?}");
+        // Programs that are found on PATH have the name that they were called by.
+        assert_eq!(outcome.stdout, b"bash\n", "{outcome:?}");
+    }
+    // Nobody reads what is said.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let outcome = record_shell(folder.path(), &[], script).stderr(writer).output().unwrap();
+    assert_eq!((outcome.status.code(), &*outcome.stdout), (Some(6), &b"bash\n"[..]), "{outcome:?}");
 }

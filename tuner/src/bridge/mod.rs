@@ -39,7 +39,7 @@ pub enum BridgeError {
     /// The user's code or Optuna says no; one sentence.
     #[error("{0}")]
     Refused(String),
-    #[error("the helper process {python} ended unexpectedly ({how}); its last words are in {log}", python = python.display(), log = log.display())]
+    #[error("the helper process {python} ended unexpectedly ({how}); its last output is in {log}", python = python.display(), log = log.display())]
     Died { python: PathBuf, how: String, log: PathBuf },
 }
 

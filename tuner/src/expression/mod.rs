@@ -121,7 +121,7 @@ impl Language {
     fn explain(&self, error: &EvalAltResult, values: &Values) -> String {
         match error {
             EvalAltResult::ErrorVariableNotFound(name, _) => unknown(name, values),
-            EvalAltResult::ErrorPropertyNotFound(name, _) => format!("asks for '.{name}', which is not there"),
+            EvalAltResult::ErrorPropertyNotFound(name, _) => format!("reads '.{name}', which is not there"),
             EvalAltResult::ErrorFunctionNotFound(signature, _) => {
                 let name = signature.split(' ').next().unwrap_or_default();
                 let arguments = signature[name.len()..]
@@ -268,7 +268,7 @@ mod tests {
     fn mistakes_are_named() {
         for (text, expected) in [
             ("blok.x", "'blok.x' has the name 'blok', which is not known here; known are absent, args, block"),
-            ("block.w", "asks for '.w'"),
+            ("block.w", "reads '.w'"),
             ("block.x +", "cannot be read"),
             ("ceil(n / )", "at character 10"),
             ("sine(n)", "calls 'sine', which is no function; there are abs, "),

@@ -31,7 +31,7 @@ impl ForAmd {
         }
         let most = shared_of_block(&self.processor);
         if shared > most {
-            return Err(format!("a block asks for {shared} bytes of shared memory and one of {name} has {most}"));
+            return Err(format!("a block needs {shared} bytes of shared memory and one of {name} has {most}"));
         }
         if configuration.set_launch_bounds {
             self.check_occupancy(configuration)?;
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(reason("gfx90a", |it| it.shared_mem = 64 << 10), "");
         assert_eq!(
             reason("gfx90a:xnack-", |it| it.shared_mem = (64 << 10) + 1),
-            "a block asks for 65537 bytes of shared memory and one of gfx90a has 65536"
+            "a block needs 65537 bytes of shared memory and one of gfx90a has 65536"
         );
         assert_eq!(reason("gfx950", |it| it.shared_mem = 160 << 10), "");
         assert!(reason("gfx1030", |it| it.shared_mem = 128 << 10).contains("one of gfx1030 has 65536"));

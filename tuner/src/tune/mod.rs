@@ -52,7 +52,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         document::write(path, options.clone().settled().written())?;
         return Ok(0);
     }
-    interrupt::listen().map_err(|error| TuneError::Setting(format!("signals cannot be heard: {error}")))?;
+    interrupt::listen().map_err(|error| TuneError::Setting(format!("signal handlers cannot be installed: {error}")))?;
     if options.simulates_a_table() {
         return table::tune(options);
     }

@@ -78,7 +78,7 @@ pub fn limits_to_show(settings: &Settings, instances: &[Instance], processor: Op
                 None => (limits, "what every CUDA device has".into()),
             };
             mneme_core::remark!(
-                "mneme-tune: the space is that of a device which has {like}, because none can be asked: {error}"
+                "mneme-tune: the space is that of a device which has {like}, because no device can be queried: {error}"
             );
             limits
         }

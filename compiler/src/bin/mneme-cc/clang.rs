@@ -1,4 +1,4 @@
-//! The way of `mneme-cc` with clang, and hipcc, which runs it: compiling, and again to IR.
+//! Runs clang or hipcc, then compiles the device code again to IR.
 //!
 //! The user's command runs first; then the device code is compiled once more for each architecture.
 //!

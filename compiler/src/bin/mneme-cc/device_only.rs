@@ -90,7 +90,7 @@ fn embed_one(user: &User, source: Source<'_>, log: &Log) -> anyhow::Result<()> {
         compilation.source == source.path && !inputs.contains(&&made.output) && made.output.is_file()
     });
     let own: Vec<_> = own.collect();
-    ensure!(!own.is_empty(), "clang does not tell where the code for the device alone is");
+    ensure!(!own.is_empty(), "clang does not say where the code for the device alone is");
     let records = records(user, source, log, &[]);
     for (made, compilation) in own {
         let added = if made.is_bundle() {

@@ -31,9 +31,9 @@ const LIBRARY_FOLDERS: [&str; 5] = [
 /// The names that hipcc has for its clang; that of a distribution has the version in it.
 const CLANG_NAMES: [&str; 2] = ["clang++", "clang"];
 const CLANG_SUFFIXES: std::ops::RangeInclusive<u32> = 14..=22;
-/// hipcc's own clang is left to it from this version on. Debian 12's, of version 15, writes no version of the code object
-/// into the IR, and a replay would choose another. One that is newer than our LLVM is left to it, too: its headers and
-/// device libraries are not for ours, and a program without IR is better than none.
+/// hipcc's own clang is left to it from this version on. Debian 12's, of version 15, writes no version of the code
+/// object into the IR, and a replay would choose another. One that is newer than our LLVM is left to it, too: its
+/// headers and device libraries are not for ours, and a program without IR is better than none.
 const OLDEST_CLANG: u32 = 17;
 
 /// A compiler as we start it: the program, and what its environment has besides ours.

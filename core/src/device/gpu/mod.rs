@@ -1,7 +1,7 @@
 //! A GPU behind its vendor's library: what NVIDIA's driver and AMD's HIP have in common.
 //!
-//! HIP mirrors the driver: most of its functions mean the same and take the same arguments, types and numbers. What does
-//! not is asked of a [`Vendor`].
+//! HIP mirrors the driver: most of its functions mean the same and take the same arguments, types and numbers. What
+//! does not is asked of a [`Vendor`].
 
 mod table;
 mod vendor;

@@ -58,7 +58,8 @@ impl Format {
 /// it is.
 ///
 /// # Errors
-/// Also if the recording holds what those files have no place for: code that is no bitcode, memory outside the recorder's arena.
+/// Also if the recording holds what those files have no place for: code that is no bitcode, memory outside the
+/// recorder's arena.
 pub fn export(
     from: &Path,
     to: &Path,

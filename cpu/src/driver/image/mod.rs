@@ -80,11 +80,11 @@ impl Image {
             return Err(Status::INVALID_VALUE);
         }
         // SAFETY: the caller of the driver promises an image.
-        let image = unsafe { container::Container::at(address) }.ok_or(Status::INVALID_IMAGE)?;
-        if loader::is_code_object(image.bytes()) {
-            return Self::of_object(image.bytes());
+        let image = unsafe { container::bytes(address) }.ok_or(Status::INVALID_IMAGE)?;
+        if loader::is_code_object(image) {
+            return Self::of_object(image);
         }
-        Self::of_units(units::groups_for(address as usize, image.bytes()))
+        Self::of_units(units::groups_for(address as usize, image))
     }
 
     /// An image read from a file.

@@ -156,9 +156,9 @@ fn is_code_object(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF\x02\x01") && image.get(18..20) == Some(&EM_AMDGPU.to_le_bytes()[..])
 }
 
-/// The groups for an image: of `mneme-cc`'s IR in the image itself, else in the ELF object that its address lies in, else
-/// what other compilers have put into the image. For an image elsewhere (read from a file, copied to the heap) those of
-/// every object of the process.
+/// The groups for an image: of `mneme-cc`'s IR in the image itself, else in the ELF object that its address lies in,
+/// else what other compilers have put into the image. For an image elsewhere (read from a file, copied to the heap)
+/// those of every object of the process.
 pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     let vendor = vendor_of(image);
     let sum = sum::of_image(image);
@@ -194,7 +194,8 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     fitting(vendor, &all, image, sum)
 }
 
-/// What is found for the machine code of an image for NVIDIA's GPUs, of the newest architecture where there are several.
+/// What is found for the machine code of an image for NVIDIA's GPUs, of the newest architecture where there are
+/// several.
 fn in_cubins(image: &[u8], find: fn(&[u8]) -> Option<Group>) -> Option<Group> {
     if image.starts_with(b"\x7fELF") {
         return find(image);

@@ -306,7 +306,7 @@ impl GraphInterface for Hip {
         // SAFETY: a kernel node, and a place for a value.
         let status = unsafe { hip::hipGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) };
         if status != Status::SUCCESS {
-            return Err("HIP does not tell whether its kernels are cooperative");
+            return Err("HIP does not report whether its kernels are cooperative");
         }
         if value[0] != 0 {
             return Err("it has cooperative kernels");

@@ -247,7 +247,7 @@ fn follow(executable: Executable, graph: Graph) {
 /// nodes for memory.
 fn cloned(graph: Graph) -> Result<ClonedGraph, &'static str> {
     if EVENTS.load(Ordering::Relaxed) {
-        return Err("the program has captured a launch with events of its own, which HIP does not tell");
+        return Err("the program has captured a launch with events of its own, which HIP does not report");
     }
     let interface = interface();
     if let Some(reason) = interface.obstacle().or_else(|| obstacle_in(interface, graph, 0)) {

@@ -112,7 +112,7 @@ pub fn inherit(from: usize, to: usize) {
     }
 }
 
-/// Forgets what died with its context.
+/// Forgets what was destroyed with its context.
 pub fn forget(address: u64) {
     if ANY.load(Ordering::Acquire) {
         let removed = imports().remove(&address);

@@ -2,8 +2,8 @@
 //!
 //! It is in this same library, which sees the launches. What is right is done as the other library's headers and source
 //! have it: kernels that are launched while a context is started are noted, their records come late, on another thread
-//! and in another order, among others, and are gone when the tool returns. Calls are looked at for their order, too: the
-//! tool is configured before HIP is called at all, makes its contexts only while it is initialised, and destroys a
+//! and in another order, among others, and are gone when the tool returns. Calls are looked at for their order, too:
+//! the tool is configured before HIP is called at all, makes its contexts only while it is initialised, and destroys a
 //! buffer only when its context is stopped.
 
 mod exports;

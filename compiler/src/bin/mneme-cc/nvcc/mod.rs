@@ -1,4 +1,4 @@
-//! The way of `mneme-cc` with nvcc: compiling, and having clang compile to IR.
+//! Runs nvcc, then has clang compile the device code to IR.
 //!
 //! The user's command runs first; clang then compiles the device code under the same options.
 //!

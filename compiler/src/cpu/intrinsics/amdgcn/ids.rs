@@ -1,4 +1,4 @@
-//! Where a thread is, what it was launched with, and the clock.
+//! Thread and block indices, launch dimensions, and the clock.
 
 use crate::cpu::operations::sreg::THREAD_IDS;
 use crate::cpu::operations::text::{Body, Signature};

@@ -1,0 +1,57 @@
+//! Targets for files that tell programs of ours what to do: compiled winners and rules for buffers.
+
+use mneme_core::recording::rules::{Rule, RuleTarget, Rules};
+use mneme_core::tolerance::Tolerance;
+use mneme_core::tuned::{Circumstances, Rule as LaunchRule, Winners};
+
+use super::recording::in_a_file;
+use super::{Target, nothing};
+
+pub const WINNERS: Target = Target { name: "winners", seeds: winner_seeds, seal: nothing, run: run_winners };
+pub const EXPRESSION: Target = Target { name: "expression", seeds: expressions, seal: nothing, run: run_expression };
+pub const RULES: Target = Target { name: "rules", seeds: rule_seeds, seal: nothing, run: run_rules };
+
+fn winner_seeds() -> Vec<Vec<u8>> {
+    let shape =
+        serde_json::json!({"grid": {"x": 40, "y": 1, "z": 1}, "block": {"x": 256, "y": 1, "z": 1}, "shared_mem": 0});
+    let winner = serde_json::json!({
+        "kernel": "_Z1kPi", "static_hash": 42, "architecture": "cpu", "code": "k.code", "checksum": 1,
+        "layout": [[0, 8], [8, 4]], "recorded": shape, "tuned": shape, "arguments": [], "source": "results",
+        "folded": {"arguments": [1], "dimensions": true},
+        "rule": {"values": {"tile": 2.0}, "derived": [["grid.x", "ceil(args[1] / (block.x * tile))"]]},
+    });
+    let text =
+        serde_json::to_vec(&serde_json::json!({"format": 1, "winners": [winner]})).expect("plain data serialises");
+    serde_json::from_slice::<Winners>(&text).expect("the seed is well-formed");
+    vec![text]
+}
+
+fn run_winners(input: &[u8]) {
+    in_a_file(input, |path| {
+        let Ok(found) = Winners::load(path) else { return };
+        for winner in &found.winners {
+            let Some(Ok(rule)) = winner.rule.as_ref().map(LaunchRule::read) else { continue };
+            let (recorded, tuned) = (winner.recorded, winner.tuned);
+            rule.shape(&Circumstances { launch: recorded, recorded, tuned, arguments: &[Some(7), None] });
+        }
+    });
+}
+
+fn expressions() -> Vec<Vec<u8>> {
+    ["ceil(recorded.grid.x * recorded.block.x / block.x)", "max(1, min(-args[0], 3) % 2)"].map(Into::into).into()
+}
+
+fn run_expression(input: &[u8]) {
+    let derived = vec![("grid.x".to_owned(), String::from_utf8_lossy(input).into_owned())];
+    let _ = LaunchRule { derived, ..LaunchRule::default() }.read();
+}
+
+fn rule_seeds() -> Vec<Vec<u8>> {
+    let targets = [RuleTarget::Tag("t".into()), RuleTarget::Argument(2), RuleTarget::Address(0x1000_0000_0000)];
+    let rules = targets.map(|target| Rule { target, tolerance: Tolerance::default() }).into();
+    vec![serde_json::to_vec(&Rules { rules, ..Rules::default() }).expect("plain data serialises")]
+}
+
+fn run_rules(input: &[u8]) {
+    let _ = Rules::parse(std::path::Path::new("42.tolerances.json"), input);
+}
