@@ -12,9 +12,13 @@ use mneme_core::install;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::outcome::BuildOutcome;
+use crate::plan::BuildPlan;
 use crate::process::child::{Child, ChildStderr};
 use crate::process::frame::{self, Inbox};
-use crate::protocol::{Greeted, Greeting, Opening, Question};
+use crate::protocol::{CodeParts, Greeted, Greeting, Opening, Order, Question, Reply};
+use crate::spec::BuildSpec;
+use crate::target::Target;
 
 /// How long it may take to say that it is there; a machine that is busy takes a while to start programs.
 const GREETING_LIMIT: Duration = Duration::from_secs(60);
@@ -190,6 +194,43 @@ impl BuildProgram {
         let end = if late { None } else { child.wait(Duration::from_secs(5)) };
         let how = end.map_or_else(|| "does not end".into(), |end| end.to_string());
         Err(AskError::Unanswered { how, complaint: child.complaint() })
+    }
+
+    /// Has a process of its own make one build, and waits for it. What it says besides is not shown.
+    ///
+    /// # Errors
+    /// The process cannot be started, ends without an answer, or takes much longer than `limit`.
+    pub fn build(
+        &self,
+        plan: BuildPlan,
+        modules: &[Vec<u8>],
+        spec: BuildSpec,
+        target: Target,
+        limit: Duration,
+    ) -> Result<BuildOutcome, AskError> {
+        let BuildProcess { mut child, mut stream } = self.begin(Preparation::None, ChildStderr::Kept)?;
+        self.wait_for_greeting(&mut child, &mut stream, &mut Inbox::default())?;
+        let (parts, blob) = CodeParts::join(modules, None);
+        let order = Order { number: 1, target, spec, limit };
+        let patience = limit.saturating_add(GREETING_LIMIT);
+        let answer = stream
+            .set_read_timeout(Some(patience))
+            .and_then(|()| stream.set_write_timeout(Some(patience)))
+            .and_then(|()| frame::write(&mut stream, &Opening::Plan(Box::new(plan), parts), &blob))
+            .and_then(|()| frame::write(&mut stream, &order, &[]))
+            .and_then(|()| frame::read::<Reply>(&mut stream));
+        match answer {
+            Ok(Some((Reply { outcome: Some(outcome), .. }, image))) => Ok(outcome.map(|built| (built, image))),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(AskError::Unanswered { how: "does not end".into(), complaint: child.complaint() })
+            }
+            _ => {
+                drop(stream);
+                let end = child.wait(Duration::from_secs(5));
+                let how = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
+                Err(AskError::Unanswered { how, complaint: child.complaint() })
+            }
+        }
     }
 
     fn begin(&self, preparation: Preparation, words: ChildStderr) -> Result<BuildProcess, ProgramError> {

@@ -276,6 +276,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "symbol", sources: &["symbol.cu"], kernels: &[] },
     App { name: "clusters", sources: &["clusters.cu"], kernels: &[] },
     App { name: "repeated", sources: &["repeated.cu"], kernels: &[] },
+    App { name: "paced", sources: &["paced.cu"], kernels: &[] },
     App { name: "updated", sources: &["updated.cu"], kernels: &[] },
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
