@@ -289,7 +289,9 @@ fn prose_and_comments_fit_the_columns() {
     DESCRIBED.iter().for_each(|name| all_files(&top.join(name), &mut code));
     assert!(prose.len() > 40 && !code.is_empty(), "{prose:?}");
     let mut faults = Vec::new();
-    let kinds: [(Vec<PathBuf>, fn(&str) -> Vec<usize>); 2] = [(prose, long_lines_of_prose), (code, long_comments)];
+    /// Numbers of a text's lines that are too long.
+    type LongLines = fn(&str) -> Vec<usize>;
+    let kinds: [(Vec<PathBuf>, LongLines); 2] = [(prose, long_lines_of_prose), (code, long_comments)];
     for (files, long) in kinds {
         for file in files {
             let lines = long(&std::fs::read_to_string(&file).unwrap());
