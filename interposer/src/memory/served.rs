@@ -16,7 +16,7 @@ use super::frees;
 use super::ipc;
 use super::sharing::imports;
 use super::tracked::{forget_host, track};
-use crate::driver::{self, CUdevice, CUdeviceptr, Status, captures, gate};
+use crate::driver::{self, CUdeviceptr, Status, captures, gate};
 use crate::process::recorded_family;
 use crate::process::settings::settings;
 
