@@ -70,21 +70,20 @@ impl Observed {
 
     /// Notes a launch, whose arguments have these values in the order of `arguments`.
     pub fn note(&mut self, likeness: Likeness, mut values: [u64; MOST_ARGUMENTS]) -> Observation {
-        for place in 0..self.arguments.len() {
-            if !self.varies[place] && !self.values[place].contains(&values[place]) {
-                self.values[place].push(values[place]);
-                if self.values[place].len() > MOST_VALUES {
-                    self.varies[place] = true;
+        let (watched, others) = values.split_at_mut(self.arguments.len());
+        others.fill(0);
+        for ((value, known), varies) in watched.iter_mut().zip(&mut self.values).zip(&mut self.varies) {
+            if !*varies && !known.contains(value) {
+                known.push(*value);
+                if known.len() > MOST_VALUES {
+                    *varies = true;
                     // Kinds that differed in it alone are one from now on.
                     self.kinds.retain(|kind| kind.is_found);
                 }
             }
-            if self.varies[place] {
-                values[place] = 0;
+            if *varies {
+                *value = 0;
             }
-        }
-        for place in self.arguments.len()..MOST_ARGUMENTS {
-            values[place] = 0;
         }
         self.idle += 1;
         let known = self.kinds.iter_mut().find(|kind| kind.likeness == likeness && kind.values == values);
