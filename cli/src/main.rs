@@ -9,6 +9,7 @@ mod check;
 mod child;
 mod config;
 mod device;
+mod doctor;
 mod error;
 mod export;
 mod hip_library;
@@ -118,6 +119,9 @@ enum Command {
     /// Write a recorded launch as a program of its own, or winners for the program's source
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::ExportOptions),
+    /// Say what works on this machine, and what to do about what does not; exits with 1 where a part is missing
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(doctor::DoctorOptions),
     /// Print what a build system needs to know
     #[command(
         after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) \\\n      -DCMAKE_CXX_COMPILER=$(mneme config cxx) -DCMAKE_CUDA_COMPILER=clang++-19"
@@ -199,6 +203,13 @@ const APPLY_EXAMPLES: &str = "Examples:
 An application is named after --. A launch that nothing tuned is for, and a kernel whose code has
 changed, keep the application's own code; the closing table says why.";
 
+const DOCTOR_EXAMPLES: &str = "Examples:
+  mneme doctor
+  mneme doctor --json | jq '.checks[] | select(.state != \"ok\")'
+
+A part is ok, absent (something optional is not there) or missing (recording, replaying or
+tuning fails without it). What is absent or missing has a remedy.";
+
 const LEARN_EXAMPLES: &str = "Examples:
   mneme apply --learn learnt -- ./app     (twice: kernels are timed, then recorded)
   mneme learn learnt
@@ -262,6 +273,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Test(options) => regression::test(&options),
         Command::Compare(options) => regression::compare(&options),
         Command::Export(options) => export::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Config(options) => config::run(&options),
     }
 }

@@ -70,12 +70,10 @@ impl Observed {
 
     /// Notes a launch, whose arguments have these values in the order of `arguments`.
     pub fn note(&mut self, likeness: Likeness, mut values: [u64; MOST_ARGUMENTS]) -> Observation {
-        let (watched, others) = values.split_at_mut(self.arguments.len());
-        others.fill(0);
-        for ((value, known), varies) in watched.iter_mut().zip(&mut self.values).zip(&mut self.varies) {
-            if !*varies && !known.contains(value) {
-                known.push(*value);
-                if known.len() > MOST_VALUES {
+        for ((value, seen), varies) in values.iter_mut().zip(&mut self.values).zip(&mut self.varies) {
+            if !*varies && !seen.contains(value) {
+                seen.push(*value);
+                if seen.len() > MOST_VALUES {
                     *varies = true;
                     // Kinds that differed in it alone are one from now on.
                     self.kinds.retain(|kind| kind.is_found);
@@ -85,6 +83,7 @@ impl Observed {
                 *value = 0;
             }
         }
+        values[self.arguments.len()..].fill(0);
         self.idle += 1;
         let known = self.kinds.iter_mut().find(|kind| kind.likeness == likeness && kind.values == values);
         if let Some(kind) = known {
