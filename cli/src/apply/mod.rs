@@ -203,8 +203,8 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     end_like(status)
 }
 
-/// Where launches are recorded for trials, and code is asked for: beside the cache, which need not lie in memory as /tmp
-/// may.
+/// Where launches are recorded for trials, and code is asked for: beside the cache, which need not lie in memory as
+/// /tmp may.
 fn run_folder(options: &ApplyOptions) -> Result<tempfile::TempDir, CommandError> {
     let cache = CodeCache::open(options.cache_dir.as_deref());
     tempfile::tempdir_in(cache.folder())

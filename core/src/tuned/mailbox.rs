@@ -1,4 +1,4 @@
-//! Questions that an application's process leaves in a folder for `mneme apply`, and the answers beside them.
+//! Questions that an application's process leaves in a folder for `mneme apply`, and the answers.
 
 use std::path::{Path, PathBuf};
 

@@ -57,8 +57,8 @@ pub struct Winner {
     pub arguments: Vec<Argument>,
     #[serde(default)]
     pub folded: Folded,
-    /// Words of arguments that look like addresses, and are in no recorded allocation: the argument, and the offset in it,
-    /// bytes. They have to be the same as any number.
+    /// Words of arguments that look like addresses, and are in no recorded allocation: the argument, and the offset in
+    /// it, bytes. They have to be the same as any number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<(u32, u32)>,
     /// Its dimensions are not used, but those that the application asks for.

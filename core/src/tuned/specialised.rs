@@ -1,7 +1,7 @@
 //! Code for launches that repeat: what an application's process asks `mneme apply` for, and the answer.
 //!
-//! The recorder library leaves a request in the folder that `MNEME_DATA_DIR` names, and the kernel's IR beside it, under
-//! the names of a recording.
+//! The recorder library leaves a request in the folder that `MNEME_DATA_DIR` names, and the kernel's IR beside it,
+//! under the names of a recording.
 
 use std::path::{Path, PathBuf};
 

@@ -173,8 +173,8 @@ impl WinnerCandidate {
         let threads = |shape: &Shape, axis: usize| {
             u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
         };
-        // A kernel need not bear threads that the application does not start, nor miss those that it does, unless it did
-        // where it was verified.
+        // A kernel need not bear threads that the application does not start, nor miss those that it does, unless it
+        // did where it was verified.
         let bears = |axis: usize| match threads(&shape, axis).cmp(&threads(&asked, axis)) {
             Ordering::Equal => true,
             Ordering::Greater => threads(tuned, axis) > threads(recorded, axis),

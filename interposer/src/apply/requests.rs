@@ -1,4 +1,4 @@
-//! Requests for code that `mneme apply` makes while the application runs, and the thread that takes it in.
+//! Requests for code that is made while the application runs, and the thread that takes it in.
 //!
 //! What is asked for is written to the folder of the run, with the kernel's IR beside it. The answer is looked for, and
 //! its code loaded before a launch may get it.

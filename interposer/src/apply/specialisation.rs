@@ -88,7 +88,8 @@ impl Specialisation {
         self.launched.load(Ordering::Relaxed)
     }
 
-    /// Notes a launch that no variant is for, and gets the winner at `base`; what is to be made for it, once it repeats.
+    /// Notes a launch that no variant is for, and gets the winner at `base`; what is to be made for it, once
+    /// it repeats.
     pub fn note(&self, launch: &Launch, arguments: &LaunchArguments, base: Option<usize>) -> Option<Wanted> {
         if self.is_over.load(Ordering::Relaxed) {
             return None;

@@ -357,8 +357,8 @@ impl KernelCode {
         self.kernel.arguments.iter().map(|argument| (argument.offset, argument.size))
     }
 
-    /// Scalar arguments of these kinds, as far as their types are known: index, offset in the parameter buffer and size,
-    /// bytes.
+    /// Scalar arguments of these kinds, as far as their types are known: index, offset in the parameter buffer and
+    /// size, bytes.
     pub fn foldable(&self, kinds: FoldedKinds) -> impl Iterator<Item = (u32, u32, usize)> {
         let is_meant = move |argument: &ir_section::Argument| {
             argument.specialisable() && (kinds == FoldedKinds::Scalars || argument.kind.starts_with('i'))

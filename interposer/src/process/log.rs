@@ -94,8 +94,8 @@ pub fn raw(text: &str) {
 
 /// Runs `work`, whose writes to a pipe without a reader raise no signal.
 fn without_broken_pipes(work: impl FnOnce()) {
-    // SAFETY: sets of signals, which these functions fill in. A signal of ours is taken back before the mask is; one that
-    // was pending before stays so.
+    // SAFETY: sets of signals, which these functions fill in. A signal of ours is taken back before the mask is; one
+    // that was pending before stays so.
     unsafe {
         let (mut pipe, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
         libc::sigemptyset(&mut pipe);

@@ -1,4 +1,4 @@
-//! Tests of `mneme apply --learn` and `mneme learn`, which time, record, tune and use kernels of a program in steps.
+//! Tests of `mneme apply --learn` and `mneme learn`: time, record, tune and use kernels in steps.
 
 use std::fs;
 

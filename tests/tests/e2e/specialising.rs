@@ -1,4 +1,4 @@
-//! Tests of `mneme apply --specialize`: code that is made for launches which repeat, while the application runs.
+//! Tests of `mneme apply --specialize`: code that is made for launches which repeat.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
