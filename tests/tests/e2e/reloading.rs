@@ -91,8 +91,8 @@ fn a_plugin_that_is_built_anew_has_kernels_of_its_own() {
     assert_eq!(recording.outcome.stdout, "1\n2\n1\n");
     assert_eq!(launches(&recording), [1, 2], "{}", recording.outcome);
 
-    let first = Recording::of_executable(&host, &[&place, &one]).single();
-    let tuned = Tuned::new().with("advance", &first, json!({"passes": "default<O2>"}), json!({}));
+    let first = Recording::of_executable(&host, &[&place, &one]);
+    let tuned = Tuned::new().with("advance", &first.single(), json!({"passes": "default<O2>"}), json!({}));
     let (outcome, kernel) = tuned.run(&host, &changing, "advance");
     assert_eq!((outcome.stdout.as_str(), &kernel["applied"]["replaced"]), ("1\n2\n1\n", &json!(2)), "{outcome}");
     let (outcome, kernel) = tuned.run(&host, &[&place, &two, &two], "advance");
@@ -127,8 +127,8 @@ fn images_that_a_buffer_has_in_turn_are_kernels_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let host = host("buffer", folder.path());
     let [three, five] = [3, 5].map(|factor| image(factor, &folder));
-    let first = Recording::of_executable(&host, &["one", &three]).single();
-    let tuned = Tuned::new().with("multiply", &first, json!({"passes": "default<O2>"}), json!({}));
+    let first = Recording::of_executable(&host, &["one", &three]);
+    let tuned = Tuned::new().with("multiply", &first.single(), json!({"passes": "default<O2>"}), json!({}));
     for when in ["one", "all"] {
         for (files, printed) in [([&three, &five], "22\n36\n"), ([&five, &three], "36\n22\n")] {
             let arguments = [when, files[0], files[1]];
