@@ -6,28 +6,30 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const MAJOR: &str = "19";
-/// Where Debian and Ubuntu put it.
-const PREFIX: &str = "/usr/lib/llvm-19";
+/// The versions that it can be, each by the feature `llvm<version>`, with llvm-sys' number for it.
+const VERSIONS: [(&str, &str); 5] = [("19", "191"), ("20", "201"), ("21", "211"), ("22", "221"), ("23", "231")];
 /// What LLVM's archives need besides glibc: libstdc++, and what they were configured with. libxml2 and z3 are left
 /// out: only parts of LLVM that we do not use refer to them.
 const COMPANIONS: &[&str] = &["stdc++", "z", "zstd", "ffi"];
 /// Our own C++ beside LLVM's C interface.
 const SHIM: [&str; 4] = ["src/llvm/llvm.cpp", "src/llvm/lld.cpp", "src/llvm/reduce.cpp", "src/llvm/undefined.cpp"];
-/// lld's archives, which refer to LLVM's. Debian has them in `liblld-19-dev`.
+/// lld's archives, which refer to LLVM's. Debian has them in `liblld-<version>-dev`.
 const LLD: [&str; 2] = ["lldELF", "lldCommon"];
 /// Of the feature `planted-faults`.
 const FAULTS: &str = "src/llvm/faults.cpp";
-const HEADERS: [&str; 2] = ["src/llvm/faults.h", "src/llvm/revise.h"];
+const HEADERS: [&str; 3] = ["src/llvm/faults.h", "src/llvm/revise.h", "src/llvm/version.h"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-env-changed=LLVM_SYS_191_PREFIX");
-    let config = llvm_config();
+    let (major, sys) = chosen();
+    let variable = format!("LLVM_SYS_{sys}_PREFIX");
+    println!("cargo:rerun-if-env-changed={variable}");
+    println!("cargo:rustc-env=MNEME_LLVM_MAJOR={major}");
+    let config = llvm_config(major, &variable);
     let version = ask(&config, &["--version"]);
     assert!(
-        version.starts_with(&format!("{MAJOR}.")),
-        "{} is LLVM {version}; Mneme is built with LLVM {MAJOR}",
+        version.starts_with(&format!("{major}.")),
+        "{} is LLVM {version}, and the feature is llvm{major}; set {variable} to the prefix of an LLVM {major}",
         config.display()
     );
     compile_shim(&ask(&config, &["--includedir"]));
@@ -37,7 +39,7 @@ fn main() {
         let archive = Path::new(&libraries).join(format!("lib{library}.a"));
         assert!(
             archive.is_file(),
-            "{} does not exist: install lld {MAJOR}'s development files (liblld-{MAJOR}-dev; scripts/setup does)",
+            "{} does not exist: install lld {major}'s development files (liblld-{major}-dev; scripts/setup --llvm {major} does)",
             archive.display()
         );
         println!("cargo:rustc-link-lib=static:-bundle={library}");
@@ -82,14 +84,29 @@ fn compile_shim(includes: &str) {
         .compile("mneme_llvm");
 }
 
-fn llvm_config() -> PathBuf {
-    let prefix = std::env::var_os("LLVM_SYS_191_PREFIX")
-        .filter(|value| !value.is_empty())
-        .map_or_else(|| PathBuf::from(PREFIX), PathBuf::from);
+/// The version that the features ask for, and llvm-sys' number for it.
+fn chosen() -> (&'static str, &'static str) {
+    let asked = |(major, _): &&(&str, &str)| std::env::var_os(format!("CARGO_FEATURE_LLVM{major}")).is_some();
+    let found: Vec<_> = VERSIONS.iter().filter(asked).collect();
+    match found[..] {
+        [one] => *one,
+        [] => panic!(
+            "no feature names an LLVM: llvm19 is the default, and --no-default-features --features llvm22 another"
+        ),
+        _ => panic!(
+            "a program holds one LLVM and the features name several: give --no-default-features with --features llvm22"
+        ),
+    }
+}
+
+fn llvm_config(major: &str, variable: &str) -> PathBuf {
+    // Where Debian and Ubuntu put it.
+    let usual = PathBuf::from(format!("/usr/lib/llvm-{major}"));
+    let prefix = std::env::var_os(variable).filter(|value| !value.is_empty()).map_or(usual, PathBuf::from);
     let path = prefix.join("bin/llvm-config");
     assert!(
         path.is_file(),
-        "{} does not exist: install LLVM {MAJOR} (scripts/setup does), or set LLVM_SYS_191_PREFIX to its prefix",
+        "{} does not exist: install LLVM {major} (scripts/setup --llvm {major} does), or set {variable} to its prefix",
         path.display()
     );
     path

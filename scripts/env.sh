@@ -9,6 +9,18 @@ export MNEME_ROOT
 export LLVM_SYS_191_PREFIX=${LLVM_SYS_191_PREFIX:-/usr/lib/llvm-19}
 export CUDA_PATH=$MNEME_ROOT/.deps/cuda
 
+# The LLVM whose builder the workspace makes, and others whose builders are made where their development files are installed.
+llvm_default=19
+llvm_others=(20 21 22 23)
+
+# True where a version's archives can be linked.
+have_llvm() { local sys=LLVM_SYS_${1}1_PREFIX; [ -f "${!sys:-/usr/lib/llvm-$1}/lib/liblldELF.a" ]; }
+
+# Makes the builder of a version of LLVM beside the other programs: build_builder NN [FEATURES], release profile.
+build_builder() {
+    cargo build --release --quiet --package mneme-compiler --no-default-features --features "llvm$1${2:+,$2}" --bin "mneme-build-$1"
+}
+
 # clang's linker wrapper looks for nvlink on PATH only.
 case :$PATH: in *:"$CUDA_PATH/bin":*) ;; *) PATH=$PATH:$CUDA_PATH/bin ;; esac
 

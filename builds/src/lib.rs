@@ -1,8 +1,9 @@
-//! Descriptions of builds and the protocol that mneme-replay and mneme-build share.
+//! Descriptions of builds and the protocol that mneme-replay and its builders share.
 //!
-//! It has no LLVM. `mneme-replay` orders builds with it; `mneme-build`, a program of the compiler's crate, makes them
+//! It has no LLVM. `mneme-replay` orders builds with it; `mneme-build-NN`, programs of the compiler's crate, makes them
 //! (see [`protocol`]). [`process`] and [`programs`] are how processes of ours are started, confined and watched.
 
+pub mod builders;
 pub mod external;
 pub mod instrument;
 pub mod interface;

@@ -26,6 +26,8 @@ pub struct Built {
     pub codegen: f64,
     /// The launch must ask for no dynamic shared memory: the code has it.
     pub shared_is_static: bool,
+    /// The code went by way of LLVM IR that was lifted from PTX.
+    pub lifted: bool,
     pub assembler: String,
     /// Registers spilled to local memory, where the assembler has told.
     pub spills: Option<Spills>,

@@ -1,4 +1,4 @@
-//! The program `mneme-build`: how it is found, started and asked.
+//! One program `mneme-build-NN`: how it is started and asked.
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::CString;
@@ -12,9 +12,13 @@ use mneme_core::install;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::outcome::BuildOutcome;
+use crate::plan::BuildPlan;
 use crate::process::child::{Child, ChildStderr};
 use crate::process::frame::{self, Inbox};
-use crate::protocol::{Greeted, Greeting, Opening, Question};
+use crate::protocol::{CodeParts, Greeted, Greeting, Opening, Order, Question, Reply};
+use crate::spec::BuildSpec;
+use crate::target::Target;
 
 /// How long it may take to say that it is there; a machine that is busy takes a while to start programs.
 const GREETING_LIMIT: Duration = Duration::from_secs(60);
@@ -23,10 +27,24 @@ const GREETING_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug, Error)]
 pub enum ProgramError {
     #[error(
-        "{} is not installed beside this program, which needs it to compile; install it there, or name the installation in MNEME_HOME",
+        "no {}NN is installed beside this program, which needs one to compile (NN is the version of its LLVM); install it there, or name the installation in MNEME_HOME",
         install::BUILDER
     )]
     Missing,
+    #[error(
+        "the IR was written by LLVM {found}, and no builder that is installed reads it: {}; install {}{found} or a newer one \
+         (cargo build --release -p mneme-compiler --no-default-features --features llvm{found} --bin {}{found})",
+        versions(installed),
+        install::BUILDER,
+        install::BUILDER
+    )]
+    NewerIr { found: u32, installed: Vec<u32> },
+    #[error("llvm is {asked}, and {}{asked} is not installed: {}", install::BUILDER, versions(installed))]
+    NotInstalled { asked: u32, installed: Vec<u32> },
+    #[error(
+        "llvm is {asked}, and the IR was written by LLVM {found}, which an older one does not read; ask for {found} or a newer one"
+    )]
+    OlderThanIr { asked: u32, found: u32 },
     #[error("{} {what}; install it again, or name another installation in MNEME_HOME", path.display())]
     Useless { path: PathBuf, what: String },
     #[error("{} cannot be started: {source}", path.display())]
@@ -39,7 +57,7 @@ pub enum AskError {
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// How the process that was to answer ended, and the line of its words that tells most.
-    #[error("{} {how}{}", install::BUILDER, complaint.as_ref().map_or_else(String::new, |said| format!(": {}", said.trim())))]
+    #[error("the process of {}NN {how}{}", install::BUILDER, complaint.as_ref().map_or_else(String::new, |said| format!(": {}", said.trim())))]
     Unanswered { how: String, complaint: Option<String> },
 }
 
@@ -58,7 +76,17 @@ pub struct BuildProcess {
     pub stream: UnixStream,
 }
 
-/// The program of this installation, and the process of it that was started first.
+/// "19 and 22 are", of the builders that are installed.
+fn versions(installed: &[u32]) -> String {
+    let numbers: Vec<String> = installed.iter().map(u32::to_string).collect();
+    match numbers.split_last() {
+        None => "none is".into(),
+        Some((last, [])) => format!("{last} is"),
+        Some((last, others)) => format!("{} and {last} are", others.join(", ")),
+    }
+}
+
+/// A program of this installation, and the process of it that was started first.
 pub struct BuildProgram {
     path: PathBuf,
     first: Cell<Option<BuildProcess>>,
@@ -71,16 +99,13 @@ impl BuildProgram {
         Self { path, first: Cell::new(None), llvm: OnceCell::new() }
     }
 
-    /// Finds it and starts a process, which prepares while the caller has other things to do. The caller must have one
-    /// thread only.
+    /// Starts a process, which prepares while the caller has other things to do. The caller must have one thread only.
     ///
     /// # Errors
-    /// It is not there, or the system has no room for another process.
-    pub fn start(preparation: Preparation) -> Result<Self, ProgramError> {
-        let path = install::locate(install::BUILDER).ok_or(ProgramError::Missing)?;
-        let program = Self::at(path);
-        program.first.set(Some(program.begin(preparation, ChildStderr::Shown)?));
-        Ok(program)
+    /// The system has no room for another process.
+    pub fn start(&self, preparation: Preparation) -> Result<(), ProgramError> {
+        self.first.set(Some(self.begin(preparation, ChildStderr::Shown)?));
+        Ok(())
     }
 
     /// A process for builds, which may not have greeted yet: where there is one still that was started first, that one.
@@ -171,6 +196,43 @@ impl BuildProgram {
         Err(AskError::Unanswered { how, complaint: child.complaint() })
     }
 
+    /// Has a process of its own make one build, and waits for it. What it says besides is not shown.
+    ///
+    /// # Errors
+    /// The process cannot be started, ends without an answer, or takes much longer than `limit`.
+    pub fn build(
+        &self,
+        plan: BuildPlan,
+        modules: &[Vec<u8>],
+        spec: BuildSpec,
+        target: Target,
+        limit: Duration,
+    ) -> Result<BuildOutcome, AskError> {
+        let BuildProcess { mut child, mut stream } = self.begin(Preparation::None, ChildStderr::Kept)?;
+        self.wait_for_greeting(&mut child, &mut stream, &mut Inbox::default())?;
+        let (parts, blob) = CodeParts::join(modules, None);
+        let order = Order { number: 1, target, spec, limit };
+        let patience = limit.saturating_add(GREETING_LIMIT);
+        let answer = stream
+            .set_read_timeout(Some(patience))
+            .and_then(|()| stream.set_write_timeout(Some(patience)))
+            .and_then(|()| frame::write(&mut stream, &Opening::Plan(Box::new(plan), parts), &blob))
+            .and_then(|()| frame::write(&mut stream, &order, &[]))
+            .and_then(|()| frame::read::<Reply>(&mut stream));
+        match answer {
+            Ok(Some((Reply { outcome: Some(outcome), .. }, image))) => Ok(outcome.map(|built| (built, image))),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(AskError::Unanswered { how: "does not end".into(), complaint: child.complaint() })
+            }
+            _ => {
+                drop(stream);
+                let end = child.wait(Duration::from_secs(5));
+                let how = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
+                Err(AskError::Unanswered { how, complaint: child.complaint() })
+            }
+        }
+    }
+
     fn begin(&self, preparation: Preparation, words: ChildStderr) -> Result<BuildProcess, ProgramError> {
         let (stream, theirs) = UnixStream::pair().map_err(|error| self.failed(error))?;
         let line = command_line(&self.path, preparation).map_err(|error| self.failed(error.into()))?;
@@ -218,7 +280,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn program(folder: &Path, contents: &str, mode: u32) -> BuildProgram {
-        let path = folder.join("mneme-build");
+        let path = folder.join("mneme-build-19");
         std::fs::write(&path, contents).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         BuildProgram::at(path)

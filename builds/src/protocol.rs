@@ -1,12 +1,13 @@
-//! The protocol between `mneme-build` and whoever has started it.
+//! The protocol between `mneme-build-NN` and whoever has started it.
 //!
-//! It runs over the socket that is the standard input of `mneme-build`. Messages are those of
-//! [`frame`](crate::process::frame). `mneme-build` begins with a [`Greeting`]. It is told once what it is for, an
-//! [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number of [`Order`]s,
-//! each with a [`Reply`], in whatever order builds end; it ends with the stream.
+//! It runs over the socket that is the standard input of `mneme-build-NN`. Messages are those of
+//! [`frame`](crate::process::frame). `mneme-build-NN` begins with a [`Greeting`]. It is told once what it is for, an
+//! [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number of [`Order`]s, each
+//! with a [`Reply`], in whatever order builds end; it ends with the stream.
 
 use std::time::Duration;
 
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::recording::CodeKind;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ use crate::replacement::Replacement;
 use crate::spec::BuildSpec;
 use crate::target::Target;
 
-/// What `mneme-build` says of itself, or why there is none, which whoever starts it says in its place.
+/// What `mneme-build-NN` says of itself, or why there is none, which whoever starts it says in its place.
 pub type Greeted = Result<Greeting, String>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,8 +79,30 @@ pub enum Question {
     Interface { kernel: String, parts: CodeParts },
     /// One module of several; answered by `Result<(), String>`, and the bitcode is the blob.
     Link { parts: CodeParts },
+    /// The table of a module for the section `.mneme.ir`, as the compiler's command line describes it; answered by
+    /// `Result<Table, String>`.
+    Describe { origin: UnitOrigin },
+    /// A module with its kernels and variables under those of `names` that demangle to the same; answered by
+    /// `Result<Vec<String>, String>`, the kernels that have none, demangled, and the bitcode is the blob.
+    Rename { names: Vec<String> },
+    /// All kernels of a program as one object for the CPU device; answered by `Result<(), String>`, and the object is the
+    /// blob.
+    CpuObject { parts: CodeParts, arch: String, compiled: Option<CompileOptions>, passes: Option<String> },
     /// What makes machine code for a target: name, version, and in which mode; answered by `String`.
     Maker { target: Target },
+}
+
+/// What the compiler command line says of a unit.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct UnitOrigin {
+    pub arch: String,
+    /// Compilation-unit id.
+    pub unit: String,
+    pub source: String,
+    pub rdc: bool,
+    pub compiled: Option<CompileOptions>,
+    /// Sums of the images that it became.
+    pub images: Vec<u64>,
 }
 
 /// A build that is asked for.

@@ -14,7 +14,21 @@ pub enum Target {
     Cpu { arch: String },
 }
 
+/// Architecture that IR for the CPU device is compiled as where the recording does not say.
+const DEFAULT_ARCH: &str = "sm_90";
+
 impl Target {
+    /// Code of IR for a device, whose architecture is "cpu" or a GPU's; IR for an architecture's own features
+    /// (`sm_90a`) is compiled for these where the device has them.
+    pub fn of_device(device_arch: &str, ir_arch: &str) -> Self {
+        if device_arch == "cpu" {
+            let is_gpu = Vendor::of_architecture(ir_arch).is_some();
+            return Self::Cpu { arch: if is_gpu { ir_arch } else { DEFAULT_ARCH }.to_owned() };
+        }
+        let special = ir_arch.strip_suffix('a') == Some(device_arch) && device_arch.starts_with("sm_");
+        Self::gpu(if special { ir_arch } else { device_arch })
+    }
+
     /// The architecture of the GPU that passes run for.
     pub fn arch(&self) -> &str {
         let (Self::Nvptx { arch } | Self::Amdgpu { arch } | Self::Cpu { arch }) = self;

@@ -9,9 +9,11 @@ mod check;
 mod child;
 mod config;
 mod device;
+mod doctor;
 mod error;
 mod export;
 mod hip_library;
+mod learn;
 mod list;
 mod manage;
 mod minimize;
@@ -57,8 +59,11 @@ enum Command {
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(profile::ProfileOptions),
     /// Run a program with tuned kernels in the place of its own; exits with the program's status
-    #[command(after_help = APPLY_EXAMPLES, override_usage = "mneme apply --tuned <RESULTS>... [OPTIONS] -- <APPLICATION>...\n       mneme apply --tuned <RESULTS>... --manifest <FILE>")]
+    #[command(after_help = APPLY_EXAMPLES, override_usage = "mneme apply --tuned <RESULTS>... [OPTIONS] -- <APPLICATION>...\n       mneme apply --tuned <RESULTS>... --manifest <FILE>\n       mneme apply --specialize | --learn <FOLDER> [OPTIONS] -- <APPLICATION>...")]
     Apply(apply::ApplyOptions),
+    /// Tune what mneme apply --learn has recorded, for its next start
+    #[command(after_help = LEARN_EXAMPLES)]
+    Learn(learn::LearnOptions),
     /// Replay a recorded kernel and verify what it writes (mneme-replay)
     #[command(disable_help_flag = true)]
     Replay(Handover),
@@ -114,6 +119,9 @@ enum Command {
     /// Write a recorded launch as a program of its own, or winners for the program's source
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::ExportOptions),
+    /// Say what works on this machine, and what to do about what does not; exits with 1 where a part is missing
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(doctor::DoctorOptions),
     /// Print what a build system needs to know
     #[command(
         after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) \\\n      -DCMAKE_CXX_COMPILER=$(mneme config cxx) -DCMAKE_CUDA_COMPILER=clang++-19"
@@ -189,8 +197,27 @@ const APPLY_EXAMPLES: &str = "Examples:
   mneme apply --tuned results --manifest tuned.json
   MNEME_MODE=apply MNEME_TUNED=tuned.json LD_PRELOAD=libmneme_rec.so ./app
 
+  mneme apply --specialize -- ./app
+  mneme apply --learn learnt -- ./app
+
 An application is named after --. A launch that nothing tuned is for, and a kernel whose code has
 changed, keep the application's own code; the closing table says why.";
+
+const DOCTOR_EXAMPLES: &str = "Examples:
+  mneme doctor
+  mneme doctor --json | jq '.checks[] | select(.state != \"ok\")'
+
+A part is ok, absent (something optional is not there) or missing (recording, replaying or
+tuning fails without it). What is absent or missing has a remedy.";
+
+const LEARN_EXAMPLES: &str = "Examples:
+  mneme apply --learn learnt -- ./app     (twice: kernels are timed, then recorded)
+  mneme learn learnt
+  mneme learn learnt -- --space-preset quick --device 1
+  mneme apply --learn learnt -- ./app     (with what was confirmed)
+
+The status is that of mneme-tune for the first kernel that could not be tuned. A session that was
+interrupted goes on.";
 
 /// The command line: `mneme apply` needs no application where it only writes a file.
 fn command() -> clap::Command {
@@ -241,10 +268,12 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Clean(options) => manage::clean(&options),
         Command::Move(options) => manage::move_to(options),
         Command::Copy(options) => manage::copy(options),
+        Command::Learn(options) => learn::learn(&options),
         Command::Minimize(options) => minimize::run(options),
         Command::Test(options) => regression::test(&options),
         Command::Compare(options) => regression::compare(&options),
         Command::Export(options) => export::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Config(options) => config::run(&options),
     }
 }

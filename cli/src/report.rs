@@ -156,20 +156,31 @@ fn applied(mut kernels: Vec<Kernel>) -> String {
         return "mneme: nothing is replaced: no kernel that is tuned was launched\n".into();
     }
     kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
-    let mut rows = vec![["KERNEL", "LAUNCHES", "REPLACED", "RESHAPED", "BEFORE", "TUNED"].map(String::from).to_vec()];
+    let is_special = kernels.iter().any(|kernel| kernel.applied.is_some_and(|applied| applied.specialised > 0));
+    let mut heading = vec!["KERNEL", "LAUNCHES", "REPLACED", "RESHAPED", "BEFORE", "TUNED"];
+    let mut align = vec![Left, Right, Right, Right, Right, Right];
+    if is_special {
+        heading.insert(4, "SPECIALISED");
+        align.insert(4, Right);
+    }
+    let mut rows = vec![heading.into_iter().map(String::from).collect::<Vec<_>>()];
     for kernel in &kernels {
         let applied = kernel.applied.unwrap_or_default();
         let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), units::time);
-        rows.push(vec![
+        let mut row = vec![
             name(kernel),
             kernel.launches.to_string(),
             applied.replaced.to_string(),
             applied.reshaped.to_string(),
             time(applied.before),
             time(applied.after),
-        ]);
+        ];
+        if is_special {
+            row.insert(4, applied.specialised.to_string());
+        }
+        rows.push(row);
     }
-    let mut text = render(&[Left, Right, Right, Right, Right, Right], &rows);
+    let mut text = render(&align, &rows);
     for kernel in &kernels {
         for failure in &kernel.failures {
             text += &format!("{}: {} not replaced: {}\n", name(kernel), launches(failure.launches), failure.reason);
@@ -311,7 +322,7 @@ mod tests {
     #[test]
     fn the_table_of_tuned_kernels_has_those_alone() {
         use mneme_core::summary::Applied;
-        let applied = Some(Applied { replaced: 3, reshaped: 1, before: Some(2000.0), after: None });
+        let applied = Some(Applied { replaced: 3, reshaped: 1, before: Some(2000.0), ..Applied::default() });
         let failures = vec![Failure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
         let tuned = Kernel { applied, failures, ..kernel("a(int)") };
         let text = |kernels| text(Mode::Apply, "app", ExitStatus::default(), &[summary(Mode::Apply, kernels)]);

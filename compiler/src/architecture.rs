@@ -9,11 +9,7 @@ use std::sync::Once;
 
 use crate::error::BuildError;
 use crate::ir::contraction;
-
-/// The newest architecture that LLVM 19's NVPTX back end knows; for later ones the assembler retargets its PTX.
-const NEWEST: u32 = 90;
-/// PTX ISA versions that LLVM 19 can emit, times ten; the lower one knows sm_90.
-const PTX_ISA: std::ops::RangeInclusive<u32> = 78..=85;
+use crate::version::{NEWEST_NVIDIA, NEWEST_PTX, least_ptx};
 
 /// What the back end is told to emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,15 +37,15 @@ impl CodegenArchitecture {
             message: format!("'{device}' is no architecture of a GPU; sm_90 and gfx90a are some"),
         })?;
         let specific = ir.and_then(|(cpu, _)| cpu.strip_suffix('a')).is_some_and(|base| base == device);
-        let emitted = number.min(NEWEST);
-        let suffix = if specific || (device.ends_with('a') && number <= NEWEST) { "a" } else { "" };
+        let emitted = number.min(NEWEST_NVIDIA);
+        let suffix = if specific || (device.ends_with('a') && number <= NEWEST_NVIDIA) { "a" } else { "" };
         let wanted = ir.and_then(|(_, features)| isa(features)).unwrap_or(0);
-        let least = if suffix.is_empty() { *PTX_ISA.start() } else { 80 };
+        let least = least_ptx(emitted, !suffix.is_empty());
         Ok(Self {
             vendor: Vendor::Nvidia,
             number: emitted,
             cpu: format!("sm_{emitted}{suffix}"),
-            features: format!("+ptx{}", wanted.clamp(least, *PTX_ISA.end())),
+            features: format!("+ptx{}", wanted.clamp(least, NEWEST_PTX)),
             device: if specific { format!("{device}a") } else { device.to_owned() },
             fuses: true,
         })
@@ -297,13 +293,14 @@ mod tests {
     #[test]
     fn processors_that_llvm_does_not_know_are_refused() {
         let machine = |device| CodegenArchitecture::choose(device, None).unwrap().machine(3);
-        for known in
-            ["gfx906", "gfx908", "gfx90a", "gfx940", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx11-generic"]
-        {
+        for known in ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx11-generic"] {
             assert!(machine(known).is_ok(), "{known}");
         }
-        let refused = machine("gfx950").unwrap_err().to_string();
-        assert!(refused.contains("does not know the processor gfx950"), "{refused}");
+        // LLVM 20 has gfx950, and LLVM 21 gfx940 no more.
+        assert_eq!(machine("gfx950").is_ok(), crate::LLVM_MAJOR >= 20);
+        assert_eq!(machine("gfx940").is_ok(), crate::LLVM_MAJOR <= 20);
+        let refused = machine("gfx999").unwrap_err().to_string();
+        assert!(refused.contains("does not know the processor gfx999"), "{refused}");
     }
 
     #[test]

@@ -29,6 +29,11 @@ pub enum BuildError {
         "the kernel's code is {code}, and {field} needs LLVM IR; build the program with mneme-cc to record its IR, or leave {field} out"
     )]
     NeedsIr { code: &'static str, field: &'static str },
+    /// PTX that cannot be compiled by way of IR, which `field` asks for.
+    #[error(
+        "the kernel's PTX cannot be lifted to LLVM IR, which {field} needs: {message}; build the program with mneme-cc to record its IR, or leave {field} out"
+    )]
+    Lift { field: &'static str, message: String },
     #[error("the kernel {kernel} takes other arguments than the recorded one: {difference}")]
     Signature { kernel: String, difference: String },
     #[error("LLVM produced no code for {target}: {message}")]
@@ -68,6 +73,6 @@ fn others(found: &[String]) -> String {
 impl BuildError {
     /// Whether the request itself is wrong (an impossible configuration) and not its compilation.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Configuration { .. } | Self::NeedsIr { .. })
+        matches!(self, Self::Configuration { .. } | Self::NeedsIr { .. } | Self::Lift { .. })
     }
 }

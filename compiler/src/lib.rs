@@ -19,6 +19,8 @@ mod llvm;
 pub mod pipeline;
 mod preloaded;
 pub mod prepare;
+pub mod program;
+pub mod ptx;
 mod ptx_names;
 pub mod request;
 pub mod server;
@@ -26,13 +28,27 @@ pub mod signature;
 #[cfg(feature = "planted-faults")]
 mod stand_in;
 pub mod unit;
+mod version;
 mod warm;
+
+// By one name, whichever it is.
+#[cfg(feature = "llvm19")]
+extern crate llvm_sys_191 as llvm_sys;
+#[cfg(feature = "llvm20")]
+extern crate llvm_sys_201 as llvm_sys;
+#[cfg(feature = "llvm21")]
+extern crate llvm_sys_211 as llvm_sys;
+#[cfg(feature = "llvm22")]
+extern crate llvm_sys_221 as llvm_sys;
+#[cfg(feature = "llvm23")]
+extern crate llvm_sys_231 as llvm_sys;
 
 pub use error::BuildError;
 pub use inkwell::module::Module;
 pub use preloaded::Preloaded;
 pub use prepare::device_symbol;
 pub use request::{Artifact, BuildRequest, BuildTimes, InputCode, RecordedLaunch};
+pub use version::{LLVM_MAJOR, llvm_version};
 pub use warm::preload;
 
 use std::time::Instant;
@@ -47,7 +63,7 @@ use mneme_builds::{BuildText, ImageKind, Target};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::{Configuration, DEFAULT_PASSES};
 use mneme_core::image::architecture::Processor;
-use mneme_core::image::{code_object, cubin, ptx};
+use mneme_core::image::{code_object, cubin, ptx as ptx_image};
 use mneme_core::launch::Dim3;
 
 use architecture::CodegenArchitecture;
@@ -102,17 +118,62 @@ pub fn build_with(request: &BuildRequest<'_>, mut hooks: Hooks<'_>) -> Result<Ar
             let diagnostics = Diagnostics::collect(&context);
             let clock = start(request, Stage::Read);
             let module = ir::read::load(&context, &diagnostics, modules, request.instrument.is_some())?;
-            build_ir(request, &context, &diagnostics, module, clock.elapsed().as_secs_f64(), &mut hooks)
+            build_ir(request, &context, &diagnostics, Source::of(module, clock), &mut hooks)
         }
         InputCode::Loaded(preloaded) => {
             let (context, module) = preloaded.take()?;
             let diagnostics = Diagnostics::collect(context);
-            build_ir(request, context, &diagnostics, module, 0.0, &mut hooks)
+            build_ir(request, context, &diagnostics, Source { module, read: 0.0, lifted: None }, &mut hooks)
         }
-        InputCode::Ptx(ptx) => build_ptx(request, ptx, &mut hooks),
+        InputCode::Ptx(ptx) => match needs_ir(request) {
+            Some(field) => build_lifted(request, ptx, field, &mut hooks),
+            None => build_ptx(request, ptx, &mut hooks),
+        },
         InputCode::Cubin(cubin) => build_cubin(request, cubin),
     }?;
     start(request, Stage::Done);
+    Ok(artifact)
+}
+
+/// What a pipeline starts from.
+struct Source<'ctx, 'a> {
+    module: Module<'ctx>,
+    /// Seconds.
+    read: f64,
+    /// What PTX says of itself, where the module is lifted from some.
+    lifted: Option<&'a ptx::Lifted>,
+}
+
+impl<'ctx> Source<'ctx, '_> {
+    fn of(module: Module<'ctx>, clock: Instant) -> Self {
+        Self { module, read: clock.elapsed().as_secs_f64(), lifted: None }
+    }
+}
+
+/// Builds PTX by way of IR, because `field` asks for that.
+fn build_lifted(
+    request: &BuildRequest<'_>,
+    text: &str,
+    field: &'static str,
+    hooks: &mut Hooks<'_>,
+) -> Result<Artifact, BuildError> {
+    let clock = start(request, Stage::Read);
+    let refused = |message: String| BuildError::Lift { field, message };
+    let lifted = ptx::lift(text.trim_end_matches('\0')).map_err(|error| refused(error.to_string()))?;
+    let context = Context::create();
+    let diagnostics = Diagnostics::collect(&context);
+    let module = ir::read::load(&context, &diagnostics, &[lifted.ir.as_bytes()], false)
+        .map_err(|error| refused(format!("LLVM cannot take what became of it: {error}")))?;
+    module.verify().map_err(|error| refused(format!("LLVM cannot take what became of it: {error}")))?;
+    let mut source = Source::of(module, clock);
+    source.lifted = Some(&lifted);
+    let mut artifact = build_ir(request, &context, &diagnostics, source, hooks)?;
+    artifact.lifted = true;
+    artifact.log.push(format!(
+        "lifted from PTX: {} instructions, of which {} stay inline assembly",
+        lifted.statistics.instructions,
+        lifted.statistics.in_assembly()
+    ));
     Ok(artifact)
 }
 
@@ -120,10 +181,10 @@ fn build_ir<'ctx>(
     request: &BuildRequest<'_>,
     context: &'ctx Context,
     diagnostics: &Diagnostics<'_>,
-    module: Module<'ctx>,
-    read: f64,
+    source: Source<'ctx, '_>,
     hooks: &mut Hooks<'_>,
 ) -> Result<Artifact, BuildError> {
+    let Source { module, read, lifted } = source;
     let configuration = request.configuration;
     let own_options = request.recorded.compiled.map_or(&[][..], |application| &application.llvm_options);
     for options in [own_options, &configuration.llvm_options] {
@@ -138,7 +199,16 @@ fn build_ir<'ctx>(
     if let Some(fuses) = request.recorded.compiled.and_then(CompileOptions::fuses) {
         architecture.fuses = fuses;
     }
+    if let Some(lifted) = lifted {
+        // Its operations say one by one which of them may be fused.
+        architecture.fuses = false;
+        architecture.device = lifted.device(&architecture.device);
+    }
     let machine = architecture.machine(configuration.codegen_opt)?;
+    if lifted.is_some() {
+        let mut nobody = ProgressObserver { progress: None, other: None };
+        pipeline::run(&module, ptx::CLEANUP, &machine, diagnostics, &mut nobody, false)?;
+    }
     if matches!(request.target, Target::Cpu { .. }) {
         cpu::library::cut(&module);
     }
@@ -196,6 +266,7 @@ fn build_ir<'ctx>(
     let mut artifact = match request.target {
         Target::Nvptx { .. } => {
             let ptx = emit_ptx(&module, &machine, &architecture, &named, diagnostics, &mut ask)?;
+            let ptx = lifted.map_or(ptx.clone(), |lifted| lifted.finish(&ptx));
             let codegen = clock.elapsed().as_secs_f64();
             let mut artifact = assemble(request, ptx, &architecture.device, request.assembler_options(0), hooks)?;
             artifact.times.codegen = codegen;
@@ -234,8 +305,7 @@ fn build_ir<'ctx>(
 fn build_ptx(request: &BuildRequest<'_>, ptx: &str, hooks: &mut Hooks<'_>) -> Result<Artifact, BuildError> {
     const CODE: &str = "PTX";
     let arch = gpu(request, CODE)?;
-    refuse_ir_fields(request, CODE)?;
-    let module = ptx::PtxModule::parse(ptx);
+    let module = ptx_image::PtxModule::parse(ptx);
     let parameters = module.parameters(request.kernel).ok_or_else(|| BuildError::NoKernel {
         code: CODE,
         kernel: request.kernel.into(),
@@ -359,12 +429,18 @@ fn refuse_foreign_fields(request: &BuildRequest<'_>) -> Result<(), BuildError> {
 
 /// Fields that ask for something that only IR can give.
 fn refuse_ir_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<(), BuildError> {
+    needs_ir(request).map_or(Ok(()), |field| Err(BuildError::NeedsIr { code, field }))
+}
+
+/// The first field that only IR can give, or the CPU device, which runs nothing else.
+fn needs_ir(request: &BuildRequest<'_>) -> Option<&'static str> {
     let configuration = request.configuration;
     let default = request.as_recorded();
     let passes =
         !configuration.passes.trim().is_empty() && ![DEFAULT_PASSES, &default.passes].contains(&&*configuration.passes);
-    for (field, set) in [
+    let fields = [
         ("passes", passes || request.external.is_some()),
+        ("lift", configuration.lift),
         ("specialize", configuration.specialize.any()),
         ("codegen_opt", ![3, default.codegen_opt].contains(&configuration.codegen_opt)),
         ("specialize_dims", configuration.specialize_dims),
@@ -375,12 +451,9 @@ fn refuse_ir_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<()
         ("looking for faults", request.instrument == Some(Instrument::Faults)),
         ("watching writes", request.instrument == Some(Instrument::Writes)),
         ("telling what is touched", request.instrument == Some(Instrument::Touched)),
-    ] {
-        if set {
-            return Err(BuildError::NeedsIr { code, field });
-        }
-    }
-    Ok(())
+        ("the CPU device", matches!(request.target, Target::Cpu { .. })),
+    ];
+    fields.into_iter().find(|(_, set)| *set).map(|(field, _)| field)
 }
 
 fn assemble(
@@ -416,6 +489,7 @@ fn artifact(
         kind,
         entry: request.kernel.to_owned(),
         shared_is_static: false,
+        lifted: false,
         ptx,
         isa: None,
         ir_before: None,
@@ -497,12 +571,6 @@ pub fn maker(target: &Target) -> String {
             format!("LLVM {}, stores in step: {}", llvm_version(), cpu::Lockstep::from_environment().name())
         }
     }
-}
-
-/// The LLVM this crate is built with, e.g. "19.1.7".
-pub fn llvm_version() -> String {
-    let (major, minor, patch) = inkwell::support::get_llvm_version();
-    format!("{major}.{minor}.{patch}")
 }
 
 /// The relocatable object, and the instructions as text where they are asked for.

@@ -125,6 +125,8 @@ pub struct Artifact {
     pub entry: String,
     /// Whether the dynamic shared memory of the launch is part of the code, so that a launch must ask for none.
     pub shared_is_static: bool,
+    /// The code went by way of LLVM IR that was lifted from PTX.
+    pub lifted: bool,
     /// PTX text the image was assembled from; `None` for targets that have none and for code that was machine code
     /// already.
     pub ptx: Option<String>,

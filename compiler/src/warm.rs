@@ -64,7 +64,7 @@ fn kernel() -> Option<Vec<u8>> {
     let new = builder.build_int_add(old, number.const_int(1, false), "new").ok()?;
     builder.build_store(place, new).ok()?;
     builder.build_return(None).ok()?;
-    annotations::add(&module, ir::function(&module, KERNEL)?, "kernel", 1);
+    annotations::mark_kernel(&module, ir::function(&module, KERNEL)?);
     Some(module.write_bitcode_to_memory().as_slice().to_vec())
 }
 

@@ -17,7 +17,7 @@ fn root() -> PathBuf {
 }
 
 fn device_bitcode(source: &Path) -> Vec<u8> {
-    let output = Command::new("clang++-19")
+    let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
         .args([
             "-x",
             "cuda",

@@ -38,7 +38,7 @@ fn root() -> PathBuf {
 }
 
 fn clang(source: &Path, words: &[&str]) -> Vec<u8> {
-    let output = Command::new("clang++-19")
+    let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
         .args(["-x", "cuda", "--cuda-gpu-arch=sm_90", "-std=c++17", "-w", "--cuda-device-only", "-o", "-"])
         .arg(format!("--cuda-path={}", root().join(".deps/cuda").display()))
         .args(words)
@@ -185,7 +185,7 @@ fn the_recorded_level_gives_the_applications_code() {
 
 /// The variables of a program, as a recording has them: those that are left in clang's own code.
 fn recorded(bitcode: &[u8], theirs: &str) -> Vec<Variable> {
-    let origin = UnitOrigin { arch: "sm_90", unit: "", source: "", rdc: false, compiled: None, images: &[] };
+    let origin = UnitOrigin { arch: "sm_90".into(), ..UnitOrigin::default() };
     let symbols = describe(bitcode, &origin).unwrap().symbols.into_iter();
     let kept = symbols.filter(|symbol| theirs.contains(&format!("\n@{} = ", symbol.name)));
     kept.filter_map(|symbol| Some((symbol.variable?, symbol.name)))

@@ -450,21 +450,29 @@ fn passes_of_a_plugin_run_in_opt() {
     let folder = tempfile::tempdir().unwrap();
     let (source, plugin) = (folder.path().join("spoil.cpp"), folder.path().join("spoil.so"));
     std::fs::write(&source, PLUGIN).unwrap();
-    let built = Command::new("clang++-19")
-        .args(["-shared", "-fPIC", "-O1", "-std=c++17", "-fno-rtti", "-w", "-I/usr/lib/llvm-19/include"])
+    let built = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
+        .args([
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-std=c++17",
+            "-fno-rtti",
+            "-w",
+            concat!("-I/usr/lib/llvm-", env!("MNEME_LLVM_MAJOR"), "/include"),
+        ])
         .args([&source, std::path::Path::new("-o"), &plugin])
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let mut case = Case::with(|it| it.passes = "function(spoil),default<O1>".into());
     assert!(case.build().unwrap_err().to_string().contains("spoil"), "nobody else knows it");
-    case.external = Some(External { program: "opt-19".into(), plugins: vec![plugin], arguments: Vec::new() });
+    case.external = Some(External { program: None, plugins: vec![plugin], arguments: Vec::new() });
     let ir = case.ir();
     assert!(ir.contains("4.200000e+01"), "{ir}");
     case.configuration.passes = "function(spoil),no-such".into();
     let error = case.build().unwrap_err().to_string();
-    assert!(error.contains("opt-19") && error.contains("no-such"), "{error}");
-    case.external = Some(External { program: "/no/such/opt".into(), ..External::default() });
+    assert!(error.contains(concat!("opt-", env!("MNEME_LLVM_MAJOR"))) && error.contains("no-such"), "{error}");
+    case.external = Some(External { program: Some("/no/such/opt".into()), ..External::default() });
     assert!(case.build().unwrap_err().to_string().contains("cannot be run"));
 }
 

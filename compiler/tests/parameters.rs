@@ -112,7 +112,7 @@ fn bitcode(source: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kernels.cu");
     std::fs::write(&file, source).unwrap();
-    let output = Command::new("clang++-19")
+    let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
         .args([
             "-x",
             "cuda",
@@ -142,7 +142,12 @@ fn the_code_takes_the_recorded_arguments() {
         let bitcode = bitcode(&source);
         let table = describe(
             &bitcode,
-            &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None, images: &[] },
+            &UnitOrigin {
+                arch: "sm_90".into(),
+                unit: "test".into(),
+                source: "kernels.cu".into(),
+                ..UnitOrigin::default()
+            },
         )
         .unwrap();
         let kernels: Vec<_> = table.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Kernel).collect();
@@ -221,7 +226,7 @@ fn pointers_in_structures_are_described() {
                   extern \"C\" __attribute__((global)) void k(View view, double d, int *p, Lists lists) { *p = view.count + d; }\n";
     let table = describe(
         &bitcode(source),
-        &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None, images: &[] },
+        &UnitOrigin { arch: "sm_90".into(), unit: "test".into(), source: "kernels.cu".into(), ..UnitOrigin::default() },
     )
     .unwrap();
     let kernel = table.symbols.iter().find(|symbol| symbol.kind == SymbolKind::Kernel).unwrap();

@@ -11,8 +11,10 @@ use crate::environment;
 pub const RECORDER: &str = "libmneme_rec.so";
 pub const CPU_DEVICE: &str = "libmneme_cpu.so";
 pub const COMPILER: &str = "mneme-cc";
-/// Has LLVM, and is started by [`REPLAYER`].
-pub const BUILDER: &str = "mneme-build";
+/// Have LLVM, and are started by [`REPLAYER`] and [`COMPILER`]; the version follows, as in `mneme-build-19`. See [`builders`].
+pub const BUILDER: &str = "mneme-build-";
+/// The versions of LLVM that a builder can be of.
+pub const LLVM_VERSIONS: std::ops::RangeInclusive<u32> = 19..=23;
 pub const REPLAYER: &str = "mneme-replay";
 /// In an installation a link to [`REPLAYER`].
 pub const BISECTOR: &str = "mneme-bisect";
@@ -21,6 +23,21 @@ pub const TUNER: &str = "mneme-tune";
 /// Finds a program or library of this installation: in `MNEME_HOME`, then beside the asking object, then in the
 /// neighbouring `bin/` or `lib/`.
 pub fn locate(name: &str) -> Option<PathBuf> {
+    folders().into_iter().map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// The builders of this installation by the version of their LLVM, oldest first.
+pub fn builders() -> Vec<(u32, PathBuf)> {
+    let folders = folders();
+    let find = |version: u32| {
+        let name = format!("{BUILDER}{version}");
+        folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file()).map(|path| (version, path))
+    };
+    LLVM_VERSIONS.filter_map(find).collect()
+}
+
+/// Where programs and libraries of this installation may lie, nearest first.
+fn folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     if let Some(home) = environment::variable_os("MNEME_HOME") {
         let home = PathBuf::from(home);
@@ -37,7 +54,7 @@ pub fn locate(name: &str) -> Option<PathBuf> {
             folders.extend([prefix.join("bin"), prefix.join("lib")]);
         }
     }
-    folders.into_iter().map(|folder| folder.join(name)).find(|path| path.is_file())
+    folders
 }
 
 /// The prefix of an installation with `bin/` and `lib/`, or the target folder where everything lies side by side.

@@ -69,6 +69,9 @@ pub struct Submission {
     /// Runs before them, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<u32>,
+    /// When fewer runs than these are enough. A configuration that says how often it is run has all of its runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<StoppingRule>,
     /// Greater ones first; equal ones in the order of submission.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
@@ -91,6 +94,56 @@ pub struct Submission {
 
 fn is_zero(priority: &i32) -> bool {
     *priority == 0
+}
+
+/// When a configuration has been run often enough: it is measured once at least, and never more often than without it.
+///
+/// Configurations with the same code and launch share their runs whatever their `near` is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StoppingRule {
+    /// A first run that takes so long, ns, is measured itself: no run is a warm-up.
+    pub long_ns: u64,
+    /// Measured runs of a kernel that takes so long, at most.
+    pub long_runs: u32,
+    /// What the measured runs are compared with; without it there are as many as are allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near: Option<Near>,
+}
+
+/// A time that a configuration may be near: it is run again as long as it is.
+///
+/// After `n` measured runs it is near while the logarithm of its geometric mean differs from that of `ns` by less than
+/// `within * sqrt(1 / n + 1 / runs)`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Near {
+    /// ns.
+    pub ns: f64,
+    /// Runs that this is the mean of.
+    pub runs: u32,
+    /// A difference of logarithms.
+    pub within: f64,
+}
+
+impl Near {
+    /// Whether a configuration with these measured runs, ns, may be as fast as this, or faster, or slower.
+    pub fn holds(&self, times: &[u64]) -> bool {
+        let count = times.len() as f64;
+        let mean = times.iter().map(|time| (*time as f64).ln()).sum::<f64>() / count;
+        let bound = self.within * (1.0 / count + 1.0 / f64::from(self.runs.max(1))).sqrt();
+        // A clock that stood still tells nothing.
+        !mean.is_finite() || (mean - self.ns.ln()).abs() < bound
+    }
+}
+
+impl StoppingRule {
+    /// Whether runs so far are enough: `measured` are the times of those that count, ns; `all` is how many are allowed.
+    pub fn is_content(&self, measured: &[u64], all: u32, is_long: bool) -> bool {
+        let most = if is_long { self.long_runs.min(all) } else { all };
+        !measured.is_empty()
+            && (measured.len() >= most.max(1) as usize || self.near.is_some_and(|near| !near.holds(measured)))
+    }
 }
 
 /// Code in place of the recorded kernel's. It must define the kernel under its recorded name.
@@ -220,6 +273,9 @@ pub struct Hello {
     /// What the first device can take.
     #[serde(default)]
     pub limits: DeviceLimits,
+    /// Builds that are made at a time; 0 where an older server does not say.
+    #[serde(default)]
+    pub builders: u32,
 }
 
 /// Counts since the server's start.
@@ -305,6 +361,20 @@ mod tests {
         let Request::Submit(submission) = serde_json::from_str(&line).unwrap() else { panic!("a submission") };
         assert_eq!((submission.id, submission.iterations, submission.warmup), (3, Some(5), Some(1)));
         assert_eq!(submission.config.apply(&recorded()).unwrap(), recorded());
+    }
+
+    #[test]
+    fn runs_are_enough_once_they_are_far_from_what_they_are_compared_with() {
+        let near = Near { ns: 1000.0, runs: 4, within: 0.1 };
+        let rule = StoppingRule { long_ns: 500, long_runs: 2, near: Some(near) };
+        // One run: 0.1 * sqrt(1.25) is 11.8 %. Four: 7.3 %.
+        assert!(!rule.is_content(&[], 5, false) && !rule.is_content(&[1110], 5, false));
+        assert!(rule.is_content(&[1130], 5, false) && rule.is_content(&[880], 5, false));
+        assert!(rule.is_content(&[1090; 4], 5, false) && !rule.is_content(&[1060; 4], 5, false));
+        assert!(rule.is_content(&[1000; 5], 5, false) && rule.is_content(&[1000; 2], 5, true));
+        assert!(!rule.is_content(&[0], 5, false), "a clock that stood still");
+        let alone = StoppingRule { near: None, ..rule };
+        assert!(!alone.is_content(&[9000; 4], 5, false) && alone.is_content(&[9000], 1, false));
     }
 
     #[test]

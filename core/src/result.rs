@@ -44,6 +44,9 @@ pub struct ReplayResult {
     /// Dynamic shared memory is part of the code: a launch must ask for none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared_is_static: bool,
+    /// The recorded PTX was lifted to LLVM IR and compiled from there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lifted: bool,
     /// The submitted configuration whose code and launch were the same, and whose runs these are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_with: Option<u64>,

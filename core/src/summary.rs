@@ -112,9 +112,16 @@ pub struct Applied {
     pub replaced: u64,
     /// Those of them with other dimensions than the application asked for.
     pub reshaped: u64,
+    /// Those of them with code that was made for launches like them while the application ran.
+    #[serde(skip_serializing_if = "is_none")]
+    pub specialised: u64,
     /// Times of a launch in the session that found it, ns; of several, those of the first that was launched.
     pub before: Option<f64>,
     pub after: Option<f64>,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Applied {
@@ -123,6 +130,7 @@ impl Applied {
         Self {
             replaced: self.replaced + other.replaced,
             reshaped: self.reshaped + other.reshaped,
+            specialised: self.specialised + other.specialised,
             before: self.before.or(other.before),
             after: self.after.or(other.after),
         }

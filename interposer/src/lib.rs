@@ -49,7 +49,9 @@ mod table;
 fn start() {
     let _ = std::panic::catch_unwind(|| {
         mneme_core::environment::remember();
+        process::log::remember_standard_error();
         process::settings::remember_start_folder();
+        recorder::hold_summary();
         process::device_choice::restart_on_the_cpu_device_if_needed();
         lifetimes::forks::register();
         lifetimes::exits::register();

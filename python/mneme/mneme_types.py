@@ -95,10 +95,12 @@ class ExperimentConfiguration:
     ptxas_options: Optional[list[str]] = None
     fast_math: bool = False
     llvm_options: list[str] = field(default_factory=list)
+    llvm: Optional[int] = None
     iterations: Optional[int] = None
     warmup: Optional[int] = None
     cache: str = "hot"
     timeout_s: Optional[float] = None
+    lift: bool = False
     original: bool = False
     tolerance: Optional[dict[str, Any]] = None
 

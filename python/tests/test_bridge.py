@@ -187,3 +187,67 @@ def test_what_users_print_is_no_answer(space: dict[str, Any]) -> None:
     process = subprocess.run([sys.executable, "-m", "mneme.tuning.bridge"], input=request, capture_output=True, text=True, check=True)
     assert json.loads(process.stdout)["type"] == "space"
     assert "user code may print" in process.stderr
+
+
+def shared_study(place: Path, session: str) -> Study:
+    request = {"storage": f"sqlite:///{place}", "name": "shared", "sampler": "random", "directions": ["minimize"], "session": session, "kernel": "k"}
+    return Study(request, Described([{"name": "x", "kind": "integer", "low": 0, "high": 7, "step": 1, "log": False}]))
+
+
+def test_what_another_session_tries_is_not_proposed(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    one, other = (shared_study(tmp_path / "study.db", name) for name in ("one", "other"))
+    theirs, own = set(), set()
+    for _ in range(4):
+        asked = one.ask()
+        theirs.add(asked["point"]["x"])
+        one.tell(asked["number"], [1.0], {})
+        own.add(other.ask()["point"]["x"])
+    assert not theirs & own, (theirs, own)
+
+
+def test_a_storage_that_does_not_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mneme.tuning import study
+
+    class OperationalError(Exception):
+        pass
+
+    answers: list[Any] = [OperationalError("the server is gone"), OperationalError("it starts"), 7]
+
+    def ask() -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(study.time, "sleep", lambda _: None)
+    assert study.persistently(ask) == 7 and not answers
+    with pytest.raises(ZeroDivisionError):
+        study.persistently(lambda: 1 // 0)
+    monkeypatch.setattr(study, "PATIENCE", -1.0)
+    answers.append(OperationalError("it stays away"))
+    with pytest.raises(OperationalError):
+        study.persistently(ask)
+
+
+def test_a_trial_that_was_told_without_an_answer_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("optuna")
+    from mneme.tuning import study as module
+
+    class OperationalError(Exception):
+        pass
+
+    study = shared_study(tmp_path / "study.db", "one")
+    asked, tell, told = study.ask(), study.study.tell, []
+
+    def lost(*arguments: Any, **options: Any) -> Any:
+        outcome = tell(*arguments, **options)
+        told.append(outcome)
+        if len(told) == 1:
+            raise OperationalError("the answer was lost")
+        return outcome
+
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    monkeypatch.setattr(study.study, "tell", lost)
+    study.tell(asked["number"], [3.0], {})
+    assert [trial.value for trial in study.study.get_trials()] == [3.0] and len(told) == 1

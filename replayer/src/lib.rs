@@ -5,7 +5,7 @@
 //! ```text
 //! supervisor            one thread, no LLVM, no device
 //!  ├─ decoder           decodes the snapshot into shared memory, once
-//!  ├─ fork server       the program mneme-build: has LLVM and the assembler loaded
+//!  ├─ fork server       the program mneme-build-NN: has LLVM and the assembler loaded
 //!  │   └─ builder       compiles one configuration
 //!  └─ executor          one device context with the snapshot resident; replaced when a kernel breaks it
 //! ```
@@ -32,6 +32,7 @@ pub mod report;
 pub mod supervise;
 
 pub mod cli;
+mod compilers;
 
 pub mod bisect;
 pub mod one_shot;

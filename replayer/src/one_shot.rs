@@ -8,7 +8,8 @@ use mneme_core::observation::Observe;
 use mneme_core::recording::rules::Rules;
 use mneme_core::result::{ReplayResult, Status, Variation};
 
-use crate::cli::OneShot;
+use crate::cli::{LlvmChoice, OneShot};
+use crate::compilers;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::dump;
@@ -40,8 +41,13 @@ fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Res
 
 /// Replays the configuration of a command line; returns the exit status.
 pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
-    let configuration = options.configuration(context.recorded.recorded_configuration());
+    let mut configuration = options.configuration(context.recorded.recorded_configuration());
+    // Whoever names a pipeline wants it to run, even that of O3.
+    configuration.lift |= options.passes.is_some() && context.is_ptx() && !configuration.original;
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
+    if options.launch.compilation.llvm == Some(LlvmChoice::All) {
+        return compilers::run(options, context, &configuration);
+    }
     if let Some(Observe::Writes { address, bytes }) = options.observation.wrote {
         refuse_elsewhere(&context.snapshot.layout.regions, address, u64::from(bytes))?;
     }
@@ -54,7 +60,7 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         artifacts::prepare(folder, options.code.file().as_ref())?;
     }
     let Replayed { result, outcome, unwritten } = match &context.unbuilt {
-        Some(unbuilt) => without_code(options, &configuration, unbuilt, context.llvm()?),
+        Some(unbuilt) => without_code(options, &configuration, unbuilt, context.llvm_version()?),
         None => replay(options, context, &configuration)?,
     };
     if let Some(folder) = &options.output_dir {

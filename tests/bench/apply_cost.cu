@@ -1,5 +1,6 @@
 // `apply_cost [ROUNDS]`: what a program gains and pays under `mneme apply`. The median time of a kernel that is launched
-// in small blocks, by events, and of launches of an empty kernel in a row, by the clock.
+// in small blocks, by events, and of launches of an empty kernel in a row, by the clock; and how much more such a launch
+// takes than one of a kernel of the same body that nothing is tuned for, in turn with it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +18,7 @@
     } while (0)
 
 __global__ void empty(int) {}
+__global__ void bare(int) {}
 
 __global__ void triad(float *a, const float *b, const float *c, float s, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -40,7 +42,7 @@ int main(int argc, char **argv) {
     cudaEvent_t start, stop;
     OK(cudaEventCreate(&start));
     OK(cudaEventCreate(&stop));
-    std::vector<double> kernel, launches;
+    std::vector<double> kernel, launches, others;
     for (int round = 0; round < rounds; ++round) {
         float milliseconds = 0;
         OK(cudaEventRecord(start));
@@ -49,13 +51,22 @@ int main(int argc, char **argv) {
         OK(cudaDeviceSynchronize());
         OK(cudaEventElapsedTime(&milliseconds, start, stop));
         kernel.push_back(1e3 * milliseconds);
-        auto begin = std::chrono::steady_clock::now();
-        for (int i = 0; i < 500; ++i)
-            empty<<<1, 32>>>(round);
-        std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
-        launches.push_back(spent.count() / 500);
-        OK(cudaDeviceSynchronize());
+        // In the order 0 1 1 0, so that neither is always behind the other.
+        for (int turn = 0; turn < 2; ++turn) {
+            bool is_bare = (turn + round) % 2 == 1;
+            auto begin = std::chrono::steady_clock::now();
+            for (int i = 0; i < 500; ++i) {
+                if (is_bare)
+                    bare<<<1, 32>>>(round);
+                else
+                    empty<<<1, 32>>>(round);
+            }
+            std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
+            (is_bare ? others : launches).push_back(spent.count() / 500);
+            OK(cudaDeviceSynchronize());
+        }
     }
     OK(cudaGetLastError());
-    std::fprintf(stderr, "triad_us %.2f\nlaunch_ns %.1f\n", median(kernel), median(launches));
+    std::fprintf(stderr, "triad_us %.2f\nlaunch_ns %.1f\nmore_ns %.1f\n", median(kernel), median(launches),
+                 median(launches) - median(others));
 }

@@ -276,6 +276,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "symbol", sources: &["symbol.cu"], kernels: &[] },
     App { name: "clusters", sources: &["clusters.cu"], kernels: &[] },
     App { name: "repeated", sources: &["repeated.cu"], kernels: &[] },
+    App { name: "paced", sources: &["paced.cu"], kernels: &[] },
     App { name: "updated", sources: &["updated.cu"], kernels: &[] },
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
@@ -320,7 +321,9 @@ pub fn executable_for(app: &App, platform: Platform) -> PathBuf {
     // Two tests may want the same application at once.
     static BUILDING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let folder = target_folder().join("e2e/apps").join(platform.folder());
+    let clang = crate::platform::clang();
+    let own = if clang == "clang++-19" { "e2e/apps".to_owned() } else { format!("e2e/apps-{clang}") };
+    let folder = target_folder().join(own).join(platform.folder());
     let path = folder.join(app.name);
     if !is_current(app, &path) {
         build_for(app, platform, &path);

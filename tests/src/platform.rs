@@ -44,14 +44,24 @@ pub fn link_flags(cudart: Cudart) -> Vec<String> {
     flags
 }
 
+/// The clang that applications are compiled by: `MNEME_TEST_CLANG`, else clang 19.
+pub fn clang() -> String {
+    std::env::var("MNEME_TEST_CLANG").unwrap_or_else(|_| "clang++-19".into())
+}
+
 /// `mneme-cc clang++-19`, with the toolkit's programs on PATH, which clang's linker wrapper needs.
 pub fn recordable_clang() -> Run {
-    with_toolkit(run(program("mneme-cc")).arg("clang++-19"))
+    recordable_by(&clang())
+}
+
+/// The same with another clang.
+pub fn recordable_by(clang: &str) -> Run {
+    with_toolkit(run(program("mneme-cc")).arg(clang))
 }
 
 /// clang without us.
 pub fn plain_clang() -> Run {
-    with_toolkit(run("clang++-19"))
+    with_toolkit(run(clang()))
 }
 
 fn with_toolkit(run: Run) -> Run {

@@ -9,7 +9,7 @@ use std::process::Command;
 use mneme_e2e::installation::program;
 
 /// Program and subcommand of each section.
-const COMMANDS: [(&str, &[&str]); 24] = [
+const COMMANDS: [(&str, &[&str]); 25] = [
     ("mneme", &[]),
     ("mneme", &["record"]),
     ("mneme", &["profile"]),
@@ -25,6 +25,7 @@ const COMMANDS: [(&str, &[&str]); 24] = [
     ("mneme", &["test"]),
     ("mneme", &["compare"]),
     ("mneme", &["export"]),
+    ("mneme", &["doctor"]),
     ("mneme", &["config"]),
     ("mneme-replay", &[]),
     ("mneme-replay", &["sweep"]),
@@ -32,7 +33,7 @@ const COMMANDS: [(&str, &[&str]); 24] = [
     ("mneme-tune", &[]),
     ("mneme-tune", &["report"]),
     ("mneme-bisect", &[]),
-    ("mneme-build", &[]),
+    ("mneme-build-19", &[]),
     ("mneme-cc", &[]),
 ];
 

@@ -85,6 +85,7 @@ impl Evaluator {
             devices: vec![0],
             version: String::new(),
             limits: simulation.limits(),
+            builders: 0,
         };
         Self {
             lanes: Vec::new(),

@@ -24,6 +24,7 @@ pub mod report;
 pub mod results;
 pub mod sampler;
 pub mod search;
+pub mod sequential;
 pub mod server;
 pub mod session;
 pub mod simulate;

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;
-use mneme_core::protocol::{self, Changes, Hello, Reply, Request, Submission};
+use mneme_core::protocol::{self, Changes, Hello, Reply, Request, StoppingRule, Submission};
 use mneme_core::result::ReplayResult;
 
 use crate::interrupt::{self, Interrupted};
@@ -30,12 +30,14 @@ pub struct ServerCommand {
 }
 
 /// How often a configuration is run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Runs {
     /// Measured ones.
     pub iterations: u32,
     /// Before them.
     pub warmup: u32,
+    /// When fewer are enough.
+    pub stopping: Option<StoppingRule>,
     /// Also where the same code was run with the same launch already.
     pub fresh: bool,
     /// Number of the device, where not any will do.
@@ -93,6 +95,8 @@ pub struct Greeting {
     pub version: String,
     /// What the first device can take.
     pub limits: DeviceLimits,
+    /// Builds that are made at a time; 0 where an older server does not say.
+    pub builders: u32,
 }
 
 impl ServerCommand {
@@ -114,8 +118,8 @@ impl ServerCommand {
                 Err(ServerError::Protocol { found: hello.protocol })
             }
             Reply::Hello(hello) => {
-                let Hello { device, driver, assembler, timer, devices, version, limits, .. } = *hello;
-                server.greeting = Greeting { device, driver, assembler, timer, devices, version, limits };
+                let Hello { device, driver, assembler, timer, devices, version, limits, builders, .. } = *hello;
+                server.greeting = Greeting { device, driver, assembler, timer, devices, version, limits, builders };
                 Ok(server)
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),
@@ -135,10 +139,11 @@ impl Server {
 
     /// Submits a configuration. An error means that the server is gone.
     pub fn submit(&mut self, id: u64, config: &Configuration, runs: Runs) -> Result<(), ServerError> {
-        let Runs { iterations, warmup, fresh, device, energy } = runs;
+        let Runs { iterations, warmup, stopping, fresh, device, energy } = runs;
         let config = Changes::from(config);
         let (iterations, warmup) = (Some(iterations), Some(warmup));
-        let submission = Submission { id, config, iterations, warmup, fresh, device, energy, ..Submission::default() };
+        let submission =
+            Submission { id, config, iterations, warmup, stopping, fresh, device, energy, ..Submission::default() };
         let mut line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises");
         line.push('\n');
         let written = match &mut self.input {

@@ -51,7 +51,9 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
         (it.ptx_opt.is_some(), format!("--ptx-opt={}", it.ptx_opt.unwrap_or_default())),
         (it.ptxas_options.as_ref().is_some_and(Vec::is_empty), "--ptxas-option=".to_owned()),
         (it.maxnreg > 0, format!("--maxnreg={}", it.maxnreg)),
+        (it.llvm.is_some(), format!("--llvm={}", it.llvm.unwrap_or_default())),
         (it.facts, "--facts".to_owned()),
+        (it.lift, "--lift".to_owned()),
         (it.fast_math, "--fast-math".to_owned()),
         (!it.prune, "--no-prune".to_owned()),
         (it.internalize, "--internalize".to_owned()),
@@ -64,7 +66,9 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
     words.extend(it.ptxas_options.iter().flatten().map(|option| format!("--ptxas-option={option}")));
     words.extend(it.llvm_options.iter().map(|option| format!("--llvm-option={option}")));
     words.extend(circumstances.options.iter().cloned());
-    if !it.original {
+    // Naming a pipeline lifts PTX; that of the recording needs no name.
+    let as_recorded = circumstances.recorded.is_some_and(|recorded| recorded.passes == it.passes) && !it.lift;
+    if !it.original && !as_recorded {
         words.push(it.passes.clone());
     }
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
@@ -118,7 +122,7 @@ mod tests {
         };
         assert_eq!(
             replay_command(&circumstances, &recorded),
-            "mneme replay -rdb 'it'\\''s/7.json' -rid 9 --codegen-opt=3 --rtol=0.1 'default<O3>'"
+            "mneme replay -rdb 'it'\\''s/7.json' -rid 9 --codegen-opt=3 --rtol=0.1"
         );
         let mut best = recorded.clone();
         (best.block.x, best.grid.x) = (128, 80);
@@ -126,11 +130,12 @@ mod tests {
         best.specialize = Specialize::Arguments(vec![0, 2]);
         best.passes = "default<O1>".into();
         best.llvm_options = vec!["-unroll-count=4".into()];
+        best.llvm = Some(22);
         (best.internalize, best.ptx_opt, best.ptxas_options) = (true, Some(1), Some(vec!["--fmad=false".into()]));
         assert_eq!(
             replay_command(&Circumstances { database: "7.json", instance: "9", ..circumstances }, &best),
             "mneme replay -rdb 7.json -rid 9 -gidx 80 -bidx 128 --specialize=0,2 --set-launch-bounds --max-threads=128 \
-             --min-blocks-per-sm=2 --codegen-opt=3 --ptx-opt=1 --internalize --ptxas-option=--fmad=false --llvm-option=-unroll-count=4 --rtol=0.1 'default<O1>'"
+             --min-blocks-per-sm=2 --codegen-opt=3 --ptx-opt=1 --llvm=22 --internalize --ptxas-option=--fmad=false --llvm-option=-unroll-count=4 --rtol=0.1 'default<O1>'"
         );
     }
 

@@ -6,20 +6,22 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::files::{self, FileAccess};
 use mneme_core::hash::{checksum, chunk_id};
 use mneme_core::install;
-use mneme_core::recording::database::{Instance, KernelRecord};
+use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::manifest::Argument;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Of entries.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A folder of entries.
 pub struct CodeCache {
@@ -33,12 +35,16 @@ pub struct CachedCode {
     pub code: PathBuf,
     pub checksum: u64,
     pub shared_is_static: bool,
+    /// It was seen to touch no memory but the application's with its own dimensions, or starts no more threads.
+    pub bears_threads: bool,
 }
 
 /// Code that was compiled.
 pub struct CompiledCode {
     pub image: Vec<u8>,
     pub shared_is_static: bool,
+    /// It was seen to touch no memory but the application's with its own dimensions, or starts no more threads.
+    pub bears_threads: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -46,31 +52,35 @@ struct Description {
     key: Value,
     checksum: u64,
     shared_is_static: bool,
+    bears_threads: bool,
 }
 
 impl CodeCache {
     /// Opens the folder that is named, or the usual one; where that cannot be written, one for this run.
     pub fn open(named: Option<&Path>) -> Self {
-        let folder = named.map_or_else(usual_folder, Path::to_path_buf).join("tuned");
-        let folder = std::path::absolute(&folder).unwrap_or(folder);
-        let usable = std::fs::create_dir_all(&folder)
-            .and_then(|()| nix::unistd::access(&folder, nix::unistd::AccessFlags::W_OK).map_err(Into::into));
-        match usable {
-            Ok(()) => Self { folder, _temporary: None },
-            Err(error) => {
-                // What is there can still be read.
-                if folder.is_dir() {
-                    return Self { folder, _temporary: None };
-                }
-                mneme_core::remark!(
-                    "mneme: {} cannot be used ({error}); what is compiled is not kept",
-                    folder.display()
-                );
-                let temporary = tempfile::tempdir().ok();
-                let folder = temporary.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().into());
-                Self { folder, _temporary: temporary }
-            }
+        let named = named.map(Path::to_path_buf).or_else(|| variable("MNEME_CACHE_DIR"));
+        let is_named = named.is_some();
+        let Some(folder) = named.or_else(usual_folder) else {
+            return Self::for_this_run("there is neither a cache folder nor a home");
+        };
+        let folder = std::path::absolute(&folder).unwrap_or(folder).join("tuned");
+        let make = || std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        match make().and_then(|()| is_trusted(&folder, is_named)) {
+            // What cannot be written can still be read.
+            Ok(true) => Self { folder, _temporary: None },
+            Ok(false) => Self::for_this_run(&format!(
+                "others than its user may write to {}, whose code is not trusted; name another with --cache-dir",
+                folder.display()
+            )),
+            Err(error) => Self::for_this_run(&format!("{} cannot be used ({error})", folder.display())),
         }
+    }
+
+    fn for_this_run(reason: &str) -> Self {
+        mneme_core::remark!("mneme: {reason}; what is compiled is not kept");
+        let temporary = tempfile::tempdir().ok();
+        let folder = temporary.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().into());
+        Self { folder, _temporary: temporary }
     }
 
     pub fn folder(&self) -> &Path {
@@ -92,19 +102,20 @@ impl CodeCache {
             // When it was used last; a folder that is read-only does not become smaller either.
             let _ = File::options().append(true).open(&code).and_then(|file| file.set_modified(SystemTime::now()));
         }
-        is_whole.then_some(CachedCode { code, checksum: known.checksum, shared_is_static: known.shared_is_static })
+        let Description { checksum, shared_is_static, bears_threads, .. } = known;
+        is_whole.then_some(CachedCode { code, checksum, shared_is_static, bears_threads })
     }
 
     /// Keeps what was compiled for this key.
     pub fn add(&self, key: &Value, made: CompiledCode) -> std::io::Result<CachedCode> {
         let [description, code] = self.files(key);
-        let CompiledCode { image, shared_is_static } = made;
+        let CompiledCode { image, shared_is_static, bears_threads } = made;
         let sum = checksum(&image);
         files::replace(&code, &image, FileAccess::Private)?;
-        let known = Description { key: key.clone(), checksum: sum, shared_is_static };
+        let known = Description { key: key.clone(), checksum: sum, shared_is_static, bears_threads };
         let text = serde_json::to_vec(&known).expect("plain data serialises");
         files::replace(&description, &text, FileAccess::Private)?;
-        Ok(CachedCode { code, checksum: sum, shared_is_static })
+        Ok(CachedCode { code, checksum: sum, shared_is_static, bears_threads })
     }
 }
 
@@ -137,20 +148,31 @@ impl CodeCache {
     }
 }
 
-fn usual_folder() -> PathBuf {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(folder) = variable("MNEME_CACHE_DIR") {
-        return folder;
-    }
+/// Whether what is in a folder was put there by this user or by root; in one that the user has named, by whom it is
+/// shared with, but not by everybody.
+fn is_trusted(folder: &Path, is_named: bool) -> std::io::Result<bool> {
+    let of = folder.metadata()?;
+    // SAFETY: takes nothing, and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    let others = if is_named { 0o002 } else { 0o022 };
+    Ok((is_named || [own, 0].contains(&of.uid())) && of.mode() & others == 0)
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// `None` where there is no place that is the user's own.
+fn usual_folder() -> Option<PathBuf> {
     let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-    caches.unwrap_or_else(std::env::temp_dir).join("mneme")
+    Some(caches?.join("mneme"))
 }
 
 /// Everything that code depends on.
 pub fn key(
     record: &KernelRecord,
     arguments: &[Argument],
-    instance: &Instance,
+    compiled: Option<&CompileOptions>,
     configuration: &Configuration,
     architecture: &str,
 ) -> Value {
@@ -162,7 +184,7 @@ pub fn key(
         "static_hash": record.static_hash,
         "modules": record.ours.module_checksums,
         "configuration": configuration.hash(),
-        "compiled": instance.ours.compiled,
+        "compiled": compiled,
         "arguments": folded,
         "architecture": architecture,
         "processor": if architecture == "cpu" { processor() } else { String::new() },
@@ -183,7 +205,7 @@ fn processor() -> String {
 
 /// The program that compiles: its size, and when it was written.
 fn compiler() -> Option<(u64, u64)> {
-    let file = install::locate(install::REPLAYER)?.metadata().ok()?;
+    let file = install::locate(install::BUILDER)?.metadata().ok()?;
     let written = file.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some((file.len(), written.as_nanos() as u64))
 }
@@ -198,13 +220,15 @@ mod tests {
         let cache = CodeCache::open(Some(folder.path()));
         let [key, other] = [json!({"a": 1}), json!({"a": 2})];
         assert!(cache.find(&key).is_none());
-        cache.add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: true }).unwrap();
+        cache.add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: true, bears_threads: true }).unwrap();
         let entry = cache.find(&key).unwrap();
         assert!(entry.shared_is_static && entry.checksum == checksum(b"code") && cache.find(&other).is_none());
         assert_eq!(std::fs::read(&entry.code).unwrap(), b"code");
         std::fs::write(&entry.code, "cope").unwrap();
         assert!(cache.find(&key).is_none(), "damaged");
-        cache.add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: false }).unwrap();
+        cache
+            .add(&key, CompiledCode { image: b"code".to_vec(), shared_is_static: false, bears_threads: true })
+            .unwrap();
         assert!(cache.find(&key).is_some_and(|entry| !entry.shared_is_static));
         let [description, code] = cache.files(&other);
         let [known, image] = cache.files(&key);
@@ -214,12 +238,30 @@ mod tests {
     }
 
     #[test]
+    fn code_of_somebody_elses_is_not_trusted() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let own = CodeCache::open(Some(folder.path()));
+        assert_eq!(own.folder(), folder.path().join("tuned"));
+        assert_eq!(own.folder().metadata().unwrap().mode() & 0o777, 0o700);
+        let trusted = |mode: u32, is_named| {
+            std::fs::set_permissions(own.folder(), std::fs::Permissions::from_mode(mode)).unwrap();
+            is_trusted(own.folder(), is_named).unwrap()
+        };
+        assert!(trusted(0o755, false) && trusted(0o775, true));
+        assert!(!trusted(0o775, false) && !trusted(0o777, true) && !trusted(0o777, false));
+        assert_ne!(CodeCache::open(Some(folder.path())).folder(), own.folder());
+    }
+
+    #[test]
     fn what_was_used_last_stays_where_there_is_too_much() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CodeCache::open(Some(folder.path()));
         let keys: Vec<Value> = (0..4).map(|number| json!({ "number": number })).collect();
         for (number, key) in keys.iter().enumerate() {
-            let entry = cache.add(key, CompiledCode { image: vec![7; 1000], shared_is_static: false }).unwrap();
+            let entry = cache
+                .add(key, CompiledCode { image: vec![7; 1000], shared_is_static: false, bears_threads: true })
+                .unwrap();
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + number as u64);
             File::options().append(true).open(entry.code).unwrap().set_modified(time).unwrap();
         }

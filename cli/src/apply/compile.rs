@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use mneme_core::configuration::Configuration;
 use mneme_core::install;
 use mneme_core::protocol::{Changes, Outputs, Reply, Request, Submission};
 use mneme_core::result::{ReplayResult, Status};
@@ -12,8 +13,15 @@ use super::cache::{CodeCache, CompiledCode};
 use crate::child::end_with_this_thread;
 use crate::siblings;
 
-/// Compiles a configuration for the device of this machine, which has to be of the architecture.
-pub fn compile(found: &Found, id: &str, architecture: &str, cache: &CodeCache) -> Result<CompiledCode, String> {
+/// Compiles a configuration for the device of this machine, which has to be of the architecture. One that starts
+/// `more_threads` than the recorded launch is checked for what these do.
+pub fn compile(
+    found: &Found,
+    id: &str,
+    architecture: &str,
+    more_threads: bool,
+    cache: &CodeCache,
+) -> Result<CompiledCode, String> {
     let folder = tempfile::tempdir_in(cache.folder()).or_else(|_| tempfile::tempdir());
     let folder = folder.map_err(|error| format!("no temporary folder can be made: {error}"))?;
     let image = folder.path().join("code");
@@ -28,7 +36,28 @@ pub fn compile(found: &Found, id: &str, architecture: &str, cache: &CodeCache) -
         return Err(format!("it was tuned for {architecture}, and the device here is {here}; tune it here"));
     }
     let image = std::fs::read(&image).map_err(|error| format!("{} cannot be read: {error}", image.display()))?;
-    Ok(CompiledCode { image, shared_is_static: result.shared_is_static })
+    let bears_threads = !more_threads || touches_no_other_memory(found, id, architecture);
+    Ok(CompiledCode { image, shared_is_static: result.shared_is_static, bears_threads })
+}
+
+/// Whether a configuration, which starts more threads than the recorded launch, finds no fault in what they do. A
+/// verified replay does not say so: what lies behind an allocation belongs to somebody else in the application.
+fn touches_no_other_memory(found: &Found, id: &str, architecture: &str) -> bool {
+    let Ok(program) = siblings::find(install::REPLAYER) else { return false };
+    let Configuration { grid, block, shared_mem, .. } = &found.configuration;
+    let mut command = Command::new(program);
+    command.arg("-rdb").arg(&found.database).args(["-rid", id, "--check", "--shared-mem", &shared_mem.to_string()]);
+    for (name, dimensions) in [("grid", grid), ("block", block)] {
+        for (axis, count) in ["x", "y", "z"].into_iter().zip(dimensions.as_array()) {
+            command.arg(format!("--{name}-dim-{axis}={count}"));
+        }
+    }
+    if architecture == "cpu" {
+        command.args(["--device", "cpu"]);
+    }
+    command.arg(&found.configuration.passes).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    end_with_this_thread(&mut command);
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Replays an instance once, in a process that does not outlive the calling thread.

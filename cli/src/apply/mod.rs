@@ -1,12 +1,13 @@
 //! The command `mneme apply`, which runs an application with tuned kernels in the place of its own.
 //!
-//! Winners are compiled before the application starts, by `mneme-replay`, and kept in a cache; the library in the
-//! application only loads machine code.
+//! Winners are compiled before the application starts, by `mneme-replay`, and code for launches that repeat while it
+//! runs, by `mneme-build`; both are kept in a cache. The library in the application only loads machine code.
 
 mod cache;
 mod compile;
 mod proteus;
 pub mod results;
+mod specialise;
 mod trials;
 
 use std::collections::BTreeSet;
@@ -16,14 +17,21 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::console::check_place;
+use mneme_core::hash::checksum;
 use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::manifest::{Allocation, Argument};
 use mneme_core::recording::moments::Moments;
 use mneme_core::summary::{Mode, merged};
-use mneme_core::tuned::{Circumstances, Folded, Rule, Shape, TRIALS_VARIABLE, VARIABLE, Winner, Winners};
+use mneme_core::tuned::{
+    Circumstances, Folded, Rule, SPECIALISATION_VARIABLE, Shape, TRIALS_VARIABLE, VARIABLE, Winner, Winners,
+};
+use serde_json::json;
 
 use self::cache::CodeCache;
+use self::specialise::{CodeCounts, Specialiser, UsedWinners};
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
+use crate::learn;
 use crate::report::{self, SummaryFile};
 use crate::variables;
 
@@ -56,6 +64,17 @@ pub struct ApplyOptions {
     /// recorded, and replayed beside the application with the tuned code
     #[arg(long, value_name = "N", default_value_t = 0)]
     verify_first: u32,
+    /// Fold arguments and dimensions into the code of launches that repeat, while the application runs: integers, or
+    /// all scalars, with which results may differ in their last bits. Without --tuned, in all kernels with IR
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "integers", value_parser = ["integers", "scalars"])]
+    specialize: Option<String>,
+    /// Learn the application in this folder, a step each start: time its kernels, record those that matter, and, once
+    /// mneme learn FOLDER has tuned them, use what was confirmed
+    #[arg(long, value_name = "FOLDER")]
+    learn: Option<PathBuf>,
+    /// Use tuned code alone, with the dimensions that the application asks for
+    #[arg(long)]
+    keep_dimensions: bool,
     /// Write the compiled winners to this file, for MNEME_MODE=apply MNEME_TUNED=FILE; the application may be left out
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
@@ -110,13 +129,21 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         return Err(CommandError::Usage(what.into()));
     } else if options.verify_first > 0 {
         return Err(CommandError::Usage("--verify-first needs an application, whose launches are verified".into()));
+    } else if options.specialize.is_some() {
+        return Err(CommandError::Usage("--specialize needs an application, whose launches are specialised".into()));
     }
+    let learnt = match &options.learn {
+        Some(_) if !runs => return Err(CommandError::Usage("--learn needs an application, which it learns".into())),
+        Some(folder) => learn::begin(folder, &options.application, options.json.as_deref())?,
+        None => None,
+    };
     if let Some(file) = &options.manifest {
         check_place(file).map_err(|source| CommandError::Io { path: file.clone(), source })?;
     }
-    let used = winners(options)?;
+    let counts = CodeCounts::default();
+    let used = winners(options, learnt, &counts)?;
     let winners = Winners::new(used.iter().map(|(_, winner)| winner.clone()).collect());
-    if winners.winners.is_empty() {
+    if winners.winners.is_empty() && options.specialize.is_none() && options.learn.is_none() {
         mneme_core::remark!("mneme: nothing is tuned for this application; it runs with its own kernels");
     }
     let mut temporary = None;
@@ -139,21 +166,28 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     let summaries_file = SummaryFile::open()?;
     let mut settings: Vec<(&str, OsString)> = vec![(VARIABLE, manifest.into())];
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
-    let status = match options.verify_first {
-        0 => options.application.run(Mode::Apply, &settings, &summaries_file)?,
-        launches => {
-            let folder = trial_folder(options)?;
-            settings.push((TRIALS_VARIABLE, launches.to_string().into()));
-            settings.push(("MNEME_DATA_DIR", folder.path().into()));
-            // It is not waited for: what is not judged when the application ends is of no use to it.
-            std::thread::spawn({
-                let folder = folder.path().to_path_buf();
-                move || trials::judge(&folder, &used)
-            });
-            options.application.run(Mode::Apply, &settings, &summaries_file)?
-        }
+    let used = UsedWinners::new(used);
+    let folder = match options.verify_first > 0 || options.specialize.is_some() {
+        true => Some(run_folder(options)?),
+        false => None,
     };
-    drop(temporary);
+    // The threads are not waited for: what is not done when the application ends is of no use to it.
+    if let Some(folder) = folder.as_ref().map(|folder| folder.path().to_path_buf()) {
+        settings.push(("MNEME_DATA_DIR", folder.clone().into()));
+        if options.verify_first > 0 {
+            settings.push((TRIALS_VARIABLE, options.verify_first.to_string().into()));
+            let (folder, used) = (folder.clone(), used.clone());
+            std::thread::spawn(move || trials::judge(&folder, &used));
+        }
+        if let Some(kinds) = &options.specialize {
+            settings.push((SPECIALISATION_VARIABLE, kinds.into()));
+            let (cache, cache_size) = (CodeCache::open(options.cache_dir.as_deref()), cache_size(options)?);
+            let specialiser = Specialiser { cache, cache_size, used, counts: counts.clone() };
+            std::thread::spawn(move || specialiser.serve(&folder));
+        }
+    }
+    let status = options.application.run(Mode::Apply, &settings, &summaries_file)?;
+    drop((temporary, folder));
     let summaries = summaries_file.read();
     let name = options.application.name();
     let launched: BTreeSet<String> = merged(&summaries).into_iter().map(|kernel| kernel.mangled).collect();
@@ -162,11 +196,16 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         mneme_core::remark!("mneme: {kernel} is tuned, and was not launched");
     }
     report::publish(Mode::Apply, &name, status, &summaries, options.json.as_deref());
+    let [found, compiled] = counts.get();
+    if found + compiled > 0 {
+        mneme_core::remark!("code: {found} from the cache, {compiled} compiled");
+    }
     end_like(status)
 }
 
-/// Where launches are recorded for trials: beside the cache, which need not lie in memory as /tmp may.
-fn trial_folder(options: &ApplyOptions) -> Result<tempfile::TempDir, CommandError> {
+/// Where launches are recorded for trials, and code is asked for: beside the cache, which need not lie in memory as /tmp
+/// may.
+fn run_folder(options: &ApplyOptions) -> Result<tempfile::TempDir, CommandError> {
     let cache = CodeCache::open(options.cache_dir.as_deref());
     tempfile::tempdir_in(cache.folder())
         .or_else(|_| tempfile::tempdir())
@@ -174,12 +213,22 @@ fn trial_folder(options: &ApplyOptions) -> Result<tempfile::TempDir, CommandErro
 }
 
 /// Everything that can be used, compiled. What cannot is said, and keeps no application from running.
-fn winners(options: &ApplyOptions) -> Result<Vec<(Found, Winner)>, CommandError> {
+fn winners(
+    options: &ApplyOptions,
+    learnt: Option<PathBuf>,
+    counts: &CodeCounts,
+) -> Result<Vec<(Found, Winner)>, CommandError> {
     let mut sources = options.tuned.clone();
+    sources.extend(learnt);
     if sources.is_empty() {
-        let file = std::env::var_os(PROTEUS).filter(|file| !file.is_empty());
-        let none = || CommandError::Usage(format!("name what mneme tune has left with --tuned, or set {PROTEUS}"));
-        sources.push(file.ok_or_else(none)?.into());
+        match std::env::var_os(PROTEUS).filter(|file| !file.is_empty()) {
+            Some(file) => sources.push(file.into()),
+            None if options.specialize.is_some() || options.learn.is_some() => return Ok(Vec::new()),
+            None => {
+                let what = format!("name what mneme tune has left with --tuned, or set {PROTEUS}");
+                return Err(CommandError::Usage(what));
+            }
+        }
     }
     let mut found = Vec::new();
     for source in &sources {
@@ -189,10 +238,11 @@ fn winners(options: &ApplyOptions) -> Result<Vec<(Found, Winner)>, CommandError>
     }
     let size = cache_size(options)?;
     let cache = CodeCache::open(options.cache_dir.as_deref());
+    let allowed = Allowed { is_verified: options.verify_first > 0, keeps_dimensions: options.keep_dimensions };
     let mut winners = Vec::new();
     for one in found {
         let name = one.source.display().to_string();
-        match winner(&one, &cache) {
+        match winner(&one, &cache, counts, allowed) {
             Ok(winner) => winners.push((one, winner)),
             Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
         }
@@ -203,7 +253,7 @@ fn winners(options: &ApplyOptions) -> Result<Vec<(Found, Winner)>, CommandError>
 }
 
 /// Compiles a configuration, unless the cache has it; a sentence where it cannot be used in an application.
-fn winner(found: &Found, cache: &CodeCache) -> Result<Winner, String> {
+fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts, options: Allowed) -> Result<Winner, String> {
     let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
     let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
     if record.ours.format == 0 {
@@ -229,6 +279,13 @@ fn winner(found: &Found, cache: &CodeCache) -> Result<Winner, String> {
             record.demangled_name
         ));
     }
+    if let Some(what) = assumption(configuration).filter(|_| !options.is_verified) {
+        return Err(format!(
+            "the code for {} relies on {what}, of which its recording says nothing for other launches; tune it without, or \
+             use --verify-first",
+            record.demangled_name
+        ));
+    }
     let layout: Vec<(u32, u32)> =
         record.ours.arguments.iter().map(|argument| (argument.offset, argument.size)).collect();
     let sizes = prologue.arguments.iter().map(|argument| argument.bytes.len());
@@ -236,22 +293,40 @@ fn winner(found: &Found, cache: &CodeCache) -> Result<Winner, String> {
         return Err(format!("{} does not have the arguments of its launch; record it anew", found.database.display()));
     }
     let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
-    let key = cache::key(&record, &prologue.arguments, instance, configuration, &architecture);
-    let entry = match cache.find(&key) {
+    let shape = |grid, block, shared_mem| Shape { grid, block, shared_mem };
+    let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
+    let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
+    let threads =
+        |shape: &Shape, axis: usize| u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis]);
+    let more_threads = (0..3).any(|axis| threads(&tuned, axis) > threads(&recorded, axis));
+    let mut key =
+        cache::key(&record, &prologue.arguments, instance.ours.compiled.as_ref(), configuration, &architecture);
+    // What it was verified by.
+    let sum = |file: &String| std::fs::read(folder.join(file)).ok().map(|bytes| checksum(&bytes));
+    key["verified"] =
+        json!({"moments": [sum(&instance.prologue), sum(&instance.epilogue)], "comparison": found.comparison});
+    let known = cache.find(&key);
+    counts.add(known.is_none());
+    let entry = match known {
         Some(entry) => entry,
         None => {
-            let made = compile::compile(found, id, &architecture, cache)?;
+            let made = compile::compile(found, id, &architecture, more_threads, cache)?;
             cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?
         }
     };
     let arguments = (0..layout.len() as u32).filter(|index| configuration.specialize.selects(*index)).collect();
-    let shape = |grid, block, shared_mem| Shape { grid, block, shared_mem };
-    let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
-    let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
+    if !entry.bears_threads {
+        mneme_core::remark!(
+            "mneme: {}: {} keeps its dimensions: the tuned ones start more threads, which may touch other memory",
+            found.source.display(),
+            record.demangled_name
+        );
+    }
+    let numbers = numbers(&prologue.arguments, &prologue.allocations);
     let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
     let circumstances = Circumstances { launch: recorded, recorded, tuned, arguments: &values };
-    let fits = |rule: &Rule| rule.read().ok().and_then(|rule| rule.shape(&circumstances)) == Some(tuned);
-    let threads = configuration.max_threads.filter(|threads| *threads > 0);
+    let comes_to = |rule: &Rule| rule.read().ok().and_then(|rule| rule.shape(&circumstances));
+    let fits = |rule: &Rule| rule.covers(&recorded, &tuned) && comes_to(rule) == Some(tuned);
     Ok(Winner {
         kernel: record.kernel_name.clone(),
         static_hash: record.static_hash,
@@ -269,15 +344,52 @@ fn winner(found: &Found, cache: &CodeCache) -> Result<Winner, String> {
             shared_size: configuration.specialize == Specialize::All,
             shared_memory: entry.shared_is_static,
         },
-        max_threads: configuration
-            .set_launch_bounds
-            .then(|| threads.unwrap_or_else(|| u32::try_from(configuration.block.count()).unwrap_or(u32::MAX))),
+        numbers,
+        keeps_dimensions: options.keeps_dimensions || !entry.bears_threads,
+        max_threads: launch_bound(configuration),
         // One that does not come to the winner itself is not what the winner was found by.
         rule: found.rule.clone().filter(fits),
         before: found.before,
         after: found.after,
         source: found.source.clone(),
     })
+}
+
+/// What is known of how winners are to be used.
+#[derive(Clone, Copy)]
+struct Allowed {
+    /// On launches of this run, before they are.
+    is_verified: bool,
+    keeps_dimensions: bool,
+}
+
+/// What the code of a configuration takes for granted of the numbers that it is given.
+fn assumption(configuration: &Configuration) -> Option<String> {
+    const RELAXED: [&str; 4] = ["unsafe-fp", "no-nans", "no-infs", "approx-func"];
+    if configuration.fast_math {
+        return Some("fast_math".into());
+    }
+    let is_relaxed = |option: &&String| RELAXED.iter().any(|name| option.contains(name));
+    configuration.llvm_options.iter().find(is_relaxed).cloned()
+}
+
+/// The words of arguments that lie in no allocation, as far as whole ones do not.
+fn numbers(arguments: &[Argument], allocations: &[Allocation]) -> Vec<(u32, u32)> {
+    // One behind the last byte is an address still.
+    let is_address = |word: u64| allocations.iter().any(|it| it.address <= word && word - it.address <= it.size);
+    let words = (0..).zip(arguments).flat_map(|(index, argument)| {
+        let words = (0..).step_by(8).zip(argument.bytes.chunks_exact(8));
+        words.map(move |(offset, bytes)| (index, offset, u64::from_le_bytes(bytes.try_into().unwrap_or_default())))
+    });
+    words.filter(|(_, _, word)| !is_address(*word)).map(|(index, offset, _)| (index, offset)).collect()
+}
+
+/// Threads that a block may have, where the code is told.
+fn launch_bound(configuration: &Configuration) -> Option<u32> {
+    let threads = configuration.max_threads.filter(|threads| *threads > 0);
+    configuration
+        .set_launch_bounds
+        .then(|| threads.unwrap_or_else(|| u32::try_from(configuration.block.count()).unwrap_or(u32::MAX)))
 }
 
 /// The little-endian value of an argument of at most 8 bytes.

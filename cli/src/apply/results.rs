@@ -33,9 +33,15 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, Stri
             folder.display()
         ));
     }
-    let found: Result<Vec<Vec<Found>>, String> =
-        sessions.iter().map(|session_folder| session(session_folder, recordings)).collect();
-    Ok(found?.into_iter().flatten().collect())
+    let read = |folder: &PathBuf| match session(folder, recordings) {
+        Ok(found) => Some(found),
+        // The others are as good as they were.
+        Err(reason) => {
+            mneme_core::remark!("mneme: {} is not used: {reason}", folder.display());
+            None
+        }
+    };
+    Ok(sessions.iter().filter_map(read).flatten().collect())
 }
 
 fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {

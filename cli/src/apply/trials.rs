@@ -11,6 +11,7 @@ use mneme_core::recording::database::KernelRecord;
 use mneme_core::result::Status;
 use mneme_core::tuned::{TrialVerdict, Winner, WinnerTrial};
 
+use super::specialise::UsedWinners;
 use super::{Found, compile};
 
 /// How often trials are looked for.
@@ -19,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Judges the trials of a folder, as long as it can be written.
-pub fn judge(folder: &Path, winners: &[(Found, Winner)]) {
+pub fn judge(folder: &Path, winners: &UsedWinners) {
     let mut first_seen: HashMap<String, Instant> = HashMap::new();
     loop {
         for (name, trial) in WinnerTrial::waiting(folder) {
@@ -27,7 +28,8 @@ pub fn judge(folder: &Path, winners: &[(Found, Winner)]) {
             let database = folder.join(format!("{}.json", trial.static_hash));
             let is_recorded = KernelRecord::load(&database)
                 .is_ok_and(|record| record.instances.contains_key(&trial.dynamic_hash.to_string()));
-            let refutation = match winners.iter().find(|(_, winner)| trial.is_of(winner)) {
+            let tried = winners.lock().iter().find(|(_, winner)| trial.is_of(winner)).cloned();
+            let refutation = match &tried {
                 None => Some("its winner is not known to mneme apply".to_owned()),
                 Some((found, winner)) if is_recorded => replay(found, winner, &trial, database).err(),
                 Some(_) if since.elapsed() < PATIENCE => continue,

@@ -37,21 +37,12 @@ impl EntryLayout {
     }
 }
 
-/// Threads of a block the kernel was compiled for at most: annotations up to LLVM 20, an attribute after; AMD's have
-/// the least and the most number in theirs.
+/// Threads of a block the kernel was compiled for at most; AMD's have the least and the most number in an attribute.
 fn launch_bound(module: &Module<'_>, kernel: Value<'_>) -> u32 {
     if let Some(range) = edit::string_attribute(kernel, "amdgpu-flat-work-group-size") {
         return range.split(',').nth(1).and_then(|most| most.trim().parse().ok()).unwrap_or(0);
     }
-    let annotated: Vec<u64> =
-        ["maxntidx", "maxntidy", "maxntidz"].iter().filter_map(|key| annotations::get(module, kernel, key)).collect();
-    let extents: Vec<u64> = if annotated.is_empty() {
-        edit::string_attribute(kernel, "nvvm.maxntid")
-            .map(|text| text.split(',').filter_map(|number| number.trim().parse().ok()).collect())
-            .unwrap_or_default()
-    } else {
-        annotated
-    };
+    let extents = annotations::most_threads(module, kernel);
     if extents.is_empty() { 0 } else { u32::try_from(extents.iter().product::<u64>()).unwrap_or(0) }
 }
 

@@ -115,4 +115,4 @@ fn is_amdgcn(module: &Module<'_>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

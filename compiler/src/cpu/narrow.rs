@@ -201,7 +201,7 @@ pub fn lower(module: &Module<'_>) {
 /// # Safety
 /// The builder is positioned before `instruction`, an alloca.
 unsafe fn variable(module: &Module<'_>, builder: LLVMBuilderRef, instruction: Value<'_>) -> Option<LLVMValueRef> {
-    // SAFETY: by the contract above; the calls that are replaced have a length and the variable as their operands.
+    // SAFETY: by the contract above; the last operand of the calls that are replaced is the variable.
     unsafe {
         narrow(instruction.ty())?;
         let ty = LLVMGetAllocatedType(instruction.raw());
@@ -215,13 +215,17 @@ unsafe fn variable(module: &Module<'_>, builder: LLVMBuilderRef, instruction: Va
                 continue;
             };
             let context = LLVMGetModuleContext(module.as_mut_ptr());
-            let mut parameters = [LLVMInt64TypeInContext(context), LLVMTypeOf(alloca)];
-            let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), parameters.as_mut_ptr(), 2, 0);
+            // Before the variable there is its size up to LLVM 21.
+            let mut arguments: Vec<LLVMValueRef> =
+                (1..LLVMGetNumArgOperands(user.raw())).map(|index| LLVMGetOperand(user.raw(), index - 1)).collect();
+            arguments.push(alloca);
+            let mut parameters: Vec<LLVMTypeRef> = arguments.iter().map(|argument| LLVMTypeOf(*argument)).collect();
+            let count = arguments.len() as u32;
+            let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), parameters.as_mut_ptr(), count, 0);
             let function = edit::declare(module, &format!("{lifetime}.p0"), ty);
             let before = LLVMCreateBuilderInContext(context);
             LLVMPositionBuilderBefore(before, user.raw());
-            let mut arguments = [LLVMGetOperand(user.raw(), 0), alloca];
-            LLVMBuildCall2(before, ty, function.raw(), arguments.as_mut_ptr(), 2, c"".as_ptr());
+            LLVMBuildCall2(before, ty, function.raw(), arguments.as_mut_ptr(), count, c"".as_ptr());
             LLVMDisposeBuilder(before);
             LLVMInstructionEraseFromParent(user.raw());
         }

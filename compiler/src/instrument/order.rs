@@ -43,8 +43,24 @@ const PTX_ORDER: &[&str] = &[
 const IDLE: [&str; 2] = ["s_nop", "s_waitcnt"];
 
 /// Intrinsics of NVIDIA's GPUs, without `llvm.nvvm.`, by which all threads of a block wait for one another.
-const NVIDIA_BLOCK: [&str; 7] =
-    ["barrier0", "barrier0.popc", "barrier0.and", "barrier0.or", "barrier.sync", "bar.sync", "barrier.n"];
+const NVIDIA_BLOCK: [&str; 15] = [
+    "barrier0",
+    "barrier0.popc",
+    "barrier0.and",
+    "barrier0.or",
+    "barrier.sync",
+    "bar.sync",
+    "barrier.n",
+    // The same from LLVM 21 on.
+    "barrier.cta.sync.all",
+    "barrier.cta.sync.aligned.all",
+    "barrier.cta.red.popc.all",
+    "barrier.cta.red.popc.aligned.all",
+    "barrier.cta.red.and.all",
+    "barrier.cta.red.and.aligned.all",
+    "barrier.cta.red.or.all",
+    "barrier.cta.red.or.aligned.all",
+];
 /// How those begin by which lanes of a warp do, and others that order something.
 const NVIDIA_WARP: &[&str] = &["bar.warp.sync", "shfl.", "vote.", "match.", "redux."];
 const NVIDIA_UNKNOWN: &[&str] = &[

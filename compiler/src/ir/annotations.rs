@@ -1,14 +1,15 @@
-//! The marks of kernels, and the metadata `nvvm.annotations`.
+//! The marks of kernels and the launch bounds of NVIDIA's, in metadata or attributes.
 //!
-//! The metadata holds the marks of NVIDIA's kernels, and their launch bounds.
-//!
-//! Each node is `!{ptr @function, !"key", i32 value, !"key", i32 value, …}` (LLVM 19's NVPTX usage guide).
+//! Up to LLVM 20 both are in the metadata `nvvm.annotations`, of which each node is `!{ptr @function, !"key", i32 value,
+//! !"key", i32 value, …}` (LLVM 19's NVPTX usage guide). Later a kernel has the calling convention `ptx_kernel`, and its
+//! bounds are attributes of the function; LLVM makes them of the metadata in what it reads.
 
 use inkwell::module::Module;
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMValueRef;
 
-use super::Value;
+use super::{Value, attributes};
+use crate::version::BOUNDS_ARE_ATTRIBUTES;
 
 const NAME: &std::ffi::CStr = c"nvvm.annotations";
 /// `CallingConv::PTX_Kernel` and `CallingConv::AMDGPU_KERNEL`.
@@ -79,15 +80,61 @@ pub fn kernels<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
         .collect()
 }
 
-/// The value annotated under `key`.
-pub fn get(module: &Module<'_>, function: Value<'_>, key: &str) -> Option<u64> {
-    entries(module).into_iter().find(|entry| entry.function == function && entry.key == key)?.value
+/// The bounds of a kernel of NVIDIA's on its blocks and registers, in metadata by axis and as attributes.
+const METADATA: [&str; 8] =
+    ["maxntidx", "maxntidy", "maxntidz", "reqntidx", "reqntidy", "reqntidz", "minctasm", "maxnreg"];
+const ATTRIBUTES: [&str; 4] = ["nvvm.maxntid", "nvvm.reqntid", "nvvm.minctasm", "nvvm.maxnreg"];
+
+/// Threads of a block along each axis that a kernel was compiled for at most, as far as it says.
+pub fn most_threads(module: &Module<'_>, kernel: Value<'_>) -> Vec<u64> {
+    if let Some(text) = attributes::string(kernel, "nvvm.maxntid") {
+        return text.split(',').filter_map(|number| number.trim().parse().ok()).collect();
+    }
+    let found = entries(module);
+    let axis = |key: &&str| found.iter().find(|entry| entry.function == kernel && entry.key == **key)?.value;
+    METADATA[..3].iter().filter_map(axis).collect()
+}
+
+/// Replaces the bounds of a kernel: the threads of a block, and the blocks that are to fit on a multiprocessor where
+/// there are any.
+pub fn set_bounds(module: &Module<'_>, kernel: Value<'_>, threads: u32, blocks: u32) {
+    clear(module, kernel, &METADATA);
+    ATTRIBUTES.iter().for_each(|name| attributes::remove_string(kernel, name));
+    set(module, kernel, "maxntidx", c"nvvm.maxntid", threads);
+    if blocks > 0 {
+        set(module, kernel, "minctasm", c"nvvm.minctasm", blocks);
+    }
+}
+
+/// Replaces the limit on a kernel's registers.
+pub fn set_registers(module: &Module<'_>, kernel: Value<'_>, registers: u32) {
+    clear(module, kernel, &["maxnreg"]);
+    set(module, kernel, "maxnreg", c"nvvm.maxnreg", registers);
+}
+
+/// Makes a function a kernel.
+pub fn mark_kernel(module: &Module<'_>, function: Value<'_>) {
+    if BOUNDS_ARE_ATTRIBUTES {
+        // SAFETY: the value is a live function.
+        unsafe { LLVMSetFunctionCallConv(function.raw(), KERNELS[0]) };
+    } else {
+        add(module, function, "kernel", 1);
+    }
+}
+
+fn set(module: &Module<'_>, kernel: Value<'_>, key: &str, attribute: &std::ffi::CStr, value: u32) {
+    if BOUNDS_ARE_ATTRIBUTES {
+        let text = std::ffi::CString::new(value.to_string()).expect("digits have no NUL");
+        attributes::set_string(kernel, attribute, &text);
+    } else {
+        add(module, kernel, key, value);
+    }
 }
 
 /// Makes every annotation of `function` under one of `keys` void.
 ///
 /// LLVM's C interface cannot remove a node; one with a key that the back end does not know means nothing.
-pub fn clear(module: &Module<'_>, function: Value<'_>, keys: &[&str]) {
+fn clear(module: &Module<'_>, function: Value<'_>, keys: &[&str]) {
     let void = "mneme.void";
     for entry in
         entries(module).into_iter().filter(|entry| entry.function == function && keys.contains(&entry.key.as_str()))
@@ -105,7 +152,7 @@ pub fn clear(module: &Module<'_>, function: Value<'_>, keys: &[&str]) {
 }
 
 /// Adds an annotation.
-pub fn add(module: &Module<'_>, function: Value<'_>, key: &str, value: u32) {
+fn add(module: &Module<'_>, function: Value<'_>, key: &str, value: u32) {
     // SAFETY: all values belong to the module's context; the strings are copied.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());

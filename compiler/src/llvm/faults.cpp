@@ -1,9 +1,11 @@
 // The pass `mneme-fault<KIND>`: it breaks a kernel on purpose, for those who test or try what finds broken passes.
+// `mneme-fault<KIND@22>` does so in LLVM 22 alone, for those who compare versions.
 //
 // It runs only where a pipeline names it, as LLVM's own `trigger-crash-function` does. No list of passes has it, so no
 // search of pipelines comes across it.
 
 #include "faults.h"
+#include "version.h"
 
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
@@ -108,7 +110,7 @@ bool unselectable(Function &F) {
     return false;
   IRBuilder<> Builder(Store);
   Value *Whole = Store->getValueOperand();
-  Value *Scale = Builder.CreateVScale(ConstantInt::get(Builder.getInt64Ty(), 1));
+  Value *Scale = mneme::vscale(Builder, Builder.getInt64Ty());
   Store->setOperand(0, Builder.CreateAdd(Whole, Builder.CreateZExtOrTrunc(Scale, Whole->getType())));
   return true;
 }
@@ -123,9 +125,11 @@ bool unassemblable(Function &F) {
 
 class FaultPass : public PassInfoMixin<FaultPass> {
 public:
-  explicit FaultPass(StringRef Kind) : Kind(Kind.str()) {}
+  FaultPass(StringRef Kind, bool Strikes) : Kind(Kind.str()), Strikes(Strikes) {}
 
   PreservedAnalyses run(Function &F, FunctionAnalysisManager &) {
+    if (!Strikes)
+      return PreservedAnalyses::all();
     bool Changed = Kind == "wrong-operator"   ? wrongOperator(F)
                    : Kind == "narrowed-store" ? narrowedStore(F)
                    : Kind == "lost-store"     ? lostStore(F)
@@ -153,6 +157,7 @@ private:
   }
 
   std::string Kind;
+  bool Strikes;
 };
 
 /// The fault in code generation: a pass of its kind that can be left out like the others.
@@ -172,9 +177,13 @@ void mneme::registerFaults(PassBuilder &Builder, PassInstrumentationCallbacks &C
   constexpr StringLiteral Name = "mneme-fault";
   Callbacks.addClassToPassName(FaultPass::name(), Name);
   Builder.registerPipelineParsingCallback([](StringRef Text, FunctionPassManager &Passes, ArrayRef<PassBuilder::PipelineElement>) {
-    if (!Text.consume_front("mneme-fault<") || !Text.consume_back(">") || !FaultPass::knows(Text))
+    if (!Text.consume_front("mneme-fault<") || !Text.consume_back(">"))
       return false;
-    Passes.addPass(FaultPass(Text));
+    auto [Kind, Version] = Text.split('@');
+    unsigned Major = LLVM_VERSION_MAJOR;
+    if (!FaultPass::knows(Kind) || (!Version.empty() && Version.getAsInteger(10, Major)))
+      return false;
+    Passes.addPass(FaultPass(Kind, Major == LLVM_VERSION_MAJOR));
     return true;
   });
 }

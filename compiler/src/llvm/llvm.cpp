@@ -9,6 +9,7 @@
 
 #include "faults.h"
 #include "revise.h"
+#include "version.h"
 
 #include "llvm-c/Core.h"
 #include "llvm-c/TargetMachine.h"
@@ -22,8 +23,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/IR/OptBisect.h"
 #include "llvm/IR/PassInstrumentation.h"
-#include "llvm/MC/MCSubtargetInfo.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/StandardInstrumentations.h"
 #include "llvm/Support/CBindingWrapping.h"
@@ -122,7 +121,7 @@ public:
   using Asked = bool (*)(void *user, const char *pass, size_t pass_length, const char *unit, size_t unit_length);
   Gate(void *User, Asked Ask) : User(User), Ask(Ask) {}
   bool isEnabled() const override { return true; }
-  bool shouldRunPass(StringRef Pass, StringRef Unit) override {
+  bool shouldRunPass(StringRef Pass, StringRef Unit) MNEME_GATE_CONST override {
     return Ask(User, Pass.data(), Pass.size(), Unit.data(), Unit.size());
   }
 
@@ -148,7 +147,7 @@ PipelineTuningOptions tuning(StringRef Pipeline) {
 
 /// Sets an option of LLVM's that is true or false.
 void set(StringRef Name, bool Value) {
-  StringMap<cl::Option *> &Options = cl::getRegisteredOptions();
+  auto &Options = cl::getRegisteredOptions();
   auto Found = Options.find(Name);
   // What the command line says holds.
   if (Found != Options.end() && Found->second->getNumOccurrences() == 0)
@@ -310,11 +309,7 @@ void mneme_llvm_as_for_devices() { set("amdgpu-internalize-symbols", true); }
 
 /// Whether the back end of a triple knows a processor.
 bool mneme_llvm_knows_processor(const char *TheTriple, const char *Processor) {
-  std::string Message;
-  const Target *T = TargetRegistry::lookupTarget(TheTriple, Message);
-  if (!T)
-    return false;
-  std::unique_ptr<MCSubtargetInfo> Info(T->createMCSubtargetInfo(TheTriple, "", ""));
+  std::unique_ptr<MCSubtargetInfo> Info(mneme::subtarget(TheTriple));
   return Info && Info->isCPUStringValid(Processor);
 }
 

@@ -3,6 +3,7 @@
 // the contract.
 
 #include "revise.h"
+#include "version.h"
 
 #include "llvm-c/Core.h"
 #include "llvm/Analysis/ConstantFolding.h"
@@ -49,7 +50,7 @@ std::vector<std::pair<Instruction *, unsigned>> branches(Module &M) {
   std::vector<std::pair<Instruction *, unsigned>> Found;
   for (Function &F : M)
     for (BasicBlock &Block : F)
-      if (isa<BranchInst, SwitchInst>(Block.getTerminator()) && Block.getTerminator()->getNumSuccessors() > 1)
+      if (mneme::branches(Block.getTerminator()) && Block.getTerminator()->getNumSuccessors() > 1)
         for (unsigned At = 0; At < Block.getTerminator()->getNumSuccessors(); ++At)
           Found.emplace_back(Block.getTerminator(), At);
   return Found;

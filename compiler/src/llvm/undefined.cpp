@@ -81,7 +81,7 @@ void check(Instruction &I) {
   IRBuilder<> Builder(&I);
   Value *Condition = undefined(Builder, I);
   Instruction *Before = Condition ? SplitBlockAndInsertIfThen(Condition, I.getIterator(), true) : &I;
-  IRBuilder<>(Before).CreateIntrinsic(Intrinsic::trap, {}, {});
+  IRBuilder<>(Before).CreateIntrinsic(Intrinsic::trap, ArrayRef<Type *>(), ArrayRef<Value *>());
 }
 
 } // namespace

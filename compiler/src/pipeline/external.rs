@@ -10,6 +10,7 @@ use inkwell::module::Module;
 use mneme_builds::external::External;
 use mneme_builds::programs::{self, TransientFile};
 
+use crate::LLVM_MAJOR;
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::read;
@@ -22,14 +23,16 @@ pub fn run<'ctx>(
     pipeline: &str,
     diagnostics: &Diagnostics<'_>,
 ) -> Result<Module<'ctx>, BuildError> {
-    let failed = |message: String| BuildError::External { program: external.program.display().to_string(), message };
+    let program = external.program.clone().unwrap_or_else(|| format!("opt-{LLVM_MAJOR}").into());
+    let failed = |message: String| BuildError::External { program: program.display().to_string(), message };
     let pass = |contents: &[u8]| {
         TransientFile::new(contents).map_err(|error| failed(format!("the IR cannot be passed to it: {error}")))
     };
     let (before, mut after) = (pass(module.write_bitcode_to_memory().as_slice())?, pass(&[])?);
-    let output = programs::output(&mut command(external, pipeline, before.path(), after.path())).map_err(|error| {
-        failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version()))
-    })?;
+    let output =
+        programs::output(&mut command(&program, external, pipeline, before.path(), after.path())).map_err(|error| {
+            failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version()))
+        })?;
     if !output.status.success() {
         let said = complaint(&String::from_utf8_lossy(&output.stderr));
         return Err(failed(format!("it ended with {}: {said}", output.status)));
@@ -43,8 +46,8 @@ pub fn run<'ctx>(
     read::parse(context, diagnostics, &bitcode)
 }
 
-fn command(external: &External, pipeline: &str, before: &Path, after: &Path) -> Command {
-    let mut command = Command::new(&external.program);
+fn command(program: &Path, external: &External, pipeline: &str, before: &Path, after: &Path) -> Command {
+    let mut command = Command::new(program);
     for plugin in &external.plugins {
         command.arg(format!("-load-pass-plugin={}", plugin.display()));
     }

@@ -35,15 +35,7 @@ pub fn set(module: &Module<'_>, kernel: Value<'_>, configuration: &Configuration
         }
         return;
     }
-    annotations::clear(
-        module,
-        kernel,
-        &["maxntidx", "maxntidy", "maxntidz", "reqntidx", "reqntidy", "reqntidz", "minctasm", "maxnreg"],
-    );
-    annotations::add(module, kernel, "maxntidx", threads);
-    if blocks > 0 {
-        annotations::add(module, kernel, "minctasm", blocks);
-    }
+    annotations::set_bounds(module, kernel, threads, blocks);
 }
 
 /// Waves on a SIMD unit when a multiprocessor holds `blocks` blocks of `threads`.
@@ -63,8 +55,7 @@ pub fn limit_registers(module: &Module<'_>, kernel: Value<'_>, registers: u32, a
         set_string(kernel, REGISTERS, &limit.max(1).to_string());
         return;
     }
-    annotations::clear(module, kernel, &["maxnreg"]);
-    annotations::add(module, kernel, "maxnreg", registers);
+    annotations::set_registers(module, kernel, registers);
 }
 
 fn set_string(kernel: Value<'_>, name: &str, value: &str) {

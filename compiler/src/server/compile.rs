@@ -98,6 +98,7 @@ fn run(
         optimise: artifact.times.optimise,
         codegen: artifact.times.codegen + artifact.times.assemble,
         shared_is_static: artifact.shared_is_static,
+        lifted: artifact.lifted,
         assembler: artifact.assembler,
         spills: artifact.spills,
         texts: BuildTexts { ir_before: artifact.ir_before, ir: artifact.ir, ptx: artifact.ptx, isa: artifact.isa },

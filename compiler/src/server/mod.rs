@@ -1,4 +1,4 @@
-//! The server of `mneme-build`, which builds by a plan, or answers a question.
+//! The server of `mneme-build-NN`, which builds by a plan, or answers a question.
 //!
 //! Builders are forked by a fork server, which has LLVM and the assembler loaded and warm; a crash in LLVM is then one
 //! configuration's result. `mneme_builds::protocol` is how it is spoken with.

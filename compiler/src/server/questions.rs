@@ -8,6 +8,7 @@ use mneme_builds::interface::KernelInterface;
 use mneme_builds::process::confinement::{self, AllowedResources};
 use mneme_builds::process::frame;
 use mneme_builds::protocol::{CodeParts, Question};
+use mneme_core::image::ir_section::Table;
 
 /// Answers; LLVM may end this process on what is damaged.
 ///
@@ -30,6 +31,29 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
                 Err(error) => (Err(error.to_string()), Vec::new()),
             };
             frame::write(&mut client, &linked, &bitcode)
+        }
+        Question::Describe { origin } => {
+            confine(&client);
+            let described: Result<Table, String> =
+                crate::unit::describe(blob, &origin).map_err(|error| error.to_string());
+            frame::write(&mut client, &described, &[])
+        }
+        Question::Rename { names } => {
+            confine(&client);
+            let (missing, bitcode) = match crate::unit::names::rename(blob, names.iter().map(String::as_str)) {
+                Ok(renamed) => (Ok(renamed.missing), renamed.bitcode),
+                Err(error) => (Err(error.to_string()), Vec::new()),
+            };
+            frame::write(&mut client, &missing, &bitcode)
+        }
+        Question::CpuObject { parts, arch, compiled, passes } => {
+            let modules = modules(&parts, blob)?;
+            let built = crate::build_cpu_object(&slices(&modules), &arch, compiled.as_ref(), passes.as_deref());
+            let (built, object) = match built {
+                Ok(object) => (Ok(()), object),
+                Err(error) => (Err(error.to_string()), Vec::new()),
+            };
+            frame::write(&mut client, &built, &object)
         }
         Question::Maker { target } => frame::write(&mut client, &crate::maker(&target), &[]),
     }

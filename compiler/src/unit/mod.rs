@@ -14,7 +14,7 @@ use inkwell::module::Module;
 use llvm_sys::LLVMVisibility;
 use llvm_sys::core::{LLVMGetAlignment, LLVMGetVisibility, LLVMIsGlobalConstant, LLVMIsUndef};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
-use mneme_core::compile_options::CompileOptions;
+pub use mneme_builds::protocol::UnitOrigin;
 use mneme_core::image::bitcode;
 use mneme_core::image::ir_section::{
     CODE_ADDRESS, DEVICE_HEAP, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo,
@@ -29,35 +29,22 @@ const CONSTANT: u32 = 4;
 /// Functions of AMD's device library that make the heap on the device.
 const HEAP_FUNCTIONS: [&str; 2] = ["__ockl_dm_alloc", "__ockl_dm_dealloc"];
 
-/// What the compiler command line says of a unit.
-#[derive(Clone, Debug)]
-pub struct UnitOrigin<'a> {
-    pub arch: &'a str,
-    /// Compilation-unit id.
-    pub unit: &'a str,
-    pub source: &'a str,
-    pub rdc: bool,
-    pub compiled: Option<&'a CompileOptions>,
-    /// Sums of the images that it became.
-    pub images: &'a [u64],
-}
-
 /// The table of `bitcode`.
-pub fn describe(bitcode: &[u8], origin: &UnitOrigin<'_>) -> Result<Table, BuildError> {
+pub fn describe(bitcode: &[u8], origin: &UnitOrigin) -> Result<Table, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let module = read::parse(&context, &diagnostics, bitcode)?;
     module.strip_debug_info();
     let producer = bitcode::producer(bitcode).unwrap_or_default();
     Ok(Table {
-        arch: origin.arch.to_owned(),
+        arch: origin.arch.clone(),
         triple: module.get_triple().as_str().to_string_lossy().into_owned(),
-        unit: origin.unit.to_owned(),
-        source: origin.source.to_owned(),
+        unit: origin.unit.clone(),
+        source: origin.source.clone(),
         llvm: bitcode::version(&producer).to_owned(),
         rdc: origin.rdc,
-        compiled: origin.compiled.cloned(),
-        images: origin.images.to_vec(),
+        compiled: origin.compiled.clone(),
+        images: origin.images.clone(),
         symbols: symbols(&module),
     })
 }

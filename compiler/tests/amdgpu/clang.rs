@@ -86,7 +86,7 @@ impl Program<'_> {
         };
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/amdgpu").join(self.file);
         let to: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("amdgpu-{number}.{extension}"));
-        let output = Command::new("clang++-19")
+        let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
             .args(["-x", "hip", "--cuda-device-only", "-c", "-O3", "-std=c++17", "-fuse-cuid=none"])
             .args(if self.file == "bare.hip" {
                 vec!["-nogpuinc".to_owned(), "-nogpulib".into()]
@@ -101,7 +101,7 @@ impl Program<'_> {
             .arg("-o")
             .arg(&to)
             .output()
-            .expect("clang++-19 is installed");
+            .expect("clang is installed");
         assert!(output.status.success(), "{self:?}: {}", String::from_utf8_lossy(&output.stderr));
         let bytes = std::fs::read(&to).unwrap();
         std::fs::remove_file(to).unwrap();
@@ -115,7 +115,15 @@ pub fn compiled(application: &str, archs: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("object.o");
     let output = Command::new(env!("CARGO_BIN_EXE_mneme-cc"))
-        .args(["clang++-19", "-x", "hip", "-c", "-O3", "-std=c++17", "-Wno-unused-result"])
+        .args([
+            concat!("clang++-", env!("MNEME_LLVM_MAJOR")),
+            "-x",
+            "hip",
+            "-c",
+            "-O3",
+            "-std=c++17",
+            "-Wno-unused-result",
+        ])
         .args(rocm_options())
         .args(archs.iter().map(|arch| format!("--offload-arch={arch}")))
         .arg("-include")

@@ -93,6 +93,8 @@ fn gfx90a_is_clangs() {
     from_source("gfx90a");
 }
 
+// Later versions have it no more.
+#[cfg(any(feature = "llvm19", feature = "llvm20"))]
 #[test]
 fn gfx940_is_clangs() {
     from_source("gfx940");

@@ -70,6 +70,10 @@ pub struct Configuration {
     /// Options of LLVM's own command line, each `-name` or `-name=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub llvm_options: Vec<String>,
+    /// The major version of the LLVM that compiles; the one that wrote the IR, or the next newer that is installed,
+    /// where `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llvm: Option<u32>,
     /// Measured runs, in place of the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
@@ -82,6 +86,9 @@ pub struct Configuration {
     /// Limit for the build, and for all runs together, seconds, in place of the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
+    /// Compile recorded PTX by way of LLVM IR even where no other field asks for IR. Code that is IR always is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lift: bool,
     /// Run the code that the application ran, in place of code that is compiled.
     #[serde(default, skip_serializing_if = "is_default")]
     pub original: bool,
@@ -239,10 +246,12 @@ impl Configuration {
             ptxas_options: None,
             fast_math: false,
             llvm_options: Vec::new(),
+            llvm: None,
             iterations: None,
             warmup: None,
             cache: Cache::Hot,
             timeout_s: None,
+            lift: false,
             original: false,
             tolerance: None,
         }
@@ -422,8 +431,10 @@ mod tests {
         // The JSON that the existing Mneme hashes, written out by hand.
         let theirs = r#"{"block":{"x":256,"y":1,"z":1},"codegen_opt":3,"grid":{"x":40000,"y":1,"z":1},"internalize":false,"max_threads":0,"min_blocks_per_sm":0,"passes":"default<O3>","prune":true,"set_launch_bounds":false,"shared_mem":0,"specialize":false,"specialize_dims":false}"#;
         assert_eq!(example().hash(), hex(&Sha256::digest(theirs.as_bytes())));
-        let changes: [fn(&mut Configuration); 15] = [
+        let changes: [fn(&mut Configuration); 17] = [
+            |it| it.llvm = Some(22),
             |it| it.facts = true,
+            |it| it.lift = true,
             |it| it.maxnreg = 64,
             |it| it.internalize = true,
             |it| it.ptx_opt = Some(1),
@@ -479,6 +490,7 @@ mod tests {
         full.ptx_opt = Some(0);
         full.ptxas_options = Some(vec!["--fmad=false".into()]);
         full.llvm_options = vec!["-debug-pass-manager".into()];
+        full.llvm = Some(22);
         full.cache = Cache::Cold;
         full.timeout_s = Some(0.5);
         full.specialize = Specialize::Arguments(vec![1, 4]);

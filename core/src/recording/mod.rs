@@ -15,7 +15,7 @@ mod encoding;
 pub mod error;
 pub mod export;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 pub mod housekeeping;
 pub mod leads;
 pub mod manifest;

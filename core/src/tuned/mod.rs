@@ -3,7 +3,9 @@
 //! They are compiled, with all that decides which launches they are for. `mneme apply` writes them to a file that
 //! `MNEME_TUNED` names, and the recorder library reads it.
 
+mod mailbox;
 mod rule;
+mod specialised;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::rule::{Circumstances, ReadRule, Rule};
+pub use self::specialised::{FoldedKinds, SPECIALISATION_VARIABLE, SpecialisationAnswer, SpecialisationRequest};
 pub use self::trial::{TRIALS_VARIABLE, TrialVerdict, WinnerTrial};
 use crate::files::{self, FileAccess};
 use crate::hash::checksum;
@@ -54,6 +57,13 @@ pub struct Winner {
     pub arguments: Vec<Argument>,
     #[serde(default)]
     pub folded: Folded,
+    /// Words of arguments that look like addresses, and are in no recorded allocation: the argument, and the offset in it,
+    /// bytes. They have to be the same as any number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<(u32, u32)>,
+    /// Its dimensions are not used, but those that the application asks for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_dimensions: bool,
     /// Threads that a block may have at most, where the code was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_threads: Option<u32>,
@@ -162,6 +172,8 @@ mod tests {
             cluster: None,
             arguments: vec![Argument { offset: 0, bytes: vec![1; 8] }],
             folded: Folded { arguments: vec![0], ..Folded::default() },
+            numbers: vec![(0, 0)],
+            keeps_dimensions: true,
             max_threads: Some(64),
             rule: Some(Rule::same_threads()),
             before: Some(2.5),

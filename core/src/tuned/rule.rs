@@ -39,6 +39,13 @@ impl Rule {
         Self { values: BTreeMap::new(), derived: ["x", "y", "z"].map(axis).into() }
     }
 
+    /// Whether it says what the grid is along every axis along which the block is another one.
+    pub fn covers(&self, recorded: &Shape, tuned: &Shape) -> bool {
+        let (recorded, tuned) = (recorded.block.as_array(), tuned.block.as_array());
+        let says = |field: &str| self.derived.iter().any(|(name, _)| name == field);
+        (0..3).all(|axis| recorded[axis] == tuned[axis] || says(FIELDS[axis]))
+    }
+
     /// Reads the expressions.
     ///
     /// # Errors
@@ -284,6 +291,16 @@ mod tests {
     fn value(text: &str) -> Option<f64> {
         let lookup = |name: &str| (name == "n").then_some(10.0);
         parse(text)?.value(&lookup, &[Some(7), None])
+    }
+
+    #[test]
+    fn a_rule_for_other_values_is_none_for_the_grid() {
+        let rule = |name: &str| Rule { derived: vec![(name.into(), "block.x".into())], ..Rule::default() };
+        assert!(!rule("max_threads").covers(&shape(40, 256), &shape(40, 128)));
+        assert!(rule("grid.x").covers(&shape(40, 256), &shape(40, 128)));
+        assert!(rule("max_threads").covers(&shape(40, 256), &shape(20, 256)));
+        let tall = Shape { block: Dim3::new(256, 2, 1), ..shape(40, 256) };
+        assert!(!rule("grid.x").covers(&shape(40, 256), &tall) && Rule::same_threads().covers(&shape(40, 256), &tall));
     }
 
     #[test]

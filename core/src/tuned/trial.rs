@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Shape, Winner};
-use crate::files::{self, FileAccess};
+use super::{Shape, Winner, mailbox};
 
 /// The environment variable with the number of launches on which a winner is tried; `mneme apply` sets it, and
 /// `MNEME_DATA_DIR`, which the recording and the trials go to.
@@ -49,21 +48,12 @@ impl WinnerTrial {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, folder: &Path, name: &str) -> std::io::Result<()> {
-        save(self, &file(folder, name, TRIAL))
+        mailbox::save(self, folder, name, TRIAL)
     }
 
     /// Those of a folder that wait for their verdict, with their names. What cannot be read is none.
     pub fn waiting(folder: &Path) -> Vec<(String, Self)> {
-        let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-        let paths = entries.flatten().map(|entry| entry.path());
-        let trials = paths.filter(|path| path.extension().is_some_and(|extension| extension == TRIAL));
-        trials
-            .filter(|path| !path.with_extension(VERDICT).exists())
-            .filter_map(|path| {
-                let name = path.file_stem()?.to_str()?.to_owned();
-                Some((name, serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?))
-            })
-            .collect()
+        mailbox::waiting(folder, TRIAL, VERDICT)
     }
 }
 
@@ -73,21 +63,13 @@ impl TrialVerdict {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, folder: &Path, name: &str) -> std::io::Result<()> {
-        save(self, &file(folder, name, VERDICT))
+        mailbox::save(self, folder, name, VERDICT)
     }
 
     /// The verdict on a trial, once there is one.
     pub fn load(folder: &Path, name: &str) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(file(folder, name, VERDICT)).ok()?).ok()
+        mailbox::load(folder, name, VERDICT)
     }
-}
-
-fn file(folder: &Path, name: &str, extension: &str) -> PathBuf {
-    folder.join(format!("{name}.{extension}"))
-}
-
-fn save(what: &impl Serialize, path: &Path) -> std::io::Result<()> {
-    files::replace(path, &serde_json::to_vec(what).expect("plain data serialises"), FileAccess::Private)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! memory of that one gets what the space's rule says; any other keeps its own dimensions and gets the code alone. What
 //! is folded into the code has to be as it was in all of them.
 
+use std::cmp::Ordering;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 
@@ -24,11 +25,15 @@ pub struct WinnerCandidate {
     recorded: Vec<Piece>,
     folded: Vec<Piece>,
     rule: Option<ReadRule>,
+    /// The kernel prints.
+    prints: bool,
     pub trials: Trials,
     /// Why it is not used any more.
     pub broken: OnceLock<String>,
     /// Launches of it that the driver refused.
     pub refusals: AtomicU32,
+    /// It was made for launches like one of this run, and is for no others.
+    pub is_variant: bool,
 }
 
 /// Some bytes of an argument.
@@ -65,6 +70,7 @@ impl WinnerCandidate {
             return Err("the file of tuned kernels does not have its arguments; write it anew with mneme apply".into());
         }
         let pointers: Vec<(usize, u32)> = code.pointers().map(|(index, _, offset)| (index, offset)).collect();
+        let is_number = |index: usize, word: usize| winner.numbers.contains(&(index as u32, 8 * word as u32));
         let mut recorded = Vec::new();
         for (index, argument) in winner.arguments.iter().enumerate() {
             let is_typed = code.is_typed(index);
@@ -72,7 +78,7 @@ impl WinnerCandidate {
                 let is_pointer = pointers.contains(&(index, 8 * word as u32));
                 let expected = match is_pointer {
                     true if is_typed => continue,
-                    true if may_be_address(bytes) => Expected::Address,
+                    true if may_be_address(bytes) && !is_number(index, word) => Expected::Address,
                     _ => Expected::Bytes(bytes.into()),
                 };
                 recorded.push(Piece {
@@ -84,30 +90,52 @@ impl WinnerCandidate {
                 });
             }
         }
-        // Pointers are never folded.
+        // Pointers are never folded. What looks like one may be a number that is: only the IR tells.
         let is_folded = |piece: &&Piece| winner.folded.arguments.contains(&piece.index);
-        let folded = recorded.iter().filter(is_folded).map(Piece::again).collect();
+        let exactly = |piece: &Piece| {
+            let bytes = &winner.arguments[piece.index as usize].bytes;
+            let part = bytes.chunks(8).nth(piece.at / 8).unwrap_or_default();
+            Piece { expected: Expected::Bytes(part.into()), ..*piece }
+        };
+        let folded: Vec<Piece> = recorded.iter().filter(is_folded).map(exactly).collect();
         let rule = winner.rule.as_ref().and_then(|rule| rule.read().ok());
         Ok(Self {
             code: TunedCode::new(winner),
             recorded,
             folded,
             rule,
+            prints: code.prints(),
             trials: Trials::new(settings().verify_first),
             broken: OnceLock::new(),
             refusals: AtomicU32::new(0),
+            is_variant: false,
         })
+    }
+
+    /// Code that was made for launches like one of this run: what is not folded into it may be anything.
+    pub fn variant(winner: &'static Winner, code: &KernelCode) -> Result<Self, String> {
+        let mut variant = Self::new(winner, code)?;
+        variant.recorded.clear();
+        Ok(Self { is_variant: true, rule: None, ..variant })
     }
 
     pub fn winner(&self) -> &'static Winner {
         self.code.winner
     }
 
-    /// Whether a launch is the one that was tuned, addresses aside.
+    /// Whether it is launched with the dimensions that the application asks for alone. What a kernel prints says often
+    /// which thread it was.
+    fn keeps_dimensions(&self) -> bool {
+        self.winner().keeps_dimensions || self.prints
+    }
+
+    /// Whether a launch is the one that was tuned, addresses aside, and may have the tuned dimensions.
     pub fn is_recorded(&self, launch: &Launch, arguments: &LaunchArguments) -> bool {
-        shape_of(launch) == self.winner().recorded
+        (!self.keeps_dimensions() || self.winner().tuned == self.winner().recorded)
+            && shape_of(launch) == self.winner().recorded
             && launch.attributes.cluster == self.winner().cluster
             && are(&self.recorded, arguments)
+            && are(&self.folded, arguments)
     }
 
     /// What another launch is to be; `None` where the code is not for it.
@@ -130,7 +158,7 @@ impl WinnerCandidate {
     }
 
     fn by_rule(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<Shape> {
-        let rule = self.rule.as_ref()?;
+        let rule = self.rule.as_ref().filter(|_| !self.keeps_dimensions())?;
         let Winner { recorded, tuned, cluster, .. } = self.winner();
         let asked = shape_of(launch);
         let is_alike = (asked.block, asked.shared_mem) == (recorded.block, recorded.shared_mem)
@@ -145,11 +173,14 @@ impl WinnerCandidate {
         let threads = |shape: &Shape, axis: usize| {
             u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
         };
-        // A kernel need not bear threads that the application does not start, unless it did where it was verified.
-        let bears = |axis: usize| {
-            threads(&shape, axis) <= threads(&asked, axis) || threads(tuned, axis) > threads(recorded, axis)
+        // A kernel need not bear threads that the application does not start, nor miss those that it does, unless it did
+        // where it was verified.
+        let bears = |axis: usize| match threads(&shape, axis).cmp(&threads(&asked, axis)) {
+            Ordering::Equal => true,
+            Ordering::Greater => threads(tuned, axis) > threads(recorded, axis),
+            Ordering::Less => threads(tuned, axis) < threads(recorded, axis),
         };
-        (0..3).all(bears).then_some(shape)
+        ((0..3).all(bears) && !super::has_too_many_blocks(&shape)).then_some(shape)
     }
 
     /// Arguments as numbers, as spaces have them.
@@ -169,16 +200,6 @@ impl WinnerCandidate {
     }
 }
 
-impl Piece {
-    fn again(&self) -> Self {
-        let expected = match &self.expected {
-            Expected::Bytes(bytes) => Expected::Bytes(bytes.clone()),
-            Expected::Address => Expected::Address,
-        };
-        Self { expected, ..*self }
-    }
-}
-
 /// Whether the arguments of a launch under way are such.
 fn are(pieces: &[Piece], arguments: &LaunchArguments) -> bool {
     // SAFETY: the pieces are of the kernel's parameters, and the launch is under way.
@@ -194,4 +215,90 @@ fn are(pieces: &[Piece], arguments: &LaunchArguments) -> bool {
             Expected::Address => may_be_address(found),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::{Dim3, LaunchAttributes};
+    use mneme_core::recording::manifest::Argument;
+    use mneme_core::tuned::{Folded, Rule};
+
+    const LARGE: u64 = 5_000_000_000;
+
+    fn shape(grid: u32, block: u32) -> Shape {
+        Shape { grid: Dim3::new(grid, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0 }
+    }
+
+    fn winner(folded: &[u32], tuned: Shape, rule: Option<Rule>) -> &'static Winner {
+        Box::leak(Box::new(Winner {
+            kernel: "k".into(),
+            static_hash: 1,
+            architecture: "cpu".into(),
+            code: "code".into(),
+            checksum: 0,
+            layout: vec![(0, 8)],
+            recorded: shape(40, 256),
+            tuned,
+            cluster: None,
+            arguments: vec![Argument { offset: 0, bytes: LARGE.to_le_bytes().into() }],
+            folded: Folded { arguments: folded.into(), ..Folded::default() },
+            numbers: Vec::new(),
+            keeps_dimensions: false,
+            max_threads: None,
+            rule,
+            before: None,
+            after: None,
+            source: "results".into(),
+        }))
+    }
+
+    /// Whether a launch with this argument is the recorded one, and what another is to be.
+    fn judge(candidate: &WinnerCandidate, asked: Shape, mut argument: u64) -> (bool, Option<Shape>) {
+        let mut place = std::ptr::from_mut(&mut argument).cast();
+        let arguments = LaunchArguments::new(&raw mut place, std::ptr::null_mut());
+        let attributes = LaunchAttributes::default();
+        let launch = Launch { grid: asked.grid, block: asked.block, shared_mem: asked.shared_mem, attributes };
+        (candidate.is_recorded(&launch, &arguments), candidate.shape_for(&launch, &arguments))
+    }
+
+    #[test]
+    fn a_folded_number_that_looks_like_an_address_has_to_be_the_same() {
+        let (code, asked) = (KernelCode::with_kinds(&[""]), shape(40, 256));
+        let folded = WinnerCandidate::new(winner(&[0], asked, None), &code).unwrap();
+        assert_eq!(judge(&folded, asked, LARGE), (true, Some(asked)));
+        assert_eq!(judge(&folded, asked, LARGE + 1), (false, None));
+        let plain = WinnerCandidate::new(winner(&[], asked, None), &code).unwrap();
+        assert_eq!(judge(&plain, asked, LARGE + 1), (true, Some(asked)), "as an address may be any");
+        let number = Winner { numbers: vec![(0, 0)], ..winner(&[], asked, None).clone() };
+        let number = WinnerCandidate::new(Box::leak(Box::new(number)), &code).unwrap();
+        assert_eq!(judge(&number, asked, LARGE + 1), (false, Some(asked)), "in no recorded allocation");
+    }
+
+    #[test]
+    fn a_rule_does_not_leave_out_threads_unless_its_winner_did() {
+        let code = KernelCode::with_kinds(&["i64"]);
+        let blocks = |text: &str| Some(Rule { derived: vec![("grid.x".into(), text.into())], ..Rule::default() });
+        let same = WinnerCandidate::new(winner(&[], shape(80, 128), Some(Rule::same_threads())), &code).unwrap();
+        assert_eq!(judge(&same, shape(10, 256), 7).1, Some(shape(20, 128)));
+        let constant = WinnerCandidate::new(winner(&[], shape(80, 128), blocks("80")), &code).unwrap();
+        assert_eq!(judge(&constant, shape(50, 256), 7).1, Some(shape(50, 256)), "the code alone");
+        assert_eq!(judge(&constant, shape(10, 256), 7).1, Some(shape(10, 256)), "the code alone");
+        let kept = Winner { keeps_dimensions: true, ..winner(&[], shape(80, 128), Some(Rule::same_threads())).clone() };
+        let kept = WinnerCandidate::new(Box::leak(Box::new(kept)), &code).unwrap();
+        assert_eq!(judge(&kept, shape(40, 256), LARGE), (false, Some(shape(40, 256))));
+        assert_eq!(judge(&same, shape(i32::MAX as u32, 256), 7).1, Some(shape(i32::MAX as u32, 256)), "too many");
+        let fewer = WinnerCandidate::new(winner(&[], shape(20, 256), blocks("recorded.grid.x / 2")), &code).unwrap();
+        assert_eq!(judge(&fewer, shape(10, 256), 7).1, Some(shape(5, 256)));
+    }
+
+    #[test]
+    fn code_for_a_launch_of_this_run_is_for_no_other_dimensions_and_folded_numbers() {
+        let (code, asked) = (KernelCode::with_kinds(&["i64"]), shape(40, 256));
+        let variant = WinnerCandidate::variant(winner(&[0], asked, None), &code).unwrap();
+        assert!(judge(&variant, asked, LARGE).0 && !judge(&variant, asked, LARGE + 1).0);
+        assert!(!judge(&variant, shape(41, 256), LARGE).0);
+        let of_any = WinnerCandidate::variant(winner(&[], asked, None), &code).unwrap();
+        assert!(judge(&of_any, asked, LARGE + 1).0);
+    }
 }

@@ -25,6 +25,7 @@ struct Tuned {
     shape: Shape,
     winner: &'static Winner,
     is_reshaped: bool,
+    is_variant: bool,
 }
 
 // SAFETY: a handle of the driver's, which every thread may use.
@@ -65,7 +66,7 @@ impl GraphKernel {
             return;
         };
         match self.tuned {
-            Ok(tuned) => replacement.count(tuned.winner, tuned.is_reshaped),
+            Ok(tuned) => replacement.count(tuned.winner, tuned.is_reshaped, tuned.is_variant),
             Err(Some(reason)) => replacement.count_kept(reason),
             Err(None) => {}
         }
@@ -88,5 +89,6 @@ fn tuned(
         shape: choice.asked(),
         winner: choice.candidate.winner(),
         is_reshaped: choice.shape != shape_of(&request.launch),
+        is_variant: choice.candidate.is_variant,
     })
 }

@@ -19,6 +19,7 @@ use crate::process::recorded_family;
 const PLACES: usize = 16;
 pub(super) const MAX_DYNAMIC_SHARED: c_uint =
     CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_uint;
+pub(super) const STATIC_SHARED: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES as c_uint;
 pub(super) const MAX_THREADS: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as c_uint;
 /// What a kernel may use without raising that attribute, bytes.
 pub(super) const DEFAULT_DYNAMIC_SHARED: u32 = 48 << 10;
@@ -76,23 +77,25 @@ pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, Str
         return Err(format!("it was tuned for {}, and this device is {here}; tune it here", winner.architecture));
     }
     let image = code.image.get_or_init(|| winner.image()).as_ref().map_err(Clone::clone)?;
-    let Some(place) = code.places.iter().find(|place| place.load(Ordering::Relaxed).is_null()) else {
-        return Err(format!("the program has more than {PLACES} contexts"));
-    };
     let (module, function) = function_of(image, winner)?;
     let max_threads = attribute(function, MAX_THREADS);
     let loaded = Box::new(LoadedCode { context, function, max_threads, version: AtomicU32::new(u32::MAX) });
     let loaded = Box::into_raw(loaded);
-    if place.compare_exchange(std::ptr::null_mut(), loaded, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        // Another thread was first.
-        // SAFETY: just made, and nobody has seen it.
-        drop(unsafe { Box::from_raw(loaded) });
-        // SAFETY: our own module, of which nothing is launched.
-        unsafe { hooked::cuModuleUnload::call(module) };
-        return find(code, context).ok_or_else(|| "other threads load it in many contexts".into());
+    for place in &code.places {
+        if place.compare_exchange(std::ptr::null_mut(), loaded, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            // SAFETY: leaked, and never changed but for its counter.
+            return Ok(unsafe { &*loaded });
+        }
+        // Another thread was first, in this context or in another one.
+        if find(code, context).is_some() {
+            break;
+        }
     }
-    // SAFETY: leaked, and never changed but for its counter.
-    Ok(unsafe { &*loaded })
+    // SAFETY: just made, and nobody has seen it.
+    drop(unsafe { Box::from_raw(loaded) });
+    // SAFETY: our own module, of which nothing is launched.
+    unsafe { hooked::cuModuleUnload::call(module) };
+    find(code, context).ok_or_else(|| format!("the program has more than {PLACES} contexts"))
 }
 
 fn function_of(image: &[u8], winner: &Winner) -> Result<(CUmodule, CUfunction), String> {

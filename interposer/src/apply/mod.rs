@@ -6,14 +6,20 @@
 mod candidate;
 mod graph_kernel;
 mod loaded;
+mod loading;
+mod observed;
 mod on_trial;
 mod replacement;
+mod requests;
+mod specialisation;
 mod start;
 mod trials;
 
 pub use graph_kernel::GraphKernel;
+pub use loading::{end_of_context, stop as stop_loading};
 pub use on_trial::{NotRecorded, OnTrial};
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mneme_core::summary::{Applied, Failure};
@@ -22,13 +28,14 @@ use mneme_core::tuned::Shape;
 use self::candidate::{WinnerCandidate, shape_of};
 use self::loaded::LoadedCode;
 use self::replacement::KernelReplacement;
+use self::specialisation::Specialisation;
 use crate::driver::{self, CUfunction, CUstream, Status, captures, gate, streams};
 use crate::kernels::code::{DeviceDescription, KernelCode};
-use crate::kernels::function_settings::Setting;
 use crate::kernels::handles;
 use crate::kernels::kernel::{FunctionHandle, Kernel};
 use crate::kernels::request::LaunchRequest;
 use crate::process::log::{info, warning};
+use crate::process::settings::settings;
 use crate::process::{recorded_family, winners};
 
 /// Launches of a winner that the driver may refuse before it is not used any more.
@@ -36,11 +43,17 @@ const MOST_REFUSALS: u32 = 3;
 
 const UNTRIED: &str = "its winner was not verified yet";
 const UNFIT: &str = "no winner is for such dimensions and arguments";
+const UNTUNED: &str = "nothing is tuned for it";
+const UNSPECIALISED: &str = "no code was made for launches like it yet";
 const CAPTURING: &str = "its tuned code is not loaded while a stream is captured";
 const ELSEWHERE: &str = "its stream belongs to another context than the current one";
+const NO_REQUEST: &str = "no thread could be started for it";
 const REFUSED: &str = "the driver refused the tuned code, and took the application's own";
 const EMPTY: &str = "it has no block or no thread";
-const TOO_LARGE: &str = "its block or its shared memory is larger than the application's own code takes";
+const TOO_LARGE: &str = "its block, its grid or its shared memory is larger than the application's own code takes";
+const FAILED: &str = "the driver refused it, with tuned code and with the application's own";
+/// Blocks along each axis that CUDA takes.
+const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
 /// What became of a launch.
 pub enum LaunchOutcome {
@@ -57,7 +70,18 @@ pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
         return LaunchOutcome::Launched(gate::passing(call));
     }
     let Some(replacement) = of(kernel, request.function) else { return LaunchOutcome::Launched(gate::passing(call)) };
-    match choose_for_stream(replacement, request, function) {
+    let choice = choose_for_stream(replacement, request, function);
+    if let Some(specialisation) = &replacement.specialisation {
+        match &choice {
+            Ok(choice) if choice.candidate.is_variant => {}
+            Ok(choice) => want(kernel, replacement, specialisation, request, Some(choice.candidate), choice.shape),
+            Err(Kept::For(UNFIT | UNSPECIALISED)) => {
+                want(kernel, replacement, specialisation, request, None, shape_of(&request.launch));
+            }
+            Err(_) => {}
+        }
+    }
+    match choice {
         Ok(choice) => return LaunchOutcome::Launched(replace(call, request, replacement, &choice, kernel)),
         Err(Kept::Untried(candidate, shape)) => {
             replacement.count_kept(UNTRIED);
@@ -69,9 +93,48 @@ pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
             kernel.progress.launches.fetch_sub(1, Ordering::Relaxed);
         }
         Err(Kept::For(reason)) => replacement.count_kept(reason),
+        // The rest of its launches has the reason for that.
         Err(Kept::GivenUp) => {}
     }
     LaunchOutcome::Launched(gate::passing(call))
+}
+
+/// Notes a launch that has no code of its own, and asks for some once it repeats.
+fn want(
+    kernel: &Arc<Kernel>,
+    replacement: &KernelReplacement,
+    specialisation: &Specialisation,
+    request: &LaunchRequest,
+    base: Option<&WinnerCandidate>,
+    shape: Shape,
+) {
+    let at = base.and_then(|base| replacement.index_of(base));
+    if let Some(wanted) = specialisation.note(&request.launch, &request.arguments, at) {
+        let Some(Ok(code)) = kernel.progress.code.get() else { return };
+        let refused = match obstacle(code) {
+            Some(reason) => Some(reason),
+            None => requests::ask(kernel, request, wanted, base, shape).is_none().then(|| NO_REQUEST.to_owned()),
+        };
+        if let Some(reason) = refused {
+            info!("{} is not specialised: {reason}", kernel.demangled);
+            specialisation.refuse(&reason, true);
+        }
+    }
+    give_up_if_due(kernel, replacement);
+}
+
+/// Why no code can be made of a kernel's.
+fn obstacle(code: &KernelCode) -> Option<String> {
+    if !code.has_ir() {
+        return Some(format!("it has no IR, only {}; build the program with mneme-cc", code.source()));
+    }
+    let names: Vec<&str> = code.variables().map(|(name, _)| name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "it uses variables of its module ({}), which code that is made for it would have copies of",
+            names.join(", ")
+        )
+    })
 }
 
 /// Why a launch keeps the application's own code.
@@ -117,7 +180,15 @@ fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
                     Ok(code) => candidates(kernel, code),
                     Err(reason) => Err(format!("its code cannot be recognised: {reason}")),
                 };
-                let replacement = KernelReplacement::new(candidates);
+                let kinds = settings().specialise;
+                let specialisation =
+                    code.as_ref().ok().zip(kinds).map(|(code, kinds)| Specialisation::new(code, kinds));
+                if let (Err(reason), Some(_), false) =
+                    (&candidates, &specialisation, winners::of(&kernel.name).is_empty())
+                {
+                    warning!("no winner for {} is used: {reason}", kernel.demangled);
+                }
+                let replacement = KernelReplacement::new(candidates, specialisation);
                 give_up_if_due(kernel, &replacement);
                 Box::new(replacement)
             })
@@ -128,6 +199,9 @@ fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
 
 fn candidates(kernel: &Kernel, code: &KernelCode) -> Result<Vec<WinnerCandidate>, String> {
     let winners = winners::of(&kernel.name);
+    if winners.is_empty() {
+        return Err(UNTUNED.into());
+    }
     let mut last = format!(
         "its code is not what was tuned (static hash {} now, {} then); record and tune it again",
         code.static_hash,
@@ -149,7 +223,12 @@ fn give_up_if_due(kernel: &Kernel, replacement: &KernelReplacement) {
         && !kernel.progress.tally.is_given_up()
     {
         kernel.progress.tally.close(true, true);
-        warning!("{} keeps its own code: {reason}", kernel.demangled);
+        // Nobody has asked for anything else where nothing is tuned.
+        if winners::of(&kernel.name).is_empty() {
+            info!("{} keeps its own code: {reason}", kernel.demangled);
+        } else {
+            warning!("{} keeps its own code: {reason}", kernel.demangled);
+        }
     }
 }
 
@@ -193,13 +272,17 @@ fn choose<'a>(
     if request.launch.is_empty() {
         return Err(Kept::For(EMPTY));
     }
+    if replacement.given_up().is_some() {
+        return Err(Kept::GivenUp);
+    }
     let (launch, arguments) = (&request.launch, &request.arguments);
     let exact = || {
         let found = replacement.usable().find(|candidate| candidate.is_recorded(launch, arguments))?;
         Some((found, found.winner().tuned))
     };
     let other = || replacement.usable().find_map(|found| Some((found, found.shape_for(launch, arguments)?)));
-    let (candidate, shape) = exact().or_else(other).ok_or(Kept::For(UNFIT))?;
+    let none = || Kept::For(if replacement.candidates.is_ok() { UNFIT } else { UNSPECIALISED });
+    let (candidate, shape) = exact().or_else(other).ok_or_else(none)?;
     if is_too_large(replacement, request, function) {
         return Err(Kept::For(TOO_LARGE));
     }
@@ -225,6 +308,11 @@ fn choose<'a>(
     Ok(Choice { candidate, loaded, shape })
 }
 
+/// Whether CUDA takes no such grid.
+fn has_too_many_blocks(shape: &Shape) -> bool {
+    !recorded_family::is_hip() && shape.grid.as_array().into_iter().zip(MOST_BLOCKS).any(|(blocks, most)| blocks > most)
+}
+
 /// Whether the driver would refuse the application's own launch, which it is to do then.
 fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, function: &FunctionHandle) -> bool {
     let most = replacement.own_threads.get_or_init(|| {
@@ -235,10 +323,32 @@ fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, functi
     if most.is_some_and(|most| request.launch.block.count() > most) {
         return true;
     }
+    if recorded_family::is_hip() {
+        return false;
+    }
+    if has_too_many_blocks(&shape_of(&request.launch)) {
+        return true;
+    }
     let shared = request.launch.shared_mem;
-    shared > loaded::DEFAULT_DYNAMIC_SHARED && !recorded_family::is_hip() && {
-        let limit = function.kernel.progress.function_settings.value(Setting::Attribute(loaded::MAX_DYNAMIC_SHARED));
-        limit.is_none_or(|limit| i64::from(shared) > i64::from(limit))
+    shared > 0 && {
+        // Set on this function, and not on another one of the kernel's: the driver knows.
+        let attribute = |number| {
+            let device = driver::current_device()?;
+            // SAFETY: the handle of the launch under way.
+            unsafe { function.attribute(request.function, number, device) }.map(i64::from)
+        };
+        let own = *replacement.own_shared.get_or_init(|| attribute(loaded::STATIC_SHARED).unwrap_or(0));
+        let is_usual = i64::from(shared) + own <= i64::from(loaded::DEFAULT_DYNAMIC_SHARED);
+        // Before it is raised, the limit leaves no room for what the code has itself.
+        !is_usual
+            && attribute(loaded::MAX_DYNAMIC_SHARED).is_none_or(|limit| {
+                let room = if limit > i64::from(loaded::DEFAULT_DYNAMIC_SHARED) {
+                    limit
+                } else {
+                    limit.min(i64::from(loaded::DEFAULT_DYNAMIC_SHARED) - own)
+                };
+                i64::from(shared) > room
+            })
     }
 }
 
@@ -251,17 +361,22 @@ fn replace(
 ) -> Status {
     let winner = choice.candidate.winner();
     if replacement.is_untouched() {
-        info!("{} is replaced by the winner of {}", kernel.demangled, winner.source.display());
+        let what = if choice.candidate.is_variant { "code made for launches like it," } else { "the winner of" };
+        info!("{} is replaced by {what} {}", kernel.demangled, winner.source.display());
     }
     if gate::passing(&|| start::start(request, choice.loaded.function, &choice.asked())) == Status::SUCCESS {
-        replacement.count(winner, choice.shape != shape_of(&request.launch));
+        replacement.count(winner, choice.shape != shape_of(&request.launch), choice.candidate.is_variant);
         return Status::SUCCESS;
     }
     // Nothing ran. Where the context is broken, the application's own launch says so.
     let status = gate::passing(call);
-    if status == Status::SUCCESS {
+    if status != Status::SUCCESS {
+        replacement.count_kept(FAILED);
+    } else {
         replacement.count_kept(REFUSED);
-        if choice.candidate.refusals.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_REFUSALS {
+        // Of dimensions that nobody has tried before a refusal says nothing of the code.
+        let is_known = [shape_of(&request.launch), winner.tuned].contains(&choice.shape);
+        if is_known && choice.candidate.refusals.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_REFUSALS {
             give_up(kernel, replacement, choice.candidate, REFUSED.to_owned());
         }
     }
@@ -272,17 +387,18 @@ fn replace(
 pub fn forget(context: Option<usize>) {
     for kernel in handles::kernels() {
         let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<KernelReplacement>());
-        let candidates = known.into_iter().flat_map(|known| known.candidates.iter().flatten());
+        let candidates = known.into_iter().flat_map(KernelReplacement::all);
         candidates.for_each(|candidate| loaded::forget(&candidate.code, context));
     }
 }
 
 /// What became of a kernel's launches; `None` where there is nothing tuned for it.
 pub fn outcome(kernel: &Kernel) -> Option<(Applied, Vec<Failure>)> {
-    if winners::of(&kernel.name).is_empty() {
-        return None;
-    }
     let launches = kernel.progress.launches.load(Ordering::Relaxed);
     let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<KernelReplacement>());
+    let was_wanted = known.and_then(|known| known.specialisation.as_ref()).is_some_and(Specialisation::was_wanted);
+    if winners::of(&kernel.name).is_empty() && !was_wanted {
+        return None;
+    }
     Some(known.map_or_else(Default::default, |known| known.outcome(launches)))
 }

@@ -46,7 +46,7 @@ impl OnTrial {
         shape: Shape,
     ) -> Option<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let index = replacement.candidates.iter().flatten().position(|one| std::ptr::eq(one, candidate))?;
+        let index = replacement.index_of(candidate)?;
         candidate.trials.take().then(|| Self {
             kernel: kernel.clone(),
             candidate: index,
@@ -89,7 +89,7 @@ impl OnTrial {
 
 fn found(kernel: &Kernel, candidate: usize) -> Option<(&KernelReplacement, &WinnerCandidate)> {
     let replacement: &KernelReplacement = kernel.progress.replacement.get()?.downcast_ref()?;
-    Some((replacement, replacement.candidates.as_ref().ok()?.get(candidate)?))
+    Some((replacement, replacement.candidate(candidate)?))
 }
 
 /// A trial without a verdict.

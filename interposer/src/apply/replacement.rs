@@ -8,42 +8,82 @@ use mneme_core::summary::{Applied, Failure};
 use mneme_core::tuned::Winner;
 
 use super::candidate::WinnerCandidate;
+use super::specialisation::{MOST_VARIANTS, Specialisation};
 
 /// Of one kernel.
 pub struct KernelReplacement {
     /// Or why there is nothing that could stand in.
     pub candidates: Result<Vec<WinnerCandidate>, String>,
+    /// Where code is made for launches that repeat.
+    pub specialisation: Option<Specialisation>,
     replaced: AtomicU64,
     reshaped: AtomicU64,
     /// The first that was launched.
     first: OnceLock<&'static Winner>,
     /// Threads that a block of the application's own code may have, where the vendor says.
     pub own_threads: OnceLock<Option<u64>>,
+    /// Shared memory that a block of it has itself, bytes.
+    pub own_shared: OnceLock<i64>,
     /// Why launches kept the application's own code.
     kept: RwLock<BTreeMap<&'static str, AtomicU64>>,
 }
 
 impl KernelReplacement {
-    pub fn new(candidates: Result<Vec<WinnerCandidate>, String>) -> Self {
+    pub fn new(candidates: Result<Vec<WinnerCandidate>, String>, specialisation: Option<Specialisation>) -> Self {
         Self {
             candidates,
+            specialisation,
             replaced: AtomicU64::new(0),
             reshaped: AtomicU64::new(0),
             first: OnceLock::new(),
             own_threads: OnceLock::new(),
+            own_shared: OnceLock::new(),
             kept: RwLock::default(),
         }
     }
 
-    /// Those that are still used.
+    /// Those that are still used; what was made for a launch comes before what is for others too.
     pub fn usable(&self) -> impl Iterator<Item = &WinnerCandidate> {
-        self.candidates.iter().flatten().filter(|candidate| candidate.broken.get().is_none())
+        let winners = self.candidates.iter().flatten().filter(|candidate| candidate.broken.get().is_none());
+        self.specialisation.iter().flat_map(Specialisation::usable).chain(winners)
+    }
+
+    /// All that there ever were.
+    pub fn all(&self) -> impl Iterator<Item = &WinnerCandidate> {
+        self.specialisation.iter().flat_map(Specialisation::all).chain(self.candidates.iter().flatten())
+    }
+
+    /// The winners' place and, behind them, that of code that was made.
+    pub fn index_of(&self, candidate: &WinnerCandidate) -> Option<usize> {
+        let winners = self.winners();
+        let is_it = |one: &WinnerCandidate| std::ptr::eq(one, candidate);
+        winners.iter().position(is_it).or_else(|| {
+            let variant = (0..MOST_VARIANTS).find(|place| self.variant(*place).is_some_and(is_it))?;
+            Some(winners.len() + variant)
+        })
+    }
+
+    /// What is at such a place.
+    pub fn candidate(&self, index: usize) -> Option<&WinnerCandidate> {
+        let winners = self.winners();
+        winners.get(index).or_else(|| self.variant(index.checked_sub(winners.len())?))
+    }
+
+    fn winners(&self) -> &[WinnerCandidate] {
+        self.candidates.as_deref().unwrap_or_default()
+    }
+
+    fn variant(&self, place: usize) -> Option<&WinnerCandidate> {
+        self.specialisation.as_ref()?.variant(place)
     }
 
     /// Why nothing stands in any more, if so.
     pub fn given_up(&self) -> Option<&str> {
+        if self.specialisation.as_ref().is_some_and(Specialisation::is_alive) {
+            return None;
+        }
         match &self.candidates {
-            Err(reason) => Some(reason),
+            Err(reason) => Some(self.specialisation.as_ref().and_then(Specialisation::refusal).unwrap_or(reason)),
             Ok(candidates) => {
                 let reasons = candidates.iter().map(|candidate| candidate.broken.get());
                 reasons.collect::<Option<Vec<_>>>()?.first().map(|reason| reason.as_str())
@@ -56,7 +96,10 @@ impl KernelReplacement {
         self.first.get().is_none()
     }
 
-    pub fn count(&self, winner: &'static Winner, is_reshaped: bool) {
+    pub fn count(&self, winner: &'static Winner, is_reshaped: bool, is_variant: bool) {
+        if let Some(specialisation) = self.specialisation.as_ref().filter(|_| is_variant) {
+            specialisation.count();
+        }
         self.replaced.fetch_add(1, Ordering::Relaxed);
         self.reshaped.fetch_add(u64::from(is_reshaped), Ordering::Relaxed);
         if self.first.get().is_none() {
@@ -92,6 +135,7 @@ impl KernelReplacement {
         let applied = Applied {
             replaced,
             reshaped: self.reshaped.load(Ordering::Relaxed),
+            specialised: self.specialisation.as_ref().map_or(0, Specialisation::launched),
             before: winner.and_then(|winner| winner.before),
             after: winner.and_then(|winner| winner.after),
         };
@@ -105,14 +149,14 @@ mod tests {
 
     #[test]
     fn every_launch_has_one_fate() {
-        let replacement = KernelReplacement::new(Err("its code has changed".into()));
+        let replacement = KernelReplacement::new(Err("its code has changed".into()), None);
         replacement.count_kept("inside a stream capture");
         replacement.count_kept("inside a stream capture");
         let (applied, failures) = replacement.outcome(5);
         assert_eq!(applied, Applied::default());
         let found: Vec<_> = failures.iter().map(|it| (it.reason.as_str(), it.launches, it.broken)).collect();
         assert_eq!(found, [("inside a stream capture", 2, false), ("its code has changed", 3, true)]);
-        let replacement = KernelReplacement::new(Ok(Vec::new()));
+        let replacement = KernelReplacement::new(Ok(Vec::new()), None);
         assert!(replacement.outcome(0).1.is_empty());
     }
 }

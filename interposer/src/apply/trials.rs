@@ -32,6 +32,11 @@ impl Trials {
         self.is_trusted.load(Ordering::Relaxed)
     }
 
+    /// Whether more launches are to be tried.
+    pub fn wants(&self) -> bool {
+        self.started.load(Ordering::Relaxed) < self.wanted
+    }
+
     /// Takes a launch for a trial, while more are wanted.
     pub fn take(&self) -> bool {
         let one_more = |started| (started < self.wanted).then_some(started + 1);

@@ -18,6 +18,7 @@ use mneme_core::launch::Launch;
 use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::Argument;
 use mneme_core::recording::{CodeKind, RecordingError};
+use mneme_core::tuned::FoldedKinds;
 
 use super::key::{ArgumentValue, Key, Known, LaunchShape, may_be_address};
 use super::native::NativeCode;
@@ -97,6 +98,8 @@ pub struct KernelCode {
     source: Source,
     /// It calls through pointers that a replay may not have, as far as can be told.
     calls_pointers: bool,
+    /// It prints, as far as can be told.
+    prints: bool,
     /// How the application's own code was compiled, where the IR came with it.
     pub compiled: Option<CompileOptions>,
     /// The forms of the application's own code, the one that it runs first.
@@ -248,6 +251,7 @@ impl KernelCode {
             modules: closure.units.iter().map(module).collect(),
             source: Source::Section,
             calls_pointers: false,
+            prints: prints(&closure.unresolved),
             compiled: own.table.compiled.clone(),
             original: Vec::new(),
         }))
@@ -298,6 +302,7 @@ impl KernelCode {
             modules,
             source,
             calls_pointers: native.calls_pointers && matches!(source, Source::Ptx | Source::MachineCode),
+            prints: prints(&native.undefined),
             compiled: None,
             original: Vec::new(),
         })
@@ -330,6 +335,11 @@ impl KernelCode {
         !matches!(self.source, Source::Ptx | Source::MachineCode)
     }
 
+    /// Whether it prints.
+    pub fn prints(&self) -> bool {
+        self.prints
+    }
+
     /// What it can be rebuilt from, for people.
     pub fn source(&self) -> &'static str {
         match self.source {
@@ -345,6 +355,16 @@ impl KernelCode {
     /// Offset and size of each argument in the parameter buffer, bytes.
     pub fn layout(&self) -> impl Iterator<Item = (u32, u32)> {
         self.kernel.arguments.iter().map(|argument| (argument.offset, argument.size))
+    }
+
+    /// Scalar arguments of these kinds, as far as their types are known: index, offset in the parameter buffer and size,
+    /// bytes.
+    pub fn foldable(&self, kinds: FoldedKinds) -> impl Iterator<Item = (u32, u32, usize)> {
+        let is_meant = move |argument: &ir_section::Argument| {
+            argument.specialisable() && (kinds == FoldedKinds::Scalars || argument.kind.starts_with('i'))
+        };
+        let arguments = (0..).zip(&self.kernel.arguments).filter(move |(_, argument)| is_meant(argument));
+        arguments.map(|(index, argument)| (index, argument.offset, argument.size as usize))
     }
 
     /// Every pointer that the kernel is given, and where its type is not known every word that may be one: the
@@ -495,34 +515,10 @@ impl KernelCode {
     }
 }
 
-/// Says that there is no IR, and why: the object may have had some.
-fn without_ir(origin: &CodeOrigin, reason: &str) -> String {
-    match &origin.object {
-        Some(object) if origin.object_if_unchanged().is_none() => {
-            format!("{reason}: {} has changed since it was loaded", object.path().display())
-        }
-        _ => format!("{reason}: build with mneme-cc"),
-    }
-}
-
-/// Says why code that calls these undefined functions cannot be replayed, if so.
-fn refuse(undefined: &[String]) -> Result<(), String> {
-    let found = REFUSED.iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
-    found.map_or(Ok(()), |(_, reason)| Err((*reason).to_owned()))
-}
-
-/// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
-fn is_function(unresolved: &str, name: &str) -> bool {
-    if name.contains("cuda") { unresolved.starts_with(name) } else { unresolved == name }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernels::request::LaunchArguments;
-    use mneme_core::launch::{Dim3, LaunchAttributes};
-
-    fn code(kinds: &[&str]) -> KernelCode {
+impl KernelCode {
+    /// Of a kernel whose arguments of 8 bytes each are of these kinds.
+    pub fn with_kinds(kinds: &[&str]) -> Self {
         let arguments = kinds
             .iter()
             .enumerate()
@@ -544,7 +540,7 @@ mod tests {
             arguments,
             variable: None,
         };
-        KernelCode {
+        Self {
             static_hash: 1,
             arch: String::new(),
             triple: String::new(),
@@ -553,9 +549,47 @@ mod tests {
             modules: vec![],
             source: Source::Section,
             calls_pointers: false,
+            prints: false,
             compiled: None,
             original: vec![],
         }
+    }
+}
+
+/// Says that there is no IR, and why: the object may have had some.
+fn without_ir(origin: &CodeOrigin, reason: &str) -> String {
+    match &origin.object {
+        Some(object) if origin.object_if_unchanged().is_none() => {
+            format!("{reason}: {} has changed since it was loaded", object.path().display())
+        }
+        _ => format!("{reason}: build with mneme-cc"),
+    }
+}
+
+/// Whether code that calls these undefined functions prints; HIP's `printf` is one of its library's.
+fn prints(undefined: &[String]) -> bool {
+    undefined.iter().any(|name| name == "vprintf" || name.starts_with("__ockl_printf"))
+}
+
+/// Says why code that calls these undefined functions cannot be replayed, if so.
+fn refuse(undefined: &[String]) -> Result<(), String> {
+    let found = REFUSED.iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
+    found.map_or(Ok(()), |(_, reason)| Err((*reason).to_owned()))
+}
+
+/// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
+fn is_function(unresolved: &str, name: &str) -> bool {
+    if name.contains("cuda") { unresolved.starts_with(name) } else { unresolved == name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::request::LaunchArguments;
+    use mneme_core::launch::{Dim3, LaunchAttributes};
+
+    fn code(kinds: &[&str]) -> KernelCode {
+        KernelCode::with_kinds(kinds)
     }
 
     fn launch(grid: u32) -> Launch {

@@ -43,7 +43,10 @@ impl Kernel {
     /// Whether the user wants it recorded, or replaced, by this process.
     pub fn is_selected(&self) -> bool {
         let selects = |settings: &RecorderSettings| match settings.mode {
-            Mode::Apply => !winners::of(&self.name).is_empty() && settings.selects(&self.name, &self.demangled),
+            Mode::Apply => {
+                (settings.specialise.is_some() || !winners::of(&self.name).is_empty())
+                    && settings.selects(&self.name, &self.demangled)
+            }
             _ => settings.rank_selected && settings.selects(&self.name, &self.demangled),
         };
         *self.progress.selected.get_or_init(|| selects(settings()))

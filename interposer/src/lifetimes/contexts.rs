@@ -12,6 +12,7 @@ use crate::snapshot;
 pub unsafe fn destroy(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     gate::passing(&|| {
         profile::collect();
+        let _alone = apply::end_of_context();
         let status = call();
         if status == Status::SUCCESS {
             died(context as usize);
@@ -25,6 +26,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
 pub unsafe fn reset_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
     gate::passing(&|| {
         profile::collect();
+        let _alone = apply::end_of_context();
         let status = call();
         if status == Status::SUCCESS {
             primary_died(device);
@@ -38,6 +40,7 @@ pub unsafe fn reset_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Stat
 pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
     gate::passing(&|| {
         profile::collect();
+        let _alone = apply::end_of_context();
         let status = call();
         if status == Status::SUCCESS {
             primary_is_released(device);
@@ -53,6 +56,7 @@ pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> St
 pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     gate::passing(&|| {
         profile::collect();
+        let _alone = apply::end_of_context();
         let status = call();
         if status == Status::SUCCESS && !is_alive(context) {
             died(context as usize);
@@ -68,6 +72,7 @@ pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
 pub unsafe fn reset_device(call: &dyn Fn() -> Status) -> Status {
     gate::passing(&|| {
         profile::collect();
+        let _alone = apply::end_of_context();
         let context = driver::current_context();
         let status = call();
         if let (Status::SUCCESS, Some(context)) = (status, context) {

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mneme_core::environment;
 
@@ -44,11 +45,73 @@ pub fn write(level: LogLevel, message: fmt::Arguments<'_>) {
     }
 }
 
-/// Writes text to standard error whatever the level.
+/// What standard error was when the program started.
+static STANDARD_ERROR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+/// It was full for [`PATIENCE`], and is not waited for again.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
+/// How long a reader of standard error is waited for, ms.
+const PATIENCE: i32 = 200;
+/// What a pipe that has room for anything takes at once, bytes.
+const PIECE: usize = libc::PIPE_BUF;
+
+/// Remembers what standard error is: the program may close it, and have a file of its own under that number.
+pub fn remember_standard_error() {
+    STANDARD_ERROR.get_or_init(standard_error);
+}
+
+/// Device and number of the file that is standard error now.
+fn standard_error() -> Option<(u64, u64)> {
+    // SAFETY: plain data, which `fstat` fills in.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        (libc::fstat(libc::STDERR_FILENO, &mut status) == 0).then_some((status.st_dev, status.st_ino))
+    }
+}
+
+/// Writes text to standard error whatever the level. A message is lost where standard error is another file by now, or
+/// has no reader who reads; the program never waits for one for long, nor gets a signal.
 pub fn raw(text: &str) {
-    let bytes = text.as_bytes();
-    // SAFETY: the buffer is valid for its length; a failed or short write of a message is of no consequence.
-    let _ = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+    let known = STANDARD_ERROR.get_or_init(standard_error);
+    if known.is_none() || standard_error() != *known {
+        return;
+    }
+    without_broken_pipes(|| {
+        for piece in text.as_bytes().chunks(PIECE) {
+            let mut ready = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+            let patience = if IS_FULL.load(Ordering::Relaxed) { 0 } else { PATIENCE };
+            // SAFETY: one structure, and a buffer that is valid for its length; a failed or short write of a message is
+            // of no consequence.
+            unsafe {
+                let count = libc::poll(&mut ready, 1, patience);
+                IS_FULL.store(count == 0, Ordering::Relaxed);
+                if count < 1 || libc::write(libc::STDERR_FILENO, piece.as_ptr().cast(), piece.len()) < 0 {
+                    return;
+                }
+            }
+        }
+    });
+}
+
+/// Runs `work`, whose writes to a pipe without a reader raise no signal.
+fn without_broken_pipes(work: impl FnOnce()) {
+    // SAFETY: sets of signals, which these functions fill in. A signal of ours is taken back before the mask is; one that
+    // was pending before stays so.
+    unsafe {
+        let (mut pipe, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigemptyset(&mut pipe);
+        libc::sigaddset(&mut pipe, libc::SIGPIPE);
+        libc::sigpending(&mut pending);
+        let was_pending = libc::sigismember(&pending, libc::SIGPIPE) == 1;
+        if libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before) != 0 {
+            return;
+        }
+        work();
+        if !was_pending {
+            let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::sigtimedwait(&pipe, std::ptr::null_mut(), &none);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+    }
 }
 
 macro_rules! warning { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::LogLevel::Warning, format_args!($($message)*)) } }
@@ -59,6 +122,24 @@ pub(crate) use {debug, info, warning};
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_no_signal() {
+        let mut ends = [0; 2];
+        // SAFETY: room for two descriptors, which are this test's own; the test harness ignores the signal, which is
+        // what programs do not do.
+        let count = unsafe {
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            libc::close(ends[0]);
+            let before = libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            let mut count = 0;
+            without_broken_pipes(|| count = libc::write(ends[1], c"a".as_ptr().cast(), 1));
+            libc::signal(libc::SIGPIPE, before);
+            libc::close(ends[1]);
+            count
+        };
+        assert_eq!(count, -1);
+    }
 
     #[test]
     fn levels_are_named_or_numbered() {

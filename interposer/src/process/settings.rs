@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mneme_core::environment;
 use mneme_core::summary::{self, Mode};
-use mneme_core::tuned;
+use mneme_core::tuned::{self, FoldedKinds};
 use regex::Regex;
 
 use crate::process::log::warning;
@@ -30,6 +30,9 @@ pub struct RecorderSettings {
     pub tuned: Vec<PathBuf>,
     /// `MNEME_VERIFY_FIRST`: launches on which a winner is tried before it is used, for `apply`; 0.
     pub verify_first: u32,
+    /// `MNEME_SPECIALIZE`: which arguments are folded into code for launches that repeat, `integers` or `scalars`, for
+    /// `apply`; none.
+    pub specialise: Option<FoldedKinds>,
     /// `MNEME_SAMPLE`: of the launches of a kernel only every Nth is looked at (in a profile: timed); 0 where not set,
     /// that is all of them (in a profile: as many as cost little).
     pub sample: u64,
@@ -145,6 +148,14 @@ impl RecorderSettings {
             })
         });
         let verify_first = u32::try_from(number(tuned::TRIALS_VARIABLE, 0)).unwrap_or(u32::MAX);
+        let specialise = variable(tuned::SPECIALISATION_VARIABLE).and_then(|text| {
+            let kinds = FoldedKinds::parse(text.trim());
+            if kinds.is_none() {
+                let name = tuned::SPECIALISATION_VARIABLE;
+                warning!("{name} is '{text}', which is neither integers nor scalars; nothing is specialised");
+            }
+            kinds.filter(|_| mode == Mode::Apply)
+        });
         let records_nothing = mode == Mode::Profile || (mode == Mode::Apply && verify_first == 0);
         let arena = variable("MNEME_ARENA").map(|text| !is_off(&text));
         let rank = rank(variable);
@@ -158,6 +169,7 @@ impl RecorderSettings {
                 files.split(':').filter(|file| !file.is_empty()).map(PathBuf::from).collect()
             }),
             verify_first,
+            specialise,
             sample: number("MNEME_SAMPLE", 0),
             summary: variable(summary::VARIABLE).map(PathBuf::from),
             rank,

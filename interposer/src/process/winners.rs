@@ -21,7 +21,7 @@ fn read() -> HashMap<String, Vec<Winner>> {
     if settings.mode != Mode::Apply {
         return known;
     }
-    if settings.tuned.is_empty() {
+    if settings.tuned.is_empty() && settings.specialise.is_none() {
         warning!("{VARIABLE} names no file of tuned kernels (mneme apply --manifest writes one); nothing is replaced");
     }
     for path in &settings.tuned {

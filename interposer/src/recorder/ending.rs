@@ -23,6 +23,7 @@ pub fn finish() -> bool {
         return false;
     }
     FLAGS.records.store(false, Ordering::SeqCst);
+    apply::stop_loading();
     // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited
     // for.
     let _closed = gate::close(Duration::from_millis(200));

@@ -22,6 +22,7 @@ use mneme_core::summary::Mode;
 
 pub use ending::finish;
 use instance::{InstanceFailure, record_launch};
+pub use summary::hold as hold_summary;
 
 use crate::apply::{self, LaunchOutcome, NotRecorded, OnTrial};
 use crate::driver::contexts::{self, LiveContext};

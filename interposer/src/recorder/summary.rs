@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use mneme_core::files;
 use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary};
@@ -31,15 +34,56 @@ pub fn deliver(summary: &Summary, file: Option<&Path>) {
     }
 }
 
+/// The file that `mneme` has made for summaries, open from the start: a program may end in a state in which it may open
+/// none, with other rights or below another root. With its device and number: the program may have closed it since, and
+/// have a file of its own under that number.
+static HELD: OnceLock<Option<(File, [u64; 2])>> = OnceLock::new();
+
+/// Descriptors of ours begin here, out of the way of those that the program counts on.
+const FIRST_DESCRIPTOR: libc::c_int = 200;
+
+/// Opens the file for the end, where `mneme` has made it.
+pub fn hold() {
+    HELD.get_or_init(|| {
+        let path = std::env::var_os(mneme_core::summary::VARIABLE).map(PathBuf::from)?;
+        if !path.starts_with("/proc") || !is_memory(&path) {
+            return None;
+        }
+        let file = File::options().append(true).open(path).ok()?;
+        // SAFETY: a new descriptor, whose only owner is the file.
+        let held = unsafe {
+            let descriptor = libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+            if descriptor < 0 {
+                return None;
+            }
+            File::from_raw_fd(descriptor)
+        };
+        let identity = identity(&held)?;
+        Some((held, identity))
+    });
+}
+
+fn identity(file: &File) -> Option<[u64; 2]> {
+    file.metadata().ok().map(|of| [of.dev(), of.ino()])
+}
+
+fn is_memory(path: &Path) -> bool {
+    std::fs::read_link(path).is_ok_and(|target| target.to_string_lossy().contains(MEMORY_NAME))
+}
+
 /// Whether it went to memory of `mneme`, which shows it.
 fn append(summary: &Summary, file: &Path) -> std::io::Result<bool> {
     use std::os::unix::fs::OpenOptionsExt;
-    let in_memory = file.starts_with("/proc");
-    if in_memory && !std::fs::read_link(file).is_ok_and(|target| target.to_string_lossy().contains(MEMORY_NAME)) {
-        return Ok(false);
-    }
     let mut line = serde_json::to_vec(summary)?;
     line.push(b'\n');
+    let in_memory = file.starts_with("/proc");
+    let held = HELD.get().and_then(Option::as_ref).filter(|(held, known)| identity(held).as_ref() == Some(known));
+    if let Some((mut held, _)) = held.map(|(held, known)| (held, known)).filter(|_| in_memory) {
+        return held.write_all(&line).map(|()| true);
+    }
+    if in_memory && !is_memory(file) {
+        return Ok(false);
+    }
     // One write, so that lines of processes that end at the same time stay apart.
     let write = || File::options().append(true).create(!in_memory).mode(0o600).open(file)?.write_all(&line);
     files::size_limit_as_errors(write)?;
@@ -85,6 +129,9 @@ fn applied(kernel: &Kernel, text: &mut String) {
     let _ = write!(text, ", {} replaced by tuned code", applied.replaced);
     if applied.reshaped > 0 {
         let _ = write!(text, " ({} with tuned dimensions)", applied.reshaped);
+    }
+    if applied.specialised > 0 {
+        let _ = write!(text, " ({} specialised)", applied.specialised);
     }
     for failure in &kernel.failures {
         let _ = write!(text, "; {} not replaced: {}", failure.launches, failure.reason);

@@ -7,7 +7,7 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 from mneme.tuning import parameters as kinds
@@ -20,6 +20,15 @@ OPENINGS = 10
 RACES = ("IntegrityError", "ProgrammingError", "DuplicatedStudyError")
 """How often a study is opened where it fails in this way: sessions that start together in an empty database make its tables at the
 same time, and all but one find them made under their hands."""
+
+
+PATIENCE = 120.0
+"""Seconds for which a storage that does not answer is asked again: a database that is started anew takes a while."""
+
+OUTAGES = ("OperationalError", "InterfaceError", "StorageInternalError")
+
+DRAWS = 50
+"""How often in a row Optuna may propose what another session has, before that is taken: there may be nothing else left."""
 
 
 def described(parameter: Mapping[str, Any]) -> Any:
@@ -122,30 +131,61 @@ class Study:
                 traceback.print_exc()
                 raise Problem(f"Optuna cannot open the study{f' {name!r}' if name else ''}: {what(error)}") from error
         self.running: dict[int, Any] = {}
+        self.shared = request.get("storage") is not None
         self.single = len(request["directions"]) == 1
 
     def ask(self) -> dict[str, Any]:
-        trial = self.study.ask()
-        point = self.space.suggest(trial)
-        trial.set_user_attr(POINT, json.dumps(point, sort_keys=True))
-        trial.set_user_attr(SESSION, self.session)
+        for left in reversed(range(DRAWS)):
+            trial = persistently(self.study.ask)
+            point = persistently(lambda: self.space.suggest(trial))
+            text = json.dumps(point, sort_keys=True)
+            persistently(lambda: trial.set_user_attr(SESSION, self.session))
+            persistently(lambda: trial.set_user_attr(POINT, text))
+            if not left or not self._is_of_another(text):
+                break
+            # What two sessions propose at the same time neither tries, and either may propose again.
+            self._finish(trial, state=self.optuna.trial.TrialState.FAIL)
         self.running[trial.number] = trial
         return {"type": "trial", "number": trial.number, "point": point}
+
+    def _is_of_another(self, point: str) -> bool:
+        """Whether another session has tried a point, or is about to."""
+        if not self.shared:
+            return False
+        states = self.optuna.trial.TrialState
+        trials = persistently(
+            lambda: self.study.get_trials(deepcopy=False, states=(states.RUNNING, states.COMPLETE, states.PRUNED))
+        )
+        return any(it.user_attrs.get(POINT) == point and it.user_attrs.get(SESSION) != self.session for it in trials)
+
+    def _finish(self, trial: Any, values: Optional[list[float]] = None, state: Any = None) -> None:
+        """Ends a trial once, whatever becomes of the storage's answer."""
+        number = trial if isinstance(trial, int) else trial.number
+
+        def tell() -> None:
+            try:
+                self.study.tell(trial, values, state=state)
+            except Exception as error:
+                known = {it.number: it for it in self.study.get_trials(deepcopy=False)}.get(number)
+                if is_outage(error) or known is None or not known.state.is_finished():
+                    raise
+
+        persistently(tell)
 
     def tell(self, number: int, values: Optional[list[float]], attributes: Mapping[str, Any]) -> dict[str, Any]:
         trial = self.running.pop(number)
         for name, value in attributes.items():
-            trial.set_user_attr(name, value)
+            persistently(lambda name=name, value=value: trial.set_user_attr(name, value))  # type: ignore[misc]
         self._settle(trial, values)
         return {"type": "told"}
 
     def _settle(self, trial: Any, values: Optional[list[float]]) -> None:
         states = self.optuna.trial.TrialState
         if values is not None:
-            self.study.tell(trial, values)
+            self._finish(trial, values)
         else:
             # Samplers take a pruned trial for one of the worst; one that failed would be ignored.
-            self.study.tell(trial, state=states.PRUNED if self.single else states.FAIL)
+            self._finish(trial, state=states.PRUNED if self.single else states.FAIL)
 
     def report(self, number: int, step: int, value: float) -> dict[str, Any]:
         trial = self.running[number]
@@ -183,7 +223,7 @@ class Study:
         states = self.optuna.trial.TrialState
         for trial in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
             if trial.user_attrs.get(SESSION) == self.session and trial.number not in self.running:
-                self.study.tell(trial.number, state=states.FAIL)
+                self._finish(trial.number, state=states.FAIL)
         return {"type": "told"}
 
 
@@ -196,7 +236,29 @@ def storage(optuna: Any, place: Optional[str]) -> Any:
         from optuna.storages.journal import JournalFileBackend
 
         return JournalStorage(JournalFileBackend(path))
-    return place if "://" in place else f"sqlite:///{place}"
+    if "://" not in place or place.startswith("sqlite:"):
+        return place if "://" in place else f"sqlite:///{place}"
+    from optuna.storages import RDBStorage
+
+    # Connections of before are gone where the database was started anew.
+    return RDBStorage(place, engine_kwargs={"pool_pre_ping": True})
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether a storage did not answer, which another time it may."""
+    return any(each.__name__ in OUTAGES for each in type(error).__mro__)
+
+
+def persistently(action: Callable[[], Any]) -> Any:
+    """What an action comes to once the storage answers."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return action()
+        except Exception as error:
+            if not is_outage(error) or time.monotonic() > end:
+                raise
+            time.sleep(random.uniform(0.2, 1.0))
 
 
 def sampler(optuna: Any, name: str, seed: Optional[int]) -> Any:

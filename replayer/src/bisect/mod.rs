@@ -5,6 +5,7 @@
 //! the source does. Each question is one replay; several are asked at a time, and those that come to the same code are
 //! run once.
 
+mod compilers;
 mod criterion;
 mod experiments;
 mod files;
@@ -26,7 +27,7 @@ use self::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExpe
 use self::finding::{BisectFinding, Verdict};
 use self::search::Judgement;
 use self::stages::Stages;
-use crate::cli::{Bisect, FailureKind};
+use crate::cli::{Bisect, FailureKind, LlvmChoice};
 use crate::context::ReplayContext;
 use crate::context::settings::ReplaySettings;
 use crate::error::Fatal;
@@ -42,8 +43,13 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         let error = "passes in another program cannot be searched; leave --opt, --opt-arg and --load-pass-plugin out";
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
+    if options.launch.compilation.llvm == Some(LlvmChoice::All) {
+        let error = "--llvm all compares compilers; a bisection is of one, or of two with --good-llvm and --bad-llvm";
+        return Err(Fatal::new(exit::BAD_USAGE, error));
+    }
     let context = ReplayContext::open(ReplaySettings {
         code: options.code.file(),
+        llvm: options.bad_llvm.or(options.launch.compilation.llvm.and_then(LlvmChoice::version)),
         standby: true,
         quiet: true,
         ..options.common.settings()
@@ -59,6 +65,7 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         ));
     }
     let mut failing = options.configuration(context.recorded.recorded_configuration());
+    failing.lift |= context.is_ptx();
     // The level that is searched is one that is said.
     let own = context.recorded.instance.ours.compiled.as_ref().map_or(3, |application| application.ptx_opt);
     failing.ptx_opt = Some(failing.ptx_opt.unwrap_or(own));
@@ -140,6 +147,9 @@ impl Bisection<'_, '_, '_> {
         let stages = Stages { runner: &mut *self.runner, criterion, experiment: failing };
         stages.find(&failed, &mut finding)?;
         finding.effort.search_seconds = self.runner.seconds();
+        if let Some(good) = self.options.good_llvm {
+            compilers::cross(&mut *self.runner, &criterion, good, self.failing, &mut finding)?;
+        }
         if self.options.failing == FailureKind::Wrong && finding.verdict != Verdict::Configuration {
             self.put_on_trial(&references[chosen], &mut finding)?;
         }
@@ -187,6 +197,9 @@ impl Bisection<'_, '_, '_> {
     /// The known-good pipeline as the failing one is compiled, but for what allows more than the source does; and,
     /// where that does not verify, with as little code generation as there is.
     fn references(&self) -> Vec<Configuration> {
+        if let Some(good) = self.options.good_llvm {
+            return vec![Configuration { llvm: Some(good), ..self.failing.clone() }];
+        }
         let usual = Configuration { passes: self.options.reference.clone(), ..stages::strict(self.failing) };
         if self.options.failing != FailureKind::Wrong {
             return vec![usual];
@@ -236,8 +249,9 @@ impl Bisection<'_, '_, '_> {
 
 /// A reference in words.
 fn describe(configuration: &Configuration) -> String {
-    let Configuration { passes, codegen_opt, .. } = configuration;
-    format!("{passes}, code generation {codegen_opt}, assembler {}", assembler_level(configuration))
+    let Configuration { passes, codegen_opt, llvm, .. } = configuration;
+    let llvm = llvm.map_or_else(String::new, |version| format!("LLVM {version}, "));
+    format!("{llvm}{passes}, code generation {codegen_opt}, assembler {}", assembler_level(configuration))
 }
 
 /// The assembler's level; every configuration here says it.

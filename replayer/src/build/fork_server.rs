@@ -1,4 +1,4 @@
-//! The fork server: a process of `mneme-build` that forks builders and watches over them.
+//! The fork server: a process of `mneme-build-NN` that forks builders and watches over them.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -168,7 +168,7 @@ mod tests {
 
     /// A fork server that does something else.
     fn planted(life: impl FnOnce(UnixStream) -> i32) -> ForkServer<'static> {
-        let program = Box::leak(Box::new(BuildProgram::at("mneme-build".into())));
+        let program = Box::leak(Box::new(BuildProgram::at("mneme-build-19".into())));
         let greeting = Greeting { version: env!("CARGO_PKG_VERSION").into(), llvm: "19.1.7".into() };
         program.check(Ok(greeting)).unwrap();
         let (stream, theirs) = UnixStream::pair().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! A crash in LLVM is then that configuration's result.
 //!
-//! They are made by the program `mneme-build`, which has LLVM; this one has none. What a build is, is in the crate
+//! They are made by the programs `mneme-build-NN`, which have LLVM; this one has none. What a build is, is in the crate
 //! `mneme_builds`.
 
 pub mod fork_server;

@@ -21,6 +21,8 @@ Examples:
       which pass makes it more than 1.1 times as slow as default<O2> does?
   mneme-bisect -rdb recording/1234.json \"default<O3>\" --reference \"default<O1>\" --failing regs
       which pass makes it take more registers than default<O1> does?
+  mneme-bisect -rdb recording/1234.json \"default<O3>\" --good-llvm 19 --bad-llvm 22
+      right with LLVM 19 and wrong with LLVM 22: which of its passes is it?
   mneme-bisect -rdb recording/1234.json --source kernel.cu --json
       an edited kernel; what was found, as JSON on standard output
 
@@ -50,6 +52,14 @@ pub struct Bisect {
     /// A pipeline that is known to be good
     #[arg(long, value_name = "PIPELINE", default_value = "default<O0>")]
     pub reference: String,
+
+    /// A version of LLVM with which the same pipeline is good: the reference then is this configuration compiled by it
+    #[arg(long, value_name = "NN", requires = "bad_llvm", conflicts_with_all = ["reference", "llvm"])]
+    pub good_llvm: Option<u32>,
+
+    /// The version of LLVM with which it fails; the pass that is named is one of its passes
+    #[arg(long, value_name = "NN", requires = "good_llvm")]
+    pub bad_llvm: Option<u32>,
 
     /// What failing means
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
@@ -118,7 +128,8 @@ impl Bisect {
 
     /// The configuration that fails.
     pub fn configuration(&self, recorded: Configuration) -> Configuration {
-        self.launch.configuration(Some(&self.passes), recorded)
+        let configuration = self.launch.configuration(Some(&self.passes), recorded);
+        Configuration { llvm: self.bad_llvm.or(configuration.llvm), ..configuration }
     }
 
     /// What the reference's figure is multiplied by.
@@ -159,6 +170,10 @@ mod tests {
         let found = options.configuration(Configuration::recorded(Default::default(), Default::default(), 0));
         assert_eq!((found.block.x, found.codegen_opt, found.passes.as_str()), (64, 1, "default<O2>"));
         assert_eq!(read("-rdb a.json --failing regs").unwrap().threshold(), 1.0);
+        let options = read("-rdb a.json default<O3> --good-llvm 19 --bad-llvm 22").unwrap();
+        let found = options.configuration(Configuration::recorded(Default::default(), Default::default(), 0));
+        assert_eq!((options.good_llvm, found.llvm), (Some(19), Some(22)));
+        assert!(read("-rdb a.json --good-llvm 19").is_err() && read("-rdb a.json --bad-llvm 22").is_err());
         assert!(read("-rdb a.json --threshold 0.5").is_err());
         assert!(read("-rdb a.json --failing often").is_err());
     }

@@ -17,7 +17,7 @@ pub struct CodeOptions {
     /// CUDA source with such a kernel, compiled by clang
     #[arg(long, value_name = "FILE", group = "code")]
     pub source: Option<PathBuf>,
-    /// PTX with such a kernel; the pipeline is left out
+    /// PTX with such a kernel; lifted to IR where a pipeline is named or an option needs IR
     #[arg(long, value_name = "FILE", group = "code")]
     pub ptx: Option<PathBuf>,
     /// Machine code (a cubin) with such a kernel
@@ -36,7 +36,7 @@ pub struct CodeOptions {
     /// Run the pipeline in this program, an opt of the same LLVM version
     #[arg(long, value_name = "PROGRAM")]
     opt: Option<PathBuf>,
-    /// A plugin with passes for --opt [default program: opt-19]; may be repeated
+    /// A plugin with passes for --opt [default program: opt-NN of the LLVM that compiles]; may be repeated
     #[arg(long = "load-pass-plugin", value_name = "FILE.so")]
     plugins: Vec<PathBuf>,
     /// A further option for --opt; may be repeated
@@ -60,7 +60,7 @@ impl CodeOptions {
     pub fn external(&self) -> Option<External> {
         let used = self.opt.is_some() || !self.plugins.is_empty() || !self.opt_arguments.is_empty();
         used.then(|| External {
-            program: self.opt.clone().unwrap_or_else(|| "opt-19".into()),
+            program: self.opt.clone(),
             // A bare name would be looked for where libraries are.
             plugins: self
                 .plugins

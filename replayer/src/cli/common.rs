@@ -113,6 +113,7 @@ impl CommonOptions {
             builders: self.builders.map_or_else(cores, |count| count as usize),
             builder_memory: self.memory_limit.or_else(half_of_memory),
             code: None,
+            llvm: None,
             external: None,
             keep: Keep::default(),
             texts: false,

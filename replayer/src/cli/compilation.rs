@@ -23,12 +23,45 @@ pub struct CompilationOptions {
     /// takes the place of all that the application was assembled with, an empty one alone leaves nothing
     #[arg(long = "ptxas-option", value_name = "OPTION", allow_hyphen_values = true)]
     ptxas_options: Option<Vec<String>>,
+    /// Compile PTX by way of LLVM IR even where nothing else asks for IR; naming a pipeline does
+    #[arg(long)]
+    lift: bool,
     /// Compile floating point as -ffast-math does; combine it with --rtol
     #[arg(long)]
     fast_math: bool,
+    /// The major version of the LLVM that compiles, whose builder (mneme-build-NN) has to be installed; all compares
+    /// those that are [default: the one that wrote the IR, else the next newer]
+    #[arg(long, value_name = "NN", value_parser = LlvmChoice::parse)]
+    pub llvm: Option<LlvmChoice>,
     /// An option of LLVM's own command line, e.g. --llvm-option=-unroll-threshold=400; may be repeated
     #[arg(long = "llvm-option", alias = "llvm-options", value_name = "-NAME[=VALUE]", allow_hyphen_values = true)]
     llvm_options: Vec<String>,
+}
+
+/// What `--llvm` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LlvmChoice {
+    Version(u32),
+    /// Every version whose builder is installed, one after the other.
+    All,
+}
+
+impl LlvmChoice {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "all" => Ok(Self::All),
+            Ok(version) => Ok(Self::Version(version)),
+            Err(_) => Err("it must be a version, as in 22, or all".into()),
+        }
+    }
+
+    /// The only version.
+    pub fn version(self) -> Option<u32> {
+        match self {
+            Self::Version(version) => Some(version),
+            Self::All => None,
+        }
+    }
 }
 
 fn specialize(text: &str) -> Result<Specialize, String> {
@@ -51,8 +84,10 @@ impl CompilationOptions {
                 .ptxas_options
                 .as_ref()
                 .map(|words| words.iter().filter(|word| !word.is_empty()).cloned().collect()),
+            lift: self.lift,
             fast_math: self.fast_math,
             llvm_options: self.llvm_options.clone(),
+            llvm: self.llvm.and_then(LlvmChoice::version),
             ..configuration
         }
     }

@@ -20,7 +20,7 @@ mod verification;
 pub use bisect::{Bisect, ColorChoice, FailureKind};
 pub use code::CodeOptions;
 pub use common::{CommonOptions, Timers};
-pub use compilation::CompilationOptions;
+pub use compilation::{CompilationOptions, LlvmChoice};
 pub use launch::LaunchOptions;
 pub use observation::ObservationOptions;
 
@@ -233,6 +233,7 @@ impl Arguments {
             texts: all || output_ll.is_some() || output_ptx.is_some(),
             survey: repeat.is_some(),
             dump: dump_diff.clone(),
+            llvm: options.launch.compilation.llvm.and_then(LlvmChoice::version),
             ..self.common().settings()
         }
     }
@@ -303,7 +304,7 @@ mod tests {
         let found = configuration("-rdb a.json --specialize default<O1>");
         assert_eq!((found.specialize, found.passes.as_str()), (Specialize::All, "default<O1>"));
         let external = one_shot("-rdb a.json --load-pass-plugin /x.so").code.external().unwrap();
-        assert_eq!((external.program, external.plugins), ("opt-19".into(), vec!["/x.so".into()]));
+        assert_eq!((external.program, external.plugins), (None, vec!["/x.so".into()]));
         assert!(one_shot("-rdb a.json").code.external().is_none());
     }
 

@@ -10,8 +10,8 @@ use mneme_core::recording::database::KernelDetails;
 
 use crate::recording::instance::RecordedInstance;
 
-/// Architecture that IR for the CPU device is compiled as where the recording does not say.
-const DEFAULT_ARCH: &str = "sm_90";
+/// The CPU device's architecture, as recordings name it.
+const CPU: &str = "cpu";
 
 /// What `--device` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +97,10 @@ impl Choice {
     /// What code will be generated for, as far as it is known before the device is open.
     pub fn expected_target(self, recorded: &KernelDetails) -> Option<Target> {
         match self {
-            Self::Cpu(_) => Some(Target::Cpu { arch: ir_arch(recorded) }),
+            Self::Cpu(_) => Some(Target::of_device(CPU, &recorded.ir_arch)),
             Self::Cuda(_) | Self::Gpu(_) | Self::Hip(_) => {
                 let is_gpu = Vendor::of_architecture(&recorded.device_arch).is_some();
-                is_gpu.then(|| gpu(&recorded.device_arch, recorded))
+                is_gpu.then(|| Target::of_device(&recorded.device_arch, &recorded.ir_arch))
             }
         }
     }
@@ -108,8 +108,8 @@ impl Choice {
     /// What code is generated for on this device.
     pub fn target(self, device: &Description, recorded: &KernelDetails) -> Target {
         match self {
-            Self::Cpu(_) => Target::Cpu { arch: ir_arch(recorded) },
-            Self::Cuda(_) | Self::Gpu(_) | Self::Hip(_) => gpu(&device.arch, recorded),
+            Self::Cpu(_) => Target::of_device(CPU, &recorded.ir_arch),
+            Self::Cuda(_) | Self::Gpu(_) | Self::Hip(_) => Target::of_device(&device.arch, &recorded.ir_arch),
         }
     }
 
@@ -124,17 +124,6 @@ impl Choice {
             }
         }
     }
-}
-
-fn ir_arch(recorded: &KernelDetails) -> String {
-    let is_gpu = Vendor::of_architecture(&recorded.ir_arch).is_some();
-    if is_gpu { recorded.ir_arch.clone() } else { DEFAULT_ARCH.into() }
-}
-
-/// IR for an architecture's own features (`sm_90a`) is compiled for these where the device has them.
-fn gpu(device_arch: &str, recorded: &KernelDetails) -> Target {
-    let special = recorded.ir_arch.strip_suffix('a') == Some(device_arch) && device_arch.starts_with("sm_");
-    Target::gpu(if special { &recorded.ir_arch } else { device_arch })
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ pub mod settings;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mneme_builds::builders::{Builders, newest_version, written_by};
 use mneme_builds::external::External;
-use mneme_builds::program::{BuildProgram, Preparation};
-use mneme_builds::{BuildPlan, Keep, NotBuilt, Replacement};
+use mneme_builds::program::{Preparation, ProgramError};
+use mneme_builds::{BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
 use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
 
@@ -25,8 +26,16 @@ use crate::verify::tolerances::{self, Bounds};
 
 /// A recorded instance and the devices, limits and rules that it is replayed with.
 pub struct ReplayContext {
-    /// What compiles.
-    pub program: BuildProgram,
+    /// What compiles, a program for each version of LLVM.
+    pub programs: Builders,
+    /// The version of LLVM that wrote the code at hand, where it says so; of several modules the newest.
+    pub written_by: Option<u32>,
+    /// The version of LLVM that compiles where a configuration does not say.
+    pub llvm: u32,
+    /// The version that is wanted at once.
+    pub first_llvm: u32,
+    /// The whole version of the LLVM that wrote the code, e.g. "19.1.7".
+    pub ir_version: Option<String>,
     pub recorded: RecordedInstance,
     pub modules: Vec<Vec<u8>>,
     pub snapshot: Snapshot,
@@ -67,20 +76,30 @@ pub struct ReplayContext {
 }
 
 impl ReplayContext {
-    /// Starts the program that compiles, opens the recording and chooses the device. No other process is left running;
-    /// memory is read where the recording is
-    /// the existing Mneme's.
+    /// Opens the recording, starts the program that compiles what is in it, and chooses the device. No other process is
+    /// left running; memory is read where the recording is the existing Mneme's.
     pub fn open(settings: ReplaySettings) -> Result<Self, Fatal> {
         let preparation = match settings.isolation {
             // Nothing is forked from it, and the first build would wait.
             Isolation::None => Preparation::None,
             Isolation::Fault | Isolation::Process => Preparation::Full,
         };
-        let program = BuildProgram::start(preparation)?;
+        let programs = Builders::find()?;
         let database = choice::choose(&settings.database, settings.id.as_deref(), settings.kernel.as_deref())?;
-        let recorded = RecordedInstance::open(&database, settings.id.as_deref(), &program)?;
+        let recorded = RecordedInstance::open(&database, settings.id.as_deref(), &programs)?;
         let (replacement, unbuilt) = given(&settings, &recorded)?;
         let modules = if replacement.is_some() { Vec::new() } else { recorded.modules()? };
+        let written_by = match &replacement {
+            Some(Replacement::Ir(bytes)) => written_by([bytes.as_slice()]),
+            _ => written_by(modules.iter().map(Vec::as_slice)),
+        };
+        let llvm = programs.fitting(written_by)?;
+        let first_llvm = programs.chosen(settings.llvm, written_by).unwrap_or(llvm);
+        programs.of(first_llvm)?.start(preparation)?;
+        let ir_version = match &replacement {
+            Some(Replacement::Ir(bytes)) => newest_version([bytes.as_slice()]),
+            _ => newest_version(modules.iter().map(Vec::as_slice)),
+        };
         let mut devices =
             if settings.devices.is_empty() { vec![Choice::recorded(&recorded)] } else { settings.devices };
         for device in &mut devices {
@@ -121,7 +140,11 @@ impl ReplayContext {
             Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}"))
         })?;
         Ok(Self {
-            program,
+            programs,
+            written_by,
+            llvm,
+            first_llvm,
+            ir_version,
             arguments: recorded
                 .moments
                 .prologue
@@ -154,20 +177,41 @@ impl ReplayContext {
         })
     }
 
+    /// Whether builds start from PTX.
+    pub fn is_ptx(&self) -> bool {
+        matches!(self.replacement, Some(Replacement::Ptx(_)))
+    }
+
     pub fn is_cpu(&self) -> bool {
         self.devices[0].is_cpu()
     }
 
-    /// The version of LLVM that configurations are compiled with, where no engine is started, or has told a result.
+    /// The version of LLVM that makes a build.
+    ///
+    /// # Errors
+    /// It is not installed, or does not read the code.
+    pub fn llvm_of(&self, build: &BuildSpec) -> Result<u32, ProgramError> {
+        let written_by = match build.replacement.as_deref() {
+            Some(Replacement::Ir(bytes)) => written_by([bytes.as_slice()]).or(self.written_by),
+            Some(_) => None,
+            None => self.written_by,
+        };
+        self.programs.chosen(build.configuration.llvm, written_by)
+    }
+
+    /// The whole version of the LLVM that compiles where a configuration does not say; a process may have to be asked.
     ///
     /// # Errors
     /// What compiles is of no use.
-    pub fn llvm(&self) -> Result<&str, Fatal> {
-        Ok(self.program.llvm()?)
+    pub fn llvm_version(&self) -> Result<&str, Fatal> {
+        Ok(self.programs.of(self.llvm)?.llvm()?)
     }
 
-    /// What a fork server is started with.
-    pub fn build_plan(&self) -> ForkServerPlan<'_> {
+    /// What a fork server of a version of LLVM is started with.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn build_plan(&self, llvm: u32) -> Result<ForkServerPlan<'_>, ProgramError> {
         let builds = BuildPlan {
             recorded: self.recorded.for_builds(),
             external: self.external.clone(),
@@ -176,12 +220,12 @@ impl ReplayContext {
             memory: self.builder_memory,
             in_process: self.isolation == Isolation::None,
         };
-        ForkServerPlan {
-            program: &self.program,
+        Ok(ForkServerPlan {
+            program: self.programs.of(llvm)?,
             builds,
             modules: &self.modules,
             replacement: self.replacement.as_ref(),
-        }
+        })
     }
 }
 

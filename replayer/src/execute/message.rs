@@ -6,6 +6,7 @@ use mneme_core::configuration::Cache;
 use mneme_core::device::{Description, Timer};
 use mneme_core::launch::{Dim3, LaunchAttributes};
 use mneme_core::observation::{Fault, Observe};
+use mneme_core::protocol::StoppingRule;
 use mneme_core::result::{Clocks, Largest, Metrics, Mismatch, Status, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub struct RunRequest {
 pub struct RunSpec {
     pub iterations: u32,
     pub warmup: u32,
+    /// When fewer runs are enough.
+    pub stopping: Option<StoppingRule>,
     /// What the device's caches hold when a run starts.
     pub cache: Cache,
     /// The configuration's tolerance for buffers of which nothing is said.
@@ -144,6 +147,8 @@ pub struct RunOutcome {
     pub error: String,
     /// ns, warm-up runs first.
     pub times: Vec<u64>,
+    /// Warm-up runs among them, where a stopping rule has said.
+    pub warmup: Option<u32>,
     /// What took them.
     pub timer: Timer,
     /// Why it was events, where something else was to; a sentence without its end.

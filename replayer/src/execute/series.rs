@@ -9,11 +9,12 @@ use mneme_core::configuration::Cache;
 use mneme_core::device::{Device, DeviceError, DeviceFunction, Timer};
 use mneme_core::hash::chunk_id;
 use mneme_core::launch::Launch;
+use mneme_core::protocol::StoppingRule;
 use mneme_core::result::Status;
 
 use super::launch::{launch_once, repaired};
 use super::memory::{MemoryVerdict, ResidentMemory};
-use super::message::{RunOutcome, RunRequest, VARIES};
+use super::message::{RunOutcome, RunRequest, RunSpec, VARIES};
 use super::report::{self, MOST_TOLD};
 use super::survey::Survey;
 use super::variables::MovedVariables;
@@ -55,8 +56,13 @@ impl Series<'_> {
         done: &mut RunOutcome,
     ) -> Result<bool, DeviceError> {
         let Self { device, order, comparisons, .. } = self;
-        let runs = order.spec.warmup.saturating_add(order.spec.iterations).max(1);
-        for index in 0..runs {
+        let mut allowance = Allowance::new(&order.spec);
+        for index in 0.. {
+            let is_over = allowance.is_used_up(&done.times);
+            done.warmup = order.spec.stopping.map(|_| allowance.warmup);
+            if is_over {
+                break;
+            }
             if order.spec.cache == Cache::Cold {
                 memory.flush_cache()?;
             }
@@ -100,6 +106,34 @@ impl Series<'_> {
     }
 }
 
+/// How many runs there are to be.
+struct Allowance {
+    /// Warm-ups, and measured ones at most.
+    warmup: u32,
+    iterations: u32,
+    stopping: Option<StoppingRule>,
+    is_long: bool,
+}
+
+impl Allowance {
+    fn new(spec: &RunSpec) -> Self {
+        let RunSpec { warmup, iterations, stopping, .. } = *spec;
+        Self { warmup, iterations, stopping, is_long: false }
+    }
+
+    /// Whether runs of these times, warm-ups first, are all.
+    fn is_used_up(&mut self, times: &[u64]) -> bool {
+        if let (Some(rule), [first]) = (self.stopping, times)
+            && *first >= rule.long_ns
+        {
+            (self.warmup, self.is_long) = (0, true);
+        }
+        let all = self.warmup.saturating_add(self.iterations).max(1) as usize;
+        let measured = times.get(self.warmup as usize..).unwrap_or_default();
+        times.len() >= all || self.stopping.is_some_and(|rule| rule.is_content(measured, self.iterations, self.is_long))
+    }
+}
+
 /// Takes the times of the device's own clock in place of those of events, all of them or none.
 fn retime(device: &dyn Device, done: &mut RunOutcome) {
     match device.end_series() {
@@ -120,4 +154,32 @@ fn digest(pieces: &BTreeMap<usize, Vec<u8>>) -> String {
         .flat_map(|(number, bytes)| [(*number as u64).to_le_bytes().to_vec(), chunk_id(bytes).0.to_vec()].concat())
         .collect();
     chunk_id(&hashes).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::protocol::Near;
+
+    /// How many runs there are, of these times, and how many of them are warm-ups.
+    fn runs(times: &[u64], stopping: Option<StoppingRule>) -> (usize, u32) {
+        let spec = RunSpec { iterations: 5, warmup: 2, stopping, ..RunSpec::default() };
+        let mut allowance = Allowance::new(&spec);
+        let made = (0..times.len()).find(|made| allowance.is_used_up(&times[..*made])).unwrap_or(times.len());
+        (made, allowance.warmup)
+    }
+
+    #[test]
+    fn long_kernels_are_not_warmed_up_and_far_ones_are_run_once() {
+        let rule = |near| Some(StoppingRule { long_ns: 1000, long_runs: 3, near });
+        let near = Some(Near { ns: 1500.0, runs: 1, within: 0.1 });
+        assert_eq!(runs(&[5000; 9], None), (7, 2));
+        assert_eq!(runs(&[900; 9], rule(None)), (7, 2), "a short one has all of its runs");
+        assert_eq!(runs(&[5000; 9], rule(None)), (3, 0));
+        assert_eq!(runs(&[5000; 9], rule(near)), (1, 0), "far from what it is compared with");
+        assert_eq!(runs(&[1500; 9], rule(near)), (3, 0), "near it");
+        assert_eq!(runs(&[900; 9], rule(near)), (3, 2), "a short one is warmed up");
+        // Only the first run tells.
+        assert_eq!(runs(&[900, 5000, 5000, 5000], rule(near)), (3, 2));
+    }
 }

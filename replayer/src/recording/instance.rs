@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mneme_builds::RecordedKernel;
-use mneme_builds::program::BuildProgram;
+use mneme_builds::builders::Builders;
 use mneme_core::configuration::Configuration;
 use mneme_core::hash::checksum;
 use mneme_core::launch::LaunchAttributes;
@@ -26,8 +26,8 @@ pub struct RecordedInstance {
 
 impl RecordedInstance {
     /// Reads the database and the manifests of instance `id`, or of the only one; of a recording of the existing Mneme
-    /// also all memory, and the IR, by `program`. The caller must have one thread only.
-    pub fn open(database: &Path, id: Option<&str>, program: &BuildProgram) -> Result<Self, RecordingError> {
+    /// also all memory, and the IR, by one of `builders`. The caller must have one thread only.
+    pub fn open(database: &Path, id: Option<&str>, builders: &Builders) -> Result<Self, RecordingError> {
         let kernel = KernelRecord::load(database)?;
         let instance = kernel.instance(database, id)?.1.clone();
         let folder = match database.parent() {
@@ -37,13 +37,13 @@ impl RecordedInstance {
         let moments = Moments::open(&folder, &kernel, &instance)?;
         let mut recorded = Self { folder, database: database.to_path_buf(), kernel, instance, moments };
         if recorded.moments.are_upstreams() {
-            recorded.ask_the_ir(program)?;
+            recorded.ask_the_ir(builders)?;
         }
         Ok(recorded)
     }
 
     /// Completes what the existing Mneme records.
-    fn ask_the_ir(&mut self, program: &BuildProgram) -> Result<(), RecordingError> {
+    fn ask_the_ir(&mut self, builders: &Builders) -> Result<(), RecordingError> {
         let header = &self.moments.prologue.header;
         let is_complete = !self.kernel.ours.arguments.is_empty() || header.arguments.is_empty();
         let is_ir = self.kernel.modules.first().is_some_and(|name| CodeKind::of(name) == CodeKind::Bitcode);
@@ -52,7 +52,7 @@ impl RecordedInstance {
         }
         let damaged = |path: PathBuf| move |what| RecordingError::Damaged { path, what };
         let module = self.folder.join(&self.kernel.modules[0]);
-        let found = interface::read(program, &self.modules()?, &self.kernel.kernel_name).map_err(damaged(module))?;
+        let found = interface::read(builders, &self.modules()?, &self.kernel.kernel_name).map_err(damaged(module))?;
         let header = &mut self.moments.prologue.header;
         for variable in &mut header.variables {
             variable.constant = found.constants.contains(&variable.name);

@@ -5,17 +5,20 @@
 
 use std::time::Duration;
 
+use mneme_builds::builders::{Builders, written_by};
 use mneme_builds::interface::KernelInterface;
-use mneme_builds::program::{AskError, BuildProgram};
+use mneme_builds::program::AskError;
 use mneme_builds::protocol::{CodeParts, Question};
 
 /// Reading IR takes seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The interface of `kernel`, or why the IR does not tell. The caller must have one thread only.
-pub fn read(program: &BuildProgram, modules: &[Vec<u8>], kernel: &str) -> Result<KernelInterface, String> {
+pub fn read(builders: &Builders, modules: &[Vec<u8>], kernel: &str) -> Result<KernelInterface, String> {
     let (parts, blob) = CodeParts::join(modules, None);
     let question = Question::Interface { kernel: kernel.to_owned(), parts };
+    let version = builders.fitting(written_by(modules.iter().map(Vec::as_slice)));
+    let program = version.and_then(|version| builders.of(version)).map_err(|error| error.to_string())?;
     match program.ask(question, &blob, LIMIT) {
         Ok((found, _)) => found,
         Err(AskError::Program(error)) => Err(format!("nothing reads the IR: {error}")),

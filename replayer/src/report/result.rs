@@ -51,7 +51,7 @@ pub fn result(
         reg_usage: done.metrics.registers,
         error: done.error.clone(),
         status: done.status,
-        warmup: (job.run.warmup as usize).min(done.times.len()),
+        warmup: (done.warmup.unwrap_or(job.run.warmup) as usize).min(done.times.len()),
         mismatch: done.mismatches.first().cloned(),
         more_mismatches: done.mismatches.iter().skip(1).cloned().collect(),
         differing_buffers: done.differing_buffers,
@@ -83,6 +83,7 @@ pub fn result(
         result.codegen_time = built.codegen;
         result.obj_size = image.len() as u64;
         result.shared_is_static = built.shared_is_static;
+        result.lifted = built.lifted;
         if let Some(spills) = built.spills {
             let bytes = |count| i64::try_from(count).unwrap_or(i64::MAX);
             (result.metrics.spill_stores, result.metrics.spill_loads) = (bytes(spills.stores), bytes(spills.loads));

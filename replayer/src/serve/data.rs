@@ -36,7 +36,10 @@ impl Data {
             None if context.modules.is_empty() => {
                 Err("the recording has no LLVM IR of the kernel; its code is PTX or machine code".into())
             }
-            None => link(&context.program, &context.modules),
+            None => match context.programs.of(context.llvm) {
+                Ok(program) => link(program, &context.modules),
+                Err(error) => Err(error.to_string()),
+            },
         };
         match linked {
             Ok(file) => Reply::Ir { path: path(self.ir.insert(file).as_fd()) },

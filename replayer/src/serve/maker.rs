@@ -23,7 +23,8 @@ pub fn name(context: &ReplayContext) -> Result<String, Fatal> {
     // The name depends on the kind alone.
     let target = context.devices[0].expected_target(&context.recorded.kernel.ours);
     let target = target.unwrap_or_else(|| Target::gpu(""));
-    match context.program.ask(Question::Maker { target }, &[], LIMIT) {
+    let program = context.programs.of(context.llvm)?;
+    match program.ask(Question::Maker { target }, &[], LIMIT) {
         Ok((name, _)) => Ok(name),
         Err(error) => {
             Err(Fatal::new(exit::INTERNAL, format!("what makes machine code here cannot be found out: {error}")))

@@ -54,6 +54,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
         // With fewer workers than devices some have nothing to do.
         devices: context.devices.iter().take(context.workers).map(|device| device.ordinal()).collect(),
         limits: device.limits,
+        builders: u32::try_from(context.builders).unwrap_or(u32::MAX),
     };
     let mut server = Server {
         options,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use mneme_core::configuration::Configuration;
-use mneme_core::protocol::{Code, Outputs, Submission};
+use mneme_core::protocol::{Code, Near, Outputs, StoppingRule, Submission};
 use mneme_core::recording::CodeKind;
 
 use crate::execute::message::RunSpec;
@@ -30,6 +30,11 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
     if replacement.is_some() && configuration.original {
         return Err("the submission has code, and original means the application's own; leave one of them out".into());
     }
+    // What a configuration says for itself is what it gets.
+    let stopping = submission.stopping.filter(|_| configuration.iterations.is_none() && configuration.warmup.is_none());
+    if let Some(problem) = stopping.and_then(|rule| problem(&rule)) {
+        return Err(problem);
+    }
     let job = Job::new(submission.id, configuration, runs.0, runs.1);
     let keep_ir = submission.outputs.ir.is_some() || submission.outputs.ptx.is_some();
     Ok(Job {
@@ -40,8 +45,15 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
             ..job.schedule
         },
         build: BuildSpec { replacement, keep_ir, ..job.build },
-        run: RunSpec { energy: submission.energy, memory: submission.outputs.memory, ..job.run },
+        run: RunSpec { stopping, energy: submission.energy, memory: submission.outputs.memory, ..job.run },
     })
+}
+
+/// What makes no sense about a stopping rule.
+fn problem(rule: &StoppingRule) -> Option<String> {
+    let is_sound = |near: &Near| near.ns.is_finite() && near.ns > 0.0 && near.within.is_finite() && near.within > 0.0;
+    let sound = rule.near.as_ref().is_none_or(is_sound);
+    (!sound).then(|| "stopping.near compares with no time: ns and within are numbers above 0".into())
 }
 
 fn replacement(code: Code) -> Result<Replacement, String> {
@@ -99,6 +111,16 @@ mod tests {
         assert_eq!(runs(r#"{"id":1,"iterations":9}"#), (9, 2));
         assert!(submitted(r#"{"id":1,"iterations":0}"#).unwrap_err().contains("iterations"));
         assert_eq!(runs(r#"{"id":1,"iterations":9,"config":{"iterations":5,"warmup":0}}"#), (5, 0));
+    }
+
+    #[test]
+    fn a_configuration_that_says_how_often_it_is_run_is_run_so_often() {
+        let rule = r#""stopping":{"long_ns":9,"long_runs":3,"near":{"ns":5.0,"runs":2,"within":0.1}}"#;
+        let of = |line: &str| submitted(line).map(|job| job.run.stopping);
+        assert_eq!(of(&format!(r#"{{"id":1,{rule}}}"#)).unwrap().unwrap().long_runs, 3);
+        assert_eq!(of(&format!(r#"{{"id":1,{rule},"config":{{"iterations":5}}}}"#)), Ok(None));
+        let error = of(&format!(r#"{{"id":1,{}}}"#, rule.replace("5.0", "0"))).unwrap_err();
+        assert!(error.starts_with("stopping.near"), "{error}");
     }
 
     #[test]

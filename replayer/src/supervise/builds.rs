@@ -1,16 +1,19 @@
 //! The builds of configurations: those in progress, and those made lately.
+//!
+//! Each version of LLVM that a configuration asks for has a fork server of its own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mneme_builds::Target;
 use mneme_builds::program::{Preparation, ProgramError};
 use mneme_core::result::Status;
 
 use crate::build::fork_server::{ForkServer, ForkServerPlan};
+use crate::context::ReplayContext;
 use mneme_builds::process::child::Child;
-use mneme_builds::{BuildKey, BuildOutcome, BuildSpec};
+use mneme_builds::{BuildKey, BuildOutcome, BuildSpec, Target};
 
 /// Bytes of code objects that are kept for configurations that differ in their launch only.
 const CACHE_BYTES: usize = 64 << 20;
@@ -28,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often one that is on its way out is looked after.
 const LOOK: Duration = Duration::from_millis(10);
 
-pub struct Builds<'a> {
+/// A fork server of one version of LLVM, replaced by another where it is lost.
+struct Server<'a> {
     plan: ForkServerPlan<'a>,
     fork_server: ForkServer<'a>,
     /// Those before, which were killed and take their time to go.
@@ -37,10 +41,16 @@ pub struct Builds<'a> {
     since: Instant,
     /// Fork servers lost since the last build that ended.
     losses: u32,
-    /// Builds at a time.
-    limit: usize,
     /// Keys of the builds at work and when their time is over, by number.
     at_work: HashMap<u64, (BuildKey, Instant)>,
+}
+
+pub struct Builds<'a> {
+    context: &'a ReplayContext,
+    /// Those that were needed so far, by the version of LLVM.
+    servers: BTreeMap<u32, Server<'a>>,
+    /// Builds at a time.
+    limit: usize,
     outcomes: HashMap<BuildKey, Rc<BuildOutcome>>,
     /// Keys of `outcomes`, oldest first.
     ages: VecDeque<BuildKey>,
@@ -51,19 +61,16 @@ pub struct Builds<'a> {
 }
 
 impl<'a> Builds<'a> {
-    /// `limit` builds at a time.
+    /// As many builds at a time as the context says; `first` is the version of LLVM that is wanted at once.
     ///
     /// # Errors
     /// There is no program for it.
-    pub fn start(plan: ForkServerPlan<'a>, limit: usize) -> Result<Self, ProgramError> {
+    pub fn start(context: &'a ReplayContext, first: u32) -> Result<Self, ProgramError> {
+        let servers = BTreeMap::from([(first, Server::start(context.build_plan(first)?)?)]);
         Ok(Self {
-            fork_server: ForkServer::start(&plan, Preparation::Full)?,
-            leaving: Vec::new(),
-            plan,
-            since: Instant::now(),
-            losses: 0,
-            limit,
-            at_work: HashMap::new(),
+            context,
+            servers,
+            limit: context.builders,
             outcomes: HashMap::new(),
             ages: VecDeque::new(),
             bytes: 0,
@@ -72,98 +79,86 @@ impl<'a> Builds<'a> {
         })
     }
 
-    pub fn fork_server(&self) -> &ForkServer<'a> {
-        &self.fork_server
+    /// The fork servers at work, to be waited for.
+    pub fn fork_servers(&self) -> impl Iterator<Item = &ForkServer<'a>> {
+        self.servers.values().map(|server| &server.fork_server)
     }
 
-    /// The version of LLVM that builds are made with; it may have to be waited for.
+    /// The whole version of an LLVM that builds are made with; it may have to be waited for.
     ///
     /// # Errors
     /// What makes them is of no use.
-    pub fn llvm(&mut self) -> Result<&'a str, ProgramError> {
-        self.fork_server.llvm()
+    pub fn llvm(&mut self, version: u32) -> Result<&'a str, ProgramError> {
+        match self.servers.get_mut(&version) {
+            Some(server) => server.fork_server.llvm(),
+            None => self.context.programs.of(version)?.llvm(),
+        }
     }
 
     pub fn at_work(&self) -> usize {
-        self.at_work.len()
+        self.servers.values().map(|server| server.at_work.len()).sum()
     }
 
     pub fn has_room(&self) -> bool {
-        self.at_work.len() < self.limit
+        self.at_work() < self.limit
     }
 
     /// Whether this is built, or being built.
     pub fn knows(&self, key: BuildKey) -> bool {
-        self.outcomes.contains_key(&key) || self.at_work.values().any(|(known, _)| *known == key)
+        let at_work = |server: &Server<'_>| server.at_work.values().any(|(known, _)| *known == key);
+        self.outcomes.contains_key(&key) || self.servers.values().any(at_work)
     }
 
     pub fn outcome(&self, key: BuildKey) -> Option<Rc<BuildOutcome>> {
         self.outcomes.get(&key).cloned()
     }
 
-    /// Orders a build.
-    pub fn order(&mut self, spec: &BuildSpec, key: BuildKey, target: &Target, limit: Duration) {
-        // A fork server that cannot be written to is gone, which shows at the next read.
-        if let Ok(number) = self.fork_server.build(spec, target, limit) {
-            // No later than what time can tell.
-            let end = Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + NEVER);
-            self.at_work.insert(number, (key, end));
-        }
+    /// Orders a build of a version of LLVM.
+    ///
+    /// # Errors
+    /// The first one of its version, and there is no program for it.
+    pub fn order(
+        &mut self,
+        llvm: u32,
+        spec: &BuildSpec,
+        key: BuildKey,
+        target: &Target,
+        limit: Duration,
+    ) -> Result<(), ProgramError> {
+        let server = match self.servers.entry(llvm) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(Server::start(self.context.build_plan(llvm)?)?),
+        };
+        server.order(spec, key, target, limit);
+        Ok(())
     }
 
-    /// Reads what the fork server has to tell; how many builds have ended. A fork server that is gone is replaced, and
+    /// Reads what the fork servers have to tell; how many builds have ended. A fork server that is gone is replaced, and
     /// what it was building is forgotten, to be ordered again.
     ///
     /// # Errors
     /// Fork servers do not last.
     pub fn read_events(&mut self) -> std::io::Result<usize> {
-        let answers = match self.fork_server.progress() {
-            Ok(answers) => answers,
-            Err(error) => return self.replace(error).map(|()| 0),
-        };
-        let mut ended = 0;
-        for answer in answers {
-            self.losses = 0;
-            // Others were forgotten.
-            if let Some((key, _)) = self.at_work.remove(&answer.number) {
-                // It depended on another build, which came to nothing: it is ordered again.
-                let Some(outcome) = answer.outcome else { continue };
-                self.built += 1;
-                self.assembled += u64::from(answer.assembled);
-                self.keep(key, outcome);
-                ended += 1;
-            }
+        let mut ended = Vec::new();
+        for server in self.servers.values_mut() {
+            server.read_events(&mut ended)?;
         }
-        Ok(ended)
+        Ok(self.keep_all(ended))
     }
 
-    fn replace(&mut self, error: std::io::Error) -> std::io::Result<()> {
-        if self.at_work.is_empty() && self.since.elapsed() > SETTLED {
-            self.losses = 0;
+    fn keep_all(&mut self, ended: Vec<Ended>) -> usize {
+        let count = ended.len();
+        for Ended { key, outcome, assembled } in ended {
+            self.built += 1;
+            self.assembled += u64::from(assembled);
+            self.keep(key, outcome);
         }
-        self.losses += 1;
-        // Where none has ever worked, another one would not either.
-        if self.losses > LOSSES || self.plan.program.known_llvm().is_none() {
-            return Err(error);
-        }
-        tracing::warn!("{error}; another one takes over");
-        self.at_work.clear();
-        let another = ForkServer::start(&self.plan, Preparation::None).map_err(std::io::Error::other)?;
-        let hanging = std::mem::replace(&mut self.fork_server, another);
-        self.leaving.push(hanging.dismiss());
-        self.since = Instant::now();
-        Ok(())
+        count
     }
 
     /// When to [watch](Builds::watch) next.
     pub fn deadline(&self) -> Option<Instant> {
-        let going = self.fork_server.is_closed() || !self.leaving.is_empty();
-        self.hanging().into_iter().chain(going.then(|| Instant::now() + LOOK)).min()
-    }
-
-    /// When the fork server counts as hanging: builds wait for each other, so that only the last time limit tells.
-    fn hanging(&self) -> Option<Instant> {
-        self.at_work.values().map(|(_, end)| *end).max().map(|last| last + PATIENCE)
+        self.servers.values().filter_map(Server::deadline).min()
     }
 
     /// Replaces a fork server that is gone or hangs.
@@ -171,13 +166,11 @@ impl<'a> Builds<'a> {
     /// # Errors
     /// Fork servers do not last.
     pub fn watch(&mut self) -> std::io::Result<()> {
-        self.leaving.retain_mut(|child| child.end().is_none());
-        if self.fork_server.is_closed() {
-            return self.read_events().map(|_| ());
+        let mut ended = Vec::new();
+        for server in self.servers.values_mut() {
+            server.watch(&mut ended)?;
         }
-        if self.hanging().is_some_and(|deadline| deadline <= Instant::now()) {
-            return self.replace(std::io::Error::other("the fork server does not answer"));
-        }
+        self.keep_all(ended);
         Ok(())
     }
 
@@ -198,15 +191,16 @@ impl<'a> Builds<'a> {
 
     /// Forgets all code, and that which is being built.
     pub fn forget(&mut self) {
-        self.at_work.clear();
+        self.servers.values_mut().for_each(|server| server.at_work.clear());
         self.outcomes.clear();
         self.ages.clear();
         self.bytes = 0;
     }
 
-    /// Ends the fork server without waiting.
+    /// Ends the fork servers without waiting.
     pub fn abandon(self) {
-        self.leaving.into_iter().chain([self.fork_server.dismiss()]).for_each(Child::abandon);
+        let all = |server: Server<'_>| server.leaving.into_iter().chain([server.fork_server.dismiss()]);
+        self.servers.into_values().flat_map(all).for_each(Child::abandon);
     }
 
     fn keep(&mut self, key: BuildKey, outcome: BuildOutcome) {
@@ -217,6 +211,91 @@ impl<'a> Builds<'a> {
             let Some(oldest) = self.ages.pop_front() else { break };
             self.bytes -= self.outcomes.remove(&oldest).map_or(0, |outcome| size(&outcome));
         }
+    }
+}
+
+/// A build that has ended.
+struct Ended {
+    key: BuildKey,
+    outcome: BuildOutcome,
+    assembled: bool,
+}
+
+impl<'a> Server<'a> {
+    fn start(plan: ForkServerPlan<'a>) -> Result<Self, ProgramError> {
+        Ok(Self {
+            fork_server: ForkServer::start(&plan, Preparation::Full)?,
+            leaving: Vec::new(),
+            plan,
+            since: Instant::now(),
+            losses: 0,
+            at_work: HashMap::new(),
+        })
+    }
+
+    fn order(&mut self, spec: &BuildSpec, key: BuildKey, target: &Target, limit: Duration) {
+        // A fork server that cannot be written to is gone, which shows at the next read.
+        if let Ok(number) = self.fork_server.build(spec, target, limit) {
+            // No later than what time can tell.
+            let end = Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + NEVER);
+            self.at_work.insert(number, (key, end));
+        }
+    }
+
+    fn read_events(&mut self, ended: &mut Vec<Ended>) -> std::io::Result<()> {
+        let answers = match self.fork_server.progress() {
+            Ok(answers) => answers,
+            Err(error) => return self.replace(error),
+        };
+        for answer in answers {
+            self.losses = 0;
+            // Others were forgotten.
+            if let Some((key, _)) = self.at_work.remove(&answer.number) {
+                // It depended on another build, which came to nothing: it is ordered again.
+                let Some(outcome) = answer.outcome else { continue };
+                ended.push(Ended { key, outcome, assembled: answer.assembled });
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, error: std::io::Error) -> std::io::Result<()> {
+        if self.at_work.is_empty() && self.since.elapsed() > SETTLED {
+            self.losses = 0;
+        }
+        self.losses += 1;
+        // Where none has ever worked, another one would not either.
+        if self.losses > LOSSES || self.plan.program.known_llvm().is_none() {
+            return Err(error);
+        }
+        tracing::warn!("{error}; another one takes over");
+        self.at_work.clear();
+        let another = ForkServer::start(&self.plan, Preparation::None).map_err(std::io::Error::other)?;
+        let hanging = std::mem::replace(&mut self.fork_server, another);
+        self.leaving.push(hanging.dismiss());
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let going = self.fork_server.is_closed() || !self.leaving.is_empty();
+        self.hanging().into_iter().chain(going.then(|| Instant::now() + LOOK)).min()
+    }
+
+    /// When the fork server counts as hanging: builds wait for each other, so that only the last time limit tells.
+    fn hanging(&self) -> Option<Instant> {
+        self.at_work.values().map(|(_, end)| *end).max().map(|last| last + PATIENCE)
+    }
+
+    fn watch(&mut self, ended: &mut Vec<Ended>) -> std::io::Result<()> {
+        self.leaving.retain_mut(|child| child.end().is_none());
+        if self.fork_server.is_closed() {
+            return self.read_events(ended);
+        }
+        if self.hanging().is_some_and(|deadline| deadline <= Instant::now()) {
+            return self.replace(std::io::Error::other("the fork server does not answer"));
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,8 @@ pub struct PendingJob {
     pub job: Job,
     /// Of its build.
     pub key: BuildKey,
+    /// The version of LLVM that builds it.
+    pub llvm: u32,
     pub start: jiff::Timestamp,
     place: Place,
 }
@@ -29,10 +31,10 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub fn push(&mut self, job: Job, start: jiff::Timestamp) {
+    pub fn push(&mut self, job: Job, llvm: u32, start: jiff::Timestamp) {
         let place = (Reverse(job.schedule.priority), self.count);
         self.count += 1;
-        self.put_back(PendingJob { key: job.build.key(), job, start, place });
+        self.put_back(PendingJob { key: job.build.key(), job, llvm, start, place });
     }
 
     /// Returns a configuration to the place that it was taken from.
@@ -82,7 +84,7 @@ mod tests {
             let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
             let job = Job::new(id, configuration, 1, 0);
             let job = Job { schedule: Schedule { priority: *priority, ..job.schedule }, ..job };
-            queue.push(job, jiff::Timestamp::UNIX_EPOCH);
+            queue.push(job, 19, jiff::Timestamp::UNIX_EPOCH);
         }
         queue
     }

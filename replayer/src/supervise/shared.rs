@@ -7,9 +7,10 @@ use std::rc::Rc;
 
 use mneme_core::device::Description;
 use mneme_core::hash::{ChunkId, chunk_id};
+use mneme_core::protocol::StoppingRule;
 
 use super::queue::PendingJob;
-use crate::execute::message::{RunOutcome, RunRequest};
+use crate::execute::message::{RunOutcome, RunRequest, RunSpec};
 use mneme_builds::BuildOutcome;
 
 /// Results that are remembered.
@@ -22,6 +23,9 @@ pub struct Identity(ChunkId, ChunkId);
 
 impl Identity {
     pub fn of(run: &RunRequest, image: &[u8], limit: std::time::Duration, device: Option<i32>) -> Self {
+        // Whatever runs were compared with, they are runs of this.
+        let stopping = run.spec.stopping.map(|rule| StoppingRule { near: None, ..rule });
+        let run = RunRequest { spec: RunSpec { stopping, ..run.spec.clone() }, ..run.clone() };
         let request = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
         Self(chunk_id(image), chunk_id(&request))
     }

@@ -1,9 +1,12 @@
-//! Replaying in one process, for profilers and debuggers; one process of `mneme-build` makes all code.
+//! Replaying in one process, for profilers and debuggers.
+//!
+//! One process of each `mneme-build-NN` that is asked for makes its code.
 //!
 //! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context
 //! that cannot be used, and there are no time limits.
 
-use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -34,8 +37,8 @@ pub struct SingleProcess<'a> {
     context: &'a ReplayContext,
     birth: Instant,
     resident: InProcessExecutor<'a>,
-    /// Makes builds in its own process.
-    builder: ForkServer<'a>,
+    /// Those that make builds, each in its own process, by the version of LLVM.
+    servers: BTreeMap<u32, ForkServer<'a>>,
     target: Target,
     queue: Queue,
     events: VecDeque<Event>,
@@ -71,13 +74,12 @@ impl<'a> SingleProcess<'a> {
             StartError::Device(error) => Fatal::new(exit::NO_DEVICE, choice.explain(&error, &context.recorded)),
         })?;
         let target = choice.target(resident.description(), &context.recorded.kernel.ours);
-        let builder = ForkServer::start(&context.build_plan(), Preparation::Full)?;
         let events = VecDeque::from([Event::Ready(resident.description().clone())]);
         Ok(Self {
             context,
             birth,
             resident,
-            builder,
+            servers: BTreeMap::new(),
             target,
             queue: Queue::default(),
             events,
@@ -86,9 +88,20 @@ impl<'a> SingleProcess<'a> {
         })
     }
 
-    /// The version of LLVM that configurations are compiled with.
+    /// The version of LLVM that configurations are compiled with which do not say.
     pub fn llvm(&mut self) -> Result<&'a str, Fatal> {
-        Ok(self.builder.llvm()?)
+        self.version(self.context.llvm)
+    }
+
+    fn version(&mut self, llvm: u32) -> Result<&'a str, Fatal> {
+        Ok(self.server(llvm)?.llvm()?)
+    }
+
+    fn server(&mut self, llvm: u32) -> Result<&mut ForkServer<'a>, Fatal> {
+        Ok(match self.servers.entry(llvm) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(ForkServer::start(&self.context.build_plan(llvm)?, Preparation::Full)?),
+        })
     }
 
     pub fn device(&self) -> &Description {
@@ -97,7 +110,9 @@ impl<'a> SingleProcess<'a> {
 
     pub fn submit(&mut self, job: Job) {
         self.statistics.submitted += 1;
-        self.queue.push(job, jiff::Timestamp::now());
+        let (job, llvm) = job.with_llvm(self.context);
+        // What is wrong with it is told when its turn comes.
+        self.queue.push(job, llvm.unwrap_or(self.context.llvm), jiff::Timestamp::now());
     }
 
     pub fn is_outstanding(&self, id: u64) -> bool {
@@ -160,10 +175,13 @@ impl<'a> SingleProcess<'a> {
             return Err(Fatal::new(exit::LAUNCH_FAILED, error));
         }
         let job = &pending.job;
-        let outcome = match job.check(self.context) {
-            Ok(()) => self.build(job)?,
+        let llvm = pending.llvm;
+        let chosen = self.context.llvm_of(&job.build).map_err(|error| error.to_string());
+        let outcome = match job.check(self.context).and(chosen) {
+            Ok(_) => self.build(job, llvm)?,
             Err(error) => Err(NotBuilt::new(Status::InvalidConfig, error)),
         };
+        let version = self.version(llvm)?;
         self.statistics.built += 1;
         let done = match &outcome {
             Ok((built, image)) => self.resident.run(&job.run(built, self.context), image),
@@ -179,7 +197,7 @@ impl<'a> SingleProcess<'a> {
             &done,
             Some(self.resident.description()),
             &self.context.snapshot.layout.regions,
-            self.builder.llvm()?,
+            version,
         );
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         self.events.push_back(Event::Finished {
@@ -193,14 +211,16 @@ impl<'a> SingleProcess<'a> {
     }
 
     /// Waits for the outcome of a build, which has no time limit here.
-    fn build(&mut self, job: &Job) -> Result<BuildOutcome, Fatal> {
-        let number = self.builder.build(&job.build, &self.target, Duration::MAX)?;
+    fn build(&mut self, job: &Job, llvm: u32) -> Result<BuildOutcome, Fatal> {
+        let target = self.target.clone();
+        let builder = self.server(llvm)?;
+        let number = builder.build(&job.build, &target, Duration::MAX)?;
         loop {
             let mut waiting = Waiting::default();
-            waiting.on(self.builder.fd(), self.builder.interest());
-            waiting.until(self.builder.is_closed().then(|| Instant::now() + LOOK));
+            waiting.on(builder.fd(), builder.interest());
+            waiting.until(builder.is_closed().then(|| Instant::now() + LOOK));
             waiting.wait()?;
-            let answers = self.builder.progress().map_err(|error| {
+            let answers = builder.progress().map_err(|error| {
                 let error =
                     format!("the compiler has ended: {error}; only other kinds of --isolation go on after that");
                 Fatal::new(exit::INTERNAL, error)

@@ -54,7 +54,7 @@ pub struct Supervisor<'a> {
 impl<'a> Supervisor<'a> {
     pub fn start(context: &'a ReplayContext) -> Result<Self, Fatal> {
         let pool = ExecutorPool::start(context)?;
-        let builds = Builds::start(context.build_plan(), context.builders)?;
+        let builds = Builds::start(context, context.first_llvm)?;
         let decoder = Some(Decoder::start(&context.recorded, &context.snapshot)?);
         Ok(Self {
             context,
@@ -74,9 +74,9 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    /// The version of LLVM that configurations are compiled with.
+    /// The version of LLVM that configurations are compiled with which do not say.
     pub fn llvm(&mut self) -> Result<&'a str, Fatal> {
-        Ok(self.builds.llvm()?)
+        Ok(self.builds.llvm(self.context.llvm)?)
     }
 
     /// The first device that is known.
@@ -89,14 +89,15 @@ impl<'a> Supervisor<'a> {
         let start = jiff::Timestamp::now();
         self.first_submission.get_or_insert_with(Instant::now);
         self.statistics.submitted += 1;
+        let (job, llvm) = job.with_llvm(self.context);
         let key = job.build.key();
-        let checked = job.check(self.context);
+        let checked = job.check(self.context).and_then(|()| llvm.clone().map(|_| ()));
         let id = job.schedule.id;
         // Those that wait for an outcome get it, whatever it is.
         if self.builds.may_differ(key, job.schedule.fresh) && !self.queue.iter().any(|pending| pending.key == key) {
             self.builds.forget_one(key);
         }
-        self.queue.push(job, start);
+        self.queue.push(job, llvm.unwrap_or(self.context.llvm), start);
         if let Err(error) = checked
             && let Some(pending) = self.queue.take(id)
         {
@@ -185,11 +186,10 @@ impl<'a> Supervisor<'a> {
     /// Starts whatever can be started.
     fn start_work(&mut self) -> Result<(), Fatal> {
         self.pool.fill()?;
-        self.start_builders();
+        self.start_builders()?;
         self.start_runs();
         // A run may have made room, and on the CPU device ends the time for builds.
-        self.start_builders();
-        Ok(())
+        self.start_builders()
     }
 
     /// Entries of the queue that are looked at: builders keep ahead of the executors, but not so far that finished code
@@ -198,20 +198,22 @@ impl<'a> Supervisor<'a> {
         4 * self.context.builders.max(8)
     }
 
-    fn start_builders(&mut self) {
-        let Some(target) = self.architecture.target() else { return };
+    fn start_builders(&mut self) -> Result<(), Fatal> {
+        let Some(target) = self.architecture.target() else { return Ok(()) };
         // On the CPU device kernels and compilers would share the cores, and times would tell of both.
         if self.context.is_cpu() && self.pool.running() > 0 {
-            return;
+            return Ok(());
         }
         for pending in self.queue.iter().take(self.horizon()) {
             if !self.builds.has_room() {
                 break;
             }
             if !self.builds.knows(pending.key) {
-                self.builds.order(&pending.job.build, pending.key, target, pending.job.limit(self.context));
+                let limit = pending.job.limit(self.context);
+                self.builds.order(pending.llvm, &pending.job.build, pending.key, target, limit)?;
             }
         }
+        Ok(())
     }
 
     /// Gives the executors configurations that are built; those that could not be built are results already, and those
@@ -276,13 +278,13 @@ impl<'a> Supervisor<'a> {
         // A pipe without a reader is an error.
         let output = waiting.on(client.output, PollFlags::empty());
         let decoder = waiting.on(self.decoder.as_ref().map(Decoder::fd), PollFlags::POLLIN);
-        let server = self.builds.fork_server();
-        let fork_server = waiting.on(server.fd(), server.interest());
+        let fork_servers: Vec<WatchedSource> =
+            self.builds.fork_servers().map(|server| waiting.on(server.fd(), server.interest())).collect();
         let executors: Vec<WatchedSource> = self.pool.fds().map(|fd| waiting.on(Some(fd), PollFlags::POLLIN)).collect();
         waiting.until(self.pool.deadline().into_iter().chain(self.builds.deadline()).chain(client.alarm));
         let ready = waiting.wait()?;
-        let [input, output, decoder, fork_server] =
-            [input, output, decoder, fork_server].map(|source| ready.is(source));
+        let [input, output, decoder] = [input, output, decoder].map(|source| ready.is(source));
+        let fork_server = fork_servers.into_iter().any(|source| ready.is(source));
         let executors: Vec<bool> = executors.into_iter().map(|source| ready.is(source)).collect();
         if decoder {
             self.read_decoder()?;
@@ -379,7 +381,7 @@ impl<'a> Supervisor<'a> {
         // What was not run has a device all the same, as soon as that is known.
         let device = device.or(self.pool.description());
         // Where there is none, the next event says so.
-        let llvm = self.builds.llvm().unwrap_or_default();
+        let llvm = self.builds.llvm(pending.llvm).unwrap_or_default();
         let mut result = crate::report::result::result(
             &pending.start,
             job,
@@ -390,6 +392,9 @@ impl<'a> Supervisor<'a> {
             llvm,
         );
         result.shared_with = shared_with;
+        if let Some(version) = &self.context.ir_version {
+            result.environment.versions.insert("ir".into(), version.clone());
+        }
         let failed = matches!(result.status, Status::RuntimeError | Status::FailedVerification | Status::Timeout);
         if failed && self.context.recorded.kernel.ours.calls_pointers && job.build.replacement.is_none() {
             result.error += CALLS_POINTERS;

@@ -1,8 +1,8 @@
 //! The program `build-apps`, which compiles every application of `tests/apps` into a folder.
 //!
 //! It is for machines that have a GPU and no compiler. `build-apps FOLDER` makes `FOLDER/shared/NAME` and
-//! `FOLDER/static/NAME`, and `FOLDER/bench/NAME` of what `benches/record` runs. `build-apps FOLDER NAME...` makes only
-//! those of these names.
+//! `FOLDER/static/NAME`, and `FOLDER/bench/NAME` of what `benches/record` and `benches/apply` run. `build-apps FOLDER
+//! NAME...` makes only those of these names.
 
 use std::path::PathBuf;
 
@@ -10,13 +10,15 @@ use mneme_e2e::apps::{App, all, build};
 use mneme_e2e::installation::Cudart;
 
 /// What the recorder is measured with, statically linked.
-const BENCHES: [App; 6] = [
+const BENCHES: [App; 8] = [
     App { name: "launch_cost", sources: &["../bench/launch_cost.cu"], kernels: &[] },
     App { name: "launches", sources: &["../bench/launches.cu"], kernels: &[] },
     App { name: "allocations", sources: &["../bench/allocations.cu"], kernels: &[] },
     App { name: "live", sources: &["../bench/live.cu"], kernels: &[] },
     App { name: "timesteps", sources: &["../bench/timesteps.cu"], kernels: &[] },
     App { name: "vecadd", sources: &["vecadd.cu"], kernels: &[] },
+    App { name: "apply_cost", sources: &["../bench/apply_cost.cu"], kernels: &[] },
+    App { name: "paced", sources: &["paced.cu"], kernels: &[] },
 ];
 
 fn main() {

@@ -384,6 +384,53 @@ fn a_replay_survives_a_fault_at_any_call() {
     }
 }
 
+/// Launches of the application whose launches are specialised: 16 runs of them are more than 10,000.
+const SPECIALISED: u64 = 640;
+
+/// The cache, the requests and the answers are what fails here.
+#[test]
+fn an_application_that_is_specialised_survives_a_fault_at_any_call() {
+    if !is_possible("an_application_that_is_specialised_survives_a_fault_at_any_call") {
+        return;
+    }
+    let report = tempfile::tempdir().unwrap();
+    let report = report.path().join("applied.json");
+    let apply = |cache: &Path| {
+        let mut command = Command::new(program("mneme"));
+        command.args(["apply", "--device", "cpu", "--specialize", "--cache-dir"]).arg(cache);
+        command.arg("--json").arg(&report).arg("--");
+        command.arg(executable(app("paced"), Cudart::under_test())).args([&SPECIALISED.to_string(), "500"]);
+        command.env("MNEME_CPU_THREADS", "2").env("PROTEUS_TUNED_KERNELS", "");
+        command
+    };
+    let launches = |what: &str| {
+        let report = json(&report, what);
+        let kernels = report["kernels"].as_array().unwrap_or_else(|| panic!("{what}"));
+        let is_it = |kernel: &&Value| kernel["mangled"].as_str().is_some_and(|name| name.contains("mix"));
+        kernels.iter().find(is_it).and_then(|kernel| kernel["launches"].as_u64())
+    };
+    let cache = tempfile::tempdir().unwrap();
+    let plain = trace(apply(cache.path()), cache.path(), None);
+    assert_eq!((plain.status, launches("no fault")), (Some(0), Some(SPECIALISED)), "{}", plain.stderr);
+    assert!(plain.calls > 10 && plain.stderr.contains("SPECIALISED"), "{} calls: {}", plain.calls, plain.stderr);
+    for (kind, fault) in FAULTS.into_iter().enumerate() {
+        for number in chosen(plain.calls, 2, kind) {
+            let cache = tempfile::tempdir().unwrap();
+            let _ = fs::remove_file(&report);
+            let traced = trace(apply(cache.path()), cache.path(), Some((number, fault)));
+            let what = describe(number, fault, &traced);
+            // What gets the signal may be the application, or mneme, whose end is the application's.
+            if let Fault::Signal(signal) = fault
+                && traced.status == Some(128 + signal)
+            {
+                continue;
+            }
+            assert_eq!((traced.status, &traced.stdout), (plain.status, &plain.stdout), "{what}");
+            assert_eq!(launches(&what), Some(SPECIALISED), "{what}");
+        }
+    }
+}
+
 /// Launches of the application under tuned code: 64 runs of them are more than 10,000.
 const LAUNCHES: u64 = 200;
 

@@ -51,7 +51,7 @@ fn verify(folder: &Path, options: &[&str]) -> Vec<(PathBuf, KernelRecord)> {
     kernels
 }
 
-/// A pipeline is refused, and the remedy named.
+/// A pipeline is refused for machine code, and the remedy named.
 fn refuses_a_pipeline(database: &Path, id: &str) {
     let replay =
         run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()]);
@@ -96,7 +96,15 @@ fn what_nvcc_builds_is_recorded_and_replays_verified() {
             assert!(!kernels.is_empty(), "{outcome}");
             for (database, kernel) in &kernels {
                 assert_eq!(CodeKind::of(&kernel.modules[0]), kind, "{name} {switches:?}");
-                refuses_a_pipeline(database, kernel.instances.keys().next().unwrap());
+                if kind == CodeKind::Cubin {
+                    refuses_a_pipeline(database, kernel.instances.keys().next().unwrap());
+                }
+            }
+            if kind == CodeKind::Ptx {
+                for passes in ["", "default<O1>", "default<O2>", "default<O3>"] {
+                    verify(&recording, &[passes]);
+                    verify(&recording, &["--specialize", "--facts", passes]);
+                }
             }
             verify(&recording, &["--original"]);
             if name == "vecadd" {

@@ -171,6 +171,14 @@ impl Options {
             );
         }
         let local = matches!(self.sampler, Some(crate::sampler::Kind::Greedy | crate::sampler::Kind::Annealing));
+        let walks = matches!(self.sampler, Some(crate::sampler::Kind::Exhaustive | crate::sampler::Kind::Passes));
+        let optunas = self.study_name.is_some() || self.optuna_storage.is_some() || self.pruner.is_some();
+        if !self.learn_from.is_empty() && (walks || optunas || (self.sampler.is_none() && self.trials.is_none())) {
+            return Some(
+                "--learn-from is for samplers of our own that have --trials, not for exhaustive, passes and Optuna's"
+                    .into(),
+            );
+        }
         if self.start_from.is_some() && !local {
             return Some("--start-from is for --sampler greedy and --sampler annealing".into());
         }

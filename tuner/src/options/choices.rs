@@ -78,6 +78,17 @@ pub enum BaselineCode {
     Pipeline,
 }
 
+/// How often a candidate is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunsKind {
+    /// Until it is clear whether the candidate is among the best, --iterations at most; a kernel of 20 ms is not
+    /// warmed up and measured three times at most
+    Needed,
+    /// --iterations, after --warmup
+    All,
+}
+
 /// Optuna's pruners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -16,7 +16,7 @@ use clap::Parser;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::Contradiction;
-pub use self::choices::{BaselineCode, MaxThreadsPolicy, Pruner, Range, Switch};
+pub use self::choices::{BaselineCode, MaxThreadsPolicy, Pruner, Range, RunsKind, Switch};
 pub use self::merge::MergeError;
 pub use self::settings::{
     ConfirmationSettings, Mode, ProteusOutput, ReplaySettings, SearchSettings, Settings, SpaceSettings, StudySettings,
@@ -164,6 +164,11 @@ pub struct Options {
     #[arg(long, value_name = "FILE", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_from: Option<PathBuf>,
+    /// Begin with what other sessions found: their results folders, of other instances, kernels or devices. Their best
+    /// are tried by turns with the sampler's own choices, as long as they are better than those
+    #[arg(long, value_name = "RESULTS", num_args = 1.., help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
+    pub learn_from: Vec<PathBuf>,
     /// Submit no more candidates after so many seconds
     #[arg(long, value_name = "SECONDS", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,6 +212,11 @@ pub struct Options {
     #[arg(long, value_name = "N", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup: Option<u32>,
+    /// How many of them each candidate has [default: needed; all where --iterations, --warmup or --racing is said, or
+    /// the objective is not the time]
+    #[arg(long, value_enum, help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<RunsKind>,
     /// Candidates that run at a time; more than one on a device disturb each other's times [default: one on each
     /// device]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = EVALUATION)]

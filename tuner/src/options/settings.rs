@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Options, Pruner};
+use super::{Options, Pruner, RunsKind};
 use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::sampler::{Kind, SamplerSettings};
@@ -92,6 +92,8 @@ pub struct SearchSettings {
     pub trials: Option<u64>,
     pub seed: u64,
     pub start_from: Option<PathBuf>,
+    /// Results folders of other sessions.
+    pub learn_from: Vec<PathBuf>,
     /// Seconds after which no candidate is submitted.
     pub timeout: Option<f64>,
     /// Optuna's study, where its samplers are used in place of ours.
@@ -120,6 +122,8 @@ pub struct StudySettings {
 pub struct ReplaySettings {
     pub iterations: u32,
     pub warmup: u32,
+    /// Whether a candidate has all of these.
+    pub runs: RunsKind,
     pub workers: Option<u32>,
     pub device: Option<String>,
     pub rtol: Option<f64>,

@@ -9,7 +9,7 @@ use super::choices::AUTO;
 use super::settings::{
     ConfirmationSettings, Mode, ProteusOutput, ReplaySettings, SearchSettings, Settings, SpaceSettings, StudySettings,
 };
-use super::{BaselineCode, MaxThreadsPolicy, Options, Range, Switch};
+use super::{BaselineCode, MaxThreadsPolicy, Options, Range, RunsKind, Switch};
 use crate::document::DocumentError;
 use crate::metric::Metric;
 use crate::sampler::Kind;
@@ -95,13 +95,20 @@ impl Options {
             // A session that is resumed needs the same random numbers.
             seed: *self.seed.get_or_insert_with(random_seed),
             start_from: self.start_from.clone(),
+            learn_from: self.learn_from.clone(),
             timeout: self.timeout,
             python: self.python.clone(),
         }
     }
 
     fn settle_replay(&mut self) -> ReplaySettings {
+        let said = self.iterations.is_some() || self.warmup.is_some() || self.racing.is_some() || self.pruner.is_some();
+        let by_time = self.objective.iter().all(|objective| matches!(objective.trim(), "time" | "speedup"))
+            && self.objective.len() <= 1
+            && matches!(self.metric, None | Some(Metric::Mean | Metric::Median));
+        let runs = if said || !by_time { RunsKind::All } else { RunsKind::Needed };
         ReplaySettings {
+            runs: *self.runs.get_or_insert(runs),
             iterations: *self.iterations.get_or_insert(5),
             warmup: *self.warmup.get_or_insert(2),
             workers: self.workers,

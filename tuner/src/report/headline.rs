@@ -94,6 +94,13 @@ pub fn figures(archive: &Archive) -> Markup {
             @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({metric_name})"))) }
             @if let Some(baseline) = baseline_metric(archive) { (figure(&chart::metric(baseline, is_time), &format!("baseline ({metric_name})"))) }
             (figure(&archive.trials.len().to_string(), &format!("trials, {verified} verified{early}")))
+            @if let (Some(made), Some(saved @ 1..)) = (summary["num_runs"].as_u64(), summary["num_runs_saved"].as_u64()) {
+                (figure(&made.to_string(), &format!("runs of {} were enough", made + saved)))
+            }
+            @if let Some(disturbed @ 1..) = summary["references"]["disturbed"].as_u64() {
+                @let change = 100.0 * summary["references"]["largest_change"].as_f64().unwrap_or_default();
+                (figure(&format!("{change:+.1} %"), &format!("the baseline's time at worst, off in {disturbed} of {} looks at it", summary["references"]["count"])))
+            }
             @if let Some(seconds) = duration(archive) {
                 (figure(&chart::number(archive.trials.len() as f64 / seconds), &format!("trials a second, {} s in all", chart::number(seconds))))
             }

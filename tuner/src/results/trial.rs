@@ -93,11 +93,17 @@ pub struct Summary {
     pub num_cached: u64,
     /// Trials that verified and were given up after their first runs.
     pub num_stopped: u64,
+    /// Runs of trials, and runs that they did not need of those that they were allowed.
+    pub num_runs: u64,
+    pub num_runs_saved: u64,
     /// Points that the space rejected, that stood for a configuration tried already, and that had a banned block shape;
     /// no trials.
     pub num_rejected: u64,
     pub num_repeated: u64,
     pub num_banned: u64,
+    /// The baseline, run again between candidates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub references: Option<References>,
     /// ns.
     pub baseline_metric: Option<f64>,
     /// ns.
@@ -122,6 +128,20 @@ pub struct Summary {
     pub verified_on: Vec<String>,
     /// Seconds that this run took, of a resumed session the last one.
     pub elapsed_s: f64,
+}
+
+/// How the device kept its pace while candidates were measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct References {
+    pub count: u64,
+    /// Those whose time was off by more than noise.
+    pub disturbed: u64,
+    /// The largest change among them, relative to the baseline's time: above 0 where it was slower.
+    pub largest_change: f64,
+    /// Why clocks were below their limit then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub throttled: Vec<String>,
 }
 
 impl Summary {

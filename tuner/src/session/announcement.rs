@@ -3,7 +3,7 @@
 use super::standings::Best;
 use super::{Session, Stop};
 use crate::options::ProteusOutput;
-use crate::results::{Trial, proteus};
+use crate::results::{References, Trial, proteus};
 use crate::space::Point;
 use crate::status;
 use crate::text::ratio;
@@ -28,6 +28,13 @@ impl Session {
         }
         if !quiet {
             mneme_core::remark!("{} of {} configurations verified", summary.num_verified, summary.num_trials_completed);
+            if let Some(sentence) = summary.references.as_ref().and_then(References::sentence) {
+                mneme_core::remark!("{sentence}");
+            }
+            if summary.num_runs_saved > 0 {
+                let (made, all) = (summary.num_runs, summary.num_runs + summary.num_runs_saved);
+                mneme_core::remark!("{made} runs of {all} were enough to tell which are the best");
+            }
             if let Some(advice) = self.standings.rounding.advice() {
                 mneme_core::remark!("{advice}");
             }

@@ -35,8 +35,12 @@ impl Session {
         };
         // What has no value here has none anywhere: better said now than after the last candidate.
         self.criteria.costs(&configurations, &results, Some(metric))?;
+        if let Some(test) = &mut self.test {
+            test.note_noise(results[0].measured());
+        }
         let samples: Vec<String> = results.iter().map(samples).collect();
         self.standings.baseline = Some(baseline);
+        self.begin_references();
         let line = format!("Baseline {} exec_time = {metric} ({})", self.criteria.metric.name(), samples.join("; "));
         self.progress.baseline(metric);
         self.progress.say(&line);

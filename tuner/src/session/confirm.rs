@@ -11,10 +11,13 @@ use super::{Session, SessionError, Stop};
 use crate::confirm::{self, Confirmation, RoundSettings};
 use crate::failure;
 use crate::results::{InstanceTrial, Trial};
+use crate::sequential::LONG;
 use crate::server::Runs;
 
 /// Measured runs of each configuration in a round, and runs before them.
 const RUNS: (u32, u32) = (5, 1);
+/// The same of kernels that take long: the rounds are what is compared, however many runs they have.
+const LONG_RUNS: (u32, u32) = (1, 0);
 
 impl Session {
     /// Those that are to be measured again: of the best, as many as are wanted. `None` where none are, or there is
@@ -41,7 +44,9 @@ impl Session {
         let settings = RoundSettings { end: Some(end), seed: self.settings.search.seed, ..RoundSettings::default() };
         // Times of two devices, even of one kind, do not compare as well as those of one.
         let device = self.evaluator.greeting().devices.first().copied();
-        let runs = Runs { iterations: RUNS.0, warmup: RUNS.1, fresh: true, device, energy: false };
+        let fastest = finalists.iter().filter_map(|trial| trial.metric).fold(self.standings.baseline_metric, f64::min);
+        let (iterations, warmup) = if fastest >= LONG as f64 { LONG_RUNS } else { RUNS };
+        let runs = Runs { iterations, warmup, fresh: true, device, ..Runs::default() };
         let measure = |order: &[&Configuration]| -> Result<Vec<Option<Vec<u64>>>, SessionError> {
             let mut found = Vec::new();
             for configuration in order {

@@ -15,9 +15,11 @@ mod confirm;
 mod criteria;
 mod ending;
 mod error;
+mod pace;
 mod progress;
 mod proposals;
 mod records;
+mod reference;
 mod resume;
 mod standings;
 mod trials;
@@ -28,20 +30,26 @@ use std::time::Instant;
 use self::bans::Bans;
 use self::criteria::Criteria;
 pub use self::error::SessionError;
+use self::pace::Pace;
 use self::progress::Progress;
 use self::proposals::Proposals;
 use self::records::Records;
+use self::reference::Schedule;
 use self::resume::Numbers;
 use self::standings::Standings;
 use self::trials::InFlight;
+use mneme_core::protocol::StoppingRule;
+
 use crate::bridge::Bridge;
 use crate::cache::CachePlan;
 use crate::early_stop::EarlyStop;
 use crate::evaluator::Evaluator;
+use crate::measured::is_events;
 use crate::objective::Objectives;
-use crate::options::{Mode, Settings};
+use crate::options::{Mode, RunsKind, Settings};
 use crate::results::{Results, Summary, Trial};
 use crate::search::Search;
+use crate::sequential::{LONG, LONG_RUNS, SequentialTest};
 use crate::server::{Runs, ServerCommand};
 use crate::space::Space;
 
@@ -108,6 +116,11 @@ struct Session {
     numbers: Numbers,
     in_flight: HashMap<u64, InFlight>,
     stop: Stop,
+    schedule: Schedule,
+    /// What builds and runs take.
+    pace: Pace,
+    /// Says how many runs a candidate needs, where that follows from its times.
+    test: Option<SequentialTest>,
 }
 
 /// What of a session is left when it is over.
@@ -150,7 +163,14 @@ impl Session {
         let mut settings = plan.settings;
         resume::note_device(&mut settings, &results, evaluator.greeting())?;
         let cache = plan.cache.as_ref().map(|cache| records::open_cache(cache, evaluator.greeting())).transpose()?;
+        // What is no time cannot be compared with one, nor can times of several instances, each of which has its own.
+        let needed = settings.replay.runs == RunsKind::Needed;
+        let stopping = needed.then_some(StoppingRule { long_ns: LONG, long_runs: LONG_RUNS, near: None });
+        // Runs are told to be near by events, as they end; a clock of the device's own is read after all of them.
+        let compares = instances.len() == 1 && objectives.is_time() && is_events(&evaluator.greeting().timer);
+        let test = compares.then(|| SequentialTest::new(settings.replay.iterations, settings.confirmation.finalists));
         let runs = Runs {
+            stopping,
             iterations: settings.replay.iterations,
             warmup: settings.replay.warmup,
             energy: objectives.need_energy(),
@@ -173,6 +193,9 @@ impl Session {
             numbers: Numbers::after(known),
             in_flight: HashMap::new(),
             stop: Stop::Complete,
+            test,
+            pace: Pace::default(),
+            schedule: Schedule::new(),
             kernel,
             settings,
             evaluator,

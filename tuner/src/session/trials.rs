@@ -5,10 +5,12 @@
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 
-use super::criteria::spokesman;
+use super::criteria::{results_of, spokesman};
+use super::reference::REFERENCE;
 use super::{Session, SessionError, Stop};
 use crate::failure;
 use crate::interrupt;
+use crate::options::RunsKind;
 use crate::results::Trial;
 use crate::sampler::{Ahead, Outcome};
 use crate::search::{Candidate, End, Next};
@@ -41,6 +43,7 @@ impl Session {
                 interrupt::check()?;
                 stop = self.time_is_up().or_else(|| self.enough());
                 if stop.is_none() {
+                    self.refer();
                     match self.proposals.search.propose() {
                         Next::Try(candidate) => stop = self.consider(*candidate)?,
                         Next::Wait => break,
@@ -57,6 +60,10 @@ impl Session {
                 self.records.log(&incident);
             }
             let Some(evaluated) = evaluated? else { break };
+            if evaluated.id == REFERENCE {
+                self.compare_reference(&evaluated);
+                continue;
+            }
             let candidate = self.in_flight.remove(&evaluated.id).expect("what was evaluated was submitted");
             let Some(candidate) = self.go_on(evaluated.id, candidate, &evaluated.results) else { continue };
             let whole = candidate.stopped.is_none().then(|| candidate.configurations.clone());
@@ -84,7 +91,7 @@ impl Session {
                 Ahead::All => MOST_AHEAD,
                 // A number of workers makes a session that learns repeatable.
                 Ahead::Some(_) if chosen.is_some() => 1,
-                Ahead::Some(ahead) => ahead.min(MOST_AHEAD),
+                Ahead::Some(ahead) => ahead.max(self.pace.ahead(self.evaluator.greeting().builders)).min(MOST_AHEAD),
             }
     }
 
@@ -130,15 +137,24 @@ impl Session {
         if let Some(results) = known {
             return self.end_trial(id, candidate, &results, true);
         }
-        self.evaluator.submit(id, candidate.configurations.clone(), first.unwrap_or(self.criteria.runs));
+        self.evaluator.submit(id, candidate.configurations.clone(), first.unwrap_or_else(|| self.runs()));
         self.in_flight.insert(id, candidate);
         Ok(None)
+    }
+
+    /// The runs of the next candidate.
+    fn runs(&self) -> Runs {
+        let baseline = self.standings.baseline.as_ref();
+        let baseline = baseline.map(|it| (self.standings.baseline_metric, it.result.measured().len() as u32));
+        let test = self.test.as_ref().filter(|_| self.settings.replay.runs == RunsKind::Needed);
+        let stopping = test.map(|test| test.rule(baseline)).or(self.criteria.runs.stopping);
+        Runs { stopping, ..self.criteria.runs }
     }
 
     /// What a candidate's first runs are; `None` where there is nobody to judge by them, or no more runs to save.
     fn first_runs(&self) -> Option<Runs> {
         let runs = self.criteria.runs;
-        let first = Runs { iterations: 1, warmup: runs.warmup.min(1), energy: false, ..runs };
+        let first = Runs { iterations: 1, warmup: runs.warmup.min(1), energy: false, stopping: None, ..runs };
         (self.early_stop.is_some() && runs.iterations > first.iterations).then_some(first)
     }
 
@@ -220,7 +236,28 @@ impl Session {
     /// Counts a trial.
     pub(super) fn count(&mut self, trial: &Trial) {
         self.standings.count(trial);
+        self.learn_noise(trial);
         self.proposals.bans.note(trial.config.block, trial.result.status);
+    }
+
+    /// Counts a trial's runs, and learns from them how many others need. Those that were made for another session, or
+    /// another candidate, are no news.
+    fn learn_noise(&mut self, trial: &Trial) {
+        let Runs { iterations, warmup, .. } = self.criteria.runs;
+        let made: Vec<_> = results_of(trial).into_iter().filter(|it| it.verified && it.shared_with.is_none()).collect();
+        if trial.cached || made.is_empty() {
+            return;
+        }
+        made.iter().for_each(|result| self.pace.note(result));
+        let runs: u64 = made.iter().map(|result| result.exec_time.len() as u64).sum();
+        let all = made.len() as u64 * (u64::from(iterations) + u64::from(warmup));
+        self.standings.summary.num_runs += runs;
+        if self.settings.replay.runs == RunsKind::Needed {
+            self.standings.summary.num_runs_saved += all.saturating_sub(runs);
+        }
+        if let Some((test, metric)) = self.test.as_mut().zip(trial.metric) {
+            test.note(made[0].measured(), metric);
+        }
     }
 
     fn tell_end(&mut self, end: End) {

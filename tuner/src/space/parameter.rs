@@ -105,6 +105,19 @@ impl Domain {
         }
     }
 
+    /// The number of a value along a domain whose values are in order: of numbers, also in an ascending list.
+    pub fn place(&self, value: &Value) -> Option<u64> {
+        match self {
+            Self::Integer { low, step, .. } => Some(value.as_i64()?.abs_diff(*low) / step.unsigned_abs()),
+            Self::Real { low, step: Some(step), .. } => Some(((value.as_f64()? - low) / step).round().max(0.0) as u64),
+            Self::Categorical(values) => {
+                let numbers: Option<Vec<f64>> = values.iter().map(Value::as_f64).collect();
+                numbers?.is_sorted().then(|| values.iter().position(|it| it == value))?.map(|place| place as u64)
+            }
+            Self::Real { step: None, .. } | Self::Boolean | Self::Permutation(_) | Self::Pipeline(_) => None,
+        }
+    }
+
     /// The value at `position`, from 0 to 1, where equal stretches hold equally many values (or, with `log`, equal
     /// ratios).
     pub fn at(&self, position: f64) -> Value {
@@ -237,6 +250,16 @@ mod tests {
             values(6u64).prop_map(Domain::Permutation),
             pipeline
         ]
+    }
+
+    #[test]
+    fn values_in_order_have_places() {
+        let list = |values: &[i64]| Domain::Categorical(values.iter().map(|value| (*value).into()).collect());
+        assert_eq!(list(&[1, 2, 8]).place(&8.into()), Some(2));
+        assert_eq!(list(&[2, 1, 8]).place(&8.into()), None, "in no order");
+        assert_eq!(Domain::Integer { low: 32, high: 512, step: 32, log: false }.place(&96.into()), Some(2));
+        assert_eq!(Domain::Real { low: 0.5, high: 2.0, step: Some(0.25), log: false }.place(&1.25.into()), Some(3));
+        assert_eq!(Domain::Boolean.place(&true.into()), None);
     }
 
     proptest! {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 pub use self::error::TuneError;
 use self::spaces::{Spaces, limits_to_show};
+use crate::archive::{Archive, Entry};
 use crate::bridge::{Bridge, OptunaSampler, StudyOptions};
 use crate::cache::CachePlan;
 use crate::document;
@@ -23,12 +24,13 @@ use crate::interrupt;
 use crate::measured::Measured;
 use crate::objective::Objectives;
 use crate::options::{
-    BaselineCode, Mode, Options, ProteusOutput, Pruner, ReplaySettings, Settings, SpaceSettings, StudySettings,
+    BaselineCode, Mode, Options, ProteusOutput, Pruner, ReplaySettings, RunsKind, SearchSettings, Settings,
+    SpaceSettings, StudySettings,
 };
 use crate::racing::Racing;
 use crate::results::proteus;
 use crate::results::{self, Results, ResultsError, default_folder};
-use crate::sampler::Sampler;
+use crate::sampler::{Prior, Sampler};
 use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, Finished, Instance, Plan, SessionError};
@@ -158,12 +160,19 @@ impl Subject {
         if options.all_instances != Some(true) {
             options.record_id.clone_from(&self.ids);
         }
-        let has_ir = self.record.modules.first().is_none_or(|module| CodeKind::of(module) == CodeKind::Bitcode);
+        let kind = self.record.modules.first().map_or(CodeKind::Bitcode, |module| CodeKind::of(module));
+        let has_ir = matches!(kind, CodeKind::Bitcode | CodeKind::Ptx);
         let built_in = options.space.is_none() && options.space_module.is_none();
         if !has_ir && built_in && options.space_preset != Some(Preset::Launch) {
             options.space_preset = Some(Preset::Launch);
             mneme_core::remark!(
-                "mneme-tune: the recording holds no LLVM IR, so that only launch dimensions are tuned; build with mneme-cc for more"
+                "mneme-tune: the recording holds machine code alone, so that only launch dimensions are tuned; build with mneme-cc for more"
+            );
+        }
+        if kind == CodeKind::Ptx && built_in && options.space_preset != Some(Preset::Launch) {
+            mneme_core::remark!(
+                "mneme-tune: the recording holds PTX, which other code than the driver's own is lifted to LLVM IR for; \
+                 --space-preset launch tunes launch dimensions alone"
             );
         }
         let has_original = |id: &String| !self.recorded(id).ours.original.is_empty();
@@ -238,6 +247,9 @@ impl Subject {
             return Err(TuneError::Setting(problem));
         }
         let Some(results) = results else { return inspect(settings.mode, &*space) };
+        if matches!(settings.space, SpaceSettings::File(_)) {
+            tell_idle(&*space);
+        }
         let number = spaces.number;
         let further = self.ids[1..].iter().map(|id| spaces.of(id)).collect::<Result<_, _>>()?;
         let verified_on = others.into_iter().map(|id| Ok((self.instance(&settings, &id, &log)?, spaces.of(&id)?)));
@@ -309,9 +321,23 @@ impl Subject {
 
     /// What two sessions must have in common to share results.
     fn conditions(&self, settings: &Settings, objectives: &Objectives) -> Value {
-        let ReplaySettings { rtol, atol, dtype, tolerance, timer, iterations, warmup, .. } = &settings.replay;
+        let ReplaySettings { rtol, atol, dtype, tolerance, timer, iterations, warmup, runs, .. } = &settings.replay;
         let energy = objectives.need_energy();
+        // Fewer runs are not what a session wants that has all of them.
+        let iterations = if *runs == RunsKind::Needed { json!([iterations, runs]) } else { json!(iterations) };
         json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup, energy])
+    }
+}
+
+/// Says which parameters of a space make no difference: the search would take their points for one.
+fn tell_idle(space: &dyn Space) {
+    let idle = space::idle_parameters(space);
+    if !idle.is_empty() {
+        mneme_core::remark!(
+            "mneme-tune: no value of {} changes a configuration, so that points which differ in that alone are tried once; \
+             name a field of a configuration, or use the parameter in an expression for one (docs/reference/spaces.md)",
+            idle.join(", ")
+        );
     }
 }
 
@@ -319,9 +345,29 @@ impl Subject {
 fn choice(settings: &Settings, space: &dyn Space) -> Result<Choice, TuneError> {
     let search = &settings.search;
     let start = search.start_from.as_deref().map(|path| start_in(space, path)).transpose()?;
-    let sampler = search.sampler.build(space, &search.for_sampler(start))?;
+    let sampler = learning(search, search.sampler.build(space, &search.for_sampler(start))?)?;
     let early_stop = settings.replay.racing.map(|factor| Box::new(Racing::new(factor)) as Box<dyn EarlyStop>);
     Ok(Choice { sampler, early_stop })
+}
+
+/// A sampler that begins with what the sessions of `--learn-from` found.
+fn learning(search: &SearchSettings, own: Box<dyn Sampler>) -> Result<Box<dyn Sampler>, TuneError> {
+    if search.learn_from.is_empty() {
+        return Ok(own);
+    }
+    let mut sessions = Vec::new();
+    for folder in &search.learn_from {
+        let wrong =
+            |what: &dyn std::fmt::Display| TuneError::Setting(format!("--learn-from {}: {what}", folder.display()));
+        let archive = Archive::read(folder).map_err(|error| wrong(&error))?;
+        let point = |entry: &Entry| serde_json::from_value::<Point>(entry.line["params"].clone()).ok();
+        let found: Vec<(Point, f64)> = archive.trials.iter().filter_map(|it| Some((point(it)?, it.metric?))).collect();
+        if found.is_empty() {
+            return Err(wrong(&"no trial of it verified; there is nothing to learn"));
+        }
+        sessions.push(found);
+    }
+    Ok(Box::new(Prior::new(own, search.seed, sessions)))
 }
 
 /// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come, or

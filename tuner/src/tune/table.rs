@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{TuneError, inspect};
+use super::{TuneError, inspect, learning};
 use crate::evaluator::Evaluator;
 use crate::objective::Objectives;
 use crate::options::Options;
@@ -30,6 +30,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
     let objectives = Objectives::read(&settings.objectives, settings.metric)?;
     let space = Box::new(table.space);
     let sampler = settings.search.sampler.build(&*space, &settings.search.for_sampler(None))?;
+    let sampler = learning(&settings.search, sampler)?;
     let (results, known) = Results::open(&folder, false)?;
     results.write(session::CONFIG, settings.written())?;
     let command = ServerCommand {

@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
-use mneme_compiler::unit::{UnitOrigin, describe};
+use mneme_builds::protocol::UnitOrigin;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section::{self, SymbolKind, Table};
 
 use crate::arguments::{ClangAction, ClangCommandLine, Dialect, Language, Source};
 use crate::device_only::Made;
 use crate::hip::Driver;
-use crate::{device_only, elf};
+use crate::{builder, device_only, elf};
 
 pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow::Result<u8> {
     let line = ClangCommandLine::parse(arguments, dialect);
@@ -279,14 +279,14 @@ fn record(
         _ => format!("{:016x}", line.identity(source.path)),
     };
     let origin = UnitOrigin {
-        arch: &compilation.arch,
-        unit: &unit,
-        source: &path,
+        arch: compilation.arch.clone(),
+        unit,
+        source: path.into_owned(),
         rdc: line.relocatable(),
-        compiled: Some(&compilation.options),
-        images,
+        compiled: Some(compilation.options.clone()),
+        images: images.to_vec(),
     };
-    let table = describe(&bitcode, &origin)?;
+    let table = builder::describe(&bitcode, origin)?;
     if !defines_anything(&table, source.language) {
         return Ok(None);
     }

@@ -7,6 +7,8 @@ use std::io::{Read, Write};
 
 use anyhow::{Context, bail};
 
+use crate::builder;
+
 /// Bitcode modules on standard input, each after its length as a little-endian u64; the object on standard output.
 pub fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
     match build(arguments) {
@@ -36,7 +38,8 @@ fn build(arguments: &[OsString]) -> anyhow::Result<Vec<u8>> {
     let mut input = Vec::new();
     std::io::stdin().read_to_end(&mut input).context("standard input cannot be read")?;
     let modules = split(&input).context("standard input is no sequence of bitcode modules with their lengths")?;
-    Ok(mneme_compiler::build_cpu_object(&modules, &arch, compiled.as_ref(), passes.as_deref())?)
+    let modules: Vec<Vec<u8>> = modules.into_iter().map(<[u8]>::to_vec).collect();
+    builder::cpu_object(&modules, arch, compiled, passes)
 }
 
 fn split(mut input: &[u8]) -> Option<Vec<&[u8]>> {

@@ -18,8 +18,8 @@ lines that compile no CUDA or HIP code (C++ sources, links, -E, -S, --version) a
 Code for the device alone (--genco, --offload-device-only): code objects for AMD GPUs get the section themselves. Other such
 code (PTX, cubins, relocatable code) gets none, with one warning; MNEME_IR_PATH names IR in files when it is recorded.
 
-Compilers: clang and amdclang (13 or later; IR of clang 19 or older can be recompiled), hipcc, and nvcc, whose objects get IR
-that clang makes of the same source and options; what clang cannot compile stays as nvcc made it, with one warning, and
+Compilers: clang and amdclang (17 or later; a builder of the same version of LLVM, or a newer one, has to be installed: --version
+lists them), hipcc, and nvcc, whose objects get IR that clang makes of the same source and options; what clang cannot compile stays as nvcc made it, with one warning, and
 replays from its machine code. Others run unchanged, as does hipcc where HIP_PLATFORM has it run nvcc.
 
 HIP: where clang does not find AMD's device libraries, it is told of the distribution's (HIP_DEVICE_LIB_PATH). Where hipcc's
@@ -37,12 +37,12 @@ Examples:
 
 Options (in place of a compiler):
   --help, -h       print this text
-  --version, -V    print the versions of mneme-cc and its LLVM
+  --version, -V    print the version of mneme-cc, and those of LLVM whose builders are installed
 
 Environment:
   MNEME_CLANG      the clang that the wrappers run, that makes nvcc's IR, and that hipcc is given where its own will not do: a
-                   program, or a folder that holds it (default: clang-19 or
-                   clang on PATH, then /usr/lib/llvm-19/bin)
+                   program, or a folder that holds it (default: clang-19, clang
+                   or another version on PATH, then /usr/lib/llvm-19/bin)
 ";
 
 /// The same for a man page. What a compiler is given, no parser of ours reads.

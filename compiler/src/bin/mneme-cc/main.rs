@@ -4,6 +4,7 @@
 //! compiler would have done, it does, with its own messages and status; everything of ours comes after.
 
 mod arguments;
+mod builder;
 mod clang;
 mod cpu_object;
 mod device_only;
@@ -13,6 +14,10 @@ mod help;
 mod hip;
 mod nvcc;
 mod wrapper;
+
+// The program has no LLVM. A test of it links all dependencies of the package, and one of them needs LLVM.
+#[cfg(test)]
+use mneme_compiler as _;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -49,7 +54,7 @@ fn launch(mut arguments: Vec<OsString>) -> anyhow::Result<u8> {
             Ok(0)
         }
         Some("--version" | "-V") => {
-            println!("mneme-cc {} (LLVM {})", env!("CARGO_PKG_VERSION"), mneme_compiler::llvm_version());
+            println!("mneme-cc {} ({})", env!("CARGO_PKG_VERSION"), builder::versions());
             Ok(0)
         }
         Some("--generate") => {

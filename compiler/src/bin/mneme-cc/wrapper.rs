@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use mneme_core::install;
+
 /// The compiler that a wrapper stands for; `None` if the program was not called by a wrapper's name.
 pub fn compiler_of(own_name: &Path) -> Option<anyhow::Result<PathBuf>> {
     let plus = match own_name.file_name()?.to_str()? {
@@ -10,13 +12,17 @@ pub fn compiler_of(own_name: &Path) -> Option<anyhow::Result<PathBuf>> {
         _ => return None,
     };
     Some(find(plus).ok_or_else(|| {
-        anyhow::anyhow!("no clang{plus} is on this machine; install clang 19, or set MNEME_CLANG to one")
+        anyhow::anyhow!(
+            "no clang{plus} is on this machine; install one of version 17 or later, or set MNEME_CLANG to one"
+        )
     }))
 }
 
-/// `$MNEME_CLANG` (a clang, or a folder with one), else clang 19 or clang on the search path, else LLVM 19's folder.
+/// `$MNEME_CLANG` (a clang, or a folder with one); else clang 19, clang or, the newest first, another version whose IR a
+/// builder can be there for, on the search path; else LLVM 19's folder.
 pub fn find(plus: &str) -> Option<PathBuf> {
-    let names = [format!("clang{plus}-19"), format!("clang{plus}")];
+    let mut names = vec![format!("clang{plus}-19"), format!("clang{plus}")];
+    names.extend(install::LLVM_VERSIONS.rev().map(|version| format!("clang{plus}-{version}")));
     let within = |folder: &Path| names.iter().map(|name| folder.join(name)).find(|path| path.is_file());
     if let Some(chosen) = std::env::var_os("MNEME_CLANG").filter(|value| !value.is_empty()).map(PathBuf::from) {
         return if chosen.is_dir() { within(&chosen) } else { Some(counterpart(&chosen, plus)) };

@@ -14,6 +14,22 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
         ["barrier0"] => barrier(body, "0", "0"),
         ["barrier", "sync", "cnt"] | ["barrier"] if signature.parameters.len() == 2 => barrier(body, "%a0", "%a1"),
         ["barrier", "sync"] | ["barrier", "n"] | ["bar", "sync"] => barrier(body, "%a0", "0"),
+        // The names of LLVM 21 and later; whether the threads of a warp come together makes no difference here.
+        ["barrier", "cta", "sync", "aligned", "all"] | ["barrier", "cta", "sync", "all"] => barrier(body, "%a0", "0"),
+        ["barrier", "cta", "sync", "aligned", "count"] | ["barrier", "cta", "sync", "count"] => {
+            barrier(body, "%a0", "%a1");
+        }
+        ["barrier", "cta", "red", reduction, "aligned", "all"] | ["barrier", "cta", "red", reduction, "all"] => {
+            let kind = ["popc", "and", "or"].iter().position(|name| name == reduction)?;
+            // Votes are taken at the barrier 0 alone.
+            let other = body.value("icmp ne i32 %a0, 0");
+            body.line(format_args!("br i1 {other}, label %other, label %usual"));
+            body.line("other:\n  call void @__mneme_cpu_trap()\n  unreachable\nusual:");
+            let vote = body.value("zext i1 %a1 to i32");
+            let value = body.value(format!("call i32 @__mneme_cpu_barrier_reduce(i32 {kind}, i32 {vote})"));
+            let value = if result == "i1" { body.value(format!("icmp ne i32 {value}, 0")) } else { value };
+            body.ret(result, value);
+        }
         ["barrier0", reduction] => {
             let kind = ["popc", "and", "or"].iter().position(|name| name == reduction)?;
             let value = body.value(format!("call i32 @__mneme_cpu_barrier_reduce(i32 {kind}, i32 %a0)"));

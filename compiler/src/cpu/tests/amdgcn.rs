@@ -39,7 +39,7 @@ fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
         println!("skipped: HIP is not installed (scripts/setup --hip)");
         return None;
     }
-    let output = Command::new("clang++-19")
+    let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
         .args(["-x", "hip", "--rocm-path=/usr", &format!("--rocm-device-lib-path={DEVICE_LIBRARY}")])
         .args([&format!("--offload-arch={processor}"), "--cuda-device-only", "--no-gpu-bundle-output"])
         .args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-std=c++17", "-o", "-"])
@@ -48,7 +48,7 @@ fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
         .arg(root().join("tests/apps/hip/cuda_runtime.h"))
         .arg(source)
         .output()
-        .expect("clang++-19 (scripts/setup installs it)");
+        .expect("clang (scripts/setup installs it)");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(output.stdout)
 }

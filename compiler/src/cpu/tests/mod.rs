@@ -53,13 +53,13 @@ fn root() -> PathBuf {
 
 /// Device bitcode of a CUDA source, unoptimised.
 fn device_ir(source: &Path) -> Vec<u8> {
-    let output = Command::new("clang++-19")
+    let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
         .arg(format!("--cuda-path={}", root().join(".deps/cuda").display()))
         .args(["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "-emit-llvm", "-c", "-O3"])
         .args(["-Xclang", "-disable-llvm-passes", "-Wno-unknown-cuda-version", "-o", "-"])
         .arg(source)
         .output()
-        .expect("clang++-19 (scripts/setup installs it)");
+        .expect("clang (scripts/setup installs it)");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout
 }
@@ -72,7 +72,7 @@ pub fn device_ir_of(text: &str) -> Vec<u8> {
     device_ir(&source)
 }
 
-fn nvptx() -> TargetMachine {
+pub fn nvptx() -> TargetMachine {
     Target::initialize_nvptx(&InitializationConfig::default());
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");
     Target::from_triple(&triple)

@@ -19,13 +19,13 @@ impl Program {
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("kernel.o"), object).unwrap();
         std::fs::write(path("device.c"), include_str!("device.c")).unwrap();
-        let output = Command::new("clang-19")
+        let output = Command::new(concat!("clang-", env!("MNEME_LLVM_MAJOR")))
             .args(["-shared", "-fPIC", "-O1", "-fno-math-errno", "-w", "-o"])
             .arg(path("program.so"))
             .args([path("kernel.o"), path("device.c")])
             .args(["-lm", "-lpthread"])
             .output()
-            .expect("clang-19 (scripts/setup installs it)");
+            .expect("clang (scripts/setup installs it)");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         // SAFETY: the library has no constructors but the C library's own.
         let library = unsafe { Library::new(path("program.so")).unwrap() };

@@ -6,6 +6,8 @@ mod given;
 mod pass;
 mod script;
 
+pub use self::pass::again;
+
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;

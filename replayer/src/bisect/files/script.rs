@@ -25,7 +25,8 @@ pub fn write(
 ) -> Result<(), Fatal> {
     let options: String =
         failing.llvm_options.iter().map(|option| format!(" '{}'", option.replace('\'', "'\\''"))).collect();
-    let version = runner.context.llvm()?;
+    let own = failing.llvm.unwrap_or(runner.context.llvm);
+    let version = runner.context.programs.of(own)?.llvm()?;
     let major = version.split('.').next().unwrap_or_default();
     let gives_up = finding.failing == FailureKind::Crash && stage.is_some();
     let body = if finding.pipeline.contains(FAULT) && is_planted(finding, files) && !gives_up {

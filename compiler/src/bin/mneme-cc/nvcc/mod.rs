@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
-use mneme_compiler::unit::{UnitOrigin, describe, names};
+use mneme_builds::protocol::UnitOrigin;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section;
 
-use crate::{ACTIVE, clang, device_only, elf, family, wrapper};
+use crate::{ACTIVE, builder, clang, device_only, elf, family, wrapper};
 use arguments::{NvccAction, NvccCommandLine};
 
 /// The newest architecture that clang 19 knows; the IR of newer ones is this one's.
@@ -141,22 +141,22 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
         let mut missing = Vec::new();
         for arch in &device.archs {
             let ir = device_ir(device, line, source, arch)?;
-            let renamed = names::rename(&ir, known.iter().map(String::as_str))?;
-            missing = renamed.missing;
+            let renamed;
+            (renamed, missing) = builder::rename(&ir, known.clone())?;
             let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
             let unit = format!("{:016x}", line.identity(source));
             let compiled = device.compiled.get(arch);
             let origin = UnitOrigin {
-                arch,
-                unit: &unit,
-                source: &path.to_string_lossy(),
+                arch: arch.clone(),
+                unit,
+                source: path.to_string_lossy().into_owned(),
                 rdc: line.relocatable(),
-                compiled,
-                images: &images,
+                compiled: compiled.cloned(),
+                images: images.clone(),
             };
-            let table = describe(&renamed.bitcode, &origin)?;
+            let table = builder::describe(&renamed, origin)?;
             if table.symbols.iter().any(|symbol| symbol.defined) {
-                records.extend(ir_section::encode(&table, &renamed.bitcode)?);
+                records.extend(ir_section::encode(&table, &renamed)?);
             }
         }
         if !missing.is_empty() {

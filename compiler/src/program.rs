@@ -1,4 +1,6 @@
-//! The program `mneme-build`, which compiles recorded kernels for `mneme-replay`.
+//! The programs `mneme-build-NN`, which compile recorded kernels for `mneme-replay`.
+//!
+//! NN is the version of LLVM.
 
 use std::fs::File;
 use std::io;
@@ -6,8 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::exit;
 
+use crate::server;
 use clap::{CommandFactory, Parser, ValueEnum};
-use mneme_compiler::server;
 use tracing::level_filters::LevelFilter;
 
 /// Compiles recorded kernels with LLVM, for mneme-replay, which starts it
@@ -15,7 +17,7 @@ use tracing::level_filters::LevelFilter;
 /// It is not for the command line: it speaks with the program that has started it, over the socket that is its standard
 /// input.
 #[derive(Parser)]
-#[command(name = "mneme-build", version)]
+#[command(name = NAME, version)]
 struct Options {
     /// What to do before the first build is asked for
     #[arg(long, value_name = "HOW", default_value = "full")]
@@ -33,7 +35,11 @@ enum Prepare {
     None,
 }
 
-fn main() {
+/// This program's name.
+const NAME: &str = concat!("mneme-build-", env!("MNEME_LLVM_MAJOR"));
+
+/// The whole program.
+pub fn main() {
     mneme_manual::write_if_asked(Options::command);
     let options = Options::parse();
     tracing_subscriber::fmt()
@@ -44,7 +50,7 @@ fn main() {
         .with_target(false)
         .init();
     let client = client().unwrap_or_else(|error| {
-        eprintln!("mneme-build: {error}; it is mneme-replay that starts this program");
+        eprintln!("{NAME}: {error}; it is mneme-replay that starts this program");
         exit(mneme_core::exit::BAD_USAGE)
     });
     exit(match server::run(client, options.prepare == Prepare::Full) {

@@ -1,0 +1,293 @@
+//! Code for launches that repeat, made while the application runs: `mneme apply --specialize`.
+//!
+//! Requests come from the application's process as files. Each build is a process of `mneme-build` of its own, so that
+//! one that dies is an answer like any other.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mneme_builds::program::BuildProgram;
+use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Target};
+use mneme_core::configuration::{Configuration, Specialize};
+use mneme_core::hash::checksum;
+use mneme_core::install;
+use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, Winner};
+
+use super::cache::{self, CodeCache, CompiledCode};
+use super::{Found, launch_bound};
+
+/// How often requests are looked for.
+const LOOK: Duration = Duration::from_millis(10);
+/// For one build.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The winners of a run: those that it began with, and what has been made for it since.
+#[derive(Clone, Default)]
+pub struct UsedWinners(Arc<Mutex<Vec<(Found, Winner)>>>);
+
+impl UsedWinners {
+    pub fn new(winners: Vec<(Found, Winner)>) -> Self {
+        Self(Arc::new(Mutex::new(winners)))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Vec<(Found, Winner)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What answers requests.
+pub struct Specialiser {
+    pub cache: CodeCache,
+    /// Size that the cache is kept below, bytes.
+    pub cache_size: u64,
+    pub used: UsedWinners,
+    /// What came from the cache, and what was compiled.
+    pub counts: CodeCounts,
+}
+
+/// Code that a run has used, by where it came from.
+#[derive(Clone, Default)]
+pub struct CodeCounts(Arc<Mutex<[u64; 2]>>);
+
+impl CodeCounts {
+    pub fn add(&self, was_compiled: bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(was_compiled)] += 1;
+    }
+
+    /// From the cache, and compiled.
+    pub fn get(&self) -> [u64; 2] {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Specialiser {
+    /// Answers the requests of a folder, as long as it can be written.
+    pub fn serve(&self, folder: &Path) {
+        // An answer that could not be written is not made again.
+        let mut lost: HashSet<String> = HashSet::new();
+        loop {
+            let mut waiting = SpecialisationRequest::waiting(folder);
+            waiting.retain(|(name, _)| !lost.contains(name));
+            for (name, request) in waiting {
+                let made = self.make(folder, &request);
+                let answer = match made {
+                    Ok(winner) => SpecialisationAnswer { winner: Some(winner), refusal: String::new() },
+                    Err(refusal) => SpecialisationAnswer { winner: None, refusal },
+                };
+                if let Err(error) = answer.save(folder, &name) {
+                    // The folder is gone when the application is.
+                    if !folder.is_dir() {
+                        return;
+                    }
+                    mneme_core::remark!(
+                        "mneme: {} is not specialised: {}: {error}",
+                        request.record.demangled_name,
+                        folder.display()
+                    );
+                    lost.insert(name);
+                }
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The code that is asked for; a sentence where there is none.
+    fn make(&self, folder: &Path, request: &SpecialisationRequest) -> Result<Winner, String> {
+        let record = &request.record;
+        let base = request.base.as_ref().and_then(|(source, recorded)| {
+            let used = self.used.lock();
+            let is_it = |winner: &Winner| {
+                (&winner.kernel, &winner.source, winner.recorded) == (&record.kernel_name, source, *recorded)
+            };
+            used.iter().find(|(_, winner)| is_it(winner)).cloned()
+        });
+        if request.base.is_some() && base.is_none() {
+            return Err("its winner is not known to mneme apply".into());
+        }
+        let configuration = configuration(request, base.as_ref().map(|(found, _)| &found.configuration));
+        let architecture = &record.ours.device_arch;
+        let key = cache::key(record, &request.arguments, request.compiled.as_ref(), &configuration, architecture);
+        let found = self.cache.find(&key);
+        self.counts.add(found.is_none());
+        let entry = match found {
+            Some(entry) => entry,
+            None => {
+                let made = compile(folder, request, &configuration)?;
+                let entry = self.cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?;
+                let used: HashSet<PathBuf> = self
+                    .used
+                    .lock()
+                    .iter()
+                    .map(|(_, winner)| winner.code.clone())
+                    .chain([entry.code.clone()])
+                    .collect();
+                self.cache.shrink(self.cache_size, &used);
+                entry
+            }
+        };
+        let specialises_all = configuration.specialize == Specialize::All;
+        let arguments = (0..).take(request.arguments.len()).filter(|index| configuration.specialize.selects(*index));
+        let winner = Winner {
+            kernel: record.kernel_name.clone(),
+            static_hash: record.static_hash,
+            architecture: architecture.clone(),
+            checksum: entry.checksum,
+            layout: record.ours.arguments.iter().map(|argument| (argument.offset, argument.size)).collect(),
+            recorded: request.recorded,
+            tuned: request.shape,
+            cluster: request.cluster,
+            arguments: request.arguments.clone(),
+            folded: Folded {
+                arguments: arguments.collect(),
+                dimensions: true,
+                shared_size: specialises_all,
+                shared_memory: entry.shared_is_static,
+            },
+            // What is not folded may be anything.
+            numbers: Vec::new(),
+            keeps_dimensions: false,
+            max_threads: launch_bound(&configuration),
+            rule: None,
+            before: base.as_ref().and_then(|(found, _)| found.before),
+            after: base.as_ref().and_then(|(found, _)| found.after),
+            // No other winner has it.
+            source: entry.code.clone(),
+            code: entry.code,
+        };
+        let used = Found {
+            database: folder.join(record.file_name()),
+            id: String::new(),
+            configuration,
+            architecture: Some(architecture.clone()),
+            rule: None,
+            before: winner.before,
+            after: winner.after,
+            comparison: base.map(|(found, _)| found.comparison).unwrap_or_default(),
+            source: winner.source.clone(),
+        };
+        self.used.lock().push((used, winner.clone()));
+        Ok(winner)
+    }
+}
+
+/// How the code is compiled: as the winner is, or else as the application's own code was, with the launch folded in.
+fn configuration(request: &SpecialisationRequest, base: Option<&Configuration>) -> Configuration {
+    let shape = request.shape;
+    let own = || {
+        let launch = Configuration::recorded(shape.grid, shape.block, shape.shared_mem);
+        request.compiled.as_ref().map_or_else(|| launch.clone(), |compiled| launch.clone().compiled_as(compiled))
+    };
+    let base = base.cloned().unwrap_or_else(own);
+    let specialize = match &base.specialize {
+        Specialize::All => Specialize::All,
+        known => {
+            let is_folded = |index: &u32| known.selects(*index) || request.folded.contains(index);
+            Specialize::Arguments((0..request.arguments.len() as u32).filter(is_folded).collect())
+        }
+    };
+    Configuration {
+        // Bounds follow the block where nothing else is said, and it may be another one than the winner's.
+        max_threads: launch_bound(&base).or(base.max_threads),
+        grid: shape.grid,
+        block: shape.block,
+        shared_mem: shape.shared_mem,
+        specialize_dims: true,
+        specialize,
+        ..base
+    }
+}
+
+fn compile(
+    folder: &Path,
+    request: &SpecialisationRequest,
+    configuration: &Configuration,
+) -> Result<CompiledCode, String> {
+    let record = &request.record;
+    let path = install::locate(install::BUILDER)
+        .ok_or_else(|| format!("{} is not installed beside this program, and compiles", install::BUILDER))?;
+    let mut modules = Vec::new();
+    for (name, sum) in record.modules.iter().zip(&record.ours.module_checksums) {
+        let path = folder.join(name);
+        let module = std::fs::read(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        if checksum(&module) != *sum {
+            return Err(format!("{} is damaged", path.display()));
+        }
+        modules.push(module);
+    }
+    let recorded = RecordedKernel {
+        folder: folder.into(),
+        name: record.kernel_name.clone(),
+        arguments: request.arguments.clone(),
+        signature: record.ours.arguments.clone(),
+        compiled: request.compiled.clone(),
+        ..RecordedKernel::default()
+    };
+    let plan = BuildPlan { recorded, ..BuildPlan::default() };
+    let target = Target::of_device(&record.ours.device_arch, &record.ours.ir_arch);
+    let built = BuildProgram::at(path).build(plan, &modules, BuildSpec::new(configuration.clone()), target, LIMIT);
+    let (built, image) = built.map_err(|error| error.to_string())?.map_err(|not_built| not_built.error)?;
+    // Text would be compiled by the driver, while the application waits.
+    if !image.starts_with(b"\x7fELF") {
+        return Err("no assembler for NVIDIA's GPUs is here (ptxas or nvptxcompiler); install one".into());
+    }
+    Ok(CompiledCode { image, shared_is_static: built.shared_is_static, bears_threads: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::Dim3;
+    use mneme_core::recording::database::{KernelDetails, KernelRecord};
+    use mneme_core::recording::manifest::Argument;
+    use mneme_core::tuned::Shape;
+
+    fn request() -> SpecialisationRequest {
+        let shape = |block| Shape { grid: Dim3::new(8, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 16 };
+        let record = KernelRecord {
+            static_hash: 1,
+            arena_address: String::new(),
+            arena_size: 0,
+            kernel_name: "_Z1kv".into(),
+            demangled_name: "k()".into(),
+            modules: Vec::new(),
+            binary_blobs: Vec::new(),
+            arg_names: Vec::new(),
+            specializations: Vec::new(),
+            instances: Default::default(),
+            ours: KernelDetails::default(),
+        };
+        let arguments = (0..3).map(|index| Argument { offset: 8 * index, bytes: vec![0; 8] }).collect();
+        let (recorded, shape) = (shape(64), shape(32));
+        SpecialisationRequest {
+            record,
+            compiled: None,
+            base: None,
+            recorded,
+            shape,
+            cluster: None,
+            arguments,
+            folded: vec![2],
+        }
+    }
+
+    #[test]
+    fn the_launch_is_folded_into_what_it_got_before() {
+        let request = request();
+        let own = configuration(&request, None);
+        assert_eq!((own.block.x, own.shared_mem, own.specialize_dims), (32, 16, true));
+        assert_eq!((&own.specialize, own.set_launch_bounds), (&Specialize::Arguments(vec![2]), false));
+        let base = Configuration {
+            specialize: Specialize::Arguments(vec![0]),
+            set_launch_bounds: true,
+            passes: "default<O1>".into(),
+            ..Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(128, 1, 1), 0)
+        };
+        let tuned = configuration(&request, Some(&base));
+        assert_eq!((tuned.specialize, tuned.max_threads), (Specialize::Arguments(vec![0, 2]), Some(128)));
+        assert_eq!((tuned.block.x, tuned.passes.as_str()), (32, "default<O1>"));
+        let all = Configuration { specialize: Specialize::All, ..base };
+        assert_eq!(configuration(&request, Some(&all)).specialize, Specialize::All);
+    }
+}

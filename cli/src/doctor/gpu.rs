@@ -1,0 +1,106 @@
+//! Checks of GPUs, their drivers, and what times and watches them.
+
+use std::path::Path;
+
+use libloading::Library;
+use mneme_builds::toolkits;
+use mneme_core::device::{cuda, hip};
+
+use super::Check;
+
+const CPU: &str = "--device cpu records and replays without a GPU";
+
+pub fn checks() -> Vec<Check> {
+    let cuda = cuda();
+    let has_gpu = cuda.remedy.is_none();
+    let mut checks = vec![cuda];
+    if has_gpu {
+        checks.extend([nvml(), cupti()]);
+    }
+    checks.push(hip_runtime());
+    checks
+}
+
+/// The driver's answer, in its own numbers.
+fn cuda() -> Check {
+    let has_nodes = Path::new("/dev/nvidiactl").exists();
+    // SAFETY: the vendor's library, whose initialisation is what every CUDA program runs.
+    let library = match unsafe { Library::new(cuda::LIBRARY) } {
+        Ok(library) => library,
+        Err(_) if has_nodes => {
+            return Check::absent(
+                "cuda",
+                format!("there is a GPU, and no {} on the library path", cuda::LIBRARY),
+                "in a container, run it with the driver's libraries (docker run --gpus all); else install NVIDIA's driver",
+            );
+        }
+        Err(_) => return Check::absent("cuda", "no NVIDIA GPU, and no driver of one", CPU),
+    };
+    type Init = unsafe extern "C" fn(u32) -> i32;
+    type Number = unsafe extern "C" fn(*mut i32) -> i32;
+    let (mut version, mut count) = (0, 0);
+    // SAFETY: the functions have these types since CUDA 2.0, and write one number each.
+    let answer = unsafe {
+        let number = |name: &[u8], place: &mut i32| library.get::<Number>(name).map_or(-1, |call| call(place));
+        number(b"cuDriverGetVersion\0", &mut version);
+        match library.get::<Init>(b"cuInit\0").map_or(-1, |init| init(0)) {
+            0 => number(b"cuDeviceGetCount\0", &mut count),
+            error => error,
+        }
+    };
+    // Unloading a driver that has threads is not done.
+    std::mem::forget(library);
+    let version = format!("{}.{}", version / 1000, version % 1000 / 10);
+    match answer {
+        0 if count > 0 => {
+            Check::ok("cuda", format!("{count} GPU{}, driver for CUDA {version}", if count == 1 { "" } else { "s" }))
+        }
+        0 | 100 => Check::absent(
+            "cuda",
+            format!("the driver (CUDA {version}) sees no GPU"),
+            format!("CUDA_VISIBLE_DEVICES may hide it; {CPU}"),
+        ),
+        error => Check::absent(
+            "cuda",
+            format!("the driver (CUDA {version}) does not start: error {error}"),
+            format!("nvidia-smi says more (999 and 802: the kernel module or the fabric manager is not up); {CPU}"),
+        ),
+    }
+}
+
+fn nvml() -> Check {
+    // SAFETY: a library of the driver's, of which nothing is called.
+    match unsafe { Library::new("libnvidia-ml.so.1") } {
+        Ok(_) => Check::ok("nvml", "libnvidia-ml.so.1"),
+        Err(error) => Check::absent(
+            "nvml",
+            format!("clocks, temperatures and energy are not told: {error}"),
+            "in a container, NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+        ),
+    }
+}
+
+fn cupti() -> Check {
+    let places = ["lib64/libcupti.so", "extras/CUPTI/lib64/libcupti.so", "lib/libcupti.so"];
+    let found = toolkits::toolkits().into_iter().find_map(|root| {
+        places.iter().map(|place| root.join(place)).find(|path| {
+            path.exists() || path.with_extension("so.12").exists() || path.with_extension("so.13").exists()
+        })
+    });
+    match found {
+        Some(path) => Check::ok("cupti", path.display().to_string()),
+        None => Check::absent(
+            "cupti",
+            "no CUPTI in a toolkit: events time kernels",
+            "install CUDA's CUPTI where kernels of a few microseconds are timed (--timer cupti)",
+        ),
+    }
+}
+
+fn hip_runtime() -> Check {
+    match hip::library() {
+        Some(path) if Path::new("/dev/kfd").exists() => Check::ok("hip", path.display().to_string()),
+        Some(path) => Check::absent("hip", format!("{}, and no AMD GPU (/dev/kfd)", path.display()), CPU),
+        None => Check::absent("hip", "no HIP runtime", format!("install ROCm for programs of AMD's GPUs; {CPU}")),
+    }
+}

@@ -1,0 +1,50 @@
+// What the versions of LLVM that this is built with call or pass differently.
+#pragma once
+
+#include "llvm/Config/llvm-config.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/TargetParser/Triple.h"
+
+/// `OptPassGate` asks a constant gate from LLVM 21 on.
+#if LLVM_VERSION_MAJOR >= 21
+#define MNEME_GATE_CONST const
+#else
+#define MNEME_GATE_CONST
+#endif
+
+namespace mneme {
+
+/// Whether a block ends in a branch or a switch.
+inline bool branches(const llvm::Instruction *Terminator) {
+#if LLVM_VERSION_MAJOR >= 23
+  return llvm::isa<llvm::UncondBrInst, llvm::CondBrInst, llvm::SwitchInst>(Terminator);
+#else
+  return llvm::isa<llvm::BranchInst, llvm::SwitchInst>(Terminator);
+#endif
+}
+
+/// How often the least vector of a scalable type fits, as a number of this type.
+inline llvm::Value *vscale(llvm::IRBuilder<> &Builder, llvm::Type *Number) {
+#if LLVM_VERSION_MAJOR >= 21
+  return Builder.CreateVScale(Number);
+#else
+  return Builder.CreateVScale(llvm::ConstantInt::get(Number, 1));
+#endif
+}
+
+/// The caller's; null where no back end knows the triple.
+inline llvm::MCSubtargetInfo *subtarget(const char *Name) {
+#if LLVM_VERSION_MAJOR >= 22
+  llvm::Triple TheTriple(Name);
+#else
+  const char *TheTriple = Name;
+#endif
+  std::string Message;
+  const llvm::Target *T = llvm::TargetRegistry::lookupTarget(TheTriple, Message);
+  return T ? T->createMCSubtargetInfo(TheTriple, "", "") : nullptr;
+}
+
+} // namespace mneme

@@ -1,0 +1,198 @@
+//! Branches, calls and returns.
+
+use std::fmt::Write as _;
+
+use super::emitter::Emitter;
+use super::error::LiftError;
+use super::passing;
+use super::registers::Ty;
+use super::resolve::{Op, Place, Resolved};
+use super::syntax::Signature;
+
+impl<'a> Emitter<'a, '_> {
+    /// Lifts what decides where threads go on; false for everything else.
+    pub fn control(&mut self, op: &Op<'a>) -> Result<bool, LiftError> {
+        match op.name {
+            "bra" => {
+                let [Resolved::Label(label)] = op.operands[..] else {
+                    return Err(LiftError::at(op.line, "a branch to no label"));
+                };
+                self.guarded(op, |this| this.end_with(|this| this.line(format_args!("br label %L{label}"))));
+            }
+            "ret" => self.guarded(op, Self::leave),
+            "exit" => self.guarded(op, Self::exit),
+            "trap" => self.guarded(op, |this| {
+                this.line("call void asm sideeffect \"trap;\", \"~{memory}\"() #4");
+                let block = this.block();
+                this.end_with(|this| this.line(format_args!("br label %{block}")));
+                this.begin(&block);
+            }),
+            "brx" => {
+                let [index, Resolved::Targets(targets)] = &op.operands[..] else {
+                    return Err(LiftError::at(op.line, "brx.idx without a list of targets"));
+                };
+                let index = self.read(index, Ty::Int(32)).ok_or_else(|| LiftError::at(op.line, op.text))?;
+                let targets = &self.body.targets[*targets];
+                self.guarded(op, |this| {
+                    this.end_with(|this| {
+                        let Some(last) = targets.last() else { return this.line("unreachable") };
+                        let mut cases = String::new();
+                        for (number, label) in targets.iter().enumerate() {
+                            let _ = write!(cases, " i32 {number}, label %L{label}");
+                        }
+                        this.line(format_args!("switch i32 {index}, label %L{last} [{cases} ]"));
+                    });
+                });
+            }
+            "call" => {
+                let mut outcome = Ok(());
+                self.guarded(op, |this| {
+                    outcome = this.call_function(op);
+                    // A thread that does not call goes on behind it.
+                    if op.guard.is_some() {
+                        let block = this.block();
+                        this.end_with(|this| this.line(format_args!("br label %{block}")));
+                        this.begin(&block);
+                    }
+                });
+                outcome?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Writes something that threads do whose guard holds; the others skip it.
+    fn guarded(&mut self, op: &Op<'a>, inside: impl FnOnce(&mut Self)) {
+        let Some((register, negated)) = op.guard else { return inside(self) };
+        let condition = self.read_register(register, Ty::Int(1));
+        let (taken, next) = (self.block(), self.block());
+        let (yes, no) = if negated { (&next, &taken) } else { (&taken, &next) };
+        self.end_with(|this| this.line(format_args!("br i1 {condition}, label %{yes}, label %{no}")));
+        self.begin(&taken);
+        inside(self);
+        self.end_with(|this| this.line(format_args!("br label %{next}")));
+        self.begin(&next);
+    }
+
+    /// Returns from the function.
+    pub fn leave(&mut self) {
+        let function = self.function;
+        if function.entry || function.signature.returns.is_empty() {
+            return self.end_with(|this| this.line("ret void"));
+        }
+        let ty = passing::passed_type(&function.signature.returns[0]);
+        let register = self.body.return_registers.first().copied().flatten();
+        self.end_with(|this| {
+            let value = match register {
+                Some(register) => {
+                    let wanted = Ty::stored(function.signature.returns[0].scalar);
+                    this.read_register(register, wanted)
+                }
+                None => this.value(format_args!("load {ty}, ptr %Q0")),
+            };
+            this.line(format_args!("ret {ty} {value}"));
+        });
+    }
+
+    /// Ends the thread.
+    fn exit(&mut self) {
+        if self.function.entry {
+            return self.end_with(|this| this.line("ret void"));
+        }
+        self.line("call void asm sideeffect \"exit;\", \"~{memory}\"() #5");
+        self.end_with(|this| this.line("unreachable"));
+    }
+
+    fn call_function(&mut self, op: &Op<'a>) -> Result<(), LiftError> {
+        let refuse = |what: &str| LiftError::at(op.line, format!("call: {what}"));
+        let mut operands = &op.operands[..];
+        let mut returned: &[Resolved<'a>] = &[];
+        if let [Resolved::List(list), rest @ ..] = operands
+            && !rest.is_empty()
+        {
+            (returned, operands) = (list, rest);
+        }
+        let Some((callee, rest)) = operands.split_first() else { return Err(refuse("nothing is called")) };
+        let (arguments, rest) = match rest {
+            [Resolved::List(list), rest @ ..] => (&list[..], rest),
+            rest => (&[][..], rest),
+        };
+        let module = self.context.module;
+        let body = self.body;
+        let (target, signature): (String, &Signature<'a>) = match callee {
+            Resolved::Place(Place::Function(index), 0) => {
+                (self.context.function_name(*index), &module.functions[*index].signature)
+            }
+            Resolved::Register(_) => {
+                let [Resolved::Prototype(number)] = rest else {
+                    return Err(refuse("a pointer is called without a prototype"));
+                };
+                let target = self.read(callee, Ty::Ptr(0)).ok_or_else(|| refuse("no address is called"))?;
+                (target, &body.prototypes[*number])
+            }
+            _ => return Err(refuse("no function is called")),
+        };
+        if arguments.len() != signature.params.len() || returned.len() != signature.returns.len() {
+            return Err(refuse("the numbers of arguments or results are not those of the function"));
+        }
+        let mut passed = Vec::new();
+        for (argument, param) in arguments.iter().zip(&signature.params) {
+            let wanted = passing::passed(param);
+            let value = match (argument, passing::by_value(param)) {
+                (Resolved::Place(place, offset), Some(attributes)) => {
+                    let (pointer, _) =
+                        self.address_of(*place, *offset).ok_or_else(|| refuse("an argument without a place"))?;
+                    format!("{attributes} {pointer}")
+                }
+                (Resolved::Place(place @ (Place::Local(_) | Place::Param(_) | Place::Return(_)), offset), None) => {
+                    let direct = match place {
+                        Place::Param(number) => self.direct[*number].map(|ty| (*number, ty)),
+                        _ => None,
+                    };
+                    let value = match direct {
+                        Some((number, ty)) => self.cast(&format!("%P{number}"), ty, wanted),
+                        None => {
+                            let (pointer, _) = self
+                                .address_of(*place, *offset)
+                                .ok_or_else(|| refuse("an argument without a place"))?;
+                            self.value(format_args!(
+                                "load {}, ptr {pointer}, align {}",
+                                wanted.text(),
+                                param.scalar.bytes()
+                            ))
+                        }
+                    };
+                    format!("{} {value}", wanted.text())
+                }
+                (argument, None) => {
+                    let value = self.read(argument, wanted).ok_or_else(|| refuse("an argument of another type"))?;
+                    format!("{} {value}", wanted.text())
+                }
+                (_, Some(_)) => return Err(refuse("an aggregate that is not in memory")),
+            };
+            passed.push(value);
+        }
+        let result = passing::result_type(signature, op.line)?;
+        let (ty, _) = passing::function_type(signature, op.line)?;
+        let text = format!("call {ty} {target}({}) #4", passed.join(", "));
+        let (Some(place), Some(returns)) = (returned.first(), signature.returns.first()) else {
+            self.line(text);
+            return Ok(());
+        };
+        let value = self.value(text);
+        match place {
+            Resolved::Place(place, offset) => {
+                let (pointer, _) =
+                    self.address_of(*place, *offset).ok_or_else(|| refuse("a result without a place"))?;
+                self.line(format_args!("store {result} {value}, ptr {pointer}, align {}", returns.alignment()));
+            }
+            other if returns.bytes.is_none() => {
+                self.write_to(other, passing::passed(returns), &value, returns.scalar.is_signed())
+                    .ok_or_else(|| refuse("a result without a place"))?;
+            }
+            _ => return Err(refuse("an aggregate result that is not in memory")),
+        }
+        Ok(())
+    }
+}

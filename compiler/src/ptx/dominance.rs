@@ -1,0 +1,188 @@
+//! The registers that need no place in the frame: their one value is there wherever they are read.
+
+use super::resolve::{Body, Item, Op, RegisterId, Resolved};
+
+/// Of an item that is in no block, and of a block that nothing dominates.
+const NONE: u32 = u32::MAX;
+
+/// Whether a block ends behind an instruction.
+pub fn ends_block(op: &Op<'_>) -> bool {
+    matches!(op.name, "bra" | "brx" | "ret" | "exit" | "trap") || (op.name == "call" && op.guard.is_some())
+}
+
+/// The blocks of a body.
+struct Blocks {
+    /// Of each item.
+    of: Vec<u32>,
+    successors: Vec<Vec<u32>>,
+}
+
+impl Blocks {
+    fn of(body: &Body<'_>) -> Self {
+        let mut of = Vec::with_capacity(body.items.len());
+        let mut labels = vec![NONE; body.labels as usize];
+        let mut block = 0;
+        for item in &body.items {
+            if let Item::Label(label) = item {
+                block += 1;
+                labels[*label as usize] = block;
+            }
+            of.push(block);
+            if let Item::Op(op) = item
+                && ends_block(op)
+            {
+                block += 1;
+            }
+        }
+        let count = block as usize + 1;
+        let mut successors = vec![Vec::new(); count];
+        let mut falls_through = vec![true; count];
+        for (item, block) in body.items.iter().zip(&of) {
+            let Item::Op(op) = item else { continue };
+            let own = &mut successors[*block as usize];
+            match (op.name, &op.operands[..]) {
+                ("bra", [Resolved::Label(label)]) => own.push(labels[*label as usize]),
+                ("brx", [_, Resolved::Targets(targets)]) => {
+                    own.extend(body.targets[*targets].iter().map(|label| labels[*label as usize]));
+                }
+                ("ret" | "exit", _) => {}
+                _ => continue,
+            }
+            falls_through[*block as usize] = op.guard.is_some();
+        }
+        for block in 0..count.saturating_sub(1) {
+            if falls_through[block] {
+                successors[block].push(block as u32 + 1);
+            }
+        }
+        successors.iter_mut().for_each(|own| own.retain(|block| *block != NONE));
+        Self { of, successors }
+    }
+
+    /// The next block that dominates each; of unreachable ones none.
+    fn dominators(&self) -> (Vec<u32>, Vec<u32>) {
+        let count = self.successors.len();
+        let (mut order, mut number) = (Vec::with_capacity(count), vec![NONE; count]);
+        let (mut seen, mut stack) = (vec![false; count], vec![(0u32, 0usize)]);
+        seen[0] = true;
+        while let Some((block, next)) = stack.last_mut() {
+            match self.successors[*block as usize].get(*next) {
+                Some(successor) => {
+                    *next += 1;
+                    if !std::mem::replace(&mut seen[*successor as usize], true) {
+                        stack.push((*successor, 0));
+                    }
+                }
+                None => {
+                    number[*block as usize] = order.len() as u32;
+                    order.push(*block);
+                    stack.pop();
+                }
+            }
+        }
+        let mut predecessors = vec![Vec::new(); count];
+        for block in &order {
+            for successor in &self.successors[*block as usize] {
+                predecessors[*successor as usize].push(*block);
+            }
+        }
+        let mut dominator = vec![NONE; count];
+        dominator[0] = 0;
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for block in order.iter().rev().filter(|block| **block != 0) {
+                let mut found = NONE;
+                for predecessor in &predecessors[*block as usize] {
+                    if dominator[*predecessor as usize] == NONE {
+                        continue;
+                    }
+                    let (mut a, mut b) = (*predecessor, found);
+                    if b == NONE {
+                        found = a;
+                        continue;
+                    }
+                    while a != b {
+                        while number[a as usize] < number[b as usize] {
+                            a = dominator[a as usize];
+                        }
+                        while number[b as usize] < number[a as usize] {
+                            b = dominator[b as usize];
+                        }
+                    }
+                    found = a;
+                }
+                if dominator[*block as usize] != found {
+                    dominator[*block as usize] = found;
+                    changed = true;
+                }
+            }
+        }
+        (dominator, number)
+    }
+}
+
+/// Of every register whether one instruction without a guard writes it before all that read it, on all ways to them and
+/// in the text.
+pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
+    let blocks = Blocks::of(body);
+    let (dominator, number) = blocks.dominators();
+    let mut single = vec![true; count];
+    // The item that writes a register.
+    let mut written: Vec<usize> = vec![usize::MAX; count];
+    for register in body.param_registers.iter().chain(&body.return_registers).flatten() {
+        single[*register as usize] = false;
+    }
+    for (index, item) in body.items.iter().enumerate() {
+        let Item::Op(op) = item else { continue };
+        let mut write = |register: RegisterId| {
+            let place = &mut written[register as usize];
+            single[register as usize] &= *place == usize::MAX && op.guard.is_none() && !op.updates_first();
+            *place = index;
+        };
+        if op.writes_first() {
+            op.operands[0].registers(&mut write);
+        }
+        if op.name == "call"
+            && let Some(Resolved::List(returned)) = op.operands.first()
+        {
+            returned.iter().for_each(|operand| operand.registers(&mut write));
+        }
+    }
+    let dominates = |above: u32, below: u32| {
+        let mut block = below;
+        // Whoever is dominated has the smaller number.
+        while block != NONE && block != above && number[block as usize] < number[above as usize] {
+            let next = dominator[block as usize];
+            if next == block {
+                break;
+            }
+            block = next;
+        }
+        block == above
+    };
+    // Long chains of dominators are walked for registers that may gain by it alone, and not for ever.
+    let mut steps = 0usize;
+    for (index, item) in body.items.iter().enumerate() {
+        let Item::Op(op) = item else { continue };
+        let block = blocks.of[index];
+        let mut read = |register: RegisterId| {
+            let place = &mut single[register as usize];
+            let from = written[register as usize];
+            if !*place || from == usize::MAX {
+                *place = false;
+                return;
+            }
+            let own = blocks.of[from];
+            steps += usize::from(own != block);
+            let known = number[own as usize] != NONE && number[block as usize] != NONE;
+            *place = from < index && (own == block || (known && steps < 1 << 20 && dominates(own, block)));
+        };
+        let first = usize::from(op.writes_first());
+        op.operands.iter().skip(first).for_each(|operand| operand.registers(&mut read));
+        if let Some((guard, _)) = op.guard {
+            read(guard);
+        }
+    }
+    single
+}

@@ -1,0 +1,675 @@
+//! The writer of a function's code in LLVM's assembly.
+
+use std::fmt::{Display, Write as _};
+
+use super::context::Context;
+use super::dominance::{self, ends_block};
+use super::error::LiftError;
+use super::registers::{self, Ty};
+use super::resolve::{Body, Item, Op, Place, RegisterId, Resolved};
+use super::syntax::{Function, Scalar, Space};
+
+/// What becomes of a value that an instruction writes.
+enum Guard {
+    /// It is written.
+    None,
+    /// It is chosen by an `i1`, else the old one stays.
+    Select(String),
+}
+
+/// The writer of one function.
+pub struct Emitter<'a, 'c> {
+    pub context: &'c mut Context<'a>,
+    pub function: &'c Function<'a>,
+    pub body: &'c Body<'a>,
+    pub text: String,
+    next: usize,
+    blocks: usize,
+    types: Vec<Ty>,
+    /// Registers that are read in a block that does not write them before: they have a place in the frame.
+    exposed: Vec<bool>,
+    /// Registers whose one value is there in all blocks that read it.
+    single: Vec<bool>,
+    /// The carry flag, an `i1`.
+    carry: RegisterId,
+    /// Values of registers in the block being written.
+    values: Vec<Option<String>>,
+    /// Registers with a value there, and whether it was written there.
+    touched: Vec<(RegisterId, bool)>,
+    guard: Guard,
+    /// Single-precision operations flush denormals where nothing else is said.
+    pub flushes: bool,
+    /// The parameters that are passed as they are, and the type of each.
+    pub direct: Vec<Option<Ty>>,
+    ended: bool,
+}
+
+impl<'a, 'c> Emitter<'a, 'c> {
+    pub fn new(
+        context: &'c mut Context<'a>,
+        function: &'c Function<'a>,
+        body: &'c Body<'a>,
+        types: Vec<Ty>,
+        direct: Vec<Option<Ty>>,
+    ) -> Self {
+        let mut types = types;
+        let carry = types.len() as RegisterId;
+        types.push(Ty::Int(1));
+        let values = vec![None; types.len()];
+        let mut single = dominance::single_values(body, types.len());
+        single[carry as usize] = false;
+        let exposed: Vec<bool> = exposed(body, types.len(), carry)
+            .into_iter()
+            .zip(&single)
+            .map(|(exposed, single)| exposed && !single)
+            .collect();
+        Self {
+            context,
+            function,
+            body,
+            text: String::new(),
+            next: 0,
+            blocks: 0,
+            types,
+            exposed,
+            single,
+            carry,
+            values,
+            touched: Vec::new(),
+            guard: Guard::None,
+            flushes: flushes(body),
+            direct,
+            ended: false,
+        }
+    }
+
+    /// Writes the body: what stands between the braces.
+    pub fn write(mut self) -> Result<String, LiftError> {
+        self.frame();
+        let body = self.body;
+        for item in &body.items {
+            match item {
+                Item::Label(label) => {
+                    self.end_with(|this| this.line(format_args!("br label %L{label}")));
+                    self.begin(&format!("L{label}"));
+                }
+                Item::Op(op) => {
+                    if self.ended {
+                        let block = self.block();
+                        self.begin(&block);
+                    }
+                    self.context.statistics.instructions += 1;
+                    self.op(op)?;
+                }
+            }
+        }
+        if !self.ended {
+            self.leave();
+        }
+        Ok(self.text)
+    }
+
+    /// The places of registers and of local variables, and what they begin with.
+    fn frame(&mut self) {
+        for (index, ty) in self.types.iter().enumerate().filter(|(index, _)| self.exposed[*index]) {
+            // A register that nothing has written yet has some value, and no other one each time that it is read.
+            let zero = if matches!(ty, Ty::Ptr(_)) {
+                "null"
+            } else if matches!(ty, Ty::F32 | Ty::F64) {
+                "0.0"
+            } else {
+                "0"
+            };
+            let ty = ty.text();
+            let _ = write!(self.text, "  %R{index} = alloca {ty}\n  store {ty} {zero}, ptr %R{index}\n");
+        }
+        for (index, local) in self.body.locals.iter().enumerate() {
+            let _ = writeln!(
+                self.text,
+                "  %V{index} = alloca [{} x i8], align {}",
+                local.bytes().max(1),
+                local.alignment()
+            );
+        }
+        let function = self.function;
+        for (index, returned) in function.signature.returns.iter().enumerate() {
+            let _ = writeln!(
+                self.text,
+                "  %Q{index} = alloca [{} x i8], align {}",
+                returned.size().max(1),
+                returned.alignment()
+            );
+        }
+        for (index, param) in function.signature.params.iter().enumerate() {
+            let passed = Ty::stored(param.scalar).text();
+            if let Some(register) = self.body.param_registers[index] {
+                let value = self.cast(&format!("%P{index}"), Ty::stored(param.scalar), self.types[register as usize]);
+                self.set(register, value);
+            } else if self.direct[index].is_none() && param.bytes.is_none() {
+                let _ = writeln!(
+                    self.text,
+                    "  %S{index} = alloca {passed}, align {}\n  store {passed} %P{index}, ptr %S{index}",
+                    param.alignment()
+                );
+            }
+        }
+    }
+
+    fn op(&mut self, op: &Op<'a>) -> Result<(), LiftError> {
+        if self.control(op)? {
+            return Ok(());
+        }
+        let Some((register, negated)) = op.guard else {
+            return if self.attempt(op) { Ok(()) } else { self.assembly(op) };
+        };
+        let mut condition = self.read_register(register, Ty::Int(1));
+        if negated {
+            condition = self.value(format_args!("xor i1 {condition}, true"));
+        }
+        if !touches_memory(op) {
+            self.guard = Guard::Select(condition);
+            let done = self.attempt(op);
+            self.guard = Guard::None;
+            return if done { Ok(()) } else { self.assembly(op) };
+        }
+        // Old values are read where the paths part.
+        let mut written = Vec::new();
+        if op.writes_first() {
+            op.operands[0].registers(&mut |register| written.push(register));
+        }
+        let old: Vec<String> =
+            written.iter().map(|register| self.read_register(*register, self.types[*register as usize])).collect();
+        // So are others: what is read inside is not there after it.
+        let mut read = Vec::new();
+        op.operands.iter().for_each(|operand| operand.registers(&mut |register| read.push(register)));
+        for register in read {
+            self.read_register(register, self.types[register as usize]);
+        }
+        let (text, next, blocks) = (self.text.len(), self.next, self.blocks);
+        let (inside, before, after) = (self.block(), self.block(), self.block());
+        // The path around needs a block of its own for the values to come from.
+        self.line(format_args!("br i1 {condition}, label %{inside}, label %{before}"));
+        let _ = write!(self.text, "{before}:\n  br label %{after}\n{inside}:\n");
+        if !self.attempt(op) {
+            self.text.truncate(text);
+            (self.next, self.blocks) = (next, blocks);
+            return self.assembly(op);
+        }
+        let _ = write!(self.text, "  br label %{after}\n{after}:\n");
+        for (register, old) in written.into_iter().zip(old) {
+            let ty = self.types[register as usize].text();
+            let new = self.read_register(register, self.types[register as usize]);
+            let value = self.value(format_args!("phi {ty} [ {new}, %{inside} ], [ {old}, %{before} ]"));
+            self.set(register, value);
+        }
+        Ok(())
+    }
+
+    /// Lifts an instruction to LLVM's own operations; leaves nothing where there are none.
+    fn attempt(&mut self, op: &Op<'a>) -> bool {
+        let (text, next, touched) = (self.text.len(), self.next, self.touched.len());
+        let done = self.native(op).is_some();
+        if !done {
+            self.text.truncate(text);
+            self.next = next;
+            // Values read meanwhile are no more.
+            for (register, _) in self.touched.drain(touched..) {
+                self.values[register as usize] = None;
+            }
+        }
+        done
+    }
+
+    fn native(&mut self, op: &Op<'a>) -> Option<()> {
+        match op.name {
+            "mov" => self.mov(op),
+            "cvt" => self.convert(op),
+            "ld" | "ldu" | "st" | "atom" | "red" | "cvta" | "isspacep" => self.memory(op),
+            "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "membar" => self.warp(op),
+            "setp" | "set" => self.compare(op),
+            "add" | "sub" | "mul" | "fma" | "mad" | "div" | "min" | "max" | "neg" | "abs" | "rcp" | "sqrt"
+            | "rsqrt" | "sin" | "cos" | "ex2" | "lg2" | "copysign"
+                if op.scalar().is_none_or(Scalar::is_float) =>
+            {
+                self.float(op)
+            }
+            _ => self.integer(op),
+        }
+    }
+
+    // Text.
+
+    pub fn line(&mut self, line: impl Display) {
+        let _ = writeln!(self.text, "  {line}");
+    }
+
+    /// Writes an instruction with a result and gives the result's name.
+    pub fn value(&mut self, instruction: impl Display) -> String {
+        let name = format!("%{}", self.next);
+        self.next += 1;
+        let _ = writeln!(self.text, "  {name} = {instruction}");
+        name
+    }
+
+    /// Calls an intrinsic, which is declared.
+    pub fn call(&mut self, result: Ty, name: &str, arguments: &[(Ty, &str)]) -> String {
+        let call = self.call_text(result.text(), name, arguments);
+        self.value(call)
+    }
+
+    pub fn call_text(&mut self, result: &str, name: &str, arguments: &[(Ty, &str)]) -> String {
+        let types = arguments.iter().map(|(ty, _)| ty.text()).collect::<Vec<_>>().join(", ");
+        let values =
+            arguments.iter().map(|(ty, value)| format!("{} {value}", ty.text())).collect::<Vec<_>>().join(", ");
+        self.context.declare(format!("declare {result} @{name}({types})"));
+        format!("call {result} @{name}({values})")
+    }
+
+    pub fn block(&mut self) -> String {
+        self.blocks += 1;
+        format!("B{}", self.blocks)
+    }
+
+    pub fn begin(&mut self, block: &str) {
+        let _ = writeln!(self.text, "{block}:");
+        for (register, _) in self.touched.drain(..).filter(|(register, _)| !self.single[*register as usize]) {
+            self.values[register as usize] = None;
+        }
+        self.ended = false;
+    }
+
+    /// Ends a block, after registers that others read were put to their places.
+    pub fn end_with(&mut self, terminator: impl FnOnce(&mut Self)) {
+        if self.ended {
+            return;
+        }
+        self.spill();
+        terminator(self);
+        self.ended = true;
+    }
+
+    pub fn spill(&mut self) {
+        let touched = std::mem::take(&mut self.touched);
+        for (register, _) in touched.iter().filter(|(_, written)| *written) {
+            let index = *register as usize;
+            if self.single[index] {
+                continue;
+            }
+            if let Some(value) = self.values[index].take()
+                && self.exposed[index]
+            {
+                let _ = writeln!(self.text, "  store {} {value}, ptr %R{index}", self.types[index].text());
+            }
+        }
+        for (register, _) in touched.into_iter().filter(|(register, _)| !self.single[*register as usize]) {
+            self.values[register as usize] = None;
+        }
+    }
+
+    // Registers.
+
+    pub fn ty(&self, register: RegisterId) -> Ty {
+        self.types[register as usize]
+    }
+
+    pub fn read_register(&mut self, register: RegisterId, wanted: Ty) -> String {
+        let index = register as usize;
+        let value = match &self.values[index] {
+            Some(value) => value.clone(),
+            None => {
+                let ty = self.types[index].text();
+                let value = self.value(format_args!("load {ty}, ptr %R{index}"));
+                self.values[index] = Some(value.clone());
+                self.touched.push((register, false));
+                value
+            }
+        };
+        self.cast(&value, self.types[index], wanted)
+    }
+
+    fn set(&mut self, register: RegisterId, value: String) {
+        self.values[register as usize] = Some(value);
+        self.touched.push((register, true));
+    }
+
+    /// Writes a register, whose type the value is converted to.
+    pub fn write_register(&mut self, register: RegisterId, ty: Ty, value: &str, signed: bool) {
+        let own = self.types[register as usize];
+        let mut value = match (ty, own) {
+            (Ty::Int(from), Ty::Int(to)) if from < to => self.extend(value, from, to, signed),
+            _ => self.cast(value, ty, own),
+        };
+        if let Guard::Select(condition) = &self.guard {
+            let condition = condition.clone();
+            let old = self.read_register(register, own);
+            value = self.value(format_args!("select i1 {condition}, {0} {value}, {0} {old}", own.text()));
+        }
+        self.set(register, value);
+    }
+
+    pub fn read_carry(&mut self) -> String {
+        self.read_register(self.carry, Ty::Int(1))
+    }
+
+    pub fn write_carry(&mut self, value: &str) {
+        self.write_register(self.carry, Ty::Int(1), value, false);
+    }
+
+    pub fn extend(&mut self, value: &str, from: u32, to: u32, signed: bool) -> String {
+        if from == to {
+            return value.to_owned();
+        }
+        let (from, to) = (Ty::Int(from).text(), Ty::Int(to).text());
+        self.value(format_args!("{} {from} {value} to {to}", if signed { "sext" } else { "zext" }))
+    }
+
+    /// The same bits as another type; wider ones are cut off, narrower ones filled with zeros.
+    pub fn cast(&mut self, value: &str, from: Ty, to: Ty) -> String {
+        if from == to {
+            return value.to_owned();
+        }
+        let (own, wanted) = (from.text(), to.text());
+        match (from, to) {
+            (Ty::Ptr(_), Ty::Int(bits)) if bits <= 64 => self.value(format_args!("ptrtoint {own} {value} to {wanted}")),
+            (Ty::Int(bits), Ty::Ptr(_)) if bits <= 64 => self.value(format_args!("inttoptr {own} {value} to {wanted}")),
+            (Ty::Int(a), Ty::Int(b)) if a > b => self.value(format_args!("trunc {own} {value} to {wanted}")),
+            (Ty::Int(_), Ty::Int(_)) => self.value(format_args!("zext {own} {value} to {wanted}")),
+            _ if from.bits() == to.bits() && !matches!((from, to), (Ty::Ptr(_), _) | (_, Ty::Ptr(_))) => {
+                self.value(format_args!("bitcast {own} {value} to {wanted}"))
+            }
+            (Ty::Int(_), _) => {
+                let bits = self.cast(value, from, Ty::Int(to.bits()));
+                self.cast(&bits, Ty::Int(to.bits()), to)
+            }
+            _ => {
+                let bits = self.cast(value, from, Ty::Int(from.bits()));
+                self.cast(&bits, Ty::Int(from.bits()), to)
+            }
+        }
+    }
+
+    // Operands.
+
+    /// An operand as a value of a type.
+    pub fn read(&mut self, operand: &Resolved<'a>, wanted: Ty) -> Option<String> {
+        Some(match operand {
+            Resolved::Register(register) => self.read_register(*register, wanted),
+            Resolved::Not(register) => {
+                let value = self.read_register(*register, Ty::Int(1));
+                let value = self.value(format_args!("xor i1 {value}, true"));
+                self.cast(&value, Ty::Int(1), wanted)
+            }
+            Resolved::Int(value) => match wanted {
+                Ty::Int(1) => (if *value != 0 { "true" } else { "false" }).into(),
+                Ty::Int(bits) => integer_text(*value, bits),
+                Ty::Ptr(_) => {
+                    let text = integer_text(*value, 64);
+                    format!("inttoptr (i64 {text} to {})", wanted.text())
+                }
+                _ => return None,
+            },
+            Resolved::F32(bits) => match wanted {
+                Ty::F32 => single_text(*bits),
+                Ty::Int(32) => bits.to_string(),
+                _ => return None,
+            },
+            Resolved::F64(bits) => match wanted {
+                Ty::F64 => double_text(*bits),
+                Ty::F32 => single_text((f64::from_bits(*bits) as f32).to_bits()),
+                Ty::Int(64) => bits.to_string(),
+                _ => return None,
+            },
+            Resolved::Special(name) => {
+                let (value, ty) = self.special(name)?;
+                self.cast(&value, ty, wanted)
+            }
+            Resolved::Place(place, offset) => {
+                let (value, ty) = self.address_of(*place, *offset)?;
+                self.cast(&value, ty, wanted)
+            }
+            Resolved::Sum(register, offset) => {
+                let bits = wanted.bits();
+                let value = self.read_register(*register, Ty::Int(bits));
+                let sum = self.value(format_args!("add i{bits} {value}, {offset}"));
+                self.cast(&sum, Ty::Int(bits), wanted)
+            }
+            _ => return None,
+        })
+    }
+
+    /// The address of a place, in its own space.
+    pub fn address_of(&mut self, place: Place, offset: i64) -> Option<(String, Ty)> {
+        let (base, ty) = match place {
+            Place::Global(index) => {
+                let space = self.context.variable(index).space;
+                (self.context.variable_name(index), Ty::Ptr(registers::address_space(space)))
+            }
+            Place::Function(index) => (self.context.function_name(index), Ty::Ptr(0)),
+            Place::Local(index) => (format!("%V{index}"), Ty::Ptr(0)),
+            Place::Return(index) => (format!("%Q{index}"), Ty::Ptr(0)),
+            Place::Param(index) => match self.direct[index] {
+                Some(_) => return None,
+                None if self.function.signature.params[index].bytes.is_some() => (format!("%P{index}"), Ty::Ptr(0)),
+                None => (format!("%S{index}"), Ty::Ptr(0)),
+            },
+        };
+        Some((self.offset(&base, ty, offset), ty))
+    }
+
+    pub fn offset(&mut self, base: &str, ty: Ty, offset: i64) -> String {
+        if offset == 0 {
+            return base.to_owned();
+        }
+        self.value(format_args!("getelementptr i8, {} {base}, i64 {offset}", ty.text()))
+    }
+
+    /// What stands in brackets as a pointer into a space.
+    pub fn pointer(&mut self, operand: &Resolved<'a>, space: Space) -> Option<(String, Ty)> {
+        let Resolved::Bracket(items) = operand else { return None };
+        let [item] = &items[..] else { return None };
+        let ty = Ty::Ptr(registers::address_space(space));
+        let (register, offset) = match item {
+            Resolved::Register(register) => (*register, 0),
+            Resolved::Sum(register, offset) => (*register, *offset),
+            Resolved::Int(_) => return Some((self.read(item, ty)?, ty)),
+            Resolved::Place(place, offset) => {
+                let (value, own) = self.address_of(*place, *offset)?;
+                return Some((self.cast_space(&value, own, ty), ty));
+            }
+            _ => return None,
+        };
+        // Narrow addresses are those of windows; frames are not addressed so here.
+        if self.ty(register).bits() != 64 {
+            if !matches!(space, Space::Shared) || self.ty(register).bits() != 32 {
+                return None;
+            }
+            let mut value = self.read_register(register, Ty::Int(32));
+            if offset != 0 {
+                value = self.value(format_args!("add i32 {value}, {offset}"));
+            }
+            return Some((self.cast(&value, Ty::Int(32), ty), ty));
+        }
+        let base = match self.ty(register) {
+            own @ Ty::Ptr(_) => {
+                let base = self.read_register(register, own);
+                self.cast_space(&base, own, ty)
+            }
+            _ => self.read_register(register, ty),
+        };
+        Some((self.offset(&base, ty, offset), ty))
+    }
+
+    /// The same bits as an address in another space: what PTX says of an instruction is believed.
+    fn cast_space(&mut self, value: &str, from: Ty, to: Ty) -> String {
+        self.cast(value, from, to)
+    }
+
+    /// Writes a destination.
+    pub fn write_to(&mut self, operand: &Resolved<'a>, ty: Ty, value: &str, signed: bool) -> Option<()> {
+        match operand {
+            Resolved::Register(register) => self.write_register(*register, ty, value, signed),
+            Resolved::Sink => {}
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Whether an instruction reads or writes memory, or is about other threads.
+pub fn touches_memory(op: &Op<'_>) -> bool {
+    let has_address = op.operands.iter().any(|operand| matches!(operand, Resolved::Bracket(_)));
+    has_address
+        || matches!(
+            op.name,
+            "bar"
+                | "barrier"
+                | "membar"
+                | "fence"
+                | "cp"
+                | "wgmma"
+                | "tcgen05"
+                | "griddepcontrol"
+                | "mbarrier"
+                | "setmaxnreg"
+                | "nanosleep"
+                | "trap"
+                | "brkpt"
+                | "pmevent"
+                | "call"
+                | "stackrestore"
+                | "stacksave"
+                | "alloca"
+                | "clusterlaunchcontrol"
+                | "tensormap"
+                | "multimem"
+                | "tex"
+                | "tld4"
+                | "suld"
+                | "sust"
+                | "sured"
+                | "discard"
+                | "applypriority"
+                | "prefetch"
+                | "prefetchu"
+        )
+        || is_collective(op)
+}
+
+/// Whether an instruction depends on which threads come to it together.
+pub fn is_collective(op: &Op<'_>) -> bool {
+    matches!(
+        op.name,
+        "bar"
+            | "barrier"
+            | "shfl"
+            | "vote"
+            | "match"
+            | "redux"
+            | "activemask"
+            | "elect"
+            | "mma"
+            | "wmma"
+            | "wgmma"
+            | "ldmatrix"
+            | "stmatrix"
+            | "movmatrix"
+            | "tcgen05"
+            | "setmaxnreg"
+            | "griddepcontrol"
+            | "tex"
+            | "tld4"
+            | "cp"
+            | "mbarrier"
+            | "call"
+            | "clusterlaunchcontrol"
+            | "nanosleep"
+            | "fence"
+            | "membar"
+    )
+}
+
+/// Whether most single-precision operations flush denormals.
+fn flushes(body: &Body<'_>) -> bool {
+    let mut votes = 0i64;
+    for item in &body.items {
+        let Item::Op(op) = item else { continue };
+        let single = |scalar: Option<Scalar>| scalar.is_some_and(|it| it.is_float() && it.bits == 32);
+        let counts = match op.name {
+            "add" | "sub" | "mul" | "fma" | "mad" | "setp" | "min" | "max" | "neg" | "abs" => single(op.scalar()),
+            "div" | "rcp" | "sqrt" => single(op.scalar()) && op.has("rn"),
+            _ => false,
+        };
+        if counts {
+            votes += if op.has("ftz") { 1 } else { -1 };
+        }
+    }
+    votes > 0
+}
+
+/// The registers that a block reads before it writes them.
+fn exposed(body: &Body<'_>, count: usize, carry: RegisterId) -> Vec<bool> {
+    let mut exposed = vec![false; count];
+    // The number of the block that has written a register last.
+    let mut written = vec![u32::MAX; count];
+    let mut block = 0u32;
+    for register in body.param_registers.iter().flatten() {
+        written[*register as usize] = 0;
+    }
+    for item in &body.items {
+        let Item::Op(op) = item else {
+            block += 1;
+            continue;
+        };
+        let mut read = |register: RegisterId| exposed[register as usize] |= written[register as usize] != block;
+        let first = usize::from(op.writes_first());
+        op.operands.iter().skip(first).for_each(|operand| operand.registers(&mut read));
+        if let Some((guard, _)) = op.guard {
+            read(guard);
+        }
+        if first == 1 && (op.guard.is_some() || op.updates_first()) {
+            op.operands[0].registers(&mut read);
+        }
+        if op.reads_carry() || (op.writes_carry() && op.guard.is_some()) {
+            read(carry);
+        }
+        let mut write = |register: RegisterId| written[register as usize] = block;
+        if first == 1 {
+            op.operands[0].registers(&mut write);
+        }
+        if op.name == "call"
+            && let Some(Resolved::List(returned)) = op.operands.first()
+            && op.operands.len() > 1
+        {
+            returned.iter().for_each(|operand| operand.registers(&mut write));
+        }
+        if op.writes_carry() {
+            write(carry);
+        }
+        if ends_block(op) {
+            block += 1;
+        }
+    }
+    // What is returned in registers is read wherever the function ends.
+    for register in body.return_registers.iter().flatten() {
+        exposed[*register as usize] = true;
+    }
+    exposed
+}
+
+/// The low bits of a number.
+pub fn integer_text(value: i128, bits: u32) -> String {
+    let mask = if bits >= 128 { u128::MAX } else { (1u128 << bits) - 1 };
+    (value as u128 & mask).to_string()
+}
+
+pub fn single_text(bits: u32) -> String {
+    let value = f32::from_bits(bits);
+    if value.is_nan() {
+        return format!("bitcast (i32 {bits} to float)");
+    }
+    double_text(f64::from(value).to_bits())
+}
+
+pub fn double_text(bits: u64) -> String {
+    format!("0x{bits:016X}")
+}

@@ -1,0 +1,17 @@
+//! The reason why PTX cannot be lifted.
+
+use thiserror::Error;
+
+/// What cannot be lifted, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line}: {what}")]
+pub struct LiftError {
+    pub line: u32,
+    pub what: String,
+}
+
+impl LiftError {
+    pub fn at(line: u32, what: impl Into<String>) -> Self {
+        Self { line, what: what.into() }
+    }
+}

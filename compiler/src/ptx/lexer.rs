@@ -1,0 +1,147 @@
+//! The words of PTX text.
+
+/// A word of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token<'a> {
+    /// Names, opcodes with their modifiers, single directives: all of letters, digits, `_`, `$`, `%`, `.` and `::`.
+    Word(&'a str),
+    Number(&'a str),
+    Text(&'a str),
+    Mark(u8),
+    /// `<<`, `>>`, `==`, `!=`, `<=`, `>=`, `&&`, `||`.
+    Double([u8; 2]),
+    End,
+}
+
+#[derive(Clone)]
+pub struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    pub line: u32,
+}
+
+impl<'a> Lexer<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { text, at: 0, line: 1 }
+    }
+
+    fn byte(&self, ahead: usize) -> u8 {
+        self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    /// Skips to the end of the line.
+    pub fn skip_line(&mut self) {
+        while self.at < self.text.len() && self.byte(0) != b'\n' {
+            self.at += 1;
+        }
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.at < self.text.len() {
+            match (self.byte(0), self.byte(1)) {
+                (b'\n', _) => {
+                    self.line += 1;
+                    self.at += 1;
+                }
+                (b'/', b'/') => self.skip_line(),
+                (b'/', b'*') => {
+                    let rest = &self.text.as_bytes()[self.at..];
+                    let end = rest.windows(2).skip(2).position(|pair| pair == b"*/").map_or(rest.len(), |at| at + 4);
+                    self.line += rest[..end].iter().filter(|byte| **byte == b'\n').count() as u32;
+                    self.at += end;
+                }
+                (byte, _) if byte.is_ascii_whitespace() => self.at += 1,
+                (0, _) => self.at += 1,
+                _ => break,
+            }
+        }
+    }
+
+    pub fn next(&mut self) -> Token<'a> {
+        self.skip_blanks();
+        let start = self.at;
+        let first = self.byte(0);
+        if start >= self.text.len() {
+            return Token::End;
+        }
+        if first.is_ascii_digit() {
+            self.number();
+            return Token::Number(&self.text[start..self.at]);
+        }
+        if is_part(first) {
+            self.word();
+            return Token::Word(&self.text[start..self.at]);
+        }
+        if first == b'"' {
+            self.at += 1;
+            while self.at < self.text.len() && !matches!(self.byte(0), b'"' | b'\n') {
+                self.at += 1;
+            }
+            let text = &self.text[start + 1..self.at];
+            self.at += usize::from(self.at < self.text.len());
+            return Token::Text(text);
+        }
+        let second = self.byte(1);
+        if matches!(
+            (first, second),
+            (b'<', b'<')
+                | (b'>', b'>')
+                | (b'=', b'=')
+                | (b'!', b'=')
+                | (b'<', b'=')
+                | (b'>', b'=')
+                | (b'&', b'&')
+                | (b'|', b'|')
+        ) {
+            self.at += 2;
+            return Token::Double([first, second]);
+        }
+        // The rest of a character of several bytes is no word either.
+        self.at += self.text[start..].chars().next().map_or(1, char::len_utf8);
+        Token::Mark(first)
+    }
+
+    fn word(&mut self) {
+        // Directives may follow each other without a blank: `.reg.b32`.
+        let is_directive = self.byte(0) == b'.';
+        self.at += 1;
+        loop {
+            if is_directive && self.byte(0) == b'.' {
+                break;
+            }
+            if is_part(self.byte(0)) {
+                self.at += 1;
+            } else if (self.byte(0), self.byte(1)) == (b':', b':') {
+                self.at += 2;
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn number(&mut self) {
+        let start = self.at;
+        let is_plain =
+            |text: &str| !matches!(text.as_bytes(), [b'0', b'x' | b'X' | b'f' | b'F' | b'd' | b'D' | b'b' | b'B', ..]);
+        loop {
+            let byte = self.byte(0);
+            let sign = matches!(byte, b'+' | b'-')
+                && matches!(self.text.as_bytes()[self.at - 1], b'e' | b'E')
+                && self.at > start
+                && is_plain(&self.text[start..self.at])
+                && self.byte(1).is_ascii_digit();
+            if byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_' || sign {
+                self.at += 1;
+            } else {
+                break;
+            }
+            if self.at == start + 1 && self.at >= self.text.len() {
+                break;
+            }
+        }
+    }
+}
+
+fn is_part(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%' | b'.')
+}

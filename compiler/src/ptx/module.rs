@@ -1,0 +1,501 @@
+//! Variables, functions and attributes of a lifted module.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use super::context::{Context, symbol};
+use super::emitter::{Emitter, double_text, integer_text, single_text};
+use super::error::LiftError;
+use super::passing::{by_value, function_type, passed_type, result_type};
+use super::registers::{self, Ty, address_space};
+use super::resolve::{Body, Item, Names, Place, Resolved, resolve};
+use super::syntax::*;
+use super::{Lifted, Statistics, parser};
+
+const LAYOUT: &str = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64";
+
+/// Lifts a whole module.
+///
+/// # Errors
+/// What cannot be lifted, by name, and the line that it is on.
+pub fn lift(text: &str) -> Result<Lifted, LiftError> {
+    let mut module = parser::parse(text)?;
+    module.functions.iter_mut().for_each(know_pointers);
+    if module.version == 0 {
+        return Err(LiftError::at(1, "the directive .version is missing: this is no PTX"));
+    }
+    let mut names = Names::default();
+    let mut variables: Vec<Variable<'_>> = Vec::new();
+    for variable in &module.variables {
+        // A definition says more than a declaration.
+        match names.variables.get(variable.name) {
+            Some(index) if variables[*index].linkage.external => variables[*index] = variable.clone(),
+            Some(_) => {}
+            None => {
+                names.variables.insert(variable.name, variables.len());
+                variables.push(variable.clone());
+            }
+        }
+    }
+    for (index, function) in module.functions.iter().enumerate() {
+        let known = names.functions.entry(function.name).or_insert(index);
+        if function.body.is_some() {
+            *known = index;
+        }
+    }
+    for (alias, aliasee) in &module.aliases {
+        let Some(index) = names.functions.get(aliasee) else {
+            return Err(LiftError::at(1, format!("{aliasee} is not declared")));
+        };
+        if module.functions[*index].body.is_none() {
+            return Err(LiftError::at(1, format!("{aliasee} is not defined")));
+        }
+        names.functions.insert(alias, *index);
+    }
+    let mut taken: BTreeSet<String> = variables.iter().map(|variable| variable.name.to_owned()).collect();
+    let (mut hoisted, mut bodies) = (Vec::new(), HashMap::new());
+    for (index, function) in module.functions.iter().enumerate() {
+        if let Some(statements) = &function.body {
+            bodies.insert(index, resolve(function, statements, &module, &names, &mut hoisted, variables.len())?);
+        }
+    }
+    let mut all: Vec<String> = variables.iter().map(|variable| variable.name.to_owned()).collect();
+    for variable in &mut hoisted {
+        let mut name = variable.name.to_owned();
+        // Variables of functions are seen by no one else.
+        variable.linkage.visible = false;
+        let mut number = 0;
+        while !taken.insert(name.clone()) {
+            number += 1;
+            name = format!("{}${number}", variable.name);
+        }
+        all.push(name);
+    }
+    variables.extend(hoisted);
+    let mut context = Context {
+        module: &module,
+        variables,
+        names: all,
+        declarations: BTreeSet::new(),
+        statistics: Statistics::default(),
+    };
+    let mut ir = String::with_capacity(text.len() * 2);
+    let _ = write!(ir, "target datalayout = \"{LAYOUT}\"\ntarget triple = \"nvptx64-nvidia-cuda\"\n\n");
+    for index in 0..context.variables.len() {
+        let line = variable(&context, &names, index)?;
+        ir.push_str(&line);
+    }
+    let mut annotations = Vec::new();
+    let mut directives = BTreeMap::new();
+    for (index, function) in module.functions.iter().enumerate() {
+        if names.functions.get(function.name) != Some(&index) {
+            continue;
+        }
+        match bodies.get(&index) {
+            Some(body) => define(&mut context, function, body, &mut ir)?,
+            None => declare(&context, function, &mut ir)?,
+        }
+        if function.entry && function.body.is_some() {
+            annotate(function, &mut annotations, &mut directives)?;
+        }
+    }
+    for (alias, aliasee) in &module.aliases {
+        let index = names.functions[aliasee];
+        let (ty, _) = function_type(&module.functions[index].signature, 0)?;
+        let _ = writeln!(ir, "{} = alias {ty}, ptr {}", symbol(alias), symbol(module.functions[index].name));
+    }
+    for declaration in &context.declarations {
+        let _ = writeln!(ir, "{declaration}");
+    }
+    let common = format!(
+        "convergent nounwind \"no-builtins\" \"target-cpu\"=\"{}\" \"target-features\"=\"+ptx{}\"",
+        module.target, module.version
+    );
+    let _ = write!(
+        ir,
+        "attributes #0 = {{ {common} }}\n\
+         attributes #1 = {{ {common} \"denormal-fp-math-f32\"=\"preserve-sign,preserve-sign\" }}\n\
+         attributes #2 = {{ nounwind memory(none) }}\n\
+         attributes #3 = {{ convergent nounwind memory(none) }}\n\
+         attributes #4 = {{ convergent nounwind }}\n\
+         attributes #5 = {{ convergent noreturn nounwind }}\n"
+    );
+    if !annotations.is_empty() {
+        let list = (0..annotations.len()).map(|number| format!("!{number}")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(ir, "!nvvm.annotations = !{{{list}}}");
+        for (number, annotation) in annotations.iter().enumerate() {
+            let _ = writeln!(ir, "!{number} = !{{{annotation}}}");
+        }
+    }
+    let _ = writeln!(ir, "!llvm.ident = !{{!{0}}}\n!{0} = !{{!\"PTX, lifted\"}}", annotations.len());
+    Ok(Lifted {
+        ir,
+        version: module.version,
+        target: module.target.to_owned(),
+        directives,
+        statistics: context.statistics,
+    })
+}
+
+/// Marks a kernel, and says what bounds its launches.
+fn annotate(
+    function: &Function<'_>,
+    annotations: &mut Vec<String>,
+    directives: &mut BTreeMap<String, Vec<String>>,
+) -> Result<(), LiftError> {
+    let name = symbol(function.name);
+    let mut text = format!("ptr {name}, !\"kernel\", i32 1");
+    for (directive, numbers) in &function.directives {
+        let mut add = |key: &str, value: u64| {
+            let _ = write!(text, ", !\"{key}\", i32 {}", value.min(u64::from(u32::MAX >> 1)));
+        };
+        let first = numbers.first().copied().unwrap_or(1);
+        match *directive {
+            "maxntid" | "reqntid" => {
+                for (axis, number) in ["x", "y", "z"].iter().zip(numbers) {
+                    add(&format!("{directive}{axis}"), *number);
+                }
+            }
+            "minnctapersm" => add("minctasm", first),
+            "maxnreg" => add("maxnreg", first),
+            "maxclusterrank" => add("maxclusterrank", first),
+            "explicitcluster" | "reqnctapercluster" | "blocksareclusters" => {
+                let numbers = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+                let line = format!(".{directive} {numbers}");
+                directives.entry(function.name.to_owned()).or_default().push(line.trim_end().to_owned());
+            }
+            "maxnctapersm" => {}
+            other => {
+                return Err(LiftError::at(1, format!("the directive .{other} of the kernel {}", function.name)));
+            }
+        }
+    }
+    // Nothing writes parameters of kernels: their addresses are those that the launch put them at.
+    let constant: Vec<String> = (1..)
+        .zip(&function.signature.params)
+        .filter(|(_, param)| param.bytes.is_some())
+        .map(|(number, _)| format!("i32 {number}"))
+        .collect();
+    if !constant.is_empty() {
+        let _ = write!(text, ", !\"grid_constant\", !{{{}}}", constant.join(", "));
+    }
+    annotations.push(text);
+    Ok(())
+}
+
+// Variables.
+
+/// A part of a flattened initialiser.
+enum Part {
+    Zeros(u64),
+    Value(String),
+    Address(String),
+}
+
+fn variable(context: &Context<'_>, names: &Names<'_>, index: usize) -> Result<String, LiftError> {
+    let variable = &context.variables[index];
+    let name = context.variable_name(index);
+    let element = Ty::stored(variable.scalar).text();
+    let align = variable.alignment();
+    let space = match variable.space {
+        Space::Global => 1,
+        Space::Shared => 3,
+        Space::Const => 4,
+        _ => return Err(LiftError::at(1, format!("{}, a local variable outside of functions", variable.name))),
+    };
+    let loaded = if space == 3 { "" } else { "externally_initialized " };
+    if variable.linkage.external || variable.count.is_none() {
+        let count = variable.count.unwrap_or(0);
+        let ty = if variable.is_array { format!("[{count} x {element}]") } else { element.to_owned() };
+        return Ok(format!("{name} = external addrspace({space}) {loaded}global {ty}, align {align}\n"));
+    }
+    let count = variable.count.unwrap_or(1);
+    let linkage = match (variable.linkage.weak, variable.linkage.visible) {
+        (true, _) => "weak_odr ",
+        (_, true) => "",
+        _ => "internal ",
+    };
+    let value = match &variable.initial {
+        _ if space == 3 => format!("[{count} x {element}] undef"),
+        None => format!("[{count} x {element}] zeroinitializer"),
+        Some(initial) => {
+            let mut parts = Vec::new();
+            flatten(
+                context,
+                names,
+                variable,
+                initial,
+                &[&[count_of_first(variable)][..], &variable.inner].concat(),
+                &mut parts,
+            )?;
+            initial_text(&parts, element)
+        }
+    };
+    Ok(format!("{name} = {linkage}addrspace({space}) {loaded}global {value}, align {align}\n"))
+}
+
+fn count_of_first(variable: &Variable<'_>) -> u64 {
+    let inner: u64 = variable.inner.iter().product::<u64>().max(1);
+    variable.count.unwrap_or(1) / inner
+}
+
+fn initial_text(parts: &[Part], element: &str) -> String {
+    let is_plain = parts.iter().all(|part| matches!(part, Part::Value(_)));
+    if is_plain {
+        let values = parts.iter().map(|part| match part {
+            Part::Value(value) => format!("{element} {value}"),
+            _ => String::new(),
+        });
+        return format!("[{} x {element}] [{}]", parts.len(), values.collect::<Vec<_>>().join(", "));
+    }
+    // Runs of values stay arrays: the back end writes one list all the same.
+    let (mut types, mut values) = (Vec::new(), Vec::new());
+    for part in parts {
+        let (ty, value) = match part {
+            Part::Zeros(0) => continue,
+            Part::Zeros(count) => (format!("[{count} x {element}]"), "zeroinitializer".to_owned()),
+            Part::Value(value) => (element.to_owned(), value.clone()),
+            Part::Address(value) => ("i64".to_owned(), value.clone()),
+        };
+        values.push(format!("{ty} {value}"));
+        types.push(ty);
+    }
+    format!("<{{ {} }}> <{{ {} }}>", types.join(", "), values.join(", "))
+}
+
+fn flatten(
+    context: &Context<'_>,
+    names: &Names<'_>,
+    variable: &Variable<'_>,
+    initial: &Initializer<'_>,
+    dimensions: &[u64],
+    parts: &mut Vec<Part>,
+) -> Result<(), LiftError> {
+    match initial {
+        Initializer::Value(constant) => parts.push(constant_part(context, names, variable, constant)?),
+        Initializer::List(items) => {
+            let Some((own, inner)) = dimensions.split_first() else {
+                return Err(LiftError::at(1, format!("{}, whose initialiser has too many braces", variable.name)));
+            };
+            let size: u64 = inner.iter().product();
+            // Braces of inner dimensions may be left out.
+            let flat = !inner.is_empty() && items.iter().all(|item| matches!(item, Initializer::Value(_)));
+            let most = if flat { own.saturating_mul(size) } else { *own };
+            if items.len() as u64 > most {
+                return Err(LiftError::at(1, format!("{} has more values than elements", variable.name)));
+            }
+            for item in items {
+                match item {
+                    Initializer::Value(_) if !flat && !inner.is_empty() => {
+                        return Err(LiftError::at(1, format!("{}, whose initialiser mixes braces", variable.name)));
+                    }
+                    item => flatten(context, names, variable, item, inner, parts)?,
+                }
+            }
+            let missing = most - items.len() as u64;
+            let zeros = if flat { missing } else { missing.saturating_mul(size) };
+            if zeros > 0 {
+                parts.push(Part::Zeros(zeros));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn constant_part(
+    context: &Context<'_>,
+    names: &Names<'_>,
+    variable: &Variable<'_>,
+    constant: &Constant<'_>,
+) -> Result<Part, LiftError> {
+    let scalar = variable.scalar;
+    let ty = Ty::stored(scalar);
+    let wrong = || LiftError::at(1, format!("the initial value of {}", variable.name));
+    Ok(Part::Value(match (constant, ty) {
+        (Constant::Int(value), Ty::Int(bits)) => integer_text(*value, bits),
+        (Constant::Int(value), Ty::F32) => single_text((*value as f32).to_bits()),
+        (Constant::Int(value), Ty::F64) => double_text((*value as f64).to_bits()),
+        (Constant::F32(bits), Ty::F32) => single_text(*bits),
+        (Constant::F32(bits), Ty::Int(32)) => bits.to_string(),
+        (Constant::F64(bits), Ty::F64) => double_text(*bits),
+        (Constant::F64(bits), Ty::F32) => single_text((f64::from_bits(*bits) as f32).to_bits()),
+        (Constant::F64(bits), Ty::Int(64)) => bits.to_string(),
+        (Constant::Address { name, offset, generic }, Ty::Int(64)) => {
+            let (base, space) = match (names.variables.get(name), names.functions.get(name)) {
+                (Some(index), _) => (context.variable_name(*index), address_space(context.variables[*index].space)),
+                (None, Some(index)) => (context.function_name(*index), 0),
+                _ => return Err(LiftError::at(1, format!("{name} is not declared"))),
+            };
+            let own = Ty::Ptr(space).text();
+            let pointer = if *generic && space != 0 { format!("addrspacecast ({own} {base} to ptr)") } else { base };
+            let own = if *generic { "ptr" } else { own };
+            let pointer = match offset {
+                0 => pointer,
+                offset => format!("getelementptr (i8, {own} {pointer}, i64 {offset})"),
+            };
+            return Ok(Part::Address(format!("ptrtoint ({own} {pointer} to i64)")));
+        }
+        _ => return Err(wrong()),
+    }))
+}
+
+// Functions.
+
+/// The functions of CUDA's device runtime that take or return addresses: their parameters that are, and whether the
+/// result is one.
+const POINTERS: [(&str, &[usize], bool); 4] =
+    [("vprintf", &[0, 1], false), ("__assertfail", &[0, 1, 3], false), ("malloc", &[], true), ("free", &[0], false)];
+
+/// Declares functions of the device runtime as front ends do.
+fn know_pointers(function: &mut Function<'_>) {
+    let Some((_, params, returns)) = POINTERS.iter().find(|(name, ..)| *name == function.name) else { return };
+    if function.body.is_some() {
+        return;
+    }
+    let is_word = |param: &Param<'_>| param.bytes.is_none() && param.scalar.bits == 64 && !param.scalar.is_float();
+    for (index, param) in function.signature.params.iter_mut().enumerate() {
+        param.pointer = params.contains(&index) && is_word(param);
+    }
+    function.signature.returns.iter_mut().for_each(|param| param.pointer = *returns && is_word(param));
+}
+
+fn declare(context: &Context<'_>, function: &Function<'_>, ir: &mut String) -> Result<(), LiftError> {
+    let _ = context;
+    let params: Vec<String> =
+        function.signature.params.iter().map(|param| by_value(param).unwrap_or_else(|| passed_type(param))).collect();
+    let result = result_type(&function.signature, 0)?;
+    let noreturn = if function.noreturn { " noreturn" } else { "" };
+    let _ = writeln!(ir, "declare {result} {}({}) #4{noreturn}", symbol(function.name), params.join(", "));
+    Ok(())
+}
+
+/// How each parameter of a function is passed, where all that reads it reads the whole of it.
+fn direct(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<Option<Ty>> {
+    let mut direct: Vec<Option<Ty>> = function
+        .signature
+        .params
+        .iter()
+        .map(|param| (param.bytes.is_none() && !param.in_register).then(|| Ty::stored(param.scalar)))
+        .collect();
+    // The type of pointers is that of the registers they go to.
+    let mut pointers: Vec<Option<Ty>> = vec![None; direct.len()];
+    for item in &body.items {
+        let Item::Op(op) = item else { continue };
+        let is_load = op.name == "ld" && op.operands.len() == 2;
+        for (index, operand) in op.operands.iter().enumerate() {
+            let mut spoil = |place: &Place| {
+                if let Place::Param(number) = place {
+                    direct[*number] = None;
+                }
+            };
+            match operand {
+                Resolved::Bracket(items) => match &items[..] {
+                    [Resolved::Place(Place::Param(number), 0)] if is_load && index == 1 => {
+                        let whole = op
+                            .scalar()
+                            .is_some_and(|scalar| scalar.bits == function.signature.params[*number].scalar.bits);
+                        match &op.operands[0] {
+                            Resolved::Register(register) if whole => {
+                                if let ty @ Ty::Ptr(_) = types[*register as usize] {
+                                    pointers[*number] = pointers[*number].or(Some(ty));
+                                }
+                            }
+                            _ => spoil(&Place::Param(*number)),
+                        }
+                    }
+                    items => items.iter().for_each(|item| {
+                        if let Resolved::Place(place, _) = item {
+                            spoil(place);
+                        }
+                    }),
+                },
+                Resolved::Place(place, _) => spoil(place),
+                Resolved::Vector(items) | Resolved::List(items) => items.iter().for_each(|item| {
+                    if let Resolved::Place(place, _) = item {
+                        spoil(place);
+                    }
+                }),
+                _ => {}
+            }
+        }
+    }
+    if function.entry {
+        for (passed, pointer) in direct.iter_mut().zip(pointers) {
+            if let (Some(Ty::Int(64)), Some(pointer)) = (&passed, pointer) {
+                *passed = Some(pointer);
+            }
+        }
+    }
+    direct
+}
+
+/// The offsets in a parameter at which addresses are loaded.
+fn pointers_in(index: usize, body: &Body<'_>, types: &[Ty]) -> BTreeSet<u64> {
+    let offset = |item: &Item<'_>| {
+        let Item::Op(op) = item else { return None };
+        let ("ld", [Resolved::Register(to), Resolved::Bracket(places)]) = (op.name, &op.operands[..]) else {
+            return None;
+        };
+        match (&places[..], types[*to as usize]) {
+            ([Resolved::Place(Place::Param(number), offset)], Ty::Ptr(_)) if *number == index && *offset % 8 == 0 => {
+                u64::try_from(*offset).ok()
+            }
+            _ => None,
+        }
+    };
+    body.items.iter().filter_map(offset).collect()
+}
+
+/// A parameter of a kernel that is passed as bytes, addresses among them.
+fn aggregate(param: &Param<'_>, pointers: &BTreeSet<u64>) -> String {
+    let (size, mut end, mut parts) = (param.size(), 0, Vec::new());
+    for offset in pointers.iter().filter(|offset| **offset + 8 <= size) {
+        if *offset > end {
+            parts.push(format!("[{} x i8]", offset - end));
+        }
+        parts.push("ptr".to_owned());
+        end = offset + 8;
+    }
+    if parts.is_empty() || size > end {
+        parts.push(format!("[{} x i8]", size - end));
+    }
+    format!("ptr byval(<{{ {} }}>) align {}", parts.join(", "), param.alignment())
+}
+
+fn define<'a>(
+    context: &mut Context<'a>,
+    function: &'a Function<'a>,
+    body: &Body<'a>,
+    ir: &mut String,
+) -> Result<(), LiftError> {
+    let types = registers::types(body, &context.variables);
+    let direct = direct(function, body, &types);
+    let params: Vec<String> = function
+        .signature
+        .params
+        .iter()
+        .enumerate()
+        .map(|(index, param)| {
+            let ty = match by_value(param) {
+                Some(_) if function.entry => aggregate(param, &pointers_in(index, body, &types)),
+                Some(ty) => ty,
+                None => direct[index].map_or_else(|| passed_type(param), |ty| ty.text().to_owned()),
+            };
+            format!("{ty} %P{index}")
+        })
+        .collect();
+    let result = if function.entry { "void".to_owned() } else { result_type(&function.signature, 0)? };
+    let linkage = match function.linkage {
+        Linkage { weak: true, .. } => "weak_odr ",
+        Linkage { visible: true, .. } => "",
+        // Kernels are found by whoever loads the module.
+        _ if function.entry => "",
+        _ => "internal ",
+    };
+    let emitter = Emitter::new(context, function, body, types, direct);
+    let attributes = if emitter.flushes { "#1" } else { "#0" };
+    let code = emitter.write()?;
+    let name = symbol(function.name);
+    let _ = write!(ir, "define {linkage}{result} {name}({}) {attributes} {{\nentry:\n{code}}}\n\n", params.join(", "));
+    Ok(())
+}

@@ -1,0 +1,853 @@
+//! The parser of PTX modules.
+
+use super::error::LiftError;
+use super::lexer::{Lexer, Token};
+use super::syntax::*;
+
+/// Nested braces, brackets and parentheses beyond which text is no program.
+const DEEPEST: u32 = 64;
+/// Bytes of a variable at most.
+const LARGEST: u64 = 1 << 40;
+
+/// Reads a module.
+///
+/// # Errors
+/// What the text has that PTX has not, or that is not known here, and its line.
+pub fn parse(text: &str) -> Result<Module<'_>, LiftError> {
+    let mut lexer = Lexer::new(text);
+    let token = lexer.next();
+    let line = lexer.line;
+    let mut parser = Parser { lexer, token, line, module: Module::default() };
+    while parser.token != Token::End {
+        parser.item()?;
+    }
+    Ok(parser.module)
+}
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    token: Token<'a>,
+    /// Of the token.
+    line: u32,
+    module: Module<'a>,
+}
+
+type Parsed<T> = Result<T, LiftError>;
+
+impl<'a> Parser<'a> {
+    fn fail<T>(&self, what: impl Into<String>) -> Parsed<T> {
+        Err(LiftError::at(self.line, what))
+    }
+
+    fn unexpected<T>(&self, wanted: &str) -> Parsed<T> {
+        let found = match self.token {
+            Token::Word(word) | Token::Number(word) | Token::Text(word) => format!("'{}'", clip(word)),
+            Token::Mark(mark) => format!("'{}'", mark as char),
+            Token::Double([first, second]) => format!("'{}{}'", first as char, second as char),
+            Token::End => "the end of the text".into(),
+        };
+        self.fail(format!("{wanted} is missing before {found}"))
+    }
+
+    fn bump(&mut self) -> Token<'a> {
+        let token = self.token;
+        self.token = self.lexer.next();
+        self.line = self.lexer.line;
+        token
+    }
+
+    fn accept(&mut self, mark: u8) -> bool {
+        let found = self.token == Token::Mark(mark);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    fn expect(&mut self, mark: u8) -> Parsed<()> {
+        if self.accept(mark) { Ok(()) } else { self.unexpected(&format!("'{}'", mark as char)) }
+    }
+
+    fn name(&mut self) -> Parsed<&'a str> {
+        match self.token {
+            Token::Word(word) if !word.starts_with('.') => {
+                self.bump();
+                Ok(word)
+            }
+            _ => self.unexpected("a name"),
+        }
+    }
+
+    fn skip_until_semicolon(&mut self) -> Parsed<()> {
+        while !self.accept(b';') {
+            if self.bump() == Token::End {
+                return self.unexpected("';'");
+            }
+        }
+        Ok(())
+    }
+
+    fn item(&mut self) -> Parsed<()> {
+        let Token::Word(word) = self.token else {
+            return if self.accept(b';') { Ok(()) } else { self.unexpected("a directive") };
+        };
+        match word {
+            ".version" => {
+                self.bump();
+                let Token::Number(number) = self.bump() else { return self.unexpected("a version") };
+                let (major, minor) = number.split_once('.').unwrap_or((number, "0"));
+                let part = |text: &str| text.parse::<u32>().ok().filter(|number| *number < 100);
+                let (Some(major), Some(minor)) = (part(major), part(minor)) else {
+                    return self.fail(format!("'{}' is no version", clip(number)));
+                };
+                self.module.version = major * 10 + minor.min(9);
+            }
+            ".target" => {
+                self.bump();
+                self.module.target = self.name()?;
+                while self.accept(b',') {
+                    self.name()?;
+                }
+            }
+            ".address_size" => {
+                self.bump();
+                if self.bump() != Token::Number("64") {
+                    return self.fail("addresses of other than 64 bits");
+                }
+            }
+            // Debug information.
+            ".file" | ".loc" => {
+                self.lexer.skip_line();
+                self.bump();
+            }
+            ".section" => {
+                while self.token != Token::Mark(b'{') {
+                    if self.bump() == Token::End {
+                        return self.unexpected("'{'");
+                    }
+                }
+                let mut depth = 0u32;
+                loop {
+                    match self.bump() {
+                        Token::Mark(b'{') => depth += 1,
+                        Token::Mark(b'}') => depth -= 1,
+                        Token::End => return self.unexpected("'}'"),
+                        _ => {}
+                    }
+                    if depth == 0 {
+                        break;
+                    }
+                }
+            }
+            ".pragma" => self.skip_until_semicolon()?,
+            ".alias" => {
+                self.bump();
+                let alias = self.name()?;
+                self.expect(b',')?;
+                let aliasee = self.name()?;
+                self.expect(b';')?;
+                self.module.aliases.push((alias, aliasee));
+            }
+            _ => self.declaration()?,
+        }
+        Ok(())
+    }
+
+    fn declaration(&mut self) -> Parsed<()> {
+        let linkage = self.linkage();
+        match self.token {
+            Token::Word(word @ (".entry" | ".func")) => {
+                self.bump();
+                self.function(linkage, word == ".entry")
+            }
+            Token::Word(".global" | ".const" | ".shared" | ".local") => {
+                let variables = self.variables(linkage)?;
+                self.module.variables.extend(variables);
+                Ok(())
+            }
+            Token::Word(word) => self.fail(format!("the directive '{}'", clip(word))),
+            _ => self.unexpected("a declaration"),
+        }
+    }
+
+    fn linkage(&mut self) -> Linkage {
+        let mut linkage = Linkage::default();
+        loop {
+            match self.token {
+                Token::Word(".extern") => linkage.external = true,
+                Token::Word(".visible") => linkage.visible = true,
+                Token::Word(".weak") => linkage.weak = true,
+                // Definitions of it in several modules are one.
+                Token::Word(".common") => linkage.weak = true,
+                _ => return linkage,
+            }
+            self.bump();
+        }
+    }
+
+    fn function(&mut self, linkage: Linkage, entry: bool) -> Parsed<()> {
+        let mut directives = Vec::new();
+        let mut noreturn = false;
+        if self.token == Token::Word(".attribute") {
+            return self.fail("attributes of functions (.attribute)");
+        }
+        let returns = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+        let name = self.name()?;
+        let params = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+        loop {
+            match self.token {
+                Token::Word(".noreturn") => {
+                    self.bump();
+                    noreturn = true;
+                }
+                Token::Word(".pragma") => self.skip_until_semicolon()?,
+                Token::Word(
+                    word @ (".maxntid"
+                    | ".reqntid"
+                    | ".minnctapersm"
+                    | ".maxnctapersm"
+                    | ".maxnreg"
+                    | ".explicitcluster"
+                    | ".reqnctapercluster"
+                    | ".maxclusterrank"
+                    | ".blocksareclusters"
+                    | ".abi_preserve"
+                    | ".abi_preserve_control"),
+                ) => {
+                    self.bump();
+                    let mut numbers = Vec::new();
+                    while let Token::Number(_) = self.token {
+                        let Ok(number) = u64::try_from(self.constant(0)?) else {
+                            return self.fail(format!("a negative number of {word}"));
+                        };
+                        numbers.push(number);
+                        if !self.accept(b',') {
+                            break;
+                        }
+                    }
+                    directives.push((&word[1..], numbers));
+                }
+                _ => break,
+            }
+        }
+        let body = if self.accept(b'{') {
+            Some(self.body()?)
+        } else {
+            self.expect(b';')?;
+            None
+        };
+        let signature = Signature { returns, params };
+        self.module.functions.push(Function { linkage, entry, noreturn, name, signature, directives, body });
+        Ok(())
+    }
+
+    /// Parameters in parentheses.
+    fn params(&mut self) -> Parsed<Vec<Param<'a>>> {
+        self.expect(b'(')?;
+        let mut params = Vec::new();
+        while !self.accept(b')') {
+            params.push(self.param()?);
+            if !self.accept(b',') && self.token != Token::Mark(b')') {
+                return self.unexpected("',' or ')'");
+            }
+        }
+        Ok(params)
+    }
+
+    fn param(&mut self) -> Parsed<Param<'a>> {
+        let in_register = match self.bump() {
+            Token::Word(".param") => false,
+            Token::Word(".reg") => true,
+            _ => return self.unexpected("a parameter (.param)"),
+        };
+        let (mut align, mut scalar, mut vector) = (None, None, 1);
+        loop {
+            let Token::Word(word) = self.token else { break };
+            match word {
+                ".align" => {
+                    self.bump();
+                    align = Some(self.alignment()?);
+                }
+                // Says what a pointer points to.
+                ".ptr" => {
+                    self.bump();
+                    loop {
+                        match self.token {
+                            Token::Word(".align") => {
+                                self.bump();
+                                self.alignment()?;
+                            }
+                            Token::Word(".global" | ".const" | ".shared" | ".local" | ".generic") => {
+                                self.bump();
+                            }
+                            _ => break,
+                        }
+                    }
+                }
+                ".v2" | ".v4" => {
+                    self.bump();
+                    vector = if word == ".v2" { 2 } else { 4 };
+                }
+                _ if word.starts_with('.') => {
+                    scalar = Scalar::of_declaration(&word[1..]);
+                    if scalar.is_none() {
+                        return self.fail(format!("parameters of the type {}", clip(word)));
+                    }
+                    self.bump();
+                }
+                _ => break,
+            }
+        }
+        let Some(scalar) = scalar else { return self.unexpected("a type") };
+        let name = match self.token {
+            Token::Word(_) => self.name()?,
+            _ => "_",
+        };
+        let mut bytes = (vector > 1).then(|| vector * scalar.bytes());
+        let mut align = align;
+        if vector > 1 {
+            align = align.or(bytes);
+        }
+        while self.accept(b'[') {
+            let count = if self.token == Token::Mark(b']') { 0 } else { self.size()? };
+            self.expect(b']')?;
+            bytes = Some(self.bounded(bytes.unwrap_or(scalar.bytes()).checked_mul(count))?);
+        }
+        Ok(Param { in_register, align, scalar, bytes, pointer: false, name })
+    }
+
+    fn bounded(&self, bytes: Option<u64>) -> Parsed<u64> {
+        match bytes.filter(|bytes| *bytes <= LARGEST) {
+            Some(bytes) => Ok(bytes),
+            None => self.fail("a variable of more than a terabyte"),
+        }
+    }
+
+    fn size(&mut self) -> Parsed<u64> {
+        match u64::try_from(self.constant(0)?) {
+            Ok(size) => Ok(size),
+            Err(_) => self.fail("a negative size"),
+        }
+    }
+
+    fn alignment(&mut self) -> Parsed<u64> {
+        let align = self.size()?;
+        if align.is_power_of_two() && align <= 1 << 20 { Ok(align) } else { self.fail("an alignment that is none") }
+    }
+
+    /// Variables of one declaration, with its semicolon.
+    fn variables(&mut self, linkage: Linkage) -> Parsed<Vec<Variable<'a>>> {
+        let space = match self.bump() {
+            Token::Word(word) => Space::of(&word[1..]),
+            _ => None,
+        };
+        let Some(space) = space else { return self.unexpected("a state space") };
+        let (mut align, mut scalar, mut vector) = (None, None, 1u64);
+        while let Token::Word(word) = self.token {
+            match word {
+                ".align" => {
+                    self.bump();
+                    align = Some(self.alignment()?);
+                }
+                ".attribute" => {
+                    self.bump();
+                    self.expect(b'(')?;
+                    // Memory that host and device share is theirs who load the module.
+                    while !self.accept(b')') {
+                        if self.bump() == Token::End {
+                            return self.unexpected("')'");
+                        }
+                        if self.accept(b'(') {
+                            while !self.accept(b')') {
+                                if self.bump() == Token::End {
+                                    return self.unexpected("')'");
+                                }
+                            }
+                        }
+                    }
+                }
+                ".v2" | ".v4" | ".v8" => {
+                    self.bump();
+                    vector = u64::from(word.as_bytes()[2] - b'0');
+                }
+                ".texref" | ".samplerref" | ".surfref" => {
+                    return self.fail(format!("{} (textures by name); textures by handle are lifted", word));
+                }
+                _ if word.starts_with('.') => {
+                    scalar = Scalar::of_declaration(&word[1..]);
+                    if scalar.is_none() {
+                        return self.fail(format!("variables of the type {}", clip(word)));
+                    }
+                    self.bump();
+                }
+                _ => break,
+            }
+        }
+        let Some(scalar) = scalar else { return self.unexpected("a type") };
+        let mut variables = Vec::new();
+        loop {
+            let name = self.name()?;
+            if vector > 1 {
+                align = align.or(Some(vector * scalar.bytes()));
+            }
+            let (mut dimensions, mut is_array, mut open) = (Vec::new(), false, false);
+            // Parameterised names declare several variables.
+            if self.accept(b'<') {
+                return self.fail("parameterised names of variables");
+            }
+            while self.accept(b'[') {
+                if self.token == Token::Mark(b']') && dimensions.is_empty() {
+                    open = true;
+                    dimensions.push(0);
+                } else {
+                    let size = self.size()?;
+                    dimensions.push(size);
+                }
+                is_array = true;
+                self.expect(b']')?;
+            }
+            if vector > 1 {
+                dimensions.push(vector);
+                is_array = true;
+            }
+            let initial = if self.accept(b'=') { Some(self.initializer(0)?) } else { None };
+            if let (true, Some(Initializer::List(items))) = (open, &initial) {
+                open = false;
+                dimensions[0] = items.len() as u64;
+            }
+            let total = dimensions.iter().try_fold(scalar.bytes(), |total, size| total.checked_mul(*size));
+            let bytes = self.bounded(total)?;
+            let count = (!open).then(|| bytes / scalar.bytes());
+            let inner = dimensions.iter().skip(1).copied().collect();
+            variables.push(Variable { linkage, space, align, scalar, count, inner, is_array, name, initial });
+            if !self.accept(b',') {
+                break;
+            }
+        }
+        self.expect(b';')?;
+        Ok(variables)
+    }
+
+    fn initializer(&mut self, depth: u32) -> Parsed<Initializer<'a>> {
+        if depth > DEEPEST {
+            return self.fail("an initialiser that is nested too deeply");
+        }
+        if !self.accept(b'{') {
+            return Ok(Initializer::Value(self.initial_value()?));
+        }
+        let mut items = Vec::new();
+        while !self.accept(b'}') {
+            items.push(self.initializer(depth + 1)?);
+            if !self.accept(b',') && self.token != Token::Mark(b'}') {
+                return self.unexpected("',' or '}'");
+            }
+        }
+        Ok(Initializer::List(items))
+    }
+
+    fn initial_value(&mut self) -> Parsed<Constant<'a>> {
+        match self.token {
+            Token::Word("generic") => {
+                self.bump();
+                self.expect(b'(')?;
+                let name = self.name()?;
+                let inside = self.offset()?;
+                self.expect(b')')?;
+                let offset = inside.wrapping_add(self.offset()?);
+                Ok(Constant::Address { name, offset, generic: true })
+            }
+            Token::Word(word) if !word.starts_with('.') => {
+                self.bump();
+                Ok(Constant::Address { name: word, offset: self.offset()?, generic: false })
+            }
+            _ => match self.scalar_constant()? {
+                Operand::Int(value) => Ok(Constant::Int(value)),
+                Operand::F32(bits) => Ok(Constant::F32(bits)),
+                Operand::F64(bits) => Ok(Constant::F64(bits)),
+                _ => self.unexpected("a constant"),
+            },
+        }
+    }
+
+    /// `+4`, `-4`, `+-4` or nothing.
+    fn offset(&mut self) -> Parsed<i64> {
+        match self.token {
+            Token::Mark(b'+') => {
+                self.bump();
+                Ok(self.unary(0)? as i64)
+            }
+            Token::Mark(b'-') => {
+                self.bump();
+                Ok((self.unary(0)? as i64).wrapping_neg())
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// The body of a function behind its brace.
+    fn body(&mut self) -> Parsed<Vec<Statement<'a>>> {
+        let mut statements = Vec::new();
+        let mut depth = 0;
+        loop {
+            match self.token {
+                Token::Mark(b'{') => {
+                    self.bump();
+                    depth += 1;
+                    if depth > DEEPEST {
+                        return self.fail("blocks that are nested too deeply");
+                    }
+                    statements.push(Statement::Open);
+                }
+                Token::Mark(b'}') => {
+                    self.bump();
+                    if depth == 0 {
+                        return Ok(statements);
+                    }
+                    depth -= 1;
+                    statements.push(Statement::Close);
+                }
+                Token::Mark(b';') => {
+                    self.bump();
+                }
+                Token::Mark(b'@') => {
+                    self.bump();
+                    let negated = self.accept(b'!');
+                    let guard = (self.name()?, negated);
+                    let instruction = self.instruction(Some(guard))?;
+                    statements.push(instruction);
+                }
+                Token::Word(word) if word.starts_with('.') => self.directive(word, &mut statements)?,
+                Token::Word(word) => {
+                    let mut ahead = self.lexer.clone();
+                    if ahead.next() == Token::Mark(b':') {
+                        self.bump();
+                        self.bump();
+                        let statement = self.labelled(word)?;
+                        statements.push(statement);
+                    } else {
+                        let instruction = self.instruction(None)?;
+                        statements.push(instruction);
+                    }
+                }
+                _ => return self.unexpected("an instruction"),
+            }
+        }
+    }
+
+    fn directive(&mut self, word: &'a str, statements: &mut Vec<Statement<'a>>) -> Parsed<()> {
+        match word {
+            ".loc" | ".file" => {
+                self.lexer.skip_line();
+                self.bump();
+            }
+            ".pragma" => self.skip_until_semicolon()?,
+            ".reg" => {
+                self.bump();
+                if let Token::Word(".v2" | ".v4") = self.token {
+                    return self.fail("registers that are vectors");
+                }
+                let Token::Word(ty) = self.bump() else { return self.unexpected("a type") };
+                let Some(scalar) = ty.strip_prefix('.').and_then(Scalar::of_declaration) else {
+                    return self.fail(format!("registers of the type {}", clip(ty)));
+                };
+                let mut names = Vec::new();
+                loop {
+                    let name = self.name()?;
+                    let count = if self.accept(b'<') {
+                        let Token::Number(number) = self.bump() else { return self.unexpected("a number") };
+                        self.expect(b'>')?;
+                        Some(number.parse::<u64>().unwrap_or(u64::MAX))
+                    } else {
+                        None
+                    };
+                    names.push((name, count));
+                    if !self.accept(b',') {
+                        break;
+                    }
+                }
+                self.expect(b';')?;
+                statements.push(Statement::Registers { scalar, names });
+            }
+            ".param" | ".local" | ".shared" | ".global" | ".const" | ".extern" | ".visible" | ".weak" | ".common" => {
+                let linkage = self.linkage();
+                statements.extend(self.variables(linkage)?.into_iter().map(Statement::Variable));
+            }
+            ".branchtargets" | ".calltargets" | ".callprototype" => {
+                return self.fail(format!("{word} without a label"));
+            }
+            _ => return self.fail(format!("the directive '{}'", clip(word))),
+        }
+        Ok(())
+    }
+
+    /// What follows `label:`.
+    fn labelled(&mut self, label: &'a str) -> Parsed<Statement<'a>> {
+        match self.token {
+            Token::Word(".branchtargets" | ".calltargets") => {
+                self.bump();
+                let mut names = vec![self.name()?];
+                while self.accept(b',') {
+                    names.push(self.name()?);
+                }
+                if self.accept(b'<') {
+                    return self.fail("parameterised labels");
+                }
+                self.expect(b';')?;
+                Ok(Statement::Targets { label, names })
+            }
+            Token::Word(".callprototype") => {
+                self.bump();
+                let returns = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+                self.name()?;
+                let params = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+                self.skip_until_semicolon()?;
+                Ok(Statement::Prototype { label, signature: Signature { returns, params } })
+            }
+            _ => Ok(Statement::Label(label)),
+        }
+    }
+
+    fn instruction(&mut self, guard: Option<(&'a str, bool)>) -> Parsed<Statement<'a>> {
+        let line = self.line;
+        let text = self.name()?;
+        let mut operands = Vec::new();
+        if self.token != Token::Mark(b';') {
+            loop {
+                operands.push(self.operand(0)?);
+                // `tex` has its offsets and depth behind brackets, and `call` its lists, with commas.
+                if !self.accept(b',') {
+                    break;
+                }
+            }
+        }
+        self.expect(b';')?;
+        Ok(Statement::Instruction(Instruction { guard, text, operands, line }))
+    }
+
+    fn list(&mut self, close: u8, depth: u32) -> Parsed<Vec<Operand<'a>>> {
+        let mut operands = Vec::new();
+        while !self.accept(close) {
+            operands.push(self.operand(depth)?);
+            if !self.accept(b',') && self.token != Token::Mark(close) {
+                return self.unexpected("','");
+            }
+        }
+        Ok(operands)
+    }
+
+    fn operand(&mut self, depth: u32) -> Parsed<Operand<'a>> {
+        if depth > DEEPEST {
+            return self.fail("an operand that is nested too deeply");
+        }
+        let operand = match self.token {
+            Token::Mark(b'[') => {
+                self.bump();
+                return Ok(Operand::Bracket(self.list(b']', depth + 1)?));
+            }
+            Token::Mark(b'{') => {
+                self.bump();
+                Operand::Vector(self.list(b'}', depth + 1)?)
+            }
+            Token::Mark(b'(') if depth == 0 => {
+                // A list of arguments, or a constant expression.
+                let (lexer, token, line) = (self.lexer.clone(), self.token, self.line);
+                self.bump();
+                if let Ok(list) = self.list(b')', depth + 1)
+                    && matches!(self.token, Token::Mark(b',' | b';'))
+                {
+                    return Ok(Operand::List(list));
+                }
+                (self.lexer, self.token, self.line) = (lexer, token, line);
+                self.scalar_constant()?
+            }
+            Token::Mark(b'!') => {
+                let mut ahead = self.lexer.clone();
+                if let Token::Word(word) = ahead.next()
+                    && !word.starts_with('.')
+                {
+                    self.bump();
+                    return Ok(Operand::Not(self.name()?));
+                }
+                self.scalar_constant()?
+            }
+            Token::Word("_") => {
+                self.bump();
+                Operand::Sink
+            }
+            Token::Word(word) if !word.starts_with('.') => {
+                self.bump();
+                match self.token {
+                    Token::Mark(b'+' | b'-') => Operand::Sum(word, self.offset()?),
+                    _ => Operand::Name(word),
+                }
+            }
+            _ => self.scalar_constant()?,
+        };
+        if self.accept(b'|') {
+            let second = self.operand(depth + 1)?;
+            return Ok(Operand::Pair(Box::new(operand), Box::new(second)));
+        }
+        Ok(operand)
+    }
+
+    /// A number, with a sign or an expression.
+    fn scalar_constant(&mut self) -> Parsed<Operand<'a>> {
+        let negative = self.token == Token::Mark(b'-');
+        let mut ahead = self.lexer.clone();
+        let number = if negative { ahead.next() } else { self.token };
+        if let Token::Number(text) = number
+            && let Some(float) = float(text)
+        {
+            if negative {
+                self.bump();
+            }
+            self.bump();
+            return Ok(match float {
+                Operand::F32(bits) if negative => Operand::F32(bits ^ 1 << 31),
+                Operand::F64(bits) if negative => Operand::F64(bits ^ 1 << 63),
+                other => other,
+            });
+        }
+        Ok(Operand::Int(self.constant(0)?))
+    }
+
+    /// A constant expression of integers.
+    fn constant(&mut self, depth: u32) -> Parsed<i128> {
+        let condition = self.binary(0, depth)?;
+        if !self.accept(b'?') {
+            return Ok(condition);
+        }
+        let yes = self.constant(depth + 1)?;
+        self.expect(b':')?;
+        let no = self.constant(depth + 1)?;
+        Ok(if condition != 0 { yes } else { no })
+    }
+
+    /// Binary operators that bind at least as `least`.
+    fn binary(&mut self, least: u32, depth: u32) -> Parsed<i128> {
+        if depth > DEEPEST {
+            return self.fail("an expression that is nested too deeply");
+        }
+        let mut left = self.unary(depth)?;
+        loop {
+            let (operator, precedence) = match self.token {
+                Token::Double(pair @ [b'|', b'|']) => (pair, 1),
+                Token::Double(pair @ [b'&', b'&']) => (pair, 2),
+                Token::Mark(mark @ b'|') => ([mark, 0], 3),
+                Token::Mark(mark @ b'^') => ([mark, 0], 4),
+                Token::Mark(mark @ b'&') => ([mark, 0], 5),
+                Token::Double(pair @ ([b'=', b'='] | [b'!', b'='])) => (pair, 6),
+                Token::Double(pair @ ([b'<', b'='] | [b'>', b'='])) => (pair, 7),
+                Token::Mark(mark @ (b'<' | b'>')) => ([mark, 0], 7),
+                Token::Double(pair @ ([b'<', b'<'] | [b'>', b'>'])) => (pair, 8),
+                Token::Mark(mark @ (b'+' | b'-')) => ([mark, 0], 9),
+                Token::Mark(mark @ (b'*' | b'/' | b'%')) => ([mark, 0], 10),
+                _ => return Ok(left),
+            };
+            if precedence < least.max(1) {
+                return Ok(left);
+            }
+            self.bump();
+            let right = self.binary(precedence + 1, depth + 1)?;
+            let (a, b) = (left as i64, right as i64);
+            let shift = (b as u64).min(63) as u32;
+            let value = match operator {
+                [b'|', b'|'] => i64::from(a != 0 || b != 0),
+                [b'&', b'&'] => i64::from(a != 0 && b != 0),
+                [b'|', _] => a | b,
+                [b'^', _] => a ^ b,
+                [b'&', _] => a & b,
+                [b'=', _] => i64::from(a == b),
+                [b'!', _] => i64::from(a != b),
+                [b'<', b'='] => i64::from(left <= right),
+                [b'>', b'='] => i64::from(left >= right),
+                [b'<', b'<'] => a << shift,
+                [b'>', b'>'] => a >> shift,
+                [b'<', _] => i64::from(left < right),
+                [b'>', _] => i64::from(left > right),
+                [b'+', _] => a.wrapping_add(b),
+                [b'-', _] => a.wrapping_sub(b),
+                [b'*', _] => a.wrapping_mul(b),
+                [_, _] if b == 0 => return self.fail("a division by zero"),
+                [b'/', _] => a.wrapping_div(b),
+                [_, _] => a.wrapping_rem(b),
+            };
+            left = i128::from(value);
+        }
+    }
+
+    fn unary(&mut self, depth: u32) -> Parsed<i128> {
+        if depth > DEEPEST {
+            return self.fail("an expression that is nested too deeply");
+        }
+        match self.token {
+            Token::Mark(b'-') => {
+                self.bump();
+                Ok(self.unary(depth + 1)?.wrapping_neg())
+            }
+            Token::Mark(b'+') => {
+                self.bump();
+                self.unary(depth + 1)
+            }
+            Token::Mark(b'~') => {
+                self.bump();
+                Ok(!self.unary(depth + 1)?)
+            }
+            Token::Mark(b'!') => {
+                self.bump();
+                Ok(i128::from(self.unary(depth + 1)? == 0))
+            }
+            Token::Mark(b'(') => {
+                self.bump();
+                // Casts say how the same 64 bits are read.
+                if let Token::Word(word @ (".s64" | ".u64")) = self.token {
+                    self.bump();
+                    self.expect(b')')?;
+                    let value = self.unary(depth + 1)? as i64;
+                    return Ok(if word == ".s64" { i128::from(value) } else { i128::from(value as u64) });
+                }
+                let value = self.constant(depth + 1)?;
+                self.expect(b')')?;
+                Ok(value)
+            }
+            Token::Word("WARP_SZ") => {
+                self.bump();
+                Ok(32)
+            }
+            Token::Number(text) => {
+                let Some(value) = integer(text) else {
+                    return self.fail(format!("'{}' is no integer", clip(text)));
+                };
+                self.bump();
+                Ok(value)
+            }
+            _ => self.unexpected("an operand"),
+        }
+    }
+}
+
+fn integer(text: &str) -> Option<i128> {
+    let text = text.trim_end_matches(['U', 'u']);
+    let value = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => u64::from_str_radix(&text[2..], 16),
+        [b'0', b'b' | b'B', ..] => u64::from_str_radix(&text[2..], 2),
+        [b'0', _, ..] => u64::from_str_radix(&text[1..], 8),
+        _ => text.parse::<u64>(),
+    };
+    value.ok().map(i128::from)
+}
+
+fn float(text: &str) -> Option<Operand<'static>> {
+    match text.as_bytes() {
+        [b'0', b'f' | b'F', ..] => u32::from_str_radix(&text[2..], 16).ok().map(Operand::F32),
+        [b'0', b'd' | b'D', ..] => u64::from_str_radix(&text[2..], 16).ok().map(Operand::F64),
+        [b'0', b'x' | b'X' | b'b' | b'B', ..] => None,
+        _ if text.contains(['.', 'e', 'E']) => text.parse::<f64>().ok().map(|value| Operand::F64(value.to_bits())),
+        _ => None,
+    }
+}
+
+/// As much of a text as a message should have.
+fn clip(text: &str) -> String {
+    text.chars().take(60).collect()
+}

@@ -1,0 +1,487 @@
+//! The body of a function with its names resolved: registers, labels, variables.
+
+use std::collections::HashMap;
+
+use super::error::LiftError;
+use super::syntax::*;
+
+pub type RegisterId = u32;
+pub type LabelId = u32;
+
+/// Where an address points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A variable of the module.
+    Global(usize),
+    Function(usize),
+    /// A parameter of the function.
+    Param(usize),
+    /// What the function returns.
+    Return(usize),
+    /// A local variable, or a buffer of parameters.
+    Local(usize),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resolved<'a> {
+    Register(RegisterId),
+    Int(i128),
+    F32(u32),
+    F64(u64),
+    /// A special register, with its `%`.
+    Special(&'a str),
+    Place(Place, i64),
+    Label(LabelId),
+    Targets(usize),
+    Prototype(usize),
+    Not(RegisterId),
+    Pair(Box<Resolved<'a>>, Box<Resolved<'a>>),
+    Vector(Vec<Resolved<'a>>),
+    Bracket(Vec<Resolved<'a>>),
+    List(Vec<Resolved<'a>>),
+    /// A register and an offset.
+    Sum(RegisterId, i64),
+    Sink,
+}
+
+impl Resolved<'_> {
+    /// Calls `visit` with every register.
+    pub fn registers(&self, visit: &mut dyn FnMut(RegisterId)) {
+        match self {
+            Self::Register(id) | Self::Not(id) | Self::Sum(id, _) => visit(*id),
+            Self::Pair(first, second) => {
+                first.registers(visit);
+                second.registers(visit);
+            }
+            Self::Vector(items) | Self::Bracket(items) | Self::List(items) => {
+                items.iter().for_each(|item| item.registers(visit));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An instruction.
+#[derive(Clone, Debug)]
+pub struct Op<'a> {
+    pub guard: Option<(RegisterId, bool)>,
+    /// As written.
+    pub text: &'a str,
+    pub name: &'a str,
+    pub modifiers: Vec<&'a str>,
+    pub operands: Vec<Resolved<'a>>,
+    pub line: u32,
+}
+
+impl<'a> Op<'a> {
+    pub fn has(&self, modifier: &str) -> bool {
+        self.modifiers.contains(&modifier)
+    }
+
+    /// The type that it ends with.
+    pub fn scalar(&self) -> Option<Scalar> {
+        self.modifiers.last().and_then(|word| Scalar::of(word))
+    }
+
+    /// The last but one type.
+    pub fn first_scalar(&self) -> Option<Scalar> {
+        let at = self.modifiers.len().checked_sub(2)?;
+        Scalar::of(self.modifiers[at])
+    }
+
+    /// Whether all modifiers but the last `types` are among these.
+    pub fn only(&self, types: usize, allowed: &[&str]) -> bool {
+        let end = self.modifiers.len().saturating_sub(types);
+        self.modifiers[..end].iter().all(|word| allowed.contains(word))
+    }
+
+    /// Whether the first operand is written.
+    pub fn writes_first(&self) -> bool {
+        match self.operands.first() {
+            None | Some(Resolved::Bracket(_) | Resolved::List(_) | Resolved::Label(_)) => false,
+            Some(_) => match self.name {
+                "bar" | "barrier" => self.has("red"),
+                "nanosleep" | "pmevent" | "setmaxnreg" | "bra" | "brx" | "stackrestore" | "call" | "griddepcontrol" => {
+                    false
+                }
+                "wgmma" => self.has("mma_async"),
+                "cp" => false,
+                "tcgen05" => self.has("ld"),
+                "discard" | "st" | "red" | "prefetch" | "prefetchu" | "sust" | "sured" | "stmatrix" => false,
+                _ => true,
+            },
+        }
+    }
+
+    /// Whether what it writes is read, too.
+    pub fn updates_first(&self) -> bool {
+        self.name == "wgmma"
+    }
+
+    pub fn reads_carry(&self) -> bool {
+        matches!(self.name, "addc" | "subc" | "madc")
+    }
+
+    pub fn writes_carry(&self) -> bool {
+        self.has("cc") && matches!(self.name, "add" | "sub" | "mad" | "addc" | "subc" | "madc")
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Item<'a> {
+    Label(LabelId),
+    Op(Op<'a>),
+}
+
+/// A function's body.
+#[derive(Debug, Default)]
+pub struct Body<'a> {
+    pub registers: Vec<Scalar>,
+    /// Of the parameters and returned values that are registers.
+    pub param_registers: Vec<Option<RegisterId>>,
+    pub return_registers: Vec<Option<RegisterId>>,
+    pub items: Vec<Item<'a>>,
+    pub labels: u32,
+    pub locals: Vec<Variable<'a>>,
+    pub targets: Vec<Vec<LabelId>>,
+    /// The signature of what is called through a pointer; `None` where functions are listed.
+    pub prototypes: Vec<Signature<'a>>,
+}
+
+/// Whether a name is that of a special register.
+fn is_special(name: &str) -> bool {
+    let Some(name) = name.strip_prefix('%') else { return false };
+    let (base, axis) = name.split_once('.').unwrap_or((name, ""));
+    let numbered = |prefix: &str| {
+        let number = base.strip_prefix(prefix).map(|rest| rest.trim_end_matches("_64"));
+        number.is_some_and(|number| {
+            !number.is_empty() && number.len() < 3 && number.bytes().all(|it| it.is_ascii_digit())
+        })
+    };
+    match axis {
+        "x" | "y" | "z" | "w" => matches!(
+            base,
+            "tid" | "ntid" | "ctaid" | "nctaid" | "clusterid" | "nclusterid" | "cluster_ctaid" | "cluster_nctaid"
+        ),
+        "" => {
+            matches!(
+                base,
+                "laneid"
+                    | "warpid"
+                    | "nwarpid"
+                    | "smid"
+                    | "nsmid"
+                    | "gridid"
+                    | "is_explicit_cluster"
+                    | "cluster_ctarank"
+                    | "cluster_nctarank"
+                    | "lanemask_eq"
+                    | "lanemask_le"
+                    | "lanemask_lt"
+                    | "lanemask_ge"
+                    | "lanemask_gt"
+                    | "clock"
+                    | "clock_hi"
+                    | "clock64"
+                    | "globaltimer"
+                    | "globaltimer_lo"
+                    | "globaltimer_hi"
+                    | "reserved_smem_offset_begin"
+                    | "reserved_smem_offset_end"
+                    | "reserved_smem_offset_cap"
+                    | "total_smem_size"
+                    | "aggr_smem_size"
+                    | "dynamic_smem_size"
+                    | "current_graph_exec"
+            ) || ["pm", "envreg", "reserved_smem_offset_"].into_iter().any(numbered)
+        }
+        _ => false,
+    }
+}
+
+/// What the names of a module stand for.
+#[derive(Debug, Default)]
+pub struct Names<'a> {
+    pub variables: HashMap<&'a str, usize>,
+    pub functions: HashMap<&'a str, usize>,
+}
+
+#[derive(Clone, Copy)]
+enum Entity {
+    Register(RegisterId),
+    Place(Place),
+    Targets(usize),
+    Prototype(usize),
+}
+
+struct Range {
+    count: u64,
+    scalar: Scalar,
+    known: HashMap<u64, RegisterId>,
+}
+
+#[derive(Default)]
+struct Scope<'a> {
+    number: usize,
+    exact: HashMap<&'a str, Entity>,
+    ranges: HashMap<&'a str, Range>,
+}
+
+struct Resolver<'a, 'm> {
+    names: &'m Names<'a>,
+    /// Variables in shared, global or constant memory that the function declares.
+    hoisted: &'m mut Vec<Variable<'a>>,
+    /// Variables of the module itself.
+    first_hoisted: usize,
+    scopes: Vec<Scope<'a>>,
+    next_scope: usize,
+    labels: HashMap<(&'a str, usize), LabelId>,
+    body: Body<'a>,
+}
+
+/// Resolves the names of a function's body. Variables of the function that are not in its frame are added to `hoisted`;
+/// their places are numbered from `first_hoisted`.
+///
+/// # Errors
+/// A name that nothing has.
+pub fn resolve<'a>(
+    function: &Function<'a>,
+    statements: &[Statement<'a>],
+    module: &Module<'a>,
+    names: &Names<'a>,
+    hoisted: &mut Vec<Variable<'a>>,
+    first_hoisted: usize,
+) -> Result<Body<'a>, LiftError> {
+    let mut labels = HashMap::new();
+    let (mut stack, mut next) = (vec![0], 1);
+    for statement in statements {
+        match statement {
+            Statement::Open => {
+                stack.push(next);
+                next += 1;
+            }
+            Statement::Close => {
+                stack.pop();
+            }
+            Statement::Label(name) => {
+                let number = labels.len() as LabelId;
+                if labels.insert((*name, stack.last().copied().unwrap_or(0)), number).is_some() {
+                    return Err(LiftError::at(0, format!("the label {name} twice in {}", function.name)));
+                }
+            }
+            _ => {}
+        }
+    }
+    let body = Body { labels: labels.len() as u32, ..Body::default() };
+    let mut resolver =
+        Resolver { names, hoisted, first_hoisted, scopes: vec![Scope::default()], next_scope: 1, labels, body };
+    for (index, param) in function.signature.params.iter().enumerate() {
+        let register = resolver.parameter(param, Place::Param(index));
+        resolver.body.param_registers.push(register);
+    }
+    for (index, param) in function.signature.returns.iter().enumerate() {
+        let register = resolver.parameter(param, Place::Return(index));
+        resolver.body.return_registers.push(register);
+    }
+    for statement in statements {
+        resolver.statement(statement, module)?;
+    }
+    Ok(resolver.body)
+}
+
+impl<'a> Resolver<'a, '_> {
+    fn scope(&mut self) -> &mut Scope<'a> {
+        self.scopes.last_mut().expect("the function's own scope is never closed")
+    }
+
+    fn register(&mut self, scalar: Scalar) -> RegisterId {
+        self.body.registers.push(scalar);
+        self.body.registers.len() as RegisterId - 1
+    }
+
+    fn parameter(&mut self, param: &Param<'a>, place: Place) -> Option<RegisterId> {
+        let register = param.in_register.then(|| self.register(param.scalar));
+        let entity = register.map_or(Entity::Place(place), Entity::Register);
+        self.scope().exact.insert(param.name, entity);
+        register
+    }
+
+    fn statement(&mut self, statement: &Statement<'a>, module: &Module<'a>) -> Result<(), LiftError> {
+        match statement {
+            Statement::Open => {
+                self.scopes.push(Scope { number: self.next_scope, ..Scope::default() });
+                self.next_scope += 1;
+            }
+            Statement::Close => {
+                self.scopes.pop();
+            }
+            Statement::Label(name) => {
+                let number = self.scope().number;
+                self.body.items.push(Item::Label(self.labels[&(*name, number)]));
+            }
+            Statement::Registers { scalar, names } => {
+                for (name, count) in names {
+                    match count {
+                        Some(count) => {
+                            let range = Range { count: *count, scalar: *scalar, known: HashMap::new() };
+                            self.scope().ranges.insert(name, range);
+                        }
+                        None => {
+                            let register = self.register(*scalar);
+                            self.scope().exact.insert(name, Entity::Register(register));
+                        }
+                    }
+                }
+            }
+            Statement::Variable(variable) => {
+                let place = match variable.space {
+                    Space::Local | Space::Param => {
+                        self.body.locals.push(variable.clone());
+                        Place::Local(self.body.locals.len() - 1)
+                    }
+                    _ if variable.linkage.external && self.names.variables.contains_key(variable.name) => {
+                        Place::Global(self.names.variables[variable.name])
+                    }
+                    _ => {
+                        self.hoisted.push(variable.clone());
+                        Place::Global(self.first_hoisted + self.hoisted.len() - 1)
+                    }
+                };
+                self.scope().exact.insert(variable.name, Entity::Place(place));
+            }
+            Statement::Targets { label, names } => {
+                let labels: Option<Vec<LabelId>> = names.iter().map(|name| self.label(name)).collect();
+                match labels {
+                    Some(labels) => {
+                        self.body.targets.push(labels);
+                        let number = self.body.targets.len() - 1;
+                        self.scope().exact.insert(label, Entity::Targets(number));
+                    }
+                    None => {
+                        // A list of functions, which all have one signature.
+                        let function = names.first().and_then(|name| self.names.functions.get(name));
+                        let Some(function) = function else {
+                            return Err(LiftError::at(0, format!("{} is not declared", names[0])));
+                        };
+                        self.prototype(label, module.functions[*function].signature.clone());
+                    }
+                }
+            }
+            Statement::Prototype { label, signature } => self.prototype(label, signature.clone()),
+            Statement::Instruction(instruction) => {
+                let op = self.instruction(instruction)?;
+                self.body.items.push(Item::Op(op));
+            }
+        }
+        Ok(())
+    }
+
+    fn prototype(&mut self, label: &'a str, signature: Signature<'a>) {
+        self.body.prototypes.push(signature);
+        let number = self.body.prototypes.len() - 1;
+        self.scope().exact.insert(label, Entity::Prototype(number));
+    }
+
+    fn instruction(&mut self, instruction: &Instruction<'a>) -> Result<Op<'a>, LiftError> {
+        let line = instruction.line;
+        let guard = match instruction.guard {
+            None => None,
+            Some((name, negated)) => match self.find(name) {
+                Some(Entity::Register(register)) => Some((register, negated)),
+                _ => return Err(LiftError::at(line, format!("{name} is no predicate"))),
+            },
+        };
+        let mut words = instruction.text.split('.');
+        let name = words.next().unwrap_or_default();
+        let operands =
+            instruction.operands.iter().map(|operand| self.operand(operand, line)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Op { guard, text: instruction.text, name, modifiers: words.collect(), operands, line })
+    }
+
+    fn label(&self, name: &str) -> Option<LabelId> {
+        self.scopes.iter().rev().find_map(|scope| self.labels.get(&(name, scope.number)).copied())
+    }
+
+    fn find(&mut self, name: &str) -> Option<Entity> {
+        let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = &name[prefix.len()..];
+        for index in (0..self.scopes.len()).rev() {
+            if let Some(entity) = self.scopes[index].exact.get(name) {
+                return Some(*entity);
+            }
+            // `%r<10>` declares %r0 to %r9; a prefix may end with digits itself.
+            for split in 0..digits.len() {
+                let (stem, number) = (&name[..prefix.len() + split], &digits[split..]);
+                let Some(range) = self.scopes[index].ranges.get_mut(stem) else { continue };
+                let Ok(number) = number.parse::<u64>() else { continue };
+                if number >= range.count || (digits[split..].len() > 1 && digits[split..].starts_with('0')) {
+                    continue;
+                }
+                let next = self.body.registers.len() as RegisterId;
+                let register = *range.known.entry(number).or_insert(next);
+                if register == next {
+                    let scalar = range.scalar;
+                    self.body.registers.push(scalar);
+                }
+                return Some(Entity::Register(register));
+            }
+        }
+        None
+    }
+
+    fn named(&mut self, name: &'a str, line: u32) -> Result<Resolved<'a>, LiftError> {
+        if let Some(entity) = self.find(name) {
+            return Ok(match entity {
+                Entity::Register(register) => Resolved::Register(register),
+                Entity::Place(place) => Resolved::Place(place, 0),
+                Entity::Targets(number) => Resolved::Targets(number),
+                Entity::Prototype(number) => Resolved::Prototype(number),
+            });
+        }
+        if let Some(label) = self.label(name) {
+            return Ok(Resolved::Label(label));
+        }
+        if let Some(index) = self.names.variables.get(name) {
+            return Ok(Resolved::Place(Place::Global(*index), 0));
+        }
+        if let Some(index) = self.names.functions.get(name) {
+            return Ok(Resolved::Place(Place::Function(*index), 0));
+        }
+        if name == "WARP_SZ" {
+            return Ok(Resolved::Int(32));
+        }
+        if is_special(name) {
+            return Ok(Resolved::Special(name));
+        }
+        let clipped: String = name.chars().take(80).collect();
+        Err(LiftError::at(line, format!("{clipped} is not declared")))
+    }
+
+    fn operand(&mut self, operand: &Operand<'a>, line: u32) -> Result<Resolved<'a>, LiftError> {
+        let all = |this: &mut Self, items: &[Operand<'a>]| {
+            items.iter().map(|item| this.operand(item, line)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(match operand {
+            Operand::Name(name) => self.named(name, line)?,
+            Operand::Int(value) => Resolved::Int(*value),
+            Operand::F32(bits) => Resolved::F32(*bits),
+            Operand::F64(bits) => Resolved::F64(*bits),
+            Operand::Sum(name, offset) => match self.named(name, line)? {
+                Resolved::Register(register) => Resolved::Sum(register, *offset),
+                Resolved::Place(place, from) => Resolved::Place(place, from.wrapping_add(*offset)),
+                _ => return Err(LiftError::at(line, format!("an offset from {name}"))),
+            },
+            Operand::Not(name) => match self.named(name, line)? {
+                Resolved::Register(register) => Resolved::Not(register),
+                _ => return Err(LiftError::at(line, format!("{name} is no predicate"))),
+            },
+            Operand::Pair(first, second) => {
+                Resolved::Pair(Box::new(self.operand(first, line)?), Box::new(self.operand(second, line)?))
+            }
+            Operand::Vector(items) => Resolved::Vector(all(self, items)?),
+            Operand::Bracket(items) => Resolved::Bracket(all(self, items)?),
+            Operand::List(items) => Resolved::List(all(self, items)?),
+            Operand::Sink => Resolved::Sink,
+        })
+    }
+}

@@ -1,0 +1,248 @@
+//! The syntax tree of a PTX module.
+
+/// An element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Signed,
+    Unsigned,
+    Bits,
+    Float,
+    Predicate,
+}
+
+/// `.u32`, `.f64`, …
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scalar {
+    pub kind: Kind,
+    pub bits: u32,
+}
+
+impl Scalar {
+    /// Of a modifier without its dot. Types that are no plain numbers (`f16x2`, `bf16`, `e4m3x2`) are none.
+    pub fn of(word: &str) -> Option<Self> {
+        if word == "pred" {
+            return Some(Self { kind: Kind::Predicate, bits: 1 });
+        }
+        let (kind, rest) = match word.as_bytes().first()? {
+            b's' => (Kind::Signed, &word[1..]),
+            b'u' => (Kind::Unsigned, &word[1..]),
+            b'b' => (Kind::Bits, &word[1..]),
+            b'f' => (Kind::Float, &word[1..]),
+            _ => return None,
+        };
+        let bits = match (kind, rest) {
+            (Kind::Float, "8") => return None,
+            (_, "8") => 8,
+            (_, "16") => 16,
+            (_, "32") => 32,
+            (_, "64") => 64,
+            (Kind::Bits, "128") => 128,
+            _ => return None,
+        };
+        Some(Self { kind, bits })
+    }
+
+    /// Of a declaration: also types that hold packed or narrow floats.
+    pub fn of_declaration(word: &str) -> Option<Self> {
+        let bits = |bits| Some(Self { kind: Kind::Bits, bits });
+        match word {
+            "bf16" => bits(16),
+            "f16x2" | "bf16x2" | "tf32" => bits(32),
+            _ => Self::of(word),
+        }
+    }
+
+    pub fn bytes(self) -> u64 {
+        u64::from(self.bits / 8).max(1)
+    }
+
+    pub fn is_float(self) -> bool {
+        self.kind == Kind::Float
+    }
+
+    pub fn is_signed(self) -> bool {
+        self.kind == Kind::Signed
+    }
+}
+
+/// A state space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    Generic,
+    Global,
+    Shared,
+    Const,
+    Local,
+    Param,
+}
+
+impl Space {
+    /// Of a modifier without its dot.
+    pub fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "global" => Self::Global,
+            "shared" | "shared::cta" => Self::Shared,
+            "const" => Self::Const,
+            "local" => Self::Local,
+            "param" | "param::entry" | "param::func" => Self::Param,
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Linkage {
+    pub external: bool,
+    pub visible: bool,
+    pub weak: bool,
+}
+
+/// A declared place in memory.
+#[derive(Clone, Debug)]
+pub struct Variable<'a> {
+    pub linkage: Linkage,
+    pub space: Space,
+    pub align: Option<u64>,
+    pub scalar: Scalar,
+    /// Elements, all dimensions and the vector's multiplied; `None` for an array whose size is left open.
+    pub count: Option<u64>,
+    /// Sizes of the dimensions but for the first, outermost first.
+    pub inner: Vec<u64>,
+    pub is_array: bool,
+    pub name: &'a str,
+    pub initial: Option<Initializer<'a>>,
+}
+
+impl Variable<'_> {
+    pub fn bytes(&self) -> u64 {
+        self.scalar.bytes().saturating_mul(self.count.unwrap_or(0))
+    }
+
+    /// In bytes; the natural one where none is declared.
+    pub fn alignment(&self) -> u64 {
+        self.align.unwrap_or(self.scalar.bytes())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Initializer<'a> {
+    Value(Constant<'a>),
+    List(Vec<Initializer<'a>>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Constant<'a> {
+    Int(i128),
+    F32(u32),
+    F64(u64),
+    /// The address of a symbol, in its own space or made generic.
+    Address {
+        name: &'a str,
+        offset: i64,
+        generic: bool,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Param<'a> {
+    /// It is passed in a register (`.reg`), the way of old PTX.
+    pub in_register: bool,
+    pub align: Option<u64>,
+    pub scalar: Scalar,
+    /// Bytes of an array or vector.
+    pub bytes: Option<u64>,
+    /// It is known to be an address.
+    pub pointer: bool,
+    pub name: &'a str,
+}
+
+impl Param<'_> {
+    pub fn size(&self) -> u64 {
+        self.bytes.unwrap_or(self.scalar.bytes())
+    }
+
+    pub fn alignment(&self) -> u64 {
+        self.align.unwrap_or(self.scalar.bytes())
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Signature<'a> {
+    pub returns: Vec<Param<'a>>,
+    pub params: Vec<Param<'a>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Function<'a> {
+    pub linkage: Linkage,
+    pub entry: bool,
+    pub noreturn: bool,
+    pub name: &'a str,
+    pub signature: Signature<'a>,
+    /// Such as `maxntid` with its numbers.
+    pub directives: Vec<(&'a str, Vec<u64>)>,
+    pub body: Option<Vec<Statement<'a>>>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Statement<'a> {
+    Open,
+    Close,
+    Label(&'a str),
+    /// `count` is there for `%r<10>`.
+    Registers {
+        scalar: Scalar,
+        names: Vec<(&'a str, Option<u64>)>,
+    },
+    Variable(Variable<'a>),
+    /// A list of labels or functions (`.branchtargets`, `.calltargets`).
+    Targets {
+        label: &'a str,
+        names: Vec<&'a str>,
+    },
+    Prototype {
+        label: &'a str,
+        signature: Signature<'a>,
+    },
+    Instruction(Instruction<'a>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Instruction<'a> {
+    /// Predicate, and whether it is negated.
+    pub guard: Option<(&'a str, bool)>,
+    /// With its modifiers, as written.
+    pub text: &'a str,
+    pub operands: Vec<Operand<'a>>,
+    pub line: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand<'a> {
+    Name(&'a str),
+    Int(i128),
+    F32(u32),
+    F64(u64),
+    /// A name and an offset (`buffer+4`), outside of brackets.
+    Sum(&'a str, i64),
+    Not(&'a str),
+    Pair(Box<Operand<'a>>, Box<Operand<'a>>),
+    Vector(Vec<Operand<'a>>),
+    /// What stands in brackets.
+    Bracket(Vec<Operand<'a>>),
+    /// What stands in parentheses.
+    List(Vec<Operand<'a>>),
+    Sink,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Module<'a> {
+    /// Ten times the version: 78 of 7.8.
+    pub version: u32,
+    /// The first word of `.target`.
+    pub target: &'a str,
+    pub variables: Vec<Variable<'a>>,
+    pub functions: Vec<Function<'a>>,
+    /// Names and what they stand for.
+    pub aliases: Vec<(&'a str, &'a str)>,
+}

@@ -1,0 +1,360 @@
+//! Tests of lifting: what is understood, what is refused, and that lifted code computes what PTX says.
+
+mod device;
+mod random;
+
+use inkwell::context::Context;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::passes::PassBuilderOptions;
+use proptest::prelude::*;
+
+use super::{CLEANUP, Lifted, lift};
+use crate::cpu::tests::nvptx;
+use crate::cpu::tests::run::{Parameters, Program as Object};
+use crate::cpu::{LowerOptions, lower};
+use random::{Program, Random, State};
+
+const HEADER: &str = ".version 8.3\n.target sm_90\n.address_size 64\n";
+
+/// A module with one kernel.
+fn kernel(params: &str, body: &str) -> String {
+    format!(
+        "{HEADER}.visible .entry k({params}) {{ .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>;\n\
+         .reg .pred %p<9>;\n{body}\nret; }}\n"
+    )
+}
+
+fn lifted(text: &str) -> Lifted {
+    let lifted = lift(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    verify(&lifted.ir, "");
+    lifted
+}
+
+/// Reads IR, runs the clean-up and a pipeline; the text after it.
+fn verify(ir: &str, pipeline: &str) -> String {
+    let context = Context::create();
+    let buffer = MemoryBuffer::create_from_memory_range_copy(ir.as_bytes(), "test");
+    let module = context.create_module_from_ir(buffer).unwrap_or_else(|error| panic!("{error}\n{ir}"));
+    module.verify().unwrap_or_else(|error| panic!("{error}\n{ir}"));
+    for passes in [CLEANUP, pipeline].into_iter().filter(|passes| !passes.is_empty()) {
+        module.run_passes(passes, &nvptx(), PassBuilderOptions::create()).unwrap();
+    }
+    crate::ir::text(&module)
+}
+
+/// The lifted kernels for the CPU device.
+fn object(ir: &str, pipeline: &str) -> Vec<u8> {
+    let context = Context::create();
+    let buffer = MemoryBuffer::create_from_memory_range_copy(ir.as_bytes(), "test");
+    let module = context.create_module_from_ir(buffer).unwrap_or_else(|error| panic!("{error}\n{ir}"));
+    for passes in [CLEANUP, pipeline].into_iter().filter(|passes| !passes.is_empty()) {
+        module.run_passes(passes, &nvptx(), PassBuilderOptions::create()).unwrap();
+    }
+    lower(module, &LowerOptions::new(2), &mut |_, _| true).unwrap_or_else(|error| panic!("{pipeline}: {error}"))
+}
+
+fn refused(text: &str) -> String {
+    lift(text).map(|lifted| lifted.ir).expect_err(text).to_string()
+}
+
+#[test]
+fn random_programs_do_what_ptx_says() {
+    const KERNELS: u64 = 60;
+    const THREADS: usize = 32;
+    let mut random = Random(20_260_101);
+    let programs: Vec<Program> = (0..KERNELS).map(|_| Program::random(&mut random, 24)).collect();
+    let mut text = HEADER.to_owned();
+    for (number, program) in programs.iter().enumerate() {
+        text.push_str(&format!(
+            ".visible .entry k{number:03}(.param .u64 in, .param .u64 out) {{\n{}}}\n",
+            program.text()
+        ));
+    }
+    let lifted = lift(&text).unwrap();
+    for pipeline in ["", "default<O3>"] {
+        let object = Object::link(&object(&lifted.ir, pipeline));
+        for (number, program) in programs.iter().enumerate() {
+            let mut states: Vec<State> = (0..THREADS).map(|_| State::random(&mut random)).collect();
+            let mut input: Vec<u64> = states.iter().flat_map(State::raw).collect();
+            let mut output = vec![0u64; input.len()];
+            let parameters = Parameters::default().pointer(input.as_mut_ptr()).pointer(output.as_mut_ptr());
+            object.launch(&format!("k{number:03}"), 1, THREADS as u32, parameters.get());
+            for (thread, state) in states.iter_mut().enumerate() {
+                let before = state.clone();
+                program.run(state);
+                let row = state.bytes().len();
+                let found = State::of(&output[thread * row..][..row]);
+                assert_eq!(
+                    found.bytes(),
+                    state.bytes(),
+                    "kernel {number}, thread {thread}, '{pipeline}'\n{before:?}\n{found:?}\n{state:?}\n{}",
+                    program.text()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn parameters_and_addresses_are_what_a_front_end_makes_of_them() {
+    let text = kernel(
+        ".param .u64 out, .param .u32 n, .param .align 8 .b8 s[24]",
+        "ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd2, %rd1; ld.param.u32 %r1, [n]; mul.wide.u32 %rd3, %r1, 4;\n\
+         add.s64 %rd4, %rd2, %rd3; ld.param.u32 %r2, [s+8]; st.global.u32 [%rd4+16], %r2;",
+    );
+    let ir = verify(&lifted(&text).ir, "instcombine");
+    assert!(ir.contains("void @k(ptr %P0, i32 %P1, ptr byval(<{ [24 x i8] }>) align 8 %P2)"), "{ir}");
+    assert!(!ir.contains("inttoptr") && !ir.contains("ptrtoint") && !ir.contains("alloca"), "{ir}");
+    assert!(ir.contains("getelementptr"), "{ir}");
+}
+
+#[test]
+fn variables_have_their_initial_values() {
+    let text = format!(
+        "{HEADER}.global .align 4 .u32 n = 7;\n.visible .global .align 8 .u64 places[3] = {{n, generic(n)+4, k}};\n\
+         .const .align 4 .f32 pi[2][2] = {{{{0f40490FDB}}, {{1.5, -2.0}}}};\n.extern .shared .align 16 .b8 buffer[];\n\
+         .visible .entry k() {{ .shared .align 4 .b32 own[8]; ret; }}\n\
+         .weak .entry j() {{ .shared .align 4 .b32 own[4]; ret; }}\n"
+    );
+    let ir = lifted(&text).ir;
+    for part in [
+        "@\"n\" = internal addrspace(1) externally_initialized global [1 x i32] [i32 7], align 4",
+        "i64 ptrtoint (ptr addrspace(1) @\"n\" to i64)",
+        "ptrtoint (ptr getelementptr (i8, ptr addrspacecast (ptr addrspace(1) @\"n\" to ptr), i64 4) to i64)",
+        "@\"buffer\" = external addrspace(3) global [0 x i8], align 16",
+        "@\"own\" = internal addrspace(3) global [8 x i32] undef",
+        "@\"own$1\" = internal addrspace(3) global [4 x i32] undef",
+        "define weak_odr void @\"j\"()",
+    ] {
+        assert!(ir.contains(part), "{part}\n{ir}");
+    }
+}
+
+#[test]
+fn functions_are_called_through_names_and_pointers() {
+    let text = format!(
+        "{HEADER}.func (.param .b32 r) twice(.param .b32 x);\n\
+         .visible .entry k(.param .u64 out) {{ .reg .b32 %r<4>; .reg .b64 %rd<4>;\n\
+         {{ .param .b32 a; .param .b32 b; st.param.b32 [a], 21; call.uni (b), twice, (a); ld.param.b32 %r1, [b]; }}\n\
+         mov.u64 %rd1, twice;\n\
+         {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), %rd1, (a), shape;\n\
+         ld.param.b32 %r2, [b]; }}\n\
+         shape: .callprototype (.param .b32 _) _ (.param .b32 _);\n\
+         ld.param.u64 %rd2, [out]; st.global.u32 [%rd2], %r2; ret; }}\n\
+         .func (.param .b32 r) twice(.param .b32 x) {{ .reg .b32 %r<4>; ld.param.u32 %r1, [x]; add.s32 %r2, %r1, %r1;\n\
+         st.param.b32 [r], %r2; ret; }}\n"
+    );
+    // The prototype is declared behind its use.
+    let early = text.replace(" shape: .callprototype (.param .b32 _) _ (.param .b32 _);\n", "").replace(
+        "mov.u64 %rd1, twice;",
+        "mov.u64 %rd1, twice; shape: .callprototype (.param .b32 _) _ (.param .b32 _);",
+    );
+    let ir = verify(&lifted(&early).ir, "default<O3>");
+    assert!(ir.contains("store i32 84"), "{ir}");
+}
+
+#[test]
+fn branches_through_tables_and_nested_blocks() {
+    let text = kernel(
+        ".param .u64 out, .param .u32 n",
+        "ld.param.u32 %r1, [n]; ld.param.u64 %rd1, [out]; mov.u32 %r2, 5; ts: .branchtargets L0, L1;\n\
+         setp.gt.u32 %p1, %r1, 1; @%p1 bra L2; brx.idx %r1, ts;\n\
+         L0: { .reg .b32 %r2; mov.u32 %r2, 9; bra L2; }\nL1: mov.u32 %r2, 7;\nL2: st.global.u32 [%rd1], %r2;",
+    );
+    let ir = verify(&lifted(&text).ir, "default<O3>");
+    assert!(ir.contains("i32 7") && ir.contains("i32 5") && !ir.contains("i32 9"), "{ir}");
+}
+
+#[test]
+fn what_llvm_lacks_stays_the_same_instruction() {
+    let text = kernel(
+        ".param .u64 out",
+        "ld.param.u64 %rd1, [out]; mov.u32 %r1, 1;\n\
+         mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r1,%r1,%r1}, {%r1,%r1}, {%f1,%f2,%f3,%f4};\n\
+         @%p1 cp.async.ca.shared.global [%r1], [%rd1+8], 16;\n\
+         @!%p1 mad.lo.sat.s32 %r2, %r1, %r1, 3;",
+    );
+    let text = text.replace("mad.lo.sat", "mad.hi.sat");
+    let found = lifted(&text);
+    for part in [
+        "asm \"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};\", \"=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r\"",
+        "asm sideeffect \"@$0 cp.async.ca.shared.global [$1], [$2+8], 16;\", \"b,r,l,~{memory}\"",
+        "asm \"@!$2 mad.hi.sat.s32 $0, $3, $4, 3;\", \"=r,0,b,r,r\"",
+    ] {
+        assert!(found.ir.contains(part), "{part}\n{}", found.ir);
+    }
+    assert_eq!(found.statistics.in_assembly(), 3);
+}
+
+#[test]
+fn only_plain_sums_and_products_may_be_fused() {
+    let text = kernel(
+        ".param .u64 out",
+        "mul.f32 %f1, %f2, %f3; add.f32 %f1, %f1, %f2; mul.rn.f32 %f4, %f2, %f3; add.rn.f32 %f4, %f4, %f1; st.global.f32 [%rd1], %f4;",
+    );
+    let ir = lifted(&text).ir;
+    assert!(ir.contains("fmul contract float") && ir.contains("fadd contract float"), "{ir}");
+    assert!(ir.contains("= fmul float") && ir.contains("= fadd float"), "{ir}");
+}
+
+#[test]
+fn flushing_is_that_of_the_function_or_of_the_instruction() {
+    let text = kernel("", "add.ftz.f32 %f1, %f2, %f3; mul.ftz.f32 %f1, %f2, %f3; add.f32 %f4, %f1, %f1;");
+    let found = lifted(&text);
+    assert!(found.ir.contains("#1 {") && found.ir.contains("asm \"add.f32"), "{}", found.ir);
+    assert_eq!(found.statistics.in_assembly(), 1, "{}", found.ir);
+}
+
+#[test]
+fn the_assembler_gets_the_newer_version_and_the_original_target() {
+    let text =
+        ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() .reqnctapercluster 2, 1, 1 { ret; }\n";
+    let lifted = lift(text).unwrap();
+    let emitted = ".version 8.5\n.target sm_90a\n.address_size 64\n\n.visible .entry k(\n\n)\n{\n\tret;\n}\n";
+    let finished = lifted.finish(emitted);
+    assert_eq!(
+        finished,
+        ".version 9.0\n.target sm_100a\n.address_size 64\n\n.visible .entry k(\n\n)\n.reqnctapercluster 2, 1, 1\n{\n\tret;\n}\n"
+    );
+    assert_eq!((lifted.device("sm_100").as_str(), lifted.device("sm_90").as_str()), ("sm_100a", "sm_90"));
+}
+
+#[test]
+fn what_is_refused_is_named() {
+    for (text, part) in [
+        (kernel("", "frobnicate }"), "an operand is missing"),
+        (kernel("", "mov.u32 %r1, %q1x;"), "%q1x is not declared"),
+        (format!("{HEADER}.global .texref t;\n"), "textures by name"),
+        (kernel("", "alloca.u64 %rd1, %rd2, 16;"), "alloca.u64"),
+        (kernel("", "ld.local.u32 %r1, [%r2];"), "ld.local.u32"),
+        ("no PTX at all".to_owned(), "line 1"),
+        (format!("{HEADER}.visible .entry k() {{ bra L; }}"), "L is not declared"),
+        (kernel("", "L: bra L; L: exit;"), "the label L twice"),
+    ] {
+        let found = refused(&text);
+        assert!(found.contains(part), "{found}\n{text}");
+    }
+}
+
+/// Words of PTX, to be put together in any order.
+const WORDS: &[&str] = &[
+    ".version",
+    "8.3",
+    ".target",
+    "sm_90",
+    ".address_size",
+    "64",
+    ".visible",
+    ".entry",
+    ".func",
+    "k",
+    "(",
+    ")",
+    "{",
+    "}",
+    "[",
+    "]",
+    ";",
+    ",",
+    ":",
+    ".param",
+    ".reg",
+    ".b32",
+    ".u64",
+    ".f32",
+    ".pred",
+    "%r",
+    "<",
+    ">",
+    "10",
+    "%r1",
+    "%p1",
+    "@",
+    "!",
+    "|",
+    "add.s32",
+    "mov.u32",
+    "ld.global.u32",
+    "st.global.u32",
+    "bra",
+    "L",
+    "ret",
+    "call",
+    "0f3F800000",
+    "-",
+    "+",
+    "~",
+    "?",
+    "0x",
+    "1e",
+    "1e+",
+    "=",
+    "generic",
+    ".global",
+    ".shared",
+    ".align",
+    "16",
+    ".branchtargets",
+    "brx.idx",
+    ".callprototype",
+    "_",
+    "setp.lt.s32",
+    "/*",
+    "*/",
+    "//",
+    "\n",
+    "\"",
+    ".v2",
+    ".section",
+    "((((",
+    "18446744073709551615",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_text_is_too_much(words in proptest::collection::vec(0..WORDS.len(), 0..200)) {
+        let text = words.into_iter().map(|word| WORDS[word]).collect::<Vec<_>>().join(" ");
+        let _ = lift(&text);
+        let _ = lift(&format!("{HEADER}{text}"));
+        let _ = lift(&kernel("", &text));
+    }
+
+    #[test]
+    fn no_bytes_are_too_much(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let text = String::from_utf8_lossy(&bytes);
+        let _ = lift(&text);
+        let _ = lift(&kernel("", &text));
+    }
+
+    #[test]
+    fn programs_that_are_damaged_are_read_or_refused(seed in any::<u64>(), changes in proptest::collection::vec((any::<usize>(), 0..WORDS.len()), 1..8)) {
+        let program = Program::random(&mut Random(seed), 12).text();
+        let mut text = format!("{HEADER}.visible .entry k(.param .u64 in, .param .u64 out) {{\n{program}}}\n");
+        for (at, word) in changes {
+            let at = at % text.len();
+            text.replace_range(at..=at, WORDS[word]);
+        }
+        if let Ok(lifted) = lift(&text) {
+            // LLVM reads whatever comes of it, or says why not; it is no reason to end.
+            let context = Context::create();
+            let buffer = MemoryBuffer::create_from_memory_range_copy(lifted.ir.as_bytes(), "test");
+            let _ = context.create_module_from_ir(buffer);
+        }
+    }
+}
+
+#[test]
+fn nesting_and_sizes_are_bounded() {
+    let deep = "(".repeat(100_000);
+    refused(&kernel("", &format!("mov.u32 %r1, {deep}")));
+    refused(&kernel("", &format!("mov.u32 %r1, {}1;", "-".repeat(100_000))));
+    refused(&kernel("", &"{".repeat(100_000)));
+    refused(&format!("{HEADER}.global .b8 a = {}", "{".repeat(100_000)));
+    refused(&format!("{HEADER}.global .b64 a[4000000000][4000000000];"));
+    // Never written out.
+    let large = lift(&format!("{HEADER}.global .b8 a[1000000000] = {{1}};")).unwrap();
+    assert!(large.ir.len() < 2000);
+    lift(&kernel("", ".reg .b32 %many<4000000000>; mov.u32 %many3999999999, 1;")).unwrap();
+}

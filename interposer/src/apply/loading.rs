@@ -1,0 +1,74 @@
+//! Loading of code by a thread of ours, and the ends of contexts, which do not happen meanwhile.
+//!
+//! Nobody else than that thread and whoever ends a context takes this lock, and only for as long as the driver loads
+//! one kernel's code; no launch ever waits for it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use crate::driver::{self, CUcontext, Status};
+
+static LOADING: Mutex<()> = Mutex::new(());
+/// The process whose thread loads; in a forked child there is no such thread, and the lock may be held for ever.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+/// Ends of contexts so far.
+static ENDS: AtomicU64 = AtomicU64::new(0);
+/// The process ends: the driver is left alone.
+static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// How many contexts have ended.
+pub fn ends() -> u64 {
+    ENDS.load(Ordering::SeqCst)
+}
+
+/// Notes that this process has a thread that loads.
+pub fn begin() {
+    OWNER.store(std::process::id(), Ordering::SeqCst);
+}
+
+/// Runs `work` in a context; `None` where that may have ended since there were so many `ends`, or ends now.
+pub fn in_context<T>(context: usize, ends_then: u64, work: impl FnOnce() -> T) -> Option<T> {
+    let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+    if IS_STOPPED.load(Ordering::SeqCst) || ends() != ends_then {
+        return None;
+    }
+    // SAFETY: no context has ended since this one was current, and none ends before the lock is given back.
+    if unsafe { driver::cuCtxSetCurrent(context as CUcontext) } != Status::SUCCESS {
+        return None;
+    }
+    let done = work();
+    // SAFETY: nothing is current afterwards, as before.
+    unsafe { driver::cuCtxSetCurrent(std::ptr::null_mut()) };
+    Some(done)
+}
+
+/// While a context ends, and nothing is loaded.
+pub struct ContextEnd {
+    _alone: Option<MutexGuard<'static, ()>>,
+}
+
+/// Waits for the thread that loads, and keeps it from loading until the result is dropped.
+pub fn end_of_context() -> ContextEnd {
+    let alone = is_here().then(|| LOADING.lock().unwrap_or_else(PoisonError::into_inner));
+    if alone.is_some() {
+        ENDS.fetch_add(1, Ordering::SeqCst);
+    }
+    ContextEnd { _alone: alone }
+}
+
+/// The process ends: what is being loaded is waited for, though not for long, and nothing is loaded any more.
+pub fn stop() {
+    const LIMIT: Duration = Duration::from_millis(500);
+    IS_STOPPED.store(true, Ordering::SeqCst);
+    let start = Instant::now();
+    while is_here() && matches!(LOADING.try_lock(), Err(TryLockError::WouldBlock)) && start.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Whether this process has the thread.
+fn is_here() -> bool {
+    let owner = OWNER.load(Ordering::SeqCst);
+    owner != 0 && owner == std::process::id()
+}

@@ -1,0 +1,183 @@
+//! Requests for code that `mneme apply` makes while the application runs, and the thread that takes it in.
+//!
+//! What is asked for is written to the folder of the run, with the kernel's IR beside it. The answer is looked for, and
+//! its code loaded before a launch may get it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mneme_core::launch::Launch;
+use mneme_core::recording::store::without_signals;
+use mneme_core::tuned::{Shape, SpecialisationAnswer, SpecialisationRequest};
+
+use super::candidate::{WinnerCandidate, shape_of};
+use super::specialisation::Wanted;
+use super::{KernelReplacement, loaded, loading};
+use crate::driver::{self, captures};
+use crate::kernels::code::KernelCode;
+use crate::kernels::kernel::Kernel;
+use crate::kernels::request::LaunchRequest;
+use crate::process::log::{info, warning};
+use crate::process::reentrancy;
+use crate::process::settings::settings;
+
+/// How often answers are looked for while there are requests.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A request without an answer.
+struct Open {
+    kernel: Arc<Kernel>,
+    place: usize,
+    context: usize,
+    /// Of contexts, when it was made.
+    ends: u64,
+    state: State,
+}
+
+enum State {
+    /// To be written.
+    New(Box<SpecialisationRequest>),
+    /// Under this name.
+    Written(String),
+}
+
+#[derive(Default)]
+struct Requests {
+    open: Vec<Open>,
+    /// The thread is there.
+    is_on: bool,
+    /// There can be none.
+    is_off: bool,
+}
+
+static REQUESTS: Mutex<Requests> = Mutex::new(Requests { open: Vec::new(), is_on: false, is_off: false });
+
+fn requests() -> MutexGuard<'static, Requests> {
+    REQUESTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks for code for a launch under way, which gets the winner `base` and these dimensions so far.
+pub fn ask(
+    kernel: &Arc<Kernel>,
+    request: &LaunchRequest,
+    wanted: Wanted,
+    base: Option<&WinnerCandidate>,
+    shape: Shape,
+) -> Option<()> {
+    let Some(Ok(code)) = kernel.progress.code.get() else { return None };
+    let (device, context) = (driver::current_device()?, driver::current_context()?);
+    // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
+    let arguments = unsafe { request.arguments.read(code.layout()) }?;
+    let Launch { attributes, .. } = &request.launch;
+    let asked = SpecialisationRequest {
+        record: code.record(&kernel.demangled, device),
+        compiled: code.compiled.clone(),
+        base: base.map(|base| (base.winner().source.clone(), base.winner().recorded)),
+        recorded: shape_of(&request.launch),
+        shape,
+        cluster: attributes.cluster,
+        arguments,
+        folded: wanted.folded,
+    };
+    let state = State::New(Box::new(asked));
+    let open = Open { kernel: kernel.clone(), place: wanted.place, context, ends: loading::ends(), state };
+    let mut requests = requests();
+    if requests.is_off {
+        return None;
+    }
+    requests.open.push(open);
+    if !requests.is_on {
+        loading::begin();
+        let work = || reentrancy::bypassing(serve);
+        let name = "mneme-specialise".into();
+        requests.is_on = without_signals(|| std::thread::Builder::new().name(name).spawn(work)).is_ok();
+        requests.is_off = !requests.is_on;
+    }
+    Some(())
+}
+
+/// Writes requests and takes answers in, until there are none.
+fn serve() {
+    loop {
+        let taken = std::mem::take(&mut requests().open);
+        let left: Vec<Open> = taken.into_iter().filter_map(progress).collect();
+        let mut requests = requests();
+        requests.open.extend(left);
+        if requests.open.is_empty() {
+            requests.is_on = false;
+            return;
+        }
+        drop(requests);
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Does what can be done for a request; it, where that is not over.
+fn progress(mut open: Open) -> Option<Open> {
+    match &open.state {
+        State::New(request) => {
+            static NUMBER: AtomicU64 = AtomicU64::new(0);
+            let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+            let Some(Ok(code)) = open.kernel.progress.code.get() else { return None };
+            if let Err(reason) = write(code, request, &name) {
+                refuse(&open, &format!("its code cannot be asked for: {reason}"), true);
+                return None;
+            }
+            open.state = State::Written(name);
+            Some(open)
+        }
+        State::Written(name) => {
+            let Some(answer) = SpecialisationAnswer::load(&settings().folder, name) else { return Some(open) };
+            // Loading is no part of any capture.
+            if captures::in_progress() {
+                return Some(open);
+            }
+            match take_in(&open, answer) {
+                Ok(()) => info!("{} is specialised", open.kernel.demangled),
+                Err(reason) => refuse(&open, &reason, false),
+            }
+            None
+        }
+    }
+}
+
+fn write(code: &KernelCode, request: &SpecialisationRequest, name: &str) -> Result<(), String> {
+    let folder = &settings().folder;
+    code.write_modules(folder, true).map_err(|error| error.to_string())?;
+    request.save(folder, name).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+fn replacement(kernel: &Kernel) -> Option<&KernelReplacement> {
+    kernel.progress.replacement.get()?.downcast_ref()
+}
+
+/// Loads the code of an answer and lets launches have it.
+fn take_in(open: &Open, answer: SpecialisationAnswer) -> Result<(), String> {
+    let kernel = &open.kernel;
+    let specialisation = replacement(kernel).and_then(|known| known.specialisation.as_ref());
+    let specialisation = specialisation.ok_or("it has no place")?;
+    let winner = answer.winner.ok_or(answer.refusal)?;
+    let Some(Ok(code)) = kernel.progress.code.get() else { return Err("its code is not known".into()) };
+    // As long as the process: another thread may be using it.
+    let winner = Box::leak(Box::new(winner));
+    let candidate = WinnerCandidate::variant(winner, code)?;
+    // Where the context is gone, the launch that is the first to use the code loads it.
+    let ready = loading::in_context(open.context, open.ends, || {
+        let loaded = loaded::load(&candidate.code, open.context)?;
+        loaded.follow(&kernel.progress.function_settings, winner)
+    });
+    ready.unwrap_or(Ok(()))?;
+    specialisation.add(open.place, candidate);
+    Ok(())
+}
+
+fn refuse(open: &Open, reason: &str, is_final: bool) {
+    warning!("{} is not specialised: {reason}", open.kernel.demangled);
+    if let Some(replacement) = replacement(&open.kernel) {
+        if let Some(specialisation) = &replacement.specialisation {
+            specialisation.refuse(reason, is_final);
+        }
+        super::give_up_if_due(&open.kernel, replacement);
+    }
+}

@@ -1,0 +1,73 @@
+//! Two versions of LLVM against each other: each compiles what the passes of the other have made.
+
+use std::rc::Rc;
+
+use mneme_builds::progress::Stage;
+use mneme_builds::{Probe, Replacement};
+use mneme_core::configuration::Configuration;
+
+use super::criterion::Criterion;
+use super::experiments::{Experiment, ExperimentRunner, RunExperiments};
+use super::files::again;
+use super::finding::BisectFinding;
+use super::search::Judgement;
+use crate::error::Fatal;
+
+/// Has the failing version generate code of what the passes of the `good` one have made, and the good one of what the
+/// passes of the failing one have made up to the culprit, and up to the pass before it; what comes of it is evidence.
+pub fn cross(
+    runner: &mut ExperimentRunner<'_>,
+    criterion: &Criterion,
+    good: u32,
+    failing: &Configuration,
+    finding: &mut BisectFinding,
+) -> Result<(), Fatal> {
+    runner.say("compiling with one version what the passes of the other have made");
+    let Some(bad) = failing.llvm else { return Ok(()) };
+    let bare = Configuration { passes: String::new(), ..again(runner, failing)? };
+    let mut of = |passes: Option<u64>, from: u32, by: u32| {
+        let made = Configuration { llvm: Some(from), ..failing.clone() };
+        let Some(ir) = optimised(runner, &made, passes)? else { return Ok::<_, Fatal>(None) };
+        let mut experiment = Experiment::of(&Configuration { llvm: Some(by), ..bare.clone() });
+        experiment.replacement = Some(Rc::new(Replacement::Ir(ir.into_bytes())));
+        Ok(Some(criterion.judge(&runner.observe_one(experiment)?)))
+    };
+    if let Some(judged) = of(None, good, bad)? {
+        finding.evidence.push(format!(
+            "code generation of LLVM {bad} {} what the passes of LLVM {good} make",
+            words(judged, "compiles", "gets wrong")
+        ));
+    }
+    let Some(number) = finding.pass.as_ref().map(|culprit| culprit.pass.number).filter(|number| *number > 0) else {
+        return Ok(());
+    };
+    for (limit, which) in [(number - 1, "before"), (number, "up to")] {
+        if let Some(judged) = of(Some(limit), bad, good)? {
+            finding.evidence.push(format!(
+                "code generation of LLVM {good} {} what the passes of LLVM {bad} {which} that one make",
+                words(judged, "compiles", "gets wrong")
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn words(judged: Judgement, good: &'static str, bad: &'static str) -> &'static str {
+    match judged {
+        Judgement::Good => good,
+        Judgement::Bad => bad,
+        Judgement::Unclear => "does not read, or cannot compile,",
+    }
+}
+
+/// The IR after the first passes of a configuration's pipeline, or after all.
+fn optimised(
+    runner: &mut ExperimentRunner<'_>,
+    configuration: &Configuration,
+    passes: Option<u64>,
+) -> Result<Option<String>, Fatal> {
+    let mut experiment = Experiment::of(configuration);
+    experiment.keep_ir = true;
+    experiment.probe = Probe { passes, until: Some(Stage::Pipeline), ..Probe::default() };
+    Ok(runner.observe_one(experiment)?.built().and_then(|built| built.texts.ir.clone()))
+}

@@ -1,0 +1,210 @@
+//! Tests of several versions of LLVM beside each other, and of how they are compared.
+//!
+//! They need clang and the builder of a version besides 19 (`scripts/setup --llvm 22`); where there is none they say so
+//! and pass, unless `MNEME_TEST_LLVM` names one.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use mneme_core::install;
+use mneme_e2e::apps::app;
+use mneme_e2e::command::{Outcome, run};
+use mneme_e2e::installation::{Device, have_compiler, library, program};
+use mneme_e2e::platform;
+use mneme_e2e::recording::{Instance, Recording};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The newest version besides 19 that is installed here with its clang; `None`, with a word on it, where there is none.
+fn other(test: &str) -> Option<u32> {
+    if !have_compiler(test) {
+        return None;
+    }
+    let builder = |version: &u32| program_folder().join(format!("mneme-build-{version}")).is_file();
+    let clang = |version: &u32| run("sh").args(["-c", &format!("command -v clang++-{version}")]).outcome().status == 0;
+    if let Ok(text) = std::env::var("MNEME_TEST_LLVM") {
+        let version = text.parse().expect("MNEME_TEST_LLVM is a version");
+        assert!(builder(&version) && clang(&version), "clang++-{version} or mneme-build-{version} is missing");
+        return Some(version);
+    }
+    let found = install::LLVM_VERSIONS.rev().filter(|version| *version != 19).find(|it| builder(it) && clang(it));
+    if found.is_none() {
+        println!("skipped: {test} needs clang and the builder of another LLVM than 19 (scripts/setup --llvm 22)");
+    }
+    found
+}
+
+fn program_folder() -> PathBuf {
+    program("mneme-replay").parent().unwrap().to_path_buf()
+}
+
+/// An application compiled by a version's clang.
+fn compiled(name: &str, version: u32, folder: &Path) -> PathBuf {
+    let path = folder.join(format!("{name}-{version}"));
+    let compiler = platform::Platform::Cuda(mneme_e2e::installation::Cudart::under_test());
+    let outcome = platform::recordable_by(&format!("clang++-{version}"))
+        .args(compiler.compile_flags())
+        .args(app(name).sources.iter().map(|source| platform::sources().join(source)))
+        .args([Path::new("-o"), &path])
+        .args(compiler.link_flags())
+        .succeed();
+    assert!(!outcome.stderr.contains("mneme-cc: warning"), "{outcome}");
+    path
+}
+
+fn versions(result: &Value) -> (String, String) {
+    let text = |name: &str| result["environment"]["versions"][name].as_str().unwrap_or_default().to_owned();
+    (text("llvm"), text("ir"))
+}
+
+/// An installation of the programs under test with these builders alone.
+fn installation_with(builders: &[u32]) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let bin = home.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for name in builders.iter().map(|version| format!("mneme-build-{version}")) {
+        symlink(program(&name), bin.join(name)).unwrap();
+    }
+    std::fs::copy(program("mneme-replay"), bin.join("mneme-replay")).unwrap();
+    let lib = home.path().join("lib");
+    std::fs::create_dir(&lib).unwrap();
+    symlink(library("libmneme_cpu.so"), lib.join("libmneme_cpu.so")).unwrap();
+    home
+}
+
+/// `mneme-replay` of an installation that is found by itself.
+fn replay_in(home: &TempDir, instance: &Instance, options: &[&str]) -> Outcome {
+    run(home.path().join("bin/mneme-replay"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu", "default<O3>"])
+        .args(options)
+        .env("MNEME_HOME", home.path())
+        .outcome()
+}
+
+#[test]
+fn ir_of_each_clang_is_compiled_by_the_builder_of_its_version() {
+    let Some(other) = other("ir_of_each_clang_is_compiled_by_the_builder_of_its_version") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["vecadd", "reduce", "atomics", "math"] {
+        for version in [19, other] {
+            let path = compiled(name, version, folder.path());
+            let recording = Recording::of_executable(&path, &[]);
+            for (database, kernel) in recording.kernels() {
+                let instance = Instance::new(&database, kernel.instances.keys().next().unwrap());
+                for passes in ["default<O0>", "default<O3>"] {
+                    let json = instance.verify(passes, if name == "math" { &["--rtol", "1e-5"] } else { &[] });
+                    let (llvm, ir) = versions(&json["Result"]);
+                    let begins = format!("{version}.");
+                    assert!(llvm.starts_with(&begins) && ir.starts_with(&begins), "{name}: {llvm} of IR of {ir}");
+                }
+                // What is older every builder reads; what is newer is refused by name.
+                let asked = instance.replay("default<O3>").args(["--rtol", "1e-5", "--llvm", "19"]);
+                if version == 19 {
+                    let json = instance.verify("default<O3>", &["--rtol", "1e-5", "--llvm", &other.to_string()]);
+                    assert!(versions(&json["Result"]).0.starts_with(&format!("{other}.")), "{json}");
+                    asked.succeed();
+                } else {
+                    asked.exit_with(64).complains(&format!("written by LLVM {other}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn two_versions_work_in_one_session() {
+    let Some(other) = other("two_versions_work_in_one_session") else { return };
+    let recording = Recording::of(app("reduce"), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let id = kernel.instances.keys().next().unwrap();
+    let lines = [
+        json!({}),
+        json!({"llvm": other}),
+        json!({"llvm": 19}),
+        json!({"llvm": other, "passes": "default<O1>"}),
+        json!({"llvm": 7}),
+    ];
+    let input = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let configurations = recording.folder().join("configurations.jsonl");
+    std::fs::write(&configurations, input).unwrap();
+    let outcome = run(program("mneme-replay"))
+        .args(["sweep".as_ref(), "-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()])
+        .args(["--device", Device::under_test().name()])
+        .arg(&configurations)
+        .succeed();
+    let mut results: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    results.sort_by_key(|result| result["id"].as_u64());
+    let told: Vec<(String, String)> = results
+        .iter()
+        .map(|result| (result["Result"]["status"].as_str().unwrap().to_owned(), versions(&result["Result"]).0))
+        .map(|(status, version)| (status, version.split('.').next().unwrap_or_default().to_owned()))
+        .collect();
+    let verified = |version: u32| ("verified".to_owned(), version.to_string());
+    assert_eq!(told[..4], [verified(19), verified(other), verified(19), verified(other)], "{outcome}");
+    assert_eq!(told[4].0, "invalid_config", "{outcome}");
+    assert!(results[4]["Result"]["error"].as_str().unwrap().contains("mneme-build-7 is not installed"), "{outcome}");
+    // The version that would compile anyway is no other build.
+    assert!(outcome.stderr.contains(" 3 builds"), "{outcome}");
+}
+
+#[test]
+fn all_versions_are_compared_in_a_table() {
+    let Some(other) = other("all_versions_are_compared_in_a_table") else { return };
+    let recording = Recording::of(app("saxpy"), &[]);
+    let outcome = recording.single().replay("default<O3>").args(["--llvm", "all"]).succeed();
+    let json = outcome.json();
+    for version in [19, other] {
+        let result = &json["Results"][version.to_string()];
+        assert_eq!(result["verified"], true, "{outcome}");
+        assert!(versions(result).0.starts_with(&format!("{version}.")), "{outcome}");
+        let line = outcome.stderr.lines().find(|line| line.starts_with(&format!("{version}."))).unwrap();
+        assert!(
+            line.split_whitespace().nth(1).unwrap().parse::<f64>().is_ok() && line.ends_with("verified"),
+            "{outcome}"
+        );
+    }
+    recording.single().replay("default<O3>").args(["--llvm", "all", "--output-ll", "/dev/null"]).exit_with(64);
+}
+
+#[test]
+fn a_fault_of_one_version_is_found_between_the_two() {
+    let Some(other) = other("a_fault_of_one_version_is_found_between_the_two") else { return };
+    let recording = Recording::of(app("vecadd"), &[]);
+    let output = tempfile::tempdir().unwrap();
+    let pipeline = format!("default<O1>,function(sroa,mneme-fault<wrong-operator@{other}>,instcombine)");
+    let instance =
+        recording.kernels().into_iter().find(|(_, kernel)| kernel.demangled_name.contains("vecadd")).unwrap();
+    let bisect = |good: u32, bad: u32| {
+        run(program("mneme"))
+            .args(["bisect".as_ref(), "-rdb".as_ref(), instance.0.as_os_str()])
+            .args(["--json", "--device", Device::under_test().name(), &pipeline, "-o"])
+            .arg(output.path())
+            .args(["--good-llvm", &good.to_string(), "--bad-llvm", &bad.to_string()])
+    };
+    let outcome = bisect(19, other).exit_with(1);
+    let json = outcome.json();
+    assert_eq!((&json["verdict"], &json["pass"]["pass"]), (&"ir_pass".into(), &"mneme-fault".into()), "{outcome}");
+    assert!(json["reference"].as_str().unwrap().starts_with("LLVM 19, "), "{outcome}");
+    // Each generates code of what the other's passes have made, and is right where the fault is not in it.
+    let evidence = json["evidence"].to_string();
+    assert!(evidence.contains(&format!("LLVM {other} compiles what the passes of LLVM 19 make")), "{outcome}");
+    let script = std::fs::read_to_string(output.path().join("reproduce.sh")).unwrap();
+    assert!(script.contains(&format!("# LLVM {other}.")), "{script}");
+    // The other way about there is nothing to find.
+    let outcome = bisect(other, 19).exit_with(125);
+    assert!(outcome.stderr.contains("not good itself"), "{outcome}");
+}
+
+#[test]
+fn what_no_builder_reads_is_refused_with_the_remedy() {
+    let Some(other) = other("what_no_builder_reads_is_refused_with_the_remedy") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let recording = Recording::of_executable(&compiled("vecadd", other, folder.path()), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let instance = Instance::new(&database, kernel.instances.keys().next().unwrap());
+    let outcome = replay_in(&installation_with(&[19]), &instance, &[]);
+    assert_eq!(outcome.status, 70, "{outcome}");
+    outcome.complains(&format!("written by LLVM {other}, and no builder that is installed reads it: 19 is"));
+    outcome.complains(&format!("mneme-build-{other}"));
+}

@@ -1,0 +1,56 @@
+//! Tests of how often candidates are run.
+
+use std::fs;
+
+use mneme_e2e::apps::app;
+use mneme_e2e::command::run;
+use mneme_e2e::installation::{Device, program};
+use mneme_e2e::recording::Recording;
+use serde_json::Value;
+
+#[test]
+fn long_kernels_are_not_warmed_up_and_are_run_as_often_as_it_takes() {
+    // Tens of milliseconds.
+    let rounds = if Device::under_test().name() == "cpu" { "400000" } else { "8000000" };
+    let recording = Recording::of(app("spin"), &[rounds]);
+    let instance = recording.single();
+    let work = tempfile::tempdir().unwrap();
+    let session = |name: &str, options: &[&str]| {
+        let results = work.path().join(name);
+        let done = run(program("mneme-tune"))
+            .args(["--device", Device::under_test().name()])
+            .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+            .args(["--seed", "3", "--finalists", "1", "--confirm-time", "2", "--baseline", "pipeline"])
+            .args([
+                "--space-preset",
+                "compiler",
+                "--passes",
+                "default<O3>",
+                "default<O1>",
+                "default<O0>",
+                "--results-dir",
+            ])
+            .arg(&results)
+            .args(options)
+            .succeed();
+        let trials = fs::read_to_string(results.join("trials.jsonl")).unwrap();
+        let trials: Vec<Value> = trials.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let read = |name: &str| -> Value { serde_json::from_slice(&fs::read(results.join(name)).unwrap()).unwrap() };
+        (trials, read("summary.json"), read("baseline.json"), done)
+    };
+    let runs =
+        |result: &Value| (result["exec_time"].as_array().unwrap().len() as u64, result["warmup"].as_u64().unwrap());
+
+    let (trials, summary, baseline, done) = session("needed", &[]);
+    assert_eq!(runs(&baseline["result"]), (3, 0), "{baseline}");
+    let own: Vec<_> = trials.iter().map(|trial| &trial["result"]).filter(|it| it["shared_with"].is_null()).collect();
+    assert!(own.len() >= 2 && own.iter().all(|result| (1..=3).contains(&runs(result).0) && runs(result).1 == 0));
+    let made: u64 = own.iter().map(|result| runs(result).0).sum();
+    assert_eq!(summary["num_runs"], made, "{summary}");
+    assert_eq!(summary["num_runs_saved"], own.len() as u64 * 7 - made, "{summary}");
+    done.complains("were enough to tell which are the best");
+
+    let (trials, summary, baseline, _) = session("all", &["--runs", "all", "--iterations", "2"]);
+    assert!(trials.iter().all(|trial| runs(&trial["result"]) == (4, 2)) && runs(&baseline["result"]) == (4, 2));
+    assert_eq!(summary["num_runs_saved"], 0, "{summary}");
+}

@@ -1,0 +1,166 @@
+//! Tests of `mneme apply --specialize`: code that is made for launches which repeat, while the application runs.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mneme_core::exit;
+use mneme_e2e::apps::{app, executable};
+use mneme_e2e::command::{Outcome, Run, run};
+use mneme_e2e::installation::{Cudart, Device, program};
+use mneme_e2e::recording::{Recording, unrecorded};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::applying::Tuned;
+
+/// A run of `paced`, and what is left of it.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn apply(&self, options: &[&str]) -> Run {
+        let run = run(program("mneme")).args(["apply", "--device", Device::under_test().name(), "-v", "info"]);
+        run.args(options).env("MNEME_CACHE_DIR", self.at("cache")).env("PROTEUS_TUNED_KERNELS", "")
+    }
+
+    /// The application, which ends a while after it was said that something is so: its outcome, and the report on its
+    /// kernel.
+    #[track_caller]
+    fn until(&self, options: &[&str], tuned: Option<&Path>, said: &str) -> (Outcome, Value) {
+        let [report, stop] = ["report.json", "stop"].map(|name| self.at(name));
+        let _ = fs::remove_file(&stop);
+        let run = self.apply(options).arg("--json").arg(&report);
+        let run = tuned.into_iter().fold(run, |run, tuned| run.arg("--tuned").arg(tuned));
+        let run = run.arg("--").arg(of("paced")).args(["60000", "1000"]).arg(&stop);
+        let end = || {
+            std::thread::sleep(Duration::from_millis(300));
+            fs::write(&stop, "").unwrap();
+        };
+        let outcome = run.outcome_with(said, end);
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (0, "paced: ok (n=1000)\n"), "{outcome}");
+        outcome.complains(said);
+        let report: Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
+        let kernels = report["kernels"].as_array().unwrap();
+        let kernel = kernels.iter().find(|kernel| kernel["kernel"].as_str().unwrap().starts_with("mix")).cloned();
+        (outcome, kernel.unwrap())
+    }
+}
+
+fn of(name: &str) -> PathBuf {
+    executable(app(name), Cudart::under_test())
+}
+
+/// Launches, those that were replaced, and those by code that was made for them.
+fn counts(kernel: &Value) -> [u64; 3] {
+    let applied = &kernel["applied"];
+    [&kernel["launches"], &applied["replaced"], &applied["specialised"]].map(|count| count.as_u64().unwrap_or_default())
+}
+
+#[test]
+fn launches_that_repeat_get_code_of_their_own() {
+    let place = Place::new();
+    let (outcome, kernel) =
+        place.until(&["--specialize"], None, "mix(unsigned int*, int, unsigned int, unsigned int) is specialised");
+    let [launches, replaced, specialised] = counts(&kernel);
+    assert!(launches > replaced && replaced == specialised && specialised > 0, "{outcome}");
+    outcome.complains("no code was made for launches like it yet");
+    // Copies of a variable would be counted in.
+    outcome.complains("count(int) is not specialised: it uses variables of its module (counted)");
+    let entries = || fs::read_dir(place.at("cache/tuned")).unwrap().map(|entry| entry.unwrap().path());
+    assert!(entries().all(|path| path.is_file()), "requests are left");
+
+    // The number of the launch is not folded, so that there are two codes for all of them.
+    let codes: Vec<PathBuf> = entries().filter(|path| path.extension().is_some_and(|it| it == "code")).collect();
+    assert_eq!(codes.len(), 2, "{codes:?}");
+    let (outcome, kernel) = place.until(&["--specialize=integers"], None, "is specialised");
+    assert!(counts(&kernel)[2] > 0, "{outcome}");
+    outcome.complains("from the cache, 0 compiled");
+
+    // Damage is compiled anew.
+    codes.iter().for_each(|code| fs::write(code, "damaged").unwrap());
+    let (outcome, kernel) = place.until(&["--specialize"], None, "is specialised");
+    assert!(counts(&kernel)[2] > 0, "{outcome}");
+    assert!(!outcome.stderr.contains(", 0 compiled"), "{outcome}");
+}
+
+#[test]
+fn a_winner_is_specialised_while_it_is_used() {
+    let recording = Recording::of(app("paced"), &["2"]);
+    let (database, record) = recording.kernel("mix");
+    let instance = record.instances.iter().find(|(_, it)| it.args[1] == 1000).unwrap();
+    let instance = mneme_e2e::recording::Instance::new(&database, instance.0);
+    let changes = json!({"passes": "default<O2>", "block": {"x": 32}, "grid": {"x": 8}});
+    let tuned = Tuned::new().with("mix", &instance, changes, json!({"grid.x": "grid.x"}));
+    let place = Place::new();
+    let (outcome, kernel) = place.until(&["--specialize"], Some(&tuned.results()), "is specialised");
+    let [launches, replaced, specialised] = counts(&kernel);
+    assert!(launches == replaced && specialised > 0 && specialised < replaced, "{outcome}");
+    assert!(kernel["applied"]["before"] == json!(2000.0), "{outcome}");
+    assert!(kernel["applied"]["reshaped"].as_u64().unwrap() > 0, "{outcome}");
+}
+
+#[test]
+fn code_for_launches_that_repeat_is_verified_where_that_is_asked_for() {
+    let place = Place::new();
+    let options = ["--specialize", "--verify-first", "1"];
+    let (outcome, kernel) = place.until(&options, None, "is verified on 1 launches of this run");
+    let [launches, replaced, specialised] = counts(&kernel);
+    assert!(launches > replaced && replaced == specialised && specialised > 0, "{outcome}");
+}
+
+#[test]
+fn a_helper_that_dies_leaves_the_application_its_own_code() {
+    let place = Place::new();
+    let home = place.at("home");
+    fs::create_dir(&home).unwrap();
+    for entry in fs::read_dir(program("mneme").parent().unwrap()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_owned();
+        if path.is_file() && name != "mneme-build" {
+            symlink(&path, home.join(name)).unwrap();
+        }
+    }
+    let builder = home.join("mneme-build");
+    let plain = unrecorded(app("paced")).args(["400", "500"]).succeed();
+    let with = |script: &str| {
+        fs::write(&builder, script).unwrap();
+        fs::set_permissions(&builder, fs::Permissions::from_mode(0o700)).unwrap();
+        let run = place.apply(&["--specialize"]).env("MNEME_HOME", &home).arg("--json").arg(place.at("report.json"));
+        let outcome = run.arg("--").arg(of("paced")).args(["400", "500"]).succeed();
+        assert_eq!(outcome.stdout, plain.stdout, "{outcome}");
+        let report: Value = serde_json::from_str(&fs::read_to_string(place.at("report.json")).unwrap()).unwrap();
+        let kernels = report["kernels"].as_array().unwrap();
+        assert!(kernels.iter().all(|kernel| kernel["launches"] == 400), "{outcome}");
+        outcome
+    };
+    // Dies at random.
+    let real = program("mneme-build");
+    for _ in 0..3 {
+        with(&format!("#!/bin/bash\n[ $((RANDOM % 2)) = 0 ] && kill -9 $$\nexec {} \"$@\"\n", real.display()));
+    }
+    fs::remove_dir_all(place.at("cache")).unwrap();
+    let outcome = with("#!/bin/sh\nkill -9 $$\n");
+    let said = |line: &&str| line.contains("mix(") && line.contains("is not specialised");
+    let lines: Vec<&str> = outcome.stderr.lines().filter(said).collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("SIGKILL")), "{outcome}");
+}
+
+#[test]
+fn specialisation_needs_an_application_and_a_kind() {
+    let place = Place::new();
+    let folder = place.at("m");
+    let run = place.apply(&["--specialize", "--manifest"]).arg(&folder).exit_with(exit::BAD_USAGE);
+    run.complains("--specialize needs an application");
+    place.apply(&["--specialize=all", "--", "true"]).exit_with(exit::BAD_USAGE).complains("integers, scalars");
+}

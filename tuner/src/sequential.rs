@@ -1,0 +1,213 @@
+//! Sequential testing: how many runs of a candidate its decision needs.
+//!
+//! The decision is whether a candidate may be among the best few, which are measured again before one of them is
+//! reported. A run decides it where it is further from the last of those few than runs of one candidate are from each
+//! other. How far that is is estimated from all candidates of the session together, and Student's distribution makes
+//! up for an estimate of few runs. The error that is allowed is shared out between the looks at a candidate
+//! (Bonferroni): whoever is as fast as the last of the best is taken for slower no more often than that.
+
+use mneme_core::protocol::{Near, StoppingRule};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// A first run that takes so long, ns, is no warm-up: what a device has to get used to takes far less.
+pub const LONG: u64 = 20_000_000;
+/// Measured runs of such a kernel, at most.
+pub const LONG_RUNS: u32 = 3;
+/// A first run is as good as measured that is so many times slower than the last of the best, and no short one.
+const HOPELESS: f64 = 3.0;
+const SHORT: u64 = 1_000_000;
+/// By how much runs differ at least, relative to their mean: the same code takes another time when it is loaded anew.
+const LEAST_NOISE: f64 = 0.001;
+/// Probability that a candidate as fast as the last of the best is taken for slower.
+const ERROR: f64 = 0.01;
+
+/// What is known of a session's noise, and of its best.
+#[derive(Clone, Debug)]
+pub struct SequentialTest {
+    /// Measured runs of each candidate, at most.
+    iterations: u32,
+    /// Squares of what logarithms of times differ by from those of their candidates, and how many of them are free.
+    squares: f64,
+    degrees: usize,
+    /// Metrics, ns, and runs of the best so far, the best first.
+    best: Vec<(f64, u32)>,
+    most: usize,
+}
+
+impl SequentialTest {
+    /// `finalists` is how many of the best are measured again.
+    pub fn new(iterations: u32, finalists: usize) -> Self {
+        Self { iterations, squares: 0.0, degrees: 0, best: Vec::new(), most: finalists.max(1) }
+    }
+
+    /// Learns from measured runs of one candidate, ns; `metric` is what they come to.
+    pub fn note(&mut self, runs: &[u64], metric: f64) {
+        self.note_noise(runs);
+        let place = self.best.partition_point(|(better, _)| *better <= metric);
+        self.best.insert(place, (metric, runs.len() as u32));
+        self.best.truncate(self.most);
+    }
+
+    /// Learns from runs of one candidate by how much they differ.
+    pub fn note_noise(&mut self, runs: &[u64]) {
+        let logarithms: Vec<f64> = runs.iter().map(|time| (*time as f64).ln()).collect();
+        let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
+        if mean.is_finite() {
+            self.squares += logarithms.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
+            self.degrees += logarithms.len() - 1;
+        }
+    }
+
+    /// By how much runs of one candidate differ: a standard deviation, relative to their mean, and on how many degrees
+    /// of freedom it stands. `None` where no candidate was run twice.
+    pub fn noise(&self) -> Option<(f64, usize)> {
+        let variance = self.squares / self.degrees as f64;
+        (self.degrees > 0).then(|| (variance.sqrt().max(LEAST_NOISE), self.degrees))
+    }
+
+    /// The rule for the next candidate. `baseline` is the baseline's metric, ns, and its runs: what is slower wins
+    /// nothing.
+    pub fn rule(&self, baseline: Option<(f64, u32)>) -> StoppingRule {
+        let last = self.best.get(self.most - 1).copied();
+        let bound = last.into_iter().chain(baseline).min_by(|one, other| one.0.total_cmp(&other.0));
+        let near = bound.zip(self.noise()).and_then(|((ns, runs), (noise, degrees))| {
+            let looks = self.iterations.saturating_sub(1).max(1);
+            let student = StudentsT::new(0.0, 1.0, degrees as f64).ok()?;
+            Some(Near { ns, runs, within: noise * student.inverse_cdf(1.0 - ERROR / f64::from(looks)) })
+        });
+        let hopeless = near.map_or(LONG, |near| ((HOPELESS * near.ns) as u64).max(SHORT));
+        StoppingRule { long_ns: LONG.min(hopeless), long_runs: LONG_RUNS, near }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::confirm::{RoundSettings, confirm};
+    use mneme_core::configuration::Configuration;
+    use mneme_core::launch::Dim3;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// Runs of a candidate that takes so long, as many as a rule wants of five.
+    fn runs(rule: &StoppingRule, time: f64, noise: f64, rng: &mut ChaCha8Rng) -> Vec<u64> {
+        let mut times = Vec::new();
+        while times.len() < 5 && !rule.is_content(&times, 5, false) {
+            // Normal: twelve uniform numbers less six.
+            let normal = (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+            times.push((time * (noise * normal).exp()) as u64);
+        }
+        times
+    }
+
+    fn mean(times: &[u64]) -> f64 {
+        times.iter().sum::<u64>() as f64 / times.len() as f64
+    }
+
+    #[test]
+    fn who_is_as_fast_as_the_best_is_taken_for_slower_as_often_as_is_allowed() {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let (mut wrong, mut count) = (0, 0);
+        for _ in 0..4000 {
+            let mut test = SequentialTest::new(5, 1);
+            // The baseline alone is what noise is estimated from: three runs.
+            let baseline: Vec<u64> = (0..3).flat_map(|_| runs(&test.rule(None), 1e7, 0.01, &mut rng).pop()).collect();
+            test.note_noise(&baseline);
+            let rule = test.rule(Some((mean(&baseline), 3)));
+            let times = runs(&rule, 1e7, 0.01, &mut rng);
+            // Content before its fifth run, and slower.
+            wrong += usize::from(times.len() < 5 && mean(&times) > mean(&baseline));
+            count += 1;
+        }
+        assert!(wrong as f64 <= 0.015 * f64::from(count), "{wrong} of {count}, 1 % is allowed");
+        assert!(wrong > 0, "the bound is one that is met");
+    }
+
+    #[test]
+    fn most_candidates_are_run_once_and_the_best_is_not_lost() {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        let (mut lost, mut all_runs) = (0, 0);
+        for _ in 0..200 {
+            let mut test = SequentialTest::new(5, 3);
+            let baseline: Vec<u64> = (0..3).flat_map(|_| runs(&test.rule(None), 1e8, 0.003, &mut rng).pop()).collect();
+            test.note_noise(&baseline);
+            let mut found: Vec<(f64, usize)> = Vec::new();
+            // From 0.6 to 2.5 times the baseline's time, no two alike, in any order.
+            let truths: Vec<f64> = (0..60).map(|_| 1e8 * (0.6 + 1.9 * rng.random::<f64>())).collect();
+            for (place, truth) in truths.iter().enumerate() {
+                let times = runs(&test.rule(Some((mean(&baseline), 3))), *truth, 0.003, &mut rng);
+                all_runs += times.len();
+                test.note(&times, mean(&times));
+                found.push((mean(&times), place));
+            }
+            found.sort_by(|one, other| one.0.total_cmp(&other.0));
+            let best = (0..60).min_by(|one, other| truths[*one].total_cmp(&truths[*other])).unwrap();
+            lost += usize::from(!found[..3].iter().any(|(_, place)| *place == best));
+        }
+        assert!(lost <= 1, "the best of {lost} of 200 sessions is no finalist");
+        let each = all_runs as f64 / (200.0 * 60.0);
+        assert!(each < 1.3, "{each} runs of a candidate");
+    }
+
+    #[test]
+    fn without_noise_known_or_with_nothing_to_compare_all_runs_are_made() {
+        let mut test = SequentialTest::new(5, 2);
+        assert_eq!(test.rule(Some((100.0, 5))).near, None);
+        test.note(&[100, 102, 101], 101.0);
+        assert_eq!(test.rule(None).near, None, "one candidate of two");
+        test.note(&[90], 90.0);
+        let near = test.rule(None).near.unwrap();
+        assert_eq!((near.ns, near.runs), (101.0, 3), "the second best");
+        assert_eq!(test.rule(Some((95.0, 5))).near.unwrap().ns, 95.0, "the baseline is faster");
+        // What took thrice as long at first, and no short time, is measured by that.
+        let mut slow = SequentialTest::new(5, 1);
+        slow.note(&[4_000_000, 4_010_000], 4_005_000.0);
+        assert_eq!(slow.rule(None).long_ns, 12_015_000);
+        assert_eq!(test.rule(None).long_ns, SHORT);
+    }
+
+    /// A session of candidates that are all as fast as the baseline: measured, and the best three confirmed. Whether it
+    /// reports an improvement. Runs differ by `noise`, and everything measured at one time by `drift`, which wanders.
+    fn reports_one(seed: u64, noise: f64, drift: f64) -> bool {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut level = 0.0;
+        let mut run = |rng: &mut ChaCha8Rng| {
+            let mut normal = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+            level = 0.98 * level + drift * normal();
+            // One in fifty is disturbed by something else on the machine.
+            let disturbed = if rng.random_bool(0.02) { 0.2 } else { 0.0 };
+            let mut normal = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+            (1e6 * (level + noise * normal() + disturbed).exp()) as u64
+        };
+        let mut test = SequentialTest::new(5, 3);
+        let baseline: Vec<u64> = (0..5).map(|_| run(&mut rng)).collect();
+        test.note_noise(&baseline);
+        let mut found: Vec<(f64, u32)> = Vec::new();
+        for candidate in 1..=40 {
+            let (rule, mut times) = (test.rule(Some((mean(&baseline), 5))), Vec::new());
+            while times.len() < 5 && !rule.is_content(&times, 5, false) {
+                times.push(run(&mut rng));
+            }
+            test.note(&times, mean(&times));
+            found.push((mean(&times), candidate));
+        }
+        found.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let of = |number: u32| Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(number, 1, 1), 0);
+        let finalists: Vec<Configuration> = found[..3].iter().map(|(_, candidate)| of(*candidate)).collect();
+        let settings = RoundSettings { seed, ..RoundSettings::default() };
+        let measure = |order: &[&Configuration]| {
+            Ok::<_, std::convert::Infallible>(
+                order.iter().map(|_| Some((0..5).map(|_| run(&mut rng)).collect())).collect(),
+            )
+        };
+        confirm(&of(0), &finalists, &settings, measure).unwrap().significant
+    }
+
+    #[test]
+    fn sessions_without_an_improvement_report_one_in_five_of_a_hundred_at_most() {
+        for (noise, drift) in [(0.005, 0.0), (0.03, 0.01)] {
+            let reported = (0..1000).filter(|seed| reports_one(*seed, noise, drift)).count();
+            assert!(reported <= 50, "{reported} of 1000 sessions with noise of {noise} and drift of {drift}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Repeated runs of the baseline between candidates, which detect drift and throttling.
+
+use std::time::{Duration, Instant};
+
+use mneme_core::result::ReplayResult;
+
+use super::Session;
+use crate::evaluator::Evaluated;
+use crate::results::References;
+use crate::server::Runs;
+
+/// Names a reference among evaluations; candidates are counted from 0.
+pub const REFERENCE: u64 = u64::MAX;
+/// A session spends no more than one part in so many on references, and has none sooner than after a second.
+const SHARE: u32 = 30;
+const SOONEST: Duration = Duration::from_secs(1);
+/// What is less than this is nothing to tell, relative to the baseline.
+const LEAST: f64 = 0.02;
+
+/// When the next reference is due.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// When the last one, or the baseline, ended.
+    last: Instant,
+    /// When the one that is under way was submitted.
+    begun: Option<Instant>,
+    cost: Duration,
+}
+
+impl Schedule {
+    pub fn new() -> Self {
+        Self { last: Instant::now(), begun: None, cost: Duration::ZERO }
+    }
+
+    /// The baseline or a reference has ended, which took so long on the device.
+    fn ended(&mut self, result: &ReplayResult) {
+        self.last = Instant::now();
+        self.begun = None;
+        self.cost = Duration::from_nanos(result.exec_time.iter().sum());
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.begun.is_none() && now.saturating_duration_since(self.last) >= (self.cost * SHARE).max(SOONEST)
+    }
+}
+
+impl Session {
+    /// Submits the baseline again where that is due.
+    pub(super) fn refer(&mut self) {
+        let Some(baseline) = self.standings.baseline.as_ref().filter(|_| self.refers()) else { return };
+        if self.schedule.is_due(Instant::now()) {
+            let device = Some(baseline.result.gpu_id);
+            let runs = Runs { iterations: 1, fresh: true, device, energy: false, ..self.criteria.runs };
+            self.evaluator.submit(REFERENCE, vec![baseline.config.clone()], runs);
+            self.schedule.begun = Some(Instant::now());
+        }
+    }
+
+    /// Where times of a single instance decide, and are not recorded ones.
+    fn refers(&self) -> bool {
+        self.test.is_some() && !self.evaluator.is_simulated()
+    }
+
+    /// The baseline was measured: the next reference follows from what it took.
+    pub(super) fn begin_references(&mut self) {
+        if let Some(baseline) = self.standings.baseline.as_ref() {
+            self.schedule.ended(&baseline.result);
+        }
+    }
+
+    /// Compares a reference with the baseline.
+    pub(super) fn compare_reference(&mut self, evaluated: &Evaluated) {
+        let Some(result) = evaluated.results.first() else { return };
+        self.schedule.ended(result);
+        let (Some(metric), Some(test)) = (self.criteria.metric.of(result.measured()), &self.test) else { return };
+        let (baseline, runs) = (self.standings.baseline_metric, result.measured().len() as f64);
+        let noise = test.noise().map_or(LEAST, |(noise, _)| noise);
+        let change = metric / baseline - 1.0;
+        let clocks = result.environment.clocks.as_ref();
+        let throttled = clocks.map(|clocks| clocks.throttled.join(", ")).unwrap_or_default();
+        let is_far = change.abs() > (4.0 * noise * (1.0 + 1.0 / runs).sqrt()).max(LEAST);
+        self.standings.summary.references.get_or_insert_default().note(change, is_far, &throttled);
+        if is_far {
+            let why = if throttled.is_empty() { String::new() } else { format!(" ({throttled})") };
+            self.records.log(&format!("reference: the baseline took {metric} ns, {:+.1} %{why}", 100.0 * change));
+        }
+    }
+}
+
+impl References {
+    /// Counts a reference whose time differs so from the baseline's, relative to it.
+    fn note(&mut self, change: f64, is_far: bool, throttled: &str) {
+        self.count += 1;
+        if is_far {
+            self.disturbed += 1;
+            if change.abs() > self.largest_change.abs() {
+                self.largest_change = change;
+            }
+            if !throttled.is_empty() && !self.throttled.iter().any(|known| known == throttled) {
+                self.throttled.push(throttled.into());
+            }
+        }
+    }
+
+    /// What there is to say at the end, in one sentence; `None` where nothing was disturbed.
+    pub fn sentence(&self) -> Option<String> {
+        let why = if self.throttled.is_empty() { String::new() } else { format!(" ({})", self.throttled.join("; ")) };
+        let (disturbed, count, change) = (self.disturbed, self.count, 100.0 * self.largest_change);
+        (disturbed > 0).then(|| {
+            format!(
+                "the device was not always as fast: in {disturbed} of {count} looks the baseline's time had changed, \
+                 by {change:+.1} % at most{why}; first measurements between them may be off by as much"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_take_their_share_of_the_time() {
+        let mut schedule = Schedule::new();
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        assert!(!schedule.is_due(start) && schedule.is_due(start + 2 * second));
+        schedule.ended(&ReplayResult { exec_time: vec![260_000_000; 3], ..ReplayResult::default() });
+        assert!(!schedule.is_due(start + 20 * second) && schedule.is_due(start + 25 * second));
+        schedule.begun = Some(start);
+        assert!(!schedule.is_due(start + 60 * second), "one at a time");
+    }
+
+    #[test]
+    fn what_was_disturbed_is_said_with_its_reason() {
+        let mut references = References::default();
+        references.note(0.001, false, "");
+        assert_eq!(references.sentence(), None);
+        references.note(0.12, true, "power cap");
+        references.note(-0.03, true, "power cap");
+        let said = references.sentence().unwrap();
+        assert!(said.contains("in 2 of 3 looks") && said.contains("+12.0 % at most (power cap);"), "{said}");
+    }
+}

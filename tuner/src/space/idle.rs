@@ -1,0 +1,88 @@
+//! Parameters whose values reach no field of a configuration.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::draw::{complete, draw, draw_value};
+use super::{Feasible, Parameter, Space};
+
+/// Valid points at which each parameter is varied, and values that each is given there.
+const POINTS: usize = 24;
+const VALUES: usize = 8;
+/// Changes that have to be valid before anything is said of a parameter.
+const ENOUGH: usize = 12;
+
+/// Names of parameters of which no other value has changed the configuration, at any of some points drawn at random.
+pub fn idle_parameters(space: &dyn Space) -> Vec<String> {
+    let mut rng = ChaCha8Rng::seed_from_u64(0);
+    let feasible = Feasible::of(space);
+    let mut varied: Vec<(&Parameter, usize)> =
+        space.parameters().iter().filter(|parameter| parameter.domain.size() != Some(1)).map(|it| (it, 0)).collect();
+    for _ in 0..POINTS {
+        let point = match &feasible {
+            Some(feasible) => feasible.draw(&mut rng),
+            None => Some(draw(space, &mut rng)),
+        };
+        let Some((point, configuration)) = point.and_then(|it| Some((it.clone(), space.ground(&it).ok()?))) else {
+            continue;
+        };
+        varied.retain_mut(|(parameter, changes)| {
+            if !point.contains_key(&parameter.name) {
+                return true;
+            }
+            for _ in 0..VALUES {
+                let mut other = point.clone();
+                other.insert(parameter.name.clone(), draw_value(&parameter.domain, &mut rng));
+                let other = complete(space, other, |inactive| draw_value(&inactive.domain, &mut rng));
+                if other == point {
+                    continue;
+                }
+                let Ok(changed) = space.ground(&other) else { continue };
+                if changed != configuration {
+                    return false;
+                }
+                *changes += 1;
+            }
+            true
+        });
+    }
+    varied.into_iter().filter(|(_, changes)| *changes >= ENOUGH).map(|(parameter, _)| parameter.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::{Domain, Point, Rejection};
+    use mneme_core::configuration::Configuration;
+    use mneme_core::launch::Dim3;
+
+    /// `unused` reaches nothing, `rounded` only every fourth value, `x` is the block, where it is even.
+    struct Blocks(Vec<Parameter>);
+
+    impl Space for Blocks {
+        fn parameters(&self) -> &[Parameter] {
+            &self.0
+        }
+
+        fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
+            let of = |name: &str| point[name].as_u64().unwrap() as u32;
+            if of("x") % 2 == 1 {
+                return Err(Rejection("odd".into()));
+            }
+            Ok(Configuration::recorded(Dim3::new(1 + of("rounded") / 4, 1, 1), Dim3::new(of("x"), 1, 1), 0))
+        }
+
+        fn baseline(&self) -> Configuration {
+            Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(16, 1, 1), 0)
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_changes_nothing_is_named() {
+        let integer = |name: &str| Parameter::new(name, Domain::Integer { low: 1, high: 16, step: 1, log: false });
+        assert_eq!(idle_parameters(&Blocks(["x", "unused", "rounded"].map(integer).into())), ["unused"]);
+        let only = Parameter::new("unused", Domain::Categorical(vec![1.into()]));
+        let space = Blocks([integer("x"), only, integer("rounded")].into());
+        assert_eq!(idle_parameters(&space), [""; 0], "one that cannot vary is no mistake");
+    }
+}
