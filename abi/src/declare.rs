@@ -1,16 +1,17 @@
 //! The macro that declarations of functions are written in.
 
-/// Declares functions; the parentheses hold a `$`, which macros that are made by macros need.
+/// Declares functions; the parentheses hold a `$`, which macros that are made by macros need. A function returns a
+/// status where nothing else is said (`-> type`).
 macro_rules! declare {
-    (($d:tt) $($since:literal $name:ident $arguments:tt $(, $form_since:literal $form:ident)?;)*) => {
+    (($d:tt) $($since:literal $name:ident $arguments:tt $(-> $return:ty)? $(, $form_since:literal $form:ident)?;)*) => {
         $(
-            declare! { @one ($d) $since $name $arguments }
+            declare! { @one ($d) $since $name $arguments $(-> $return)? }
             $(declare! { @one ($d) $form_since $form $arguments })?
         )*
 
         /// Every declared function.
         pub static FUNCTIONS: &[$crate::Function] = &[$(
-            declare! { @row $since $name $arguments },
+            declare! { @row $since $name $arguments $(-> $return)? },
             $(declare! { @row $form_since $form $arguments },)?
         )*];
 
@@ -19,23 +20,38 @@ macro_rules! declare {
         pub mod pointers {
             use super::*;
             $(
-                declare! { @pointer $name $arguments }
+                declare! { @pointer $name $arguments $(-> $return)? }
                 $(declare! { @pointer $form $arguments })?
             )*
         }
+
+        // A form returns what its function does.
+        $($(const _: fn(pointers::$form) -> pointers::$name = |form| form;)?)*
     };
-    (@one ($d:tt) $since:literal $name:ident ($($argument:ident: $type:ty),* $(,)?)) => {
+    (@one ($d:tt) $since:literal $name:ident ($($argument:ident: $type:ty),* $(,)?) $(-> $return:ty)?) => {
         #[macro_export]
         #[doc(hidden)]
         macro_rules! $name {
-            ($d callback:ident $d extra:tt) => { $d callback! { $d extra $since $name($($argument: $type),*) } };
+            ($d callback:ident $d extra:tt) => {
+                $d callback! { $d extra $since $name($($argument: $type),*) $(-> $return)? }
+            };
         }
     };
-    (@row $since:literal $name:ident ($($argument:ident: $type:ty),* $(,)?)) => {
-        $crate::Function { name: stringify!($name), since: $since, arguments: &[$((stringify!($argument), stringify!($type))),*] }
+    (@row $since:literal $name:ident ($($argument:ident: $type:ty),* $(,)?) $(-> $return:ty)?) => {
+        $crate::Function {
+            name: stringify!($name),
+            since: $since,
+            arguments: &[$((stringify!($argument), stringify!($type))),*],
+            returns: declare! { @text $(-> $return)? },
+        }
     };
-    (@pointer $name:ident ($($argument:ident: $type:ty),* $(,)?)) => {
-        pub type $name = unsafe extern "C" fn($($type),*) -> Status;
+    (@text -> $return:ty) => { stringify!($return) };
+    (@text) => { "Status" };
+    (@pointer $name:ident ($($argument:ident: $type:ty),* $(,)?) -> $return:ty) => {
+        pub type $name = unsafe extern "C" fn($($type),*) -> $return;
+    };
+    (@pointer $name:ident $arguments:tt) => {
+        declare! { @pointer $name $arguments -> Status }
     };
 }
 pub(crate) use declare;

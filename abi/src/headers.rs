@@ -23,9 +23,11 @@ pub fn types(parameters: &str) -> Vec<String> {
     parameters.map(of).collect()
 }
 
-/// How an argument is passed.
+/// How an argument or a result is passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passed {
+    /// What a function that returns nothing does.
+    Nothing,
     Pointer,
     /// A pointer to what only the driver knows.
     Handle,
@@ -46,12 +48,13 @@ impl Passed {
 pub fn in_rust(text: &str) -> Passed {
     match text {
         _ if text.starts_with('*') => Passed::Pointer,
+        "()" => Passed::Nothing,
         "CUcontext" | "CUevent" | "CUstream" | "CUfunction" | "CUkernel" | "CUlibrary" | "CUmodule" | "CUarray"
         | "CUmemoryPool" => Passed::Handle,
         "usize" | "u64" | "c_ulonglong" | "CUdeviceptr" | "CUmemGenericAllocationHandle" => Passed::Integer(8),
         "c_int" | "c_uint" | "u32" | "CUdevice" | "Status" => Passed::Integer(4),
         "c_ushort" => Passed::Integer(2),
-        "c_uchar" => Passed::Integer(1),
+        "c_char" | "c_uchar" | "bool" => Passed::Integer(1),
         "f32" => Passed::Float,
         other => Passed::Structure(other.to_owned()),
     }

@@ -11,11 +11,13 @@
 //! assert_eq!(mneme_abi::cuMemcpyHtoD_v2! { count {} }, 3);
 //! ```
 
+pub mod cpu_device;
 pub mod cuda;
 mod declare;
 #[cfg(feature = "headers")]
 pub mod headers;
 pub mod hip;
+pub mod structure;
 
 /// A declared function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,4 +29,6 @@ pub struct Function {
     pub since: i32,
     /// Name and type of each argument, as declared.
     pub arguments: &'static [(&'static str, &'static str)],
+    /// The type of what it returns: `Status` for most, `()` for nothing.
+    pub returns: &'static str,
 }

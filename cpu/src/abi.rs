@@ -5,7 +5,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use mneme_abi::cuda::types::{CUipcMemHandle, CUmemLocation, Dimensions, Extent, PitchedPointer};
+use mneme_abi::cuda::types::{CUipcMemHandle, CUmemLocation, ChannelFormat, Dimensions, Extent, PitchedPointer};
 
 use crate::status::{Status, StatusResult};
 
@@ -150,6 +150,32 @@ macro_rules! take {
 }
 pub(crate) use take;
 
+/// Exports a function whose handler gives what it returns, as it is: `{ (arguments) handler }` and its declaration.
+macro_rules! answer {
+    ({ ($($argument:tt),*) $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*) -> $return:ty) => {
+        /// # Safety
+        /// Arguments as the API demands them: pointers are null or valid for their type.
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments, clippy::unused_unit, reason = "as the API has it")]
+        pub unsafe extern "C" fn $symbol($($raw: $type),*) -> $return {
+            $( $crate::abi::take! { $argument $raw } )*
+            $crate::abi::Give::give($handler)
+        }
+    };
+    ({ $($handler:tt)* } $since:literal $symbol:ident $arguments:tt) => {
+        $crate::abi::answer! { { $($handler)* } $since $symbol $arguments -> $crate::status::Status }
+    };
+}
+pub(crate) use answer;
+
+/// The same for a list: `symbol: (arguments) => handler`.
+macro_rules! answers {
+    ($($symbol:ident: $arguments:tt => $handler:expr;)*) => {
+        $( mneme_abi::$symbol! { answer { $arguments $handler } } )*
+    };
+}
+pub(crate) use answers;
+
 /// An argument of a C function, made of one that keeps its promise by its type.
 pub trait Give<Raw> {
     fn give(self) -> Raw;
@@ -173,6 +199,9 @@ macro_rules! passed_as_they_are {
 }
 
 passed_as_they_are!(
+    (),
+    bool,
+    i8,
     u8,
     u16,
     u32,
@@ -184,6 +213,7 @@ passed_as_they_are!(
     Dimensions,
     Extent,
     PitchedPointer,
+    ChannelFormat,
     CUmemLocation,
     CUipcMemHandle
 );
@@ -346,8 +376,8 @@ impl Give<*const c_char> for CStringArgument {
     }
 }
 
-/// `CUhostFn`
-pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
+pub use mneme_abi::cuda::structures::HostFunction;
+
 /// `CUstreamCallback`
 pub type Callback = Option<unsafe extern "C" fn(usize, Status, *mut c_void)>;
 

@@ -20,6 +20,7 @@ mod handles;
 mod hip;
 mod loader;
 mod original;
+mod refusal;
 mod report;
 mod runtime;
 mod status;

@@ -1,7 +1,7 @@
 //! Tests of how the source is laid out.
 //!
 //! In no folder of these crates do modules use each other in a circle; every module's first line says in one sentence
-//! what it is; prose and comments have no long lines.
+//! what it is; prose and comments have no long lines; vendors' functions and structures are declared in one crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -231,6 +231,85 @@ fn faults_of_first_lines_are_found() {
     ] {
         assert!(fault_of_first_line(bad).is_some(), "{bad}");
     }
+}
+
+/// Crates that call, serve or hook a vendor's functions; all of them are declared in `abi`.
+const USERS_OF_THE_ABI: [&str; 4] = ["core", "cpu", "interposer", "tests/stand-in"];
+
+/// Whether a name is one that a vendor has given.
+fn is_vendors(name: &str) -> bool {
+    let after = |prefix: &str| name.trim_start_matches('_').strip_prefix(prefix);
+    let is_capital = |rest: &str| rest.starts_with(|first: char| first.is_ascii_uppercase());
+    ["cu", "cuda", "hip"].iter().any(|prefix| after(prefix).is_some_and(is_capital))
+        || ["CUDA_", "HIP_", "CU", "hiprtc", "rocprofiler_"].iter().any(|prefix| after(prefix).is_some())
+}
+
+/// Functions of the C ABI, and structures laid out as in C, that stand in a file under a vendor's name; a structure has
+/// one also where the first words of its description are the name.
+#[derive(Default)]
+struct Vendors(Vec<String>);
+
+impl<'a> Visit<'a> for Vendors {
+    fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
+        let name = item.sig.ident.to_string();
+        if item.sig.abi.is_some() && is_vendors(&name) {
+            self.0.push(name);
+        }
+        syn::visit::visit_item_fn(self, item);
+    }
+
+    fn visit_item_struct(&mut self, item: &'a syn::ItemStruct) {
+        let text = |attribute: &syn::Attribute| match &attribute.meta {
+            syn::Meta::NameValue(syn::MetaNameValue { value: syn::Expr::Lit(literal), .. }) => match &literal.lit {
+                syn::Lit::Str(text) if attribute.path().is_ident("doc") => Some(text.value()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let description = item.attrs.iter().find_map(text).unwrap_or_default();
+        let described = description.trim().strip_prefix('`').and_then(|rest| rest.split('`').next());
+        let is_laid_out = item.attrs.iter().any(|attribute| {
+            attribute.path().is_ident("repr")
+                && attribute.parse_args::<syn::Path>().is_ok_and(|layout| layout.is_ident("C"))
+        });
+        let name = item.ident.to_string();
+        if is_laid_out && (is_vendors(&name) || described.is_some_and(is_vendors)) {
+            self.0.push(name);
+        }
+    }
+}
+
+#[test]
+fn functions_and_structures_of_vendors_are_declared_in_one_crate() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = Vec::new();
+    for name in USERS_OF_THE_ABI {
+        let mut all = Vec::new();
+        files(&top.join(name).join("src"), &mut all);
+        assert!(!all.is_empty(), "{name}");
+        for file in all {
+            let mut vendors = Vendors::default();
+            vendors.visit_file(&syn::parse_file(&std::fs::read_to_string(&file).unwrap()).unwrap());
+            let file = file.strip_prefix(top).unwrap().display().to_string();
+            found.extend(vendors.0.into_iter().map(|name| format!("{file}: {name} belongs into abi/")));
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn what_is_a_vendor_s_is_found() {
+    let found = |text: &str| {
+        let mut vendors = Vendors::default();
+        vendors.visit_file(&syn::parse_file(text).unwrap());
+        vendors.0
+    };
+    assert_eq!(found("extern \"C\" fn hipFree() {}\nextern \"C\" fn __cudaInitModule() {}").len(), 2);
+    assert_eq!(found("/// `CUdevprop`, of old.\n#[repr(C)]\nstruct Old { a: i32 }"), ["Old"]);
+    assert_eq!(found("#[repr(C)]\nstruct hipDeviceProp { a: i32 }"), ["hipDeviceProp"]);
+    let own =
+        "extern \"C\" fn cut() {}\nfn hipFree() {}\n/// A line of `cudaMemcpy`.\n#[repr(C)]\nstruct Line { a: i32 }";
+    assert!(found(own).is_empty());
 }
 
 /// Columns that prose and comments may have.

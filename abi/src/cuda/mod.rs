@@ -1,8 +1,12 @@
 //! The CUDA driver and runtime APIs: their functions, types and result codes.
 
 pub mod driver;
+pub mod registration;
 pub mod runtime;
+pub mod runtime_structures;
 pub mod status;
+pub mod structures;
+pub mod sys;
 pub mod types;
 
 pub use crate::Function;

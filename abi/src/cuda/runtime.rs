@@ -3,8 +3,8 @@
 //! An entry is written as in [`cuda::driver`](crate::cuda::driver), and is made into a macro of its name likewise.
 //! `since` is the version of CUDA whose declaration this is, as CUPTI names it (`cudaMalloc_v3020`). Names and types
 //! are those of `cuda_runtime_api.h` of CUDA 12, which a test compares; enumerations are integers, as for the driver,
-//! and structures that are only passed on, graphs, and functions of the application are `c_void`. Functions that
-//! return no status are not declared here, and neither are those that no program calls by itself.
+//! and structures that are only passed on, graphs, and functions of the application are `c_void`. Functions that no
+//! program calls by itself are not declared here.
 
 use super::types::*;
 use crate::declare::declare;
@@ -69,6 +69,12 @@ declare! { ($)
     4000 cudaProfilerStart();
     4000 cudaProfilerStop();
 
+    // Errors
+    3020 cudaGetLastError();
+    3020 cudaPeekAtLastError();
+    6050 cudaGetErrorName(error: Status) -> *const c_char;
+    3020 cudaGetErrorString(error: Status) -> *const c_char;
+
     // Allocation
     3020 cudaMalloc(address: *mut *mut c_void, bytes: usize);
     3020 cudaFree(address: *mut c_void);
@@ -105,6 +111,7 @@ declare! { ($)
     3020 cudaMemcpy3D(what: *const c_void), 7000 cudaMemcpy3D_ptds;
     3020 cudaMemcpy3DAsync(what: *const c_void, stream: CUstream), 7000 cudaMemcpy3DAsync_ptsz;
     4000 cudaPointerGetAttributes(attributes: *mut c_void, address: *const c_void);
+    3020 cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, kind: c_uint) -> ChannelFormat;
 
     // Copies and fills
     3020 cudaMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_uint), 7000 cudaMemcpy_ptds;
@@ -249,6 +256,7 @@ declare! { ($)
         kernel: *mut c_void, grid: Dimensions, block: Dimensions, arguments: *mut *mut c_void, shared: usize,
         stream: CUstream
     ), 12090 __cudaLaunchKernel_ptsz;
+    9020 __cudaPushCallConfiguration(grid: Dimensions, block: Dimensions, shared: usize, stream: CUstream) -> c_uint;
     9020 __cudaPopCallConfiguration(
         grid: *mut Dimensions, block: *mut Dimensions, shared: *mut usize, stream: *mut CUstream
     );

@@ -1,15 +1,21 @@
-//! Types of the driver and of the runtime, with cudarc's structures for the driver.
+//! Types of the driver and of the runtime.
+//!
+//! Structures that we only hand to the driver are cudarc's; those that an application's are read as are in
+//! [`structures`](super::structures), with numbers for enumerations.
 
 pub use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
 pub use cudarc::driver::sys::{
-    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D,
-    CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS, CUarray, CUcontext, CUdevice, CUdeviceptr, CUdevprop, CUevent,
-    CUfunction, CUipcMemHandle, CUkernel, CUlaunchConfig, CUlibrary, CUmemAccessDesc, CUmemAllocationProp,
-    CUmemGenericAllocationHandle, CUmemoryPool, CUmodule, CUstream, CUuuid,
+    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS, CUarray, CUcontext,
+    CUdevice, CUdeviceptr, CUevent, CUfunction, CUipcMemHandle, CUkernel, CUlaunchAttribute, CUlaunchConfig, CUlibrary,
+    CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemoryPool, CUmodule, CUstream, CUuuid,
 };
 
 pub use super::status::Status;
+pub use super::structures::{
+    AllocationNode as CUDA_MEM_ALLOC_NODE_PARAMS, Copy2d as CUDA_MEMCPY2D, Copy3d as CUDA_MEMCPY3D,
+    LegacyProperties as CUdevprop,
+};
 
 /// `CUmemLocation`, `cudaMemLocation`, `hipMemLocation`. The kind is a number: an application's need not be one that is
 /// known.
@@ -63,6 +69,17 @@ pub struct PitchedPointer {
     pub pitch: usize,
     pub width: usize,
     pub rows: usize,
+}
+
+/// `cudaChannelFormatDesc`, `hipChannelFormatDesc`: bits of each component, and their kind.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelFormat {
+    pub x: c_int,
+    pub y: c_int,
+    pub z: c_int,
+    pub w: c_int,
+    pub kind: c_uint,
 }
 
 /// Keys of the `extra` array of a launch: `CU_LAUNCH_PARAM_…`.

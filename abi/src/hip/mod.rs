@@ -1,8 +1,12 @@
 //! HIP for AMD GPUs: its functions, types, and which functions of the CUDA driver they are.
 
+pub mod hiprtc;
 pub mod properties;
+pub mod registration;
 pub mod rocprofiler;
+pub mod roctracer;
 pub mod runtime;
+pub mod structures;
 pub mod types;
 
 /// Declares pairs of functions that mean the same and take the same arguments, which the compiler checks.

@@ -1,6 +1,7 @@
 //! The properties of a device and of physical memory as HIP has them, in two layouts each.
 
 use super::types::*;
+use crate::cuda::runtime_structures::DeviceProperties;
 
 /// Declares a structure laid out as in C, and where its fields are.
 macro_rules! properties {
@@ -86,6 +87,21 @@ properties! {
     }
 }
 
+const _: () = assert!(std::mem::offset_of!(PropertiesR0600, hipReserved) == size_of::<DeviceProperties>());
+
+impl PropertiesR0600 {
+    /// These properties, and zeros for what only HIP has: its structure begins with CUDA's.
+    pub fn beginning_with(properties: &DeviceProperties) -> Self {
+        let mut all = Self::default();
+        // SAFETY: fields of the same names and types are at the same places, up to the first one that only HIP has.
+        unsafe {
+            let (from, to) = (std::ptr::from_ref(properties).cast::<u8>(), (&raw mut all).cast::<u8>());
+            to.copy_from_nonoverlapping(from, size_of::<DeviceProperties>());
+        }
+        all
+    }
+}
+
 properties! {
     /// `hipMemAllocationProp` of HIP before 5.3; from then on it is laid out as `CUmemAllocationProp`.
     MemoryPropertiesR0500 {
@@ -130,6 +146,21 @@ mod tests {
         let output = compiler.output().unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    #[test]
+    fn the_later_layout_begins_with_cuda_s() {
+        let cuda = crate::cuda::runtime_structures::STRUCTURES;
+        let cuda = cuda.iter().find(|structure| structure.name == "struct cudaDeviceProp").unwrap();
+        for (name, offset) in cuda.fields {
+            let field = (&*name.replace("CudaArray", "HipArray"), *offset);
+            assert!(PropertiesR0600::FIELDS.contains(&field), "{name}");
+        }
+        // SAFETY: numbers, for all of which any bytes are valid.
+        let mut properties: DeviceProperties = unsafe { std::mem::zeroed() };
+        (properties.warp, properties.unified_functions, properties.l2) = (64, 1, 77);
+        let all = PropertiesR0600::beginning_with(&properties);
+        assert_eq!((all.warpSize, all.unifiedFunctionPointers, all.l2CacheSize), (64, 1, 77));
     }
 
     #[test]

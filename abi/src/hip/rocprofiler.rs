@@ -5,8 +5,8 @@
 //! the record, buffer_tracing.h and fwd.h, between them. `since` is the version from which a function is there, as the
 //! library counts: 400 is 0.4.0. What they have in common is declared here:
 //!
-//! - numbers of errors are other ones from version to version, which is why only success is named: [`STATUS_TEXT`]
-//!   tells the rest;
+//! - numbers of errors are other ones from version to version, which is why only success is named:
+//!   `rocprofiler_get_status_string` tells the rest;
 //! - the structure that a tool is handed for its own name begins with the name in 0.x and with a size in 1.x, so that
 //!   it is left alone here ([`Configure`]);
 //! - records of kernels have grown behind the fields of [`DispatchRecord`], and say how large they are;
@@ -98,10 +98,6 @@ pub type BufferCallback = unsafe extern "C" fn(
     dropped: u64,
 );
 
-/// `rocprofiler_get_status_string`, which returns what others return by a pointer: a constant or null.
-pub type StatusText = unsafe extern "C" fn(Status) -> *const c_char;
-pub const STATUS_TEXT: &str = "rocprofiler_get_status_string";
-
 /// `ROCPROFILER_BUFFER_CATEGORY_TRACING`
 pub const CATEGORY_TRACING: c_uint = 1;
 /// `ROCPROFILER_BUFFER_TRACING_KERNEL_DISPATCH`
@@ -156,6 +152,8 @@ pub struct DispatchRecord {
 
 declare! { ($)
     400 rocprofiler_get_version(major: *mut c_uint, minor: *mut c_uint, patch: *mut c_uint);
+    // A constant or null
+    400 rocprofiler_get_status_string(status: Status) -> *const c_char;
     400 rocprofiler_force_configure(configure: Option<Configure>);
     400 rocprofiler_create_context(context: *mut ContextId);
     400 rocprofiler_start_context(context: ContextId);
@@ -269,6 +267,8 @@ mod tests {
             "u64" => "rocprofiler_thread_id_t",
             "usize" => "size_t",
             "*mut c_void" => "void*",
+            "*const c_char" => "const char*",
+            "Status" => "rocprofiler_status_t",
             other => panic!("{other} is not known here"),
         }
     }
@@ -305,7 +305,8 @@ mod tests {
             // The array of operations, which is null here, is not constant in 0.4.
             let since = if types.contains("const rocprofiler") { 500 } else { function.since };
             writeln!(text, "#if ROCPROFILER_VERSION >= {since}").unwrap();
-            writeln!(text, "rocprofiler_status_t (*use_{name})({types}) = {name};\n#endif").unwrap();
+            let returns = in_c(function.returns);
+            writeln!(text, "{returns} (*use_{name})({types}) = {name};\n#endif").unwrap();
         }
         for (name, result, types) in [
             (

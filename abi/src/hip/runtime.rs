@@ -62,6 +62,9 @@ declare! { ($)
     503 hipDeviceSetLimit(limit: c_uint, value: usize);
     600 hipChooseDeviceR0600(device: *mut c_int, properties: *const c_void);
     600 hipExtGetLastError();
+    402 hipGetErrorName(status: Status) -> *const c_char;
+    402 hipGetErrorString(status: Status) -> *const c_char;
+    402 hipCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, kind: c_uint) -> ChannelFormat;
     503 hipDrvGetErrorName(status: Status, name: *mut *const c_char);
     503 hipDrvGetErrorString(status: Status, text: *mut *const c_char);
     601 hipGetProcAddress(

@@ -2,37 +2,10 @@
 
 use std::ffi::CStr;
 
-pub use crate::cuda::types::*;
-
+pub use super::structures::KernelNodeParameters;
 /// `hipLaunchConfig_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct LaunchConfiguration {
-    pub grid: Dimensions,
-    pub block: Dimensions,
-    /// Dynamic shared memory, bytes.
-    pub shared: usize,
-    pub stream: CUstream,
-    /// `hipLaunchAttribute`, of the same layout as the driver's.
-    pub attributes: *const c_void,
-    pub count: c_uint,
-}
-
-/// `hipKernelNodeParams`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct KernelNodeParameters {
-    pub block: Dimensions,
-    pub extra: *mut *mut c_void,
-    /// Address of a host function, or a `hipFunction_t`.
-    pub function: *mut c_void,
-    pub grid: Dimensions,
-    pub parameters: *mut *mut c_void,
-    /// Dynamic shared memory, bytes.
-    pub shared: c_uint,
-}
-
-const _: () = assert!(size_of::<KernelNodeParameters>() == 64);
+pub use crate::cuda::runtime_structures::RuntimeLaunchConfiguration as LaunchConfiguration;
+pub use crate::cuda::types::*;
 
 /// `__CudaFatBinaryWrapper` as clang writes it for HIP: what `__hipRegisterFatBinary` is given.
 #[repr(C)]
@@ -48,35 +21,6 @@ pub struct FatBinaryWrapper {
 
 /// "HIPF", read as a little endian number.
 pub const WRAPPER_MAGIC: u32 = 0x4849_5046;
-
-/// The functions that compiled programs call before `main`. They return no status.
-pub mod registration {
-    use super::*;
-
-    /// `__hipRegisterFatBinary`: gives the handle of the code.
-    pub type RegisterFatBinary = unsafe extern "C" fn(*const FatBinaryWrapper) -> *mut *mut c_void;
-    /// `__hipUnregisterFatBinary`.
-    pub type UnregisterFatBinary = unsafe extern "C" fn(*mut *mut c_void);
-    /// `__hipRegisterFunction`: handle, host address, host name, device name, limit of threads, and five that are null.
-    pub type RegisterFunction = unsafe extern "C" fn(
-        *mut *mut c_void,
-        *const c_void,
-        *mut c_char,
-        *const c_char,
-        c_uint,
-        *mut c_void,
-        *mut c_void,
-        *mut c_void,
-        *mut c_void,
-        *mut c_int,
-    );
-    /// `__hipRegisterVar`: handle, host address, host name, device name, external, bytes, constant, global.
-    pub type RegisterVariable =
-        unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *mut c_char, *const c_char, c_int, usize, c_int, c_int);
-    /// `__hipRegisterManagedVar`: handle, place of its address, initial value, name, bytes, alignment.
-    pub type RegisterManagedVariable =
-        unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut c_void, *const c_char, usize, c_uint);
-}
 
 /// HIP's name of a status (`hipErrorInvalidValue`), `None` for a number that it does not know. The numbers are the
 /// driver's.

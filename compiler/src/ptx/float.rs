@@ -72,12 +72,12 @@ impl<'a> Emitter<'a, '_> {
                 self.write_to(to, ty, &value, false)
             }
             // Flushing is not a matter of signs for LLVM.
-            ("neg", [a]) if !flushes && !(single && self.flushes) => {
+            ("neg", [a]) if !(flushes || single && self.flushes) => {
                 let a = self.read(a, ty)?;
                 let value = self.value(format_args!("fneg {text} {a}"));
                 self.write_to(to, ty, &value, false)
             }
-            ("abs", [a]) if !flushes && !(single && self.flushes) => {
+            ("abs", [a]) if !(flushes || single && self.flushes) => {
                 let a = self.read(a, ty)?;
                 let value = self.call(ty, &format!("llvm.fabs.{suffix}"), &[(ty, a.as_str())]);
                 self.write_to(to, ty, &value, false)

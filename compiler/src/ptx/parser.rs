@@ -261,8 +261,7 @@ impl<'a> Parser<'a> {
             _ => return self.unexpected("a parameter (.param)"),
         };
         let (mut align, mut scalar, mut vector) = (None, None, 1);
-        loop {
-            let Token::Word(word) = self.token else { break };
+        while let Token::Word(word) = self.token {
             match word {
                 ".align" => {
                     self.bump();
@@ -304,7 +303,6 @@ impl<'a> Parser<'a> {
             _ => "_",
         };
         let mut bytes = (vector > 1).then(|| vector * scalar.bytes());
-        let mut align = align;
         if vector > 1 {
             align = align.or(bytes);
         }

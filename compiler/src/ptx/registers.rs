@@ -234,11 +234,7 @@ impl Pointers {
                 same(self, to, first);
                 same(self, to, second);
             }
-            ("sub", [to, first, second]) => {
-                if self.space(second).is_none() && matches!(second, Resolved::Int(_)) {
-                    same(self, to, first);
-                }
-            }
+            ("sub", [to, first, second @ Resolved::Int(_)]) if self.space(second).is_none() => same(self, to, first),
             ("mad", [to, _, _, base]) if self.is_source(base) => same(self, to, base),
             ("add", [to, first, second]) => {
                 let base = match (self.space(first), self.space(second)) {

@@ -45,9 +45,6 @@ fn spelled(driver: &'static str) -> &'static str {
     hip::equivalent(driver).unwrap_or(driver)
 }
 
-/// `hipGetErrorName` and `hipGetErrorString`, which return what others return by a pointer.
-type ErrorText = unsafe extern "C" fn(Status) -> *const c_char;
-
 /// The function that tells a device's properties, and so their layout.
 enum AskProperties {
     R0600(pointers::hipGetDevicePropertiesR0600),
@@ -56,8 +53,8 @@ enum AskProperties {
 
 /// Functions that the driver lacks, or has with other arguments or numbers.
 struct Amd {
-    error_name: ErrorText,
-    error_text: ErrorText,
+    error_name: pointers::hipGetErrorName,
+    error_text: pointers::hipGetErrorString,
     version: pointers::hipRuntimeGetVersion,
     set_device: pointers::hipSetDevice,
     synchronize: pointers::hipDeviceSynchronize,
@@ -103,7 +100,7 @@ impl Vendor for Amd {
     }
 
     fn error(&self, status: Status) -> (String, String) {
-        let text = |get: ErrorText| {
+        let text = |get: pointers::hipGetErrorName| {
             // SAFETY: any number may be asked for; the answer is a string constant or null.
             unsafe {
                 let text = get(status);

@@ -40,7 +40,6 @@ macro_rules! functions {
     ($($name:ident: $symbol:ident,)*) => {
         #[derive(Clone, Copy)]
         struct Functions {
-            status_text: StatusText,
             $($name: pointers::$symbol,)*
         }
 
@@ -50,7 +49,6 @@ macro_rules! functions {
                 // SAFETY: the library's ABI fixes the types of the functions with these names; it is never unloaded.
                 unsafe {
                     Ok(Self {
-                        status_text: *library.get(STATUS_TEXT.as_bytes()).map_err(missing)?,
                         $($name: *library.get(stringify!($symbol).as_bytes()).map_err(missing)?,)*
                     })
                 }
@@ -60,6 +58,7 @@ macro_rules! functions {
 }
 
 functions! {
+    status_text: rocprofiler_get_status_string,
     version: rocprofiler_get_version,
     force_configure: rocprofiler_force_configure,
     create_context: rocprofiler_create_context,

@@ -2,8 +2,10 @@
 //!
 //! One address space: every direction is the same `memmove`, what differs is which end is checked.
 
+use mneme_abi::cuda::structures::{Copy2d, Copy3d, CopySide, Fill, memory_type};
+
 use super::virtual_memory::HostAccess;
-use super::work::{Copy2d, Copy3d, CopyEnd, Fill, Side, Work, end};
+use super::work::{self, CopyEnd, Work, end};
 use super::{allocations, context, graph, memory, stream};
 use crate::abi::In;
 use crate::status::{Status, StatusResult};
@@ -38,7 +40,7 @@ pub fn copy(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
 
 pub fn copy_on(to: CopyEnd, from: CopyEnd, bytes: usize, stream: usize) -> StatusResult {
     stream::check(stream)?;
-    if graph::capture(stream, || Ok(Work::Copy(Copy3d::line(to, from, bytes))))? {
+    if graph::capture(stream, || Ok(Work::Copy(work::line(to, from, bytes))))? {
         return Ok(());
     }
     copy(to, from, bytes)
@@ -49,8 +51,8 @@ pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
     let what = what.get()?;
     let from = end(what.from_type)?;
     let to = end(what.to_type)?;
-    let from_base = if what.from_type == 1 { what.from_host as u64 } else { what.from_device };
-    let to_base = if what.to_type == 1 { what.to_host as u64 } else { what.to_device };
+    let from_base = if what.from_type == memory_type::HOST { what.from_host as u64 } else { what.from_device };
+    let to_base = if what.to_type == memory_type::HOST { what.to_host as u64 } else { what.to_device };
     let pitch = |pitch: usize| if pitch == 0 { what.width } else { pitch };
     let (from_pitch, to_pitch) = (pitch(what.from_pitch), pitch(what.to_pitch));
     if what.height > 1 && (what.width + what.from_x > from_pitch || what.width + what.to_x > to_pitch) {
@@ -73,7 +75,7 @@ pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
 
 pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
     stream::check(stream)?;
-    if graph::capture(stream, || Ok(Work::Copy(Copy3d::from(what.get()?))))? {
+    if graph::capture(stream, || Ok(Work::Copy(work::of_rows(&what.get()?))))? {
         return Ok(());
     }
     copy_2d(what)
@@ -87,7 +89,7 @@ pub fn copy_3d(what: In<Copy3d>) -> StatusResult {
     }
     let each = |copy: fn(CopyEnd, CopyEnd, usize) -> StatusResult| {
         (0..what.depth).flat_map(|z| (0..what.height).map(move |y| (y, z))).try_for_each(|(y, z)| {
-            let row = |side: &Side| side.row(y, z, what.width, what.height);
+            let row = |side: &CopySide| work::row_of(side, y, z, what.width, what.height);
             copy(row(&what.to)?, row(&what.from)?, what.width)
         })
     };

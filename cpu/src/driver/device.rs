@@ -2,6 +2,8 @@
 
 use std::ffi::c_char;
 
+use mneme_abi::cuda::structures::LegacyProperties;
+
 use super::{VERSION, attributes, context};
 use crate::abi::{CStringArgument, Out};
 use crate::status::{Status, StatusResult};
@@ -99,22 +101,6 @@ pub fn by_bus_id(out: Out<i32>, id: CStringArgument) -> StatusResult {
     let id = id.get()?;
     let found = (0..context::devices()).find(|ordinal| bus_name(*ordinal) == id).ok_or(Status::INVALID_DEVICE)?;
     out.put(found)
-}
-
-/// `CUdevprop`, of the oldest programs.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct LegacyProperties {
-    threads_per_block: i32,
-    threads: [i32; 3],
-    grid: [i32; 3],
-    shared_bytes: i32,
-    constant_bytes: i32,
-    warp: i32,
-    pitch: i32,
-    registers: i32,
-    clock: i32,
-    texture_alignment: i32,
 }
 
 pub fn properties(out: Out<LegacyProperties>, ordinal: i32) -> StatusResult {

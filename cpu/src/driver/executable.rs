@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::graph_nodes::{KernelParameters, is_cooperative, kernel_of};
+use mneme_abi::cuda::structures::KernelNode;
+
+use super::graph_nodes::{is_cooperative, kernel_of};
 use super::work::Work;
 use super::{context, copy, graph, graph_memory, launch, stream};
 use crate::abi::{In, Out};
@@ -62,7 +64,7 @@ pub fn update(executable: usize, graph: usize, result: Out<u32>) -> StatusResult
     Ok(())
 }
 
-pub fn set_kernel(executable: usize, node: usize, parameters: In<KernelParameters>) -> StatusResult {
+pub fn set_kernel(executable: usize, node: usize, parameters: In<KernelNode>) -> StatusResult {
     let executable = EXECUTABLES.get(executable)?;
     let mut steps = executable.steps();
     let (_, work) =

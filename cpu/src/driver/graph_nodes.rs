@@ -2,34 +2,13 @@
 
 use std::sync::{Arc, PoisonError};
 
+use mneme_abi::cuda::structures::{AllocationNode, Copy3d, Fill, HostCall, KernelNode, launch_attribute};
+
 use super::graph_memory::GraphAddresses;
-use super::work::{Copy3d, Fill, Host, KernelLaunch, LaunchExtents, Work};
+use super::work::{KernelLaunch, LaunchExtents, Work};
 use super::{graph, launch, memory, module};
 use crate::abi::{In, Out};
 use crate::status::{Status, StatusResult};
-
-/// `CUDA_KERNEL_NODE_PARAMS_v2`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct KernelParameters {
-    function: usize,
-    shape: LaunchExtents,
-    parameters: *const *const u8,
-    extra: *const usize,
-    kernel: usize,
-    context: usize,
-}
-
-const _: () = assert!(size_of::<KernelParameters>() == 72);
-
-impl KernelParameters {
-    /// A launch of a `CUkernel`; the last two are the addresses of an array of pointers to the arguments and of the
-    /// list of `extra`.
-    pub fn new(kernel: usize, grid: [u32; 3], block: [u32; 3], shared: u32, arguments: usize, extra: usize) -> Self {
-        let shape = LaunchExtents { grid, block, shared };
-        Self { function: 0, shape, parameters: arguments as *const _, extra: extra as *const _, kernel, context: 0 }
-    }
-}
 
 /// Where a node goes: its graph, and an array of the nodes that it comes after.
 #[derive(Clone, Copy)]
@@ -46,7 +25,7 @@ impl At {
     }
 }
 
-pub fn kernel(out: Out<usize>, at: At, parameters: In<KernelParameters>) -> StatusResult {
+pub fn kernel(out: Out<usize>, at: At, parameters: In<KernelNode>) -> StatusResult {
     at.add(out, kernel_of(parameters, false)?)
 }
 
@@ -58,7 +37,7 @@ pub fn fill(out: Out<usize>, at: At, what: In<Fill>) -> StatusResult {
     at.add(out, Work::Fill(what.get()?))
 }
 
-pub fn host(out: Out<usize>, at: At, what: In<Host>) -> StatusResult {
+pub fn host(out: Out<usize>, at: At, what: In<HostCall>) -> StatusResult {
     at.add(out, Work::Host(what.get()?))
 }
 
@@ -66,24 +45,8 @@ pub fn empty(out: Out<usize>, at: At) -> StatusResult {
     at.add(out, Work::Nothing)
 }
 
-/// `CUDA_MEM_ALLOC_NODE_PARAMS`, and the runtime's `cudaMemAllocNodeParams`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct AllocationNodeParameters {
-    /// `CUmemPoolProps`: allocation type (1: pinned), handle types, kind of location (1: device), device, and what
-    /// matters to others.
-    pool: [u32; 22],
-    accesses: u64,
-    access_count: usize,
-    bytes: usize,
-    /// Written: the address.
-    address: u64,
-}
-
-const _: () = assert!(size_of::<AllocationNodeParameters>() == 120);
-
-pub fn allocation(out: Out<usize>, at: At, parameters: Out<AllocationNodeParameters>) -> StatusResult {
-    let wanted = In::<AllocationNodeParameters>::of_place(parameters.address()).get()?;
+pub fn allocation(out: Out<usize>, at: At, parameters: Out<AllocationNode>) -> StatusResult {
+    let wanted = In::<AllocationNode>::of_place(parameters.address()).get()?;
     let [kind, handles, location, device, ..] = wanted.pool;
     if kind != 1 || handles != 0 || location != 1 {
         return Err(Status::INVALID_VALUE);
@@ -91,19 +54,19 @@ pub fn allocation(out: Out<usize>, at: At, parameters: Out<AllocationNodeParamet
     let place = GraphAddresses::new(memory::known_device(device as i32)?, wanted.bytes)?;
     let address = place.start();
     at.add(out, Work::Allocate(place))?;
-    parameters.put(AllocationNodeParameters { address, ..wanted })
+    parameters.put(AllocationNode { address, ..wanted })
 }
 
 pub fn free(out: Out<usize>, at: At, address: u64) -> StatusResult {
     at.add(out, Work::Free(address))
 }
 
-pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> StatusResult {
-    let (function, shape, parameters) = kernel_described(node)?;
+pub fn kernel_parameters(node: usize, out: Out<KernelNode>) -> StatusResult {
+    let (function, LaunchExtents { grid, block, shared }, parameters) = kernel_described(node)?;
     // As the vendor's driver tells it, whichever handle the launch had.
     let function = module::function_in_context(function)?;
     let (parameters, extra) = (parameters as *const _, std::ptr::null());
-    out.put(KernelParameters { function, shape, parameters, extra, kernel: 0, context: 0 })
+    out.put(KernelNode { function, grid, block, shared, parameters, extra, kernel: 0, context: 0 })
 }
 
 /// Function, extents, and the address of an array of pointers to the arguments, which stays until it is asked for
@@ -117,23 +80,20 @@ pub fn kernel_described(node: usize) -> Result<(usize, LaunchExtents, usize), St
     Ok((kernel.function, kernel.shape, pointers.as_ptr() as usize))
 }
 
-pub fn kernel_of(parameters: In<KernelParameters>, cooperative: bool) -> Result<Work, Status> {
+pub fn kernel_of(parameters: In<KernelNode>, cooperative: bool) -> Result<Work, Status> {
     let given = parameters.get()?;
     let function = if given.function == 0 { given.kernel } else { given.function };
-    let buffer = launch::prepare(
-        function,
-        &given.shape,
-        In::of_place(given.parameters as usize),
-        In::of_place(given.extra as usize),
-    )?;
-    Ok(Work::Kernel(KernelLaunch { function, shape: given.shape, buffer: Arc::new(buffer), cooperative }))
+    let shape = LaunchExtents { grid: given.grid, block: given.block, shared: given.shared };
+    let buffer =
+        launch::prepare(function, &shape, In::of_place(given.parameters as usize), In::of_place(given.extra as usize))?;
+    Ok(Work::Kernel(KernelLaunch { function, shape, buffer: Arc::new(buffer), cooperative }))
 }
 
 pub fn is_cooperative(work: &Work) -> bool {
     matches!(work, Work::Kernel(kernel) if kernel.cooperative)
 }
 
-pub fn set_kernel_parameters(node: usize, parameters: In<KernelParameters>) -> StatusResult {
+pub fn set_kernel_parameters(node: usize, parameters: In<KernelNode>) -> StatusResult {
     let node = graph::node(node)?;
     let mut work = node.work();
     if work.kind() != 0 {
@@ -143,13 +103,13 @@ pub fn set_kernel_parameters(node: usize, parameters: In<KernelParameters>) -> S
     Ok(())
 }
 
-/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE` and `_CLUSTER_DIMENSION`; a value is 64 bytes.
+/// Whether a launch is cooperative; the device has none of what other attributes say. A value is 64 bytes.
 pub fn kernel_attribute(node: usize, attribute: u32, out: Out<[u32; 16]>) -> StatusResult {
     let node = graph::node(node)?;
     let work = node.work();
     let mut value = [0; 16];
     match (&*work, attribute) {
-        (Work::Kernel(kernel), 2) => value[0] = u32::from(kernel.cooperative),
+        (Work::Kernel(kernel), launch_attribute::COOPERATIVE) => value[0] = u32::from(kernel.cooperative),
         (Work::Kernel(_), _) => {}
         _ => return Err(Status::INVALID_VALUE),
     }
@@ -170,7 +130,7 @@ pub fn fill_parameters(node: usize, out: Out<Fill>) -> StatusResult {
     }
 }
 
-pub fn host_parameters(node: usize, out: Out<Host>) -> StatusResult {
+pub fn host_parameters(node: usize, out: Out<HostCall>) -> StatusResult {
     match &*graph::node(node)?.work() {
         Work::Host(host) => out.put(*host),
         _ => Err(Status::INVALID_VALUE),

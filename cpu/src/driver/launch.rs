@@ -4,11 +4,12 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use mneme_abi::cuda::structures::{HostCall, LaunchAttribute, LaunchConfiguration, launch_attribute};
 use mneme_abi::cuda::types::launch_parameter;
 
 use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
 use super::function::Function;
-use super::work::{Host, KernelLaunch, LaunchExtents, Work};
+use super::work::{KernelLaunch, LaunchExtents, Work};
 use super::{context, function, graph, stream};
 use crate::abi::{HostFunction, In};
 use crate::execution;
@@ -158,36 +159,6 @@ fn gather(function: &Function, parameters: In<*const u8>, extra: In<usize>) -> R
     Ok(buffer)
 }
 
-/// `CUlaunchConfig`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct LaunchConfiguration {
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared: u32,
-    stream: usize,
-    attributes: *const Attribute,
-    count: u32,
-}
-
-impl LaunchConfiguration {
-    /// `attributes` is the address of `count` launch attributes.
-    pub fn new(grid: [u32; 3], block: [u32; 3], shared: u32, stream: usize, attributes: usize, count: u32) -> Self {
-        Self { grid, block, shared, stream, attributes: attributes as *const Attribute, count }
-    }
-}
-
-/// `CUlaunchAttribute`
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Attribute {
-    id: u32,
-    padding: u32,
-    value: [u32; 16],
-}
-
-const _: () = assert!(size_of::<LaunchConfiguration>() == 56 && size_of::<Attribute>() == 72);
-
 pub fn launch_extended(
     configuration: In<LaunchConfiguration>,
     handle: usize,
@@ -197,12 +168,10 @@ pub fn launch_extended(
     let configuration = configuration.get()?;
     let mut cooperative = false;
     for index in 0..configuration.count as usize {
-        let attribute = In::<Attribute>::of_place(configuration.attributes as usize).at(index)?;
+        let attribute = In::<LaunchAttribute>::of_place(configuration.attributes as usize).at(index)?;
         match attribute.id {
-            // Cooperative.
-            2 => cooperative = attribute.value[0] != 0,
-            // Cluster dimensions.
-            4 if attribute.value[..3].iter().any(|extent| *extent > 1) => {
+            launch_attribute::COOPERATIVE => cooperative = attribute.value[0] != 0,
+            launch_attribute::CLUSTER_DIMENSION if attribute.value[..3].iter().any(|extent| *extent > 1) => {
                 crate::say!("thread block clusters are not supported");
                 return Err(Status::NOT_SUPPORTED);
             }
@@ -240,7 +209,7 @@ pub fn launch_cooperative(
 pub fn launch_on_host(stream: usize, function: HostFunction, data: *mut c_void) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
-    if graph::capture(stream, || Ok(Work::Host(Host { function, data })))? {
+    if graph::capture(stream, || Ok(Work::Host(HostCall { function, data })))? {
         return Ok(());
     }
     let function = function.ok_or(Status::INVALID_VALUE)?;

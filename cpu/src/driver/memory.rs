@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mneme_abi::cuda::structures::AccessDescription;
 use mneme_abi::cuda::types::CUmemLocation;
 
 use super::allocations::{
@@ -12,7 +13,7 @@ use super::allocations::{
 };
 use super::attributes::ALIGNMENT;
 use super::graph_memory::{self, GraphAddresses};
-use super::virtual_memory::{AccessDescription, HostAccess};
+use super::virtual_memory::HostAccess;
 use super::work::Work;
 use super::{context, device, graph, sharing, stream, virtual_memory};
 use crate::abi::{In, Out};

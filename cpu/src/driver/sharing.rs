@@ -19,7 +19,7 @@ use crate::status::{Status, StatusResult};
 const NAME: &CStr = c"mneme-cpu-shared";
 const MAGIC: u64 = u64::from_le_bytes(*b"mnemecpu");
 
-/// `CUipcMemHandle`: 64 bytes.
+/// What this device writes into the 64 bytes of a `CUipcMemHandle`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct IpcHandle {

@@ -3,10 +3,10 @@
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
 
+use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties, Fill};
 use mneme_abi::cuda::types::CUmemLocation;
 
 use super::exports as cu;
-use super::virtual_memory::{AccessDescription, AllocationProperties};
 use crate::abi::{CStringArgument, Give, In, Out};
 use crate::status::Status;
 use crate::testing::{self, kernel};
@@ -362,7 +362,7 @@ fn what_a_graph_allocates_can_be_kept() {
         ok!(cuGraphAddMemAllocNode(out, graph, 0usize, 0, Out::<u8>::to_place(wanted.as_mut_ptr() as usize)))
     });
     let address = u64::from(wanted[28]) | u64::from(wanted[29]) << 32;
-    let filled = super::work::Fill { to: address, pitch: 0, value: 9, element: 4, width: 1024, height: 1 };
+    let filled = Fill { to: address, pitch: 0, value: 9, element: 4, width: 1024, height: 1 };
     let fill = number::<usize>(|out| {
         ok!(cuGraphAddMemsetNode(out, graph, In::from(&allocation), 1, In::from(&filled), 0usize))
     });

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties};
 use mneme_abi::cuda::types::CUmemLocation;
 use mneme_core::files::size_limit_as_errors;
 
@@ -59,37 +60,6 @@ fn space() -> MutexGuard<'static, Space> {
 
 fn whole(value: u64) -> bool {
     value.is_multiple_of(GRANULARITY)
-}
-
-/// `CUmemAllocationProp`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct AllocationProperties {
-    pub kind: u32,
-    pub handle_types: u32,
-    pub location: CUmemLocation,
-    windows: usize,
-    flags: [u8; 8],
-}
-
-impl AllocationProperties {
-    /// Memory of a device: the only kind there is.
-    pub fn pinned(device: i32) -> Self {
-        Self { kind: 1, handle_types: 0, location: CUmemLocation::device(device), windows: 0, flags: [0; 8] }
-    }
-
-    #[must_use]
-    pub fn shared_by(self, handle_types: u32) -> Self {
-        Self { handle_types, ..self }
-    }
-}
-
-/// `CUmemAccessDesc`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct AccessDescription {
-    pub location: CUmemLocation,
-    pub flags: u32,
 }
 
 const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

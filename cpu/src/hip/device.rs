@@ -1,10 +1,15 @@
 //! Properties and attributes of the device as HIP has them.
 
+use std::ffi::c_char;
+
+use mneme_abi::cuda::runtime_structures::DeviceProperties;
+use mneme_abi::hip::properties::{PropertiesR0000, PropertiesR0600};
+
 use super::release;
 use crate::abi::Out;
 use crate::driver::{attributes, context, processor};
 use crate::runtime::calls::driver;
-use crate::runtime::device::{RuntimeProperties, check, describe};
+use crate::runtime::device::{check, describe};
 use crate::status::{Status, StatusResult};
 
 /// Local memory of a work group, bytes: no kernel has to ask for more than a default.
@@ -22,97 +27,19 @@ fn capability() -> (i32, i32) {
     (major as i32, minor as i32)
 }
 
-/// `hipDeviceProp_t` since HIP 6.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Properties {
-    common: RuntimeProperties,
-    reserved: [i32; 32],
-    processor: [u8; 256],
-    shared_per_multiprocessor: usize,
-    clock_instruction_rate: i32,
-    features: u32,
-    /// Addresses of registers, and what cooperative launches on several devices can do: none.
-    none: [u32; 8],
-    large_bar: i32,
-    revision: i32,
-}
-
-const _: () = assert!(size_of::<Properties>() == 1472 && std::mem::offset_of!(Properties, processor) == 1160);
-const _: () = assert!(std::mem::offset_of!(Properties, large_bar) == 1464);
-
-/// `hipDeviceProp_t` of HIP 5 and older.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct OldProperties {
-    name: [u8; 256],
-    total_memory: usize,
-    shared_per_block: usize,
-    registers_per_block: i32,
-    warp: i32,
-    threads_per_block: i32,
-    block: [i32; 3],
-    grid: [i32; 3],
-    clock: i32,
-    memory_clock: i32,
-    memory_bus: i32,
-    constant: usize,
-    major: i32,
-    minor: i32,
-    multiprocessors: i32,
-    l2: i32,
-    threads_per_multiprocessor: i32,
-    compute_mode: i32,
-    clock_instruction_rate: i32,
-    features: u32,
-    concurrent_kernels: i32,
-    domain: i32,
-    bus: i32,
-    pci_device: i32,
-    shared_per_multiprocessor: usize,
-    multi_board: i32,
-    maps_host: i32,
-    /// The number in the processor's name, in decimals (910 of "gfx90a").
-    number: i32,
-    processor: [u8; 256],
-    integrated: i32,
-    cooperative: i32,
-    cooperative_multi: i32,
-    textures: [i32; 7],
-    registers: [u64; 2],
-    pitch: usize,
-    texture_alignment: usize,
-    texture_pitch_alignment: usize,
-    timeout: i32,
-    ecc: i32,
-    tcc: i32,
-    cooperative_unmatched: [i32; 4],
-    large_bar: i32,
-    revision: i32,
-    managed: i32,
-    direct_managed: i32,
-    concurrent_managed: i32,
-    pageable: i32,
-    host_page_tables: i32,
-}
-
-const _: () = assert!(size_of::<OldProperties>() == 792 && std::mem::offset_of!(OldProperties, processor) == 396);
-const _: () = assert!(std::mem::offset_of!(OldProperties, pitch) == 712);
-const _: () = assert!(std::mem::offset_of!(OldProperties, large_bar) == 764);
-
-fn processor_name() -> [u8; 256] {
+fn processor_name() -> [c_char; 256] {
     let mut text = [0; 256];
-    let name = processor::name().as_bytes();
-    let kept = name.len().min(text.len() - 1);
-    text[..kept].copy_from_slice(&name[..kept]);
+    for (place, byte) in text.iter_mut().take(255).zip(processor::name().bytes()) {
+        *place = byte as c_char;
+    }
     text
 }
 
 /// What CUDA's structure and HIP's have in common.
-fn common(device: i32) -> Result<RuntimeProperties, Status> {
+fn common(device: i32) -> Result<DeviceProperties, Status> {
     let (major, minor) = capability();
     let shared = SHARED as usize;
-    Ok(RuntimeProperties {
+    Ok(DeviceProperties {
         warp: processor::wave_size() as i32,
         major,
         minor,
@@ -127,19 +54,16 @@ fn common(device: i32) -> Result<RuntimeProperties, Status> {
     })
 }
 
-pub fn properties(out: Out<Properties>, device: i32) -> StatusResult {
-    let common = common(device)?;
-    out.put(Properties {
-        common,
-        reserved: [0; 32],
-        processor: processor_name(),
-        shared_per_multiprocessor: common.shared_per_multiprocessor,
-        clock_instruction_rate: CLOCK,
-        features: FEATURES,
-        none: [0; 8],
-        large_bar: 1,
-        revision: 0,
-    })
+fn described(device: i32) -> Result<PropertiesR0600, Status> {
+    let mut all = PropertiesR0600::beginning_with(&common(device)?);
+    all.gcnArchName = processor_name();
+    all.maxSharedMemoryPerMultiProcessor = all.sharedMemPerMultiprocessor;
+    (all.clockInstructionRate, all.arch, all.isLargeBar) = (CLOCK, FEATURES, 1);
+    Ok(all)
+}
+
+pub fn properties(out: Out<PropertiesR0600>, device: i32) -> StatusResult {
+    out.put(described(device)?)
 }
 
 /// The digits of the processor's name as a decimal number: 910 of gfx90a.
@@ -148,58 +72,24 @@ fn gcn_number() -> i32 {
     (100 * major + 10 * minor + stepping) as i32
 }
 
-pub fn old_properties(out: Out<OldProperties>, device: i32) -> StatusResult {
-    let all = common(device)?;
-    out.put(OldProperties {
-        name: all.name,
-        total_memory: all.total_memory,
-        shared_per_block: all.shared_per_block,
-        registers_per_block: all.registers_per_block,
-        warp: all.warp,
-        threads_per_block: all.threads_per_block,
-        block: all.block,
-        grid: all.grid,
-        clock: all.clock,
-        memory_clock: all.memory_clock,
-        memory_bus: all.memory_bus,
-        constant: all.constant,
-        major: all.major,
-        minor: all.minor,
-        multiprocessors: all.multiprocessors,
-        l2: all.l2,
-        threads_per_multiprocessor: all.threads_per_multiprocessor,
-        compute_mode: 0,
-        clock_instruction_rate: CLOCK,
-        features: FEATURES,
-        concurrent_kernels: all.concurrent_kernels,
-        domain: all.domain,
-        bus: all.bus,
-        pci_device: all.pci_device,
-        shared_per_multiprocessor: all.shared_per_multiprocessor,
-        multi_board: 0,
-        maps_host: all.maps_host,
-        number: gcn_number(),
-        processor: processor_name(),
-        integrated: 0,
-        cooperative: all.cooperative,
-        cooperative_multi: 0,
-        textures: [0; 7],
-        registers: [0; 2],
-        pitch: all.pitch,
-        texture_alignment: all.texture_alignment,
-        texture_pitch_alignment: all.texture_pitch_alignment,
-        timeout: 0,
-        ecc: 0,
-        tcc: 0,
-        cooperative_unmatched: [0; 4],
-        large_bar: 1,
-        revision: 0,
-        managed: all.managed,
-        direct_managed: all.direct_managed,
-        concurrent_managed: all.concurrent_managed,
-        pageable: all.pageable,
-        host_page_tables: all.host_page_tables,
-    })
+/// Fields that both layouts have.
+macro_rules! same {
+    ($to:ident from $from:ident: $($field:ident)*) => { $($to.$field = $from.$field;)* };
+}
+
+pub fn old_properties(out: Out<PropertiesR0000>, device: i32) -> StatusResult {
+    let all = described(device)?;
+    let mut old = PropertiesR0000::default();
+    same! { old from all:
+        name totalGlobalMem sharedMemPerBlock regsPerBlock warpSize maxThreadsPerBlock maxThreadsDim maxGridSize
+        clockRate memoryClockRate memoryBusWidth totalConstMem major minor multiProcessorCount l2CacheSize
+        maxThreadsPerMultiProcessor clockInstructionRate arch concurrentKernels pciDomainID pciBusID pciDeviceID
+        maxSharedMemoryPerMultiProcessor canMapHostMemory gcnArchName cooperativeLaunch memPitch textureAlignment
+        texturePitchAlignment isLargeBar managedMemory directManagedMemAccessFromHost concurrentManagedAccess
+        pageableMemoryAccess pageableMemoryAccessUsesHostPageTables
+    }
+    old.gcnArch = gcn_number();
+    out.put(old)
 }
 
 /// `CUdevice_attribute` of each of `hipDeviceAttribute_t` from 0 on; 0 for what the device or CUDA lacks.
@@ -286,8 +176,7 @@ mod tests {
     #[test]
     fn properties_and_attributes_agree() {
         calls::directly(|| {
-            // SAFETY: numbers and arrays of numbers.
-            let (mut new, mut old): (Properties, OldProperties) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+            let (mut new, mut old) = (PropertiesR0600::default(), PropertiesR0000::default());
             properties(Out::to(&mut new), 0).unwrap();
             old_properties(Out::to(&mut old), 0).unwrap();
             let get = |number| {
@@ -295,14 +184,15 @@ mod tests {
                 attribute(Out::to(&mut value), number, 0).unwrap();
                 value
             };
-            assert!(new.processor.starts_with(b"gfx90a\0") && old.processor == new.processor);
-            assert_eq!((new.common.warp, old.warp, get(87)), (64, 64, 64));
-            assert_eq!((new.common.major, old.major, get(23), get(61)), (9, 9, 9, 0));
-            assert_eq!((old.number, get(10003)), (910, 910));
-            assert_eq!((new.common.shared_per_block, old.shared_per_block, get(74)), (65536, 65536, 65536));
-            assert_eq!((new.common.multiprocessors, old.multiprocessors, get(63)), (get(10015), get(63), get(63)));
-            assert_eq!((new.common.threads_per_block, get(56), get(26), get(31)), (1024, 1024, 1024, 65535));
-            assert_eq!(new.common.total_memory, old.total_memory);
+            let begins = new.gcnArchName.iter().zip(b"gfx90a\0").all(|(place, byte)| place.cast_unsigned() == *byte);
+            assert!(begins && old.gcnArchName == new.gcnArchName);
+            assert_eq!((new.warpSize, old.warpSize, get(87)), (64, 64, 64));
+            assert_eq!((new.major, old.major, get(23), get(61)), (9, 9, 9, 0));
+            assert_eq!((old.gcnArch, get(10003)), (910, 910));
+            assert_eq!((new.sharedMemPerBlock, old.sharedMemPerBlock, get(74)), (65536, 65536, 65536));
+            assert_eq!((new.multiProcessorCount, old.multiProcessorCount, get(63)), (get(10015), get(63), get(63)));
+            assert_eq!((new.maxThreadsPerBlock, get(56), get(26), get(31)), (1024, 1024, 1024, 65535));
+            assert_eq!(new.totalGlobalMem, old.totalGlobalMem);
             assert_eq!(attribute(Out::to(&mut 0), 9999, 0), Err(Status::INVALID_VALUE));
             assert_eq!(attribute(Out::to(&mut 0), 0, 99), Err(Status::INVALID_DEVICE));
         });

@@ -8,7 +8,7 @@ use mneme_abi::hip::types::{self as hip, *};
 
 use super::launch::{Around, in_blocks};
 use super::{device as own_device, enter, graph as own_graph, launch as own_launch, memory as own_memory, release};
-use crate::abi::{CStringArgument, Out, take};
+use crate::abi::{CStringArgument, Out, answer, answers, take};
 use crate::driver::graph_nodes::{self, At};
 use crate::driver::work::CopyEnd::{Device, Host};
 use crate::driver::work::LaunchExtents;
@@ -23,7 +23,8 @@ use crate::runtime::{device as devices, error, launch as launches, memory as cop
 use crate::status::{Status, StatusResult};
 
 /// An entry is `symbol: (arguments) => handler`, an argument that the handler does not use is `_`. With `=>` there is a
-/// context before the handler runs, with `->` only the driver. A second name is that of programs built for per-thread
+/// context before the handler runs, with `->` only the driver; with `=` the handler gives what the function returns, and
+/// no call of the device is made. A second name is that of programs built for per-thread
 /// default streams: streams execute at enqueue, so it is the same.
 macro_rules! hip_exports {
     ($($symbol:ident $(| $form:ident)?: $arguments:tt $arrow:tt $handler:expr;)*) => {
@@ -38,11 +39,6 @@ macro_rules! hip_exports {
                 (stringify!($symbol), Address($symbol as *const c_void)),
                 $( (stringify!($form), Address($form as *const c_void)), )?
             )*
-            ("hipGetLastError", Address(hipGetLastError as *const c_void)),
-            ("hipPeekAtLastError", Address(hipPeekAtLastError as *const c_void)),
-            ("hipExtGetLastError", Address(hipExtGetLastError as *const c_void)),
-            ("hipGetErrorName", Address(hipGetErrorName as *const c_void)),
-            ("hipGetErrorString", Address(hipGetErrorString as *const c_void)),
         ];
     };
 }
@@ -53,6 +49,9 @@ struct Address(*const c_void);
 unsafe impl Sync for Address {}
 
 macro_rules! export {
+    ({ $arguments:tt = $handler:expr } $($declaration:tt)*) => {
+        answer! { { $arguments $handler } $($declaration)* }
+    };
     ({ ($($argument:tt),*) $arrow:tt $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*)) => {
         /// # Safety
         /// Arguments as HIP's API demands them: pointers are null or valid for their type.
@@ -86,6 +85,11 @@ hip_exports! {
         by_name(name, address, 0, result);
     hipDrvGetErrorName: (error, name) -> drv_error_name(error, name);
     hipDrvGetErrorString: (error, text) -> lookup::error_text(error, text);
+    hipGetLastError: () = error::take();
+    hipPeekAtLastError: () = error::peek_as_hip();
+    hipExtGetLastError: () = error::take_of_hip(release::major() >= 7);
+    hipGetErrorName: (error) = error_name(error);
+    hipGetErrorString: (error) = error_text(error);
     hipProfilerStart: () => Ok(());
     hipProfilerStop: () => Ok(());
 
@@ -463,131 +467,54 @@ fn drv_error_name(error: Status, out: Out<*const c_char>) -> StatusResult {
     name.map(|_| ()).ok_or(Status::INVALID_VALUE)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn hipGetLastError() -> Status {
-    error::take()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn hipExtGetLastError() -> Status {
-    error::take_of_hip(release::major() >= 7)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn hipPeekAtLastError() -> Status {
-    error::peek_as_hip()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn hipGetErrorName(error: Status) -> *const c_char {
+fn error_name(error: Status) -> *const c_char {
     hip::error_name(error).unwrap_or(c"hipErrorUnknown").as_ptr()
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn hipGetErrorString(error: Status) -> *const c_char {
+fn error_text(error: Status) -> *const c_char {
     error.text().or_else(|| hip::error_text(error)).unwrap_or(c"unrecognized error code").as_ptr()
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn hipCreateChannelDesc(x: i32, y: i32, z: i32, w: i32, kind: u32) -> volumes::Channels {
-    volumes::cudaCreateChannelDesc(x, y, z, w, kind)
-}
+// Those that `hipGetProcAddress` does not give.
+answers! {
+    hipCreateChannelDesc: (x, y, z, w, kind) => ChannelFormat { x, y, z, w, kind };
 
-/// `hip_ext.h` declares these for C++.
-mod of_cpp {
-    use super::*;
-
-    macro_rules! mangled {
-        ($symbol:literal $name:ident($($argument:ident: $type:ty),*)) => {
-            /// # Safety
-            /// As for the function of this name.
-            #[unsafe(export_name = $symbol)]
-            #[allow(clippy::too_many_arguments, reason = "as HIP has it")]
-            pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
-                // SAFETY: the arguments are the caller's.
-                unsafe { super::$name($($argument),*) }
-            }
-        };
-    }
-
-    mangled! { "_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j"
-        hipExtModuleLaunchKernel(
-            function: CUfunction, items_x: u32, items_y: u32, items_z: u32, block_x: u32, block_y: u32, block_z: u32,
-            shared: usize, stream: CUstream, arguments: *mut *mut c_void, extra: *mut *mut c_void, start: CUevent,
-            stop: CUevent, flags: u32
-        )
-    }
-    mangled! { "_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_"
-        hipHccModuleLaunchKernel(
-            function: CUfunction, items_x: u32, items_y: u32, items_z: u32, block_x: u32, block_y: u32, block_z: u32,
-            shared: usize, stream: CUstream, arguments: *mut *mut c_void, extra: *mut *mut c_void, start: CUevent,
-            stop: CUevent
-        )
-    }
-}
-
-/// # Safety
-/// Called by the compiler's start-up code, with a fat binary's wrapper.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __hipRegisterFatBinary(wrapper: *const FatBinaryWrapper) -> usize {
-    registration::add_binary(wrapper.cast())
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn __hipUnregisterFatBinary(handle: usize) {
-    enter(|| {
+    __hipRegisterFatBinary: (wrapper) => registration::add_binary(wrapper);
+    __hipUnregisterFatBinary: (handle) => noted(|| {
         registration::remove_binary(handle);
         Ok(())
     });
+    __hipRegisterFunction: (handle, host, _, name, _, _, _, _, _, _) =>
+        noted(|| registration::add_kernel(handle, host, name));
+    __hipRegisterVar: (handle, host, _, name, _, _, _, _) => noted(|| registration::add_variable(handle, host, name));
+    __hipRegisterManagedVar: (handle, place, initial, name, bytes, _) =>
+        noted(|| registration::add_managed(handle, place, initial, name, bytes));
 }
 
-/// # Safety
-/// Called by the compiler's start-up code.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __hipRegisterFunction(
-    handle: usize,
-    host: usize,
-    _host_name: *const c_char,
-    name: CStringArgument,
-    _limit: u32,
-    _thread: *const c_void,
-    _block: *const c_void,
-    _block_dim: *const c_void,
-    _grid_dim: *const c_void,
-    _warp: *const c_void,
-) {
-    enter(|| registration::add_kernel(handle, host, name));
+/// What fails at start-up is this thread's last error.
+fn noted(body: impl FnOnce() -> StatusResult) {
+    enter(body);
 }
 
-/// # Safety
-/// Called by the compiler's start-up code.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __hipRegisterVar(
-    handle: usize,
-    host: usize,
-    _host_name: *const c_char,
-    name: CStringArgument,
-    _external: i32,
-    _size: usize,
-    _constant: i32,
-    _global: i32,
-) {
-    enter(|| registration::add_variable(handle, host, name));
+macro_rules! same {
+    ({ $to:ident } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
+        /// # Safety
+        /// As for the function that it is.
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments, reason = "as HIP has it")]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
+            // SAFETY: the arguments are the caller's.
+            unsafe { $to($($argument),*) }
+        }
+    };
 }
 
-/// # Safety
-/// Called by the compiler's start-up code: `place` is where host code has the variable's address, `initial` its first
-/// value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __hipRegisterManagedVar(
-    handle: usize,
-    place: Out<u64>,
-    initial: *const u8,
-    name: CStringArgument,
-    bytes: usize,
-    _alignment: u32,
-) {
-    enter(|| registration::add_managed(handle, place, initial, name, bytes));
+// `hip_ext.h` declares these for C++.
+mneme_abi::_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j! {
+    same { hipExtModuleLaunchKernel }
+}
+mneme_abi::_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_! {
+    same { hipHccModuleLaunchKernel }
 }
 
 #[cfg(test)]
@@ -626,8 +553,8 @@ mod tests {
             assert_eq!(hipMalloc(std::ptr::null_mut(), 8), Status::INVALID_VALUE);
             assert_eq!(hipPeekAtLastError(), Status::INVALID_VALUE);
             assert_eq!(hipFree(0), Status::SUCCESS);
+            assert_eq!(hipGetLastError(), Status::SUCCESS);
         }
-        assert_eq!(hipGetLastError(), Status::SUCCESS);
         // SAFETY: a name of the library's.
         let name = unsafe { CStr::from_ptr(hipGetErrorName(Status::INVALID_VALUE)) };
         assert_eq!(name, c"hipErrorInvalidValue");

@@ -1,83 +1,60 @@
 //! Nodes of graphs, whose parameters HIP lays out in its own order.
 
+use mneme_abi::cuda::runtime_structures::VolumeCopy;
+use mneme_abi::cuda::structures::{Fill, KernelNode};
 use mneme_abi::cuda::types::Dimensions;
+use mneme_abi::hip::structures::{FillNode, KernelNodeParameters};
 
 use crate::abi::{In, Out};
 use crate::driver::executable;
-use crate::driver::graph_nodes::{self, At, KernelParameters};
-use crate::driver::work::{Fill, LaunchExtents};
+use crate::driver::graph_nodes::{self, At};
+use crate::driver::work::LaunchExtents;
 use crate::runtime::launch::as_configuration;
-use crate::runtime::volumes::{CopyParameters, described};
+use crate::runtime::volumes::described;
 use crate::runtime::{memory, registration};
 use crate::status::{Status, StatusResult};
 
-/// `hipKernelNodeParams`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct KernelNode {
-    block: Dimensions,
-    extra: usize,
-    host: usize,
-    grid: Dimensions,
-    arguments: usize,
-    shared: u32,
-}
-
-const _: () = assert!(size_of::<KernelNode>() == 64);
-
-fn of_driver(node: In<KernelNode>) -> Result<KernelParameters, Status> {
+fn of_driver(node: In<KernelNodeParameters>) -> Result<KernelNode, Status> {
     let node = node.get()?;
-    if node.extra != 0 {
+    if !node.extra.is_null() {
         crate::say!("kernel nodes with arguments in 'extra' are not supported");
         return Err(Status::NOT_SUPPORTED);
     }
     // A function of a module is known by its handle.
-    let kernel = match registration::kernel(node.host) {
-        Err(Status::INVALID_DEVICE_FUNCTION) if crate::driver::function::get(node.host).is_ok() => node.host,
+    let function = node.function as usize;
+    let kernel = match registration::kernel(function) {
+        Err(Status::INVALID_DEVICE_FUNCTION) if crate::driver::function::get(function).is_ok() => function,
         found => found?,
     };
-    Ok(KernelParameters::new(kernel, node.grid.extents(), node.block.extents(), node.shared, node.arguments, 0))
+    let arguments = node.parameters as usize;
+    Ok(KernelNode::of_kernel(kernel, node.grid.extents(), node.block.extents(), node.shared, arguments, 0))
 }
 
-pub fn add_kernel(out: Out<usize>, at: At, node: In<KernelNode>) -> StatusResult {
+pub fn add_kernel(out: Out<usize>, at: At, node: In<KernelNodeParameters>) -> StatusResult {
     as_configuration(graph_nodes::kernel(out, at, In::from(&of_driver(node)?)))
 }
 
-pub fn set_kernel(node: usize, parameters: In<KernelNode>) -> StatusResult {
+pub fn set_kernel(node: usize, parameters: In<KernelNodeParameters>) -> StatusResult {
     graph_nodes::set_kernel_parameters(node, In::from(&of_driver(parameters)?))
 }
 
-pub fn set_kernel_of_executable(executable: usize, node: usize, parameters: In<KernelNode>) -> StatusResult {
+pub fn set_kernel_of_executable(executable: usize, node: usize, parameters: In<KernelNodeParameters>) -> StatusResult {
     executable::set_kernel(executable, node, In::from(&of_driver(parameters)?))
 }
 
 /// The kernel is told as it was named: by the address of its host function, or by the handle of a module's.
-pub fn kernel_parameters(node: usize, out: Out<KernelNode>) -> StatusResult {
+pub fn kernel_parameters(node: usize, out: Out<KernelNodeParameters>) -> StatusResult {
     let (function, LaunchExtents { grid, block, shared }, arguments) = graph_nodes::kernel_described(node)?;
     let dimensions = |[x, y, z]: [u32; 3]| Dimensions { x, y, z };
-    out.put(KernelNode {
+    out.put(KernelNodeParameters {
         block: dimensions(block),
-        extra: 0,
-        host: registration::host_of(function).unwrap_or(function),
+        extra: std::ptr::null_mut(),
+        function: registration::host_of(function).unwrap_or(function) as *mut _,
         grid: dimensions(grid),
-        arguments,
+        parameters: arguments as *mut _,
         shared,
     })
 }
-
-/// `hipMemsetParams`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct FillNode {
-    to: u64,
-    element: u32,
-    height: usize,
-    pitch: usize,
-    value: u32,
-    width: usize,
-}
-
-const _: () = assert!(size_of::<FillNode>() == 48);
 
 pub fn add_fill(out: Out<usize>, at: At, node: In<FillNode>) -> StatusResult {
     let FillNode { to, element, height, pitch, value, width } = node.get()?;
@@ -91,7 +68,7 @@ pub fn fill_parameters(node: usize, out: Out<FillNode>) -> StatusResult {
     out.put(FillNode { to, element, height, pitch, value, width })
 }
 
-pub fn add_copy(out: Out<usize>, at: At, what: In<CopyParameters>) -> StatusResult {
+pub fn add_copy(out: Out<usize>, at: At, what: In<VolumeCopy>) -> StatusResult {
     graph_nodes::copy(out, at, In::from(&described(what)?))
 }
 

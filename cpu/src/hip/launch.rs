@@ -1,6 +1,8 @@
 //! Launches as HIP has them: by global size, with events, and with its own numbers in `extra`.
 
+use mneme_abi::cuda::structures::LaunchConfiguration;
 use mneme_abi::cuda::types::{Dimensions, launch_parameter};
+use mneme_abi::hip::structures::FunctionAttributes;
 
 use crate::abi::{In, Out};
 use crate::driver::work::LaunchExtents;
@@ -9,9 +11,6 @@ use crate::runtime::launch::{self as shared, as_configuration};
 use crate::runtime::registration;
 use crate::runtime::session::driver_with_context;
 use crate::status::{Status, StatusResult};
-
-/// `HIP_LAUNCH_PARAM_END`; the others are numbered as CUDA's.
-const END: usize = 3;
 
 /// HIP counts the work items of a grid in 32 bits.
 fn check(extents: &LaunchExtents) -> StatusResult {
@@ -37,7 +36,7 @@ fn translated(extra: In<usize>) -> Result<[usize; 5], Status> {
     let mut list = [launch_parameter::END; 5];
     for pair in 0..2 {
         match extra.at(2 * pair)? {
-            END => return Ok(list),
+            launch_parameter::HIP_END => return Ok(list),
             key @ (launch_parameter::BUFFER_POINTER | launch_parameter::BUFFER_SIZE) => {
                 list[2 * pair] = key;
                 list[2 * pair + 1] = extra.at(2 * pair + 1)?;
@@ -45,7 +44,7 @@ fn translated(extra: In<usize>) -> Result<[usize; 5], Status> {
             _ => return Err(Status::INVALID_VALUE),
         }
     }
-    if extra.at(4)? == END { Ok(list) } else { Err(Status::INVALID_VALUE) }
+    if extra.at(4)? == launch_parameter::HIP_END { Ok(list) } else { Err(Status::INVALID_VALUE) }
 }
 
 pub fn launch_module(
@@ -66,7 +65,7 @@ pub fn launch_module(
 
 /// `hipDrvLaunchKernelEx`: `extra` has HIP's numbers in it.
 pub fn launch_configured(
-    configuration: In<launch::LaunchConfiguration>,
+    configuration: In<LaunchConfiguration>,
     function: usize,
     arguments: In<*const u8>,
     extra: In<usize>,
@@ -112,23 +111,6 @@ pub fn in_blocks(items: [u32; 3], block: [u32; 3], bytes: usize) -> Result<Launc
     }
     Ok(LaunchExtents { grid, block, shared })
 }
-
-/// `hipFuncAttributes`
-#[repr(C)]
-pub struct FunctionAttributes {
-    binary: i32,
-    cache_mode: i32,
-    constant: usize,
-    local: usize,
-    max_dynamic_shared: i32,
-    max_threads: i32,
-    registers: i32,
-    carveout: i32,
-    ptx: i32,
-    shared: usize,
-}
-
-const _: () = assert!(size_of::<FunctionAttributes>() == 56);
 
 pub fn attributes(out: Out<FunctionAttributes>, host: usize) -> StatusResult {
     let all = shared::describe(host)?;

@@ -2,14 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mneme_abi::cuda::runtime_structures::PointerAttributes as CudaPointerAttributes;
+use mneme_abi::cuda::structures::{AllocationProperties, Copy2d, Copy3d, memory_type, pointer_attribute};
 use mneme_abi::hip::properties::MemoryPropertiesR0500;
+use mneme_abi::hip::structures::{PointerAttributes, VolumeEnd, VolumesR0000, VolumesR0600};
 
 use super::device::PITCH;
 use super::release;
 use crate::abi::{In, Out};
-use crate::driver::virtual_memory::{self, AllocationProperties};
-use crate::driver::work::{Copy2d, Copy3d, Side, end};
-use crate::driver::{allocations, context, copy, memory};
+use crate::driver::work::{end, pitched};
+use crate::driver::{allocations, context, copy, memory, virtual_memory};
 use crate::runtime::memory as shared;
 use crate::runtime::session::driver_with_context;
 use crate::status::{Status, StatusResult};
@@ -139,20 +141,6 @@ pub fn copy_and_wait(to: u64, from: u64, bytes: usize, kind: u32, stream: usize)
     driver_with_context()?.cuStreamSynchronize(stream)
 }
 
-/// `hipPointerAttribute_t`, whose first field was called otherwise and counted otherwise before HIP 6.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct PointerAttributes {
-    kind: u32,
-    device: i32,
-    device_pointer: u64,
-    host_pointer: u64,
-    managed: i32,
-    flags: u32,
-}
-
-const _: () = assert!(size_of::<PointerAttributes>() == 32);
-
 /// `hipMemoryType` of CUDA's 0 (unregistered), 1 (host), 2 (device) and 3 (managed).
 fn memory_type(major: u32, kind: u32) -> u32 {
     match (major, kind) {
@@ -163,7 +151,7 @@ fn memory_type(major: u32, kind: u32) -> u32 {
 }
 
 pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> StatusResult {
-    let mut found = shared::PointerAttributes { kind: 0, device: 0, device_pointer: 0, host_pointer: 0 };
+    let mut found = CudaPointerAttributes { kind: 0, device: 0, device_pointer: 0, host_pointer: 0 };
     shared::pointer_attributes(Out::to(&mut found), address)?;
     let major = release::major();
     if found.kind == 0 {
@@ -182,11 +170,11 @@ pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> StatusRe
     })
 }
 
-/// One attribute, numbered as CUDA's; 2 is the type of the memory.
+/// One attribute, numbered as CUDA's.
 pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusResult {
     driver_with_context()?;
     memory::pointer_attribute(out, attribute, address)?;
-    if attribute == 2 {
+    if attribute == pointer_attribute::MEMORY_TYPE {
         let place = Out::<u32>::to_place(out.address());
         place.put(memory_type(release::major(), In::of_place(out.address()).get()?))?;
     }
@@ -204,10 +192,10 @@ pub fn size_of_allocation(address: u64, out: Out<usize>) -> StatusResult {
 /// `CUmemorytype` of a `hipMemoryType`.
 fn copy_type(major: u32, kind: u32) -> Result<u32, Status> {
     Ok(match (major, kind) {
-        (6.., 1) | (..6, 0) => 1,
-        (6.., 2) | (..6, 1) => 2,
-        (6.., 10) | (..6, 2) => 3,
-        (6.., 3 | 11) | (..6, 3) => 4,
+        (6.., 1) | (..6, 0) => memory_type::HOST,
+        (6.., 2) | (..6, 1) => memory_type::DEVICE,
+        (6.., 10) | (..6, 2) => memory_type::ARRAY,
+        (6.., 3 | 11) | (..6, 3) => memory_type::UNIFIED,
         _ => return Err(Status::INVALID_VALUE),
     })
 }
@@ -227,42 +215,22 @@ pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
     copy::copy_2d_on(In::from(&described(what)?), stream)
 }
 
-/// `HIP_MEMCPY3D`, whose numbers became wider with HIP 6.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Volumes<T> {
-    from: End<T>,
-    to: End<T>,
+/// A copy of volumes as the driver describes it.
+fn described_volumes<T: Copy + TryInto<usize>>(
+    from: &VolumeEnd<T>,
+    to: &VolumeEnd<T>,
     extent: [T; 3],
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct End<T> {
-    /// x in bytes, y, z and the level.
-    at: [T; 4],
-    kind: u32,
-    host: u64,
-    device: u64,
-    array: u64,
-    pitch: T,
-    rows: T,
-}
-
-const _: () = assert!(size_of::<Volumes<u32>>() == 128 && size_of::<Volumes<usize>>() == 184);
-
-impl<T: Copy + TryInto<usize>> Volumes<T> {
-    fn described(&self, major: u32) -> Result<Copy3d, Status> {
-        let number = |value: T| value.try_into().map_err(|_| Status::INVALID_VALUE);
-        let side = |from: &End<T>| {
-            let kind = copy_type(major, from.kind)?;
-            let address = if kind == 1 { from.host } else { from.device };
-            let at = [number(from.at[0])?, number(from.at[1])?, number(from.at[2])?];
-            Ok(Side::pitched(end(kind)?(address), at, number(from.pitch)?, number(from.rows)?))
-        };
-        let [width, height, depth] = [number(self.extent[0])?, number(self.extent[1])?, number(self.extent[2])?];
-        Ok(Copy3d { from: side(&self.from)?, to: side(&self.to)?, width, height, depth })
-    }
+    major: u32,
+) -> Result<Copy3d, Status> {
+    let number = |value: T| value.try_into().map_err(|_| Status::INVALID_VALUE);
+    let side = |from: &VolumeEnd<T>| {
+        let kind = copy_type(major, from.kind)?;
+        let address = if kind == memory_type::HOST { from.host } else { from.device };
+        let at = [number(from.at[0])?, number(from.at[1])?, number(from.at[2])?];
+        Ok(pitched(end(kind)?(address), at, number(from.pitch)?, number(from.rows)?))
+    };
+    let [width, height, depth] = [number(extent[0])?, number(extent[1])?, number(extent[2])?];
+    Ok(Copy3d { from: side(from)?, to: side(to)?, width, height, depth })
 }
 
 /// A copy of volumes; the address is that of a `HIP_MEMCPY3D`.
@@ -270,9 +238,11 @@ pub fn copy_3d(address: usize, stream: Option<usize>) -> StatusResult {
     driver_with_context()?;
     let major = release::major();
     let what = if major >= 6 {
-        In::<Volumes<usize>>::of_place(address).get()?.described(major)?
+        let VolumesR0600 { from, to, extent } = In::of_place(address).get()?;
+        described_volumes(&from, &to, extent, major)?
     } else {
-        In::<Volumes<u32>>::of_place(address).get()?.described(major)?
+        let VolumesR0000 { from, to, extent } = In::of_place(address).get()?;
+        described_volumes(&from, &to, extent, major)?
     };
     match stream {
         None => copy::copy_3d(In::from(&what)),
@@ -283,7 +253,7 @@ pub fn copy_3d(address: usize, stream: Option<usize>) -> StatusResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::work::CopyEnd;
+    use crate::driver::work::{CopyEnd, row_of};
 
     #[test]
     fn types_of_memory_are_those_of_the_program_s_release() {
@@ -297,16 +267,16 @@ mod tests {
     #[test]
     fn volumes_of_both_releases_mean_the_same() {
         let end =
-            |host| End { at: [4u32, 1, 2, 0], kind: host, host: 0x1000, device: 0x2000, array: 0, pitch: 64, rows: 8 };
-        let old = Volumes { from: end(0), to: end(1), extent: [16, 4, 2] }.described(5).unwrap();
+            |kind| VolumeEnd { at: [4u32, 1, 2, 0], kind, host: 0x1000, device: 0x2000, array: 0, pitch: 64, rows: 8 };
+        let old = described_volumes(&end(0), &end(1), [16, 4, 2], 5).unwrap();
         let at = |end: CopyEnd| match end {
             CopyEnd::Host(address) => ("host", address),
             CopyEnd::Device(address) => ("device", address),
             CopyEnd::Any(address) => ("any", address),
         };
         let offset = ((2 + 1) * 8 + 1) * 64 + 4;
-        assert_eq!(at(old.from.row(0, 1, 16, 4).unwrap()), ("host", 0x1000 + offset));
-        assert_eq!(at(old.to.row(0, 1, 16, 4).unwrap()), ("device", 0x2000 + offset));
+        assert_eq!(at(row_of(&old.from, 0, 1, 16, 4).unwrap()), ("host", 0x1000 + offset));
+        assert_eq!(at(row_of(&old.to, 0, 1, 16, 4).unwrap()), ("device", 0x2000 + offset));
         assert_eq!((old.width, old.height, old.depth), (16, 4, 2));
     }
 }

@@ -6,45 +6,32 @@
 
 use std::ffi::c_char;
 
-use crate::abi::Out;
-use crate::driver::function;
-use crate::runtime::{calls, registration};
+use mneme_abi::hip::types::*;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn hipKernelNameRef(handle: usize) -> *const c_char {
+use crate::abi::{Out, answer, answers};
+use crate::driver::function;
+use crate::runtime::{calls, device, registration};
+
+answers! {
+    hipKernelNameRef: (function) => name(function);
+    hipKernelNameRefByPtr: (host, _) => calls::directly(|| registration::kernel(host).map_or(std::ptr::null(), name));
+    hipGetStreamDeviceId: (stream) => device_of(stream);
+    hipApiName: (_) => c"unknown".as_ptr();
+    hipGetCmdName: (_) => c"unknown".as_ptr();
+    hipInitActivityCallback: (_, _, _) => ();
+    // Whether it was enabled: it never is.
+    hipEnableActivityCallback: (_, _) => false;
+}
+
+fn name(handle: usize) -> *const c_char {
     let mut name = std::ptr::null();
     let _ = function::name(Out::to(&mut name), handle);
     name
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn hipKernelNameRefByPtr(host: usize, _stream: usize) -> *const c_char {
-    calls::directly(|| registration::kernel(host).map_or(std::ptr::null(), |kernel| hipKernelNameRef(kernel)))
-}
-
 /// The device of a stream, or -1.
-#[unsafe(no_mangle)]
-pub extern "C" fn hipGetStreamDeviceId(stream: usize) -> i32 {
+fn device_of(stream: usize) -> i32 {
     let mut device = -1;
-    let done = calls::directly(|| crate::runtime::device::of_stream(stream, Out::to(&mut device)));
+    let done = calls::directly(|| device::of_stream(stream, Out::to(&mut device)));
     if done.is_ok() { device } else { -1 }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn hipApiName(_number: u32) -> *const c_char {
-    c"unknown".as_ptr()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn hipGetCmdName(_number: u32) -> *const c_char {
-    c"unknown".as_ptr()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn hipInitActivityCallback(_by_id: usize, _by_operation: usize, _argument: usize) {}
-
-/// Whether it was enabled: it never is.
-#[unsafe(no_mangle)]
-pub extern "C" fn hipEnableActivityCallback(_operation: u32, _enable: bool) -> bool {
-    false
 }

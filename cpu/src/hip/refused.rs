@@ -4,27 +4,14 @@
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 
-use std::ffi::c_char;
-use std::sync::atomic::AtomicBool;
+use mneme_abi::hip::types::*;
 
 use super::enter;
-use crate::runtime::unsupported::refuse;
-use crate::status::Status;
+use crate::abi::{answer, answers};
+use crate::refusal::refused;
+use crate::status::StatusResult;
 
-/// Whatever the arguments are: the caller passes them in registers and on its own stack, and takes them away itself.
-macro_rules! refused {
-    ($($symbol:ident),* $(,)?) => {
-        $(
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $symbol() -> Status {
-                static TOLD: AtomicBool = AtomicBool::new(false);
-                enter(|| refuse(stringify!($symbol), &TOLD))
-            }
-        )*
-    };
-}
-
-refused! {
+refused! { enter =>
     hipRegisterTracerCallback, hipTexRefGetArray, hipTexRefGetBorderColor, hipTexRefGetMipMappedArray,
     hipArray3DCreate, hipArray3DGetDescriptor, hipArrayCreate, hipArrayDestroy, hipArrayGetDescriptor,
     hipArrayGetInfo, hipBindTexture, hipBindTexture2D, hipBindTextureToArray, hipBindTextureToMipmappedArray,
@@ -88,45 +75,25 @@ refused! {
 /// `hiprtcResult`: an internal error is the one that says the least.
 const HIPRTC_ERROR_INTERNAL_ERROR: u32 = 11;
 
-macro_rules! refused_compilation {
-    ($($symbol:ident),* $(,)?) => {
-        $(
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $symbol() -> u32 {
-                static TOLD: AtomicBool = AtomicBool::new(false);
-                let _ = refuse(stringify!($symbol), &TOLD);
-                HIPRTC_ERROR_INTERNAL_ERROR
-            }
-        )*
-    };
+/// A failure that is no last error.
+fn compilation(refusal: impl FnOnce() -> StatusResult) -> u32 {
+    let _ = refusal();
+    HIPRTC_ERROR_INTERNAL_ERROR
 }
 
-refused_compilation! {
+refused! { compilation -> u32 =>
     hiprtcGetBitcode, hiprtcGetBitcodeSize, hiprtcLinkAddData, hiprtcLinkAddFile, hiprtcLinkComplete, hiprtcLinkCreate,
     hiprtcLinkDestroy,
     hiprtcAddNameExpression, hiprtcCompileProgram, hiprtcCreateProgram, hiprtcDestroyProgram, hiprtcGetCode,
     hiprtcGetCodeSize, hiprtcGetLoweredName, hiprtcGetProgramLog, hiprtcGetProgramLogSize, hiprtcVersion,
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn hiprtcGetErrorString(_result: u32) -> *const c_char {
-    c"hiprtc is not supported on the CPU device".as_ptr()
+answers! {
+    hiprtcGetErrorString: (_) => c"hiprtc is not supported on the CPU device".as_ptr();
 }
 
-/// Registrations at start-up return nothing, so what they are for is named.
-macro_rules! refused_registrations {
-    ($($symbol:ident: $what:literal),* $(,)?) => {
-        $(
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $symbol() {
-                static TOLD: AtomicBool = AtomicBool::new(false);
-                enter(|| refuse($what, &TOLD));
-            }
-        )*
-    };
-}
-
-refused_registrations! {
+// Registrations at start-up return nothing, so what they are for is named.
+refused! { enter =>
     __hipRegisterSurface: "a surface in device code",
     __hipRegisterTexture: "a texture in device code",
     __hipGetPCH: "a precompiled header of HIP",
@@ -136,6 +103,7 @@ refused_registrations! {
 mod tests {
     use super::*;
     use crate::runtime::error;
+    use crate::status::Status;
 
     #[test]
     fn what_is_not_there_fails_with_its_own_status() {

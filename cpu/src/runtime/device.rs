@@ -2,95 +2,13 @@
 
 use std::ffi::c_char;
 
+use mneme_abi::cuda::runtime_structures::DeviceProperties;
+
 use super::calls::driver;
 use super::session::{self, driver_with_context};
 use crate::abi::Out;
 use crate::driver::VERSION;
 use crate::status::{Status, StatusResult};
-
-/// `cudaDeviceProp` of CUDA 12 (`driver_types.h`), which the one of HIP 6 begins with; sizes in bytes, clocks in kHz.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RuntimeProperties {
-    pub name: [u8; 256],
-    pub uuid: [u8; 16],
-    pub luid: [u8; 8],
-    pub luid_mask: u32,
-    pub total_memory: usize,
-    pub shared_per_block: usize,
-    pub registers_per_block: i32,
-    pub warp: i32,
-    pub pitch: usize,
-    pub threads_per_block: i32,
-    pub block: [i32; 3],
-    pub grid: [i32; 3],
-    pub clock: i32,
-    pub constant: usize,
-    pub major: i32,
-    pub minor: i32,
-    pub texture_alignment: usize,
-    pub texture_pitch_alignment: usize,
-    /// `deviceOverlap` to `surface…Layered[2]`: 46 numbers, of which only the first few apply.
-    pub overlap: i32,
-    pub multiprocessors: i32,
-    pub timeout: i32,
-    pub integrated: i32,
-    pub maps_host: i32,
-    pub compute_mode: i32,
-    pub textures_and_surfaces: [i32; 40],
-    pub surface_alignment: usize,
-    pub concurrent_kernels: i32,
-    pub ecc: i32,
-    pub bus: i32,
-    pub pci_device: i32,
-    pub domain: i32,
-    pub tcc: i32,
-    pub asynchronous_engines: i32,
-    pub unified_addressing: i32,
-    pub memory_clock: i32,
-    pub memory_bus: i32,
-    pub l2: i32,
-    pub persisting_l2: i32,
-    pub threads_per_multiprocessor: i32,
-    pub priorities: i32,
-    pub global_l1: i32,
-    pub local_l1: i32,
-    pub shared_per_multiprocessor: usize,
-    pub registers_per_multiprocessor: i32,
-    pub managed: i32,
-    pub multi_board: i32,
-    pub board_group: i32,
-    pub host_atomics: i32,
-    pub double_ratio: i32,
-    pub pageable: i32,
-    pub concurrent_managed: i32,
-    pub preemption: i32,
-    pub registered_host_pointer: i32,
-    pub cooperative: i32,
-    pub cooperative_multi: i32,
-    pub shared_opt_in: usize,
-    pub host_page_tables: i32,
-    pub direct_managed: i32,
-    pub blocks_per_multiprocessor: i32,
-    pub window: i32,
-    pub reserved_shared: usize,
-    pub host_register: i32,
-    pub sparse: i32,
-    pub read_only_register: i32,
-    pub timeline: i32,
-    pub pools: i32,
-    pub rdma: i32,
-    pub rdma_flush: u32,
-    pub rdma_ordering: i32,
-    pub pool_handles: u32,
-    pub deferred: i32,
-    pub ipc_event: i32,
-    pub cluster: i32,
-    pub unified_functions: i32,
-    pub reserved: [i32; 63],
-}
-
-const _: () = assert!(size_of::<RuntimeProperties>() == 1032);
 
 pub fn check(device: i32) -> StatusResult {
     let mut count = 0;
@@ -104,16 +22,16 @@ fn attribute(number: u32) -> Result<i32, Status> {
     Ok(value)
 }
 
-pub fn properties(out: Out<RuntimeProperties>, device: i32) -> StatusResult {
+pub fn properties(out: Out<DeviceProperties>, device: i32) -> StatusResult {
     out.put(describe(device)?)
 }
 
-pub fn describe(device: i32) -> Result<RuntimeProperties, Status> {
+pub fn describe(device: i32) -> Result<DeviceProperties, Status> {
     check(device)?;
     let driver = driver()?;
     let size = |number| attribute(number).map(|value| value as usize);
     // SAFETY: every field is a number or an array of numbers.
-    let mut all: RuntimeProperties = unsafe { std::mem::zeroed() };
+    let mut all: DeviceProperties = unsafe { std::mem::zeroed() };
     driver.cuDeviceGetName(Out::<u8>::to_place(all.name.as_mut_ptr() as usize), 256, device)?;
     driver.cuDeviceGetUuid_v2(Out::to(&mut all.uuid), device)?;
     driver.cuDeviceTotalMem_v2(Out::to(&mut all.total_memory), device)?;

@@ -10,7 +10,7 @@ use super::error::{self, enter};
 use super::memory::Rows;
 use super::session::driver_with_context;
 use super::{calls, device, launch, memory, registration, session, volumes};
-use crate::abi::{CStringArgument, Callback, take};
+use crate::abi::{Callback, answer, answers, take};
 use crate::driver::VERSION;
 use crate::driver::graph_nodes::At;
 use crate::status::StatusResult;
@@ -277,90 +277,44 @@ fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> StatusR
     Ok(())
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetLastError() -> Status {
-    error::take()
+answers! {
+    cudaGetLastError: () => error::take();
+    cudaPeekAtLastError: () => error::peek();
+    cudaGetErrorName: (error) => error_name(error);
+    cudaGetErrorString: (error) => error_text(error);
+    cudaCreateChannelDesc: (x, y, z, w, kind) => ChannelFormat { x, y, z, w, kind };
+    __cudaPushCallConfiguration: (grid, block, shared, stream) => push(grid, block, shared, stream);
+
+    __cudaRegisterFatBinary: (wrapper) => registration::add_binary(wrapper);
+    __cudaRegisterFatBinaryEnd: (_) => ();
+    __cudaUnregisterFatBinary: (handle) => noted(|| {
+        registration::remove_binary(handle);
+        Ok(())
+    });
+    __cudaInitModule: (_) => INITIALISED;
+    __cudaRegisterFunction: (handle, host, _, name, _, _, _, _, _, _) =>
+        noted(|| registration::add_kernel(handle, host, name));
+    __cudaRegisterVar: (handle, host, _, name, _, _, _, _) =>
+        noted(|| registration::add_variable(handle, host, name));
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaPeekAtLastError() -> Status {
-    error::peek()
-}
+/// What `__cudaInitModule` returns where nothing has failed.
+const INITIALISED: c_char = 1;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetErrorName(error: Status) -> *const c_char {
+fn error_name(error: Status) -> *const c_char {
     error.runtime_name().as_ptr()
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetErrorString(error: Status) -> *const c_char {
+fn error_text(error: Status) -> *const c_char {
     error.text().unwrap_or(c"unrecognized error code").as_ptr()
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn __cudaPushCallConfiguration(
-    grid: Dimensions,
-    block: Dimensions,
-    shared: usize,
-    stream: usize,
-) -> u32 {
+fn push(grid: Dimensions, block: Dimensions, shared: usize, stream: usize) -> u32 {
     launch::push(grid, block, shared, stream);
     0
 }
 
-/// # Safety
-/// Called by the compiler's start-up code, with a fat binary's wrapper.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cudaRegisterFatBinary(wrapper: *const c_void) -> usize {
-    registration::add_binary(wrapper)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn __cudaRegisterFatBinaryEnd(_handle: usize) {}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn __cudaUnregisterFatBinary(handle: usize) {
-    enter(|| {
-        registration::remove_binary(handle);
-        Ok(())
-    });
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn __cudaInitModule(_handle: usize) -> c_char {
-    1
-}
-
-/// # Safety
-/// Called by the compiler's start-up code.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cudaRegisterFunction(
-    handle: usize,
-    host: usize,
-    _device: *const c_void,
-    name: CStringArgument,
-    _limit: i32,
-    _thread: *const c_void,
-    _block: *const c_void,
-    _block_dim: *const c_void,
-    _grid_dim: *const c_void,
-    _warp: *const c_void,
-) {
-    enter(|| registration::add_kernel(handle, host, name));
-}
-
-/// # Safety
-/// Called by the compiler's start-up code.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cudaRegisterVar(
-    handle: usize,
-    host: usize,
-    _device: *const c_void,
-    name: CStringArgument,
-    _external: i32,
-    _size: usize,
-    _constant: i32,
-    _global: i32,
-) {
-    enter(|| registration::add_variable(handle, host, name));
+/// What fails at start-up is this thread's last error.
+fn noted(body: impl FnOnce() -> StatusResult) {
+    enter(body);
 }

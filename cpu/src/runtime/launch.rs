@@ -1,13 +1,13 @@
 //! Launches, and the stack of configurations that `<<<…>>>` is compiled to.
 
+use mneme_abi::cuda::runtime_structures::{FunctionAttributes, RuntimeKernelNode, RuntimeLaunchConfiguration};
+use mneme_abi::cuda::structures::{KernelNode, LaunchConfiguration};
 use mneme_abi::cuda::types::Dimensions;
 use mneme_core::thread_stack::ThreadStack;
 
 use super::registration;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
-use crate::driver::graph_nodes::KernelParameters;
-use crate::driver::launch::LaunchConfiguration;
 use crate::status::{Status, StatusResult};
 
 struct Pushed {
@@ -84,47 +84,25 @@ pub fn launch_cooperative(
     ))
 }
 
-/// `cudaLaunchConfig_t`; its attributes are laid out as the driver's.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RuntimeConfiguration {
-    grid: Dimensions,
-    block: Dimensions,
-    shared: usize,
-    stream: usize,
-    attributes: usize,
-    count: u32,
-}
-
-pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arguments: In<*const u8>) -> StatusResult {
+pub fn launch_extended(
+    configuration: In<RuntimeLaunchConfiguration>,
+    host: usize,
+    arguments: In<*const u8>,
+) -> StatusResult {
     let driver = driver_with_context()?;
     let kernel = registration::kernel(host)?;
     let given = configuration.get()?;
     let shared = u32::try_from(given.shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
-    let configuration = LaunchConfiguration::new(
-        given.grid.extents(),
-        given.block.extents(),
+    let configuration = LaunchConfiguration {
+        grid: given.grid.extents(),
+        block: given.block.extents(),
         shared,
-        given.stream,
-        given.attributes,
-        given.count,
-    );
+        stream: given.stream as usize,
+        attributes: given.attributes.cast(),
+        count: given.count,
+    };
     as_configuration(driver.cuLaunchKernelEx(In::from(&configuration), kernel, arguments, 0usize))
 }
-
-/// `cudaKernelNodeParams`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct NodeParameters {
-    host: usize,
-    grid: Dimensions,
-    block: Dimensions,
-    shared: u32,
-    arguments: usize,
-    extra: usize,
-}
-
-const _: () = assert!(size_of::<NodeParameters>() == 56);
 
 /// Adds a launch to a graph.
 pub fn add_node(
@@ -132,12 +110,12 @@ pub fn add_node(
     graph: usize,
     after: In<usize>,
     count: usize,
-    parameters: In<NodeParameters>,
+    parameters: In<RuntimeKernelNode>,
 ) -> StatusResult {
     let driver = driver_with_context()?;
     let node = parameters.get()?;
     let kernel = registration::kernel(node.host)?;
-    let parameters = KernelParameters::new(
+    let parameters = KernelNode::of_kernel(
         kernel,
         node.grid.extents(),
         node.block.extents(),
@@ -147,25 +125,6 @@ pub fn add_node(
     );
     as_configuration(driver.cuGraphAddKernelNode_v2(out, graph, after, count, In::from(&parameters)))
 }
-
-/// `cudaFuncAttributes`
-#[repr(C)]
-pub struct FunctionAttributes {
-    pub shared: usize,
-    pub constant: usize,
-    pub local: usize,
-    pub max_threads: i32,
-    pub registers: i32,
-    pub ptx: i32,
-    pub binary: i32,
-    pub cache_mode: i32,
-    pub max_dynamic_shared: i32,
-    pub carveout: i32,
-    cluster: [i32; 6],
-    reserved: [i32; 16],
-}
-
-const _: () = assert!(size_of::<FunctionAttributes>() == 144);
 
 pub fn attributes(out: Out<FunctionAttributes>, host: usize) -> StatusResult {
     out.put(describe(host)?)

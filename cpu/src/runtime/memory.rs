@@ -2,13 +2,16 @@
 //!
 //! What the driver has several functions for, the runtime has one with a direction.
 
+use mneme_abi::cuda::runtime_structures::PointerAttributes;
+use mneme_abi::cuda::structures::pointer_attribute::{DEVICE_ORDINAL, IS_MANAGED, MEMORY_TYPE};
+use mneme_abi::cuda::structures::{Copy2d, Copy3d, memory_type};
 use mneme_abi::cuda::types::CUmemLocation;
 
 use super::registration;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
 use crate::driver::graph_nodes::At;
-use crate::driver::work::{Copy2d, Copy3d, CopyEnd};
+use crate::driver::work::{self, CopyEnd};
 use crate::status::{Status, StatusResult};
 
 /// `cudaMemcpyKind`
@@ -57,7 +60,7 @@ pub fn copy_on(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> St
 /// A copy of consecutive bytes, as a node of a graph has it.
 pub fn line(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Copy3d, Status> {
     let (source, destination) = ends(kind)?;
-    Ok(Copy3d::line(destination(to), source(from), bytes))
+    Ok(work::line(destination(to), source(from), bytes))
 }
 
 /// Adds a copy of consecutive bytes to a graph.
@@ -108,7 +111,7 @@ pub struct Rows {
 
 impl Rows {
     fn described(&self, kind: u32) -> Result<Copy2d, Status> {
-        let (host, device, unified) = (1, 2, 4);
+        let (host, device, unified) = (memory_type::HOST, memory_type::DEVICE, memory_type::UNIFIED);
         let (from_type, to_type) = match kind {
             HOST_TO_HOST => (host, host),
             HOST_TO_DEVICE => (host, device),
@@ -184,28 +187,19 @@ pub fn symbol_size(out: Out<usize>, symbol: usize) -> StatusResult {
     out.put(registration::variable(symbol)?.1)
 }
 
-/// `cudaPointerAttributes`
-#[repr(C)]
-pub struct PointerAttributes {
-    pub kind: u32,
-    pub device: i32,
-    pub device_pointer: u64,
-    pub host_pointer: u64,
-}
-
 /// Unknown memory is "unregistered", which is no error.
 pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> StatusResult {
     let driver = driver_with_context()?;
     let (mut kind, mut managed) = (0u32, 0u8);
-    if driver.cuPointerGetAttribute((&raw mut kind) as usize, 2, address).is_err() {
+    if driver.cuPointerGetAttribute((&raw mut kind) as usize, MEMORY_TYPE, address).is_err() {
         return out.put(PointerAttributes { kind: 0, device: -2, device_pointer: 0, host_pointer: address });
     }
-    driver.cuPointerGetAttribute((&raw mut managed) as usize, 8, address)?;
+    driver.cuPointerGetAttribute((&raw mut managed) as usize, IS_MANAGED, address)?;
     let mut device = 0i32;
-    driver.cuPointerGetAttribute((&raw mut device) as usize, 9, address)?;
+    driver.cuPointerGetAttribute((&raw mut device) as usize, DEVICE_ORDINAL, address)?;
     out.put(match (managed, kind) {
         (1, _) => PointerAttributes { kind: 3, device, device_pointer: address, host_pointer: address },
-        (_, 1) => PointerAttributes { kind: 1, device, device_pointer: address, host_pointer: address },
+        (_, memory_type::HOST) => PointerAttributes { kind: 1, device, device_pointer: address, host_pointer: address },
         _ => PointerAttributes { kind: 2, device, device_pointer: address, host_pointer: 0 },
     })
 }

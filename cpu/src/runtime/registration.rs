@@ -35,12 +35,8 @@ fn lock(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>) -> MutexGuard<'_, Optio
     map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub fn add_binary(wrapper: *const c_void) -> usize {
-    BINARIES.insert(Arc::new(FatBinary {
-        wrapper: wrapper as usize,
-        library: OnceLock::new(),
-        managed: Mutex::default(),
-    }))
+pub fn add_binary(wrapper: usize) -> usize {
+    BINARIES.insert(Arc::new(FatBinary { wrapper, library: OnceLock::new(), managed: Mutex::default() }))
 }
 
 pub fn remove_binary(handle: usize) {
@@ -78,19 +74,13 @@ pub fn add_variable(handle: usize, host: usize, name: CStringArgument) -> Status
 }
 
 /// A managed variable of HIP: host code has a pointer at `place`, which begins with the value at `initial`.
-pub fn add_managed(
-    handle: usize,
-    place: Out<u64>,
-    initial: *const u8,
-    name: CStringArgument,
-    bytes: usize,
-) -> StatusResult {
+pub fn add_managed(handle: usize, place: Out<u64>, initial: u64, name: CStringArgument, bytes: usize) -> StatusResult {
     let binary = BINARIES.get(handle)?;
     let name = CString::new(name.get()?).map_err(|_| Status::INVALID_VALUE)?;
     let driver = driver_with_context()?;
     let mut address = 0;
     driver.cuMemAllocManaged(Out::to(&mut address), bytes.max(1), 1)?;
-    driver.cuMemcpy(address, initial as u64, bytes)?;
+    driver.cuMemcpy(address, initial, bytes)?;
     place.put(address)?;
     binary.managed.lock().unwrap_or_else(PoisonError::into_inner).push((name, address));
     // Host code that names the variable means its memory, or the pointer to it.

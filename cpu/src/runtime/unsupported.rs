@@ -1,37 +1,14 @@
 //! Functions of CUDA's runtime that the CPU device does not have.
 //!
 //! They are exported all the same: an application's call that this library does not answer would reach NVIDIA's
-//! runtime, which knows nothing of the device, its memory and its streams. Each says so in a sentence, once, and fails.
+//! runtime, which knows nothing of the device, its memory and its streams.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use super::error::enter;
-use crate::status::{Status, StatusResult};
+use crate::refusal::refused;
 
-/// Tells it where nobody has been told before.
-pub fn refuse(name: &str, reported: &AtomicBool) -> StatusResult {
-    if !reported.swap(true, Ordering::Relaxed) {
-        crate::say!("{name} is not supported");
-    }
-    Err(Status::NOT_SUPPORTED)
-}
-
-/// Whatever the arguments are: the caller passes them in registers and on its own stack, and takes them away itself.
-macro_rules! refused {
-    ($($symbol:ident),* $(,)?) => {
-        $(
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $symbol() -> Status {
-                static TOLD: AtomicBool = AtomicBool::new(false);
-                enter(|| refuse(stringify!($symbol), &TOLD))
-            }
-        )*
-    };
-}
-
-refused! {
+refused! { enter =>
     cudaArrayGetInfo, cudaArrayGetMemoryRequirements, cudaArrayGetPlane, cudaArrayGetSparseProperties,
     cudaCreateSurfaceObject, cudaCreateTextureObject, cudaDestroyExternalMemory, cudaDestroyExternalSemaphore,
     cudaDestroySurfaceObject, cudaDestroyTextureObject, cudaDeviceFlushGPUDirectRDMAWrites, cudaDeviceGetByPCIBusId,
@@ -104,20 +81,8 @@ refused! {
     cudaWaitExternalSemaphoresAsync_v2_ptsz,
 }
 
-/// Registrations at start-up return nothing, so what they are for is named.
-macro_rules! refused_registrations {
-    ($($symbol:ident: $what:literal),* $(,)?) => {
-        $(
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $symbol() {
-                static TOLD: AtomicBool = AtomicBool::new(false);
-                enter(|| refuse($what, &TOLD));
-            }
-        )*
-    };
-}
-
-refused_registrations! {
+// Registrations at start-up return nothing, so what they are for is named.
+refused! { enter =>
     __cudaRegisterHostVar: "a host variable in device code",
     __cudaRegisterManagedVar: "a __managed__ variable",
     __cudaRegisterUnifiedTable: "a table of unified functions",
@@ -127,6 +92,7 @@ refused_registrations! {
 mod tests {
     use super::*;
     use crate::runtime::error;
+    use crate::status::Status;
 
     #[test]
     fn what_is_not_there_fails_with_its_own_status() {

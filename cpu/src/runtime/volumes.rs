@@ -2,29 +2,15 @@
 //!
 //! There are no arrays.
 
+use mneme_abi::cuda::runtime_structures::VolumeCopy;
+use mneme_abi::cuda::structures::Copy3d;
 use mneme_abi::cuda::types::{Extent, PitchedPointer};
 
 use super::memory::{self, Rows};
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
-use crate::driver::work::{Copy3d, CopyEnd, Side};
+use crate::driver::work::{CopyEnd, pitched};
 use crate::status::{Status, StatusResult};
-
-/// `cudaMemcpy3DParms`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct CopyParameters {
-    from_array: u64,
-    from_at: Extent,
-    from: PitchedPointer,
-    to_array: u64,
-    to_at: Extent,
-    to: PitchedPointer,
-    extent: Extent,
-    kind: u32,
-}
-
-const _: () = assert!(size_of::<CopyParameters>() == 160 && std::mem::offset_of!(CopyParameters, kind) == 152);
 
 pub fn allocate(out: Out<PitchedPointer>, extent: Extent) -> StatusResult {
     let driver = driver_with_context()?;
@@ -69,7 +55,7 @@ pub fn fill(what: PitchedPointer, value: i32, extent: Extent, stream: Option<usi
     Ok(())
 }
 
-fn check_arrays(what: &CopyParameters) -> StatusResult {
+fn check_arrays(what: &VolumeCopy) -> StatusResult {
     if what.from_array != 0 || what.to_array != 0 {
         crate::say!("arrays are not supported");
         return Err(Status::NOT_SUPPORTED);
@@ -78,12 +64,12 @@ fn check_arrays(what: &CopyParameters) -> StatusResult {
 }
 
 /// The same as the driver describes it.
-pub fn described(what: In<CopyParameters>) -> Result<Copy3d, Status> {
+pub fn described(what: In<VolumeCopy>) -> Result<Copy3d, Status> {
     let what = what.get()?;
     check_arrays(&what)?;
     let (from, to) = memory::ends(what.kind)?;
     let side = |at: &Extent, memory: &PitchedPointer, end: fn(u64) -> CopyEnd| {
-        Side::pitched(end(memory.address), [at.width, at.height, at.depth], memory.pitch, memory.rows)
+        pitched(end(memory.address), [at.width, at.height, at.depth], memory.pitch, memory.rows)
     };
     Ok(Copy3d {
         from: side(&what.from_at, &what.from, from),
@@ -95,10 +81,10 @@ pub fn described(what: In<CopyParameters>) -> Result<Copy3d, Status> {
 }
 
 /// Copies on a stream, or at once.
-pub fn copy(what: In<CopyParameters>, stream: Option<usize>) -> StatusResult {
+pub fn copy(what: In<VolumeCopy>, stream: Option<usize>) -> StatusResult {
     let what = what.get()?;
     check_arrays(&what)?;
-    let CopyParameters { from_at, from, to_at, to, extent, kind, .. } = what;
+    let VolumeCopy { from_at, from, to_at, to, extent, kind, .. } = what;
     for z in 0..extent.depth {
         let rows = Rows {
             to: address_of(&to, to_at.width, to_at.height, to_at.depth + z)?,
@@ -114,17 +100,4 @@ pub fn copy(what: In<CopyParameters>, stream: Option<usize>) -> StatusResult {
         }
     }
     Ok(())
-}
-
-/// `cudaChannelFormatDesc`: bits of each component, and their kind.
-#[repr(C)]
-pub struct Channels {
-    bits: [i32; 4],
-    kind: u32,
-}
-
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, reason = "the name is the ABI's")]
-pub extern "C" fn cudaCreateChannelDesc(x: i32, y: i32, z: i32, w: i32, kind: u32) -> Channels {
-    Channels { bits: [x, y, z, w], kind }
 }

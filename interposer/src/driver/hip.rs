@@ -9,7 +9,7 @@
 use std::ffi::CStr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use cudarc::driver::sys::{CUdevice_attribute, CUlimit};
+use mneme_abi::cuda::sys::{CUdevice_attribute, CUlimit};
 use mneme_abi::hip::equivalent;
 use mneme_abi::hip::properties::{PropertiesR0000, PropertiesR0600};
 use mneme_abi::hip::types::*;

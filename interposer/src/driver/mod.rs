@@ -16,7 +16,7 @@ pub mod timing;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use cudarc::driver::sys::{CUdevice_attribute, CUlimit};
+use mneme_abi::cuda::sys::{CUdevice_attribute, CUlimit};
 pub use mneme_abi::cuda::types::*;
 use mneme_core::launch::Limits;
 

@@ -1,6 +1,6 @@
 //! The driver's answers about streams and about this thread's part in captures.
 
-use cudarc::driver::sys::CUstreamCaptureMode;
+use mneme_abi::cuda::sys::CUstreamCaptureMode;
 
 use crate::driver::{self, CUcontext, CUstream, STREAM_PER_THREAD, Status};
 

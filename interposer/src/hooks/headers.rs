@@ -99,10 +99,9 @@ fn form_of(symbol: &str) -> (&'static str, u64) {
 fn means(entry: &str, symbol: &'static str) -> bool {
     let (base, _) = split_name(symbol);
     let without_form = symbol.trim_end_matches("_ptds").trim_end_matches("_ptsz");
-    match (entry.strip_prefix('='), entry.strip_suffix('*')) {
-        (Some(exact), _) => without_form == exact,
-        (_, Some(family)) => symbol.starts_with(family),
-        _ => base == entry,
+    match entry.strip_prefix('=') {
+        Some(exact) => without_form == exact,
+        None => base == entry,
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use mneme_abi::headers::{Passed, expression, found, in_rust, types};
+use mneme_abi::hip::roctracer::FUNCTIONS as ROCTRACER;
 use mneme_abi::hip::runtime::FUNCTIONS;
 
 use super::unhooked_hip::{OF_SOME_VERSIONS, UNHOOKED};
@@ -14,8 +15,8 @@ use super::{HIP, registration};
 
 /// What the headers declare; `None` where they are not installed.
 struct Header {
-    /// Types of the arguments of each function.
-    functions: BTreeMap<String, Vec<String>>,
+    /// What each function returns, and the types of its arguments.
+    functions: BTreeMap<String, (String, Vec<String>)>,
     handles: BTreeSet<String>,
     enumerations: BTreeSet<String>,
 }
@@ -38,10 +39,12 @@ impl Header {
         }
         let text = String::from_utf8(output.stdout).unwrap();
         let default = expression(r"\s*=\s*\w+");
-        let function = expression(r"\b(?:hipError_t|void|int|const char\s*\*)\s*\b(_*hip\w+)\s*\(([^;{)]*)\)[^;{]*;");
+        let function = expression(r"\b(hipError_t|void|int|const char\s*\*)\s*\b(_*hip\w+)\s*\(([^;{)]*)\)[^;{]*;");
         let arguments = |text: &str| types(&default.replace_all(text, ""));
-        let functions =
-            function.captures_iter(&text).map(|found| (found[1].to_owned(), arguments(&found[2]))).collect();
+        let functions = function
+            .captures_iter(&text)
+            .map(|found| (found[2].to_owned(), (found[1].to_owned(), arguments(&found[3]))));
+        let functions = functions.collect();
         let mut handles = found(&text, r"typedef\s+(?:const\s+)?struct\s+\w+\s*\*\s*(\w+)\s*;");
         handles.extend(found(&text, r"typedef\s+\w+\s*\*\s*(\w+)\s*;"));
         handles.extend(found(&text, r"typedef\s+\w+\s*\(\s*\*\s*(\w+)\s*\)\s*\("));
@@ -54,6 +57,7 @@ impl Header {
         match text.trim() {
             enumeration if enumeration.starts_with("enum ") => Passed::Integer(4),
             pointer if pointer.ends_with('*') => Passed::Pointer,
+            "void" => Passed::Nothing,
             handle if self.handles.contains(handle) => Passed::Handle,
             enumeration if self.enumerations.contains(enumeration) => Passed::Integer(4),
             "size_t" | "unsigned long long" | "uint64_t" => Passed::Integer(8),
@@ -71,12 +75,9 @@ impl Header {
     }
 }
 
-/// Whether an entry of the list means a symbol: its form for the per-thread default stream too, or a whole family.
+/// Whether an entry of the list means a symbol: its form for the per-thread default stream too.
 fn means(entry: &str, symbol: &str) -> bool {
-    match entry.strip_suffix('*') {
-        Some(family) => symbol.starts_with(family),
-        None => symbol.trim_end_matches("_spt") == entry,
-    }
+    symbol.trim_end_matches("_spt") == entry
 }
 
 #[test]
@@ -111,8 +112,8 @@ fn every_function_of_hip_is_hooked_or_need_not_be() {
 fn arguments_of_hips_functions_are_those_of_the_headers() {
     let Some(header) = Header::read() else { return };
     let mut compared = 0;
-    for function in FUNCTIONS {
-        let Some(types) = header.functions.get(function.name) else { continue };
+    for function in FUNCTIONS.iter().chain(ROCTRACER) {
+        let Some((returns, types)) = header.functions.get(function.name) else { continue };
         let ours: Vec<Passed> = function.arguments.iter().map(|(_, argument)| in_rust(argument)).collect();
         let theirs: Vec<Passed> = types.iter().map(|text| header.passed(text)).collect();
         // HIP has pointers where the driver has addresses, and either is eight bytes.
@@ -120,6 +121,8 @@ fn arguments_of_hips_functions_are_those_of_the_headers() {
         let agrees = |ours: &Passed, theirs: &Passed| ours.agrees_with(theirs) || (is_word(ours) && is_word(theirs));
         let agree = ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(ours, theirs)| agrees(ours, theirs));
         assert!(agree, "{}: {ours:?}, the header has {types:?}: {theirs:?}", function.name);
+        let (ours, theirs) = (in_rust(function.returns), header.passed(returns));
+        assert!(ours.agrees_with(&theirs), "{} returns {ours:?}, in the header {returns}", function.name);
         compared += 1;
     }
     assert!(compared > 250, "{compared} functions");

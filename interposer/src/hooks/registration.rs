@@ -2,42 +2,18 @@
 //!
 //! A process that registers code with HIP uses HIP.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::CStr;
 
-use mneme_abi::hip::types::FatBinaryWrapper;
-use mneme_abi::hip::types::registration::{
-    RegisterFatBinary, RegisterFunction, RegisterManagedVariable, RegisterVariable, UnregisterFatBinary,
-};
+use mneme_abi::hip::registration::pointers;
+use mneme_abi::hip::types::*;
 
-use crate::driver::Slot;
+use crate::driver::{Slot, c_name};
 use crate::kernels::loading;
 use crate::process::family::Family;
 use crate::process::reentrancy;
 
 /// Gives the address of a function.
 pub type Address = fn() -> *mut c_void;
-
-/// Names and addresses of the functions here.
-pub static FUNCTIONS: &[(&CStr, Address)] = &[
-    (c"__hipRegisterFatBinary", || __hipRegisterFatBinary as *const () as *mut c_void),
-    (c"__hipUnregisterFatBinary", || __hipUnregisterFatBinary as *const () as *mut c_void),
-    (c"__hipRegisterFunction", || __hipRegisterFunction as *const () as *mut c_void),
-    (c"__hipRegisterVar", || __hipRegisterVar as *const () as *mut c_void),
-    (c"__hipRegisterManagedVar", || __hipRegisterManagedVar as *const () as *mut c_void),
-];
-
-/// The vendor's function of a name, as a type; the expression around is left where there is none.
-macro_rules! real {
-    ($name:literal as $type:ty $(, $otherwise:expr)?) => {{
-        static SLOT: Slot = Slot::new();
-        let address = SLOT.get($name);
-        if address.is_null() {
-            return $($otherwise)?;
-        }
-        // SAFETY: the library's function of this name has this type in every version.
-        unsafe { std::mem::transmute::<*mut c_void, $type>(address) }
-    }};
-}
 
 /// Runs the vendor's function, and what we note before or after it, with hooks switched off; what we note must not end
 /// the program.
@@ -55,92 +31,76 @@ fn followed<R>(before: impl FnOnce(), call: impl FnOnce() -> R, after: impl FnOn
     })
 }
 
-/// # Safety
-/// As for HIP's function of this name.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, reason = "HIP's")]
-pub unsafe extern "C" fn __hipRegisterFatBinary(wrapper: *const FatBinaryWrapper) -> *mut *mut c_void {
-    let real = real!(c"__hipRegisterFatBinary" as RegisterFatBinary, std::ptr::null_mut());
-    // SAFETY: the argument is the program's own.
-    let call = || unsafe { real(wrapper) };
-    // SAFETY: the library has just taken it.
-    followed(|| (), call, |handle| unsafe { loading::register_binary(*handle, wrapper) })
+/// What a function returns where the vendor has none of its name.
+trait Nothing {
+    const NOTHING: Self;
 }
 
-/// # Safety
-/// As for HIP's function of this name.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, reason = "HIP's")]
-pub unsafe extern "C" fn __hipUnregisterFatBinary(handle: *mut *mut c_void) {
-    let real = real!(c"__hipUnregisterFatBinary" as UnregisterFatBinary);
-    // SAFETY: the argument is the program's own.
-    followed(|| loading::forget_binary(handle), || unsafe { real(handle) }, |()| ());
+impl Nothing for () {
+    const NOTHING: Self = ();
 }
 
-/// # Safety
-/// As for HIP's function of this name.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, clippy::too_many_arguments, reason = "HIP's")]
-pub unsafe extern "C" fn __hipRegisterFunction(
-    handle: *mut *mut c_void,
-    host: *const c_void,
-    host_name: *mut c_char,
-    name: *const c_char,
-    threads: c_uint,
-    thread: *mut c_void,
-    block: *mut c_void,
-    block_size: *mut c_void,
-    grid_size: *mut c_void,
-    warp_size: *mut c_int,
-) {
-    let real = real!(c"__hipRegisterFunction" as RegisterFunction);
-    // SAFETY: the arguments are the program's own.
-    let call = || unsafe {
-        real(handle, host, host_name, name, threads, thread, block, block_size, grid_size, warp_size);
+impl Nothing for *mut *mut c_void {
+    const NOTHING: Self = std::ptr::null_mut();
+}
+
+/// An argument by the name that the list has for it; one that is called `_` is only passed on.
+macro_rules! named {
+    (_ $raw:ident) => {};
+    ($argument:ident $raw:ident) => {
+        let $argument = $raw;
     };
-    followed(|| (), call, |()| loading::register_function(handle, host, name));
 }
 
-/// # Safety
-/// As for HIP's function of this name.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, clippy::too_many_arguments, reason = "HIP's")]
-pub unsafe extern "C" fn __hipRegisterVar(
-    handle: *mut *mut c_void,
-    host: *mut c_void,
-    host_name: *mut c_char,
-    name: *const c_char,
-    external: c_int,
-    bytes: usize,
-    constant: c_int,
-    global: c_int,
-) {
-    let real = real!(c"__hipRegisterVar" as RegisterVariable);
-    // SAFETY: the arguments are the program's own.
-    let call = || unsafe { real(handle, host, host_name, name, external, bytes, constant, global) };
-    followed(|| (), call, |()| loading::register_variable(handle, host, name, None));
+macro_rules! export {
+    (
+        { ($($argument:tt),*) { $before:expr } { $after:expr } }
+        $since:literal $name:ident($($raw:ident: $type:ty),*) -> $return:ty
+    ) => {
+        /// # Safety
+        /// As for HIP's function of this name.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments, clippy::unused_unit, reason = "HIP's")]
+        pub unsafe extern "C" fn $name($($raw: $type),*) -> $return {
+            static SLOT: Slot = Slot::new();
+            let address = SLOT.get(const { c_name(concat!(stringify!($name), "\0")) });
+            if address.is_null() {
+                return Nothing::NOTHING;
+            }
+            // SAFETY: the library's function of this name has this type in every version.
+            let real = unsafe { std::mem::transmute::<*mut c_void, pointers::$name>(address) };
+            $( named! { $argument $raw } )*
+            // SAFETY: the arguments are the program's own.
+            followed($before, || unsafe { real($($raw),*) }, $after)
+        }
+    };
 }
 
-/// # Safety
-/// As for HIP's function of this name.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, reason = "HIP's")]
-pub unsafe extern "C" fn __hipRegisterManagedVar(
-    handle: *mut c_void,
-    pointer: *mut *mut c_void,
-    initial: *mut c_void,
-    name: *const c_char,
-    bytes: usize,
-    alignment: c_uint,
-) {
-    let real = real!(c"__hipRegisterManagedVar" as RegisterManagedVariable);
-    // SAFETY: the arguments are the program's own.
-    let call = || unsafe { real(handle, pointer, initial, name, bytes, alignment) };
-    followed(
-        || (),
-        call,
-        |()| {
-            loading::register_variable(handle.cast(), pointer.cast(), name, Some(bytes as u64));
-        },
-    );
+/// An entry is `symbol(arguments) before {…} after {…}`: what is noted before and after the vendor's function.
+macro_rules! follow_each {
+    ($($name:ident $arguments:tt before $before:tt after $after:tt;)*) => {
+        /// Names and addresses of the functions here.
+        pub static FUNCTIONS: &[(&CStr, Address)] = &[
+            $((c_name(concat!(stringify!($name), "\0")), || $name as *const () as *mut c_void),)*
+        ];
+
+        $(mneme_abi::$name! { export { $arguments $before $after } })*
+    };
+}
+
+follow_each! {
+    __hipRegisterFatBinary(wrapper) before { || () } after {
+        // SAFETY: the library has just taken it.
+        |handle| unsafe { loading::register_binary(*handle, wrapper) }
+    };
+    __hipUnregisterFatBinary(handle) before { || loading::forget_binary(handle) } after { |()| () };
+    __hipRegisterFunction(handle, host, _, name, _, _, _, _, _, _) before { || () } after {
+        |()| loading::register_function(handle, host, name)
+    };
+    __hipRegisterVar(handle, host, _, name, _, _, _, _) before { || () } after {
+        |()| loading::register_variable(handle, host, name, None)
+    };
+    __hipRegisterManagedVar(handle, place, _, name, bytes, _) before { || () } after {
+        |()| loading::register_variable(handle.cast(), place.cast(), name, Some(bytes as u64))
+    };
 }

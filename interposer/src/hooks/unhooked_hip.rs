@@ -1,6 +1,6 @@
 //! The functions of HIP that are not hooked, and why each need not be.
 //!
-//! A name stands for its form for the per-thread default stream, too. A name that ends in `*` stands for a family.
+//! A name stands for its form for the per-thread default stream, too. No name stands for a family.
 
 /// Reason and names.
 pub const UNHOOKED: &[(&str, &[&str])] = &[
@@ -39,6 +39,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
             "hipGetDeviceProperties",
             "hipGetDevicePropertiesR0000",
             "hipGetDevicePropertiesR0600",
+            "hipCreateChannelDesc",
             "hipGetErrorName",
             "hipGetErrorString",
             "hipGetStreamDeviceId",

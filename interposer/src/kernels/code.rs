@@ -8,7 +8,7 @@ use std::ffi::c_char;
 use std::path::Path;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdevice_attribute;
+use mneme_abi::cuda::sys::CUdevice_attribute;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::architecture::{Architecture, GpuArchitecture};

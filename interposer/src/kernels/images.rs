@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cudarc::driver::sys::CUjitInputType;
+use mneme_abi::cuda::sys::CUjitInputType;
 
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::elf::MappedFile;

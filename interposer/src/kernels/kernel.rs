@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use cudarc::driver::sys::CUfunction_attribute;
+use mneme_abi::cuda::sys::CUfunction_attribute;
 use mneme_core::launch::LaunchAttributes;
 use mneme_core::summary::Mode;
 use mneme_core::symbol;

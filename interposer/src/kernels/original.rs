@@ -3,7 +3,7 @@
 //! A replay can run exactly that.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::c_void;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,9 +36,8 @@ impl OriginalCode {
     /// What the CPU device has compiled from the program's IR and runs for a function's handle; `None` on other
     /// devices.
     pub fn of_cpu_device(function: CUfunction) -> Option<Self> {
-        const NAME: &CStr = c"mneme_cpu_code";
         linker::cpu_device()?;
-        let address = linker::vendor_symbol(NAME);
+        let address = linker::vendor_symbol(c"mneme_cpu_code");
         if address.is_null() {
             return None;
         }
@@ -46,10 +45,7 @@ impl OriginalCode {
         // SAFETY: the CPU device's function of this name has this type and writes to both places; what it gives stays
         // as long as the function is loaded, which a launch under way keeps it.
         let bytes = unsafe {
-            let ask = std::mem::transmute::<
-                *mut std::ffi::c_void,
-                unsafe extern "C" fn(CUfunction, *mut *const u8, *mut usize) -> Status,
-            >(address);
+            let ask = std::mem::transmute::<*mut c_void, mneme_abi::cpu_device::pointers::mneme_cpu_code>(address);
             if ask(function, &mut start, &mut size) != Status::SUCCESS {
                 return None;
             }

@@ -4,18 +4,12 @@
 
 use std::ffi::{c_uint, c_void};
 
-use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
+use mneme_abi::cuda::structures::launch_attribute as attribute;
+use mneme_abi::cuda::types::{CUlaunchAttribute, CUlaunchConfig};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
-
-/// The launch attributes that a replay has to repeat.
-mod attribute {
-    use cudarc::driver::sys::CUlaunchAttributeID;
-    pub const COOPERATIVE: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as u32;
-    pub const CLUSTER_DIMENSION: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32;
-}
 
 /// A stream, never 0: the default one goes by its name.
 pub(super) fn named(stream: CUstream, default: usize) -> usize {

@@ -7,14 +7,16 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use mneme_abi::hip::types::Dimensions;
+use mneme_abi::cuda::runtime::pointers::cudaLaunchKernel as Launch;
+use mneme_abi::hip::runtime::pointers::hipLaunchKernel;
+use mneme_abi::hip::types::{CUstream, Dimensions};
 
 use crate::driver::Status;
 use crate::process::linker::real_dlsym;
 use crate::process::recorded_family;
 
-type Launch =
-    unsafe extern "C" fn(*const c_void, Dimensions, Dimensions, *mut *mut c_void, usize, *mut c_void) -> Status;
+// Either is called for the other.
+const _: fn(hipLaunchKernel) -> Launch = |launch| launch;
 
 /// Proteus's launch: the same arguments as the runtime's.
 ///
@@ -27,7 +29,7 @@ pub unsafe extern "C" fn __proteus_launch_kernel(
     block: Dimensions,
     arguments: *mut *mut c_void,
     shared: u64,
-    stream: *mut c_void,
+    stream: CUstream,
 ) -> Status {
     if let Some(launch) = the_programs_own() {
         // SAFETY: the arguments are the application's own.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribute};
+use mneme_abi::cuda::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribute};
 
 use super::allocations::{ALLOCATIONS, Devices, HOST, KernelAccess, LiveAllocation};
 use super::arena::vmm;

@@ -8,6 +8,8 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use mneme_abi::cuda::runtime_structures::VolumeCopy;
+use mneme_abi::cuda::structures::{Copy2d, memory_type};
 use mneme_abi::hip::types::{Extent, PitchedPointer};
 
 use super::allocations::ALLOCATIONS;
@@ -226,33 +228,20 @@ pub unsafe fn copy_rows_on(
     enqueued(call, Touched::by_rows(to, to_pitch, from, from_pitch, width, height), stream)
 }
 
-/// One end of a [`DescribedRows`].
-#[repr(C)]
-#[derive(Clone, Copy)]
+/// One end of a copy of rows.
 struct DescribedEnd {
     x: usize,
     y: usize,
     kind: c_uint,
     host: u64,
     device: u64,
-    array: u64,
     pitch: usize,
-}
-
-/// `CUDA_MEMCPY2D` and `hip_Memcpy2D`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct DescribedRows {
-    from: DescribedEnd,
-    to: DescribedEnd,
-    width: usize,
-    height: usize,
 }
 
 /// The numbers of memory of the host and of arrays, which HIP has changed with version 6.
 fn kinds_of_memory() -> [c_uint; 2] {
     match recorded_family::is_hip() {
-        false => [1, 3],
+        false => [memory_type::HOST, memory_type::ARRAY],
         true if hip::known_release().is_some_and(|release| release < 6) => [0, 2],
         true => [1, 10],
     }
@@ -270,12 +259,33 @@ impl DescribedEnd {
     }
 }
 
+/// What a copy of rows touches.
+fn touched_rows(rows: &Copy2d) -> [Touched; 2] {
+    let to = DescribedEnd {
+        x: rows.to_x,
+        y: rows.to_y,
+        kind: rows.to_type,
+        host: rows.to_host as u64,
+        device: rows.to_device,
+        pitch: rows.to_pitch,
+    };
+    let from = DescribedEnd {
+        x: rows.from_x,
+        y: rows.from_y,
+        kind: rows.from_type,
+        host: rows.from_host as u64,
+        device: rows.from_device,
+        pitch: rows.from_pitch,
+    };
+    [to, from].map(|end| end.touches(rows.width, rows.height))
+}
+
 /// # Safety
 /// The argument is that of `cuMemcpy2D_v2` or `hipMemcpyParam2D`.
 pub unsafe fn copy_described<W>(call: &dyn Fn() -> Status, what: *const W) -> Status {
     // SAFETY: null or the application's structure.
-    match unsafe { what.cast::<DescribedRows>().as_ref() } {
-        Some(rows) => checked(call, [&rows.to, &rows.from].map(|end| end.touches(rows.width, rows.height))),
+    match unsafe { what.cast::<Copy2d>().as_ref() } {
+        Some(rows) => checked(call, touched_rows(rows)),
         None => gate::passing(call),
     }
 }
@@ -284,29 +294,17 @@ pub unsafe fn copy_described<W>(call: &dyn Fn() -> Status, what: *const W) -> St
 /// The arguments are those of `cuMemcpy2DAsync_v2` or `hipMemcpyParam2DAsync`.
 pub unsafe fn copy_described_on<W>(call: &dyn Fn() -> Status, what: *const W, stream: CUstream) -> Status {
     // SAFETY: null or the application's structure.
-    match unsafe { what.cast::<DescribedRows>().as_ref() } {
-        Some(rows) => enqueued(call, [&rows.to, &rows.from].map(|end| end.touches(rows.width, rows.height)), stream),
+    match unsafe { what.cast::<Copy2d>().as_ref() } {
+        Some(rows) => enqueued(call, touched_rows(rows), stream),
         None => gate::passing(call),
     }
 }
 
-/// One end of a [`DescribedVolumes`]: an array or memory, and where in it.
-#[repr(C)]
-#[derive(Clone, Copy)]
+/// One end of a copy of volumes: an array or memory, and where in it.
 struct VolumeEnd {
     array: u64,
     at: Extent,
     memory: PitchedPointer,
-}
-
-/// `hipMemcpy3DParms`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct DescribedVolumes {
-    from: VolumeEnd,
-    to: VolumeEnd,
-    extent: Extent,
-    kind: c_uint,
 }
 
 impl VolumeEnd {
@@ -320,17 +318,19 @@ impl VolumeEnd {
     }
 }
 
-impl DescribedVolumes {
-    /// # Safety
-    /// The address is null or that of such a structure.
-    unsafe fn touched(what: *const c_void) -> [Touched; 2] {
-        // SAFETY: the caller's promise.
-        match unsafe { what.cast::<Self>().as_ref() } {
-            Some(volumes) if is_direction(volumes.kind) => {
-                [&volumes.to, &volumes.from].map(|end| end.touches(&volumes.extent))
-            }
-            _ => [Touched::line(0u64, 0); 2],
+/// What a copy of volumes touches.
+///
+/// # Safety
+/// The address is null or that of such a structure.
+unsafe fn touched_volumes(what: *const c_void) -> [Touched; 2] {
+    // SAFETY: the caller's promise.
+    match unsafe { what.cast::<VolumeCopy>().as_ref() } {
+        Some(volumes) if is_direction(volumes.kind) => {
+            let to = VolumeEnd { array: volumes.to_array, at: volumes.to_at, memory: volumes.to };
+            let from = VolumeEnd { array: volumes.from_array, at: volumes.from_at, memory: volumes.from };
+            [to, from].map(|end| end.touches(&volumes.extent))
         }
+        _ => [Touched::line(0u64, 0); 2],
     }
 }
 
@@ -338,14 +338,14 @@ impl DescribedVolumes {
 /// The argument is that of `hipMemcpy3D`.
 pub unsafe fn copy_volumes(call: &dyn Fn() -> Status, what: *const c_void) -> Status {
     // SAFETY: the application's structure, or null.
-    checked(call, unsafe { DescribedVolumes::touched(what) })
+    checked(call, unsafe { touched_volumes(what) })
 }
 
 /// # Safety
 /// The arguments are those of `hipMemcpy3DAsync`.
 pub unsafe fn copy_volumes_on(call: &dyn Fn() -> Status, what: *const c_void, stream: CUstream) -> Status {
     // SAFETY: the application's structure, or null.
-    enqueued(call, unsafe { DescribedVolumes::touched(what) }, stream)
+    enqueued(call, unsafe { touched_volumes(what) }, stream)
 }
 
 /// # Safety

@@ -8,7 +8,7 @@ use std::ffi::{c_uint, c_void};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cudarc::driver::sys::{CUipcMemHandle, CUmemoryPool};
+use mneme_abi::cuda::sys::{CUipcMemHandle, CUmemoryPool};
 use mneme_core::recording::manifest::AllocationKind;
 
 use super::allocations::{ALLOCATIONS, KernelAccess};

@@ -4,7 +4,7 @@
 //! allocation tells its bounds, so that it cannot be recorded. On other devices such an argument cannot be more than a
 //! number.
 
-use cudarc::driver::sys::{CUdevice_attribute, CUpointer_attribute};
+use mneme_abi::cuda::sys::{CUdevice_attribute, CUpointer_attribute};
 
 use super::allocations::ALLOCATIONS;
 use super::arena::vmm;

@@ -5,7 +5,8 @@
 
 use std::ffi::{c_uint, c_void};
 
-use cudarc::driver::sys::CUdevice_attribute;
+use mneme_abi::cuda::sys::CUdevice_attribute;
+use mneme_abi::hip::structures::PointerAttributes;
 use mneme_abi::hip::types::{Extent, PitchedPointer};
 use mneme_core::recording::manifest::AllocationKind;
 
@@ -21,7 +22,7 @@ use crate::process::settings::settings;
 
 /// Pointer attributes that a mapping answers differently from an allocation.
 mod attribute {
-    use cudarc::driver::sys::CUpointer_attribute;
+    use mneme_abi::cuda::sys::CUpointer_attribute;
     pub const CONTEXT: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT as u32;
     pub const RANGE_START_ADDR: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR as u32;
     pub const ALLOWED_HANDLE_TYPES: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES as u32;
@@ -377,13 +378,6 @@ pub unsafe fn pointer_attributes(
     status
 }
 
-/// `hipPointerAttribute_t`, but for its last fields; the first one has other numbers before HIP 6.
-#[repr(C)]
-struct HipPointerAttributes {
-    kind: u32,
-    device: CUdevice,
-}
-
 /// # Safety
 /// The arguments are those of `hipPointerGetAttributes`.
 pub unsafe fn attributes_of_hip(call: &dyn Fn() -> Status, attributes: *mut c_void, address: *const c_void) -> Status {
@@ -395,7 +389,7 @@ pub unsafe fn attributes_of_hip(call: &dyn Fn() -> Status, attributes: *mut c_vo
     let live = is_ours(address as u64).then(|| ALLOCATIONS.containing(address as u64)).flatten();
     if let (Status::SUCCESS, Some(live)) = (status, live) {
         // SAFETY: the vendor has just written the structure.
-        unsafe { (*attributes.cast::<HipPointerAttributes>()).device = live.device };
+        unsafe { (*attributes.cast::<PointerAttributes>()).device = live.device };
     }
     status
 }

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_uint, c_ulonglong, c_void};
 
-use cudarc::driver::sys::{CUmemGenericAllocationHandle, CUmemoryPool, CUpointer_attribute};
+use mneme_abi::cuda::sys::{CUmemGenericAllocationHandle, CUmemoryPool, CUpointer_attribute};
 use mneme_core::recording::manifest::AllocationKind;
 
 use super::access;
@@ -16,10 +16,10 @@ use super::sharing::physical;
 use crate::driver::{self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, Status, captures, contexts, gate};
 
 /// Flags of page-locked memory that the application asks to be mapped for kernels.
-const ALLOCATED_MAPPED: c_uint = cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;
-const REGISTERED_MAPPED: c_uint = cudarc::driver::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
+const ALLOCATED_MAPPED: c_uint = mneme_abi::cuda::sys::CU_MEMHOSTALLOC_DEVICEMAP;
+const REGISTERED_MAPPED: c_uint = mneme_abi::cuda::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
 /// Flag of registered memory that belongs to another device.
-const REGISTERS: c_uint = cudarc::driver::sys::CU_MEMHOSTREGISTER_IOMEMORY;
+const REGISTERS: c_uint = mneme_abi::cuda::sys::CU_MEMHOSTREGISTER_IOMEMORY;
 const DEVICE_ORDINAL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as u32;
 const POOL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE as u32;
 

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::sys::{CUevent_flags, CUstream_flags};
+use mneme_abi::cuda::sys::{CUevent_flags, CUstream_flags};
 use mneme_core::chunk_hash::{self, Stretch};
 use mneme_core::hash::{ChunkId, recorded_id};
 use mneme_core::recording::manifest::{

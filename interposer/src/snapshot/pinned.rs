@@ -11,7 +11,8 @@ use crate::process::linker;
 use crate::process::log::debug;
 
 /// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
-const FLAGS: u32 = cudarc::driver::sys::CU_MEMHOSTREGISTER_PORTABLE | cudarc::driver::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
+const FLAGS: u32 =
+    mneme_abi::cuda::sys::CU_MEMHOSTREGISTER_PORTABLE | mneme_abi::cuda::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
 /// Pages of this size, where the system gives them, are registered fifty times faster; bytes.
 const HUGE: usize = 2 << 20;
 

@@ -7,7 +7,7 @@ use crate::driver::{self, Status};
 use crate::process::log::{self, debug};
 use crate::process::recorded_family;
 
-use cudarc::driver::sys::CUpointer_attribute as Attribute;
+use mneme_abi::cuda::sys::CUpointer_attribute as Attribute;
 
 /// Attributes of pointers that tell what an address belongs to.
 const ATTRIBUTES: [(&str, Attribute); 6] = [

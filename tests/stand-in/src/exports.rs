@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use mneme_abi::hip::types::*;
 
 use crate::call::{last_error, missing, serve, take_last_error};
-use crate::mistake::place;
+use crate::mistake::{Answer, place};
 use crate::{backend, code, copies, devices, launches, mappings, memory, pools, program, streams};
 
 /// Exports a function; the declaration gives its arguments.
@@ -39,6 +39,17 @@ macro_rules! export {
             })
         }
     };
+    ({ as_it_is $handler:path } $since:literal $name:ident($($argument:ident: $type:ty),*) -> $return:ty) => {
+        #[unsafe(no_mangle)]
+        #[allow(unused_unsafe, clippy::unused_unit, reason = "some handlers are safe, some give nothing")]
+        unsafe extern "C" fn $name($($argument: $type),*) -> $return {
+            // SAFETY: the caller promises what it has to promise the vendor.
+            unsafe { $handler($($argument),*) }
+        }
+    };
+    ({ as_it_is $handler:path } $($declaration:tt)*) => {
+        export! { { as_it_is $handler } $($declaration)* -> Status }
+    };
     ({ missing } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($(_: $type),*) -> Status {
@@ -53,6 +64,11 @@ macro_rules! checked {
 
 macro_rules! own {
     ($($name:ident $handler:path;)*) => { $(mneme_abi::$name! { export { own $handler } })* };
+}
+
+/// Functions that are no calls of the device: they are checked, and change the last error, by themselves or not at all.
+macro_rules! as_it_is {
+    ($($name:ident $handler:path;)*) => { $(mneme_abi::$name! { export { as_it_is $handler } })* };
 }
 
 macro_rules! passed_on {
@@ -148,6 +164,9 @@ own! {
     hipMemcpyFromSymbolAsync_spt program::copy_from_symbol_async;
     hipStreamGetDevice streams::device;
     hipInit devices::init;
+    hipDrvGetErrorName put_name;
+    hipDrvGetErrorString put_text;
+    hipGetProcAddress by_name;
     hipDriverGetVersion devices::version;
     hipRuntimeGetVersion devices::version;
     hipDeviceGet devices::device;
@@ -264,6 +283,19 @@ passed_on! {
     hipKernelGetFunction cuKernelGetFunction;
 }
 
+as_it_is! {
+    hipGetLastError take_last_error;
+    hipExtGetLastError take_last_error;
+    hipPeekAtLastError last_error;
+    hipGetErrorName name_of;
+    hipGetErrorString text_of;
+    __hipRegisterFatBinary program::register_code;
+    __hipUnregisterFatBinary program::unregister_code;
+    __hipRegisterFunction program::register_function;
+    __hipRegisterVar program::register_variable;
+    __hipRegisterManagedVar program::register_managed;
+}
+
 missing! {
     hipDeviceGetP2PAttribute, hipDeviceReset, hipDeviceSetCacheConfig, hipDeviceGetCacheConfig,
     hipDeviceGetSharedMemConfig, hipGetDeviceFlags, hipDeviceSetSharedMemConfig, hipSetDeviceFlags, hipChooseDevice,
@@ -325,85 +357,59 @@ missing! {
     hipStreamIsCapturing_spt,
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipGetLastError() -> Status {
-    take_last_error()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hipExtGetLastError() -> Status {
-    take_last_error()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hipPeekAtLastError() -> Status {
-    last_error()
-}
-
 /// A constant.
 fn name(status: Status) -> &'static CStr {
     error_name(status).unwrap_or(c"hipErrorUnknown")
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipGetErrorName(status: Status) -> *const c_char {
+fn name_of(status: Status) -> *const c_char {
     name(status).as_ptr()
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hipGetErrorString(status: Status) -> *const c_char {
+fn text_of(status: Status) -> *const c_char {
     status.text().unwrap_or(name(status)).as_ptr()
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipDrvGetErrorName(status: Status, text: *mut *const c_char) -> Status {
-    serve("hipDrvGetErrorName", || {
-        place(text, "the name")?;
-        // SAFETY: the place was checked.
-        unsafe { *text = name(status).as_ptr() };
-        Ok(Status::SUCCESS)
-    })
+unsafe fn put_name(status: Status, text: *mut *const c_char) -> Answer {
+    place(text, "the name")?;
+    // SAFETY: the place was checked.
+    unsafe { *text = name_of(status) };
+    Ok(Status::SUCCESS)
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipDrvGetErrorString(status: Status, text: *mut *const c_char) -> Status {
-    serve("hipDrvGetErrorString", || {
-        place(text, "the text")?;
-        // SAFETY: the place was checked.
-        unsafe { *text = hipGetErrorString(status) };
-        Ok(Status::SUCCESS)
-    })
+unsafe fn put_text(status: Status, text: *mut *const c_char) -> Answer {
+    place(text, "the text")?;
+    // SAFETY: the place was checked.
+    unsafe { *text = text_of(status) };
+    Ok(Status::SUCCESS)
 }
 
 /// How `hipGetProcAddress` tells that there is such a symbol, or not.
 const SYMBOL_FOUND: c_uint = 0;
 const SYMBOL_NOT_FOUND: c_uint = 1;
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipGetProcAddress(
+unsafe fn by_name(
     symbol: *const c_char,
     function: *mut *mut c_void,
     _version: c_int,
     _flags: u64,
     result: *mut c_uint,
-) -> Status {
-    serve("hipGetProcAddress", || {
-        place(function, "the function")?;
-        // SAFETY: an address in this library finds this library, in whose own symbol table the name is looked for; the
-        // name is terminated, as the caller promises.
-        let found = unsafe {
-            let mut here: libc::Dl_info = std::mem::zeroed();
-            libc::dladdr(hipInit as *const c_void, &mut here);
-            let handle = libc::dlopen(here.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            libc::dlsym(handle, symbol)
-        };
-        // SAFETY: the place was checked; the other may be null.
-        unsafe {
-            *function = found;
-            if !result.is_null() {
-                *result = if found.is_null() { SYMBOL_NOT_FOUND } else { SYMBOL_FOUND };
-            }
+) -> Answer {
+    place(function, "the function")?;
+    // SAFETY: an address in this library finds this library, in whose own symbol table the name is looked for; the
+    // name is terminated, as the caller promises.
+    let found = unsafe {
+        let mut here: libc::Dl_info = std::mem::zeroed();
+        libc::dladdr(hipInit as *const c_void, &mut here);
+        let handle = libc::dlopen(here.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        libc::dlsym(handle, symbol)
+    };
+    // SAFETY: the place was checked; the other may be null.
+    unsafe {
+        *function = found;
+        if !result.is_null() {
+            *result = if found.is_null() { SYMBOL_NOT_FOUND } else { SYMBOL_FOUND };
         }
-        Ok(if found.is_null() { Status::NOT_FOUND } else { Status::SUCCESS })
-    })
+    }
+    Ok(if found.is_null() { Status::NOT_FOUND } else { Status::SUCCESS })
 }

@@ -51,8 +51,7 @@ fn file_of(handle: *mut *mut c_void) -> Result<usize, Mistake> {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __hipRegisterFatBinary(wrapper: *const FatBinaryWrapper) -> *mut *mut c_void {
+pub unsafe fn register_code(wrapper: *const FatBinaryWrapper) -> *mut *mut c_void {
     let checked = || {
         if wrapper.is_null() {
             return wrong("the wrapper is null");
@@ -78,8 +77,7 @@ unsafe extern "C" fn __hipRegisterFatBinary(wrapper: *const FatBinaryWrapper) ->
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __hipUnregisterFatBinary(handle: *mut *mut c_void) {
+pub fn unregister_code(handle: *mut *mut c_void) {
     told(
         "__hipUnregisterFatBinary",
         file_of(handle).map(|number| {
@@ -105,9 +103,8 @@ unsafe fn note(
     Ok(())
 }
 
-#[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "as compilers call it")]
-unsafe extern "C" fn __hipRegisterFunction(
+pub unsafe fn register_function(
     handle: *mut *mut c_void,
     host: *const c_void,
     _host_name: *mut c_char,
@@ -123,9 +120,8 @@ unsafe extern "C" fn __hipRegisterFunction(
     told("__hipRegisterFunction", unsafe { note(handle, host as usize, name, |program| &mut program.functions) });
 }
 
-#[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "as compilers call it")]
-unsafe extern "C" fn __hipRegisterVar(
+pub unsafe fn register_variable(
     handle: *mut *mut c_void,
     host: *mut c_void,
     _host_name: *mut c_char,
@@ -139,8 +135,7 @@ unsafe extern "C" fn __hipRegisterVar(
     told("__hipRegisterVar", unsafe { note(handle, host as usize, name, |program| &mut program.variables) });
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __hipRegisterManagedVar(
+pub fn register_managed(
     _handle: *mut c_void,
     _place: *mut *mut c_void,
     _initial: *mut c_void,

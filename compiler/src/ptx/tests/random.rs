@@ -1,5 +1,7 @@
 //! Random programs, and what each of their instructions does by PTX's own rules.
 
+use std::cmp::Ordering;
+
 /// A generator of numbers: equal seeds give equal programs.
 pub struct Random(pub u64);
 
@@ -603,11 +605,11 @@ fn predicate(random: &mut Random) -> (String, Effect) {
     type Singles = fn(f32, f32) -> bool;
     const SINGLE: [(&str, Singles); 6] = [
         ("lt.f32", |a, b| a < b),
-        ("geu.f32", |a, b| !(a < b)),
-        ("ne.f32", |a, b| a < b || a > b),
+        ("geu.f32", |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_ge)),
+        ("ne.f32", |a, b| a.partial_cmp(&b).is_some_and(Ordering::is_ne)),
         ("neu.f32", |a, b| a != b),
         ("num.f32", |a, b| !a.is_nan() && !b.is_nan()),
-        ("equ.f32", |a, b| !(a < b || a > b)),
+        ("equ.f32", |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_eq)),
     ];
     let (p, q) = (pick(random, PREDICATES), pick(random, PREDICATES));
     let (a, b, d) = (pick(random, WORDS), pick(random, WORDS), pick(random, WORDS));

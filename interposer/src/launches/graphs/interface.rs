@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::ffi::c_void;
 
-use cudarc::driver::sys::{
-    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUlaunchAttribute, CUlaunchAttributeID,
-    CUlaunchConfig,
+use mneme_abi::cuda::structures::launch_attribute::{CLUSTER_DIMENSION as CLUSTER, COOPERATIVE};
+use mneme_abi::cuda::types::{
+    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUlaunchAttribute, CUlaunchConfig,
 };
 use mneme_abi::hip::types::{Dimensions, KernelNodeParameters};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
@@ -18,9 +18,6 @@ use crate::kernels::handles;
 use crate::kernels::kernel::CodeOwner;
 use crate::kernels::request::LaunchArguments;
 use crate::process::recorded_family;
-
-const COOPERATIVE: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as u32;
-const CLUSTER: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32;
 
 /// A value of `CUlaunchAttributeValue`, which is 64 bytes; HIP's is smaller.
 type AttributeValue = [u32; 16];

@@ -1,6 +1,6 @@
 //! Nodes of graphs: their kinds, and how they are read.
 
-use cudarc::driver::sys::CUgraphNodeType;
+use mneme_abi::cuda::sys::CUgraphNodeType;
 
 use super::{Graph, GraphNode};
 use crate::driver::{self, Status};

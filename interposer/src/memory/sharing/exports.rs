@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use cudarc::driver::sys::{CUipcMemHandle, CUmemAllocationHandleType};
+use mneme_abi::cuda::sys::{CUipcMemHandle, CUmemAllocationHandleType};
 use mneme_core::recording::store::without_signals;
 use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt::PeerCredentials};
 

@@ -2,7 +2,7 @@
 //!
 //! The application carries the handle from one process to the other, which asks the first for the memory.
 
-use cudarc::driver::sys::CUipcMemHandle;
+use mneme_abi::cuda::sys::CUipcMemHandle;
 
 /// First bytes of a handle of ours; a vendor's starts otherwise.
 const MAGIC: [u8; 16] = *b"mneme's arena \x01\xa7";

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType};
+use mneme_abi::cuda::sys::{CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 use super::exports::{self, check_user};

@@ -9,7 +9,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle, CUmemLocationType};
+use mneme_abi::cuda::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle, CUmemLocationType};
 use mneme_abi::hip::properties::MemoryPropertiesR0500;
 
 use super::descriptors::Descriptors;

@@ -15,6 +15,12 @@ macro_rules! export {
             serve(stringify!($name), || unsafe { $handler($($argument),*) })
         }
     };
+    ({ $handler:path } $since:literal $name:ident($($argument:ident: $type:ty),*) -> $return:ty) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($argument: $type),*) -> $return {
+            $handler($($argument),*)
+        }
+    };
 }
 
 macro_rules! exports {
@@ -22,6 +28,7 @@ macro_rules! exports {
 }
 
 exports! {
+    rocprofiler_get_status_string status_text;
     rocprofiler_get_version super::version;
     rocprofiler_force_configure super::force_configure;
     rocprofiler_create_context super::create_context;
@@ -36,8 +43,7 @@ exports! {
     rocprofiler_pop_external_correlation_id super::pop;
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn rocprofiler_get_status_string(status: Status) -> *const c_char {
+fn status_text(status: Status) -> *const c_char {
     let text = match status {
         Status::SUCCESS => c"Success",
         FAILED => c"General error",

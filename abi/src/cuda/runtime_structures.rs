@@ -1,0 +1,149 @@
+//! Structures of CUDA's runtime, as `driver_types.h` of CUDA 12 has them, which a test compares.
+//!
+//! Enumerations are plain numbers. Handles and addresses that are only passed on are numbers too.
+
+use super::types::*;
+use crate::structure::structures;
+
+structures! {
+    /// `cudaMemcpy3DParms`, `hipMemcpy3DParms`
+    VolumeCopy = "struct cudaMemcpy3DParms" {
+        from_array: u64 = "srcArray",
+        from_at: Extent = "srcPos",
+        from: PitchedPointer = "srcPtr",
+        to_array: u64 = "dstArray",
+        to_at: Extent = "dstPos",
+        to: PitchedPointer = "dstPtr",
+        extent: Extent,
+        kind: u32,
+    }
+
+    /// `cudaLaunchConfig_t`, `hipLaunchConfig_t`
+    RuntimeLaunchConfiguration = "cudaLaunchConfig_t" {
+        grid: Dimensions = "gridDim",
+        block: Dimensions = "blockDim",
+        /// Dynamic shared memory, bytes.
+        shared: usize = "dynamicSmemBytes",
+        stream: CUstream,
+        /// `cudaLaunchAttribute`, of the same layout as the driver's.
+        attributes: *const c_void = "attrs",
+        count: c_uint = "numAttrs",
+    }
+
+    /// `cudaKernelNodeParams`
+    RuntimeKernelNode = "struct cudaKernelNodeParams" {
+        host: usize = "func",
+        grid: Dimensions = "gridDim",
+        block: Dimensions = "blockDim",
+        /// Dynamic shared memory, bytes.
+        shared: u32 = "sharedMemBytes",
+        arguments: usize = "kernelParams",
+        extra: usize,
+    }
+
+    /// `cudaFuncAttributes`; sizes in bytes.
+    FunctionAttributes = "struct cudaFuncAttributes" {
+        shared: usize = "sharedSizeBytes",
+        constant: usize = "constSizeBytes",
+        local: usize = "localSizeBytes",
+        max_threads: i32 = "maxThreadsPerBlock",
+        registers: i32 = "numRegs",
+        ptx: i32 = "ptxVersion",
+        binary: i32 = "binaryVersion",
+        cache_mode: i32 = "cacheModeCA",
+        max_dynamic_shared: i32 = "maxDynamicSharedSizeBytes",
+        carveout: i32 = "preferredShmemCarveout",
+        /// Whether clusters are set, and what of them is set, allowed or required.
+        cluster: [i32; 6] = "clusterDimMustBeSet",
+        reserved: [i32; 16],
+    }
+
+    /// `cudaPointerAttributes`
+    PointerAttributes = "struct cudaPointerAttributes" {
+        /// Unregistered (0), host (1), device (2), managed (3).
+        kind: u32 = "type",
+        device: i32,
+        device_pointer: u64 = "devicePointer",
+        host_pointer: u64 = "hostPointer",
+    }
+
+    /// `cudaDeviceProp`, which the one of HIP 6 begins with; sizes in bytes, clocks in kHz.
+    DeviceProperties = "struct cudaDeviceProp" {
+        name: [u8; 256],
+        uuid: [u8; 16],
+        luid: [u8; 8],
+        luid_mask: u32 = "luidDeviceNodeMask",
+        total_memory: usize = "totalGlobalMem",
+        shared_per_block: usize = "sharedMemPerBlock",
+        registers_per_block: i32 = "regsPerBlock",
+        warp: i32 = "warpSize",
+        pitch: usize = "memPitch",
+        threads_per_block: i32 = "maxThreadsPerBlock",
+        block: [i32; 3] = "maxThreadsDim",
+        grid: [i32; 3] = "maxGridSize",
+        clock: i32 = "clockRate",
+        constant: usize = "totalConstMem",
+        major: i32,
+        minor: i32,
+        texture_alignment: usize = "textureAlignment",
+        texture_pitch_alignment: usize = "texturePitchAlignment",
+        overlap: i32 = "deviceOverlap",
+        multiprocessors: i32 = "multiProcessorCount",
+        timeout: i32 = "kernelExecTimeoutEnabled",
+        integrated: i32,
+        maps_host: i32 = "canMapHostMemory",
+        compute_mode: i32 = "computeMode",
+        /// `maxTexture1D` to `maxSurfaceCubemapLayered[2]`
+        textures_and_surfaces: [i32; 40] = "maxTexture1D",
+        surface_alignment: usize = "surfaceAlignment",
+        concurrent_kernels: i32 = "concurrentKernels",
+        ecc: i32 = "ECCEnabled",
+        bus: i32 = "pciBusID",
+        pci_device: i32 = "pciDeviceID",
+        domain: i32 = "pciDomainID",
+        tcc: i32 = "tccDriver",
+        asynchronous_engines: i32 = "asyncEngineCount",
+        unified_addressing: i32 = "unifiedAddressing",
+        memory_clock: i32 = "memoryClockRate",
+        memory_bus: i32 = "memoryBusWidth",
+        l2: i32 = "l2CacheSize",
+        persisting_l2: i32 = "persistingL2CacheMaxSize",
+        threads_per_multiprocessor: i32 = "maxThreadsPerMultiProcessor",
+        priorities: i32 = "streamPrioritiesSupported",
+        global_l1: i32 = "globalL1CacheSupported",
+        local_l1: i32 = "localL1CacheSupported",
+        shared_per_multiprocessor: usize = "sharedMemPerMultiprocessor",
+        registers_per_multiprocessor: i32 = "regsPerMultiprocessor",
+        managed: i32 = "managedMemory",
+        multi_board: i32 = "isMultiGpuBoard",
+        board_group: i32 = "multiGpuBoardGroupID",
+        host_atomics: i32 = "hostNativeAtomicSupported",
+        double_ratio: i32 = "singleToDoublePrecisionPerfRatio",
+        pageable: i32 = "pageableMemoryAccess",
+        concurrent_managed: i32 = "concurrentManagedAccess",
+        preemption: i32 = "computePreemptionSupported",
+        registered_host_pointer: i32 = "canUseHostPointerForRegisteredMem",
+        cooperative: i32 = "cooperativeLaunch",
+        cooperative_multi: i32 = "cooperativeMultiDeviceLaunch",
+        shared_opt_in: usize = "sharedMemPerBlockOptin",
+        host_page_tables: i32 = "pageableMemoryAccessUsesHostPageTables",
+        direct_managed: i32 = "directManagedMemAccessFromHost",
+        blocks_per_multiprocessor: i32 = "maxBlocksPerMultiProcessor",
+        window: i32 = "accessPolicyMaxWindowSize",
+        reserved_shared: usize = "reservedSharedMemPerBlock",
+        host_register: i32 = "hostRegisterSupported",
+        sparse: i32 = "sparseCudaArraySupported",
+        read_only_register: i32 = "hostRegisterReadOnlySupported",
+        timeline: i32 = "timelineSemaphoreInteropSupported",
+        pools: i32 = "memoryPoolsSupported",
+        rdma: i32 = "gpuDirectRDMASupported",
+        rdma_flush: u32 = "gpuDirectRDMAFlushWritesOptions",
+        rdma_ordering: i32 = "gpuDirectRDMAWritesOrdering",
+        pool_handles: u32 = "memoryPoolSupportedHandleTypes",
+        deferred: i32 = "deferredMappingCudaArraySupported",
+        ipc_event: i32 = "ipcEventSupported",
+        cluster: i32 = "clusterLaunch",
+        unified_functions: i32 = "unifiedFunctionPointers",
+        reserved: [i32; 63],
+    }
+}

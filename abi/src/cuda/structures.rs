@@ -1,0 +1,213 @@
+//! Structures of the driver whose enumerations are plain numbers: what an application passes may be newer than we are.
+//!
+//! A test compares them with `cuda.h`. Handles and addresses that are only passed on are numbers.
+
+use super::types::*;
+use crate::structure::structures;
+
+/// `CUhostFn`
+pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
+
+structures! {
+    /// `CUDA_MEMCPY2D`, and `hip_Memcpy2D` but for the numbers of the types; offsets and pitches in bytes and rows.
+    Copy2d = "CUDA_MEMCPY2D" {
+        from_x: usize = "srcXInBytes",
+        from_y: usize = "srcY",
+        /// One of [`memory_type`].
+        from_type: u32 = "srcMemoryType",
+        from_host: *const c_void = "srcHost",
+        from_device: u64 = "srcDevice",
+        from_array: *const c_void = "srcArray",
+        from_pitch: usize = "srcPitch",
+        to_x: usize = "dstXInBytes",
+        to_y: usize = "dstY",
+        to_type: u32 = "dstMemoryType",
+        to_host: *mut c_void = "dstHost",
+        to_device: u64 = "dstDevice",
+        to_array: *mut c_void = "dstArray",
+        to_pitch: usize = "dstPitch",
+        width: usize = "WidthInBytes",
+        height: usize = "Height",
+    }
+
+    /// One end of a [`Copy3d`]; offsets and pitch in bytes and rows.
+    CopySide in "CUDA_MEMCPY3D" {
+        x: usize = "srcXInBytes",
+        y: usize = "srcY",
+        z: usize = "srcZ",
+        level: usize = "srcLOD",
+        /// One of [`memory_type`].
+        kind: u32 = "srcMemoryType",
+        host: u64 = "srcHost",
+        device: u64 = "srcDevice",
+        array: u64 = "srcArray",
+        reserved: u64 = "reserved0",
+        pitch: usize = "srcPitch",
+        rows: usize = "srcHeight",
+    }
+
+    /// `CUDA_MEMCPY3D`
+    Copy3d = "CUDA_MEMCPY3D" {
+        from: CopySide = "srcXInBytes",
+        to: CopySide = "dstXInBytes",
+        width: usize = "WidthInBytes",
+        height: usize = "Height",
+        depth: usize = "Depth",
+    }
+
+    /// `CUDA_MEMSET_NODE_PARAMS`: lengths in elements of 1, 2 or 4 bytes, the pitch in bytes.
+    Fill = "CUDA_MEMSET_NODE_PARAMS" {
+        to: u64 = "dst",
+        pitch: usize,
+        value: u32,
+        element: u32 = "elementSize",
+        width: usize,
+        height: usize,
+    }
+
+    /// `CUDA_HOST_NODE_PARAMS`
+    HostCall = "CUDA_HOST_NODE_PARAMS" {
+        function: HostFunction = "fn",
+        data: *mut c_void = "userData",
+    }
+
+    /// `CUDA_KERNEL_NODE_PARAMS_v2`
+    KernelNode = "CUDA_KERNEL_NODE_PARAMS_v2" {
+        function: usize = "func",
+        grid: [u32; 3] = "gridDimX",
+        block: [u32; 3] = "blockDimX",
+        /// Dynamic shared memory, bytes.
+        shared: u32 = "sharedMemBytes",
+        parameters: *const *const u8 = "kernelParams",
+        extra: *const usize,
+        kernel: usize = "kern",
+        context: usize = "ctx",
+    }
+
+    /// `CUDA_MEM_ALLOC_NODE_PARAMS`, and the runtime's `cudaMemAllocNodeParams`.
+    AllocationNode = "CUDA_MEM_ALLOC_NODE_PARAMS" {
+        /// `CUmemPoolProps`: allocation type (1: pinned), handle types, kind of location (1: device), device, and what
+        /// matters to others.
+        pool: [u32; 22] = "poolProps",
+        accesses: u64 = "accessDescs",
+        access_count: usize = "accessDescCount",
+        bytes: usize = "bytesize",
+        /// Written: the address.
+        address: u64 = "dptr",
+    }
+
+    /// `CUlaunchConfig`
+    LaunchConfiguration = "CUlaunchConfig" {
+        grid: [u32; 3] = "gridDimX",
+        block: [u32; 3] = "blockDimX",
+        /// Dynamic shared memory, bytes.
+        shared: u32 = "sharedMemBytes",
+        stream: usize = "hStream",
+        attributes: *const LaunchAttribute = "attrs",
+        count: u32 = "numAttrs",
+    }
+
+    /// `CUlaunchAttribute`
+    LaunchAttribute = "CUlaunchAttribute" {
+        /// One of [`launch_attribute`], among others.
+        id: u32,
+        padding: u32 = "pad",
+        value: [u32; 16],
+    }
+
+    /// `CUmemAllocationProp`
+    AllocationProperties = "CUmemAllocationProp" {
+        kind: u32 = "type",
+        handle_types: u32 = "requestedHandleTypes",
+        location: CUmemLocation,
+        windows: usize = "win32HandleMetaData",
+        flags: [u8; 8] = "allocFlags",
+    }
+
+    /// `CUmemAccessDesc`
+    AccessDescription = "CUmemAccessDesc" {
+        location: CUmemLocation,
+        flags: u32,
+    }
+
+    /// `CUdevprop`, of the oldest programs.
+    LegacyProperties = "CUdevprop" {
+        threads_per_block: i32 = "maxThreadsPerBlock",
+        threads: [i32; 3] = "maxThreadsDim",
+        grid: [i32; 3] = "maxGridSize",
+        shared_bytes: i32 = "sharedMemPerBlock",
+        constant_bytes: i32 = "totalConstantMemory",
+        warp: i32 = "SIMDWidth",
+        pitch: i32 = "memPitch",
+        registers: i32 = "regsPerBlock",
+        clock: i32 = "clockRate",
+        texture_alignment: i32 = "textureAlign",
+    }
+}
+
+/// What is filled for the driver, which has enumerations, is laid out as what is read from an application.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<CUDA_MEMSET_NODE_PARAMS>() == size_of::<Fill>());
+    assert!(offset_of!(CUDA_MEMSET_NODE_PARAMS, width) == offset_of!(Fill, width));
+    assert!(size_of::<CUDA_HOST_NODE_PARAMS>() == size_of::<HostCall>());
+    assert!(size_of::<CUDA_KERNEL_NODE_PARAMS>() == size_of::<KernelNode>());
+    assert!(offset_of!(CUDA_KERNEL_NODE_PARAMS, kern) == offset_of!(KernelNode, kernel));
+    assert!(size_of::<CUlaunchConfig>() == size_of::<LaunchConfiguration>());
+    assert!(offset_of!(CUlaunchConfig, attrs) == offset_of!(LaunchConfiguration, attributes));
+    assert!(size_of::<CUlaunchAttribute>() == size_of::<LaunchAttribute>());
+    assert!(offset_of!(CUlaunchAttribute, value) == offset_of!(LaunchAttribute, value));
+    assert!(size_of::<CUmemAllocationProp>() == size_of::<AllocationProperties>());
+    assert!(offset_of!(CUmemAllocationProp, location) == offset_of!(AllocationProperties, location));
+    assert!(size_of::<CUmemAccessDesc>() == size_of::<AccessDescription>());
+};
+
+/// `CUmemorytype`
+pub mod memory_type {
+    pub const HOST: u32 = 1;
+    pub const DEVICE: u32 = 2;
+    pub const ARRAY: u32 = 3;
+    /// Either; the address tells.
+    pub const UNIFIED: u32 = 4;
+}
+
+/// `CUlaunchAttributeID`, those that a replay repeats.
+pub mod launch_attribute {
+    pub const COOPERATIVE: u32 = 2;
+    pub const CLUSTER_DIMENSION: u32 = 4;
+}
+
+/// `CUpointer_attribute`, those that the runtimes ask for.
+pub mod pointer_attribute {
+    pub const MEMORY_TYPE: u32 = 2;
+    pub const IS_MANAGED: u32 = 8;
+    pub const DEVICE_ORDINAL: u32 = 9;
+}
+
+impl KernelNode {
+    /// A launch of a `CUkernel`; the last two are the addresses of an array of pointers to the arguments and of the
+    /// list of `extra`.
+    pub fn of_kernel(
+        kernel: usize,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        arguments: usize,
+        extra: usize,
+    ) -> Self {
+        let (parameters, extra) = (arguments as *const _, extra as *const _);
+        Self { function: 0, grid, block, shared, parameters, extra, kernel, context: 0 }
+    }
+}
+
+impl AllocationProperties {
+    /// Memory of a device: the only kind there is.
+    pub fn pinned(device: i32) -> Self {
+        Self { kind: 1, handle_types: 0, location: CUmemLocation::device(device), windows: 0, flags: [0; 8] }
+    }
+
+    #[must_use]
+    pub fn shared_by(self, handle_types: u32) -> Self {
+        Self { handle_types, ..self }
+    }
+}

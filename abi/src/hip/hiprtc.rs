@@ -1,0 +1,8 @@
+//! What of hiprtc, HIP's compiler at run time, returns no status.
+
+use super::types::*;
+use crate::declare::declare;
+
+declare! { ($)
+    402 hiprtcGetErrorString(result: c_uint) -> *const c_char;
+}

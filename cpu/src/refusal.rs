@@ -1,0 +1,41 @@
+//! Functions that the CPU device does not have: each says so in a sentence, once, and fails.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::status::{Status, StatusResult};
+
+/// Tells it where nobody has been told before.
+pub fn refuse(name: &str, told: &AtomicBool) -> StatusResult {
+    if !told.swap(true, Ordering::Relaxed) {
+        crate::say!("{name} is not supported");
+    }
+    Err(Status::NOT_SUPPORTED)
+}
+
+/// Exports functions that are refused, whatever their arguments are: the caller passes them in registers and on its own
+/// stack, and takes them away itself. `enter` makes what each returns of the refusal: a status where no other type is
+/// said. One that returns nothing is written with what it is for: `symbol: "what"`.
+macro_rules! refused {
+    ($enter:ident => $($symbol:ident),* $(,)?) => {
+        $crate::refusal::refused! { $enter -> $crate::status::Status => $($symbol),* }
+    };
+    ($enter:ident -> $return:ty => $($symbol:ident),* $(,)?) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $symbol() -> $return {
+                static TOLD: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+                $enter(|| $crate::refusal::refuse(stringify!($symbol), &TOLD))
+            }
+        )*
+    };
+    ($enter:ident => $($symbol:ident: $what:literal),* $(,)?) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $symbol() {
+                static TOLD: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+                $enter(|| $crate::refusal::refuse($what, &TOLD));
+            }
+        )*
+    };
+}
+pub(crate) use refused;
