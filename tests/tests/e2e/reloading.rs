@@ -10,6 +10,7 @@ use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, Device, have_compiler, library};
 use mneme_e2e::recording::{Instance, Recording, record_executable_into};
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::applying::Tuned;
 
@@ -41,13 +42,12 @@ fn plugin(step: u32, folder: &Path) -> String {
     file.to_str().unwrap().into()
 }
 
-/// Machine code, with its IR or without.
-fn image(factor: u32, options: &[&str], folder: &Path) -> String {
-    let file = folder.join(format!("factor{factor}{}.cubin", options.concat()));
+/// Machine code with its IR.
+fn image(factor: u32, folder: &TempDir) -> String {
+    let file = folder.path().join(format!("factor{factor}.cubin"));
     plain_clang()
         .args(compile_flags())
-        .args(["--cuda-device-only", "-c"])
-        .args(options)
+        .args(["--cuda-device-only", "-fembed-bitcode=all", "-c"])
         .arg(format!("-DFACTOR={factor}"))
         .args([&source("kernel.cu"), Path::new("-o"), &file])
         .succeed();
@@ -84,15 +84,15 @@ fn a_plugin_that_is_built_anew_has_kernels_of_its_own() {
     let host = host("main", folder.path());
     let place = folder.path().join("plugin.so").to_str().unwrap().to_owned();
     let [one, two] = [1, 2].map(|step| plugin(step, folder.path()));
-    let changing = [&*place, &one, &two, &one];
+    let changing = [&place, &one, &two, &one].map(String::as_str);
     assert_eq!(plain(&host, &changing).succeed().stdout, "1\n2\n1\n");
 
     let recording = Recording::of_executable(&host, &changing);
     assert_eq!(recording.outcome.stdout, "1\n2\n1\n");
     assert_eq!(launches(&recording), [1, 2], "{}", recording.outcome);
 
-    let first = Recording::of_executable(&host, &[&place, &one]).single();
-    let tuned = Tuned::new().with("advance", &first, json!({"passes": "default<O2>"}), json!({}));
+    let first = Recording::of_executable(&host, &[&place, &one]);
+    let tuned = Tuned::new().with("advance", &first.single(), json!({"passes": "default<O2>"}), json!({}));
     let (outcome, kernel) = tuned.run(&host, &changing, "advance");
     assert_eq!((outcome.stdout.as_str(), &kernel["applied"]["replaced"]), ("1\n2\n1\n", &json!(2)), "{outcome}");
     let (outcome, kernel) = tuned.run(&host, &[&place, &two, &two], "advance");
@@ -126,12 +126,12 @@ fn images_that_a_buffer_has_in_turn_are_kernels_of_their_own() {
     }
     let folder = tempfile::tempdir().unwrap();
     let host = host("buffer", folder.path());
-    let [three, five] = [3, 5].map(|factor| image(factor, &["-fembed-bitcode=all"], folder.path()));
-    let first = Recording::of_executable(&host, &["one", &three]).single();
-    let tuned = Tuned::new().with("multiply", &first, json!({"passes": "default<O2>"}), json!({}));
+    let [three, five] = [3, 5].map(|factor| image(factor, &folder));
+    let first = Recording::of_executable(&host, &["one", &three]);
+    let tuned = Tuned::new().with("multiply", &first.single(), json!({"passes": "default<O2>"}), json!({}));
     for when in ["one", "all"] {
-        for (files, printed) in [([&*three, &five], "22\n36\n"), ([&five, &three], "36\n22\n")] {
-            let arguments = [&[when], &files[..]].concat();
+        for (files, printed) in [([&three, &five], "22\n36\n"), ([&five, &three], "36\n22\n")] {
+            let arguments = [when, files[0], files[1]];
             assert_eq!(plain(&host, &arguments).succeed().stdout, printed);
             let recording = Recording::of_executable(&host, &arguments);
             assert_eq!(recording.outcome.stdout, printed);
@@ -150,7 +150,8 @@ fn ir_in_a_file_is_that_of_the_recorded_image_alone() {
     }
     let folder = tempfile::tempdir().unwrap();
     let host = host("buffer", folder.path());
-    let [three, five] = [3, 5].map(|factor| image(factor, &[], folder.path()));
+    // The CPU device runs the IR that is in the code, and the recorder prefers the file's.
+    let [three, five] = [3, 5].map(|factor| image(factor, &folder));
     let ir = folder.path().join("three.bc");
     plain_clang()
         .args(compile_flags())
