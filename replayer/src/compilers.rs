@@ -33,8 +33,8 @@ pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configura
     }
     let results = replay(options, context, configuration)?;
     eprint!("{}", table(&results));
-    let mut text = serde_json::to_string_pretty(&Printed { configuration, results: &results })
-        .expect("plain data serialises");
+    let mut text =
+        serde_json::to_string_pretty(&Printed { configuration, results: &results }).expect("plain data serialises");
     text.push('\n');
     stdout::write(text.as_bytes())?;
     Ok(results.values().map(|result| result.status.exit_status()).find(|status| *status != 0).unwrap_or(exit::VERIFIED))
