@@ -280,6 +280,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "updated", sources: &["updated.cu"], kernels: &[] },
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
+    App { name: "confined", sources: &["confined.cu"], kernels: &[] },
     App { name: "unguarded", sources: &["unguarded.cu"], kernels: &[] },
 ];
 

@@ -10,6 +10,7 @@ mod compiling;
 mod confining;
 mod coverage;
 mod differential;
+mod discretion;
 mod embedded;
 mod exporting;
 mod faults;
