@@ -46,7 +46,8 @@ impl Builders {
         choose(&self.versions(), written_by)
     }
 
-    /// The version that is to compile code that LLVM `written_by` wrote, where a configuration may have `asked` for one.
+    /// The version that is to compile code that LLVM `written_by` wrote, where a configuration may have `asked` for
+    /// one.
     ///
     /// # Errors
     /// It is not installed, or does not read the code.

@@ -2,8 +2,8 @@
 //!
 //! It runs over the socket that is the standard input of `mneme-build-NN`. Messages are those of
 //! [`frame`](crate::process::frame). `mneme-build-NN` begins with a [`Greeting`]. It is told once what it is for, an
-//! [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number of [`Order`]s, each
-//! with a [`Reply`], in whatever order builds end; it ends with the stream.
+//! [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number of [`Order`]s,
+//! each with a [`Reply`], in whatever order builds end; it ends with the stream.
 
 use std::time::Duration;
 
@@ -85,8 +85,8 @@ pub enum Question {
     /// A module with its kernels and variables under those of `names` that demangle to the same; answered by
     /// `Result<Vec<String>, String>`, the kernels that have none, demangled, and the bitcode is the blob.
     Rename { names: Vec<String> },
-    /// All kernels of a program as one object for the CPU device; answered by `Result<(), String>`, and the object is the
-    /// blob.
+    /// All kernels of a program as one object for the CPU device; answered by `Result<(), String>`, and the object is
+    /// the blob.
     CpuObject { parts: CodeParts, arch: String, compiled: Option<CompileOptions>, passes: Option<String> },
     /// What makes machine code for a target: name, version, and in which mode; answered by `String`.
     Maker { target: Target },

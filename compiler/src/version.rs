@@ -9,8 +9,8 @@ pub fn llvm_version() -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// Launch bounds of NVIDIA's kernels are attributes of functions (`nvvm.maxntid`), not metadata: the back end reads one of
-/// them, and LLVM makes attributes of the metadata in what it reads.
+/// Launch bounds of NVIDIA's kernels are attributes of functions (`nvvm.maxntid`), not metadata: the back end reads
+/// one of them, and LLVM makes attributes of the metadata in what it reads.
 pub(crate) const BOUNDS_ARE_ATTRIBUTES: bool = LLVM_MAJOR >= 21;
 
 /// The newest architecture that the NVPTX back end knows; for later ones the assembler retargets its PTX.

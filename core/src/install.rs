@@ -11,7 +11,8 @@ use crate::environment;
 pub const RECORDER: &str = "libmneme_rec.so";
 pub const CPU_DEVICE: &str = "libmneme_cpu.so";
 pub const COMPILER: &str = "mneme-cc";
-/// Have LLVM, and are started by [`REPLAYER`] and [`COMPILER`]; the version follows, as in `mneme-build-19`. See [`builders`].
+/// Have LLVM, and are started by [`REPLAYER`] and [`COMPILER`]; the version follows, as in `mneme-build-19`. See
+/// [`builders`].
 pub const BUILDER: &str = "mneme-build-";
 /// The versions of LLVM that a builder can be of.
 pub const LLVM_VERSIONS: std::ops::RangeInclusive<u32> = 19..=23;

@@ -69,8 +69,8 @@ impl Job {
         check_arguments(&self.configuration().specialize, context.recorded.kernel.ours.arguments.len())
     }
 
-    /// The same, naming the version of LLVM that builds it where that is not the session's own, so that equal builds are
-    /// known as equal; and that version, or a sentence on why there is none.
+    /// The same, naming the version of LLVM that builds it where that is not the session's own, so that equal builds
+    /// are known as equal; and that version, or a sentence on why there is none.
     pub fn with_llvm(mut self, context: &ReplayContext) -> (Self, Result<u32, String>) {
         let llvm = context.llvm_of(&self.build).map_err(|error| error.to_string());
         if let Ok(version) = llvm {

@@ -1,4 +1,6 @@
-//! Structures of the driver whose enumerations are plain numbers: what an application passes may be newer than we are.
+//! Structures of the driver as an application passes them.
+//!
+//! Enumerations in them are plain numbers: what an application passes may be newer than we are.
 //!
 //! A test compares them with `cuda.h`. Handles and addresses that are only passed on are numbers.
 

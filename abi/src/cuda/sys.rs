@@ -1,4 +1,4 @@
-//! Enumerations and flags of the driver, and structures made of them, as the recorder hands them to the driver.
+//! Enumerations, flags and structures of the driver as the recorder hands them to it.
 //!
 //! They are cudarc's. What is read of an application is a number: an enumeration need not be one that is known here.
 

@@ -1,4 +1,4 @@
-//! What of hiprtc, HIP's compiler at run time, returns no status.
+//! Functions of hiprtc, HIP's compiler at run time, that return no status.
 
 use super::types::*;
 use crate::declare::declare;

@@ -66,6 +66,24 @@ pub struct ToolConfiguration {
 // SAFETY: a constant of the tool's, which the library only reads.
 unsafe impl Sync for ToolConfiguration {}
 
+/// `rocprofiler_client_id_t` of version 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ClientId0 {
+    pub name: *const c_char,
+    pub handle: u32,
+}
+
+/// The same of version 1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ClientId1 {
+    /// Of this structure, bytes.
+    pub size: usize,
+    pub name: *const c_char,
+    pub handle: u32,
+}
+
 /// `rocprofiler_configure_func_t`: version as 10,000 * major + 100 * minor + patch, the same in words, the number of
 /// tools before this one, and a `rocprofiler_client_id_t`, whose layout differs.
 pub type Configure = unsafe extern "C" fn(

@@ -1,7 +1,7 @@
 //! The functions of HIP that profilers of ROCm before rocprofiler-sdk call.
 //!
-//! `since` is the version of the symbol, as in [`runtime`](super::runtime), whose header declares those that tell a name
-//! or a device; of the others there is only what the library does.
+//! `since` is the version of the symbol, as in [`runtime`](super::runtime), whose header declares those that tell a
+//! name or a device; of the others there is only what the library does.
 
 use super::types::*;
 use crate::declare::declare;

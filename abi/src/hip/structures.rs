@@ -1,4 +1,6 @@
-//! Structures of HIP that are laid out otherwise than CUDA's, but for those in two layouts of [`properties`].
+//! Structures of HIP that are laid out otherwise than CUDA's.
+//!
+//! Those that have two layouts are in [`properties`].
 //!
 //! A test compares them with HIP's headers, where they are installed. Enumerations are plain numbers.
 //!

@@ -1,8 +1,8 @@
 //! The marks of kernels and the launch bounds of NVIDIA's, in metadata or attributes.
 //!
-//! Up to LLVM 20 both are in the metadata `nvvm.annotations`, of which each node is `!{ptr @function, !"key", i32 value,
-//! !"key", i32 value, …}` (LLVM 19's NVPTX usage guide). Later a kernel has the calling convention `ptx_kernel`, and its
-//! bounds are attributes of the function; LLVM makes them of the metadata in what it reads.
+//! Up to LLVM 20 both are in the metadata `nvvm.annotations`, of which each node is `!{ptr @function, !"key", i32
+//! value, !"key", i32 value, …}` (LLVM 19's NVPTX usage guide). Later a kernel has the calling convention `ptx_kernel`,
+//! and its bounds are attributes of the function; LLVM makes them of the metadata in what it reads.
 
 use inkwell::module::Module;
 use llvm_sys::core::*;

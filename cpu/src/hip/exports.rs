@@ -23,8 +23,8 @@ use crate::runtime::{device as devices, error, launch as launches, memory as cop
 use crate::status::{Status, StatusResult};
 
 /// An entry is `symbol: (arguments) => handler`, an argument that the handler does not use is `_`. With `=>` there is a
-/// context before the handler runs, with `->` only the driver; with `=` the handler gives what the function returns, and
-/// no call of the device is made. A second name is that of programs built for per-thread
+/// context before the handler runs, with `->` only the driver; with `=` the handler gives what the function returns,
+/// and no call of the device is made. A second name is that of programs built for per-thread
 /// default streams: streams execute at enqueue, so it is the same.
 macro_rules! hip_exports {
     ($($symbol:ident $(| $form:ident)?: $arguments:tt $arrow:tt $handler:expr;)*) => {

@@ -1,4 +1,6 @@
-//! The target for messages between processes of ours, one of which may run a program that is not trusted.
+//! The target for messages between processes.
+//!
+//! One of the two may run a program that is not trusted.
 
 use mneme_builds::process::frame::{self, Inbox};
 use serde_json::{Value, json};

@@ -56,8 +56,8 @@ impl Object {
         &self.path
     }
 
-    /// The records of its `.mneme.ir` section; empty where it has none, or its file has been replaced. Read at the first
-    /// use.
+    /// The records of its `.mneme.ir` section; empty where it has none, or its file has been replaced. Read at the
+    /// first use.
     fn units(&self) -> &[Unit<'static>] {
         self.units.get_or_init(|| {
             let Ok(file) = MappedFile::open(&self.path) else { return Vec::new() };
@@ -81,7 +81,8 @@ pub struct CodeOrigin {
 }
 
 impl CodeOrigin {
-    /// The records of `mneme-cc` in the object that the image was made from; all of the object's where that is not known.
+    /// The records of `mneme-cc` in the object that the image was made from; all of the object's where that is not
+    /// known.
     pub fn units_of_object(&self) -> Vec<&Unit<'static>> {
         let Some(object) = &self.object else { return Vec::new() };
         let sum = self.image.as_ref().and_then(|image| image.sum());

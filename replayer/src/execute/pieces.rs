@@ -15,8 +15,8 @@ static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
 const FILLERS: usize = 1024;
 const BETWEEN: usize = CHUNK as usize / FILLERS;
 
-/// What gaps hold: no zeros, which a kernel that leaves its buffers may well find there and write there, and not the same
-/// everywhere, as it may copy one gap to another.
+/// What gaps hold: no zeros, which a kernel that leaves its buffers may well find there and write there, and not the
+/// same everywhere, as it may copy one gap to another.
 static FILLER: LazyLock<Box<[u8]>> = LazyLock::new(|| {
     let mut word = 0x243f_6a88_85a3_08d3u64;
     let words = (0..2 * CHUNK / 8).flat_map(|_| {

@@ -133,8 +133,8 @@ impl<'a> Builds<'a> {
         Ok(())
     }
 
-    /// Reads what the fork servers have to tell; how many builds have ended. A fork server that is gone is replaced, and
-    /// what it was building is forgotten, to be ordered again.
+    /// Reads what the fork servers have to tell; how many builds have ended. A fork server that is gone is replaced,
+    /// and what it was building is forgotten, to be ordered again.
     ///
     /// # Errors
     /// Fork servers do not last.

@@ -1,4 +1,6 @@
-//! Tests of PTX in a recorded kernel's place, lifted to LLVM IR: what nvcc makes runs on the CPU device, too.
+//! Tests of PTX that is lifted to LLVM IR in a recorded kernel's place.
+//!
+//! What nvcc makes runs on the CPU device, too.
 
 use std::path::{Path, PathBuf};
 

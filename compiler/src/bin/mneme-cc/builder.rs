@@ -19,8 +19,8 @@ pub fn describe(bitcode: &[u8], origin: UnitOrigin) -> anyhow::Result<Table> {
     ask(&[bitcode], Question::Describe { origin }, bitcode).map(|(table, _)| table)
 }
 
-/// The module with its kernels and variables under those of `names` that demangle to the same, and the kernels that have
-/// none, demangled.
+/// The module with its kernels and variables under those of `names` that demangle to the same, and the kernels that
+/// have none, demangled.
 ///
 /// # Errors
 /// As [`describe`].

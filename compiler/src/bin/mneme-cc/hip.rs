@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::Context;
 use tempfile::TempDir;
 
-use crate::clang::{self, quoted};
+use crate::process::{code, quoted};
 use crate::{ACTIVE, family, wrapper};
 
 /// Where hipcc looks for clang.
@@ -91,7 +91,7 @@ impl Driver {
             return family::become_it(&mut command, &self.program);
         }
         let status = command.status().with_context(|| format!("{} cannot be run", self.program.display()))?;
-        Ok(clang::code(status))
+        Ok(code(status))
     }
 
     /// What clang says that it is, would do, and misses.

@@ -12,7 +12,10 @@ mod elf;
 mod family;
 mod help;
 mod hip;
+mod log;
 mod nvcc;
+mod process;
+mod records;
 mod wrapper;
 
 // The program has no LLVM. A test of it links all dependencies of the package, and one of them needs LLVM.

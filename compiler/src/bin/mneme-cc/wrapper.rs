@@ -18,8 +18,8 @@ pub fn compiler_of(own_name: &Path) -> Option<anyhow::Result<PathBuf>> {
     }))
 }
 
-/// `$MNEME_CLANG` (a clang, or a folder with one); else clang 19, clang or, the newest first, another version whose IR a
-/// builder can be there for, on the search path; else LLVM 19's folder.
+/// `$MNEME_CLANG` (a clang, or a folder with one); else clang 19, clang or, the newest first, another version whose IR
+/// a builder can be there for, on the search path; else LLVM 19's folder.
 pub fn find(plus: &str) -> Option<PathBuf> {
     let mut names = vec![format!("clang{plus}-19"), format!("clang{plus}")];
     names.extend(install::LLVM_VERSIONS.rev().map(|version| format!("clang{plus}-{version}")));

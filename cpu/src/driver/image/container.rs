@@ -5,8 +5,8 @@ use mneme_core::image::{bundle, elf, in_memory};
 /// The bytes of an image that the caller keeps.
 ///
 /// # Safety
-/// There is a wrapper, a fat binary, an offload bundle, an ELF image or NUL-terminated text at the address, and it stays
-/// for `'a`.
+/// There is a wrapper, a fat binary, an offload bundle, an ELF image or NUL-terminated text at the address, and it
+/// stays for `'a`.
 pub unsafe fn bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
     // SAFETY: promised by the caller.
     unsafe {

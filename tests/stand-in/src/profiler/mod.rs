@@ -86,27 +86,12 @@ unsafe fn version(major: *mut c_uint, minor: *mut c_uint, patch: *mut c_uint) ->
     Ok(Status::SUCCESS)
 }
 
-/// `rocprofiler_client_id_t` of version 0.
-#[repr(C)]
-struct Client0 {
-    name: *const std::ffi::c_char,
-    handle: u32,
-}
-
-/// The same of version 1.
-#[repr(C)]
-struct Client1 {
-    size: usize,
-    name: *const std::ffi::c_char,
-    handle: u32,
-}
-
 const CLIENT: u32 = 0x5eed;
 
 /// Asks the tool what it is.
 unsafe fn ask(configure: Configure) -> Result<Option<ToolConfiguration>, Mistake> {
-    let mut old = Client0 { name: std::ptr::null(), handle: CLIENT };
-    let mut new = Client1 { size: size_of::<Client1>(), name: std::ptr::null(), handle: CLIENT };
+    let mut old = ClientId0 { name: std::ptr::null(), handle: CLIENT };
+    let mut new = ClientId1 { size: size_of::<ClientId1>(), name: std::ptr::null(), handle: CLIENT };
     let version = settings().version;
     let text = CString::new(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100));
     let text = text.unwrap_or_default();
@@ -116,7 +101,7 @@ unsafe fn ask(configure: Configure) -> Result<Option<ToolConfiguration>, Mistake
         let answer = configure(version, text.as_ptr(), 0, client);
         if answer.is_null() { None } else { Some(*answer) }
     };
-    if old.handle != CLIENT || new.handle != CLIENT || new.size != size_of::<Client1>() {
+    if old.handle != CLIENT || new.handle != CLIENT || new.size != size_of::<ClientId1>() {
         return wrong("the tool has changed its own handle or the size beside it");
     }
     Ok(answer)

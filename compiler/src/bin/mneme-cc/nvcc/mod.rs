@@ -17,7 +17,7 @@ use mneme_builds::protocol::UnitOrigin;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section;
 
-use crate::{ACTIVE, builder, clang, device_only, elf, family, wrapper};
+use crate::{ACTIVE, builder, device_only, elf, family, process, wrapper};
 use arguments::{NvccAction, NvccCommandLine};
 
 /// The newest architecture that clang 19 knows; the IR of newer ones is this one's.
@@ -33,7 +33,7 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
             let status = start(compiler, arguments)?;
             if status == 0 {
                 let reason = format!("it is compiled for the device alone; {}", device_only::REMEDY);
-                sources.into_iter().for_each(|source| clang::warn(source, &reason));
+                sources.into_iter().for_each(|source| process::warn(source, &reason));
             }
             Ok(status)
         }
@@ -69,7 +69,7 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
 
 fn start(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     let status = Command::new(compiler).args(arguments).env(ACTIVE, "1").status();
-    Ok(clang::code(status.with_context(|| format!("{} cannot be run", compiler.display()))?))
+    Ok(process::code(status.with_context(|| format!("{} cannot be run", compiler.display()))?))
 }
 
 /// What nvcc compiles for, and with which headers.

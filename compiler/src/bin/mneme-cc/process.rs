@@ -1,0 +1,43 @@
+//! Statuses of compilers that were run, the words of their logs, and warnings about their sources.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+
+/// The status that a shell would report.
+pub fn code(status: ExitStatus) -> u8 {
+    status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(1)
+}
+
+/// The words of a logged command: each in double quotes, with backslashes before `"`, `\` and `$`.
+pub fn quoted(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut characters = line.chars();
+    while characters.by_ref().any(|c| c == '"') {
+        let mut word = String::new();
+        while let Some(c) = characters.next().filter(|c| *c != '"') {
+            word.extend(if c == '\\' { characters.next() } else { Some(c) });
+        }
+        words.push(word);
+    }
+    words
+}
+
+/// Says why a source gets no IR. The object is a temporary one where the command links, too.
+pub fn warn(source: &Path, reason: &str) {
+    eprintln!("mneme-cc: warning: {} gets no LLVM IR: {reason}", source.display());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_words_are_read_as_they_were() {
+        assert_eq!(quoted(r#" "-D" "S=\"a b\"""#), ["-D", r#"S="a b""#]);
+    }
+}

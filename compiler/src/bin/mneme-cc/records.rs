@@ -1,0 +1,142 @@
+//! Records of LLVM IR for the section of an object, which clang makes of the device code of a source.
+
+use std::process::Stdio;
+
+use anyhow::{Context, bail};
+use mneme_builds::protocol::UnitOrigin;
+use mneme_core::image::ir_section::{self, SymbolKind, Table};
+
+use crate::arguments::{ClangCommandLine, Language, Source};
+use crate::builder;
+use crate::hip::Driver;
+use crate::log::{DeviceCompilation, Log};
+
+/// What the user wants: a compiler and its command line.
+pub struct User {
+    pub driver: Driver,
+    pub line: ClangCommandLine,
+    pub is_hipcc: bool,
+}
+
+/// The record of a source for one target.
+pub struct Record {
+    pub target: String,
+    pub bytes: Vec<u8>,
+}
+
+/// The records of a source; `images` are the sums of what was made of it. Says what goes wrong.
+pub fn records(user: &User, source: Source<'_>, log: &Log, images: &[u64]) -> Vec<Record> {
+    let mut records = Vec::new();
+    // What goes wrong for one architecture mostly does for all.
+    let mut failures: Vec<(String, Vec<&str>)> = Vec::new();
+    for compilation in log.compilations.iter().filter(|compilation| compilation.source == source.path) {
+        match record(user, source, compilation, images) {
+            Ok(bytes) => {
+                records.extend(bytes.map(|bytes| Record { target: compilation.target.clone(), bytes }));
+            }
+            Err(error) => {
+                let reason = format!("{error:#}");
+                match failures.iter_mut().find(|(known, _)| *known == reason) {
+                    Some((_, archs)) => archs.push(&compilation.arch),
+                    None => failures.push((reason, vec![&compilation.arch])),
+                }
+            }
+        }
+    }
+    let path = source.path.display();
+    for (reason, archs) in failures {
+        eprintln!("mneme-cc: warning: {path} gets no LLVM IR for {}: {reason}", archs.join(", "));
+    }
+    records
+}
+
+/// The record of one architecture; `None` if the unit defines nothing for the device.
+fn record(
+    user: &User,
+    source: Source<'_>,
+    compilation: &DeviceCompilation,
+    images: &[u64],
+) -> anyhow::Result<Option<Vec<u8>>> {
+    let line = &user.line;
+    let bitcode = device_ir(user, source, compilation)?;
+    let path = std::path::absolute(source.path).unwrap_or_else(|_| source.path.to_owned());
+    let path = path.to_string_lossy();
+    // The id that clang made up itself varies with the object's name, and so would every program's bytes.
+    let unit = match &compilation.cuid {
+        Some(cuid) if line.relocatable() => cuid.clone(),
+        _ => format!("{:016x}", line.identity(source.path)),
+    };
+    let origin = UnitOrigin {
+        arch: compilation.arch.clone(),
+        unit,
+        source: path.into_owned(),
+        rdc: line.relocatable(),
+        compiled: Some(compilation.options.clone()),
+        images: images.to_vec(),
+    };
+    let table = builder::describe(&bitcode, origin)?;
+    if !defines_anything(&table, source.language) {
+        return Ok(None);
+    }
+    Ok(Some(ir_section::encode(&table, &bitcode)?))
+}
+
+/// Whether a unit defines a kernel, or what kernels of other units may use.
+fn defines_anything(table: &Table, language: Language) -> bool {
+    table.symbols.iter().filter(|symbol| symbol.defined).any(|symbol| match language {
+        Language::Cuda => true,
+        Language::Hip => {
+            // Those that clang and its headers define in every unit.
+            let is_usual = symbol.name.starts_with("__hip_cuid_")
+                || symbol.name.starts_with("__oclc_")
+                || USUAL_OF_HIP.contains(&&*symbol.name);
+            symbol.kind == SymbolKind::Kernel || (table.rdc && symbol.external && !is_usual)
+        }
+    })
+}
+
+/// Functions that clang's headers for HIP define in every unit.
+const USUAL_OF_HIP: [&str; 4] = ["__cxa_pure_virtual", "__cxa_deleted_virtual", "__assert_fail", "__assertfail"];
+
+/// The device code as clang's front end makes it, the device's libraries linked in, before any pass. `-O3` keeps the
+/// front end from marking functions `optnone` and makes it emit what optimisations need (lifetimes, alias information).
+fn device_ir(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
+    let output = tempfile::Builder::new().prefix("mneme-cc-").suffix(".bc").tempfile()?;
+    let mut command = user.driver.command();
+    command.args(user.line.device_arguments()).arg("--cuda-device-only");
+    // hipcc puts the architectures before all else, and they would be none.
+    command.args((!user.is_hipcc).then_some("--no-offload-arch=all"));
+    command.arg(format!("--offload-arch={}", compilation.target));
+    // For several architectures clang makes a bundle.
+    command.args((source.language == Language::Hip).then_some("--no-gpu-bundle-output"));
+    command.args([
+        "-emit-llvm",
+        "-c",
+        "-O3",
+        "-Xclang",
+        "-disable-llvm-passes",
+        "-fno-discard-value-names",
+        "-w",
+        "-Qunused-arguments",
+    ]);
+    if compilation.options.level == "0" {
+        // They are more code where no pass removes it, and there is none in the application's; passes can do without.
+        command.args(["-Xclang", "-disable-lifetime-markers"]);
+    }
+    if let Some(cuid) = &compilation.cuid {
+        // As a driver option it is ignored for CUDA where only device code is compiled; for HIP it comes last.
+        let id = format!("-cuid={cuid}");
+        command.args((source.language == Language::Hip).then_some(&id)).args(["-Xclang", &id]);
+    }
+    command.args(["-x", source.language.name()]).arg(source.path).arg("-o").arg(output.path());
+    let run = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{} cannot be run", user.driver.program.display()))?;
+    if !run.status.success() {
+        let words = String::from_utf8_lossy(&run.stderr).into_owned();
+        let reason = words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason");
+        bail!("{}", reason.trim());
+    }
+    std::fs::read(output.path()).context("clang's IR cannot be read")
+}
