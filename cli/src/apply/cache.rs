@@ -203,11 +203,14 @@ fn processor() -> String {
     chunk_id(lines.join("\n").as_bytes()).to_string()
 }
 
-/// The program that compiles: its size, and when it was written.
-fn compiler() -> Option<(u64, u64)> {
-    let file = install::locate(install::BUILDER)?.metadata().ok()?;
-    let written = file.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some((file.len(), written.as_nanos() as u64))
+/// The programs that compile: their versions of LLVM and sizes, and when they were written.
+fn compiler() -> Vec<(u32, u64, u64)> {
+    let known = |(version, path): (u32, std::path::PathBuf)| {
+        let file = path.metadata().ok()?;
+        let written = file.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some((version, file.len(), written.as_nanos() as u64))
+    };
+    install::builders().into_iter().filter_map(known).collect()
 }
 
 #[cfg(test)]

@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mneme_builds::program::BuildProgram;
+use mneme_builds::builders::{self, Builders};
 use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Target};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::hash::checksum;
-use mneme_core::install;
 use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, Winner};
 
 use super::cache::{self, CodeCache, CompiledCode};
@@ -205,8 +204,6 @@ fn compile(
     configuration: &Configuration,
 ) -> Result<CompiledCode, String> {
     let record = &request.record;
-    let path = install::locate(install::BUILDER)
-        .ok_or_else(|| format!("{} is not installed beside this program, and compiles", install::BUILDER))?;
     let mut modules = Vec::new();
     for (name, sum) in record.modules.iter().zip(&record.ours.module_checksums) {
         let path = folder.join(name);
@@ -226,7 +223,11 @@ fn compile(
     };
     let plan = BuildPlan { recorded, ..BuildPlan::default() };
     let target = Target::of_device(&record.ours.device_arch, &record.ours.ir_arch);
-    let built = BuildProgram::at(path).build(plan, &modules, BuildSpec::new(configuration.clone()), target, LIMIT);
+    let builders = Builders::find().map_err(|error| error.to_string())?;
+    let written_by = builders::written_by(modules.iter().map(Vec::as_slice));
+    let version = builders.chosen(configuration.llvm, written_by).map_err(|error| error.to_string())?;
+    let builder = builders.of(version).map_err(|error| error.to_string())?;
+    let built = builder.build(plan, &modules, BuildSpec::new(configuration.clone()), target, LIMIT);
     let (built, image) = built.map_err(|error| error.to_string())?.map_err(|not_built| not_built.error)?;
     // Text would be compiled by the driver, while the application waits.
     if !image.starts_with(b"\x7fELF") {
