@@ -127,11 +127,11 @@ fn a_helper_that_dies_leaves_the_application_its_own_code() {
     for entry in fs::read_dir(program("mneme").parent().unwrap()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_owned();
-        if path.is_file() && name != "mneme-build" {
+        if path.is_file() && name != "mneme-build-19" {
             symlink(&path, home.join(name)).unwrap();
         }
     }
-    let builder = home.join("mneme-build");
+    let builder = home.join("mneme-build-19");
     let plain = unrecorded(app("paced")).args(["400", "500"]).succeed();
     let with = |script: &str| {
         fs::write(&builder, script).unwrap();
@@ -145,7 +145,7 @@ fn a_helper_that_dies_leaves_the_application_its_own_code() {
         outcome
     };
     // Dies at random.
-    let real = program("mneme-build");
+    let real = program("mneme-build-19");
     for _ in 0..3 {
         with(&format!("#!/bin/bash\n[ $((RANDOM % 2)) = 0 ] && kill -9 $$\nexec {} \"$@\"\n", real.display()));
     }
