@@ -278,17 +278,15 @@ fn what_only_ir_can_give_is_refused_by_name_for_other_code() {
         ("fast_math", Configuration { fast_math: true, ..plain.clone() }),
         ("specialize", Configuration { specialize: Specialize::All, ..plain.clone() }),
     ] {
-        let error = build_code(InputCode::Ptx(&ptx), &changed).unwrap_err();
+        let error = build_code(InputCode::Cubin(&cubin), &changed).unwrap_err();
         assert!(error.is_usage() && error.to_string().contains(field), "{error}");
+        assert!(build_code(InputCode::Ptx(&ptx), &changed).unwrap().lifted, "{field}");
     }
     assert!(build_code(InputCode::Cubin(&cubin), &limited).unwrap_err().to_string().contains("maxnreg"));
     let cpu = Target::Cpu { arch: "sm_90".into() };
-    assert!(
-        build(&BuildRequest::new(InputCode::Ptx(&ptx), "kernel", &cpu, &plain))
-            .unwrap_err()
-            .to_string()
-            .contains("CPU device")
-    );
+    let on_cpu = |code: InputCode<'_>| build(&BuildRequest::new(code, "kernel", &cpu, &plain));
+    assert!(on_cpu(InputCode::Ptx(&ptx)).unwrap().lifted);
+    assert!(on_cpu(InputCode::Cubin(&cubin)).unwrap_err().to_string().contains("the CPU device"));
     let stranger = build(&BuildRequest::new(InputCode::Ptx(&ptx), "other", &target, &plain)).unwrap_err().to_string();
     assert!(stranger.contains("no kernel named other; it has kernel"), "{stranger}");
 }

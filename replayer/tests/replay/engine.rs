@@ -518,15 +518,60 @@ fn progress_comes_while_there_is_work() {
     server.end();
 }
 
+/// What `kernel.ll` does for the recorded shape.
+const UPDATE_PTX: &str = "
+.version 8.0
+.target sm_90
+.address_size 64
+.const .align 4 .u32 step;
+.visible .global .align 4 .u32 counter;
+.visible .entry _Z6updatePii(.param .u64 data, .param .u32 n) {
+  .reg .pred %out;
+  .reg .b32 %tid, %ntid, %ctaid, %i, %n, %old, %by, %sum, %seen;
+  .reg .b64 %data, %offset, %place;
+  ld.param.u64 %data, [data];
+  ld.param.u32 %n, [n];
+  mov.u32 %tid, %tid.x;
+  mov.u32 %ntid, %ntid.x;
+  mov.u32 %ctaid, %ctaid.x;
+  mad.lo.s32 %i, %ctaid, %ntid, %tid;
+  setp.ge.s32 %out, %i, %n;
+  @%out bra end;
+  mul.wide.s32 %offset, %i, 4;
+  add.s64 %place, %data, %offset;
+  ld.u32 %old, [%place];
+  ld.const.u32 %by, [step];
+  add.s32 %sum, %old, %by;
+  st.u32 [%place], %sum;
+  atom.global.add.u32 %seen, [counter], 1;
+end:
+  ret;
+}
+";
+
 #[test]
 fn ptx_can_be_submitted() {
     let Some(device) = device() else { return };
     let mut server = Server::start(&Recording::make(), &["--device", device]);
     if device == "cpu" {
-        server.say(&json!({"type": "submit", "id": 1, "code": {"ptx-text": ".version 8.0"}}));
-        let result = server.result(1);
-        assert_eq!(result.status.name(), "invalid_config");
-        assert!(result.error.contains("the CPU device runs LLVM IR"), "{}", result.error);
+        for (id, text, status, error) in [
+            (1, UPDATE_PTX.to_owned(), "verified", ""),
+            (2, UPDATE_PTX.replace("add.s32 %sum", "sub.s32 %sum"), "failed_verification", ""),
+            (
+                3,
+                UPDATE_PTX.replace("_Z6updatePii", "other"),
+                "compile_error",
+                "no kernel named _Z6updatePii; it has other",
+            ),
+            (4, UPDATE_PTX.replace("add.s64 %place, %data,", "alloca.u64 %place,"), "invalid_config", "alloca"),
+            (5, UPDATE_PTX.replace("add.s32 %sum", "blend.s32 %sum"), "invalid_launch", "CUDA_ERROR_NOT_SUPPORTED"),
+        ] {
+            server.say(&json!({"type": "submit", "id": id, "code": {"ptx-text": text}}));
+            let result = server.result(id);
+            assert_eq!(result.status.name(), status, "{id}: {}", result.error);
+            assert!(result.error.contains(error), "{id}: {}", result.error);
+            assert_eq!(result.lifted, [1, 2, 5].contains(&id), "{id}");
+        }
         return server.end();
     }
     let folder = tempfile::tempdir().unwrap();

@@ -46,7 +46,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     }
     return ((int (*)(int *, int, int))dlsym(RTLD_NEXT, "cuDeviceGetAttribute"))(value, attribute, device);
 }
-int cuModuleLoadDataEx(void **module, const void *image, unsigned count, void *options, void **values) {
+int cuModuleLoadData(void **module, const void *image) {
     sleep(10);
     return 1;
 }
