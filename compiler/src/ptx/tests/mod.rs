@@ -96,6 +96,31 @@ fn random_programs_do_what_ptx_says() {
 }
 
 #[test]
+fn narrow_addresses_of_shared_memory_lead_there() {
+    let text = format!(
+        "{HEADER}.extern .shared .align 16 .b8 dynamic[];\n\
+         .visible .entry k(.param .u64 out) {{ .reg .b32 %r<16>; .reg .b64 %rd<16>; .shared .align 4 .b32 own[32];\n\
+         mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; mov.u32 %r3, own; add.s32 %r4, %r3, %r2;\n\
+         mul.lo.u32 %r5, %r1, %r1; st.shared.u32 [%r4], %r5;\n\
+         mov.u32 %r6, dynamic; add.s32 %r7, %r6, %r2; st.volatile.shared.u32 [%r7+16], %r1; bar.sync 0;\n\
+         xor.b32 %r8, %r2, 124; add.s32 %r9, %r3, %r8; ld.shared.u32 %r10, [%r9];\n\
+         add.s32 %r11, %r7, 8; atom.shared.add.u32 %r12, [%r11+8], 100;\n\
+         cvt.u64.u32 %rd1, %r4; cvta.shared.u64 %rd2, %rd1; ld.u32 %r13, [%rd2];\n\
+         cvta.to.shared.u64 %rd3, %rd2; cvt.u32.u64 %r14, %rd3; ld.shared.u32 %r15, [%r14];\n\
+         add.s32 %r10, %r10, %r12; sub.s32 %r13, %r13, %r15; add.s32 %r10, %r10, %r13;\n\
+         ld.param.u64 %rd4, [out]; mul.wide.u32 %rd5, %r2, 1; add.s64 %rd6, %rd4, %rd5; st.global.u32 [%rd6], %r10; ret; }}\n"
+    );
+    let lifted = lifted(&text);
+    for pipeline in ["", "default<O1>", "default<O3>"] {
+        let mut output = [0u32; 32];
+        let parameters = Parameters::default().pointer(output.as_mut_ptr());
+        Object::link(&object(&lifted.ir, pipeline)).launch("k", 1, 32, parameters.get());
+        let expected: Vec<u32> = (0..32u32).map(|thread| (31 - thread).pow(2) + thread).collect();
+        assert_eq!(output[..], expected, "'{pipeline}'");
+    }
+}
+
+#[test]
 fn parameters_and_addresses_are_what_a_front_end_makes_of_them() {
     let text = kernel(
         ".param .u64 out, .param .u32 n, .param .align 8 .b8 s[24]",
