@@ -105,7 +105,8 @@ pub fn lower_part<'ctx>(
         narrow::lower(&module);
         llvm::widen_scopes(&module);
     }
-    let mut table = Table { version: cpu_object::VERSION, variables: variables::list(&module), refused, ..Table::default() };
+    let mut table =
+        Table { version: cpu_object::VERSION, variables: variables::list(&module), refused, ..Table::default() };
     for ((kernel, interface), extent) in kernels.iter().zip(interfaces).zip(extents) {
         if let Some(reason) = &kernel.refusal {
             table.refused.push(Refusal { kernel: kernel.name.clone(), reason: reason.clone() });

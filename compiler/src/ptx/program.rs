@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use mneme_core::image::cpu_object::Refusal;
-use mneme_core::image::ptx::{PtxModule, with_visible_variables};
+use mneme_core::image::ptx::{PtxModule, with_visible_variables_and_constants};
 
 use super::{LiftError, Lifted, lift};
 
@@ -12,7 +12,7 @@ use super::{LiftError, Lifted, lift};
 /// # Errors
 /// What cannot be lifted stands outside of kernels and of what single kernels call.
 pub fn lift_program(text: &str) -> Result<(Lifted, Vec<Refusal>), LiftError> {
-    let text = with_visible_variables(text.trim_end_matches('\0'));
+    let text = with_visible_variables_and_constants(text.trim_end_matches('\0'));
     let error = match lift(&text) {
         Ok(lifted) => return Ok((lifted, Vec::new())),
         Err(error) => error,
