@@ -21,6 +21,7 @@ mod preloaded;
 pub mod prepare;
 pub mod program;
 pub mod ptx;
+mod ptx_comparisons;
 mod ptx_names;
 pub mod request;
 pub mod server;

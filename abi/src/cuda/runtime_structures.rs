@@ -170,7 +170,7 @@ structures! {
         integrated: i32,
         maps_host: i32 = "canMapHostMemory",
         /// `maxTexture1D` to `maxSurfaceCubemapLayered[2]`
-        textures_and_surfaces: [i32; 40] = "maxTexture1D",
+        textures_and_surfaces: [i32; 39] = "maxTexture1D",
         surface_alignment: usize = "surfaceAlignment",
         concurrent_kernels: i32 = "concurrentKernels",
         ecc: i32 = "ECCEnabled",

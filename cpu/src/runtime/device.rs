@@ -38,7 +38,7 @@ pub fn properties_of_13(out: Out<DeviceProperties13>, device: i32) -> StatusResu
     out.put(in_13(&describe(device)?))
 }
 
-/// The same in the layout of CUDA 13, which has no clocks.
+/// The same in the layout of CUDA 13, which has no clocks. There are no textures and surfaces, so their sizes are 0.
 fn in_13(all: &DeviceProperties) -> DeviceProperties13 {
     macro_rules! same {
         ($($field:ident)*) => {{
@@ -51,7 +51,7 @@ fn in_13(all: &DeviceProperties) -> DeviceProperties13 {
     same! {
         name uuid luid luid_mask total_memory shared_per_block registers_per_block warp pitch threads_per_block block
         grid constant major minor texture_alignment texture_pitch_alignment multiprocessors integrated maps_host
-        textures_and_surfaces surface_alignment concurrent_kernels ecc bus pci_device domain tcc asynchronous_engines
+        surface_alignment concurrent_kernels ecc bus pci_device domain tcc asynchronous_engines
         unified_addressing memory_bus l2 persisting_l2 threads_per_multiprocessor priorities global_l1 local_l1
         shared_per_multiprocessor registers_per_multiprocessor managed multi_board board_group host_atomics pageable
         concurrent_managed preemption registered_host_pointer cooperative shared_opt_in host_page_tables direct_managed

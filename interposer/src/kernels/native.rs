@@ -268,6 +268,14 @@ mod tests {
         assert!(NativeCode::of(b"\x7fELF", "k", None).is_none() && NativeCode::of(b"", "k", None).is_none());
     }
 
+    #[test]
+    fn a_device_without_machine_code_takes_the_text_alone() {
+        let k = NativeCode::of_text(PTX.as_bytes(), "k", Some(&nvidia())).unwrap();
+        assert!(matches!(k.code, Some((CodeKind::Ptx, _))) && k.parameters.len() == 2);
+        assert!(NativeCode::of_text(b"\x7fELF", "k", Some(&nvidia())).is_none());
+        assert!(NativeCode::of_text(b"", "k", None).is_none());
+    }
+
     /// A section that names the kernel comes before one of the whole unit.
     #[test]
     fn ir_of_proteus_is_the_kernel_s_or_the_unit_s() {

@@ -16,12 +16,11 @@ const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
 const FEW: [&str; 7] = ["vecadd", "matmul", "histogram", "bigstruct", "print", "misshapen", "atomics"];
 
 /// What does not come to what it does with clang, and why.
-const OTHERS: [(&str, &str); 5] = [
+const OTHERS: [(&str, &str); 4] = [
     ("variables", "managed variables of CUDA are refused"),
     ("globals", "variables that hold addresses are recorded with IR alone"),
+    ("statics", "likewise"),
     ("warp", "calls what only clang declares"),
-    ("statics", "its kernels have variables of one name in nvcc's PTX"),
-    ("units", "relocatable PTX is linked by the driver"),
 ];
 
 fn nvcc(test: &str) -> Option<PathBuf> {
@@ -60,11 +59,12 @@ fn what_nvcc_builds_is_recorded_replayed_and_verified() {
     if std::env::var("MNEME_TEST_NVCC").as_deref() != Ok("all") {
         return FEW.iter().for_each(|name| verify(&nvcc, app(name)));
     }
-    let is_other = |app: &&App| app.sources.len() > 1 || OTHERS.iter().any(|(name, _)| *name == app.name);
-    let alone = |app: &&App| app.sources[0].contains('/') || is_other(app);
+    // Several units are relocatable PTX, which the driver links.
+    let has_one_unit = |app: &&App| app.sources.len() == 1 && !app.sources[0].contains('/');
+    let is_other = |app: &&App| OTHERS.iter().any(|(name, _)| *name == app.name);
     let failed: Vec<&str> = APPS
         .iter()
-        .filter(|app| !alone(app))
+        .filter(|app| has_one_unit(app) && !is_other(app))
         .filter(|app| std::panic::catch_unwind(|| verify(&nvcc, app)).is_err())
         .map(|app| app.name)
         .collect();

@@ -8,7 +8,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::passes::PassBuilderOptions;
 use proptest::prelude::*;
 
-use super::{CLEANUP, Lifted, lift};
+use super::{CLEANUP, Lifted, lift, lift_program};
 use crate::cpu::tests::nvptx;
 use crate::cpu::tests::run::{Parameters, Program as Object};
 use crate::cpu::{LowerOptions, lower};
@@ -259,6 +259,21 @@ fn what_is_refused_is_named() {
         let found = refused(&text);
         assert!(found.contains(part), "{found}\n{text}");
     }
+}
+
+#[test]
+fn a_program_does_without_the_kernels_that_cannot_be_lifted() {
+    let text = format!(
+        "{HEADER}.const .align 4 .u32 c = 1;\n.global .align 4 .u32 g;\n\
+         .visible .entry good() {{ .reg .b32 %r<2>; ld.const.u32 %r1, [c]; st.global.u32 [g], %r1; ret; }}\n\
+         .visible .entry bad() {{ .reg .b64 %rd<2>; stacksave.u64 %rd1; ret; }}\n"
+    );
+    let (lifted, refused) = lift_program(&text).unwrap();
+    assert!(lifted.ir.contains("@\"good\"") && !lifted.ir.contains("@\"bad\""), "{}", lifted.ir);
+    assert!(lifted.ir.contains("@\"c\" = addrspace(4)") && !lifted.ir.contains("internal"), "{}", lifted.ir);
+    let [row] = &refused[..] else { panic!("{refused:?}") };
+    assert!(row.kernel == "bad" && row.reason.contains("stacksave.u64"), "{row:?}");
+    lift_program(&format!("{HEADER}.global .texref t;\n")).expect_err("no kernel is at fault");
 }
 
 /// Words of PTX, to be put together in any order.

@@ -205,9 +205,12 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     }
 }
 
+/// PTX, or the IR of its kernels in a file that the user names.
 fn of_text(code: text::PtxCode) -> Group {
+    let named = in_files(code.kernels.iter().map(|(name, _)| name.as_str()));
+    let module = named.unwrap_or_else(|| code.text.into_bytes());
     let kernels = code.kernels.into_iter().map(|(name, parameters)| NamedKernel { name, parameters }).collect();
-    let code_of_image = Code::Image { kernels, variables: code.variables, modules: vec![code.text.into_bytes()] };
+    let code_of_image = Code::Image { kernels, variables: code.variables, modules: vec![module] };
     Group { arch: code.arch, code: code_of_image }
 }
 
