@@ -7,8 +7,10 @@ use std::process::Command;
 use mneme_abi::structure::Structure;
 use mneme_abi::{cuda, hip};
 
-/// Those that are laid out otherwise in CUDA 13, whose runtime is another library.
-const OTHERS_IN_13: [&str; 2] = ["struct cudaDeviceProp", "struct cudaPointerAttributes"];
+/// That which is laid out otherwise in CUDA 13, whose runtime is another library.
+const OTHER_IN_13: &str = "struct cudaPointerAttributes";
+/// Declared once for each of them.
+const DECLARED_TWICE: &str = "struct cudaDeviceProp";
 
 fn dependencies(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../.deps").join(folder)
@@ -53,9 +55,14 @@ fn structures_of_the_driver_are_as_in_its_headers() {
 fn structures_of_the_runtime_are_as_in_its_headers() {
     let header = "#include <cuda_runtime_api.h>";
     for (folder, is_13) in [("cuda/include", false), ("nvcc/include", true)] {
-        for structure in cuda::runtime_structures::STRUCTURES {
+        let (twice, others): (Vec<&Structure>, Vec<&Structure>) =
+            cuda::runtime_structures::STRUCTURES.iter().partition(|structure| structure.name == DECLARED_TWICE);
+        let fitting: Vec<bool> =
+            twice.iter().map(|structure| compiled(&dependencies(folder), header, &[structure]).is_ok()).collect();
+        assert_eq!(fitting, [!is_13, is_13], "{folder}: {DECLARED_TWICE}");
+        for structure in others {
             let done = compiled(&dependencies(folder), header, &[structure]);
-            let is_another = is_13 && OTHERS_IN_13.contains(&structure.name);
+            let is_another = is_13 && structure.name == OTHER_IN_13;
             assert_eq!(done.is_err(), is_another, "{folder}: {}: {done:?}", structure.name);
         }
     }

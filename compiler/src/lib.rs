@@ -21,6 +21,7 @@ mod preloaded;
 pub mod prepare;
 pub mod program;
 pub mod ptx;
+mod ptx_comparisons;
 mod ptx_names;
 pub mod request;
 pub mod server;
@@ -162,9 +163,7 @@ fn build_lifted(
     let lifted = ptx::lift(text.trim_end_matches('\0')).map_err(|error| refused(error.to_string()))?;
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = ir::read::load(&context, &diagnostics, &[lifted.ir.as_bytes()], false)
-        .map_err(|error| refused(format!("LLVM cannot take what became of it: {error}")))?;
-    module.verify().map_err(|error| refused(format!("LLVM cannot take what became of it: {error}")))?;
+    let module = lifted_module(&context, &diagnostics, &lifted).map_err(refused)?;
     let mut source = Source::of(module, clock);
     source.lifted = Some(&lifted);
     let mut artifact = build_ir(request, &context, &diagnostics, source, hooks)?;
@@ -432,6 +431,9 @@ fn refuse_ir_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<()
     needs_ir(request).map_or(Ok(()), |field| Err(BuildError::NeedsIr { code, field }))
 }
 
+/// As what asks for IR.
+const CPU_DEVICE: &str = "the CPU device";
+
 /// The first field that only IR can give, or the CPU device, which runs nothing else.
 fn needs_ir(request: &BuildRequest<'_>) -> Option<&'static str> {
     let configuration = request.configuration;
@@ -451,7 +453,7 @@ fn needs_ir(request: &BuildRequest<'_>) -> Option<&'static str> {
         ("looking for faults", request.instrument == Some(Instrument::Faults)),
         ("watching writes", request.instrument == Some(Instrument::Writes)),
         ("telling what is touched", request.instrument == Some(Instrument::Touched)),
-        ("the CPU device", matches!(request.target, Target::Cpu { .. })),
+        (CPU_DEVICE, matches!(request.target, Target::Cpu { .. })),
     ];
     fields.into_iter().find(|(_, set)| *set).map(|(field, _)| field)
 }
@@ -542,17 +544,48 @@ pub fn build_cpu_object(
     configuration.passes = passes.map_or(configuration.passes, str::to_owned);
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = ir::read::load(&context, &diagnostics, modules, false)?;
+    let whole = match modules {
+        [one] if ptx_image::is_ptx(one) => Some(ptx::lift_program(&String::from_utf8_lossy(one)).map_err(on_the_cpu)?),
+        _ => None,
+    };
+    let module = match &whole {
+        Some((lifted, _)) => lifted_module(&context, &diagnostics, lifted).map_err(on_the_cpu)?,
+        None => ir::read::load(&context, &diagnostics, modules, false)?,
+    };
     let mut architecture = CodegenArchitecture::for_cpu(arch, &module)?;
     if let Some(fuses) = compiled.and_then(CompileOptions::fuses) {
         architecture.fuses = fuses;
     }
+    architecture.fuses &= whole.is_none();
     let machine = architecture.machine(configuration.codegen_opt)?;
+    let mut nobody = ProgressObserver { progress: None, other: None };
+    if whole.is_some() {
+        pipeline::run(&module, ptx::CLEANUP, &machine, &diagnostics, &mut nobody, false)?;
+    }
     prepare::whole(&module, &architecture, compiled, &configuration.passes);
     cpu::library::cut(&module);
-    let mut nobody = ProgressObserver { progress: None, other: None };
     pipeline::run(&module, &configuration.passes, &machine, &diagnostics, &mut nobody, false)?;
-    Ok(cpu::lower(module, &cpu::LowerOptions::of_program(configuration.codegen_opt, compiled), &mut |_, _| true)?)
+    let refused = whole.map(|(_, refused)| refused).unwrap_or_default();
+    let options = cpu::LowerOptions::of_program(configuration.codegen_opt, compiled);
+    Ok(cpu::lower_part(module, &options, refused, &mut |_, _| true)?)
+}
+
+/// Why PTX does not run on the CPU device.
+fn on_the_cpu(message: impl std::fmt::Display) -> BuildError {
+    BuildError::Lift { field: CPU_DEVICE, message: message.to_string() }
+}
+
+/// Lifted PTX as a module that LLVM has checked.
+fn lifted_module<'ctx>(
+    context: &'ctx Context,
+    diagnostics: &Diagnostics<'_>,
+    lifted: &ptx::Lifted,
+) -> Result<Module<'ctx>, String> {
+    let refused = |error: &dyn std::fmt::Display| format!("LLVM cannot take what became of it: {error}");
+    let module =
+        ir::read::load(context, diagnostics, &[lifted.ir.as_bytes()], false).map_err(|error| refused(&error))?;
+    module.verify().map_err(|error| refused(&error))?;
+    Ok(module)
 }
 
 /// Initialises LLVM and the assembler, so that children forked afterwards need not.

@@ -21,6 +21,7 @@ mod hip;
 mod loader;
 mod original;
 mod refusal;
+mod release;
 mod report;
 mod runtime;
 mod status;

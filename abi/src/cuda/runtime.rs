@@ -19,6 +19,7 @@ declare! { ($)
     7000 cudaGetDeviceFlags(flags: *mut c_uint);
     3020 cudaSetValidDevices(devices: *mut c_int, count: c_int);
     3020 cudaChooseDevice(device: *mut c_int, wanted: *const c_void);
+    3020 cudaGetDeviceProperties(properties: *mut c_void, device: c_int);
     12000 cudaGetDeviceProperties_v2(properties: *mut c_void, device: c_int);
     5000 cudaDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: c_int);
     4010 cudaDeviceGetPCIBusId(id: *mut c_char, length: c_int, device: c_int);

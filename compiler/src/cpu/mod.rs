@@ -76,6 +76,19 @@ impl LowerOptions {
 /// # Errors
 /// LLVM cannot generate code for the module.
 pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: PassGate<'_>) -> Result<Vec<u8>, LowerError> {
+    lower_part(module, options, Vec::new(), gate)
+}
+
+/// [`lower`], where the module lacks kernels that were refused before.
+///
+/// # Errors
+/// As for [`lower`].
+pub fn lower_part<'ctx>(
+    module: Module<'ctx>,
+    options: &LowerOptions,
+    refused: Vec<Refusal>,
+    gate: PassGate<'_>,
+) -> Result<Vec<u8>, LowerError> {
     let machine = emit::target_machine(options.codegen_opt)?;
     exits::lower(&module)?;
     variables::define_builtin(&module);
@@ -92,7 +105,8 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: PassGate<
         narrow::lower(&module);
         llvm::widen_scopes(&module);
     }
-    let mut table = Table { version: cpu_object::VERSION, variables: variables::list(&module), ..Table::default() };
+    let mut table =
+        Table { version: cpu_object::VERSION, variables: variables::list(&module), refused, ..Table::default() };
     for ((kernel, interface), extent) in kernels.iter().zip(interfaces).zip(extents) {
         if let Some(reason) = &kernel.refusal {
             table.refused.push(Refusal { kernel: kernel.name.clone(), reason: reason.clone() });

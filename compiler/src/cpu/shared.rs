@@ -1,24 +1,27 @@
 //! Lowering of shared memory to offsets from a block's base.
 //!
-//! Variables that one kernel reaches never overlap; variables of different kernels may.
+//! Variables that one kernel reaches never overlap; variables of different kernels may. On NVIDIA's GPUs an address of
+//! shared memory fits into 32 bits; of a number that becomes such a pointer the low half alone is looked at here, too.
 
 use std::collections::HashMap;
 use std::ffi::c_uint;
 
 use inkwell::module::Module;
-use llvm_sys::LLVMOpcode;
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
+use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 
 use crate::ir::{self, Value};
 
-use super::SHARED;
 use super::closure::KernelClosure;
+use super::{SHARED, is_amdgcn};
 use crate::ir::edit;
 
 /// The address that a lowered module asks the runtime for.
 const ADDRESS: &str = "__mneme_cpu.shared";
+/// The whole address that belongs to a low half of one.
+const WHOLE: &str = "__mneme_cpu.from_shared";
 /// Least alignment of dynamic shared memory, bytes, as on the GPU.
 const DYNAMIC_ALIGNMENT: u64 = 16;
 
@@ -55,7 +58,80 @@ pub fn lower<'m>(module: &'m Module<'_>, kernels: &[KernelClosure<'m>]) -> Vec<S
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
         rewrite(module, function, &offsets);
     }
+    if !is_amdgcn(module) {
+        complete_numbers(module);
+    }
     extents
+}
+
+/// Numbers that become pointers to shared memory get the upper half that a detour through 32 bits has cost them.
+fn complete_numbers(module: &Module<'_>) {
+    // SAFETY: the builder lives for this function only, and is moved to live instructions.
+    let builder = unsafe { LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())) };
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
+        for instruction in function.instructions() {
+            // SAFETY: a conversion has one operand, an integer or a vector of integers.
+            unsafe {
+                if edit::opcode(instruction) == LLVMOpcode::LLVMIntToPtr && leads_to_shared(instruction.ty()) {
+                    let number = LLVMGetOperand(instruction.raw(), 0);
+                    LLVMPositionBuilderBefore(builder, instruction.raw());
+                    let whole = complete(module, builder, number);
+                    LLVMSetOperand(instruction.raw(), 0, whole);
+                }
+            }
+        }
+    }
+    // SAFETY: made above, not used again.
+    unsafe { LLVMDisposeBuilder(builder) };
+}
+
+/// Whether a type is that of pointers to shared memory, or a vector of them.
+///
+/// # Safety
+/// A type of a live context.
+unsafe fn leads_to_shared(ty: LLVMTypeRef) -> bool {
+    // SAFETY: by the contract above.
+    unsafe {
+        let element = if is_vector(ty) { LLVMGetElementType(ty) } else { ty };
+        LLVMGetTypeKind(element) == LLVMTypeKind::LLVMPointerTypeKind && LLVMGetPointerAddressSpace(element) == SHARED
+    }
+}
+
+/// # Safety
+/// The builder is positioned; `number` is an integer, or a vector of integers, that its place may use.
+unsafe fn complete(module: &Module<'_>, builder: LLVMBuilderRef, number: LLVMValueRef) -> LLVMValueRef {
+    let name = c"".as_ptr();
+    // SAFETY: by the contract above; indices are below the vector's size.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let wide = LLVMInt64TypeInContext(context);
+        let mut parameter = [wide];
+        let ty = LLVMFunctionType(wide, parameter.as_mut_ptr(), 1, 0);
+        let function = edit::declare(module, WHOLE, ty);
+        let scalar = |number: LLVMValueRef| {
+            let mut argument = [LLVMBuildIntCast2(builder, number, wide, 0, name)];
+            LLVMBuildCall2(builder, ty, function.raw(), argument.as_mut_ptr(), 1, name)
+        };
+        let own = LLVMTypeOf(number);
+        if !is_vector(own) {
+            return scalar(number);
+        }
+        let count = LLVMGetVectorSize(own);
+        let mut whole = LLVMGetPoison(LLVMVectorType(wide, count));
+        for i in 0..count {
+            let index = LLVMConstInt(LLVMInt32TypeInContext(context), u64::from(i), 0);
+            let element = scalar(LLVMBuildExtractElement(builder, number, index, name));
+            whole = LLVMBuildInsertElement(builder, whole, element, index, name);
+        }
+        whole
+    }
+}
+
+/// # Safety
+/// A type of a live context.
+unsafe fn is_vector(ty: LLVMTypeRef) -> bool {
+    // SAFETY: by the contract above.
+    unsafe { LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMVectorTypeKind }
 }
 
 /// Dynamic shared memory begins after the static one of every kernel that reaches the same dynamic array.
@@ -220,7 +296,7 @@ impl<'a> Rewriter<'a, '_> {
 unsafe fn aggregate(builder: LLVMBuilderRef, ty: LLVMTypeRef, elements: &[LLVMValueRef]) -> LLVMValueRef {
     // SAFETY: by the contract above.
     unsafe {
-        let vector = LLVMGetTypeKind(ty) == llvm_sys::LLVMTypeKind::LLVMVectorTypeKind;
+        let vector = is_vector(ty);
         let index_type = LLVMInt32TypeInContext(LLVMGetTypeContext(ty));
         let mut whole = LLVMGetPoison(ty);
         for (i, element) in elements.iter().enumerate() {

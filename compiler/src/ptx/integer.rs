@@ -1,5 +1,7 @@
 //! Integer arithmetic, logic, selection, comparison and moves.
 
+use crate::ptx_comparisons;
+
 use super::emitter::{Emitter, integer_text};
 use super::registers::Ty;
 use super::resolve::{Op, Resolved};
@@ -457,36 +459,11 @@ impl<'a> Emitter<'a, '_> {
             if scalar.bits == 32 && op.has("ftz") != self.flushes || (scalar.bits == 16 && op.has("ftz")) {
                 return None;
             }
-            let condition = match comparison {
-                "eq" => "oeq",
-                "ne" => "one",
-                "lt" => "olt",
-                "le" => "ole",
-                "gt" => "ogt",
-                "ge" => "oge",
-                "equ" => "ueq",
-                "neu" => "une",
-                "ltu" => "ult",
-                "leu" => "ule",
-                "gtu" => "ugt",
-                "geu" => "uge",
-                "num" => "ord",
-                "nan" => "uno",
-                _ => return None,
-            };
+            let condition = ptx_comparisons::of_floats(comparison)?;
             let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
             self.value(format_args!("fcmp {condition} {} {a}, {b}", ty.text()))
         } else {
-            let sign = if scalar.is_signed() { "s" } else { "u" };
-            let condition = match comparison {
-                "eq" | "ne" => comparison.to_owned(),
-                "lt" | "le" | "gt" | "ge" => format!("{sign}{comparison}"),
-                "lo" => "ult".into(),
-                "ls" => "ule".into(),
-                "hi" => "ugt".into(),
-                "hs" => "uge".into(),
-                _ => return None,
-            };
+            let condition = ptx_comparisons::of_integers(comparison, scalar.is_signed())?;
             let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
             self.value(format_args!("icmp {condition} {} {a}, {b}", ty.text()))
         };

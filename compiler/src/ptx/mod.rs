@@ -17,6 +17,7 @@ mod memory;
 mod module;
 mod parser;
 mod passing;
+mod program;
 mod registers;
 mod resolve;
 mod syntax;
@@ -29,6 +30,7 @@ use std::collections::BTreeMap;
 pub use error::LiftError;
 pub use module::lift;
 pub use parser::parse;
+pub use program::lift_program;
 
 /// The passes that make values of registers and of buffers for parameters.
 pub const CLEANUP: &str = "function(sroa)";

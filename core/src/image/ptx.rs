@@ -151,6 +151,30 @@ impl<'a> PtxModule<'a> {
         })
     }
 
+    /// The names of its `.global` and `.const` variables.
+    pub fn variables(&self) -> impl Iterator<Item = &'a str> {
+        self.items.iter().filter_map(|item| match item.kind {
+            Kind::Variable { name, space: ".global" | ".const", .. } => Some(name),
+            _ => None,
+        })
+    }
+
+    /// What it is for.
+    pub fn target(&self) -> Option<Architecture> {
+        let target = self.items.iter().find_map(|item| item.text.strip_prefix(".target"))?;
+        Scanner { text: target, at: 0 }.next().and_then(Architecture::parse)
+    }
+
+    /// The module without some of its kernels: the text of all the others with what they need.
+    pub fn without(&self, kernels: &HashSet<&str>) -> String {
+        let is_kept = |kernel: &&str| !kernels.contains(kernel);
+        let reached = self.reached(self.kernels().filter(is_kept).filter_map(|kernel| self.entry(kernel)));
+        let parts = self.items.iter().enumerate().filter(|(index, item)| {
+            reached.contains(index) || item.kind == Kind::Directive || matches!(item.kind, Kind::Variable { .. })
+        });
+        parts.map(|(_, item)| format!("{}\n", item.text.trim_end())).collect()
+    }
+
     /// The parameters of `kernel`: offset in the parameter buffer and size, bytes; `None` where the module does not
     /// define it.
     pub fn parameters(&self, kernel: &str) -> Option<Vec<(u32, u32)>> {
@@ -163,15 +187,21 @@ impl<'a> PtxModule<'a> {
         self.by_name.get(kernel)?.iter().copied().find(is_entry)
     }
 
-    /// What `kernel` needs; `None` where the module does not define it.
-    pub fn closure(&self, kernel: &str) -> Option<PtxClosure> {
-        let start = self.entry(kernel)?;
-        let mut reached = BTreeSet::from([start]);
-        let mut pending = vec![start];
+    /// These items and what they name, at any remove.
+    fn reached(&self, starts: impl Iterator<Item = usize>) -> BTreeSet<usize> {
+        let mut pending: Vec<usize> = starts.collect();
+        let mut reached: BTreeSet<usize> = pending.iter().copied().collect();
         while let Some(index) = pending.pop() {
             let found = self.items[index].words.iter().filter_map(|word| self.by_name.get(word)).flatten();
             pending.extend(found.filter(|index| reached.insert(**index)));
         }
+        reached
+    }
+
+    /// What `kernel` needs; `None` where the module does not define it.
+    pub fn closure(&self, kernel: &str) -> Option<PtxClosure> {
+        let start = self.entry(kernel)?;
+        let reached = self.reached(std::iter::once(start));
         let is_defined = |name: &str| {
             let mut items = self.by_name[name].iter().map(|index| &self.items[*index]);
             items.any(|item| matches!(item.kind, Kind::Function { body: true, .. }))
@@ -181,14 +211,11 @@ impl<'a> PtxModule<'a> {
             parameters: parameters(self.items[start].text),
             variables: Vec::new(),
             undefined: Vec::new(),
-            target: None,
+            target: self.target(),
             uses_textures: false,
             calls_pointers: false,
         };
         for (index, item) in self.items.iter().enumerate() {
-            if let Some(target) = item.text.strip_prefix(".target") {
-                closure.target = Scanner { text: target, at: 0 }.next().and_then(Architecture::parse);
-            }
             let needed = reached.contains(&index);
             if needed && matches!(item.kind, Kind::Function { .. }) {
                 closure.uses_textures |= TEXTURE_INSTRUCTIONS.iter().any(|word| item.words.contains(word));
@@ -316,9 +343,19 @@ fn parameters(entry: &str) -> Vec<(u32, u32)> {
 
 /// Makes every `.global` variable of a module visible, so that the driver finds it by name.
 pub fn with_visible_variables(text: &str) -> Cow<'_, str> {
+    with_visible(text, &[".global"])
+}
+
+/// Makes every `.global` and `.const` variable of a module visible.
+pub fn with_visible_variables_and_constants(text: &str) -> Cow<'_, str> {
+    with_visible(text, &[".global", ".const"])
+}
+
+fn with_visible<'a>(text: &'a str, spaces: &[&str]) -> Cow<'a, str> {
     let module = PtxModule::parse(text);
-    let hidden = |item: &&Item<'_>| {
-        matches!(item.kind, Kind::Variable { space: ".global", .. }) && item.text.starts_with(".global")
+    let hidden = |item: &&Item<'_>| match item.kind {
+        Kind::Variable { space, .. } => spaces.contains(&space) && item.text.starts_with(space),
+        _ => false,
     };
     if !module.items.iter().any(|item| hidden(&item)) {
         return Cow::Borrowed(text);
@@ -425,6 +462,21 @@ mod tests {
         assert!(visible.contains(".visible .global .align 4 .u32 _ZL7counter = 5;"));
         assert!(!visible.contains(".visible .visible") && visible.contains("\n.extern .shared"));
         assert!(matches!(with_visible_variables(&visible), Cow::Borrowed(_)));
+        let constant = ".const .align 4 .u32 c;\n";
+        assert_eq!(with_visible_variables(constant), constant);
+        assert_eq!(with_visible_variables_and_constants(constant).trim_end(), ".visible .const .align 4 .u32 c;");
+    }
+
+    #[test]
+    fn a_module_may_do_without_some_of_its_kernels() {
+        let module = PtxModule::parse(TEXT);
+        let names: Vec<&str> = module.kernels().collect();
+        let rest = module.without(&HashSet::from([names[0]]));
+        let found: Vec<String> = PtxModule::parse(&rest).kernels().map(str::to_owned).collect();
+        assert_eq!(found, names[1..]);
+        assert_eq!(PtxModule::parse(&rest).variables().count(), module.variables().count());
+        assert!(module.variables().count() > 0 && module.target().is_some());
+        assert_eq!(PtxModule::parse(&module.without(&names.into_iter().collect())).kernels().count(), 0);
     }
 
     proptest! {
@@ -438,6 +490,7 @@ mod tests {
             for text in [text.as_str(), &text[cut..], &text[..cut]] {
                 let module = PtxModule::parse(text);
                 for kernel in module.kernels() { let _ = module.closure(kernel); }
+                let _ = module.without(&module.kernels().take(1).collect());
                 let _ = with_visible_variables(text);
                 let _ = is_ptx(text.as_bytes());
             }

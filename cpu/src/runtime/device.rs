@@ -2,12 +2,13 @@
 
 use std::ffi::c_char;
 
-use mneme_abi::cuda::runtime_structures::DeviceProperties;
+use mneme_abi::cuda::runtime_structures::{DeviceProperties, DeviceProperties13};
 
 use super::calls::driver;
 use super::session::{self, driver_with_context};
 use crate::abi::Out;
 use crate::driver::VERSION;
+use crate::release;
 use crate::status::{Status, StatusResult};
 
 pub fn check(device: i32) -> StatusResult {
@@ -24,6 +25,39 @@ fn attribute(number: u32) -> Result<i32, Status> {
 
 pub fn properties(out: Out<DeviceProperties>, device: i32) -> StatusResult {
     out.put(describe(device)?)
+}
+
+/// `cudaGetDeviceProperties` of CUDA 13; that of CUDA 11 has another layout.
+pub fn properties_of_13(out: Out<DeviceProperties13>, device: i32) -> StatusResult {
+    if release::of_cuda() != Some(13) {
+        crate::say!(
+            "cudaGetDeviceProperties as programs for CUDA 11 call it is not supported on the CPU device; build for CUDA 12 or 13"
+        );
+        return Err(Status::NOT_SUPPORTED);
+    }
+    out.put(in_13(&describe(device)?))
+}
+
+/// The same in the layout of CUDA 13, which has no clocks. There are no textures and surfaces, so their sizes are 0.
+fn in_13(all: &DeviceProperties) -> DeviceProperties13 {
+    macro_rules! same {
+        ($($field:ident)*) => {{
+            // SAFETY: every field is a number or an array of numbers.
+            let mut new: DeviceProperties13 = unsafe { std::mem::zeroed() };
+            $( new.$field = all.$field; )*
+            new
+        }};
+    }
+    same! {
+        name uuid luid luid_mask total_memory shared_per_block registers_per_block warp pitch threads_per_block block
+        grid constant major minor texture_alignment texture_pitch_alignment multiprocessors integrated maps_host
+        surface_alignment concurrent_kernels ecc bus pci_device domain tcc asynchronous_engines
+        unified_addressing memory_bus l2 persisting_l2 threads_per_multiprocessor priorities global_l1 local_l1
+        shared_per_multiprocessor registers_per_multiprocessor managed multi_board board_group host_atomics pageable
+        concurrent_managed preemption registered_host_pointer cooperative shared_opt_in host_page_tables direct_managed
+        blocks_per_multiprocessor window reserved_shared host_register sparse read_only_register timeline pools rdma
+        rdma_flush rdma_ordering pool_handles deferred ipc_event cluster unified_functions
+    }
 }
 
 pub fn describe(device: i32) -> Result<DeviceProperties, Status> {

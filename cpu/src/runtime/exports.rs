@@ -60,6 +60,7 @@ runtime_exports! {
     cudaGetDeviceFlags: (flags) => device::put_zero(flags);
     cudaSetValidDevices: (_, _) => device::accept();
     cudaChooseDevice: (device, _) => device::get(device);
+    cudaGetDeviceProperties: (properties, device) => device::properties_of_13(properties, device);
     cudaGetDeviceProperties_v2: (properties, device) => device::properties(properties, device);
     cudaDeviceGetAttribute: (value, attribute, device) => device::put_attribute(value, attribute, device);
     cudaDeviceGetPCIBusId: (id, length, device) => device::bus_id(id, length, device);

@@ -22,7 +22,7 @@ refused! { enter =>
     cudaFreeMipmappedArray, cudaFuncGetName, cudaFuncGetParamInfo, cudaGLGetDevices, cudaGLMapBufferObject,
     cudaGLMapBufferObjectAsync, cudaGLRegisterBufferObject, cudaGLSetBufferObjectMapFlags, cudaGLSetGLDevice,
     cudaGLUnmapBufferObject, cudaGLUnmapBufferObjectAsync, cudaGLUnregisterBufferObject, cudaGetChannelDesc,
-    cudaGetDeviceProperties, cudaGetExportTable, cudaGetMipmappedArrayLevel, cudaGetSurfaceObjectResourceDesc,
+    cudaGetExportTable, cudaGetMipmappedArrayLevel, cudaGetSurfaceObjectResourceDesc,
     cudaGetTextureObjectResourceDesc, cudaGetTextureObjectResourceViewDesc, cudaGetTextureObjectTextureDesc,
     cudaGraphAddChildGraphNode, cudaGraphAddDependencies, cudaGraphAddDependencies_v2, cudaGraphAddEventRecordNode,
     cudaGraphAddEventWaitNode, cudaGraphAddExternalSemaphoresSignalNode, cudaGraphAddExternalSemaphoresWaitNode,
@@ -79,6 +79,15 @@ refused! { enter =>
     cudaUserObjectRelease, cudaUserObjectRetain, cudaVDPAUGetDevice, cudaVDPAUSetVDPAUDevice,
     cudaWaitExternalSemaphoresAsync, cudaWaitExternalSemaphoresAsync_ptsz, cudaWaitExternalSemaphoresAsync_v2,
     cudaWaitExternalSemaphoresAsync_v2_ptsz,
+}
+
+// New in CUDA 13.
+refused! { enter =>
+    __cudaGetProcAddress, cudaDeviceGetHostAtomicCapabilities, cudaDeviceGetP2PAtomicCapabilities, cudaLogsCurrent,
+    cudaLogsDumpToFile, cudaLogsDumpToMemory, cudaLogsRegisterCallback, cudaLogsUnregisterCallback,
+    cudaMemDiscardAndPrefetchBatchAsync, cudaMemDiscardAndPrefetchBatchAsync_ptsz, cudaMemDiscardBatchAsync,
+    cudaMemDiscardBatchAsync_ptsz, cudaMemGetDefaultMemPool, cudaMemGetMemPool, cudaMemPrefetchBatchAsync,
+    cudaMemPrefetchBatchAsync_ptsz, cudaMemSetMemPool,
 }
 
 // Registrations at start-up return nothing, so what they are for is named.

@@ -206,9 +206,15 @@ impl KernelCode {
             let code = Self::with_layout_of(&native, kernel, vec![Module::bitcode(module)], Source::Embedded);
             return code.map(|code| code.of_image(origin));
         }
-        if linker::cpu_device().is_some() {
-            return Err(without_ir(origin, "no LLVM IR, which the CPU device needs"));
-        }
+        let native = match linker::cpu_device() {
+            None => native,
+            // It runs no machine code, be there some or not.
+            Some(_) => {
+                let image = origin.image.as_ref().and_then(|image| image.bytes());
+                let text = image.and_then(|image| NativeCode::of_text(&image, kernel, device.architecture.as_ref()));
+                text.ok_or_else(|| without_ir(origin, "no LLVM IR or PTX, one of which the CPU device needs"))?
+            }
+        };
         if let Some(refusal) = &native.refusal {
             return Err(refusal.clone());
         }

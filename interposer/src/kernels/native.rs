@@ -84,7 +84,23 @@ impl NativeCode {
             }
             return Some(found);
         }
-        let mut text = fitting(&entries, FatbinKind::Ptx, device);
+        Self::in_text(&entries, kernel, device)
+    }
+
+    /// The PTX of an image, for a device that runs no machine code of GPUs.
+    pub fn of_text(image: &[u8], kernel: &str, device: Option<&GpuArchitecture>) -> Option<Self> {
+        if ptx::is_ptx(image) {
+            return Self::of_ptx(std::str::from_utf8(image).ok()?, kernel);
+        }
+        match device {
+            Some(GpuArchitecture::Nvidia(device)) => Self::in_text(&fatbin::entries(image), kernel, device.number),
+            _ => None,
+        }
+    }
+
+    /// The newest PTX that compiles for a device.
+    fn in_text(entries: &[FatbinEntry<'_>], kernel: &str, device: u32) -> Option<Self> {
+        let mut text = fitting(entries, FatbinKind::Ptx, device);
         text.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
         text.into_iter()
             .filter_map(|entry| entry.contents())
@@ -250,6 +266,14 @@ mod tests {
         }
         assert!(NativeCode::of(PTX.as_bytes(), "none", Some(&nvidia())).is_none());
         assert!(NativeCode::of(b"\x7fELF", "k", None).is_none() && NativeCode::of(b"", "k", None).is_none());
+    }
+
+    #[test]
+    fn a_device_without_machine_code_takes_the_text_alone() {
+        let k = NativeCode::of_text(PTX.as_bytes(), "k", Some(&nvidia())).unwrap();
+        assert!(matches!(k.code, Some((CodeKind::Ptx, _))) && k.parameters.len() == 2);
+        assert!(NativeCode::of_text(b"\x7fELF", "k", Some(&nvidia())).is_none());
+        assert!(NativeCode::of_text(b"", "k", None).is_none());
     }
 
     /// A section that names the kernel comes before one of the whole unit.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use mneme_core::exit;
 use mneme_e2e::apps::{app, sources};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Device, checkout, have_compiler};
+use mneme_e2e::installation::{checkout, have_compiler};
 use mneme_e2e::recording::{Instance, Recording};
 
 /// The PTX that nvcc makes of a program; `None` where there is no nvcc, as on machines without network.
@@ -50,23 +50,11 @@ fn sums_of_vectors() {
 
 #[test]
 fn products_of_matrices_in_shared_memory() {
-    if Device::under_test() == Device::Cpu {
-        println!(
-            "skipped: products_of_matrices_in_shared_memory, as lifted code does not reach its shared memory on the CPU device yet"
-        );
-        return;
-    }
     lifted_replays_verify("matmul");
 }
 
 #[test]
 fn histograms_with_atomics() {
-    if Device::under_test() == Device::Cpu {
-        println!(
-            "skipped: histograms_with_atomics, as lifted code does not reach its shared memory on the CPU device yet"
-        );
-        return;
-    }
     lifted_replays_verify("histogram");
 }
 

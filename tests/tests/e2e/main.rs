@@ -24,6 +24,7 @@ mod lifting;
 mod measuring;
 mod minimizing;
 mod namesakes;
+mod nvcc;
 mod original;
 mod programs;
 mod recorder;

@@ -32,13 +32,17 @@ pub fn meaning(name: &str, signature: &Signature) -> Meaning {
         "memcpy" | "memset" | "memmove" => Meaning::Native,
         "vprintf" => {
             let mut body = Body::default();
-            let count = body.value("call i32 @__mneme_cpu_printf(ptr %a0, ptr %a1)");
+            let [format, arguments] = [0, 1].map(|index| pointer(&mut body, signature, index));
+            let count = body.value(format!("call i32 @__mneme_cpu_printf(ptr {format}, ptr {arguments})"));
             body.ret(&signature.result, count);
             Meaning::Defined(body)
         }
         "__assertfail" | "__assert_fail" => {
             let mut body = Body::default();
-            body.line("call void @__mneme_cpu.failed_assertion(ptr %a0, ptr %a1, i32 %a2, ptr %a3)");
+            let [message, file, function] = [0, 1, 3].map(|index| pointer(&mut body, signature, index));
+            body.line(format_args!(
+                "call void @__mneme_cpu.failed_assertion(ptr {message}, ptr {file}, i32 %a2, ptr {function})"
+            ));
             body.line("unreachable");
             Meaning::Defined(body)
         }
@@ -63,6 +67,14 @@ pub fn meaning(name: &str, signature: &Signature) -> Meaning {
             Meaning::Unsupported(format!("dynamic parallelism (`{name}`)"))
         }
         _ => Meaning::Unsupported(format!("undefined device function `{name}`")),
+    }
+}
+
+/// An argument that is a pointer; lifted code may pass its number.
+fn pointer(body: &mut Body, signature: &Signature, index: usize) -> String {
+    match signature.parameters.get(index).map(String::as_str) {
+        Some("i64") => body.value(format!("inttoptr i64 %a{index} to ptr")),
+        _ => format!("%a{index}"),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The families of instructions, and the instructions that only move bits.
 
+use crate::ptx_comparisons;
+
 use super::Machine;
 use super::parse::{Instruction, Operand};
 use super::types::{Type, TypeKind};
@@ -124,36 +126,11 @@ impl Machine {
 
     fn relation(&mut self, relation: &str, ty: Type, a: &str, b: &str) -> Option<String> {
         if ty.is_float() {
-            let code = match relation {
-                "eq" => "oeq",
-                "ne" => "one",
-                "lt" => "olt",
-                "le" => "ole",
-                "gt" => "ogt",
-                "ge" => "oge",
-                "equ" => "ueq",
-                "neu" => "une",
-                "ltu" => "ult",
-                "leu" => "ule",
-                "gtu" => "ugt",
-                "geu" => "uge",
-                "num" => "ord",
-                "nan" => "uno",
-                _ => return None,
-            };
+            let code = ptx_comparisons::of_floats(relation)?;
             let (a, b) = (self.float_of(a, ty)?, self.float_of(b, ty)?);
             return Some(self.body.value(format!("fcmp {code} {} {a}, {b}", ty.computed())));
         }
-        let sign = if ty.is_signed() { "s" } else { "u" };
-        let code = match relation {
-            "eq" | "ne" => relation.to_owned(),
-            "lt" | "le" | "gt" | "ge" => format!("{sign}{relation}"),
-            "lo" => "ult".into(),
-            "ls" => "ule".into(),
-            "hi" => "ugt".into(),
-            "hs" => "uge".into(),
-            _ => return None,
-        };
+        let code = ptx_comparisons::of_integers(relation, ty.is_signed())?;
         Some(self.body.value(format!("icmp {code} i{} {a}, {b}", ty.bits)))
     }
 

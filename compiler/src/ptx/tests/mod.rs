@@ -8,7 +8,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::passes::PassBuilderOptions;
 use proptest::prelude::*;
 
-use super::{CLEANUP, Lifted, lift};
+use super::{CLEANUP, Lifted, lift, lift_program};
 use crate::cpu::tests::nvptx;
 use crate::cpu::tests::run::{Parameters, Program as Object};
 use crate::cpu::{LowerOptions, lower};
@@ -92,6 +92,31 @@ fn random_programs_do_what_ptx_says() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn narrow_addresses_of_shared_memory_lead_there() {
+    let text = format!(
+        "{HEADER}.extern .shared .align 16 .b8 dynamic[];\n\
+         .visible .entry k(.param .u64 out) {{ .reg .b32 %r<16>; .reg .b64 %rd<16>; .shared .align 4 .b32 own[32];\n\
+         mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; mov.u32 %r3, own; add.s32 %r4, %r3, %r2;\n\
+         mul.lo.u32 %r5, %r1, %r1; st.shared.u32 [%r4], %r5;\n\
+         mov.u32 %r6, dynamic; add.s32 %r7, %r6, %r2; st.volatile.shared.u32 [%r7+16], %r1; bar.sync 0;\n\
+         xor.b32 %r8, %r2, 124; add.s32 %r9, %r3, %r8; ld.shared.u32 %r10, [%r9];\n\
+         add.s32 %r11, %r7, 8; atom.shared.add.u32 %r12, [%r11+8], 100;\n\
+         cvt.u64.u32 %rd1, %r4; cvta.shared.u64 %rd2, %rd1; ld.u32 %r13, [%rd2];\n\
+         cvta.to.shared.u64 %rd3, %rd2; cvt.u32.u64 %r14, %rd3; ld.shared.u32 %r15, [%r14];\n\
+         add.s32 %r10, %r10, %r12; sub.s32 %r13, %r13, %r15; add.s32 %r10, %r10, %r13;\n\
+         ld.param.u64 %rd4, [out]; mul.wide.u32 %rd5, %r2, 1; add.s64 %rd6, %rd4, %rd5; st.global.u32 [%rd6], %r10; ret; }}\n"
+    );
+    let lifted = lifted(&text);
+    for pipeline in ["", "default<O1>", "default<O3>"] {
+        let mut output = [0u32; 32];
+        let parameters = Parameters::default().pointer(output.as_mut_ptr());
+        Object::link(&object(&lifted.ir, pipeline)).launch("k", 1, 32, parameters.get());
+        let expected: Vec<u32> = (0..32u32).map(|thread| (31 - thread).pow(2) + thread).collect();
+        assert_eq!(output[..], expected, "'{pipeline}'");
     }
 }
 
@@ -234,6 +259,21 @@ fn what_is_refused_is_named() {
         let found = refused(&text);
         assert!(found.contains(part), "{found}\n{text}");
     }
+}
+
+#[test]
+fn a_program_does_without_the_kernels_that_cannot_be_lifted() {
+    let text = format!(
+        "{HEADER}.const .align 4 .u32 c = 1;\n.global .align 4 .u32 g;\n\
+         .visible .entry good() {{ .reg .b32 %r<2>; ld.const.u32 %r1, [c]; st.global.u32 [g], %r1; ret; }}\n\
+         .visible .entry bad() {{ .reg .b64 %rd<2>; stacksave.u64 %rd1; ret; }}\n"
+    );
+    let (lifted, refused) = lift_program(&text).unwrap();
+    assert!(lifted.ir.contains("@\"good\"") && !lifted.ir.contains("@\"bad\""), "{}", lifted.ir);
+    assert!(lifted.ir.contains("@\"c\" = addrspace(4)") && !lifted.ir.contains("internal"), "{}", lifted.ir);
+    let [row] = &refused[..] else { panic!("{refused:?}") };
+    assert!(row.kernel == "bad" && row.reason.contains("stacksave.u64"), "{row:?}");
+    lift_program(&format!("{HEADER}.global .texref t;\n")).expect_err("no kernel is at fault");
 }
 
 /// Words of PTX, to be put together in any order.

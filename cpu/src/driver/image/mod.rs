@@ -9,6 +9,7 @@ mod compile;
 mod container;
 pub mod processor;
 mod sections;
+mod text;
 mod units;
 
 use std::sync::{Arc, OnceLock};

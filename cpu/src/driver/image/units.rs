@@ -16,14 +16,19 @@ use thiserror::Error;
 
 use super::processor;
 use super::sections::units_of;
+use super::text::{self, Found};
 
 /// Why there is nothing to run of an image.
 #[derive(Debug, Error)]
 pub enum NoCode {
     #[error(
-        "the program holds device code without its LLVM IR, which the CPU device needs; build it with mneme-cc in front of the compiler"
+        "the program holds device code without its LLVM IR or PTX, one of which the CPU device needs; build it with mneme-cc in front of the compiler"
     )]
     NoIr,
+    #[error(
+        "the program's PTX is for {0} and newer GPUs, and the CPU device stands in for sm_90; build it with mneme-cc in front of the compiler, or with -gencode arch=compute_90,code=compute_90 besides"
+    )]
+    NewerPtx(String),
     #[error(
         "the program's LLVM IR is for {0}, and the CPU device stands in for {device}; MNEME_CPU_GFX names another one",
         device = processor::name()
@@ -41,7 +46,7 @@ pub struct Group {
 enum Code {
     /// Of `mneme-cc`.
     Units(Vec<Arc<Unit<'static>>>),
-    /// Of other compilers, in the machine code that was made from it.
+    /// Of other compilers, in the machine code that was made from it, or PTX as the only module.
     Image { kernels: Vec<NamedKernel>, variables: Vec<String>, modules: Vec<Vec<u8>> },
 }
 
@@ -157,8 +162,8 @@ fn is_code_object(image: &[u8]) -> bool {
 }
 
 /// The groups for an image: of `mneme-cc`'s IR in the image itself, else in the ELF object that its address lies in,
-/// else what other compilers have put into the image. For an image elsewhere (read from a file, copied to the heap)
-/// those of every object of the process.
+/// else what other compilers have put into the image, else its PTX. For an image elsewhere (read from a file, copied to
+/// the heap) IR may be in every object of the process; in front of PTX comes what names the image.
 pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     let vendor = vendor_of(image);
     let sum = sum::of_image(image);
@@ -187,11 +192,26 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     if !beside.is_empty() {
         return Ok(beside);
     }
-    if !own.is_empty() {
-        return of_object;
+    let text = if vendor == Vendor::Nvidia { text::of(image) } else { Found::None };
+    let all: Vec<_> = match own.is_empty() {
+        true => elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect(),
+        false => Vec::new(),
+    };
+    match text {
+        Found::Fitting(code) if !all.iter().any(|unit| unit.table.images.contains(&sum)) => Ok(vec![of_text(code)]),
+        Found::Newer(oldest) if all.is_empty() => Err(NoCode::NewerPtx(oldest.to_string())),
+        _ if own.is_empty() => fitting(vendor, &all, image, sum),
+        _ => of_object,
     }
-    let all: Vec<_> = elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect();
-    fitting(vendor, &all, image, sum)
+}
+
+/// PTX, or the IR of its kernels in a file that the user names.
+fn of_text(code: text::PtxCode) -> Group {
+    let named = in_files(code.kernels.iter().map(|(name, _)| name.as_str()));
+    let module = named.unwrap_or_else(|| code.text.into_bytes());
+    let kernels = code.kernels.into_iter().map(|(name, parameters)| NamedKernel { name, parameters }).collect();
+    let code_of_image = Code::Image { kernels, variables: code.variables, modules: vec![module] };
+    Group { arch: code.arch, code: code_of_image }
 }
 
 /// What is found for the machine code of an image for NVIDIA's GPUs, of the newest architecture where there are

@@ -1,0 +1,51 @@
+//! The comparisons of PTX as LLVM has them, for code that is lifted and for inline PTX on the CPU device.
+
+/// The predicate of `fcmp` for a comparison of numbers with fractions.
+pub fn of_floats(comparison: &str) -> Option<&'static str> {
+    Some(match comparison {
+        "eq" => "oeq",
+        "ne" => "one",
+        "lt" => "olt",
+        "le" => "ole",
+        "gt" => "ogt",
+        "ge" => "oge",
+        "equ" => "ueq",
+        "neu" => "une",
+        "ltu" => "ult",
+        "leu" => "ule",
+        "gtu" => "ugt",
+        "geu" => "uge",
+        "num" => "ord",
+        "nan" => "uno",
+        _ => return None,
+    })
+}
+
+/// The predicate of `icmp` for a comparison of integers.
+pub fn of_integers(comparison: &str, signed: bool) -> Option<&'static str> {
+    Some(match (comparison, signed) {
+        ("eq", _) => "eq",
+        ("ne", _) => "ne",
+        ("lt", true) => "slt",
+        ("le", true) => "sle",
+        ("gt", true) => "sgt",
+        ("ge", true) => "sge",
+        ("lt", false) | ("lo", _) => "ult",
+        ("le", false) | ("ls", _) => "ule",
+        ("gt", false) | ("hi", _) => "ugt",
+        ("ge", false) | ("hs", _) => "uge",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nan_is_unordered_and_signs_are_those_of_the_type_or_of_the_word() {
+        assert_eq!((of_floats("ne"), of_floats("neu"), of_floats("lo")), (Some("one"), Some("une"), None));
+        assert_eq!((of_integers("lt", true), of_integers("lt", false)), (Some("slt"), Some("ult")));
+        assert_eq!((of_integers("hs", true), of_integers("ltu", false)), (Some("uge"), None));
+    }
+}

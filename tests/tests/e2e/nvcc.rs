@@ -1,0 +1,128 @@
+//! Tests of programs that nvcc has built, on the CPU device, which runs their PTX.
+//!
+//! A few are built and recorded; `MNEME_TEST_NVCC=all` takes all that nvcc compiles.
+
+use std::path::{Path, PathBuf};
+
+use mneme_core::exit;
+use mneme_core::recording::CodeKind;
+use mneme_e2e::apps::{APPS, App, app, sources};
+use mneme_e2e::command::run;
+use mneme_e2e::installation::{Device, checkout, have_compiler};
+use mneme_e2e::recording::{Recording, check_everything, record_executable_into, replay_everything};
+
+/// PTX for the CPU device's architecture and nothing else.
+const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
+const FEW: [&str; 7] = ["vecadd", "matmul", "histogram", "bigstruct", "print", "misshapen", "atomics"];
+
+/// What does not come to what it does with clang, and why.
+const OTHERS: [(&str, &str); 4] = [
+    ("variables", "managed variables of CUDA are refused"),
+    ("globals", "variables that hold addresses are recorded with IR alone"),
+    ("statics", "likewise"),
+    ("warp", "calls what only clang declares"),
+];
+
+fn nvcc(test: &str) -> Option<PathBuf> {
+    let nvcc = checkout().join(".deps/nvcc/bin/nvcc");
+    if Device::under_test() != Device::Cpu || !have_compiler(test) || !nvcc.is_file() {
+        println!("skipped: {test} needs the CPU device and {}", nvcc.display());
+        return None;
+    }
+    Some(nvcc)
+}
+
+/// A program of one source, linked with the shared runtime.
+fn build(nvcc: &Path, source: &Path, switches: &[&str], binary: &Path) {
+    let libraries = nvcc.ancestors().nth(2).expect("nvcc is in a folder of the toolkit").join("lib64");
+    let command = run(nvcc).args(switches).args(["-cudart", "shared", "-O3", "-std=c++17", "-I"]).arg(sources());
+    command.arg(format!("-Xlinker=-rpath={}", libraries.display())).arg(source).arg("-o").arg(binary).succeed();
+}
+
+fn verify(nvcc: &Path, app: &App) {
+    let folder = tempfile::tempdir().unwrap();
+    let binary = folder.path().join(app.name);
+    build(nvcc, &sources().join(app.sources[0]), &PTX_90, &binary);
+    let recording = Recording::of_executable(&binary, &[]);
+    for (_, kernel) in recording.kernels() {
+        assert_eq!(CodeKind::of(&kernel.modules[0]), CodeKind::Ptx, "{}", kernel.demangled_name);
+    }
+    replay_everything(app, &recording);
+    if app.name == "matmul" {
+        check_everything(&recording);
+    }
+}
+
+#[test]
+fn what_nvcc_builds_is_recorded_replayed_and_verified() {
+    let Some(nvcc) = nvcc("what_nvcc_builds_is_recorded_replayed_and_verified") else { return };
+    if std::env::var("MNEME_TEST_NVCC").as_deref() != Ok("all") {
+        return FEW.iter().for_each(|name| verify(&nvcc, app(name)));
+    }
+    // Several units are relocatable PTX, which the driver links.
+    let has_one_unit = |app: &&App| app.sources.len() == 1 && !app.sources[0].contains('/');
+    let is_other = |app: &&App| OTHERS.iter().any(|(name, _)| *name == app.name);
+    let failed: Vec<&str> = APPS
+        .iter()
+        .filter(|app| has_one_unit(app) && !is_other(app))
+        .filter(|app| std::panic::catch_unwind(|| verify(&nvcc, app)).is_err())
+        .map(|app| app.name)
+        .collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// Machine code cannot run here; PTX for an older GPU can, be there machine code or not.
+#[test]
+fn older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused() {
+    let Some(nvcc) = nvcc("older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let binary = |name: &str| folder.path().join(name);
+    let source = sources().join("vecadd.cu");
+    let older = ["-gencode", "arch=compute_75,code=compute_75", "-gencode", "arch=compute_90,code=sm_90"];
+    build(&nvcc, &source, &older, &binary("older"));
+    let recording = Recording::of_executable(&binary("older"), &[]);
+    let (_, kernel) = recording.kernel("vecadd<long>");
+    assert_eq!(CodeKind::of(&kernel.modules[0]), CodeKind::Ptx);
+    replay_everything(app("vecadd"), &recording);
+
+    let newer = ["-gencode", "arch=compute_100,code=compute_100"];
+    build(&nvcc, &source, &newer, &binary("newer"));
+    let refused = record_executable_into(&binary("recording"), &binary("newer"), &[]);
+    refused.exit_with(2).complains("PTX is for sm_100");
+    build(&nvcc, &source, &["-gencode", "arch=compute_90,code=sm_90"], &binary("machine-code"));
+    let refused = record_executable_into(&binary("recording"), &binary("machine-code"), &[]);
+    refused.exit_with(2).complains("without its LLVM IR or PTX");
+}
+
+/// A program knows the device in the layout of its own release of CUDA; what cannot be lifted costs its kernel alone.
+#[test]
+fn properties_are_those_of_cuda_13_and_other_kernels_run() {
+    let Some(nvcc) = nvcc("properties_are_those_of_cuda_13_and_other_kernels_run") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, binary) = (folder.path().join("two.cu"), folder.path().join("two"));
+    let text = r#"
+        #include <cstdio>
+        __global__ void set(int *p) { *p = 7; }
+        __global__ void grow(int *p) {
+            unsigned long long at;
+            asm volatile("alloca.u64 %0, 16;" : "=l"(at));
+            *p = static_cast<int>(at);
+        }
+        int main() {
+            cudaDeviceProp all;
+            int *p, value = 0;
+            cudaGetDeviceProperties(&all, 0);
+            std::printf("%s %d.%d %d %d\n", all.name, all.major, all.minor, all.warpSize, all.maxThreadsPerBlock);
+            cudaMalloc(&p, 4);
+            grow<<<1, 1>>>(p);
+            std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+            set<<<1, 1>>>(p);
+            cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost);
+            std::printf("%d\n", value);
+        }"#;
+    std::fs::write(&source, text).unwrap();
+    build(&nvcc, &source, &PTX_90, &binary);
+    let ran = record_executable_into(&folder.path().join("recording"), &binary, &[]).exit_with(exit::VERIFIED);
+    assert_eq!(ran.stdout, "Mneme CPU device 9.0 32 1024\ncudaErrorNotSupported\n7\n", "{ran}");
+    ran.complains("alloca.u64");
+}
