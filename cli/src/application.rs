@@ -64,6 +64,9 @@ impl Application {
         settings: &[(&str, OsString)],
         summaries: &SummaryFile,
     ) -> Result<ExitStatus, CommandError> {
+        // A line or a report that nobody reads is no reason to end, and would end the application.
+        // SAFETY: a disposition without a handler.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         variables::check()?;
         let program = resolve(&self.command[0]);
         let needs = MappedFile::open(&program).map(|file| needs(file.bytes())).unwrap_or_default();
@@ -149,11 +152,9 @@ extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _c
 /// Starts a program and waits for its end, through every signal but those that cannot be caught; the program does not
 /// outlive us.
 fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
-    // A report that nobody reads is no reason to end, and would end the application.
     // SAFETY: the handler is safe in signal context. What was ignored stays so, for the child too; the child's handlers
     // are the default ones again when it becomes the program.
     unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         for signal in passed_on() {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut before);
