@@ -86,8 +86,8 @@ pub fn width(bytes: &[u8], addresses: &[Range<u64>]) -> Option<Width> {
     }
 }
 
-/// Whether words of 4 bytes are halves of numbers of 8: the lower ones are empty, as those of whole numbers are, or have
-/// nothing of the upper ones' order of magnitude.
+/// Whether words of 4 bytes are halves of numbers of 8: the lower ones are empty, as those of whole numbers are, or
+/// have nothing of the upper ones' order of magnitude.
 fn are_halves(bytes: &[u8]) -> bool {
     let halves =
         || bytes.chunks_exact(8).map(|double| [&double[..4], &double[4..]].map(|half| Width::Single.word(half)));

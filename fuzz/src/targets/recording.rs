@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use mneme_core::checked_text::write_checksum;
 use mneme_core::hash::{ChunkId, checksum, chunk_id};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::{
@@ -15,12 +16,10 @@ use mneme_core::recording::pack::{PackReader, PackWriter};
 
 use super::{Target, nothing};
 
-pub const DATABASE: Target = Target { name: "database", seeds: database_seeds, seal: seal_database, run: run_database };
+pub const DATABASE: Target =
+    Target { name: "database", seeds: database_seeds, seal: write_checksum, run: run_database };
 pub const MANIFEST: Target = Target { name: "manifest", seeds: manifest_seeds, seal: seal_manifest, run: run_manifest };
 pub const PACK: Target = Target { name: "pack", seeds: pack_seeds, seal: nothing, run: run_pack };
-
-/// A name of the text's checksum, and where its digits begin.
-const CHECKSUM: &[u8] = b"\"checksum\": \"";
 
 fn database_seeds() -> Vec<Vec<u8>> {
     let instance = Instance {
@@ -59,19 +58,6 @@ fn database_seeds() -> Vec<Vec<u8>> {
         std::fs::read(path).expect("just written")
     };
     vec![text(&record(ours)), text(&record(KernelDetails::default()))]
-}
-
-fn seal_database(input: &mut [u8]) {
-    let Some(start) =
-        input.windows(CHECKSUM.len()).rposition(|window| window == CHECKSUM).map(|at| at + CHECKSUM.len())
-    else {
-        return;
-    };
-    if input.len() > start + 16 {
-        input[start..start + 16].fill(b'0');
-        let sum = format!("{:016x}", checksum(input));
-        input[start..start + 16].copy_from_slice(sum.as_bytes());
-    }
 }
 
 fn run_database(input: &[u8]) {

@@ -1,13 +1,14 @@
 //! Targets for files that tell programs of ours what to do: compiled winners and rules for buffers.
 
+use mneme_core::checked_text::write_checksum;
 use mneme_core::recording::rules::{Rule, RuleTarget, Rules};
 use mneme_core::tolerance::Tolerance;
-use mneme_core::tuned::{Circumstances, Rule as LaunchRule, Winners};
+use mneme_core::tuned::{Circumstances, Rule as LaunchRule, VERSION, Winners};
 
 use super::recording::in_a_file;
 use super::{Target, nothing};
 
-pub const WINNERS: Target = Target { name: "winners", seeds: winner_seeds, seal: nothing, run: run_winners };
+pub const WINNERS: Target = Target { name: "winners", seeds: winner_seeds, seal: write_checksum, run: run_winners };
 pub const EXPRESSION: Target = Target { name: "expression", seeds: expressions, seal: nothing, run: run_expression };
 pub const RULES: Target = Target { name: "rules", seeds: rule_seeds, seal: nothing, run: run_rules };
 
@@ -20,10 +21,11 @@ fn winner_seeds() -> Vec<Vec<u8>> {
         "folded": {"arguments": [1], "dimensions": true},
         "rule": {"values": {"tile": 2.0}, "derived": [["grid.x", "ceil(args[1] / (block.x * tile))"]]},
     });
-    let text =
-        serde_json::to_vec(&serde_json::json!({"format": 1, "winners": [winner]})).expect("plain data serialises");
-    serde_json::from_slice::<Winners>(&text).expect("the seed is well-formed");
-    vec![text]
+    let text = serde_json::json!({"format": VERSION, "winners": [winner]});
+    let read: Winners = serde_json::from_value(text).expect("the seed is well-formed");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("tuned.json");
+    read.save(&path).and_then(|()| std::fs::read(&path)).map(|text| vec![text]).expect("just written")
 }
 
 fn run_winners(input: &[u8]) {

@@ -1,4 +1,6 @@
-//! Tests of what `mneme apply` leaves as it is: launches that are refused, kernels that print, sessions that are damaged.
+//! Tests of what `mneme apply` leaves as it is.
+//!
+//! Launches that are refused, kernels that print, sessions that are damaged.
 
 use std::fs;
 
