@@ -1,6 +1,10 @@
 //! The choice of the device that a program is recorded on.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use mneme_core::device::hip;
@@ -95,15 +99,45 @@ fn has_gpu(folder: &Path) -> bool {
         || (folder.join("nvidiactl").exists() && nodes.any(|node| node.file_name().to_str().is_some_and(is_gpu)))
 }
 
-/// Whether the driver's library is here too: a container may see the devices and lack it.
+/// Whether the driver's library is here too: a container may see the devices and lack it. Loading it takes longer than
+/// all else that is done before the program starts, so that it is looked for first where the dynamic linker would.
 fn has_driver() -> bool {
+    const LIBRARY: &str = "libcuda.so.1";
+    let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
+    let folders = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let mut named = std::env::split_paths(&folders).map(|folder| folder.join(LIBRARY));
+    if named.any(|path| is_object(&path)) || cached(&cache, LIBRARY).iter().any(|path| is_object(path)) {
+        return true;
+    }
     // SAFETY: the name is NUL-terminated; the library's initialisers are NVIDIA's, made to run in any program.
     unsafe { !libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() }
+}
+
+/// The files of a name in the dynamic linker's cache, which has each path as text that ends with a NUL.
+fn cached(cache: &[u8], name: &str) -> Vec<PathBuf> {
+    let is_of = |text: &&[u8]| text.starts_with(b"/") && text.ends_with(format!("/{name}").as_bytes());
+    cache.split(|byte| *byte == 0).filter(is_of).map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
+}
+
+/// Whether a file is one that the dynamic linker could load here.
+fn is_object(path: &Path) -> bool {
+    // 64 bits, little-endian.
+    let mut header = [0; 6];
+    File::open(path).is_ok_and(|mut file| file.read_exact(&mut header).is_ok() && header == *b"\x7fELF\x02\x01")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_are_found_in_the_dynamic_linkers_cache() {
+        let cache = b"glibc-ld.so.cache1.1\0\x03\x01libcuda.so.1\0/usr/lib/libcuda.so.1\0libcuda.so\0/lib/libcuda.so\0/x/notlibcuda.so.1";
+        assert_eq!(cached(cache, "libcuda.so.1"), [Path::new("/usr/lib/libcuda.so.1")]);
+        let own = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
+        assert!(own.is_empty() || cached(&own, "libc.so.6").iter().any(|path| is_object(path)));
+        assert!(!is_object(Path::new("/etc/passwd")) && !is_object(Path::new("/nowhere")));
+    }
 
     #[test]
     fn a_gpu_that_is_asked_for_needs_both_halves_of_the_driver() {

@@ -136,7 +136,7 @@ fn text(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summary]
             );
         }
         return format!(
-            "mneme: {application} launched no GPU kernel, so nothing is {doing} (a statically linked or set-user-ID program cannot be watched)\n"
+            "mneme: {application} launched no GPU kernel that it could report at its end, so none is listed as {doing} (a statically linked or set-user-ID program cannot be watched, and one that becomes another program by exec says nothing of before)\n"
         );
     }
     if !summaries.iter().any(|summary| summary.selected) {
@@ -156,12 +156,18 @@ fn applied(mut kernels: Vec<Kernel>) -> String {
         return "mneme: nothing is replaced: no kernel that is tuned was launched\n".into();
     }
     kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
+    // Of replaced launches, where they are timed.
+    let is_timed = kernels.iter().any(|kernel| kernel.gpu_time.is_some());
     let is_special = kernels.iter().any(|kernel| kernel.applied.is_some_and(|applied| applied.specialised > 0));
     let mut heading = vec!["KERNEL", "LAUNCHES", "REPLACED", "RESHAPED", "BEFORE", "TUNED"];
     let mut align = vec![Left, Right, Right, Right, Right, Right];
     if is_special {
         heading.insert(4, "SPECIALISED");
         align.insert(4, Right);
+    }
+    if is_timed {
+        heading.push("GOT");
+        align.push(Right);
     }
     let mut rows = vec![heading.into_iter().map(String::from).collect::<Vec<_>>()];
     for kernel in &kernels {
@@ -177,6 +183,9 @@ fn applied(mut kernels: Vec<Kernel>) -> String {
         ];
         if is_special {
             row.insert(4, applied.specialised.to_string());
+        }
+        if is_timed {
+            row.push(time(kernel.gpu_time.map(|times| times.mean())));
         }
         rows.push(row);
     }
@@ -327,11 +336,15 @@ mod tests {
         let tuned = Kernel { applied, failures, ..kernel("a(int)") };
         let text = |kernels| text(Mode::Apply, "app", ExitStatus::default(), &[summary(Mode::Apply, kernels)]);
         assert_eq!(
-            text(vec![kernel("b(int)"), tuned]),
+            text(vec![kernel("b(int)"), tuned.clone()]),
             "KERNEL  LAUNCHES  REPLACED  RESHAPED  BEFORE  TUNED\na(int)         4         3         1  2.0 µs      -\n\
              a(int): 1 launch not replaced: inside a stream capture\n"
         );
         assert!(text(vec![kernel("b(int)")]).contains("nothing is replaced"));
+        let times = Times { count: 2, total: 5000, min: 2000, max: 3000 };
+        let timed = Kernel { failures: vec![], gpu_time: Some(times), ..tuned.clone() };
+        let table = "KERNEL  LAUNCHES  REPLACED  RESHAPED  BEFORE  TUNED     GOT\na(int)         4         3         1  2.0 µs      -  2.5 µs\n";
+        assert_eq!(text(vec![timed]), table);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! There is no LLVM in this crate: it is loaded into other people's processes by the recorder and the CPU device.
 
 pub mod arguments;
+pub mod checked_text;
 pub mod chunk_hash;
 pub mod compile_options;
 pub mod configuration;

@@ -1,9 +1,11 @@
-// A program that rearranges its own process: `file PATH` closes standard error and has a file under its number, `calls`
+// A program that rearranges its own process, or looks at it: `names NAME…` prints which functions of these names the
+// program and its libraries have; `file PATH` closes standard error and has a file under its number, `calls`
 // lets the system kill it where it opens a file, `descriptors` may open no more. The latter two begin between two
 // launches.
 #include "check.cuh"
 
 #include <cstring>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -43,6 +45,8 @@ int main(int argc, char **argv) {
         if (open(argv[2], O_RDWR | O_CREAT | O_TRUNC, 0600) != 2 || write(2, "data", 4) != 4)
             return 2;
     }
+    for (int at = 2; std::strcmp(how, "names") == 0 && at < argc; at++)
+        std::printf("%s: %s\n", argv[at], dlsym(RTLD_DEFAULT, argv[at]) ? "found" : "none");
     DeviceArray<int> values(10240);
     values.clear();
     advance<<<40, 256>>>(values.get(), 10240);

@@ -281,6 +281,9 @@ pub const COVERAGE: &[App] = &[
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
     App { name: "confined", sources: &["confined.cu"], kernels: &[] },
+    App { name: "binned", sources: &["binned.cu"], kernels: &[] },
+    App { name: "bounded", sources: &["bounded.cu"], kernels: &[] },
+    App { name: "own_contexts", sources: &["own_contexts.cu"], kernels: &[] },
     App { name: "unguarded", sources: &["unguarded.cu"], kernels: &[] },
 ];
 

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Of entries.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A folder of entries.
 pub struct CodeCache {
@@ -53,6 +53,19 @@ struct Description {
     checksum: u64,
     shared_is_static: bool,
     bears_threads: bool,
+    /// Of the numbers above, so that one that has changed is none.
+    sum: u64,
+}
+
+impl Description {
+    fn sum(checksum: u64, shared_is_static: bool, bears_threads: bool) -> u64 {
+        mneme_core::hash::checksum(format!("{checksum} {shared_is_static} {bears_threads}").as_bytes())
+    }
+
+    /// Whether it is as it was written, for this key.
+    fn is_whole(&self, key: &Value) -> bool {
+        self.key == *key && self.sum == Self::sum(self.checksum, self.shared_is_static, self.bears_threads)
+    }
 }
 
 impl CodeCache {
@@ -97,7 +110,7 @@ impl CodeCache {
         let [description, code] = self.files(key);
         let text = std::fs::read(description).ok()?;
         let known: Description = serde_json::from_slice(&text).ok()?;
-        let is_whole = known.key == *key && checksum(&std::fs::read(&code).ok()?) == known.checksum;
+        let is_whole = known.is_whole(key) && checksum(&std::fs::read(&code).ok()?) == known.checksum;
         if is_whole {
             // When it was used last; a folder that is read-only does not become smaller either.
             let _ = File::options().append(true).open(&code).and_then(|file| file.set_modified(SystemTime::now()));
@@ -112,7 +125,13 @@ impl CodeCache {
         let CompiledCode { image, shared_is_static, bears_threads } = made;
         let sum = checksum(&image);
         files::replace(&code, &image, FileAccess::Private)?;
-        let known = Description { key: key.clone(), checksum: sum, shared_is_static, bears_threads };
+        let known = Description {
+            key: key.clone(),
+            checksum: sum,
+            shared_is_static,
+            bears_threads,
+            sum: Description::sum(sum, shared_is_static, bears_threads),
+        };
         let text = serde_json::to_vec(&known).expect("plain data serialises");
         files::replace(&description, &text, FileAccess::Private)?;
         Ok(CachedCode { code, checksum: sum, shared_is_static, bears_threads })
@@ -235,6 +254,11 @@ mod tests {
         assert!(cache.find(&key).is_some_and(|entry| !entry.shared_is_static));
         let [description, code] = cache.files(&other);
         let [known, image] = cache.files(&key);
+        let text = std::fs::read_to_string(&known).unwrap();
+        std::fs::write(&known, text.replace("\"bears_threads\":true", "\"bears_threads\":false")).unwrap();
+        assert!(cache.find(&key).is_none(), "changed");
+        std::fs::write(&known, text).unwrap();
+        assert!(cache.find(&key).is_some());
         std::fs::copy(known, description).unwrap();
         std::fs::copy(image, code).unwrap();
         assert!(cache.find(&other).is_none(), "of another key");

@@ -26,7 +26,13 @@ pub fn compile(
     let folder = folder.map_err(|error| format!("no temporary folder can be made: {error}"))?;
     let image = folder.path().join("code");
     let outputs = Outputs { image: Some(image.clone()), ..Outputs::default() };
-    let result = replay(found, id, architecture, outputs, Stdio::inherit())?;
+    // Its messages matter only where it has no answer; else a kernel that prints is not the application's yet.
+    let messages = folder.path().join("messages");
+    let errors = std::fs::File::create(&messages).map_or_else(|_| Stdio::null(), Stdio::from);
+    let result = replay(found, id, architecture, outputs, errors).inspect_err(|_| {
+        let said = std::fs::read_to_string(&messages).unwrap_or_default();
+        said.lines().for_each(|line| mneme_core::remark!("{line}"));
+    })?;
     if result.status != Status::Verified {
         let why = if result.error.is_empty() { "its memory differs" } else { &result.error };
         return Err(format!("its configuration does not verify here ({}: {why}); tune it here", result.status.name()));

@@ -7,6 +7,7 @@ mod cache;
 mod compile;
 mod proteus;
 pub mod results;
+mod run_folder;
 mod specialise;
 mod trials;
 
@@ -23,11 +24,13 @@ use mneme_core::recording::manifest::{Allocation, Argument};
 use mneme_core::recording::moments::Moments;
 use mneme_core::summary::{Mode, merged};
 use mneme_core::tuned::{
-    Circumstances, Folded, Rule, SPECIALISATION_VARIABLE, Shape, TRIALS_VARIABLE, VARIABLE, Winner, Winners,
+    Circumstances, Folded, Rule, SPECIALISATION_VARIABLE, Shape, TIMES_VARIABLE, TRIALS_VARIABLE, VARIABLE, Winner,
+    Winners,
 };
 use serde_json::json;
 
 use self::cache::CodeCache;
+use self::run_folder::RunFolder;
 use self::specialise::{CodeCounts, Specialiser, UsedWinners};
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
@@ -75,6 +78,9 @@ pub struct ApplyOptions {
     /// Use tuned code alone, with the dimensions that the application asks for
     #[arg(long)]
     keep_dimensions: bool,
+    /// Time replaced launches, as mneme profile times launches, for the table's column GOT
+    #[arg(long)]
+    times: bool,
     /// Write the compiled winners to this file, for MNEME_MODE=apply MNEME_TUNED=FILE; the application may be left out
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
@@ -165,25 +171,26 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         std::path::absolute(&manifest).map_err(|source| CommandError::Io { path: manifest.clone(), source })?;
     let summaries_file = SummaryFile::open()?;
     let mut settings: Vec<(&str, OsString)> = vec![(VARIABLE, manifest.into())];
+    settings.extend(options.times.then(|| (TIMES_VARIABLE, "1".into())));
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
     let used = UsedWinners::new(used);
     let folder = match options.verify_first > 0 || options.specialize.is_some() {
-        true => Some(run_folder(options)?),
+        true => Some(RunFolder::create(&CodeCache::open(options.cache_dir.as_deref()))?),
         false => None,
     };
     // The threads are not waited for: what is not done when the application ends is of no use to it.
-    if let Some(folder) = folder.as_ref().map(|folder| folder.path().to_path_buf()) {
-        settings.push(("MNEME_DATA_DIR", folder.clone().into()));
+    if let Some(answers) = folder.as_ref().map(RunFolder::answers) {
+        settings.push(("MNEME_DATA_DIR", answers.folder().into()));
         if options.verify_first > 0 {
             settings.push((TRIALS_VARIABLE, options.verify_first.to_string().into()));
-            let (folder, used) = (folder.clone(), used.clone());
-            std::thread::spawn(move || trials::judge(&folder, &used));
+            let (answers, used) = (answers.clone(), used.clone());
+            std::thread::spawn(move || trials::judge(&answers, &used));
         }
         if let Some(kinds) = &options.specialize {
             settings.push((SPECIALISATION_VARIABLE, kinds.into()));
             let (cache, cache_size) = (CodeCache::open(options.cache_dir.as_deref()), cache_size(options)?);
             let specialiser = Specialiser { cache, cache_size, used, counts: counts.clone() };
-            std::thread::spawn(move || specialiser.serve(&folder));
+            std::thread::spawn(move || specialiser.serve(&answers));
         }
     }
     let status = options.application.run(Mode::Apply, &settings, &summaries_file)?;
@@ -201,15 +208,6 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         mneme_core::remark!("code: {found} from the cache, {compiled} compiled");
     }
     end_like(status)
-}
-
-/// Where launches are recorded for trials, and code is asked for: beside the cache, which need not lie in memory as
-/// /tmp may.
-fn run_folder(options: &ApplyOptions) -> Result<tempfile::TempDir, CommandError> {
-    let cache = CodeCache::open(options.cache_dir.as_deref());
-    tempfile::tempdir_in(cache.folder())
-        .or_else(|_| tempfile::tempdir())
-        .map_err(|source| CommandError::Io { path: cache.folder().into(), source })
 }
 
 /// Everything that can be used, compiled. What cannot is said, and keeps no application from running.
@@ -249,6 +247,7 @@ fn winners(
     }
     let used = winners.iter().map(|(_, winner)| winner.code.clone()).collect();
     cache.shrink(size, &used);
+    run_folder::remove_abandoned(cache.folder());
     Ok(winners)
 }
 

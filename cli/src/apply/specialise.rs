@@ -15,6 +15,7 @@ use mneme_core::hash::checksum;
 use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, Winner};
 
 use super::cache::{self, CodeCache, CompiledCode};
+use super::run_folder::Answers;
 use super::{Found, launch_bound};
 
 /// How often requests are looked for.
@@ -62,8 +63,9 @@ impl CodeCounts {
 }
 
 impl Specialiser {
-    /// Answers the requests of a folder, as long as it can be written.
-    pub fn serve(&self, folder: &Path) {
+    /// Answers the requests of a run until it is over.
+    pub fn serve(&self, answers: &Answers) {
+        let folder = answers.folder();
         // An answer that could not be written is not made again.
         let mut lost: HashSet<String> = HashSet::new();
         loop {
@@ -75,11 +77,8 @@ impl Specialiser {
                     Ok(winner) => SpecialisationAnswer { winner: Some(winner), refusal: String::new() },
                     Err(refusal) => SpecialisationAnswer { winner: None, refusal },
                 };
-                if let Err(error) = answer.save(folder, &name) {
-                    // The folder is gone when the application is.
-                    if !folder.is_dir() {
-                        return;
-                    }
+                let Some(given) = answers.give(|folder| answer.save(folder, &name)) else { return };
+                if let Err(error) = given {
                     mneme_core::remark!(
                         "mneme: {} is not specialised: {}: {error}",
                         request.record.demangled_name,

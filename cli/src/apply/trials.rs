@@ -1,7 +1,7 @@
 //! Verdicts on winners that are tried on launches of the application: `--verify-first`.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use mneme_core::recording::database::KernelRecord;
 use mneme_core::result::Status;
 use mneme_core::tuned::{TrialVerdict, Winner, WinnerTrial};
 
+use super::run_folder::Answers;
 use super::specialise::UsedWinners;
 use super::{Found, compile};
 
@@ -19,8 +20,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long after its trial a recording may come to the disk: as long as it takes to write very much memory.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Judges the trials of a folder, as long as it can be written.
-pub fn judge(folder: &Path, winners: &UsedWinners) {
+/// Judges the trials of a run until it is over.
+pub fn judge(answers: &Answers, winners: &UsedWinners) {
+    let folder = answers.folder();
     let mut first_seen: HashMap<String, Instant> = HashMap::new();
     loop {
         for (name, trial) in WinnerTrial::waiting(folder) {
@@ -35,9 +37,10 @@ pub fn judge(folder: &Path, winners: &UsedWinners) {
                 Some(_) if since.elapsed() < PATIENCE => continue,
                 Some(_) => Some("it cannot be verified: its launch was not recorded".to_owned()),
             };
-            // The folder is gone when the application is.
-            if (TrialVerdict { refutation }).save(folder, &name).is_err() {
-                return;
+            let verdict = TrialVerdict { refutation };
+            match answers.give(|folder| verdict.save(folder, &name)) {
+                Some(Ok(())) => {}
+                Some(Err(_)) | None => return,
             }
         }
         std::thread::sleep(LOOK);

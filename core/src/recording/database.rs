@@ -9,19 +9,15 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::RecordingError;
+use crate::checked_text::{NO_CHECKSUM, checksum_of, write_checksum};
 use crate::compile_options::CompileOptions;
 use crate::configuration::Configuration;
 use crate::files::{self, FileAccess, FolderLock, LOCK, Temporary};
-use crate::hash::checksum;
 use crate::image::architecture::Processor;
 use crate::launch::{Dim3, LaunchAttributes};
 
 /// Format version of our part of the file.
 pub const VERSION: u32 = 1;
-
-/// The checksum in the text: its key as it is written, the sum of a text that has none yet.
-const CHECKSUM: &str = "\"checksum\": \"";
-const NO_CHECKSUM: &str = "0000000000000000";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -207,10 +203,8 @@ impl KernelRecord {
         let mut record = self.clone();
         record.ours.checksum = if self.ours.format > 0 { NO_CHECKSUM.into() } else { String::new() };
         let mut text = serde_json::to_vec_pretty(&record).expect("plain data serialises");
-        if let Some(sum) = checksum_of(&text) {
-            let digits = checksum_digits(&text).expect("just found");
-            text[digits].copy_from_slice(sum.as_bytes());
-        }
+        // "Mneme" is the last member, and has it as its last one.
+        write_checksum(&mut text);
         write_atomically(path, &text)
     }
 
@@ -251,20 +245,6 @@ impl KernelRecord {
     pub fn file_name(&self) -> String {
         format!("{}.json", self.static_hash)
     }
-}
-
-/// Where the digits of the checksum are: after the last such key, as "Mneme" is the last member.
-fn checksum_digits(text: &[u8]) -> Option<std::ops::Range<usize>> {
-    let start = text.windows(CHECKSUM.len()).rposition(|window| window == CHECKSUM.as_bytes())? + CHECKSUM.len();
-    (start + NO_CHECKSUM.len() < text.len()).then(|| start..start + NO_CHECKSUM.len())
-}
-
-/// The checksum that a text should have; `None` if it has no place for one.
-fn checksum_of(text: &[u8]) -> Option<String> {
-    let digits = checksum_digits(text)?;
-    let mut plain = text.to_vec();
-    plain[digits].copy_from_slice(NO_CHECKSUM.as_bytes());
-    Some(format!("{:016x}", checksum(&plain)))
 }
 
 /// Every `<number>.json` of a folder, sorted by name.

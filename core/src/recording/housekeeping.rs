@@ -79,6 +79,21 @@ pub fn copy_changed(
     instance: Option<&str>,
     change: impl Fn(&mut State, &mut State),
 ) -> Result<HousekeepingOutcome, RecordingError> {
+    copy_rewritten(from, to, static_hash, instance, |_, _, prologue, epilogue| {
+        change(prologue, epilogue);
+        Ok(HashSet::new())
+    })
+}
+
+/// The same with other contents: `change` puts chunks into the store of the copy, and gives the identities of all that
+/// it has put.
+pub fn copy_rewritten(
+    from: &Path,
+    to: &Path,
+    static_hash: u64,
+    instance: Option<&str>,
+    change: impl Fn(&Store, &StoreWriter, &mut State, &mut State) -> Result<HashSet<ChunkId>, RecordingError>,
+) -> Result<HousekeepingOutcome, RecordingError> {
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;
     let chosen = record.chosen(&path, instance)?;
@@ -103,10 +118,10 @@ pub fn copy_changed(
                 Some(stores) => stores,
                 none => none.insert((Store::open(from)?, StoreWriter::open(to, LEVEL)?)),
             };
-            change(&mut moments.prologue, &mut moments.epilogue);
+            let mut copied = change(source, target, &mut moments.prologue, &mut moments.epilogue)?;
             instance.ours.memory_bytes = moments.prologue.memory_bytes();
             for (name, state) in names.into_iter().zip([moments.prologue, moments.epilogue]) {
-                copy_chunks(source, target, &state)?;
+                copy_chunks(source, target, &state, &mut copied)?;
                 draft.add_state(name, &state)?;
             }
         }
@@ -225,9 +240,14 @@ fn copy_file(from: &Path, target: &mut std::fs::File) -> Result<u64, RecordingEr
     std::io::copy(&mut source, target).map_err(RecordingError::io(from))
 }
 
-fn copy_chunks(source: &Store, target: &StoreWriter, state: &State) -> Result<(), RecordingError> {
+/// Copies the chunks of a state but for those that are `done`, which then has all.
+fn copy_chunks(
+    source: &Store,
+    target: &StoreWriter,
+    state: &State,
+    done: &mut HashSet<ChunkId>,
+) -> Result<(), RecordingError> {
     let mut buffer = Vec::new();
-    let mut done = HashSet::new();
     for region in state.regions() {
         for (index, id) in region.chunks.iter().enumerate() {
             if id.is_zero() || !done.insert(*id) {

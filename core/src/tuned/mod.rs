@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use self::rule::{Circumstances, ReadRule, Rule};
 pub use self::specialised::{FoldedKinds, SPECIALISATION_VARIABLE, SpecialisationAnswer, SpecialisationRequest};
 pub use self::trial::{TRIALS_VARIABLE, TrialVerdict, WinnerTrial};
+use crate::checked_text;
 use crate::files::{self, FileAccess};
 use crate::hash::checksum;
 use crate::image::elf;
@@ -23,8 +24,10 @@ use crate::recording::manifest::Argument;
 
 /// The environment variable that names such files, separated by colons.
 pub const VARIABLE: &str = "MNEME_TUNED";
+/// The environment variable that has replaced launches timed.
+pub const TIMES_VARIABLE: &str = "MNEME_TIMES";
 /// Of the file.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +35,9 @@ pub struct Winners {
     /// [`VERSION`].
     pub format: u32,
     pub winners: Vec<Winner>,
+    /// Of the text, as [`checked_text`] has it: the last member.
+    #[serde(default)]
+    checksum: String,
 }
 
 /// Code that was found to be better than a kernel's own.
@@ -103,7 +109,7 @@ pub struct Folded {
 
 impl Winners {
     pub fn new(winners: Vec<Winner>) -> Self {
-        Self { format: VERSION, winners }
+        Self { format: VERSION, winners, checksum: String::new() }
     }
 
     /// Reads a file.
@@ -114,10 +120,14 @@ impl Winners {
         let name = path.display();
         let text = std::fs::read(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
         let again = "write it with mneme apply --manifest";
-        let found: Self = serde_json::from_slice(&text)
+        let mut found: Self = serde_json::from_slice(&text)
             .map_err(|error| format!("{name} is no file of compiled winners ({error}); {again}"))?;
         if found.format != VERSION {
             return Err(format!("{name} is of format {}, and this release reads {VERSION}; {again}", found.format));
+        }
+        let sum = std::mem::take(&mut found.checksum);
+        if checked_text::checksum_of(&text) != Some(sum) {
+            return Err(format!("{name} was changed since it was written: its checksum does not match; {again}"));
         }
         Ok(found)
     }
@@ -127,8 +137,10 @@ impl Winners {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(self).expect("plain data serialises");
+        let file = Self { checksum: checked_text::NO_CHECKSUM.into(), ..self.clone() };
+        let mut text = serde_json::to_vec_pretty(&file).expect("plain data serialises");
         text.push(b'\n');
+        checked_text::write_checksum(&mut text);
         files::replace(path, &text, FileAccess::Usual)
     }
 }
@@ -195,6 +207,14 @@ mod tests {
         assert!(image().unwrap_err().contains("no machine code"));
         std::fs::write(at("code"), "cope").unwrap();
         assert!(image().unwrap_err().contains("damaged"));
+        let text = std::fs::read(at("tuned.json")).unwrap();
+        // The sum is of all: of dimensions too, which may be anything.
+        for bit in 0..8 * text.len() {
+            let mut flipped = text.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(at("tuned.json"), &flipped).unwrap();
+            assert!(Winners::load(&at("tuned.json")).is_err(), "bit {} of '{}'", bit % 8, text[bit / 8] as char);
+        }
         std::fs::write(at("tuned.json"), r#"{"format": 9, "winners": []}"#).unwrap();
         assert!(Winners::load(&at("tuned.json")).unwrap_err().contains("format 9"));
         std::fs::write(at("tuned.json"), r#"{"_Z1kv": {"OptLevel": 1}}"#).unwrap();

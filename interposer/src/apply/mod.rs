@@ -57,7 +57,10 @@ const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
 /// What became of a launch.
 pub enum LaunchOutcome {
+    /// The application's own kernel.
     Launched(Status),
+    /// Tuned code.
+    Replaced(Status),
     /// Nothing yet: the application's own kernel is to be launched and recorded, for a winner that is on trial.
     OnTrial(OnTrial),
 }
@@ -82,7 +85,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
         }
     }
     match choice {
-        Ok(choice) => return LaunchOutcome::Launched(replace(call, request, replacement, &choice, kernel)),
+        Ok(choice) => return replace(call, request, replacement, &choice, kernel),
         Err(Kept::Untried(candidate, shape)) => {
             replacement.count_kept(UNTRIED);
             if let Some(trial) = OnTrial::take(kernel, replacement, candidate, shape) {
@@ -358,7 +361,7 @@ fn replace(
     replacement: &KernelReplacement,
     choice: &Choice<'_>,
     kernel: &Kernel,
-) -> Status {
+) -> LaunchOutcome {
     let winner = choice.candidate.winner();
     if replacement.is_untouched() {
         let what = if choice.candidate.is_variant { "code made for launches like it," } else { "the winner of" };
@@ -366,7 +369,7 @@ fn replace(
     }
     if gate::passing(&|| start::start(request, choice.loaded.function, &choice.asked())) == Status::SUCCESS {
         replacement.count(winner, choice.shape != shape_of(&request.launch), choice.candidate.is_variant);
-        return Status::SUCCESS;
+        return LaunchOutcome::Replaced(Status::SUCCESS);
     }
     // Nothing ran. Where the context is broken, the application's own launch says so.
     let status = gate::passing(call);
@@ -380,7 +383,7 @@ fn replace(
             give_up(kernel, replacement, choice.candidate, REFUSED.to_owned());
         }
     }
-    status
+    LaunchOutcome::Launched(status)
 }
 
 /// Forgets the tuned code in a context that is gone; in all for `None`.

@@ -3,9 +3,10 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use super::by_name;
-use crate::process::linker::{cpu_device, is_of_hip, real_dlsym, vendor_symbol};
+use crate::process::family::Family;
+use crate::process::linker::{cpu_device, is_of_hip, is_vendor_loaded, real_dlsym, vendor_symbol};
 
-/// What [`dlsym`] does next: return `hook`, or, where that is null, jump to `real`.
+/// What [`dlsym`] does next: jump to `real`, or, where that is null, return `hook`.
 #[repr(C)]
 pub struct Decision {
     hook: *mut c_void,
@@ -37,8 +38,8 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         ".cfi_adjust_cfa_offset -8",
         "pop rdi",
         ".cfi_adjust_cfa_offset -8",
-        "test rax, rax",
-        "jnz 2f",
+        "test rdx, rdx",
+        "jz 2f",
         "jmp rdx",
         "2:",
         "ret",
@@ -52,32 +53,54 @@ const PREFIXES: [&[u8]; 4] = [b"cu", b"hip", b"__hip", b"_Z24hip"];
 
 /// Must not allocate for names that are not CUDA's or HIP's: allocators call `dlsym` while they initialise.
 unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
-    let mut decision = Decision { hook: std::ptr::null_mut(), real: real_dlsym() as *mut c_void };
-    let relative = handle == libc::RTLD_NEXT || handle == libc::RTLD_DEFAULT;
-    if relative || name.is_null() {
-        return decision;
+    let as_asked = Decision { hook: std::ptr::null_mut(), real: real_dlsym() as *mut c_void };
+    if handle == libc::RTLD_NEXT || name.is_null() {
+        return as_asked;
     }
     // SAFETY: a name given to dlsym is NUL-terminated.
     let name = unsafe { CStr::from_ptr(name) };
     if !PREFIXES.iter().any(|prefix| name.to_bytes().starts_with(prefix)) {
-        return decision;
+        return as_asked;
     }
-    let hook = std::panic::catch_unwind(|| {
-        // SAFETY: handle and name are the caller's, for the function that it wanted to call.
-        let found = unsafe { real_dlsym()(handle, name.as_ptr()) };
-        if found.is_null() {
-            return None;
-        }
-        let vendors = vendor_symbol(name);
-        if found == vendors {
-            return by_name(name);
-        }
-        // A library of somebody else's that has a function of this name is not the vendor's; it is left as it is.
-        let is_replaced = !vendors.is_null() && cpu_device().is_some() && is_of_hip(found as usize);
-        is_replaced.then(|| by_name(name).unwrap_or(vendors))
-    });
-    decision.hook = hook.ok().flatten().unwrap_or(std::ptr::null_mut());
-    decision
+    // SAFETY: the handle is the caller's.
+    let found = std::panic::catch_unwind(|| unsafe { found(handle, name) });
+    match found.ok().flatten() {
+        Some(hook) => Decision { hook, real: std::ptr::null_mut() },
+        None => as_asked,
+    }
+}
+
+/// What is answered in the place of what the real function finds.
+///
+/// # Safety
+/// The handle is one that `dlsym` was called with, and not `RTLD_NEXT`.
+unsafe fn found(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+    // From here, `RTLD_DEFAULT` searches the program and what it has loaded for all to see, which come first wherever
+    // it is called from.
+    // SAFETY: handle and name are the caller's, for the function that it wanted to call.
+    let found = unsafe { real_dlsym()(handle, name.as_ptr()) };
+    if found.is_null() {
+        return None;
+    }
+    let ours = by_name(name);
+    if ours == Some(found) {
+        // SAFETY: valid name.
+        let behind = unsafe { real_dlsym()(libc::RTLD_NEXT, name.as_ptr()) };
+        // Found for being preloaded alone: nobody has it where the vendor's library lacks it, or is not there.
+        let is_there =
+            !behind.is_null() || (is_vendor_loaded(Family::of_symbol(name)) && !vendor_symbol(name).is_null());
+        return (!is_there).then_some(behind);
+    }
+    if handle == libc::RTLD_DEFAULT {
+        return None;
+    }
+    let vendors = vendor_symbol(name);
+    if found == vendors {
+        return ours;
+    }
+    // A library of somebody else's that has a function of this name is not the vendor's; it is left as it is.
+    let is_replaced = !vendors.is_null() && cpu_device().is_some() && is_of_hip(found as usize);
+    is_replaced.then(|| ours.unwrap_or(vendors))
 }
 
 #[cfg(test)]

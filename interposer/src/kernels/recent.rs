@@ -1,46 +1,237 @@
 //! The functions that are launched, found without a lock: a program launches few, a million times.
 //!
-//! Entries are never freed, because another thread may be reading one; each place of the table is filled once until
-//! something is unloaded, so that there are few.
+//! What a place of the table holds is written under a lock and read without one: its version says whether it was one
+//! thing while it was read. A kernel that was there once is kept, because another thread may be using it.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::collections::HashSet;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use super::kernel::FunctionHandle;
+use super::kernel::{CodeOwner, FunctionHandle, Kernel};
 
 const PLACES: usize = 256;
 
-struct Entry {
-    handle: usize,
-    function: FunctionHandle,
+/// A handle and its function.
+struct Place {
+    /// Odd while it is written.
+    version: AtomicUsize,
+    handle: AtomicUsize,
+    /// Null where it is empty.
+    kernel: AtomicPtr<Kernel>,
+    owner: AtomicUsize,
+    /// Of the owner, by [`kind_of`], and whether the handle is free of a context.
+    kind: AtomicUsize,
 }
 
-static TABLE: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES];
+/// What a place holds.
+#[derive(Clone, Copy)]
+struct Entry {
+    handle: usize,
+    kernel: *mut Kernel,
+    owner: usize,
+    kind: usize,
+}
 
-fn place(handle: usize) -> &'static AtomicPtr<Entry> {
-    // Handles are addresses of structures; the high bits of a product depend on all of theirs.
-    &TABLE[(handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - PLACES.ilog2())]
+const EMPTY: Entry = Entry { handle: 0, kernel: ptr::null_mut(), owner: 0, kind: 0 };
+
+impl Place {
+    const fn new() -> Self {
+        Self {
+            version: AtomicUsize::new(0),
+            handle: AtomicUsize::new(0),
+            kernel: AtomicPtr::new(ptr::null_mut()),
+            owner: AtomicUsize::new(0),
+            kind: AtomicUsize::new(0),
+        }
+    }
+
+    fn read(&self) -> Entry {
+        let version = self.version.load(Ordering::Acquire);
+        let found = Entry {
+            handle: self.handle.load(Ordering::Relaxed),
+            kernel: self.kernel.load(Ordering::Relaxed),
+            owner: self.owner.load(Ordering::Relaxed),
+            kind: self.kind.load(Ordering::Relaxed),
+        };
+        fence(Ordering::Acquire);
+        let is_whole = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
+        if is_whole { found } else { EMPTY }
+    }
+
+    /// By one thread at a time.
+    fn write(&self, entry: Entry) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.handle.store(entry.handle, Ordering::Relaxed);
+        self.kernel.store(entry.kernel, Ordering::Relaxed);
+        self.owner.store(entry.owner, Ordering::Relaxed);
+        self.kind.store(entry.kind, Ordering::Relaxed);
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+}
+
+/// An owner as two numbers.
+fn kind_of(owner: CodeOwner) -> (usize, usize) {
+    match owner {
+        CodeOwner::Library(handle) => (0, handle),
+        CodeOwner::Module(handle) => (1, handle),
+        CodeOwner::Binary(handle) => (2, handle),
+    }
+}
+
+fn owner_of(kind: usize, handle: usize) -> CodeOwner {
+    match kind {
+        0 => CodeOwner::Library(handle),
+        1 => CodeOwner::Module(handle),
+        _ => CodeOwner::Binary(handle),
+    }
+}
+
+struct Table {
+    places: [Place; PLACES],
+    /// Every kernel that the table ever had, each of which it owns. Whoever writes to the places holds the lock.
+    kernels: LazyLock<Mutex<HashSet<usize>>>,
+}
+
+static TABLE: Table = Table::new();
+
+impl Table {
+    const fn new() -> Self {
+        Self { places: [const { Place::new() }; PLACES], kernels: LazyLock::new(Mutex::default) }
+    }
+
+    fn place(&self, handle: usize) -> &Place {
+        // Handles are addresses of structures; the high bits of a product depend on all of theirs.
+        &self.places[(handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - PLACES.ilog2())]
+    }
+
+    fn entry(&self, handle: usize) -> Option<Entry> {
+        let entry = self.place(handle).read();
+        (entry.handle == handle && !entry.kernel.is_null()).then_some(entry)
+    }
+
+    fn kernel(&self, handle: usize) -> Option<&'static Kernel> {
+        // SAFETY: one that the table owns, for ever.
+        self.entry(handle).map(|entry| unsafe { &*entry.kernel })
+    }
+
+    fn find(&self, handle: usize) -> Option<FunctionHandle> {
+        let entry = self.entry(handle)?;
+        // SAFETY: one that the table owns, for ever, by a pointer that came from an `Arc`; the count is of the new one.
+        let kernel = unsafe {
+            Arc::increment_strong_count(entry.kernel.cast_const());
+            Arc::from_raw(entry.kernel.cast_const())
+        };
+        Some(FunctionHandle { kernel, home: owner_of(entry.kind >> 1, entry.owner), context_free: entry.kind & 1 == 1 })
+    }
+
+    fn remember(&self, handle: usize, function: &FunctionHandle) {
+        let place = self.place(handle);
+        if !place.read().kernel.is_null() {
+            return;
+        }
+        let kernel = Arc::as_ptr(&function.kernel).cast_mut();
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if kernels.insert(kernel.addr()) {
+            let _owned = Arc::into_raw(function.kernel.clone());
+        }
+        if place.read().kernel.is_null() {
+            let (kind, owner) = kind_of(function.home);
+            place.write(Entry { handle, kernel, owner, kind: kind << 1 | usize::from(function.context_free) });
+        }
+    }
+
+    fn clear(&self) {
+        let _alone = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.places.iter().filter(|place| !place.read().kernel.is_null());
+        used.for_each(|place| place.write(EMPTY));
+    }
+}
+
+/// The kernel of a handle, if it has been remembered.
+pub fn kernel(handle: usize) -> Option<&'static Kernel> {
+    TABLE.kernel(handle)
 }
 
 /// The function behind a handle, if it has been remembered.
-pub fn find(handle: usize) -> Option<&'static FunctionHandle> {
-    // SAFETY: null, or leaked and never changed.
-    let entry = unsafe { place(handle).load(Ordering::Acquire).as_ref() }?;
-    (entry.handle == handle).then_some(&entry.function)
+pub fn find(handle: usize) -> Option<FunctionHandle> {
+    TABLE.find(handle)
 }
 
 /// Remembers a function, where its place is free.
 pub fn remember(handle: usize, function: &FunctionHandle) {
-    let place = place(handle);
-    if place.load(Ordering::Relaxed).is_null() {
-        let entry = Box::into_raw(Box::new(Entry { handle, function: function.clone() }));
-        if place.compare_exchange(std::ptr::null_mut(), entry, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            // SAFETY: just made, and nobody has seen it.
-            drop(unsafe { Box::from_raw(entry) });
-        }
-    }
+    TABLE.remember(handle, function);
 }
 
 /// Forgets everything: a handle may be given out anew.
 pub fn clear() {
-    TABLE.iter().for_each(|place| place.store(std::ptr::null_mut(), Ordering::Release));
+    TABLE.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::kernel::Kernel;
+    use crate::kernels::origin::CodeOrigin;
+
+    #[test]
+    fn a_function_that_is_loaded_again_takes_no_more_memory() {
+        let table = Table::new();
+        let kernel = |name: &str| Arc::new(Kernel::new(name.into(), CodeOrigin::default()));
+        let kernels = [kernel("one"), kernel("other")];
+        for load in 0..100 {
+            let owners = [CodeOwner::Module(load), CodeOwner::Library(load), CodeOwner::Binary(load)];
+            for (number, home) in owners.into_iter().enumerate() {
+                let kernel = &kernels[number % 2];
+                let function = FunctionHandle { kernel: kernel.clone(), home, context_free: number == 1 };
+                let handle = 0x7000 + load;
+                table.clear();
+                table.remember(handle, &function);
+                let found = table.find(handle).unwrap();
+                assert_eq!((found.home, found.context_free), (home, number == 1));
+                assert!(Arc::ptr_eq(&found.kernel, kernel) && ptr::eq(table.kernel(handle).unwrap(), &**kernel));
+                assert!(table.find(handle + 1).is_none());
+            }
+        }
+        assert_eq!(table.kernels.lock().unwrap().len(), 2);
+        assert!(kernels.iter().all(|kernel| Arc::strong_count(kernel) == 2), "the table has each once");
+    }
+
+    #[test]
+    fn what_is_found_is_the_function_of_the_handle_while_others_write() {
+        let table = Table::new();
+        let function = |number: usize| FunctionHandle {
+            kernel: Arc::new(Kernel::new(format!("{number}"), CodeOrigin::default())),
+            home: CodeOwner::Library(number),
+            context_free: true,
+        };
+        // All of one place.
+        let place_of = |handle: usize| ptr::from_ref(table.place(handle)).addr();
+        let handles: Vec<usize> = (1..).filter(|handle| place_of(*handle) == place_of(1)).take(4).collect();
+        let functions: Vec<FunctionHandle> = handles.iter().map(|handle| function(*handle)).collect();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0.. {
+                    table.clear();
+                    table.remember(handles[round % 4], &functions[round % 4]);
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
+            let mut found = 0;
+            while found < 20_000 {
+                for handle in &handles {
+                    if let Some(known) = table.find(*handle) {
+                        assert_eq!(known.home, CodeOwner::Library(*handle));
+                        found += 1;
+                    }
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
 }

@@ -76,6 +76,17 @@ pub fn vendor_symbol(name: &CStr) -> *mut c_void {
     unsafe { real_dlsym()(library, name.as_ptr()) }
 }
 
+/// Whether the library of an interface is in this process; it is not loaded for the question.
+pub fn is_vendor_loaded(family: Family) -> bool {
+    !LIBRARIES[family as usize - 1].load(Ordering::Acquire).is_null()
+        || cpu_device().is_some()
+        || match family {
+            // SAFETY: nothing is loaded, so that nothing runs.
+            Family::Cuda => unsafe { Library::open(Some(CUDA), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok(),
+            Family::Hip => loaded_hip().is_some(),
+        }
+}
+
 /// Whether an address lies in the library of an interface, as far as the dynamic linker can tell.
 pub fn is_vendors(family: Family, address: *mut c_void) -> bool {
     let object = |address: *mut c_void| {

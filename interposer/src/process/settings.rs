@@ -33,6 +33,8 @@ pub struct RecorderSettings {
     /// `MNEME_SPECIALIZE`: which arguments are folded into code for launches that repeat, `integers` or `scalars`, for
     /// `apply`; none.
     pub specialise: Option<FoldedKinds>,
+    /// `MNEME_TIMES`: replaced launches are timed, for `apply`; no.
+    pub times_replaced: bool,
     /// `MNEME_SAMPLE`: of the launches of a kernel only every Nth is looked at (in a profile: timed); 0 where not set,
     /// that is all of them (in a profile: as many as cost little).
     pub sample: u64,
@@ -166,10 +168,12 @@ impl RecorderSettings {
             skip_recordings: number("MNEME_SKIP_RECORDINGS", 0),
             mode,
             tuned: variable(tuned::VARIABLE).map_or_else(Vec::new, |files| {
-                files.split(':').filter(|file| !file.is_empty()).map(PathBuf::from).collect()
+                let start = START.get().map_or(Path::new("."), PathBuf::as_path);
+                paths(&files, |path| start.join(path).is_file())
             }),
             verify_first,
             specialise,
+            times_replaced: variable(tuned::TIMES_VARIABLE).is_some_and(|text| !is_off(&text)),
             sample: number("MNEME_SAMPLE", 0),
             summary: variable(summary::VARIABLE).map(PathBuf::from),
             rank,
@@ -193,6 +197,20 @@ impl RecorderSettings {
     pub fn selects(&self, mangled: &str, demangled: &str) -> bool {
         self.kernels.as_ref().is_none_or(|kernels| kernels.is_match(mangled) || kernels.is_match(demangled))
     }
+}
+
+/// The files of a list that is separated by colons. A path may have colons itself: what is a file in one piece is one.
+fn paths(list: &str, is_there: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let parts: Vec<&str> = list.split(':').collect();
+    let mut found = Vec::new();
+    let mut rest = &parts[..];
+    while !rest.is_empty() {
+        let joined = |count: &usize| rest[..*count].join(":");
+        let count = (1..=rest.len()).find(|count| is_there(Path::new(&joined(count)))).unwrap_or(1);
+        found.extend(Some(joined(&count)).filter(|path| !path.is_empty()).map(PathBuf::from));
+        rest = &rest[count..];
+    }
+    found
 }
 
 fn is_off(text: &str) -> bool {
@@ -249,6 +267,15 @@ mod tests {
         RecorderSettings::read(|name| {
             variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         })
+    }
+
+    #[test]
+    fn a_list_of_files_may_have_colons_in_their_names() {
+        let files = ["/a", "/tmp:x/b:c", "d:"].map(Path::new);
+        let read = |list: &str| paths(list, |path| files.contains(&path));
+        assert_eq!(read("/a:/tmp:x/b:c:/none:d::/a"), ["/a", "/tmp:x/b:c", "/none", "d:", "/a"].map(PathBuf::from));
+        assert_eq!(read("/tmp:y/b"), ["/tmp", "y/b"].map(PathBuf::from));
+        assert_eq!(read(":"), Vec::<PathBuf>::new());
     }
 
     #[test]

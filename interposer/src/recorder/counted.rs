@@ -30,7 +30,7 @@ pub fn pass(request: Option<LaunchRequest>) -> Option<CountedLaunch> {
         return None;
     }
     let request = request?;
-    let progress = &recent::find(request.function as usize)?.kernel.progress;
+    let progress = &recent::kernel(request.function as usize)?.progress;
     let is_selected = *progress.selected.get()?;
     // SAFETY: it lives as long as this thread, which the result cannot leave (a cell is in it) and does not outlive: it
     // is dropped when the launch returns.

@@ -127,7 +127,9 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         code: progress.code.get().and_then(|code| code.as_ref().ok()).map_or("", |code| code.source()).to_owned(),
         file,
         failures,
-        gpu_time: profiled.or((recorded.gpu_time.count > 0).then_some(recorded.gpu_time)),
+        // What was recorded for a trial of tuned code ran without it.
+        gpu_time: profiled
+            .or((recorded.gpu_time.count > 0 && settings.mode != Mode::Apply).then_some(recorded.gpu_time)),
         shapes,
         applied,
     }

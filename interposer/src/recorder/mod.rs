@@ -96,23 +96,13 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     if !FLAGS.records.load(Ordering::Acquire) {
         begin();
     }
-    let found;
-    let function = match recent::find(request.function as usize) {
-        Some(function) => function,
-        None => {
-            found = handles::function(request.function);
-            let Some(function) = &found else { return gate::passing(call) };
-            function
-        }
-    };
+    let known = recent::find(request.function as usize).or_else(|| handles::function(request.function));
+    let Some(function) = &known else { return gate::passing(call) };
     if !FLAGS.records.load(Ordering::Acquire) {
         return launch_unrecorded(call, &request, function);
     }
     if settings().mode == Mode::Apply {
-        return match apply::launch(call, &request, function) {
-            LaunchOutcome::Launched(status) => status,
-            LaunchOutcome::OnTrial(trial) => record_for_trial(call, &request, function, trial),
-        };
+        return launch_applied(call, &request, function);
     }
     match decide(function, &request) {
         Some(Decision::Record(plan)) if settings().mode == Mode::DryRun => {
@@ -126,6 +116,21 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
             status
         }
         None => gate::passing(call),
+    }
+}
+
+/// A launch of a process that has tuned kernels.
+fn launch_applied(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
+    let timed = match settings().times_replaced && function.kernel.is_selected() {
+        true => profile::begin(request, function, function.kernel.progress.launches.load(Ordering::Relaxed)),
+        false => None,
+    };
+    let outcome = apply::launch(call, request, function);
+    // What the application's own code takes is no news.
+    profile::end(timed, request, function, matches!(outcome, LaunchOutcome::Replaced(Status::SUCCESS)));
+    match outcome {
+        LaunchOutcome::Launched(status) | LaunchOutcome::Replaced(status) => status,
+        LaunchOutcome::OnTrial(trial) => record_for_trial(call, request, function, trial),
     }
 }
 

@@ -45,24 +45,39 @@ fn rings<R>(work: impl FnOnce(&mut HashMap<usize, Ring>) -> R) -> R {
 
 /// Counts a launch and times it, where that is due and possible.
 pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle, number: u64) -> Status {
+    let running = begin(request, function, number);
+    let status = call();
+    end(running, request, function, status == Status::SUCCESS);
+    status
+}
+
+/// A launch that is being timed: the context of the timer, and the timer.
+pub struct TimedLaunch(usize, EventPair);
+
+/// Counts a launch that is about to happen, and begins to time it, where that is due and possible.
+pub fn begin(request: &LaunchRequest, function: &FunctionHandle, number: u64) -> Option<TimedLaunch> {
     let mean = function.kernel.progress.profile.count(request);
     if !is_due(number, mean, settings().sample) || captures::in_progress() {
-        return call();
+        return None;
     }
-    let Some(context) = streams::context_of(request.stream).or_else(driver::current_context) else { return call() };
-    let Some(timer) = timer(context) else { return call() };
-    if !timer.start(request.stream) {
-        give_back(context, timer);
-        return call();
+    let context = streams::context_of(request.stream).or_else(driver::current_context)?;
+    let timer = timer(context)?;
+    if timer.start(request.stream) {
+        return Some(TimedLaunch(context, timer));
     }
-    let status = call();
-    if status == Status::SUCCESS && timer.stop(request.stream) {
+    give_back(context, timer);
+    None
+}
+
+/// Ends what [`begin`] began; the time counts where `counts`.
+pub fn end(launch: Option<TimedLaunch>, request: &LaunchRequest, function: &FunctionHandle, counts: bool) {
+    let Some(TimedLaunch(context, timer)) = launch else { return };
+    if counts && timer.stop(request.stream) {
         rings(|rings| rings.entry(context).or_default().pending.push_back((timer, function.kernel.clone())));
         watch();
     } else {
         give_back(context, timer);
     }
-    status
 }
 
 /// Whether the launch of this number (from 0) is timed. `every` is the user's choice, 0 for ours.

@@ -20,21 +20,26 @@ fn led_into(word: u64, ranges: &[Range<u64>]) -> Option<usize> {
     (word < ranges[index].end).then_some(index)
 }
 
+/// Marks the ranges that the words of these bytes lead into.
+pub fn mark(bytes: &[u8], ranges: &[Range<u64>], mut found: impl FnMut(usize)) {
+    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return };
+    for word in bytes.as_chunks::<{ WORD as usize }>().0 {
+        let word = u64::from_le_bytes(*word);
+        if (first.start..last.end).contains(&word)
+            && let Some(range) = led_into(word, ranges)
+        {
+            found(range);
+        }
+    }
+}
+
 /// Marks the ranges that words of memory of this process lead into, on all cores. A stretch is a chunk at most.
 pub fn scan(stretches: &[Stretch], ranges: &[Range<u64>]) -> Result<Vec<bool>, SnapshotError> {
     let found: Vec<AtomicBool> = ranges.iter().map(|_| AtomicBool::new(false)).collect();
-    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
     let scan = |stretches: &[Stretch]| {
         let mut copy = vec![0; CHUNK as usize];
         for stretch in stretches {
-            for word in read_here(*stretch, &mut copy)?.as_chunks::<{ WORD as usize }>().0 {
-                let word = u64::from_le_bytes(*word);
-                if (first.start..last.end).contains(&word)
-                    && let Some(range) = led_into(word, ranges)
-                {
-                    found[range].store(true, Ordering::Relaxed);
-                }
-            }
+            mark(read_here(*stretch, &mut copy)?, ranges, |range| found[range].store(true, Ordering::Relaxed));
         }
         Ok(())
     };

@@ -22,10 +22,11 @@ const SCAN: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("addres
 };
 const SCAN_ENTRY: &CStr = c"mneme_address_scan";
 
-/// The kernels, loaded into one context, and its tables.
+/// The kernels in one context, and its tables.
 pub struct Hasher {
     function: CUfunction,
-    scan: CUfunction,
+    /// Compiled by the driver at its first use.
+    scan: Option<CUfunction>,
     stream: CUstream,
     tables: Option<Tables>,
 }
@@ -39,6 +40,18 @@ struct Tables {
 // SAFETY: driver handles may be used from any thread; one thread has a hasher at a time.
 unsafe impl Send for Hasher {}
 
+/// Loads a kernel into the current context, past the hooks.
+fn load(code: &CStr, entry: &CStr) -> Result<CUfunction, Status> {
+    let mut module: CUmodule = std::ptr::null_mut();
+    let mut function: CUfunction = std::ptr::null_mut();
+    // SAFETY: valid places for the results; the code and the name end with NUL.
+    unsafe {
+        check(driver::hooked::cuModuleLoadData::call(&mut module, code.as_ptr().cast()))?;
+        check(driver::hooked::cuModuleGetFunction::call(&mut function, module, entry.as_ptr()))?;
+    }
+    Ok(function)
+}
+
 fn check(status: Status) -> Result<(), Status> {
     if status == Status::SUCCESS { Ok(()) } else { Err(status) }
 }
@@ -51,21 +64,10 @@ impl Tables {
 }
 
 impl Hasher {
-    /// Loads the kernels into the current context, past the hooks; it will run on this stream, a private one of the
-    /// context.
+    /// Loads the kernel that hashes into the current context; it will run on this stream, a private one of it. Fails
+    /// where the driver takes no PTX.
     pub fn load(stream: CUstream) -> Result<Self, Status> {
-        let load = |code: &CStr, entry: &CStr| -> Result<CUfunction, Status> {
-            let mut module: CUmodule = std::ptr::null_mut();
-            let mut function: CUfunction = std::ptr::null_mut();
-            // SAFETY: valid places for the results; the code and the name end with NUL.
-            unsafe {
-                check(driver::hooked::cuModuleLoadData::call(&mut module, code.as_ptr().cast()))?;
-                check(driver::hooked::cuModuleGetFunction::call(&mut function, module, entry.as_ptr()))?;
-            }
-            Ok(function)
-        };
-        let (function, scan) = (load(chunk_hash::CODE, chunk_hash::ENTRY)?, load(SCAN, SCAN_ENTRY)?);
-        Ok(Self { function, scan, stream, tables: None })
+        Ok(Self { function: load(chunk_hash::CODE, chunk_hash::ENTRY)?, scan: None, stream, tables: None })
     }
 
     /// Has tables for so many stretches, which has to be asked for before [`Hasher::hash`].
@@ -106,6 +108,10 @@ impl Hasher {
     /// asked for for all stretches, and for twice as many as there are ranges.
     pub fn find(&mut self, stretches: &[Stretch], ranges: &[Range<u64>]) -> Result<Vec<bool>, Status> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
+        let scan = match self.scan {
+            Some(scan) => scan,
+            None => *self.scan.insert(load(SCAN, SCAN_ENTRY)?),
+        };
         let tables = self.tables_with(stretches)?;
         let bounds: Vec<[u64; 2]> = ranges.iter().map(|range| [range.start, range.end]).collect();
         if tables.entries < 2 * bounds.len() {
@@ -121,7 +127,7 @@ impl Hasher {
         let (table, ids) = tables.addresses()?;
         let parameters = [table, ids, count as u64, first.start, last.end - first.start, ids + bytes as u64];
         // SAFETY: the kernel takes these parameters; it reads live, aligned memory and writes inside its table.
-        unsafe { self.run(self.scan, stretches.len(), parameters)? };
+        unsafe { self.run(scan, stretches.len(), parameters)? };
         // SAFETY: the kernel has ended.
         let found = unsafe { tables.ids.bytes() };
         Ok(found[bytes..][..count * 4].as_chunks::<4>().0.iter().map(|found| *found != [0; 4]).collect())

@@ -41,6 +41,9 @@ const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 const DEPTH: usize = 4;
 /// Gaps between small allocations of the arena that are copied rather than have a copy of its own for each, bytes.
 const GAP: u64 = 4096;
+/// So much memory of a context is copied and hashed by the host before its GPU hashes: the driver takes tens of
+/// milliseconds to compile the kernel that does, and many programs have little memory. Bytes.
+const HASHED_BY_HOST: u64 = 16 << 20;
 /// Chunks for which another thread is worth its start, where the host hashes.
 const CHUNKS_OF_A_THREAD: usize = 256;
 
@@ -83,8 +86,12 @@ pub struct Destination<'a> {
 struct Reader {
     stream: CUstream,
     events: [driver::CUevent; DEPTH],
-    /// Absent where the driver takes no PTX; then all memory is fetched.
+    /// Absent where the driver takes no PTX, or has not been asked yet; then all memory is fetched.
     hasher: Option<Hasher>,
+    /// Whether the driver is worth asking for one.
+    may_hash: bool,
+    /// Bytes that the host has hashed although the GPU may.
+    hashed_by_host: u64,
 }
 
 // SAFETY: driver handles may be used from any thread; one thread has a reader at a time.
@@ -110,7 +117,13 @@ pub fn forget_all_contexts() {
 
 impl Reader {
     fn create() -> Result<Self, SnapshotError> {
-        let mut reader = Self { stream: std::ptr::null_mut(), events: [std::ptr::null_mut(); DEPTH], hasher: None };
+        let mut reader = Self {
+            stream: std::ptr::null_mut(),
+            events: [std::ptr::null_mut(); DEPTH],
+            hasher: None,
+            may_hash: false,
+            hashed_by_host: 0,
+        };
         if linker::cpu_device().is_some() {
             return Ok(reader);
         }
@@ -128,38 +141,54 @@ impl Reader {
             return Err(SnapshotError::Staging(status));
         }
         // The kernels that hash are PTX: memory of an AMD GPU is copied, and hashed here.
-        if recorded_family::is_hip() {
-            return Ok(reader);
-        }
-        reader.hasher =
-            Hasher::load(reader.stream).inspect_err(|status| debug!("the GPU cannot hash (CUDA error {status})")).ok();
+        reader.may_hash = !recorded_family::is_hip();
         Ok(reader)
     }
 
-    /// Has tables for so many stretches. Without memory that kernels of ours can reach, everything is fetched.
-    fn make_room(&mut self, stretches: usize) {
-        self.hasher = self.hasher.take().and_then(|hasher| hasher.with_tables_for(stretches).ok());
+    /// Has the GPU hash so many stretches of so many bytes on it, and tables for them, where that is worth its while.
+    /// Without memory that kernels of ours can reach, everything is fetched.
+    fn prepare(&mut self, stretches: usize, bytes: u64) {
+        let by_host = self.hashed_by_host.saturating_add(bytes);
+        if !self.may_hash {
+            return;
+        }
+        if self.hasher.is_none() && by_host <= HASHED_BY_HOST {
+            self.hashed_by_host = by_host;
+            return;
+        }
+        let hasher = self.hasher.take().map_or_else(|| Hasher::load(self.stream), Ok);
+        let hasher = hasher.and_then(|hasher| hasher.with_tables_for(stretches));
+        self.hasher = hasher.inspect_err(|status| debug!("the GPU cannot hash (CUDA error {status})")).ok();
+        self.may_hash = self.hasher.is_some();
+    }
+
+    /// The same for regions.
+    fn prepare_for(&mut self, regions: &[Region]) {
+        let on_device = regions.iter().filter(|region| region.is_hashed_by_device() && !region.is_shared);
+        self.prepare(
+            regions.iter().map(|region| chunk_count(region.size)).sum(),
+            on_device.map(|region| region.size).sum(),
+        );
+    }
+
+    /// Copies memory of the device to the host, and waits for it.
+    fn copy(&self, stretch: Stretch, copy: &mut [u8]) -> Result<(), SnapshotError> {
+        // SAFETY: a place of that many bytes, which is waited for; a bad source is the driver's error.
+        let status = unsafe {
+            let place = copy.as_mut_ptr().cast();
+            match driver::hooked::cuMemcpyDtoHAsync_v2::call(place, stretch.address, copy.len(), self.stream) {
+                Status::SUCCESS => driver::cuStreamSynchronize(self.stream),
+                error => error,
+            }
+        };
+        if status == Status::SUCCESS { Ok(()) } else { Err(failed(stretch, status)) }
     }
 
     /// The identity of a stretch that is copied to a place of at least its length.
     fn identity_by_copy(&self, place: Place, stretch: Stretch, copy: &mut [u8]) -> Result<ChunkId, SnapshotError> {
         let copy = &mut copy[..stretch.length as usize];
         if matches!(place, Place::Device { .. }) {
-            // SAFETY: a place of that many bytes, which is waited for; a bad source is the driver's error.
-            let status = unsafe {
-                match driver::hooked::cuMemcpyDtoHAsync_v2::call(
-                    copy.as_mut_ptr().cast(),
-                    stretch.address,
-                    copy.len(),
-                    self.stream,
-                ) {
-                    Status::SUCCESS => driver::cuStreamSynchronize(self.stream),
-                    error => error,
-                }
-            };
-            if status != Status::SUCCESS {
-                return Err(failed(stretch, status));
-            }
+            self.copy(stretch, copy)?;
         } else {
             read_here(stretch, copy)?;
         }
@@ -283,9 +312,21 @@ pub fn addresses_of(
     let on_device = stretches(on_device);
     if !on_device.is_empty() && found.contains(&false) {
         let answers = with_reader(context, |reader| {
-            reader.make_room(on_device.len().max(2 * ranges.len()));
-            let Some(hasher) = &mut reader.hasher else { return Ok(vec![true; ranges.len()]) };
-            hasher.find(&on_device, ranges).map_err(SnapshotError::Hash)
+            reader.prepare(on_device.len().max(2 * ranges.len()), on_device.iter().map(|stretch| stretch.length).sum());
+            match &mut reader.hasher {
+                Some(hasher) => hasher.find(&on_device, ranges).map_err(SnapshotError::Hash),
+                None if reader.may_hash => {
+                    let mut found = vec![false; ranges.len()];
+                    let mut copy = vec![0; CHUNK as usize];
+                    for stretch in &on_device {
+                        let copy = &mut copy[..stretch.length as usize];
+                        reader.copy(*stretch, copy)?;
+                        addresses::mark(copy, ranges, |range| found[range] = true);
+                    }
+                    Ok(found)
+                }
+                None => Ok(vec![true; ranges.len()]),
+            }
         })?;
         found.iter_mut().zip(answers).for_each(|(found, answer)| *found |= answer);
     }
@@ -296,7 +337,7 @@ pub fn addresses_of(
 pub fn look(context: usize, regions: &[Span]) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
     let regions: Vec<Region> = regions.iter().map(|span| Region::new(span.address, span.size, span.kind)).collect();
     with_reader(context, |reader| {
-        reader.make_room(regions.iter().map(|region| chunk_count(region.size)).sum());
+        reader.prepare_for(&regions);
         let mut copy = vec![0u8; CHUNK as usize];
         let mut look = |region: &Region| {
             let stretches: Vec<Stretch> = region.stretches().collect();
@@ -317,8 +358,7 @@ fn read(
     destination: &Destination<'_>,
     regions: &[Region],
 ) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
-    let most = regions.iter().map(|region| chunk_count(region.size)).sum();
-    reader.make_room(most);
+    reader.prepare_for(regions);
     let is_hashed = |region: &&Region| match region.place {
         _ if region.is_shared => false,
         Place::Direct => true,

@@ -85,14 +85,14 @@ impl Tuned {
     }
 
     /// Machine code in the cache.
-    fn code(&self) -> Vec<PathBuf> {
+    pub fn code(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.cache().join("tuned")).unwrap().map(|entry| entry.unwrap().path());
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "code")).collect()
     }
 
     /// The file that the library reads by itself.
     #[track_caller]
-    fn manifest(&self) -> PathBuf {
+    pub fn manifest(&self) -> PathBuf {
         let file = self.folder.path().join("tuned.json");
         self.apply().arg("--manifest").arg(&file).succeed();
         file
@@ -100,7 +100,7 @@ impl Tuned {
 }
 
 /// An application with the library alone.
-fn alone(executable: &Path, arguments: &[&str], manifest: &Path) -> Run {
+pub fn alone(executable: &Path, arguments: &[&str], manifest: &Path) -> Run {
     let recorder = library("libmneme_rec.so");
     let preload = match Device::under_test() {
         Device::Cpu => format!("{}:{}", recorder.display(), library("libmneme_cpu.so").display()),
@@ -162,6 +162,26 @@ fn a_winner_is_launched_and_the_program_does_the_same() {
     let (outcome, kernel) = tuned.run(&of("vecadd"), &["1", "long"], "vecadd");
     assert!(kernel["applied"].is_null(), "{outcome}");
     outcome.complains("is tuned, and was not launched");
+}
+
+#[test]
+fn replaced_launches_are_timed_beside_what_was_promised() {
+    let (_recording, tuned) = vecadd();
+    let json = tuned.folder.path().join("applied.json");
+    let timed = tuned.apply().arg("--times").arg("--json").arg(&json).arg("--").arg(of("vecadd"));
+    let outcome = timed.args(["1", "int"]).succeed();
+    outcome.complains("  GOT\n");
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report["kernels"][0]["gpu_time"]["count"], json!(1), "{outcome}");
+    // Launches of the program's own code are not what was promised.
+    let mut winners = Winners::load(&tuned.manifest()).unwrap();
+    winners.winners[0].static_hash += 1;
+    let file = tuned.folder.path().join("changed.json");
+    winners.save(&file).unwrap();
+    let lines = tuned.folder.path().join("lines");
+    alone(&of("vecadd"), &["1", "int"], &file).env("MNEME_TIMES", "1").env("MNEME_SUMMARY", &lines).succeed();
+    let line: Value = serde_json::from_str(fs::read_to_string(&lines).unwrap().lines().next().unwrap()).unwrap();
+    assert!(line["kernels"][0]["gpu_time"].is_null(), "{line}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::run;
 use mneme_e2e::installation::{Cudart, Device, library, program};
+use mneme_e2e::recording::unrecorded;
 
 /// The program with the library, which has something to say: that it cannot read its winners.
 fn with_a_message(arguments: &[&str]) -> Command {
@@ -62,6 +63,18 @@ fn a_pipe_that_nobody_reads_neither_ends_nor_stops_the_program() {
     let (status, printed, time) = unread(Some(reader), writer);
     assert_eq!((status, &*printed), (Some(0), &b"2\n"[..]), "full");
     assert!(time < Duration::from_secs(50), "{time:?}");
+}
+
+#[test]
+fn functions_that_the_vendor_lacks_are_not_found() {
+    let mut names = vec!["names", "printf", "hipInit"];
+    // The CPU device has no such function of CUDA's; that of a GPU's driver is not to be seen by all.
+    names.extend(if Device::under_test() == Device::Cpu { &["cuInit", "cuGraphNodeSetEnabled"][..] } else { &[] });
+    let output = with_a_message(&names).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let plain = unrecorded(app("confined")).args(names).succeed();
+    assert_eq!(printed, plain.stdout, "{output:?}");
+    assert!(printed.contains("printf: found\n"), "{printed}");
 }
 
 #[test]

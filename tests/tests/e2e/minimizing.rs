@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use mneme_core::exit;
+use mneme_core::hash::ChunkId;
+use mneme_core::recording::Moments;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Outcome, run};
 use mneme_e2e::hip;
@@ -54,6 +56,56 @@ fn a_kernel_that_touches_little_becomes_small() {
     assert_eq!(taken.status, exit::BAD_RECORDING, "{taken}");
     taken.complains("of another recording");
     verified(&small);
+}
+
+/// Identities of what a recording's only launch has in memory before it, by region; zeros aside.
+fn chunks(folder: &Path) -> Vec<Vec<ChunkId>> {
+    let (database, record) = load_kernels(folder).remove(0);
+    let instance = record.instances.values().next().unwrap();
+    let moments = Moments::open(database.parent().unwrap(), &record, instance).unwrap();
+    let regions = moments.prologue.chunks.into_iter();
+    regions.map(|ids| ids.into_iter().filter(|id| !id.is_zero()).collect()).collect()
+}
+
+#[test]
+fn numbers_become_random_ones_where_the_kernel_touches_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let scrub = |recording: &Recording, to: &str, seed: &str| {
+        let minimize = run(program("mneme")).args(["minimize", "--device", Device::under_test().name(), "--scrub"]);
+        minimize.args(["--seed", seed]).arg(recording.folder()).arg(folder.path().join(to)).succeed()
+    };
+    let at = |name: &str| folder.path().join(name);
+    let recording = Recording::of(app("saxpy"), &[]);
+    for (to, seed) in [("one", "1"), ("same", "1"), ("two", "2")] {
+        let said = scrub(&recording, to, seed);
+        assert!(said.stdout.contains("verified; ") && said.stdout.ends_with(" are random numbers\n"), "{said}");
+        assert!(!said.stderr.contains("keep their data"), "{said}");
+    }
+    let [own, one, same, two] =
+        [recording.folder(), &at("one"), &at("same"), &at("two")].map(|folder| chunks(folder).concat());
+    assert!(one == same && one != two, "the seed decides");
+    assert!(!own.is_empty() && own.iter().all(|id| !one.contains(id)), "nothing stays");
+    // Verified here, under another pipeline, and no chunk of the recording is in the folder.
+    verified(&at("one"));
+    run(program("mneme")).arg("check").arg(at("one")).succeed();
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "{left:?}");
+
+    // One of three arrays says where to read.
+    let recording = Recording::of(app("binned"), &[]);
+    let said = scrub(&recording, "binned", "1");
+    said.complains("keep their data");
+    assert_eq!(said.stderr.matches("keep their data").count(), 1, "{said}");
+    assert!(said.stdout.contains("verified; 4") && said.stdout.contains("random numbers"), "{said}");
+    verified(&at("binned"));
+    let (own, scrubbed) = (chunks(recording.folder()).concat(), chunks(&at("binned")));
+    let kept = scrubbed.iter().filter(|ids| !ids.is_empty() && ids.iter().all(|id| own.contains(id))).count();
+    assert_eq!(kept, 1, "{said}");
+
+    // Integers are no numbers of the kind.
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let said = scrub(&recording, "integers", "1");
+    said.complains("no memory looks like floating-point numbers");
 }
 
 #[track_caller]

@@ -1,7 +1,10 @@
 //! The command `mneme minimize`, which leaves of a recording the memory that its kernel needs.
 //!
 //! An instrumented replay (`mneme-replay --touched`) tells what is read and written. What is left is replayed once more
-//! as recorded: a copy that does not verify is not made.
+//! as recorded: a copy that does not verify is not made. With `--scrub` numbers in it are random ones ([`scrub`]).
+
+mod numbers;
+mod scrub;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,6 +20,7 @@ use mneme_core::recording::{Moments, RecordingError, housekeeping};
 use mneme_core::result::{ReplayResult, Status};
 use mneme_core::tolerance::Norm;
 use mneme_core::{install, units};
+use tempfile::TempDir;
 
 use crate::error::CommandError;
 use crate::manage::TransferOptions;
@@ -32,21 +36,35 @@ pub struct MinimizeOptions {
     /// Replay on this device (cuda, hip, cpu, or a number)
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Replace floating-point numbers in memory by random ones of the same order of magnitude, where the kernel touches
+    /// the same memory with them. Integers, addresses and arguments stay
+    #[arg(long)]
+    scrub: bool,
+    /// Of the random numbers
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "scrub")]
+    seed: u64,
 }
 
 pub fn run(options: MinimizeOptions) -> Result<(), CommandError> {
     let (selection, to) = options.transfer.endpoints()?;
     let replayer = Replayer { program: siblings::find(install::REPLAYER)?, device: options.device };
     let selected = selection.kernels()?;
+    let seed = options.scrub.then_some(options.seed);
     for kernel in &selected.kernels {
         for (id, _) in kernel.instances(selection.record_id.as_deref())? {
-            minimize(&replayer, kernel, id, &to)?;
+            minimize(&replayer, kernel, id, &to, seed)?;
         }
     }
     selected.complete()
 }
 
-fn minimize(replayer: &Replayer, kernel: &KernelFile, id: &str, to: &Path) -> Result<(), CommandError> {
+fn minimize(
+    replayer: &Replayer,
+    kernel: &KernelFile,
+    id: &str,
+    to: &Path,
+    seed: Option<u64>,
+) -> Result<(), CommandError> {
     let (_, instance) = kernel.record.instance(&kernel.path, Some(id))?;
     let moments = Moments::open(kernel.folder(), &kernel.record, instance)?;
     if moments.are_upstreams() {
@@ -88,27 +106,55 @@ fn minimize(replayer: &Replayer, kernel: &KernelFile, id: &str, to: &Path) -> Re
         });
     };
     let hash = kernel.record.static_hash;
-    let written = housekeeping::copy_changed(kernel.folder(), to, hash, Some(id), change)?;
-    let after = replayer.replay(&path, id, &[]);
-    let what = || format!("instance {id} without the memory that the kernel was not seen to touch");
-    let problem = match after {
-        Ok(result) if result.status == Status::Verified => None,
-        Ok(result) => Some(CommandError::Unverified { what: what(), why: result.error }),
-        Err(error) => Some(error),
+    // What is to be replaced never comes to the folder, where it could stay behind.
+    let scratch = match seed {
+        Some(_) => Some(scratch_beside(to)?),
+        None => None,
     };
-    if let Some(problem) = problem {
-        housekeeping::remove(to, hash, Some(id))?;
+    let first = scratch.as_ref().map_or_else(|| to.to_path_buf(), |scratch| scratch.path().join("reduced"));
+    let mut written = housekeeping::copy_changed(kernel.folder(), &first, hash, Some(id), change)?;
+    let after = replayer.replay(&first.join(kernel.record.file_name()), id, &[]);
+    let what = || format!("instance {id} without the memory that the kernel was not seen to touch");
+    if let Some(problem) = unverified(after, what) {
+        housekeeping::remove(&first, hash, Some(id))?;
         return Err(problem);
+    }
+    let mut scrubbed = String::new();
+    if let Some((scratch, seed)) = scratch.as_ref().zip(seed) {
+        let copy = scrub::Copy { replayer, kernel, id, scratch: scratch.path() };
+        let outcome = copy.scrub(&first, seed)?;
+        written = housekeeping::copy(&outcome.folder, to, hash, Some(id))?;
+        let after = replayer.replay(&path, id, &[]);
+        if let Some(problem) = unverified(after, || format!("instance {id} with random numbers in its memory")) {
+            housekeeping::remove(to, hash, Some(id))?;
+            return Err(problem);
+        }
+        scrubbed = format!("; {} are random numbers", units::bytes(outcome.replaced));
     }
     let reduced = memory_bytes(&path, id)?;
     print(&format!(
-        "{}: {} of {} of memory, {} written to {}; verified\n",
+        "{}: {} of {} of memory, {} written to {}; verified{scrubbed}\n",
         kernel.record.demangled_name,
         units::bytes(reduced),
         units::bytes(moments.prologue.memory_bytes()),
         units::bytes(written.bytes),
         path.display()
     ))
+}
+
+/// A folder for what nobody is to see, on the disk of another one.
+fn scratch_beside(to: &Path) -> Result<TempDir, CommandError> {
+    let around = to.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
+    tempfile::tempdir_in(around).map_err(|source| CommandError::Io { path: around.into(), source })
+}
+
+/// Why a replay has not verified, if so.
+fn unverified(replay: Result<ReplayResult, CommandError>, what: impl FnOnce() -> String) -> Option<CommandError> {
+    match replay {
+        Ok(result) if result.status == Status::Verified => None,
+        Ok(result) => Some(CommandError::Unverified { what: what(), why: result.error }),
+        Err(error) => Some(error),
+    }
 }
 
 /// The memory that an instance has, bytes.

@@ -1,0 +1,199 @@
+//! Floating-point numbers in memory of unknown types, and random ones in their place.
+//!
+//! Signs and exponents stay, so that orders of magnitude do; zeros, integers, addresses and what is no number stay as
+//! they are.
+
+use std::ops::Range;
+
+/// Of the words of a region that may be numbers, so many have to be plausible ones: percent.
+const MOST: usize = 90;
+/// Numbers whose magnitude lies between 2^-64 and 2^64 are plausible.
+const EXPONENT: i32 = 64;
+/// Integers below this in magnitude are small, and taken for counts and indices.
+const SMALL: i64 = 1 << 24;
+
+/// Bytes of a floating-point number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    Single = 4,
+    Double = 8,
+}
+
+impl Width {
+    fn mantissa(self) -> u32 {
+        match self {
+            Self::Single => 23,
+            Self::Double => 52,
+        }
+    }
+
+    fn is_plausible(self, word: u64) -> bool {
+        let (bits, bias) = match self {
+            Self::Single => (0xff, 127),
+            Self::Double => (0x7ff, 1023),
+        };
+        let exponent = (word >> self.mantissa() & bits) as i32 - bias;
+        exponent.abs() <= EXPONENT
+    }
+
+    fn is_small(self, word: u64) -> bool {
+        let number = match self {
+            Self::Single => i64::from(word as u32 as i32),
+            Self::Double => word.cast_signed(),
+        };
+        (-SMALL..SMALL).contains(&number)
+    }
+
+    /// The word that begins a slice of so many bytes.
+    fn word(self, bytes: &[u8]) -> u64 {
+        let mut word = [0; 8];
+        word[..self as usize].copy_from_slice(&bytes[..self as usize]);
+        u64::from_le_bytes(word)
+    }
+
+    /// Of the words that are neither addresses nor small integers, the share of plausible numbers; `None` where that is
+    /// too small.
+    fn share(self, bytes: &[u8], addresses: &[Range<u64>]) -> Option<f64> {
+        let words = bytes.chunks(8).filter(|double| !is_address(double, addresses));
+        let words = words.flat_map(|double| double.chunks_exact(self as usize)).map(|bytes| self.word(bytes));
+        let (mut all, mut plausible) = (0, 0);
+        for word in words.filter(|word| !self.is_small(*word)) {
+            all += 1;
+            plausible += usize::from(self.is_plausible(word));
+        }
+        (all > 0 && 100 * plausible >= MOST * all).then(|| plausible as f64 / all as f64)
+    }
+}
+
+/// Whether 8 bytes are an address in one of these ranges, ascending and disjoint, or of the end of one.
+fn is_address(bytes: &[u8], addresses: &[Range<u64>]) -> bool {
+    let Ok(word) = bytes.try_into().map(u64::from_le_bytes) else { return false };
+    let next = addresses.partition_point(|range| range.end < word);
+    addresses.get(next).is_some_and(|range| range.start <= word)
+}
+
+/// The width of the numbers that a region holds; `None` where it does not seem to hold any.
+pub fn width(bytes: &[u8], addresses: &[Range<u64>]) -> Option<Width> {
+    let [single, double] = [Width::Single, Width::Double].map(|width| width.share(bytes, addresses));
+    match (single, double) {
+        (None, None) => None,
+        (Some(_), None) => Some(Width::Single),
+        (None, Some(_)) => Some(Width::Double),
+        (Some(single), Some(double)) if double > single => Some(Width::Double),
+        // Two numbers of 4 bytes mostly look like one of 8.
+        (Some(_), Some(_)) if are_halves(bytes) => Some(Width::Double),
+        (Some(_), Some(_)) => Some(Width::Single),
+    }
+}
+
+/// Whether words of 4 bytes are halves of numbers of 8: the lower ones are empty, as those of whole numbers are, or have
+/// nothing of the upper ones' order of magnitude.
+fn are_halves(bytes: &[u8]) -> bool {
+    let halves =
+        || bytes.chunks_exact(8).map(|double| [&double[..4], &double[4..]].map(|half| Width::Single.word(half)));
+    let used = halves().filter(|[_, upper]| *upper != 0).count();
+    let whole = halves().filter(|[lower, upper]| *upper != 0 && *lower == 0).count();
+    // Mean distance of the exponents from their mean.
+    let spread = |half: usize| {
+        let exponents =
+            || halves().map(|halves| halves[half]).filter(|word| *word != 0).map(|word| (word >> 23 & 0xff) as f64);
+        let count = exponents().count().max(1) as f64;
+        let mean = exponents().sum::<f64>() / count;
+        exponents().map(|exponent| (exponent - mean).abs()).sum::<f64>() / count
+    };
+    let (lower, upper) = (spread(0), spread(1));
+    10 * whole >= 9 * used || (lower > 16.0 && lower > 4.0 * upper)
+}
+
+/// Replaces the numbers of a region; gives how many bytes were.
+pub fn replace(bytes: &mut [u8], width: Width, addresses: &[Range<u64>], seed: u64) -> u64 {
+    let mask = (1u64 << width.mantissa()) - 1;
+    let (mut state, mut replaced) = (seed, 0);
+    for double in bytes.chunks_mut(8).filter(|double| !is_address(double, addresses)) {
+        for part in double.chunks_exact_mut(width as usize) {
+            let (word, random) = (width.word(part), next(&mut state));
+            if !width.is_small(word) && width.is_plausible(word) {
+                let word = word & !mask | random & mask;
+                part.copy_from_slice(&word.to_le_bytes()[..part.len()]);
+                replaced += width as u64;
+            }
+        }
+    }
+    replaced
+}
+
+/// The next number of a generator (SplitMix64).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut word = *state;
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDRESSES: [Range<u64>; 2] = [0x1000_0000_0000..0x1000_0000_1000, 0x1000_0010_0000..0x1000_0020_0000];
+
+    fn bytes<const N: usize>(words: impl IntoIterator<Item = [u8; N]>) -> Vec<u8> {
+        words.into_iter().flatten().collect()
+    }
+
+    fn singles(numbers: impl IntoIterator<Item = f32>) -> Vec<u8> {
+        bytes(numbers.into_iter().map(f32::to_le_bytes))
+    }
+
+    fn doubles(numbers: impl IntoIterator<Item = f64>) -> Vec<u8> {
+        bytes(numbers.into_iter().map(f64::to_le_bytes))
+    }
+
+    #[test]
+    fn the_width_of_numbers_is_recognised() {
+        let thirds = || (1..1000).map(|number| f64::from(number) / 3.0);
+        assert_eq!(width(&doubles(thirds()), &[]), Some(Width::Double));
+        assert_eq!(width(&doubles((1..1000).map(f64::from)), &[]), Some(Width::Double), "whole numbers");
+        assert_eq!(width(&singles(thirds().map(|number| number as f32)), &[]), Some(Width::Single));
+        assert_eq!(width(&singles((1..1000).map(|number| number as f32)), &[]), Some(Width::Single));
+        assert_eq!(width(&bytes((0..1000u32).map(u32::to_le_bytes)), &[]), None, "indices");
+        assert_eq!(width(&bytes((0..1000i32).map(|number| (-number).to_le_bytes())), &[]), None);
+        let mixed: Vec<u8> =
+            (0..1000u32).flat_map(|it| [it.to_le_bytes(), (it as f32).to_le_bytes()]).flatten().collect();
+        assert_eq!(width(&mixed, &[]), Some(Width::Single), "structures");
+        let mut state = 7;
+        let random = bytes((0..1000).map(|_| next(&mut state).to_le_bytes()));
+        assert_eq!(width(&random, &[]), None);
+        let pointers = bytes((0..1000u64).map(|number| (ADDRESSES[0].start + number).to_le_bytes()));
+        assert_eq!(width(&pointers, &ADDRESSES), None);
+        assert_eq!(width(&[0; 64], &[]), None);
+        assert_eq!(width(b"text that somebody wrote, and no number", &[]), None);
+    }
+
+    #[test]
+    fn orders_of_magnitude_stay_and_so_does_what_is_no_number() {
+        let numbers: Vec<f32> = (0..1000).map(|number| (number as f32 - 500.0) / 7.0).collect();
+        let before = singles(numbers.iter().copied());
+        let replaced = |seed| {
+            let mut after = before.clone();
+            // All but the zero.
+            assert_eq!(replace(&mut after, Width::Single, &[], seed), 4 * 999);
+            after
+        };
+        assert_eq!(replaced(1), replaced(1), "the same seed");
+        assert_ne!(replaced(1), replaced(2));
+        let after = replaced(1);
+        let changed = after.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap()));
+        let mut differ = 0;
+        for (was, is) in numbers.iter().zip(changed) {
+            assert!(*was == is || (was.signum() == is.signum() && (0.5..2.0).contains(&(is / was))), "{was} {is}");
+            differ += usize::from(*was != is);
+        }
+        assert!(differ > 990);
+
+        let kept = [ADDRESSES[1].start + 8, ADDRESSES[1].end, 3, u64::MAX, f64::NAN.to_bits(), f64::INFINITY.to_bits()];
+        let mut words = bytes(kept.map(u64::to_le_bytes));
+        assert_eq!(replace(&mut words, Width::Double, &ADDRESSES, 1), 0);
+        assert_eq!(words, bytes(kept.map(u64::to_le_bytes)));
+    }
+}
