@@ -1,4 +1,6 @@
-//! The comparisons of PTX as LLVM has them, for code that is lifted and for inline PTX on the CPU device.
+//! The comparisons of PTX as LLVM has them.
+//!
+//! They serve code that is lifted, and inline PTX on the CPU device.
 
 /// The predicate of `fcmp` for a comparison of numbers with fractions.
 pub fn of_floats(comparison: &str) -> Option<&'static str> {

@@ -1,4 +1,6 @@
-//! The releases of CUDA and HIP that the program was built for: layouts and numbers differ between them.
+//! The releases of CUDA and HIP that the program was built for.
+//!
+//! Layouts and numbers differ between them.
 
 use std::sync::OnceLock;
 
