@@ -14,6 +14,11 @@ use crate::toolkits;
 /// The compiler that is looked for when none is named.
 pub const DEFAULT_COMPILER: &str = "clang++-19";
 
+/// Options with which clang gives the IR that its front end makes, before any pass. `-O3` keeps the front end from
+/// marking functions `optnone` and makes it emit what optimisations need (lifetimes, alias information).
+pub const IR_OPTIONS: [&str; 6] =
+    ["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names"];
+
 /// How to compile a source file.
 #[derive(Clone, Debug)]
 pub struct Source<'a> {
@@ -88,9 +93,8 @@ impl Source<'_> {
             .args(self.flags)
             .arg("--cuda-device-only")
             .arg(format!("--offload-arch={}", self.arch));
-        // As for mneme-cc: without `-O3` the front end would forbid optimisation.
-        command.args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names"]);
         command
+            .args(IR_OPTIONS)
             .args(["-Wno-unknown-cuda-version", "-Qunused-arguments", "-x", "cuda"])
             .arg(self.file)
             .arg("-o")

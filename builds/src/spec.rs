@@ -30,9 +30,6 @@ pub struct BuildSpec {
 /// Equal for builds that come to the same code.
 pub type BuildKey = ChunkId;
 
-/// Fields that do not reach the compiler: about running the code, and a name of upstream's that changes nothing here.
-const RUNTIME: &[&str] = &["codegen_method", "iterations", "warmup", "cache", "tolerance"];
-
 impl BuildSpec {
     /// A build without anything special.
     pub fn new(configuration: Configuration) -> Self {
@@ -41,7 +38,7 @@ impl BuildSpec {
 
     /// The hash of everything that the code depends on.
     pub fn key(&self) -> BuildKey {
-        let mut configuration = self.configuration.grounded();
+        let mut configuration = self.configuration.grounded().without_runs();
         // Instrumented code has bounds too.
         let has_bounds = configuration.set_launch_bounds || self.instrument.is_some();
         let bounds_follow_block = has_bounds && configuration.max_threads.is_none_or(|threads| threads == 0);
@@ -55,11 +52,8 @@ impl BuildSpec {
                 configuration.block = Default::default();
             }
         }
-        let mut key = serde_json::to_value(Self { configuration, ..self.clone() }).expect("plain data serialises");
-        if let Some(fields) = key["configuration"].as_object_mut() {
-            fields.retain(|name, _| !RUNTIME.contains(&name.as_str()));
-        }
-        chunk_id(key.to_string().as_bytes())
+        let key = Self { configuration, ..self.clone() };
+        chunk_id(&serde_json::to_vec(&key).expect("plain data serialises"))
     }
 }
 

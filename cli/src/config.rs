@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use mneme_core::files::{self, FileAccess};
 use mneme_core::install;
 
 use crate::error::CommandError;
@@ -141,9 +142,7 @@ fn fill(folder: &Path, files: &[(&str, &str)]) -> Result<(), CommandError> {
         }
         let write = || {
             std::fs::create_dir_all(path.parent().unwrap_or(folder))?;
-            let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-            std::fs::write(&temporary, text)?;
-            std::fs::rename(&temporary, &path)
+            files::replace(&path, text.as_bytes(), FileAccess::Usual)
         };
         write().map_err(|source| CommandError::Io { path: path.clone(), source })?;
     }

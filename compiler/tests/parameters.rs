@@ -33,7 +33,10 @@ const LARGEST: u32 = 4096;
 
 /// A member or a parameter: type and count of an array.
 fn simple() -> impl Strategy<Value = String> {
-    prop_oneof![3 => select(&SCALARS[..]).prop_map(str::to_owned), 1 => select(&VECTORS[..]).prop_map(|(name, _, _)| name.to_owned())]
+    prop_oneof![
+        3 => select(&SCALARS[..]).prop_map(str::to_owned),
+        1 => select(&VECTORS[..]).prop_map(|(name, _, _)| name.to_owned()),
+    ]
 }
 
 /// A structure: alignment, and members with their counts.

@@ -175,7 +175,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_change_of_a_byte_changes_the_hash(mut bytes in proptest::collection::vec(any::<u8>(), 1..300), at in any::<prop::sample::Index>(), by in 1u8..) {
+        fn any_change_of_a_byte_changes_the_hash(
+            mut bytes in proptest::collection::vec(any::<u8>(), 1..300),
+            at in any::<prop::sample::Index>(),
+            by in 1u8..,
+        ) {
             let before = chunk_id(&bytes);
             let at = at.index(bytes.len());
             bytes[at] ^= by;
@@ -194,7 +198,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn gathered_and_streamed_parts_hash_alike(parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..90), 0..9)) {
+        fn gathered_and_streamed_parts_hash_alike(
+            parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..90), 0..9),
+        ) {
             let mut stream = xxhash_rust::xxh3::Xxh3Default::new();
             let mut hash = Hash64::new();
             for part in &parts {

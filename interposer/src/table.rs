@@ -468,8 +468,10 @@ macro_rules! every_hip_hook {
     "counted, and recorded where it is selected; refused by name where the last block would have fewer work items" ["interposer/src/launches/work_items.rs: work_items_make_whole_blocks_or_are_refused"] {
         hipExtModuleLaunchKernel => (work_items::launch);
         hipHccModuleLaunchKernel => (work_items::launch_without_flags);
-        _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j => (work_items::launch);
-        _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_ => (work_items::launch_without_flags);
+        _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j
+            => (work_items::launch);
+        _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_
+            => (work_items::launch_without_flags);
     }
     "the launches of the time before HIP-Clang: what they set is kept, and the launch recorded like any other" ["interposer/src/launches/legacy.rs: a_configured_call_is_launched_with_its_arguments"] {
         hipConfigureCall => (legacy::configure);

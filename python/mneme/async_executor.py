@@ -30,7 +30,8 @@ class AsyncReplayExecutor:
     record_db, record_id
         The ``<static-hash>.json`` of the kernel, and the dynamic hash of the instance (``None`` where there is one only).
     iterations, warmup
-        Measured runs of a configuration, and runs before them; ``exec_time`` lists both.
+        Measured runs of a configuration, and runs before them; ``exec_time`` lists both. by default as many as
+        ``mneme-replay serve`` has, see its ``--help``.
     results_db_dir
         Folder to which every result is appended, as a line of ``<static-hash>.<dynamic-hash>.jsonl`` with ``hash``, ``config``
         and ``result``; ``None`` keeps nothing.
@@ -48,11 +49,11 @@ class AsyncReplayExecutor:
         self,
         record_db: PathLike,
         record_id: Optional[str] = None,
-        iterations: int = 3,
+        iterations: Optional[int] = None,
         results_db_dir: Optional[PathLike] = None,
         num_workers: Optional[int] = None,
         *,
-        warmup: int = 2,
+        warmup: Optional[int] = None,
         device: Optional[Union[str, int, Iterable[int]]] = None,
         timeout: Optional[float] = None,
         options: Iterable[str] = (),

@@ -25,6 +25,12 @@ def test_the_baseline_verifies(executor: AsyncReplayExecutor, recording: Recorde
     assert result.config.passes == "default<O3>"
 
 
+def test_runs_are_the_engines_where_nothing_is_said(database: Path, record_id: str) -> None:
+    with AsyncReplayExecutor(database, record_id, device=DEVICE) as executor:
+        result = executor.evaluate({})
+    assert (len(result.exec_time), len(result.measured)) == (5, 3)
+
+
 def test_futures_complete_in_any_order_and_failures_are_results(executor: AsyncReplayExecutor) -> None:
     good = [executor.submit({"passes": passes}) for passes in PIPELINES]
     bad = executor.submit({"passes": "no-such-pass"})

@@ -64,7 +64,7 @@ fn replay(
     let versions = context.programs.versions();
     for version in &versions {
         let configuration = Configuration { llvm: Some(*version), ..configuration.clone() };
-        let mut job = Job::new(u64::from(*version), configuration, options.iterations, options.warmup);
+        let mut job = Job::new(u64::from(*version), configuration, options.runs.iterations, options.runs.warmup);
         // Equal code is measured again: the times are compared.
         job.schedule.fresh = true;
         engine.submit(job);

@@ -117,7 +117,7 @@ struct Replayed {
 
 /// The result where the source in the kernel's place did not compile.
 fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotBuilt, llvm: &str) -> Replayed {
-    let job = Job::new(0, configuration.clone(), options.iterations, options.warmup);
+    let job = Job::new(0, configuration.clone(), options.runs.iterations, options.runs.warmup);
     let done = RunOutcome { status: unbuilt.status, error: unbuilt.error.clone(), ..RunOutcome::default() };
     let outcome = Err(unbuilt.clone());
     let result = crate::report::result::result(&jiff::Timestamp::now(), &job, Some(&outcome), &done, None, &[], llvm);
@@ -127,7 +127,7 @@ fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotB
 fn replay(options: &OneShot, context: &ReplayContext, configuration: &Configuration) -> Result<Replayed, Fatal> {
     let mut engine = Engine::start(context)?;
     // Every run of a survey counts.
-    let (iterations, warmup) = options.repeat.map_or((options.iterations, options.warmup), |runs| (runs, 0));
+    let (iterations, warmup) = options.repeat.map_or((options.runs.iterations, options.runs.warmup), |runs| (runs, 0));
     // Times of instrumented code mean nothing.
     let observe = options.observation.observe();
     let (iterations, warmup) = if observe.is_some() { (1, 0) } else { (iterations, warmup) };

@@ -1,7 +1,7 @@
 //! Tests of how the source is laid out.
 //!
 //! In no folder of these crates do modules use each other in a circle; every module's first line says in one sentence
-//! what it is; prose and comments have no long lines; vendors' functions and structures are declared in one crate.
+//! what it is; prose and code have no long lines; vendors' functions and structures are declared in one crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -321,7 +321,7 @@ fn what_is_a_vendor_s_is_found() {
     assert!(found(own).is_empty());
 }
 
-/// Columns that prose and comments may have.
+/// Columns that prose and code may have.
 const COLUMNS: usize = 120;
 
 /// Pages that a program writes.
@@ -344,14 +344,38 @@ fn long_lines_of_prose(text: &str) -> Vec<usize> {
     found
 }
 
-/// The numbers of the lines of Rust that are comments and too long; tables may be longer.
-fn long_comments(text: &str) -> Vec<usize> {
-    let is_long = |line: &str| {
-        let comment = line.trim_start().strip_prefix("//");
-        comment.is_some_and(|it| !it.trim_start_matches(['/', '!', ' ']).starts_with('|'))
-            && line.chars().count() > COLUMNS
+/// Counts the characters of string literals in each line, from 1.
+fn count_strings(tokens: proc_macro2::TokenStream, lines: &[&str], counts: &mut BTreeMap<usize, usize>) {
+    for token in tokens {
+        match token {
+            proc_macro2::TokenTree::Group(group) => count_strings(group.stream(), lines, counts),
+            proc_macro2::TokenTree::Literal(literal) if literal.to_string().contains('"') => {
+                let (start, end) = (literal.span().start(), literal.span().end());
+                for line in start.line..=end.line {
+                    let from = if line == start.line { start.column } else { 0 };
+                    let to = if line == end.line { end.column } else { lines[line - 1].chars().count() };
+                    *counts.entry(line).or_default() += to.saturating_sub(from);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The numbers of the lines of Rust that are too long. Tables in comments may be longer, and any line by as much as it
+/// has of string literals, in which a break would be text.
+fn long_code(text: &str) -> Vec<usize> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut strings = BTreeMap::new();
+    count_strings(text.parse().unwrap(), &lines, &mut strings);
+    let is_long = |(number, line): &(usize, &&str)| {
+        let length = line.chars().count();
+        match line.trim_start().strip_prefix("//") {
+            Some(comment) => length > COLUMNS && !comment.trim_start_matches(['/', '!', ' ']).starts_with('|'),
+            None => length - strings.get(&(number + 1)).unwrap_or(&0) > COLUMNS,
+        }
     };
-    text.lines().enumerate().filter(|(_, line)| is_long(line)).map(|(number, _)| number + 1).collect()
+    lines.iter().enumerate().filter(is_long).map(|(number, _)| number + 1).collect()
 }
 
 /// The Markdown files in a folder, and in those below it if `is_deep`.
@@ -368,7 +392,7 @@ fn pages(folder: &Path, is_deep: bool, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn prose_and_comments_fit_the_columns() {
+fn prose_and_code_fit_the_columns() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let (mut prose, mut code) = (Vec::new(), Vec::new());
     pages(top, false, &mut prose);
@@ -379,7 +403,7 @@ fn prose_and_comments_fit_the_columns() {
     let mut faults = Vec::new();
     /// Numbers of a text's lines that are too long.
     type LongLines = fn(&str) -> Vec<usize>;
-    let kinds: [(Vec<PathBuf>, LongLines); 2] = [(prose, long_lines_of_prose), (code, long_comments)];
+    let kinds: [(Vec<PathBuf>, LongLines); 2] = [(prose, long_lines_of_prose), (code, long_code)];
     for (files, long) in kinds {
         for file in files {
             let lines = long(&std::fs::read_to_string(&file).unwrap());
@@ -395,8 +419,8 @@ fn long_lines_are_found() {
     let long = "word ".repeat(30);
     assert_eq!(long_lines_of_prose(&format!("short\n{long}\n- {long}\n")), [2, 3]);
     assert!(long_lines_of_prose(&format!("# {long}\n| {long} |\n```\n{long}\n```\n")).is_empty());
-    assert_eq!(long_comments(&format!("use a;\n    /// {long}\n//! {long}\n")), [2, 3]);
-    assert!(long_comments(&format!("//! | {long} |\nlet text = \"{long}\";\n")).is_empty());
+    assert_eq!(long_code(&format!("use a;\n    // {long}\n// {long}\n{}\n", "a + ".repeat(31))), [2, 3, 4]);
+    assert!(long_code(&format!("//! | {long} |\nlet text = \"{long}\";\nf(r#\"a\n{long}\n\"#);\n")).is_empty());
 }
 
 /// The crate that links LLVM, and its programs.

@@ -129,6 +129,7 @@ structures! {
     /// `CUmemAccessDesc`
     AccessDescription = "CUmemAccessDesc" {
         location: CUmemLocation,
+        /// One of [`memory_access`].
         flags: u32,
     }
 
@@ -147,23 +148,6 @@ structures! {
     }
 }
 
-/// What is filled for the driver, which has enumerations, is laid out as what is read from an application.
-const _: () = {
-    use std::mem::offset_of;
-    assert!(size_of::<CUDA_MEMSET_NODE_PARAMS>() == size_of::<Fill>());
-    assert!(offset_of!(CUDA_MEMSET_NODE_PARAMS, width) == offset_of!(Fill, width));
-    assert!(size_of::<CUDA_HOST_NODE_PARAMS>() == size_of::<HostCall>());
-    assert!(size_of::<CUDA_KERNEL_NODE_PARAMS>() == size_of::<KernelNode>());
-    assert!(offset_of!(CUDA_KERNEL_NODE_PARAMS, kern) == offset_of!(KernelNode, kernel));
-    assert!(size_of::<CUlaunchConfig>() == size_of::<LaunchConfiguration>());
-    assert!(offset_of!(CUlaunchConfig, attrs) == offset_of!(LaunchConfiguration, attributes));
-    assert!(size_of::<CUlaunchAttribute>() == size_of::<LaunchAttribute>());
-    assert!(offset_of!(CUlaunchAttribute, value) == offset_of!(LaunchAttribute, value));
-    assert!(size_of::<CUmemAllocationProp>() == size_of::<AllocationProperties>());
-    assert!(offset_of!(CUmemAllocationProp, location) == offset_of!(AllocationProperties, location));
-    assert!(size_of::<CUmemAccessDesc>() == size_of::<AccessDescription>());
-};
-
 /// `CUmemorytype`
 pub mod memory_type {
     pub const HOST: u32 = 1;
@@ -171,6 +155,13 @@ pub mod memory_type {
     pub const ARRAY: u32 = 3;
     /// Either; the address tells.
     pub const UNIFIED: u32 = 4;
+}
+
+/// `CUmemAccess_flags`
+pub mod memory_access {
+    pub const NONE: u32 = 0;
+    pub const READ: u32 = 1;
+    pub const READ_WRITE: u32 = 3;
 }
 
 /// `CUlaunchAttributeID`, those that a replay repeats.

@@ -1,20 +1,20 @@
 //! Types of the driver and of the runtime.
 //!
-//! Structures that we only hand to the driver are cudarc's; those that an application's are read as are in
-//! [`structures`](super::structures), with numbers for enumerations.
+//! Handles are cudarc's; structures are in [`structures`](super::structures), with numbers for enumerations.
 
 pub use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
 pub use cudarc::driver::sys::{
-    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D_PEER, CUDA_MEMSET_NODE_PARAMS, CUarray, CUcontext,
-    CUdevice, CUdeviceptr, CUevent, CUfunction, CUipcMemHandle, CUkernel, CUlaunchAttribute, CUlaunchConfig, CUlibrary,
-    CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemoryPool, CUmodule, CUstream, CUuuid,
+    CUDA_MEMCPY3D_PEER, CUarray, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUipcMemHandle, CUkernel,
+    CUlibrary, CUmemGenericAllocationHandle, CUmemoryPool, CUmodule, CUstream, CUuuid,
 };
 
 pub use super::status::Status;
 pub use super::structures::{
-    AllocationNode as CUDA_MEM_ALLOC_NODE_PARAMS, Copy2d as CUDA_MEMCPY2D, Copy3d as CUDA_MEMCPY3D,
-    LegacyProperties as CUdevprop,
+    AccessDescription as CUmemAccessDesc, AllocationNode as CUDA_MEM_ALLOC_NODE_PARAMS,
+    AllocationProperties as CUmemAllocationProp, Copy2d as CUDA_MEMCPY2D, Copy3d as CUDA_MEMCPY3D,
+    Fill as CUDA_MEMSET_NODE_PARAMS, HostCall as CUDA_HOST_NODE_PARAMS, KernelNode as CUDA_KERNEL_NODE_PARAMS,
+    LaunchAttribute as CUlaunchAttribute, LaunchConfiguration as CUlaunchConfig, LegacyProperties as CUdevprop,
 };
 
 /// `CUmemLocation`, `cudaMemLocation`, `hipMemLocation`. The kind is a number: an application's need not be one that is
@@ -33,6 +33,11 @@ impl CUmemLocation {
     /// A device of that number.
     pub fn device(id: c_int) -> Self {
         Self { kind: Self::DEVICE, id }
+    }
+
+    /// Its device's number, where it is one.
+    pub fn device_number(self) -> Option<c_int> {
+        (self.kind == Self::DEVICE).then_some(self.id)
     }
 }
 

@@ -176,10 +176,15 @@ declare! { ($)
     400 rocprofiler_create_context(context: *mut ContextId);
     400 rocprofiler_start_context(context: ContextId);
     400 rocprofiler_stop_context(context: ContextId);
-    400 rocprofiler_create_buffer(context: ContextId, size: usize, watermark: usize, policy: c_uint, callback: Option<BufferCallback>, data: *mut c_void, buffer: *mut BufferId);
+    400 rocprofiler_create_buffer(
+        context: ContextId, size: usize, watermark: usize, policy: c_uint, callback: Option<BufferCallback>,
+        data: *mut c_void, buffer: *mut BufferId
+    );
     400 rocprofiler_flush_buffer(buffer: BufferId);
     400 rocprofiler_destroy_buffer(buffer: BufferId);
-    400 rocprofiler_configure_buffer_tracing_service(context: ContextId, kind: c_uint, operations: *const c_int, count: usize, buffer: BufferId);
+    400 rocprofiler_configure_buffer_tracing_service(
+        context: ContextId, kind: c_uint, operations: *const c_int, count: usize, buffer: BufferId
+    );
     400 rocprofiler_get_thread_id(thread: *mut u64);
     400 rocprofiler_push_external_correlation_id(context: ContextId, thread: u64, correlation: UserData);
     400 rocprofiler_pop_external_correlation_id(context: ContextId, thread: u64, correlation: *mut UserData);

@@ -97,9 +97,10 @@ mod tests {
         };
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
         assert!(ptxas.assemble(ptx, "sm_90", AssemblerOptions::default()).unwrap().0.starts_with(b"\x7fELF"));
-        assert!(
-            matches!(ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90", AssemblerOptions::default()), Err(Rejection::Ptx(words)) if words.contains("rot"))
-        );
+        assert!(matches!(
+            ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90", AssemblerOptions::default()),
+            Err(Rejection::Ptx(words)) if words.contains("rot")
+        ));
         assert!(matches!(ptxas.assemble(ptx, "sm_999", AssemblerOptions::default()), Err(Rejection::Architecture)));
     }
 }

@@ -199,6 +199,8 @@ pub const MAX_RUNS: u32 = 1_000_000;
 pub const MAX_TIMEOUT: f64 = 1e9;
 /// The existing Mneme's names of code generators, [`Configuration::codegen_method`].
 pub const CODEGEN_METHODS: [&str; 3] = ["serial", "parallel", "rtc"];
+/// The one that is printed where nothing says which.
+pub const DEFAULT_CODEGEN_METHOD: &str = CODEGEN_METHODS[0];
 /// Registers that a thread of any device can have.
 const MAX_REGISTERS: u32 = 255;
 /// Threads that a block of any device can have.
@@ -214,7 +216,7 @@ fn default_codegen_opt() -> u8 {
     3
 }
 fn default_codegen_method() -> String {
-    "serial".into()
+    DEFAULT_CODEGEN_METHOD.into()
 }
 fn yes() -> bool {
     true
@@ -284,6 +286,19 @@ impl Configuration {
         let plain = self.of_original();
         let [own, plain] = [self, &plain].map(|it| serde_json::to_value(it.grounded()).expect("plain data serialises"));
         own.as_object()?.iter().find(|(name, value)| plain.get(name) != Some(*value)).map(|(name, _)| name.clone())
+    }
+
+    /// The same without what does not reach the compiler: how the code is run, and a name that changes nothing.
+    #[must_use]
+    pub fn without_runs(self) -> Self {
+        Self {
+            codegen_method: default_codegen_method(),
+            iterations: None,
+            warmup: None,
+            cache: Cache::default(),
+            tolerance: None,
+            ..self
+        }
     }
 
     /// The normal form in which equal configurations are equal: parameters that do not apply are zero.

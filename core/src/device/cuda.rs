@@ -4,11 +4,9 @@ use std::ffi::CStr;
 use std::path::Path;
 use std::ptr::null_mut;
 
-use cudarc::driver::sys::{
-    CUdevice_attribute as DeviceAttribute, CUfunction_attribute as FunctionAttribute, CUlaunchAttribute,
-    CUlaunchAttributeID,
-};
+use cudarc::driver::sys::{CUdevice_attribute as DeviceAttribute, CUfunction_attribute as FunctionAttribute};
 use mneme_abi::cuda::driver::pointers;
+use mneme_abi::cuda::structures::{LaunchAttribute, LaunchConfiguration, launch_attribute};
 use mneme_abi::cuda::types::*;
 
 use super::gpu::{Gpu, LaunchCall, Vendor, VendorLibrary};
@@ -185,20 +183,8 @@ impl Vendor for Nvidia {
     }
 
     unsafe fn launch_with_attributes(&self, call: &LaunchCall<'_>) -> Result<(), DeviceError> {
-        let (grid, block) = (call.launch.grid, call.launch.block);
-        let mut attributes = attributes(call.launch);
-        let config = CUlaunchConfig {
-            gridDimX: grid.x,
-            gridDimY: grid.y,
-            gridDimZ: grid.z,
-            blockDimX: block.x,
-            blockDimY: block.y,
-            blockDimZ: block.z,
-            sharedMemBytes: call.launch.shared_mem,
-            hStream: call.stream,
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: attributes.len() as u32,
-        };
+        let attributes = attributes(call.launch);
+        let config = launch_configuration(call.launch, call.stream, &attributes);
         // SAFETY: as the caller promises; `config` and its attributes live until the call returns.
         self.check("cuLaunchKernelEx", unsafe {
             (self.table.cuLaunchKernelEx)(&config, call.function, call.parameters, null_mut())
@@ -206,26 +192,31 @@ impl Vendor for Nvidia {
     }
 }
 
+/// A launch as `cuLaunchKernelEx` takes it; what is returned points to the attributes.
+pub fn launch_configuration(launch: &Launch, stream: CUstream, attributes: &[LaunchAttribute]) -> LaunchConfiguration {
+    LaunchConfiguration {
+        grid: launch.grid.as_array(),
+        block: launch.block.as_array(),
+        shared: launch.shared_mem,
+        stream: stream as usize,
+        attributes: attributes.as_ptr(),
+        count: attributes.len() as u32,
+    }
+}
+
 /// The launch attributes that have to be said.
-pub fn attributes(launch: &Launch) -> Vec<CUlaunchAttribute> {
-    let empty = |id| {
-        // SAFETY: the structure is plain data, for which zeros are valid.
-        let mut attribute: CUlaunchAttribute = unsafe { std::mem::zeroed() };
-        attribute.id = id;
-        attribute
+pub fn attributes(launch: &Launch) -> Vec<LaunchAttribute> {
+    let attribute = |id, words: &[u32]| {
+        let mut value = [0; 16];
+        value[..words.len()].copy_from_slice(words);
+        LaunchAttribute { id, padding: 0, value }
     };
     let mut attributes = Vec::new();
     if let Some(cluster) = launch.attributes.cluster {
-        let mut attribute = empty(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-        attribute.value.clusterDim.x = cluster.x;
-        attribute.value.clusterDim.y = cluster.y;
-        attribute.value.clusterDim.z = cluster.z;
-        attributes.push(attribute);
+        attributes.push(attribute(launch_attribute::CLUSTER_DIMENSION, &cluster.as_array()));
     }
     if launch.attributes.cooperative {
-        let mut attribute = empty(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
-        attribute.value.cooperative = 1;
-        attributes.push(attribute);
+        attributes.push(attribute(launch_attribute::COOPERATIVE, &[1]));
     }
     attributes
 }

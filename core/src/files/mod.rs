@@ -30,6 +30,8 @@ pub enum FileAccess {
     Private,
     /// Whom the process's mask allows.
     Usual,
+    /// Whom the file allows that is replaced.
+    Kept,
 }
 
 /// Writes, syncs and renames, so that a reader sees the old file or the new one, also after a crash.
@@ -71,6 +73,11 @@ impl Temporary {
                 .tempfile_in(folder)
                 .map_err(&failed)?;
             let (mut file, place) = file.into_parts();
+            if access == FileAccess::Kept {
+                std::fs::metadata(path)
+                    .and_then(|before| file.set_permissions(before.permissions()))
+                    .map_err(&failed)?;
+            }
             // Where the file system has no locks, such files are not removed.
             let lock = file.try_clone().ok().filter(|file| file.try_lock().is_ok());
             let this = Self { path: path.into(), file: NamedTempFile::from_parts(lock, place) };
@@ -139,6 +146,9 @@ mod tests {
         let path = folder.path().join("a");
         replace(&path, b"before", FileAccess::Usual).unwrap();
         assert!(path.metadata().unwrap().permissions().mode() & 0o400 != 0);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o757)).unwrap();
+        replace(&path, b"before", FileAccess::Kept).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o757);
         let failed: io::Result<(Temporary, ())> =
             Temporary::write(&path, FileAccess::Usual, |error| error, |_| Err(io::ErrorKind::StorageFull.into()));
         assert!(failed.is_err());

@@ -408,7 +408,10 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn no_damage_makes_it_panic(changes in proptest::collection::vec((0usize..400, any::<u8>()), 0..6), length in 0usize..400) {
+        fn no_damage_makes_it_panic(
+            changes in proptest::collection::vec((0usize..400, any::<u8>()), 0..6),
+            length in 0usize..400,
+        ) {
             let one = module("nvptx64-nvidia-cuda", "_Z4stepPf");
             let mut bytes = [&one[..], &wrapped(&one)].concat();
             for (at, byte) in changes { let at = at % bytes.len(); bytes[at] = byte; }

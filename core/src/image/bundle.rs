@@ -209,7 +209,12 @@ pub(crate) mod tests {
         #[test]
         fn no_damage_makes_it_panic(at in 0usize..200, byte in any::<u8>(), length in 0usize..300, form in 0usize..4) {
             let bundle = encode(&[("hipv4-amdgcn-amd-amdhsa--gfx90a", &[7; 64]), ("host-x86_64", b"x")]);
-            let mut image = match form { 0 => bundle.clone(), 1 => compress(&bundle, 2, 0), 2 => compress(&bundle, 2, 1), _ => compress(&bundle, 3, 1) };
+            let mut image = match form {
+                0 => bundle.clone(),
+                1 => compress(&bundle, 2, 0),
+                2 => compress(&bundle, 2, 1),
+                _ => compress(&bundle, 3, 1),
+            };
             let at = at % image.len();
             image[at] = byte;
             image.truncate(length);

@@ -556,7 +556,10 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn no_damage_makes_it_panic(changes in proptest::collection::vec((0usize..6000, any::<u8>()), 1..6), length in 0usize..9000) {
+        fn no_damage_makes_it_panic(
+            changes in proptest::collection::vec((0usize..6000, any::<u8>()), 1..6),
+            length in 0usize..9000,
+        ) {
             static IMAGE: std::sync::OnceLock<Option<Vec<u8>>> = std::sync::OnceLock::new();
             if let Some(image) = IMAGE.get_or_init(|| assemble(PTX, "sm_90")) {
                 let mut image = image.clone();

@@ -256,7 +256,12 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn no_damage_makes_it_panic(at in 0usize..300, byte in any::<u8>(), length in 0usize..400, noise in proptest::collection::vec(any::<u8>(), 0..100)) {
+        fn no_damage_makes_it_panic(
+            at in 0usize..300,
+            byte in any::<u8>(),
+            length in 0usize..400,
+            noise in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
             let lz4 = lz4_flex::block::compress(TEXT);
             let mut image = encode(&[(1, 90, 0x2011, &lz4, TEXT.len() as u64), (2, 90, 0x11, &noise, 0)]);
             let at = at.min(image.len() - 1);

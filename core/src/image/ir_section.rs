@@ -490,7 +490,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_input_makes_the_decoder_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), fields in any::<[u64; 4]>()) {
+        fn no_input_makes_the_decoder_panic(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            fields in any::<[u64; 4]>(),
+        ) {
             decode(&bytes);
             let mut record = MAGIC.to_vec();
             for field in fields { record.extend(field.to_le_bytes()); }

@@ -437,7 +437,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn chunks_come_back_with_and_without_an_index(chunks in proptest::collection::vec(proptest::collection::vec(0u8..4, 1..2000), 0..8), cut in 0usize..400) {
+        fn chunks_come_back_with_and_without_an_index(
+            chunks in proptest::collection::vec(proptest::collection::vec(0u8..4, 1..2000), 0..8),
+            cut in 0usize..400,
+        ) {
             let folder = tempfile::tempdir().unwrap();
             prop_assert_eq!(&read_all(&write(folder.path(), &chunks, true)), &chunks);
             let unfinished = write(folder.path(), &chunks, false);
@@ -450,7 +453,10 @@ mod tests {
         }
 
         #[test]
-        fn no_input_makes_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), trailer in any::<bool>()) {
+        fn no_input_makes_the_reader_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            trailer in any::<bool>(),
+        ) {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("x.pack");
             let mut whole = MAGIC.to_vec();

@@ -4,13 +4,14 @@
 //! no two ever write one file.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::unistd::AccessFlags;
 use rayon::prelude::*;
 
 use super::RecordingError;
@@ -311,20 +312,13 @@ impl StoreWriter {
 /// expect a thread of its own.
 pub fn without_signals<R>(work: impl FnOnce() -> R) -> R {
     /// Also when a thread cannot be started.
-    struct Restore(libc::sigset_t);
+    struct Restore(SigSet);
     impl Drop for Restore {
         fn drop(&mut self) {
-            // SAFETY: the set was filled in below.
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+            let _ = self.0.thread_set_mask();
         }
     }
-    // SAFETY: both sets are initialised by the calls that are given them.
-    let _restore = unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        Restore(before)
-    };
+    let _restore = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map(Restore);
     work()
 }
 
@@ -337,26 +331,17 @@ impl InUse {
         File::open(folder).map(Self).map_err(RecordingError::io(folder))
     }
 
-    fn lock(&self, kind: libc::c_int) -> std::io::Result<()> {
-        // SAFETY: flock takes no memory; the descriptor is open.
-        match unsafe { libc::flock(self.0.as_raw_fd(), kind) } {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        }
-    }
-
     /// Marks the packs as used. Where the file system has no locks, nothing can be done about it.
     fn mark(folder: &Path) -> Result<Self, RecordingError> {
         let mark = Self::open(folder)?;
-        while mark.lock(libc::LOCK_SH).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
+        while mark.0.lock_shared().is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
         Ok(mark)
     }
 
     /// The lock for one that removes chunks, `None` while a writer is at work.
     pub(crate) fn alone(folder: &Path) -> Result<Option<Self>, RecordingError> {
         let lock = Self::open(folder)?;
-        let busy =
-            lock.lock(libc::LOCK_EX | libc::LOCK_NB).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        let busy = matches!(lock.0.try_lock(), Err(TryLockError::WouldBlock));
         Ok((!busy).then_some(lock))
     }
 }
@@ -364,24 +349,14 @@ impl InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         // Closing the folder is not enough: a child that was forked meanwhile has it open as well.
-        let _ = self.lock(libc::LOCK_UN);
+        let _ = self.0.unlock();
     }
 }
 
 /// Fails where this user may not add files to a folder, nor remove any.
 pub fn check_writable(folder: &Path) -> Result<(), RecordingError> {
-    use std::os::unix::ffi::OsStrExt;
-    let io = RecordingError::io(folder);
-    let path = match std::ffi::CString::new(folder.as_os_str().as_bytes()) {
-        Ok(path) => path,
-        Err(error) => return Err(io(error.into())),
-    };
-    // SAFETY: a NUL-terminated path.
-    if unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } == 0 {
-        Ok(())
-    } else {
-        Err(io(std::io::Error::last_os_error()))
-    }
+    nix::unistd::access(folder, AccessFlags::W_OK | AccessFlags::X_OK)
+        .map_err(|error| RecordingError::io(folder)(error.into()))
 }
 
 /// Creates a folder (and its parents) that only its owner can read.

@@ -322,8 +322,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_add_up(values in proptest::collection::vec((-1e6..1e6f64, -1e6..1e6f64), 1..40), cut in 0usize..40, norm in 0u8..4, kind in 0u8..3) {
-            let tolerance = tolerance(DataType::F64, Threshold::from_code(kind).unwrap(), Norm::from_code(norm).unwrap(), 1.0);
+        fn parts_add_up(
+            values in proptest::collection::vec((-1e6..1e6f64, -1e6..1e6f64), 1..40),
+            cut in 0usize..40,
+            norm in 0u8..4,
+            kind in 0u8..3,
+        ) {
+            let (kind, norm) = (Threshold::from_code(kind).unwrap(), Norm::from_code(norm).unwrap());
+            let tolerance = tolerance(DataType::F64, kind, norm, 1.0);
             let (recorded, replayed): (Vec<f64>, Vec<f64>) = values.into_iter().unzip();
             let (recorded, replayed) = (doubles(&recorded), doubles(&replayed));
             let cut = cut * 8 % recorded.len();

@@ -319,11 +319,25 @@ driver_exports! {
     cuOccupancyAvailableDynamicSMemPerBlock(bytes, function, _, _) => function::available_shared(bytes, function);
 
     cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra) =>
-        launch::launch(function, LaunchExtents { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, extra);
+        launch::launch(
+            function,
+            LaunchExtents { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared },
+            stream,
+            parameters,
+            extra,
+        );
     cuLaunchKernelEx(configuration, function, parameters, extra) =>
         launch::launch_extended(configuration, function, parameters, extra);
-    cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters) =>
-        launch::launch_cooperative(function, LaunchExtents { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, In::of_place(0));
+    cuLaunchCooperativeKernel(
+        function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters
+    ) =>
+        launch::launch_cooperative(
+            function,
+            LaunchExtents { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared },
+            stream,
+            parameters,
+            In::of_place(0),
+        );
 
     cuFuncSetBlockShape(function, x, y, z) => legacy::set_block(function, [x, y, z]);
     cuFuncSetSharedSize(function, bytes) => legacy::set_shared(function, bytes);

@@ -238,7 +238,11 @@ hip_exports! {
     hipMemcpy2D | hipMemcpy2D_spt: (to, to_pitch, from, from_pitch, width, height, kind) =>
         copies::copy_2d(&Rows { to, to_pitch, from, from_pitch, width, height }, own_memory::direction(kind));
     hipMemcpy2DAsync | hipMemcpy2DAsync_spt: (to, to_pitch, from, from_pitch, width, height, kind, stream) =>
-        copies::copy_2d_on(&Rows { to, to_pitch, from, from_pitch, width, height }, own_memory::direction(kind), stream);
+        copies::copy_2d_on(
+            &Rows { to, to_pitch, from, from_pitch, width, height },
+            own_memory::direction(kind),
+            stream,
+        );
     hipMemcpyParam2D: (what) => own_memory::copy_2d(what);
     hipMemcpyParam2DAsync: (what, stream) => own_memory::copy_2d_on(what, stream);
     hipDrvMemcpy2DUnaligned: (what) => own_memory::copy_2d(what);
@@ -263,8 +267,10 @@ hip_exports! {
     hipMemsetD16Async: (address, value, count, stream) => copy::fill_on::<u16>(address, value, count, stream);
     hipMemsetD32Async: (address, value, count, stream) => copy::fill_on::<u32>(address, value, count, stream);
     hipMemsetD2D8: (address, pitch, value, width, height) => copy::fill_2d::<u8>(address, pitch, value, width, height);
-    hipMemsetD2D16: (address, pitch, value, width, height) => copy::fill_2d::<u16>(address, pitch, value, width, height);
-    hipMemsetD2D32: (address, pitch, value, width, height) => copy::fill_2d::<u32>(address, pitch, value, width, height);
+    hipMemsetD2D16: (address, pitch, value, width, height) =>
+        copy::fill_2d::<u16>(address, pitch, value, width, height);
+    hipMemsetD2D32: (address, pitch, value, width, height) =>
+        copy::fill_2d::<u32>(address, pitch, value, width, height);
     hipMemsetD2D8Async: (address, pitch, value, width, height, stream) =>
         copy::fill_2d_on::<u8>(address, pitch, value, width, height, stream);
     hipMemsetD2D16Async: (address, pitch, value, width, height, stream) =>
@@ -410,7 +416,14 @@ hip_exports! {
     hipGraphAddMemcpyNode1D: (node, graph, after, count, to, from, bytes, kind) =>
         own_graph::add_line(node, At { graph, after, count }, to, from, bytes, kind);
     hipGraphAddMemcpyNodeToSymbol: (node, graph, after, count, symbol, from, bytes, offset, kind) =>
-        own_graph::add_line(node, At { graph, after, count }, copies::part_of(symbol, offset, bytes)?, from, bytes, kind);
+        own_graph::add_line(
+            node,
+            At { graph, after, count },
+            copies::part_of(symbol, offset, bytes)?,
+            from,
+            bytes,
+            kind,
+        );
     hipGraphAddMemcpyNodeFromSymbol: (node, graph, after, count, to, symbol, bytes, offset, kind) =>
         own_graph::add_line(node, At { graph, after, count }, to, copies::part_of(symbol, offset, bytes)?, bytes, kind);
     hipGraphAddMemsetNode: (node, graph, after, count, parameters) =>

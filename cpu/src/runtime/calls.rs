@@ -28,8 +28,12 @@ macro_rules! driver_calls {
 
         impl Calls {
             fn load(find: impl Fn(&str) -> Result<*const c_void, Status>) -> Result<Self, Status> {
-                // SAFETY: the driver's function of a name has its declared type.
-                Ok(Self { $($name: unsafe { std::mem::transmute::<*const c_void, pointers::$name>(find(stringify!($name))?) },)* })
+                Ok(Self {
+                    // SAFETY: the driver's function of a name has its declared type.
+                    $($name: unsafe {
+                        std::mem::transmute::<*const c_void, pointers::$name>(find(stringify!($name))?)
+                    },)*
+                })
             }
 
             $( mneme_abi::$name! { call {} } )*

@@ -251,7 +251,8 @@ runtime_exports! {
     cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz: (configuration, function, arguments) =>
         launch::launch_extended(configuration, function, arguments);
     cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz:
-        (function, grid, block, arguments, shared, stream) => launch::launch_cooperative(function, grid, block, arguments, shared, stream);
+        (function, grid, block, arguments, shared, stream) =>
+            launch::launch_cooperative(function, grid, block, arguments, shared, stream);
     cudaFuncGetAttributes: (attributes, function) => launch::attributes(attributes, function);
     cudaFuncSetAttribute: (function, attribute, value) => launch::set_attribute(function, attribute, value);
     cudaFuncSetCacheConfig: (function, _) => launch::accept(function);

@@ -86,7 +86,7 @@ pub fn ends(kind: u32) -> Result<(EndOf, EndOf), Status> {
 
 /// A location as the older functions have it: a device, or -1 (`cudaCpuDeviceId`) for the host.
 fn device_of(location: CUmemLocation) -> i32 {
-    if location.kind == CUmemLocation::DEVICE { location.id } else { -1 }
+    location.device_number().unwrap_or(-1)
 }
 
 /// `cudaMemPrefetchAsync_v2`

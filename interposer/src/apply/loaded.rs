@@ -6,7 +6,7 @@ use std::ffi::{CString, c_uint};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use cudarc::driver::sys::CUfunction_attribute;
+use mneme_abi::cuda::sys::CUfunction_attribute;
 use mneme_core::tuned::Winner;
 
 use crate::driver::streams::CaptureMode;

@@ -1,8 +1,8 @@
 //! Starting tuned code as the application starts its own.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_uint;
 
-use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
+use mneme_abi::cuda::structures::{LaunchAttribute, LaunchConfiguration};
 use mneme_core::device::cuda;
 use mneme_core::launch::Launch;
 use mneme_core::tuned::Shape;
@@ -62,11 +62,11 @@ pub fn start(request: &LaunchRequest, function: CUfunction, shape: &Shape) -> St
         };
     }
     let described;
-    let (attributes, count): (*const c_void, c_uint) = match request.extras {
+    let (attributes, count): (*const LaunchAttribute, c_uint) = match request.extras {
         Extras::Attributes(array, count) => (array, count),
         _ if request.launch.attributes.cooperative || request.launch.attributes.cluster.is_some() => {
             described = cuda::attributes(&Launch { ..request.launch });
-            (described.as_ptr().cast(), described.len() as c_uint)
+            (described.as_ptr(), described.len() as c_uint)
         }
         _ => (std::ptr::null(), 0),
     };
@@ -88,17 +88,13 @@ pub fn start(request: &LaunchRequest, function: CUfunction, shape: &Shape) -> St
             )
         };
     }
-    let configuration = CUlaunchConfig {
-        gridDimX: grid.x,
-        gridDimY: grid.y,
-        gridDimZ: grid.z,
-        blockDimX: block.x,
-        blockDimY: block.y,
-        blockDimZ: block.z,
-        sharedMemBytes: shape.shared_mem,
-        hStream: stream.cast(),
-        attrs: attributes.cast_mut().cast::<CUlaunchAttribute>(),
-        numAttrs: count,
+    let configuration = LaunchConfiguration {
+        grid: grid.as_array(),
+        block: block.as_array(),
+        shared: shape.shared_mem,
+        stream: stream as usize,
+        attributes,
+        count,
     };
     // SAFETY: as above; the attributes live until the call returns.
     unsafe { hooked::cuLaunchKernelEx::call(&configuration, function, parameters, extra) }

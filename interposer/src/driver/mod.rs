@@ -123,7 +123,9 @@ macro_rules! function {
                     return Status::NOT_FOUND;
                 }
                 // SAFETY: the symbol of this name has this type in every version of the driver API.
-                let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> Status>(address) };
+                let function = unsafe {
+                    std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> Status>(address)
+                };
                 // SAFETY: the caller vouches for the arguments.
                 unsafe { function($($argument),*) }
             }

@@ -18,8 +18,13 @@ macro_rules! body {
         enter(Family::$family, outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), gate::passing)
     };
     ($family:ident, $name:ident, ($($argument:ident: $type:ty),*), {$handler:path}) => {
-        // SAFETY: the arguments are the application's own, as the handler's contract wants.
-        enter(Family::$family, outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), |call| unsafe { $handler(call, $($argument),*) })
+        enter(
+            Family::$family,
+            outer_call!($name($($argument),*)),
+            vendor_call!($name($($argument),*)),
+            // SAFETY: the arguments are the application's own, as the handler's contract wants.
+            |call| unsafe { $handler(call, $($argument),*) },
+        )
     };
     ($family:ident, $name:ident, ($($argument:ident: $type:ty),*), [$form:path]) => {{
         // Apart, so that it does not make the other way longer.
@@ -32,7 +37,12 @@ macro_rules! body {
                 Some(request) => recorder::launch(call, request),
                 None => gate::passing(call),
             };
-            enter(Family::$family, outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), kept!($family handler))
+            enter(
+                Family::$family,
+                outer_call!($name($($argument),*)),
+                vendor_call!($name($($argument),*)),
+                kept!($family handler),
+            )
         }
         // SAFETY: as above.
         match counted::pass(unsafe { $form($($argument),*) }) {
@@ -45,7 +55,12 @@ macro_rules! body {
     ($family:ident, $name:ident, ($($argument:ident: $type:ty),*), ($handler:path)) => {{
         // SAFETY: the arguments are the application's own, as the handler's contract wants.
         let handler = |call: &dyn Fn() -> Status| unsafe { $handler(call, $($argument),*) };
-        enter(Family::$family, outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), kept!($family handler))
+        enter(
+            Family::$family,
+            outer_call!($name($($argument),*)),
+            vendor_call!($name($($argument),*)),
+            kept!($family handler),
+        )
     }};
 }
 
@@ -63,7 +78,8 @@ macro_rules! kept {
 macro_rules! outermost {
     ($name:ident($($argument:ident),*)) => {
         driver::hooked::$name::call_at(
-            driver::hooked::$name::SLOT.outermost(const { driver::c_name(concat!(stringify!($name), "\0")) }), $($argument),*
+            driver::hooked::$name::SLOT.outermost(const { driver::c_name(concat!(stringify!($name), "\0")) }),
+            $($argument),*
         )
     };
 }

@@ -78,7 +78,8 @@ pub enum CodeOwner {
 impl CodeOwner {
     /// Whether a variable is managed memory behind a pointer on the device, whose place HIP does not tell.
     pub fn is_managed(self, name: &str) -> bool {
-        matches!(self, Self::Binary(binary) if registered::variable(binary, name).is_some_and(|found| found.managed.is_some()))
+        let Self::Binary(binary) = self else { return false };
+        registered::variable(binary, name).is_some_and(|found| found.managed.is_some())
     }
 
     /// Where a device variable is: its address and size in bytes, if the loaded code has it.

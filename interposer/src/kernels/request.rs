@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use mneme_abi::cuda::structures::LaunchAttribute;
 use mneme_core::launch::Launch;
 use mneme_core::recording::manifest::Argument;
 
@@ -22,8 +23,8 @@ pub struct LaunchRequest {
 pub enum Extras {
     /// Nothing that [`Launch`] does not say.
     None,
-    /// The application's array of attributes (`CUlaunchAttribute`), and how many there are.
-    Attributes(*const c_void, u32),
+    /// The application's array of attributes, and how many there are.
+    Attributes(*const LaunchAttribute, u32),
     /// What only the application's own call has.
     OwnCall,
 }

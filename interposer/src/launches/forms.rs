@@ -5,7 +5,7 @@
 use std::ffi::{c_uint, c_void};
 
 use mneme_abi::cuda::structures::launch_attribute as attribute;
-use mneme_abi::cuda::types::{CUlaunchAttribute, CUlaunchConfig};
+use mneme_abi::cuda::structures::{LaunchAttribute, LaunchConfiguration};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
@@ -86,46 +86,48 @@ launch!(
 /// The configuration is null or the driver's.
 #[inline]
 unsafe fn extended(
-    configuration: *const CUlaunchConfig,
+    configuration: *const LaunchConfiguration,
     function: CUfunction,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
     default: usize,
 ) -> Option<LaunchRequest> {
-    // SAFETY: null or as the caller promises; the structure has no enumerations but behind `attrs`, which is read as
-    // integers.
+    // SAFETY: null or as the caller promises.
     let configuration = unsafe { configuration.as_ref() }?;
     let launch = Launch {
-        grid: Dim3::new(configuration.gridDimX, configuration.gridDimY, configuration.gridDimZ),
-        block: Dim3::new(configuration.blockDimX, configuration.blockDimY, configuration.blockDimZ),
-        shared_mem: configuration.sharedMemBytes,
+        grid: configuration.grid.into(),
+        block: configuration.block.into(),
+        shared_mem: configuration.shared,
         // SAFETY: the array has this many elements.
-        attributes: unsafe { attributes(configuration.attrs, configuration.numAttrs) },
+        attributes: unsafe { attributes(configuration.attributes, configuration.count) },
     };
     let arguments = LaunchArguments::new(parameters, extra);
-    let extras = Extras::Attributes(configuration.attrs.cast(), configuration.numAttrs);
-    Some(LaunchRequest { function, launch, stream: named(configuration.hStream, default), arguments, extras })
+    let extras = Extras::Attributes(configuration.attributes, configuration.count);
+    Some(LaunchRequest {
+        function,
+        launch,
+        stream: named(configuration.stream as CUstream, default),
+        arguments,
+        extras,
+    })
 }
 
-/// Reads attributes as integers: the identifier at offset 0, the value at 8 (`CUlaunchAttribute`).
+/// Reads the attributes that a replay repeats.
 ///
 /// # Safety
 /// The array is null or has so many elements.
-pub(super) unsafe fn attributes(array: *const CUlaunchAttribute, count: c_uint) -> LaunchAttributes {
+pub(super) unsafe fn attributes(array: *const LaunchAttribute, count: c_uint) -> LaunchAttributes {
     let mut found = LaunchAttributes::default();
     if array.is_null() {
         return found;
     }
     for index in 0..count as usize {
-        // SAFETY: inside the array; an element is 8 bytes of identifier and padding and 64 of value.
-        unsafe {
-            let element = array.add(index).cast::<u8>();
-            let value = element.add(8).cast::<u32>();
-            match *element.cast::<u32>() {
-                attribute::COOPERATIVE => found.cooperative = *value != 0,
-                attribute::CLUSTER_DIMENSION => found.cluster = Some(Dim3::new(*value, *value.add(1), *value.add(2))),
-                _ => {}
-            }
+        // SAFETY: inside the array.
+        let LaunchAttribute { id, value: [x, y, z, ..], .. } = unsafe { array.add(index).read() };
+        match id {
+            attribute::COOPERATIVE => found.cooperative = x != 0,
+            attribute::CLUSTER_DIMENSION => found.cluster = Some(Dim3::new(x, y, z)),
+            _ => {}
         }
     }
     found
@@ -137,7 +139,7 @@ pub(super) unsafe fn attributes(array: *const CUlaunchAttribute, count: c_uint) 
 /// The arguments are those of the driver function.
 #[inline]
 pub unsafe fn kernel_ex(
-    configuration: *const CUlaunchConfig,
+    configuration: *const LaunchConfiguration,
     function: CUfunction,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
@@ -152,7 +154,7 @@ pub unsafe fn kernel_ex(
 /// The arguments are those of the driver function.
 #[inline]
 pub unsafe fn kernel_ex_per_thread(
-    configuration: *const CUlaunchConfig,
+    configuration: *const LaunchConfiguration,
     function: CUfunction,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mneme_abi::cuda::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribute};
+use mneme_abi::cuda::structures::AccessDescription;
+use mneme_abi::cuda::sys::CUpointer_attribute;
 
 use super::allocations::{ALLOCATIONS, Devices, HOST, KernelAccess, LiveAllocation};
 use super::arena::vmm;
@@ -156,13 +157,12 @@ pub unsafe fn disable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext) ->
 ///
 /// # Safety
 /// The array must have `count` elements.
-unsafe fn described(accesses: *const CUmemAccessDesc, count: usize) -> Vec<(CUdevice, bool)> {
+unsafe fn described(accesses: *const AccessDescription, count: usize) -> Vec<(CUdevice, bool)> {
     let mut described = Vec::new();
     for index in 0..count {
-        // SAFETY: inside the array; an element is the kind of location, its number, and flags: three words.
-        let [kind, device, flags] = unsafe { accesses.add(index).cast::<[i32; 3]>().read() };
-        let is_device = kind == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32;
-        described.push((if is_device { device } else { HOST }, flags != 0));
+        // SAFETY: inside the array.
+        let AccessDescription { location, flags } = unsafe { accesses.add(index).read() };
+        described.push((location.device_number().unwrap_or(HOST), flags != 0));
     }
     described
 }
@@ -173,7 +173,7 @@ pub unsafe fn set(
     call: &dyn Fn() -> Status,
     address: CUdeviceptr,
     bytes: usize,
-    accesses: *const CUmemAccessDesc,
+    accesses: *const AccessDescription,
     count: usize,
 ) -> Status {
     gate::passing(&|| {
@@ -200,7 +200,7 @@ pub unsafe fn set(
 pub unsafe fn set_pool(
     call: &dyn Fn() -> Status,
     pool: usize,
-    accesses: *const CUmemAccessDesc,
+    accesses: *const AccessDescription,
     count: usize,
 ) -> Status {
     gate::passing(&|| {

@@ -36,7 +36,8 @@ pub struct ThreadFlags {
 
 thread_local! {
     // No destructor, so that hooks called from other thread-local destructors may still look.
-    pub static THREAD: ThreadFlags = const { ThreadFlags { inside: Cell::new(false), slot: Cell::new(OwnSlot::Unknown) } };
+    pub static THREAD: ThreadFlags =
+        const { ThreadFlags { inside: Cell::new(false), slot: Cell::new(OwnSlot::Unknown) } };
 }
 
 /// The flags of this thread, without a closure around them; the pointer must not leave the thread.

@@ -114,9 +114,21 @@ fn without_broken_pipes(work: impl FnOnce()) {
     }
 }
 
-macro_rules! warning { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::LogLevel::Warning, format_args!($($message)*)) } }
-macro_rules! info { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::LogLevel::Info, format_args!($($message)*)) } }
-macro_rules! debug { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::LogLevel::Debug, format_args!($($message)*)) } }
+macro_rules! warning {
+    ($($message:tt)*) => {
+        $crate::process::log::write($crate::process::log::LogLevel::Warning, format_args!($($message)*))
+    };
+}
+macro_rules! info {
+    ($($message:tt)*) => {
+        $crate::process::log::write($crate::process::log::LogLevel::Info, format_args!($($message)*))
+    };
+}
+macro_rules! debug {
+    ($($message:tt)*) => {
+        $crate::process::log::write($crate::process::log::LogLevel::Debug, format_args!($($message)*))
+    };
+}
 pub(crate) use {debug, info, warning};
 
 #[cfg(test)]

@@ -92,7 +92,8 @@ mod tests {
         #[test]
         fn the_first_bad_pass_is_found(end in 1u64..2000, width in 1usize..20, culprit in 0u64..2000) {
             let culprit = culprit % end + 1;
-            let (border, rounds) = search(end, width, |point| if point < culprit { Judgement::Good } else { Judgement::Bad });
+            let judge = |point| if point < culprit { Judgement::Good } else { Judgement::Bad };
+            let (border, rounds) = search(end, width, judge);
             prop_assert_eq!(border, Some(Border { good: culprit - 1, bad: culprit }));
             prop_assert!(rounds as f64 <= (end as f64 + 1.0).log(width as f64 + 1.0).ceil() + 2.0, "{} rounds", rounds);
         }

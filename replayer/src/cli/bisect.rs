@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use mneme_core::configuration::Configuration;
+use mneme_core::configuration::{Configuration, DEFAULT_PASSES};
 
 use super::{CodeOptions, CommonOptions, LaunchOptions, ONE_DASH};
 
@@ -46,7 +46,7 @@ pub struct Bisect {
     pub common: CommonOptions,
 
     /// The pipeline that fails, in the syntax of opt -passes
-    #[arg(value_name = "PIPELINE", default_value = "default<O3>")]
+    #[arg(value_name = "PIPELINE", default_value = DEFAULT_PASSES)]
     pub passes: String,
 
     /// A pipeline that is known to be good

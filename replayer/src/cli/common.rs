@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mneme_builds::Keep;
+use mneme_core::configuration::MAX_TIMEOUT;
 use mneme_core::device::Timer;
 
 use crate::context::device::Choice;
@@ -137,12 +138,9 @@ fn gibibytes(text: &str) -> Result<u64, String> {
     number.map(|number| (number * f64::from(1 << 30)) as u64).ok_or_else(|| "it must be a number of GiB above 0".into())
 }
 
-/// The longest limit, seconds: thirty years, which is still a point in time that can be waited for.
-const LONGEST: f64 = 1e9;
-
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds <= LONGEST);
+    let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds <= MAX_TIMEOUT);
     seconds
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("it must be a number of seconds above 0, at most {LONGEST:e}"))
+        .ok_or_else(|| format!("it must be a number of seconds above 0, at most {MAX_TIMEOUT:e}"))
 }

@@ -8,7 +8,14 @@ use mneme_core::configuration::{Configuration, Specialize};
 pub struct CompilationOptions {
     /// Fold the recorded arguments into the code: all (scalars, by-value structs, the size of dynamic shared memory),
     /// or those of a list of indices, as in --specialize=0,2
-    #[arg(long, value_name = "LIST", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = specialize)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all",
+        value_parser = specialize
+    )]
     specialize: Option<Specialize>,
     /// Tell the compiler what the recording proves: pointers that do not alias, alignment, ranges of arguments
     #[arg(long)]

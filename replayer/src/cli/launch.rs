@@ -1,7 +1,7 @@
 //! Options that make a configuration: how the kernel is launched and compiled.
 
 use clap::Args;
-use mneme_core::configuration::{CODEGEN_METHODS, Configuration};
+use mneme_core::configuration::{CODEGEN_METHODS, Configuration, DEFAULT_CODEGEN_METHOD};
 
 use super::CompilationOptions;
 
@@ -46,7 +46,7 @@ pub struct LaunchOptions {
     #[arg(long, alias = "co", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
     pub codegen_opt: Option<u8>,
     /// A name of a code generator of the existing Mneme; printed, without effect
-    #[arg(long, value_name = "NAME", default_value = "serial", value_parser = CODEGEN_METHODS)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CODEGEN_METHOD, value_parser = CODEGEN_METHODS)]
     pub codegen_method: String,
     /// Keep functions and variables that the kernel does not reach
     #[arg(long, overrides_with = "prune")]

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser};
+use clap::builder::RangedI64ValueParser;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use mneme_builds::Keep;
-use mneme_core::configuration::Configuration;
+use mneme_core::configuration::{Configuration, MAX_RUNS};
 
 use crate::context::settings::ReplaySettings;
 
@@ -69,17 +70,19 @@ Exit status:
   3 launch failed       69 no such device
                         70 something of ours broke";
 
-/// A command line: one of three modes.
-#[derive(Debug)]
+// A command line: one of three modes. No description: it would stand in the help, in place of the one-shot replay's.
+#[derive(Debug, Subcommand)]
 pub enum Arguments {
-    OneShot(Box<OneShot>),
     Sweep(Sweep),
     Serve(Serve),
+    /// A command line without a subcommand, as the existing Mneme has it.
+    #[command(skip)]
+    OneShot(Box<OneShot>),
 }
 
 /// Replays configurations that come as JSON lines on standard input; one reply a line on standard output.
-#[derive(Parser, Debug)]
-#[command(name = "mneme-replay serve", bin_name = "mneme-replay serve", version, after_help = SERVE_EXAMPLES)]
+#[derive(Args, Debug)]
+#[command(version, after_help = SERVE_EXAMPLES)]
 pub struct Serve {
     #[command(flatten)]
     pub common: CommonOptions,
@@ -87,14 +90,19 @@ pub struct Serve {
     pub runs: RunOptions,
 }
 
+/// A number of runs: at least `least`, and what a configuration may have at most.
+fn runs(least: i64) -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(least..=MAX_RUNS.into())
+}
+
 /// How often a configuration runs that does not say so itself.
 #[derive(Args, Debug)]
 pub struct RunOptions {
     /// Measured runs, also -it
-    #[arg(long, alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, alias = "it", value_name = "N", default_value_t = 3, value_parser = runs(1))]
     pub iterations: u32,
     /// Runs before them, also -wu
-    #[arg(long, alias = "wu", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, alias = "wu", value_name = "N", default_value_t = 2, value_parser = runs(0))]
     pub warmup: u32,
 }
 
@@ -125,8 +133,8 @@ Exit status:
   64 bad usage    65 bad recording    69 no such device    70 something of ours broke, or nobody reads the replies";
 
 /// Replays one configuration a line, and prints one result a line, as they come.
-#[derive(Parser, Debug)]
-#[command(name = "mneme-replay sweep", bin_name = "mneme-replay sweep", version, after_help = SWEEP_EXAMPLES)]
+#[derive(Args, Debug)]
+#[command(version, after_help = SWEEP_EXAMPLES)]
 pub struct Sweep {
     #[command(flatten)]
     pub common: CommonOptions,
@@ -158,15 +166,11 @@ pub struct OneShot {
     #[command(flatten)]
     pub launch: LaunchOptions,
 
-    /// Measured runs, also -it
-    #[arg(long, alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub iterations: u32,
-    /// Runs before them, also -wu
-    #[arg(long, alias = "wu", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    pub warmup: u32,
+    #[command(flatten)]
+    pub runs: RunOptions,
 
     /// Run N times and say which buffers differ from run to run, with nothing changed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1_000_000), conflicts_with = "iterations")]
+    #[arg(long, value_name = "N", value_parser = runs(2), conflicts_with = "iterations")]
     pub repeat: Option<u32>,
     /// Write the tolerances that --repeat found to be needed beside the recording
     #[arg(long, requires = "repeat")]
@@ -193,24 +197,22 @@ pub struct OneShot {
 }
 
 impl Arguments {
-    /// The command line of all modes, for manuals.
+    /// The command line of all modes.
     pub fn command() -> clap::Command {
-        let mode = |command: clap::Command, name| command.name(name).bin_name(format!("mneme-replay {name}"));
-        OneShot::command().subcommand(mode(Sweep::command(), "sweep")).subcommand(mode(Serve::command(), "serve"))
+        // A pipeline stands where a subcommand does: only the first word can be one, and `help` is none.
+        Self::augment_subcommands(OneShot::command())
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+            .disable_help_subcommand(true)
     }
 
     /// Reads a command line, of which the first word is the program.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut words = mneme_core::arguments::normalise(words, ONE_DASH);
-        if words.get(1).is_some_and(|word| word == "serve") {
-            words.remove(1);
-            return Serve::try_parse_from(words).map(Self::Serve);
+        let matches = Self::command().try_get_matches_from(mneme_core::arguments::normalise(words, ONE_DASH))?;
+        match matches.subcommand_name() {
+            Some(_) => Self::from_arg_matches(&matches),
+            None => OneShot::from_arg_matches(&matches).map(|one_shot| Self::OneShot(Box::new(one_shot))),
         }
-        if words.get(1).is_some_and(|word| word == "sweep") {
-            words.remove(1);
-            return Sweep::try_parse_from(words).map(Self::Sweep);
-        }
-        OneShot::try_parse_from(words).map(|one_shot| Self::OneShot(Box::new(one_shot)))
     }
 
     pub fn common(&self) -> &CommonOptions {
@@ -272,9 +274,7 @@ mod tests {
 
     #[test]
     fn the_declaration_is_consistent() {
-        OneShot::command().debug_assert();
-        Serve::command().debug_assert();
-        Sweep::command().debug_assert();
+        Arguments::command().debug_assert();
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!((found.grid, found.block, found.shared_mem), (Dim3::new(1, 2, 3), Dim3::new(4, 5, 6), 7));
         assert_eq!((found.specialize_dims, found.set_launch_bounds, found.codegen_opt), (true, true, 1));
         let arguments = one_shot("-rdb a.json -rid 7 x -it 9 -ol out.ll");
-        assert_eq!((arguments.iterations, arguments.output_ll), (9, Some("out.ll".into())));
+        assert_eq!((arguments.runs.iterations, arguments.output_ll), (9, Some("out.ll".into())));
         assert_eq!(arguments.common.id.as_deref(), Some("7"));
     }
 
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn defaults_are_the_recorded_launch_and_upstreams() {
         let arguments = one_shot("-rdb a.json");
-        assert_eq!((arguments.iterations, arguments.warmup), (3, 2));
+        assert_eq!((arguments.runs.iterations, arguments.runs.warmup), (3, 2));
         assert_eq!(arguments.common.verification.options(), crate::verify::tolerances::ToleranceOptions::default());
         let recorded = Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16);
         assert_eq!(configuration("-rdb a.json default<O3>"), recorded);

@@ -380,9 +380,10 @@ fn priorities_come_first_and_cancelled_ones_never() {
     server.say(&json!({"type": "cancel", "id": 1}));
     server.say(&json!({"type": "statistics"}));
     assert!(matches!(server.reply(), Reply::Cancelled { id: 1 }));
-    assert!(
-        matches!(server.reply(), Reply::Statistics(statistics) if statistics.submitted == 4 && statistics.outstanding == 3)
-    );
+    assert!(matches!(
+        server.reply(),
+        Reply::Statistics(statistics) if statistics.submitted == 4 && statistics.outstanding == 3
+    ));
     assert_eq!(server.result(0).status.name(), "timeout");
     assert!(server.result(3).verified && server.result(2).verified);
     server.say(&json!({"type": "statistics"}));

@@ -31,7 +31,10 @@ macro_rules! copy {
             Ok(unsafe { driver($target, $source, $bytes) })
         }
     };
-    (async $name:ident, $driver:ident, $to:ty, $from:ty, |$target:ident, $source:ident, $bytes:ident| $checks:block) => {
+    (
+        async $name:ident, $driver:ident, $to:ty, $from:ty,
+        |$target:ident, $source:ident, $bytes:ident| $checks:block
+    ) => {
         pub unsafe fn $name(
             driver: pointers::$driver,
             $target: $to,

@@ -94,8 +94,10 @@ checked! {
     hipFuncGetAttribute cuFuncGetAttribute code::function_attribute;
     hipModuleLoadData cuModuleLoadData code::load_data;
     hipModuleLoadDataEx cuModuleLoadData code::load_data_ex;
-    hipModuleOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags launches::occupancy_plain;
-    hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags launches::occupancy;
+    hipModuleOccupancyMaxActiveBlocksPerMultiprocessor
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags launches::occupancy_plain;
+    hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags launches::occupancy;
     hipMemcpyHtoD cuMemcpyHtoD_v2 copies::to_device;
     hipMemcpyDtoH cuMemcpyDtoH_v2 copies::to_host;
     hipMemcpyDtoD cuMemcpyDtoD_v2 copies::on_device;

@@ -1,6 +1,7 @@
 //! Virtual memory: reservations, physical memory, what is mapped where, and access to it.
 
 use mneme_abi::cuda::driver::pointers;
+use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties};
 use mneme_abi::hip::types::*;
 
 use crate::books::{ACCESS_NONE, ACCESS_READ, ACCESS_READ_WRITE, Mapping, Physical, books, overlapping};
@@ -9,9 +10,8 @@ use crate::mistake::{Answer, Mistake, place, wrong};
 
 /// What the CPU device maps in, and what this library says.
 const GRANULARITY: u64 = 2 << 20;
-/// `hipMemAllocationTypePinned` and `hipMemLocationTypeDevice`.
+/// `hipMemAllocationTypePinned`.
 const PINNED: u32 = 1;
-const ON_DEVICE: u32 = 1;
 
 fn check_whole(value: u64, what: &str) -> Result<(), Mistake> {
     if value.is_multiple_of(GRANULARITY) {
@@ -28,20 +28,23 @@ fn check_size(size: usize) -> Result<(), Mistake> {
     check_whole(size as u64, "the size")
 }
 
-/// Enumerations are looked at as numbers: a wrong one must not become an enumeration.
-unsafe fn check_properties(properties: *const CUmemAllocationProp) -> Result<(), Mistake> {
-    if properties.is_null() {
-        return wrong("the properties are null");
+fn check_location(location: CUmemLocation) -> Result<(), Mistake> {
+    match location.device_number() {
+        Some(device) => devices::check(device),
+        None => wrong(format!("the type of the location is {}; it has to be a device (1)", location.kind)),
     }
-    // SAFETY: the structure begins with four 32-bit numbers: kind, handle types, kind and number of the location.
-    let [kind, handles, location, device] = unsafe { properties.cast::<[u32; 4]>().read() };
+}
+
+unsafe fn check_properties(properties: *const CUmemAllocationProp) -> Result<(), Mistake> {
+    // SAFETY: null or the caller's structure.
+    let Some(properties) = (unsafe { properties.as_ref() }) else {
+        return wrong("the properties are null");
+    };
+    let AllocationProperties { kind, handle_types: handles, location, .. } = *properties;
     if kind != PINNED {
         return wrong(format!("the type of memory is {kind}; HIP has pinned memory (1) only"));
     }
-    if location != ON_DEVICE {
-        return wrong(format!("the type of the location is {location}; it has to be a device (1)"));
-    }
-    devices::check(device as i32)?;
+    check_location(location)?;
     if handles > 1 {
         return wrong(format!("handles of type {handles} are asked for; HIP has file descriptors (1) only"));
     }
@@ -223,12 +226,9 @@ pub unsafe fn set_access(
     check_size(bytes)?;
     let mut access = None;
     for index in 0..count {
-        // SAFETY: the caller gives so many structures; each is three 32-bit numbers.
-        let [location, device, flags] = unsafe { accesses.add(index).cast::<[u32; 3]>().read() };
-        if location != ON_DEVICE {
-            return wrong(format!("the type of the location is {location}; it has to be a device (1)"));
-        }
-        devices::check(device as i32)?;
+        // SAFETY: the caller gives so many structures.
+        let AccessDescription { location, flags } = unsafe { accesses.add(index).read() };
+        check_location(location)?;
         if ![ACCESS_NONE, ACCESS_READ, ACCESS_READ_WRITE].contains(&flags) {
             return wrong(format!("{flags} is no access; there are none (0), read (1) and read and write (3)"));
         }

@@ -1,6 +1,4 @@
-//! Tests of what `mneme apply` leaves as it is.
-//!
-//! Launches that are refused, kernels that print, sessions that are damaged.
+//! Tests of what `mneme apply` leaves: refused launches, kernels that print, damaged sessions.
 
 use std::fs;
 

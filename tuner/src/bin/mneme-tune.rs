@@ -4,20 +4,36 @@ use std::process::exit;
 
 use clap::{CommandFactory, Parser};
 use mneme_tuner::options::{self, Options};
-use mneme_tuner::{report, tune};
+use mneme_tuner::report::command::{self, ReportOptions};
+use mneme_tuner::tune;
 
 /// Options that may be written with one dash.
 const ONE_DASH: [&str; 2] = ["rdb", "rid"];
 
+// No description here: it would stand in the help, in place of the options' own.
+#[derive(Parser)]
+#[command(name = "mneme-tune", version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Report(ReportOptions),
+}
+
 fn main() {
     mneme_core::console::size_limit_as_error();
-    mneme_manual::write_if_asked(|| Options::command().subcommand(report::command::manual()));
-    let mut arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
-    if arguments.get(1).is_some_and(|word| word == "report") {
-        arguments.remove(1);
-        exit(mneme_tuner::report::command::run(arguments));
+    mneme_manual::write_if_asked(CommandLine::command);
+    let arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
+    let CommandLine { command, options } =
+        CommandLine::try_parse_from(arguments).unwrap_or_else(|error| exit(options::refuse(&error)));
+    if let Some(Command::Report(options)) = command {
+        exit(command::run(&options));
     }
-    let options = Options::try_parse_from(arguments).unwrap_or_else(|error| exit(options::refuse(&error)));
     exit(tune::run(options).unwrap_or_else(|error| {
         mneme_core::remark!("mneme-tune: {error}");
         error.exit_status()

@@ -279,7 +279,14 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulate: Option<PathBuf>,
     /// Before it is reported, verify the best on these recorded instances too; without ID on all of the kernel's
-    #[arg(long, value_name = "ID", num_args = 0.., value_delimiter = ',', default_missing_value = "all", help_heading = EVALUATION)]
+    #[arg(
+        long,
+        value_name = "ID",
+        num_args = 0..,
+        value_delimiter = ',',
+        default_missing_value = "all",
+        help_heading = EVALUATION
+    )]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub verify_all: Vec<String>,
     /// Remember results in this file or folder (cache/), and measure nothing again that it has from an equal device

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use mneme_core::configuration::DEFAULT_CODEGEN_METHOD;
+
 use super::choices::AUTO;
 use super::settings::{
     ConfirmationSettings, Mode, ProteusOutput, ReplaySettings, SearchSettings, Settings, SpaceSettings, StudySettings,
@@ -179,7 +181,7 @@ impl Options {
             },
             Range::one,
         );
-        let codegen_method = self.codegen_method.get_or_insert_with(|| "serial".into()).clone();
+        let codegen_method = self.codegen_method.get_or_insert_with(|| DEFAULT_CODEGEN_METHOD.into()).clone();
         let mode = if preset == Preset::Full { Switch::OnOff } else { Switch::Fixed };
         let switch = |said: &mut Option<Switch>| said.get_or_insert(mode).values().to_vec();
         let launch_bounds = switch(&mut self.launch_bounds_space);

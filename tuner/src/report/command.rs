@@ -1,14 +1,11 @@
 //! `mneme-tune report`: the report on a session, and its trials in the forms of other programs.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{CommandFactory, Parser};
 use mneme_core::exit;
 
 use crate::archive::Archive;
-use crate::status;
-use crate::{export, options};
+use crate::{export, status};
 
 const EXAMPLES: &str = "Examples:
   mneme-tune report mneme-tune-results/vecadd
@@ -22,8 +19,8 @@ const EXAMPLES: &str = "Examples:
 Exit status: 0 done, 3 the folder holds no results, 64 bad usage, 70 a file cannot be written.";
 
 /// Write the report of a tuning session, from its results folder
-#[derive(Debug, Parser)]
-#[command(name = "mneme-tune report", bin_name = "mneme-tune report", version, after_help = EXAMPLES)]
+#[derive(Debug, clap::Args)]
+#[command(version, after_help = EXAMPLES)]
 pub struct ReportOptions {
     /// The folder that the session wrote (its --results-dir)
     results: PathBuf,
@@ -44,18 +41,9 @@ pub struct ReportOptions {
     study_name: Option<String>,
 }
 
-/// The command line, as a subcommand in manuals.
-pub fn manual() -> clap::Command {
-    ReportOptions::command().name("report").bin_name("mneme-tune report")
-}
-
-/// Runs the command, of which the first word is the program; gives the exit status.
-pub fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
-    let options = match ReportOptions::try_parse_from(words) {
-        Ok(options) => options,
-        Err(error) => return options::refuse(&error),
-    };
-    match write(&options) {
+/// Runs the command; gives the exit status.
+pub fn run(options: &ReportOptions) -> i32 {
+    match write(options) {
         Ok(()) => 0,
         Err((status, sentence)) => {
             mneme_core::remark!("mneme-tune: {sentence}");

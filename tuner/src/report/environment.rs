@@ -21,7 +21,13 @@ pub fn environment(archive: &Archive) -> Markup {
             @if !settings.is_empty() {
                 div {
                     h2 { "Settings" }
-                    (table(&settings.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.clone(), shorten(&plain(value), 400))).collect::<Vec<_>>()))
+                    (table(
+                        &settings
+                            .iter()
+                            .filter(|(_, value)| !value.is_null())
+                            .map(|(name, value)| (name.clone(), shorten(&plain(value), 400)))
+                            .collect::<Vec<_>>()
+                    ))
                 }
             }
         }

@@ -45,7 +45,9 @@ pub fn failures(archive: &Archive) -> Markup {
                             @if of_class.len() > REASONS {
                                 tr {
                                     td { "and " (of_class.len() - REASONS) " other reasons" }
-                                    td class="number" { (of_class[REASONS..].iter().map(|(_, trials)| trials.len()).sum::<usize>()) }
+                                    td class="number" {
+                                        (of_class[REASONS..].iter().map(|(_, trials)| trials.len()).sum::<usize>())
+                                    }
                                     td {}
                                 }
                             }

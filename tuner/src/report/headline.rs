@@ -92,7 +92,9 @@ pub fn figures(archive: &Archive) -> Markup {
                 (figure(&format!("{speedup:.3}×"), if archive.best["trial"].is_number() { "speedup of the best trial, not confirmed" } else { "speedup: the recorded configuration is the best" }))
             }
             @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({metric_name})"))) }
-            @if let Some(baseline) = baseline_metric(archive) { (figure(&chart::metric(baseline, is_time), &format!("baseline ({metric_name})"))) }
+            @if let Some(baseline) = baseline_metric(archive) {
+                (figure(&chart::metric(baseline, is_time), &format!("baseline ({metric_name})")))
+            }
             (figure(&archive.trials.len().to_string(), &format!("trials, {verified} verified{early}")))
             @if let (Some(made), Some(saved @ 1..)) = (summary["num_runs"].as_u64(), summary["num_runs_saved"].as_u64()) {
                 (figure(&made.to_string(), &format!("runs of {} were enough", made + saved)))
@@ -150,7 +152,11 @@ pub fn winner(archive: &Archive) -> Markup {
             @if !changes.is_empty() {
                 table {
                     thead { tr { th {} th { "baseline" } th { "best" } } }
-                    tbody { @for (name, before, after) in &changes { tr { th scope="row" { (name) } td { (before) } td { strong { (after) } } } } }
+                    tbody {
+                        @for (name, before, after) in &changes {
+                            tr { th scope="row" { (name) } td { (before) } td { strong { (after) } } }
+                        }
+                    }
                 }
             }
             (command("Replay it", &replay_command(&circumstances(archive, recorded.as_ref()), &best)))
@@ -176,7 +182,9 @@ fn finalists(archive: &Archive) -> Markup {
                     @for it in finalists {
                         tr {
                             td { "trial " (plain(&it["trial"])) }
-                            td class="number" { (number(&it["speedup"]["estimate"])) } td class="number" { (number(&it["speedup"]["low"])) } td class="number" { (number(&it["speedup"]["high"])) }
+                            td class="number" { (number(&it["speedup"]["estimate"])) }
+                            td class="number" { (number(&it["speedup"]["low"])) }
+                            td class="number" { (number(&it["speedup"]["high"])) }
                             td class="number" { (plain(&it["rounds"])) } td { (plain(&it["fate"])) }
                         }
                     }

@@ -45,32 +45,39 @@ pub fn heat_map(archive: &Archive, x: &Column, y: &Column, is_time: bool) -> Opt
         svg class="heat" viewBox={ "0 0 " (WIDTH) " " (bottom + 44.0) } role="img" aria-label={ "Best metric by " (x.name) " and " (y.name) } {
             @for (row, level) in y.levels.iter().enumerate() {
                 @let middle = coordinate(TOP + ROW * (row as f64 + 0.5));
-                text class="tick" x=(LEFT - 8.0) y=(middle) text-anchor="end" dominant-baseline="middle" { (shorten(level, 26)) title { (level) } }
+                text class="tick" x=(LEFT - 8.0) y=(middle) text-anchor="end" dominant-baseline="middle" {
+                    (shorten(level, 26)) title { (level) }
+                }
                 @for (column, across) in x.levels.iter().enumerate() {
                     @let left = LEFT + width * column as f64;
                     @match best.get(&(row, column)) {
                         Some(value) => {
                             g {
                                 title { (x.name) " = " (across) ", " (y.name) " = " (level) ": " (chart::metric(*value, is_time)) }
-                                rect class={ "cell f" (group(*value)) @if *value == low { " first" } } x=(coordinate(left)) y=(coordinate(TOP + ROW * row as f64))
+                                rect class={ "cell f" (group(*value)) @if *value == low { " first" } }
+                                    x=(coordinate(left)) y=(coordinate(TOP + ROW * row as f64))
                                     width=(coordinate(width - 1.0)) height=(ROW - 1.0) {}
                                 @if width >= TEXT {
-                                    text class={ "value t" (group(*value)) } x=(coordinate(left + width / 2.0)) y=(middle) text-anchor="middle" dominant-baseline="middle" {
+                                    text class={ "value t" (group(*value)) } x=(coordinate(left + width / 2.0)) y=(middle)
+                                        text-anchor="middle" dominant-baseline="middle" {
                                         (chart::metric(*value, is_time))
                                     }
                                 }
                             }
                         }
                         None => {
-                            rect class="cell none" x=(coordinate(left)) y=(coordinate(TOP + ROW * row as f64)) width=(coordinate(width - 1.0)) height=(ROW - 1.0) {}
+                            rect class="cell none" x=(coordinate(left)) y=(coordinate(TOP + ROW * row as f64))
+                                width=(coordinate(width - 1.0)) height=(ROW - 1.0) {}
                         }
                     }
                 }
             }
             @for (column, level) in x.levels.iter().enumerate().step_by(stride.max(1)) {
-                text class="tick" x=(coordinate(LEFT + width * (column as f64 + 0.5))) y=(bottom + 16.0) text-anchor="middle" { (shorten(level, 12)) }
+                text class="tick" x=(coordinate(LEFT + width * (column as f64 + 0.5))) y=(bottom + 16.0)
+                    text-anchor="middle" { (shorten(level, 12)) }
             }
-            text class="label" x=(coordinate(LEFT + width * x.levels.len() as f64 / 2.0)) y=(bottom + 36.0) text-anchor="middle" { (x.name) }
+            text class="label" x=(coordinate(LEFT + width * x.levels.len() as f64 / 2.0)) y=(bottom + 36.0)
+                text-anchor="middle" { (x.name) }
             text class="label" x="4" y=(TOP + 12.0) { (shorten(&y.name, 24)) }
         }
     })

@@ -48,7 +48,9 @@ pub fn history(archive: &Archive, baseline: Option<f64>, is_time: bool) -> Marku
             @for tick in up.ticks(5.0) {
                 @let y = coordinate(up.place(tick));
                 line class="grid" x1=(FRAME.left) x2=(FRAME.right) y1=(y) y2=(y) {}
-                text class="tick" x=(FRAME.left - 8.0) y=(y) text-anchor="end" dominant-baseline="middle" { (chart::metric(tick, is_time)) }
+                text class="tick" x=(FRAME.left - 8.0) y=(y) text-anchor="end" dominant-baseline="middle" {
+                    (chart::metric(tick, is_time))
+                }
             }
             @for tick in across.ticks(8.0).into_iter().filter(|tick| tick.fract() == 0.0) {
                 text class="tick" x=(coordinate(across.place(tick))) y=(FAILURES + 22.0) text-anchor="middle" { (tick) }

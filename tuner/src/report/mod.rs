@@ -125,10 +125,16 @@ fn importance_section(importance: &[Importance]) -> Markup {
                 svg viewBox={ "0 0 960 " (ROW * importance.len() as f64 + 6.0) } role="img" aria-label="Importance of parameters" {
                     @for (row, it) in importance.iter().enumerate() {
                         @let middle = ROW * (row as f64 + 0.5);
-                        text class="tick" x=(LEFT - 8.0) y=(middle) text-anchor="end" dominant-baseline="middle" { (mneme_core::text::shorten(&it.parameter, 28)) }
-                        rect class="bar" x=(LEFT) y=(middle - 8.0) width=(chart::coordinate(FULL * it.share.clamp(0.0, 1.0))) height="16" {}
-                        line class="whisker" x1=(place(it.share - it.deviation)) x2=(place(it.share + it.deviation)) y1=(middle) y2=(middle) {}
-                        text class="tick" x=(LEFT + FULL + 16.0) y=(middle) dominant-baseline="middle" { (format!("{:.3}", it.share)) " ± " (format!("{:.3}", it.deviation)) }
+                        text class="tick" x=(LEFT - 8.0) y=(middle) text-anchor="end" dominant-baseline="middle" {
+                            (mneme_core::text::shorten(&it.parameter, 28))
+                        }
+                        rect class="bar" x=(LEFT) y=(middle - 8.0)
+                            width=(chart::coordinate(FULL * it.share.clamp(0.0, 1.0))) height="16" {}
+                        line class="whisker" x1=(place(it.share - it.deviation)) x2=(place(it.share + it.deviation))
+                            y1=(middle) y2=(middle) {}
+                        text class="tick" x=(LEFT + FULL + 16.0) y=(middle) dominant-baseline="middle" {
+                            (format!("{:.3}", it.share)) " ± " (format!("{:.3}", it.deviation))
+                        }
                     }
                 }
             }

@@ -76,7 +76,8 @@ pub fn parallel(archive: &Archive, columns: &[Column], is_time: bool) -> Markup 
     };
     html! {
         svg id="parallel" class=(if many { "many" } else { "few" }) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Parallel coordinates of parameters and rank"
-            data-top=(FRAME.top) data-bottom=(FRAME.bottom) data-axes=(count) data-left=(FRAME.left) data-right=(FRAME.right) {
+            data-top=(FRAME.top) data-bottom=(FRAME.bottom) data-axes=(count)
+            data-left=(FRAME.left) data-right=(FRAME.right) {
             g class="lines" {
                 @for (index, path) in groups.iter().enumerate().rev().filter(|(_, path)| !path.is_empty()) {
                     path class={ "group g" (index) } d=(path) {}
@@ -90,7 +91,8 @@ pub fn parallel(archive: &Archive, columns: &[Column], is_time: bool) -> Markup 
                     (shorten(&column.name, 22)) title { (column.name) }
                 }
                 @for (place, label) in labels(column) {
-                    text class="tick halo" x=(coordinate(across(index, count) + 5.0)) y=(coordinate(up(place))) dominant-baseline="middle" {
+                    text class="tick halo" x=(coordinate(across(index, count) + 5.0)) y=(coordinate(up(place)))
+                        dominant-baseline="middle" {
                         (shorten(&label, 18)) title { (label) }
                     }
                 }
@@ -100,7 +102,8 @@ pub fn parallel(archive: &Archive, columns: &[Column], is_time: bool) -> Markup 
             text class="label" x=(x) y=(FRAME.top - 12.0) text-anchor="middle" { "rank" }
             @for fraction in [1.0, 0.75, 0.5, 0.25, 0.0] {
                 @if let Some(metric) = at(fraction) {
-                    text class="tick" x=(coordinate(across(count - 1, count) + 6.0)) y=(coordinate(up(fraction))) dominant-baseline="middle" {
+                    text class="tick" x=(coordinate(across(count - 1, count) + 6.0)) y=(coordinate(up(fraction)))
+                        dominant-baseline="middle" {
                         (chart::metric(metric, is_time))
                     }
                 }

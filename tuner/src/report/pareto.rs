@@ -38,7 +38,9 @@ pub fn pareto(archive: &Archive) -> Markup {
                     text class="tick" x=(FRAME.left - 8.0) y=(y) text-anchor="end" dominant-baseline="middle" { (reading(second, tick)) }
                 }
                 @for tick in across.ticks(7.0) {
-                    text class="tick" x=(coordinate(across.place(tick))) y=(FRAME.bottom + 18.0) text-anchor="middle" { (reading(first, tick)) }
+                    text class="tick" x=(coordinate(across.place(tick))) y=(FRAME.bottom + 18.0) text-anchor="middle" {
+                        (reading(first, tick))
+                    }
                 }
                 text class="label" x=((FRAME.left + FRAME.right) / 2.0) y=(HEIGHT - 10.0) text-anchor="middle" { (first) }
                 text class="label" x=(FRAME.left + 6.0) y=(FRAME.top + 4.0) { (second) }

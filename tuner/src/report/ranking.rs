@@ -35,12 +35,19 @@ pub fn ranking(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
                             @let metrics = &trial.line["result"]["metrics"];
                             tr {
                                 td class="number" { (rank + 1) } td class="number" { (trial.number) }
-                                @for column in columns { td { (trial.choice.get(&column.name).map_or_else(String::new, text)) } }
+                                @for column in columns {
+                                    td { (trial.choice.get(&column.name).map_or_else(String::new, text)) }
+                                }
                                 (cell(Some(*metric), |value| chart::metric(value, is_time)))
                                 (cell(trial.line["speedup"].as_f64(), |value| format!("{value:.3}")))
                                 (cell(fastest(&trial.line["result"]), units::time))
                                 (cell(known(&metrics["registers"]), chart::number))
-                                (cell(known(&metrics["spill_stores"]).zip(known(&metrics["spill_loads"])).map(|(stores, loads)| stores + loads), chart::number))
+                                (cell(
+                                    known(&metrics["spill_stores"])
+                                        .zip(known(&metrics["spill_loads"]))
+                                        .map(|(stores, loads)| stores + loads),
+                                    chart::number,
+                                ))
                                 (cell(metrics["occupancy"].as_f64(), |value| format!("{:.0} %", 100.0 * value)))
                                 (cell(known(&metrics["code_size"]), |value| units::bytes(value as u64)))
                             }

@@ -100,12 +100,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_front_is_what_the_fronts_before_leave_undominated(values in proptest::collection::vec((0u8..6, 0u8..6), 1..40)) {
+        fn a_front_is_what_the_fronts_before_leave_undominated(
+            values in proptest::collection::vec((0u8..6, 0u8..6), 1..40),
+        ) {
             let points: Vec<[f64; 2]> = values.iter().map(|(a, b)| [f64::from(*a), f64::from(*b)]).collect();
             let points: Vec<&[f64]> = points.iter().map(|point| point.as_slice()).collect();
             let fronts = fronts(&points);
             for (place, front) in fronts.iter().enumerate() {
-                let dominators: Vec<usize> = (0..points.len()).filter(|other| dominates(points[*other], points[place])).map(|other| fronts[other]).collect();
+                let dominators: Vec<usize> = (0..points.len())
+                    .filter(|other| dominates(points[*other], points[place]))
+                    .map(|other| fronts[other])
+                    .collect();
                 prop_assert_eq!(*front, dominators.iter().max().map_or(0, |deepest| deepest + 1));
             }
         }

@@ -385,7 +385,9 @@ mod tests {
 
         #[test]
         fn enumeration_is_what_trying_all_points_finds(
-            lists in proptest::collection::vec(1usize..6, 1..6), restrictions in proptest::collection::vec(restriction(), 0..5), seed: u64,
+            lists in proptest::collection::vec(1usize..6, 1..6),
+            restrictions in proptest::collection::vec(restriction(), 0..5),
+            seed: u64,
         ) {
             let values: Vec<Vec<i64>> = lists.iter().map(|length| (1..=*length as i64).collect()).collect();
             let texts: Vec<String> = restrictions.into_iter().map(|it| text(values.len(), it)).collect();
@@ -405,7 +407,8 @@ mod tests {
             prop_assert_eq!(&walked, &all);
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let Some(point) = feasible.draw(&mut rng) else { return Ok(()) };
-            let differing = |other: &&Point| other.iter().filter(|(name, value)| point.get(*name) != Some(value)).count() == 1;
+            let differing =
+                |other: &&Point| other.iter().filter(|(name, value)| point.get(*name) != Some(value)).count() == 1;
             let near: HashSet<&Point> = all.iter().filter(differing).collect();
             let neighbours = feasible.neighbours(&point);
             prop_assert_eq!(neighbours.len(), near.len());

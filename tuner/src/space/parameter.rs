@@ -272,7 +272,11 @@ mod tests {
         #[test]
         fn a_finite_domain_is_counted_and_its_values_are_distinct(domain in domains()) {
             if let Some(size) = domain.size() {
-                let values: BTreeSet<String> = (0..size).map(|index| domain.nth(index)).inspect(|value| assert!(domain.contains(value), "{value}")).map(|value| value.to_string()).collect();
+                let values: BTreeSet<String> = (0..size)
+                    .map(|index| domain.nth(index))
+                    .inspect(|value| assert!(domain.contains(value), "{value}"))
+                    .map(|value| value.to_string())
+                    .collect();
                 prop_assert_eq!(values.len() as u64, size);
                 prop_assert!(values.contains(&domain.nth(size).to_string()));
             }

@@ -5,7 +5,7 @@
 
 use clap::ValueEnum;
 use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::Configuration;
+use mneme_core::configuration::{Configuration, DEFAULT_CODEGEN_METHOD, DEFAULT_PASSES};
 use mneme_core::image::architecture::Processor;
 use mneme_core::launch::Dim3;
 use serde::{Deserialize, Serialize};
@@ -81,9 +81,9 @@ impl Default for PresetOptions {
         Self {
             launch_dim: LaunchDimensions::Auto,
             launch_safety: LaunchSafety::Balanced,
-            passes: vec!["default<O3>".into()],
+            passes: vec![DEFAULT_PASSES.into()],
             codegen_opt: vec![3],
-            codegen_method: "serial".into(),
+            codegen_method: DEFAULT_CODEGEN_METHOD.into(),
             specialize: vec![false],
             specialize_dims: vec![false],
             launch_bounds: vec![false],

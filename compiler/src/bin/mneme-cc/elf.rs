@@ -6,11 +6,11 @@
 //! Layout: the file as it was, the section's data, the section name table with one name more, the section header table
 //! with one row more (System V ABI, chapter 4).
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use mneme_core::files::{self, FileAccess};
 use mneme_core::image::code_object;
 use mneme_core::image::elf::section;
 use mneme_core::image::ir_section::SECTION;
@@ -43,12 +43,7 @@ pub fn append(path: &Path, data: &[u8]) -> anyhow::Result<()> {
 
 /// Replaces a file in one step, its permissions kept.
 pub fn replace(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = tempfile::Builder::new().prefix(".mneme-cc-").tempfile_in(folder)?;
-    temporary.write_all(contents)?;
-    File::set_permissions(temporary.as_file(), fs::metadata(path)?.permissions())?;
-    temporary.persist(path).with_context(|| format!("{} cannot be replaced", path.display()))?;
-    Ok(())
+    files::replace(path, contents, FileAccess::Kept).with_context(|| format!("{} cannot be replaced", path.display()))
 }
 
 /// The sums of the device images in the object at `path`.

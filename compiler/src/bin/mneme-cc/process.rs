@@ -1,8 +1,10 @@
-//! Statuses of compilers that were run, the words of their logs, and warnings about their sources.
+//! Compilers that are run: their statuses, words of their logs, IR, and warnings about sources.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, bail};
 
 /// The status that a shell would report.
 pub fn code(status: ExitStatus) -> u8 {
@@ -25,6 +27,19 @@ pub fn quoted(line: &str) -> Vec<String> {
         words.push(word);
     }
     words
+}
+
+/// Runs a clang that writes IR to `output`, and reads that; the first error that clang names where it fails.
+pub fn written_ir(command: &mut Command, output: &Path) -> anyhow::Result<Vec<u8>> {
+    let run = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{} cannot be run", Path::new(command.get_program()).display()))?;
+    if !run.status.success() {
+        let words = String::from_utf8_lossy(&run.stderr);
+        bail!("{}", words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason").trim());
+    }
+    std::fs::read(output).context("clang's IR cannot be read")
 }
 
 /// Says why a source gets no IR. The object is a temporary one where the command links, too.

@@ -1,15 +1,13 @@
 //! Records of LLVM IR for the section of an object, which clang makes of the device code of a source.
 
-use std::process::Stdio;
-
-use anyhow::{Context, bail};
 use mneme_builds::protocol::UnitOrigin;
+use mneme_builds::source::IR_OPTIONS;
 use mneme_core::image::ir_section::{self, SymbolKind, Table};
 
 use crate::arguments::{ClangCommandLine, Language, Source};
-use crate::builder;
 use crate::hip::Driver;
 use crate::log::{DeviceCompilation, Log};
+use crate::{builder, process};
 
 /// What the user wants: a compiler and its command line.
 pub struct User {
@@ -98,8 +96,7 @@ fn defines_anything(table: &Table, language: Language) -> bool {
 /// Functions that clang's headers for HIP define in every unit.
 const USUAL_OF_HIP: [&str; 4] = ["__cxa_pure_virtual", "__cxa_deleted_virtual", "__assert_fail", "__assertfail"];
 
-/// The device code as clang's front end makes it, the device's libraries linked in, before any pass. `-O3` keeps the
-/// front end from marking functions `optnone` and makes it emit what optimisations need (lifetimes, alias information).
+/// The device code as clang's front end makes it, the device's libraries linked in, before any pass.
 fn device_ir(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
     let output = tempfile::Builder::new().prefix("mneme-cc-").suffix(".bc").tempfile()?;
     let mut command = user.driver.command();
@@ -109,16 +106,7 @@ fn device_ir(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -
     command.arg(format!("--offload-arch={}", compilation.target));
     // For several architectures clang makes a bundle.
     command.args((source.language == Language::Hip).then_some("--no-gpu-bundle-output"));
-    command.args([
-        "-emit-llvm",
-        "-c",
-        "-O3",
-        "-Xclang",
-        "-disable-llvm-passes",
-        "-fno-discard-value-names",
-        "-w",
-        "-Qunused-arguments",
-    ]);
+    command.args(IR_OPTIONS).args(["-w", "-Qunused-arguments"]);
     if compilation.options.level == "0" {
         // They are more code where no pass removes it, and there is none in the application's; passes can do without.
         command.args(["-Xclang", "-disable-lifetime-markers"]);
@@ -129,14 +117,5 @@ fn device_ir(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -
         command.args((source.language == Language::Hip).then_some(&id)).args(["-Xclang", &id]);
     }
     command.args(["-x", source.language.name()]).arg(source.path).arg("-o").arg(output.path());
-    let run = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("{} cannot be run", user.driver.program.display()))?;
-    if !run.status.success() {
-        let words = String::from_utf8_lossy(&run.stderr).into_owned();
-        let reason = words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason");
-        bail!("{}", reason.trim());
-    }
-    std::fs::read(output.path()).context("clang's IR cannot be read")
+    process::written_ir(&mut command, output.path())
 }

@@ -369,7 +369,10 @@ proptest! {
     }
 
     #[test]
-    fn programs_that_are_damaged_are_read_or_refused(seed in any::<u64>(), changes in proptest::collection::vec((any::<usize>(), 0..WORDS.len()), 1..8)) {
+    fn programs_that_are_damaged_are_read_or_refused(
+        seed in any::<u64>(),
+        changes in proptest::collection::vec((any::<usize>(), 0..WORDS.len()), 1..8),
+    ) {
         let program = Program::random(&mut Random(seed), 12).text();
         let mut text = format!("{HEADER}.visible .entry k(.param .u64 in, .param .u64 out) {{\n{program}}}\n");
         for (at, word) in changes {

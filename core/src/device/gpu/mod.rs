@@ -9,10 +9,8 @@ mod vendor;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 
-use cudarc::driver::sys::{
-    CUfunction_attribute as FunctionAttribute, CUlimit, CUmemAccess_flags, CUmemAllocationGranularity_flags,
-    CUmemAllocationType, CUmemLocationType,
-};
+use cudarc::driver::sys::{CUfunction_attribute as FunctionAttribute, CUlimit, CUmemAllocationGranularity_flags};
+use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties, memory_access};
 use mneme_abi::cuda::types::*;
 
 use self::table::FunctionTable;
@@ -164,13 +162,8 @@ impl Gpu {
         }
     }
 
-    fn memory_properties(&self) -> CUmemAllocationProp {
-        // SAFETY: the structure is plain data, for which zeros are valid and mean "nothing special".
-        let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
-        properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-        properties.location.id = self.device;
-        properties
+    fn memory_properties(&self) -> AllocationProperties {
+        AllocationProperties::pinned(self.device)
     }
 
     /// Maps new memory in a range that is reserved.
@@ -190,11 +183,11 @@ impl Gpu {
             self.check("cuMemMap", (self.table.cuMemMap)(address, bytes, 0, handle, 0))?;
             self.check("cuMemRelease", (self.table.cuMemRelease)(handle))?;
         }
-        self.set_access(address, size, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        self.set_access(address, size, memory_access::READ_WRITE)
     }
 
-    fn set_access(&self, address: u64, size: u64, flags: CUmemAccess_flags) -> Result<(), DeviceError> {
-        let access = CUmemAccessDesc { location: self.memory_properties().location, flags };
+    fn set_access(&self, address: u64, size: u64, flags: u32) -> Result<(), DeviceError> {
+        let access = AccessDescription { location: CUmemLocation::device(self.device), flags };
         // SAFETY: plain data in; the driver refuses a range that is not mapped.
         self.check("cuMemSetAccess", unsafe { (self.table.cuMemSetAccess)(address, size as usize, &access, 1) })
     }
@@ -300,7 +293,7 @@ impl Device for Gpu {
         // A copy from pageable memory returns while the device still writes (in the default stream, not in ours); it
         // would hit memory that may not be written any more.
         self.vendor.synchronize()?;
-        self.set_access(address, size, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ)
+        self.set_access(address, size, memory_access::READ)
     }
 
     fn allocate(&self, size: u64) -> Result<u64, DeviceError> {

@@ -332,7 +332,8 @@ mod tests {
         ) {
             let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             let (before, after) = memory(size, &changes);
-            record(from.path(), AllocationKind::Arena, &[(BASE, before.clone(), after.clone()), (BASE + PAGE, vec![9; 5], vec![8; 5])]);
+            let memory = [(BASE, before.clone(), after.clone()), (BASE + PAGE, vec![9; 5], vec![8; 5])];
+            record(from.path(), AllocationKind::Arena, &memory);
             let outcome = export(from.path(), to.path(), 42, None, format).unwrap();
             let lengths = ["p.mneme", "e.mneme"].map(|name| to.path().join(name).metadata().unwrap().len());
             prop_assert_eq!(outcome, HousekeepingOutcome { instances: 1, bytes: lengths.iter().sum() });
@@ -345,7 +346,8 @@ mod tests {
             let again = tempfile::tempdir().unwrap();
             export(to.path(), again.path(), 42, None, format).unwrap();
             for name in ["p.mneme", "e.mneme"] {
-                prop_assert!(std::fs::read(again.path().join(name)).unwrap() == std::fs::read(to.path().join(name)).unwrap());
+                let [one, other] = [&again, &to].map(|folder| std::fs::read(folder.path().join(name)).unwrap());
+                prop_assert!(one == other);
             }
         }
     }

@@ -370,7 +370,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_input_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), small in proptest::collection::vec(0u64..9, 0..40)) {
+        fn no_input_makes_the_parser_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            small in proptest::collection::vec(0u64..9, 0..40),
+        ) {
             let _ = FileLayout::parse(&bytes);
             let plausible: Vec<u8> = small.iter().flat_map(|number| number.to_le_bytes()).collect();
             for start in [&b""[..], DIFF_MAGIC, b"MNEMESNP\x01\0\0\0\0\0\0\0", b"MNEMESNP\x02\0\0\0\x01\0\0\0"] {

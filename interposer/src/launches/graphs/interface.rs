@@ -4,10 +4,9 @@ use std::collections::HashSet;
 use std::ffi::c_void;
 
 use mneme_abi::cuda::structures::launch_attribute::{CLUSTER_DIMENSION as CLUSTER, COOPERATIVE};
-use mneme_abi::cuda::types::{
-    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUlaunchAttribute, CUlaunchConfig,
-};
+use mneme_abi::cuda::structures::{Fill, HostCall, KernelNode};
 use mneme_abi::hip::types::{Dimensions, KernelNodeParameters};
+use mneme_core::device::cuda;
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 use mneme_core::tuned::Shape;
 
@@ -30,8 +29,8 @@ pub enum GraphStep {
     /// A kernel's node, which is read when it is launched: its parameters may change.
     Kernel(GraphNode),
     Copy(Box<OpaqueCopy3d>),
-    Set(CUDA_MEMSET_NODE_PARAMS),
-    Host(CUDA_HOST_NODE_PARAMS),
+    Set(Fill),
+    Host(HostCall),
     Part(GraphPart),
 }
 
@@ -52,20 +51,16 @@ impl NodeKernel {
     }
 
     /// With another function and shape, as `cuGraphKernelNodeSetParams_v2` takes it.
-    fn cuda_parameters(&self, function: CUfunction, shape: &Shape) -> CUDA_KERNEL_NODE_PARAMS {
-        CUDA_KERNEL_NODE_PARAMS {
-            func: function,
-            gridDimX: shape.grid.x,
-            gridDimY: shape.grid.y,
-            gridDimZ: shape.grid.z,
-            blockDimX: shape.block.x,
-            blockDimY: shape.block.y,
-            blockDimZ: shape.block.z,
-            sharedMemBytes: shape.shared_mem,
-            kernelParams: self.parameters,
-            extra: self.extra,
-            kern: std::ptr::null_mut(),
-            ctx: self.context.cast(),
+    fn cuda_parameters(&self, function: CUfunction, shape: &Shape) -> KernelNode {
+        KernelNode {
+            function: function as usize,
+            grid: shape.grid.as_array(),
+            block: shape.block.as_array(),
+            shared: shape.shared_mem,
+            parameters: self.parameters.cast_const().cast(),
+            extra: self.extra.cast_const().cast(),
+            kernel: 0,
+            context: self.context as usize,
         }
     }
 
@@ -163,14 +158,14 @@ impl GraphInterface for Cuda {
     }
 
     fn kernel(&self, node: GraphNode) -> Result<NodeKernel, &'static str> {
-        let read: CUDA_KERNEL_NODE_PARAMS = parameters(node, driver::cuGraphKernelNodeGetParams_v2)?;
+        let read: KernelNode = parameters(node, driver::cuGraphKernelNodeGetParams_v2)?;
         // SAFETY: just read.
         unsafe { self.kernel_with(node, (&raw const read).cast()) }
     }
 
     unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, &'static str> {
         // SAFETY: the caller's promise.
-        let read = unsafe { *parameters.cast::<CUDA_KERNEL_NODE_PARAMS>() };
+        let read = unsafe { *parameters.cast::<KernelNode>() };
         let mut attributes = LaunchAttributes::default();
         let mut value = AttributeValue::default();
         // SAFETY: a kernel node, and a place for a value.
@@ -187,16 +182,11 @@ impl GraphInterface for Cuda {
             }
         }
         Ok(NodeKernel {
-            function: if read.func.is_null() { read.kern.cast() } else { read.func },
-            launch: Launch {
-                grid: Dim3::new(read.gridDimX, read.gridDimY, read.gridDimZ),
-                block: Dim3::new(read.blockDimX, read.blockDimY, read.blockDimZ),
-                shared_mem: read.sharedMemBytes,
-                attributes,
-            },
-            parameters: read.kernelParams,
-            extra: read.extra,
-            context: read.ctx.cast(),
+            function: if read.function == 0 { read.kernel } else { read.function } as CUfunction,
+            launch: Launch { grid: read.grid.into(), block: read.block.into(), shared_mem: read.shared, attributes },
+            parameters: read.parameters.cast_mut().cast(),
+            extra: read.extra.cast_mut().cast(),
+            context: read.context as CUcontext,
         })
     }
 
@@ -240,21 +230,8 @@ impl GraphInterface for Cuda {
     }
 
     unsafe fn launch(&self, kernel: &NodeKernel, stream: CUstream) -> Status {
-        let mut list = mneme_core::device::cuda::attributes(&kernel.launch);
-        let list: &mut [CUlaunchAttribute] = &mut list;
-        let Launch { grid, block, shared_mem, .. } = kernel.launch;
-        let configuration = CUlaunchConfig {
-            gridDimX: grid.x,
-            gridDimY: grid.y,
-            gridDimZ: grid.z,
-            blockDimX: block.x,
-            blockDimY: block.y,
-            blockDimZ: block.z,
-            sharedMemBytes: shared_mem,
-            hStream: stream,
-            attrs: list.as_mut_ptr(),
-            numAttrs: list.len() as u32,
-        };
+        let attributes = cuda::attributes(&kernel.launch);
+        let configuration = cuda::launch_configuration(&kernel.launch, stream, &attributes);
         let NodeKernel { function, parameters, extra, .. } = *kernel;
         // SAFETY: the caller's promise; the configuration lives until the call returns.
         unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, parameters, extra) }

@@ -163,34 +163,29 @@ fn perform(step: &GraphStep, kernels: &mut impl Iterator<Item = NodeKernel>, han
         }
         GraphStep::Set(set) => gate::passing(&|| {
             let (pitch, rows) =
-                if set.height > 1 { (set.pitch, set.height) } else { (set.width * set.elementSize as usize, 1) };
+                if set.height > 1 { (set.pitch, set.height) } else { (set.width * set.element as usize, 1) };
             // SAFETY: as above.
             unsafe {
-                match set.elementSize {
-                    1 => driver::hooked::cuMemsetD2D8Async::call(
-                        set.dst,
-                        pitch,
-                        set.value as u8,
-                        set.width,
-                        rows,
-                        stream,
-                    ),
+                match set.element {
+                    1 => {
+                        driver::hooked::cuMemsetD2D8Async::call(set.to, pitch, set.value as u8, set.width, rows, stream)
+                    }
                     2 => driver::hooked::cuMemsetD2D16Async::call(
-                        set.dst,
+                        set.to,
                         pitch,
                         set.value as u16,
                         set.width,
                         rows,
                         stream,
                     ),
-                    _ => driver::hooked::cuMemsetD2D32Async::call(set.dst, pitch, set.value, set.width, rows, stream),
+                    _ => driver::hooked::cuMemsetD2D32Async::call(set.to, pitch, set.value, set.width, rows, stream),
                 }
             }
         }),
         GraphStep::Host(host) => {
-            let function = host.fn_.map_or(std::ptr::null_mut(), |function| function as *mut c_void);
+            let function = host.function.map_or(std::ptr::null_mut(), |function| function as *mut c_void);
             // SAFETY: as above.
-            gate::passing(&|| unsafe { driver::hooked::cuLaunchHostFunc::call(stream, function, host.userData) })
+            gate::passing(&|| unsafe { driver::hooked::cuLaunchHostFunc::call(stream, function, host.data) })
         }
         // SAFETY: as above.
         GraphStep::Part(part) => gate::passing(&|| unsafe { part.launch(stream) }),

@@ -112,7 +112,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_edge_leads_forward(nodes in 1usize..20, edges in proptest::collection::vec((0usize..20, 0usize..20), 0..40)) {
+        fn every_edge_leads_forward(
+            nodes in 1usize..20,
+            edges in proptest::collection::vec((0usize..20, 0usize..20), 0..40),
+        ) {
             // Edges from a smaller to a larger number make no cycle; the list is reversed so that the order has to be
             // found.
             let edges: Vec<_> = edges.into_iter().filter(|(from, to)| from < to && *to < nodes).collect();

@@ -265,7 +265,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_are_backed_disjoint_and_aligned(steps in proptest::collection::vec((0u8..4, 1u64..(80 << 20), any::<prop::sample::Index>()), 1..120)) {
+        fn blocks_are_backed_disjoint_and_aligned(
+            steps in proptest::collection::vec((0u8..4, 1u64..(80 << 20), any::<prop::sample::Index>()), 1..120),
+        ) {
             let device = Device::new(400 << 20);
             let arena = Arena::new(BASE, 4 << 30, PAGE);
             let mut live: Vec<(u64, u64)> = Vec::new();
@@ -276,7 +278,9 @@ mod tests {
                         Some(address) => {
                             prop_assert!(address.is_multiple_of(ALIGNMENT) && arena.contains(address));
                             prop_assert!(device.backs(address, size));
-                            prop_assert!(live.iter().all(|(start, length)| address + size <= *start || start + length <= address), "blocks overlap");
+                            let is_apart =
+                                |(start, length): (&u64, &u64)| address + size <= *start || start + length <= address;
+                            prop_assert!(live.iter().all(is_apart), "blocks overlap");
                             live.push((address, size));
                         }
                         None => {

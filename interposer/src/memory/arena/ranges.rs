@@ -88,7 +88,9 @@ mod tests {
     proptest! {
         // A bitmap of 256 units is the model.
         #[test]
-        fn behaves_like_a_bitmap(steps in proptest::collection::vec((any::<bool>(), 1u64..40, any::<prop::sample::Index>()), 1..200)) {
+        fn behaves_like_a_bitmap(
+            steps in proptest::collection::vec((any::<bool>(), 1u64..40, any::<prop::sample::Index>()), 1..200),
+        ) {
             let mut ranges = Ranges::default();
             ranges.insert(0, 256);
             let mut free = [true; 256];

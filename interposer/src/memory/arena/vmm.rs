@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use mneme_abi::cuda::sys::{
-    CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp,
-    CUmemAllocationType, CUmemLocation, CUmemLocationType,
-};
+use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties, memory_access};
+use mneme_abi::cuda::sys::{CUdevice_attribute, CUmemAllocationHandleType};
 use mneme_core::image::elf::{self, MappedFile};
 
 use super::{Arena, Mapper};
-use crate::driver::{self, CUdevice, Status};
+use crate::driver::{self, CUdevice, CUmemLocation, Status};
 use crate::process::settings::settings;
 
+/// Which of an allocation's flags makes network cards able to read it.
+const GPU_DIRECT_RDMA: usize = 1;
 /// Where the first device's arena is asked for; a driver with 47 address bits honours it exactly.
 const BASE: u64 = 0x1000_0000_0000;
 /// Distance between, and greatest size of, the arenas of two devices: 2 TiB.
@@ -122,17 +122,14 @@ impl Vmm {
         }
     }
 
-    fn properties(&self) -> CUmemAllocationProp {
-        // SAFETY: a structure of integers and pointers, of which all zero is a value (the documented initialisation).
-        let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
-        properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.requestedHandleTypes = if self.is_shareable() {
+    fn properties(&self) -> AllocationProperties {
+        let handle_types = if self.is_shareable() {
             CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
         } else {
             CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE
         };
-        properties.location = location(self.device);
-        properties.allocFlags.gpuDirectRDMACapable = self.rdma.into();
+        let mut properties = AllocationProperties::pinned(self.device).shared_by(handle_types.0);
+        properties.flags[GPU_DIRECT_RDMA] = self.rdma.into();
         properties
     }
 
@@ -168,9 +165,11 @@ impl Vmm {
         self.accessors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn give_to(&self, accessors: &[CUdevice], flags: CUmemAccess_flags, address: u64, size: u64) -> bool {
-        let descriptors: Vec<_> =
-            accessors.iter().map(|device| CUmemAccessDesc { location: location(*device), flags }).collect();
+    fn give_to(&self, accessors: &[CUdevice], flags: u32, address: u64, size: u64) -> bool {
+        let descriptors: Vec<_> = accessors
+            .iter()
+            .map(|device| AccessDescription { location: CUmemLocation::device(*device), flags })
+            .collect();
         // SAFETY: the range is mapped, the descriptors are valid for their count.
         unsafe {
             driver::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len())
@@ -188,10 +187,10 @@ impl DeviceArena {
         }
         let flags = if has_access {
             accessors.push(peer);
-            CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+            memory_access::READ_WRITE
         } else {
             accessors.retain(|device| *device != peer);
-            CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE
+            memory_access::NONE
         };
         drop(accessors);
         for (address, size) in self.arena.slabs() {
@@ -205,10 +204,6 @@ impl DeviceArena {
     }
 }
 
-pub fn location(device: CUdevice) -> CUmemLocation {
-    CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device }
-}
-
 impl Mapper for Vmm {
     fn map(&self, address: u64, size: u64) -> Option<u64> {
         let handle = self.create(size).ok()?;
@@ -220,7 +215,7 @@ impl Mapper for Vmm {
             }
         }
         let accessors = self.accessors().clone();
-        if !self.give_to(&accessors, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE, address, size) {
+        if !self.give_to(&accessors, memory_access::READ_WRITE, address, size) {
             self.unmap(address, size, handle);
             return None;
         }

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mneme_abi::cuda::sys::{CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType};
+use mneme_abi::cuda::structures::{AccessDescription, memory_access};
+use mneme_abi::cuda::sys::CUmemAllocationHandleType;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 use super::exports::{self, check_user};
 use super::handle::{SharedHandle, SlabLayout};
-use crate::driver::{self, Status};
+use crate::driver::{self, CUmemLocation, Status};
 use crate::memory::allocations::ALLOCATIONS;
-use crate::memory::arena::vmm;
 use crate::process::log;
 
 /// How long the other process may take to answer.
@@ -242,9 +242,9 @@ impl Mapping {
             }
             at += size;
         }
-        let access = driver::current_device().map(|device| CUmemAccessDesc {
-            location: vmm::location(device),
-            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        let access = driver::current_device().map(|device| AccessDescription {
+            location: CUmemLocation::device(device),
+            flags: memory_access::READ_WRITE,
         });
         // SAFETY: the whole range is mapped, and the description is one.
         let granted = access.is_some_and(|access| unsafe {

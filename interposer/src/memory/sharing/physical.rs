@@ -5,16 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mneme_abi::cuda::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle, CUmemLocationType};
+use mneme_abi::cuda::structures::AllocationProperties;
+use mneme_abi::cuda::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle};
 use mneme_abi::hip::properties::MemoryPropertiesR0500;
 
 use super::descriptors::Descriptors;
 use super::imports;
-use crate::driver::{self, CUdevice, CUdeviceptr, CUmemAllocationProp, Status, gate};
+use crate::driver::{self, CUdevice, CUdeviceptr, CUmemLocation, Status, gate};
 use crate::memory::allocations::{ALLOCATIONS, HOST};
 use crate::memory::arena::vmm;
 use crate::process::recorded_family;
@@ -85,24 +85,21 @@ impl Physical {
 
 /// The device whose memory a handle names: `None` where the vendor does not tell, [`HOST`] where it is none's.
 pub fn device_of(handle: Handle) -> Option<CUdevice> {
-    // Read as numbers, for a place of another layout is no value of the enumerations.
-    let mut place = [0_u64; size_of::<CUmemAllocationProp>() / size_of::<u64>()];
-    // SAFETY: the place is as large as the structure, and a handle that is none is refused.
-    let status = unsafe { driver::cuMemGetAllocationPropertiesFromHandle(place.as_mut_ptr().cast(), handle) };
+    let mut later = AllocationProperties::pinned(HOST);
+    // SAFETY: the place is one, and a handle that is none is refused.
+    let status = unsafe { driver::cuMemGetAllocationPropertiesFromHandle(&mut later, handle) };
     if status != Status::SUCCESS {
         return None;
     }
-    let is_early = recorded_family::is_hip() && {
-        // SAFETY: numbers and a pointer, of which any bytes are values; both layouts have the same size.
-        unsafe { place.as_ptr().cast::<MemoryPropertiesR0500>().read() }.are_in_this_layout()
-    };
-    let later = offset_of!(CUmemAllocationProp, location);
-    let location = if is_early { offset_of!(MemoryPropertiesR0500, location) } else { later };
-    let [kind, id] = [0, 4].map(|field| (place[(location + field) / 8] >> (8 * ((location + field) % 8))) as u32);
-    Some(if kind == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as u32 { id as CUdevice } else { HOST })
+    // SAFETY: numbers and a pointer, of which any bytes are values; both layouts have the same size.
+    let early = unsafe { (&raw const later).cast::<MemoryPropertiesR0500>().read() };
+    let is_early = recorded_family::is_hip() && early.are_in_this_layout();
+    let [kind, id] = early.location;
+    let location = if is_early { CUmemLocation { kind: kind as u32, id } } else { later.location };
+    Some(location.device_number().unwrap_or(HOST))
 }
 
-const _: () = assert!(size_of::<CUmemAllocationProp>() == size_of::<MemoryPropertiesR0500>());
+const _: () = assert!(size_of::<AllocationProperties>() == size_of::<MemoryPropertiesR0500>());
 
 /// Whether a handle is a multicast object, which ordinary loads cannot read.
 pub fn is_multicast(handle: Handle) -> bool {
@@ -180,7 +177,7 @@ pub unsafe fn create(
     call: &dyn Fn() -> Status,
     handle: *mut Handle,
     _bytes: usize,
-    _properties: *const CUmemAllocationProp,
+    _properties: *const AllocationProperties,
     _flags: u64,
 ) -> Status {
     // SAFETY: the vendor writes it.

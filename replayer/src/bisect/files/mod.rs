@@ -70,7 +70,11 @@ fn launch(
         "grid": failing.grid,
         "block": failing.block,
         "dynamic_shared_bytes": failing.shared_mem,
-        "arguments": header.arguments.iter().map(|argument| json!({"offset": argument.offset, "bytes": hex(&argument.bytes)})).collect::<Vec<_>>(),
+        "arguments": header
+            .arguments
+            .iter()
+            .map(|argument| json!({"offset": argument.offset, "bytes": hex(&argument.bytes)}))
+            .collect::<Vec<_>>(),
         "verdict": finding.verdict,
         "summary": finding.summary,
         "mismatch": finding.mismatch,

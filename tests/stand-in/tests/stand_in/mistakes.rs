@@ -17,7 +17,7 @@ fn load(hip: &Hip, image: &[u8]) {
 }
 
 fn set_access(hip: &Hip, address: CUdeviceptr, flags: u32, count: usize) {
-    hip!(hip, hipMemSetAccess(address, PAGE, access(flags).as_ptr().cast(), count));
+    hip!(hip, hipMemSetAccess(address, PAGE, &access(flags), count));
 }
 
 /// Launches the kernel in one block.

@@ -13,19 +13,12 @@ pub const KERNEL: &CStr = c"add_step";
 
 /// Memory of device 0, as `hipMemCreate` wants it described.
 pub fn properties() -> CUmemAllocationProp {
-    // SAFETY: the structure is plain data, for which zeros are valid; it begins with four 32-bit numbers, of which 1 is
-    // pinned memory, and a device.
-    unsafe {
-        let mut properties: CUmemAllocationProp = std::mem::zeroed();
-        (&raw mut properties).cast::<[u32; 4]>().write([1, 0, 1, 0]);
-        properties
-    }
+    CUmemAllocationProp::pinned(0)
 }
 
-/// Access of device 0: kind and number of the location, and the flags. The numbers may be none of the enumeration, so
-/// it is no `CUmemAccessDesc`.
-pub fn access(flags: u32) -> [u32; 3] {
-    [1, 0, flags]
+/// Access of device 0.
+pub fn access(flags: u32) -> CUmemAccessDesc {
+    CUmemAccessDesc { location: CUmemLocation::device(0), flags }
 }
 
 pub fn reserve(hip: &Hip, size: usize) -> CUdeviceptr {
@@ -44,7 +37,7 @@ pub fn create(hip: &Hip, size: usize) -> CUmemGenericAllocationHandle {
 pub fn mapped(hip: &Hip) -> CUdeviceptr {
     let (address, handle) = (reserve(hip, PAGE), create(hip, PAGE));
     done!(hip, hipMemMap(address, PAGE, 0, handle, 0));
-    done!(hip, hipMemSetAccess(address, PAGE, access(3).as_ptr().cast(), 1));
+    done!(hip, hipMemSetAccess(address, PAGE, &access(3), 1));
     done!(hip, hipMemRelease(handle));
     address
 }
@@ -90,7 +83,7 @@ pub fn everything(hip: &Hip) {
     assert_eq!(address, chosen);
     let handle = create(hip, PAGE);
     done!(hip, hipMemMap(address, PAGE, 0, handle, 0));
-    done!(hip, hipMemSetAccess(address, PAGE, access(3).as_ptr().cast(), 1));
+    done!(hip, hipMemSetAccess(address, PAGE, &access(3), 1));
     done!(hip, hipMemRelease(handle));
     let values: Vec<u32> = (0..100).collect();
     done!(hip, hipMemcpyHtoD(address, values.as_ptr().cast(), 400));

@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use mneme_builds::protocol::UnitOrigin;
+use mneme_builds::source::IR_OPTIONS;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section;
 
@@ -195,30 +196,12 @@ fn device_ir(device: &Device, line: &NvccCommandLine, source: &Path, arch: &str)
         command.args([OsStr::new("-isystem"), cccl.as_os_str()]);
     }
     command.args(["--cuda-device-only", "--no-offload-arch=all"]).arg(format!("--offload-arch={arch}"));
-    command.args([
-        "-emit-llvm",
-        "-c",
-        "-O3",
-        "-Xclang",
-        "-disable-llvm-passes",
-        "-fno-discard-value-names",
-        "-w",
-        "-Qunused-arguments",
-    ]);
+    command.args(IR_OPTIONS).args(["-w", "-Qunused-arguments"]);
     if line.relocatable() {
         command.args(["-fgpu-rdc".into(), "-Xclang".into(), format!("-cuid={:016x}", line.identity(source))]);
     }
     command.args(["-x", "cuda"]).arg(source).arg("-o").arg(&output);
-    let run = command
-        .env(ACTIVE, "1")
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("{} cannot be run", clang.display()))?;
-    if !run.status.success() {
-        let words = String::from_utf8_lossy(&run.stderr).into_owned();
-        bail!("{}", words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason").trim());
-    }
-    std::fs::read(output).context("clang's IR cannot be read")
+    process::written_ir(command.env(ACTIVE, "1"), &output)
 }
 
 /// The strings of an object's read-only data: among them the names under which it registers kernels and variables.
