@@ -11,6 +11,10 @@ use clap::Args;
 use mneme_core::image::elf::{MappedFile, Needs, needs};
 use mneme_core::install;
 use mneme_core::summary::Mode;
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
 
 use crate::child::end_with_this_thread;
 use crate::device::{DeviceChoice, choose};
@@ -152,8 +156,8 @@ extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _c
 /// Starts a program and waits for its end, through every signal but those that cannot be caught; the program does not
 /// outlive us.
 fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
-    // SAFETY: the handler is safe in signal context. What was ignored stays so, for the child too; the child's handlers
-    // are the default ones again when it becomes the program.
+    let mut own: Vec<libc::c_int> = Vec::new();
+    // SAFETY: the handler is safe in signal context. What was ignored stays so, for the child too.
     unsafe {
         for signal in passed_on() {
             let mut before: libc::sigaction = std::mem::zeroed();
@@ -163,20 +167,36 @@ fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
                 action.sa_sigaction = pass_on as *const () as usize;
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
                 libc::sigaction(signal, &action, std::ptr::null_mut());
+                own.push(signal);
             }
         }
-        // The disposition that `main` gave us is not the application's.
-        command.pre_exec(|| {
+    }
+    // What arrives before the child has a number waits until it has.
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    // SAFETY: the calls are safe between fork and exec. The disposition of SIGPIPE that `main` gave us is not the
+    // application's, nor are our handlers, which a signal to the child would find until it is the program.
+    unsafe {
+        command.pre_exec(move || {
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-            Ok(())
+            for signal in &own {
+                libc::signal(*signal, libc::SIG_DFL);
+            }
+            Ok(before.thread_set_mask()?)
         });
     }
     end_with_this_thread(&mut command);
-    let mut child = command.spawn()?;
-    CHILD.store(child.id() as i32, Ordering::Relaxed);
-    let status = child.wait();
+    let started = command.spawn();
+    if let Ok(child) = &started {
+        CHILD.store(child.id() as i32, Ordering::Relaxed);
+    }
+    before.thread_set_mask()?;
+    let mut child = started?;
+    // Its number stays its own until it is reaped.
+    let ended =
+        || waitid(Id::Pid(Pid::from_raw(child.id().cast_signed())), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+    while ended() == Err(Errno::EINTR) {}
     CHILD.store(0, Ordering::Relaxed);
-    status
+    child.wait()
 }
 
 /// Ends as the application has ended: with its status, or by the signal that ended it.
