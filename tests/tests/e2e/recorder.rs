@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -180,13 +181,16 @@ fn record_shell(folder: &Path, options: &[&str], script: &str) -> Command {
     command
 }
 
+/// What a script does until a signal ends it, or a minute has passed.
+const WAIT: &str = "for _ in {1..1200}; do sleep 0.05; done";
+
 /// Whatever a job scheduler sends to the process that it has started.
 #[test]
 fn signals_are_passed_on() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "trap 'echo alarm' ALRM; trap 'echo limit' XCPU; trap 'echo last; exit 5' RTMIN+3
-        echo ready; while :; do sleep 0.05; done";
-    let mut child = record_shell(folder.path(), &[], script).stdout(Stdio::piped()).spawn().unwrap();
+    let script =
+        format!("trap 'echo alarm' ALRM; trap 'echo limit' XCPU; trap 'echo last; exit 5' RTMIN+3; echo ready; {WAIT}");
+    let mut child = record_shell(folder.path(), &[], &script).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let own = child.id() as libc::pid_t;
     for (signal, before) in [(libc::SIGALRM, "ready"), (libc::SIGXCPU, "alarm"), (libc::SIGRTMIN() + 3, "limit")] {
@@ -195,6 +199,55 @@ fn signals_are_passed_on() {
         assert_eq!(unsafe { libc::kill(own, signal) }, 0);
     }
     assert_eq!(lines.next().unwrap(), "last");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// A signal may come when the application runs and the command, which has just forked, does not yet.
+#[test]
+fn signals_are_passed_on_from_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("trap 'echo alarm; exit 5' ALRM; echo ready; {WAIT}");
+    let mut command = record_shell(folder.path(), &[], &script);
+    // SAFETY: a system call, on no memory.
+    unsafe {
+        command.stdout(Stdio::piped()).pre_exec(|| {
+            libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let own = child.id() as libc::pid_t;
+    let stopped = |process: libc::pid_t| {
+        let mut status = 0;
+        // SAFETY: a place for the status.
+        assert_eq!(unsafe { libc::waitpid(process, &mut status, libc::__WALL) }, process);
+        assert!(libc::WIFSTOPPED(status), "{status:#x}");
+        status
+    };
+    stopped(own);
+    // SAFETY: requests on a stopped child of ours, and on its child, with a place for the number of that.
+    unsafe {
+        let options = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_EXITKILL;
+        assert_eq!(libc::ptrace(libc::PTRACE_SETOPTIONS, own, 0, options), 0);
+        let mut deliver = 0;
+        loop {
+            assert_eq!(libc::ptrace(libc::PTRACE_CONT, own, 0, deliver), 0);
+            let status = stopped(own);
+            if status >> 16 == libc::PTRACE_EVENT_FORK {
+                break;
+            }
+            deliver = libc::WSTOPSIG(status);
+        }
+        let mut application: libc::c_ulong = 0;
+        assert_eq!(libc::ptrace(libc::PTRACE_GETEVENTMSG, own, 0, &raw mut application), 0);
+        stopped(application as libc::pid_t);
+        assert_eq!(libc::ptrace(libc::PTRACE_DETACH, application as libc::pid_t, 0, 0), 0);
+        assert_eq!(lines.next().unwrap(), "ready");
+        assert_eq!(libc::kill(own, libc::SIGALRM), 0);
+        assert_eq!(libc::ptrace(libc::PTRACE_DETACH, own, 0, 0), 0);
+    }
+    assert_eq!(lines.next().as_deref(), Some("alarm"));
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
