@@ -5,13 +5,13 @@
 //! right before or after it was off, or where the clocks were low for a reason that neither the baseline nor most
 //! trials had. It is measured again, once, when a reference shows the usual state.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A trial as it was measured.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// As the search counts it.
-    pub id: u64,
+    /// Its number in the results.
+    pub trial: u64,
     /// Whether it ran on the device on which references do.
     pub is_watched: bool,
     /// Why clocks were low.
@@ -51,7 +51,7 @@ impl Disturbances {
     /// A trial was measured; `is_repeat` where that was not the first time.
     pub fn measured(&mut self, measurement: Measurement, is_repeat: bool) {
         let measured = Measured { measurement, before: self.changes.len(), is_repeat };
-        match self.trials.iter_mut().find(|it| it.measurement.id == measured.measurement.id) {
+        match self.trials.iter_mut().find(|it| it.measurement.trial == measured.measurement.trial) {
             Some(earlier) => *earlier = measured,
             None => self.trials.push(measured),
         }
@@ -61,10 +61,9 @@ impl Disturbances {
     pub fn refer(&mut self, change: f64, noise: f64) {
         self.changes.push(change);
         self.noise = noise;
-        if !self.is_off(change) {
-            let due =
-                self.trials.iter().filter(|it| !it.is_repeat && self.was_disturbed(it)).map(|it| it.measurement.id);
-            let due: Vec<u64> = due.filter(|id| !self.due.contains(id)).collect();
+        if (change - self.usual()).abs() <= noise {
+            let due = self.disturbed().into_iter().filter(|it| !it.is_repeat).map(|it| it.measurement.trial);
+            let due: Vec<u64> = due.filter(|trial| !self.due.contains(trial)).collect();
             self.due.extend(due);
         }
     }
@@ -82,7 +81,7 @@ impl Disturbances {
 
     /// Trials whose measurement is in doubt.
     pub fn count(&self) -> usize {
-        self.trials.iter().filter(|it| self.was_disturbed(it)).count()
+        self.disturbed().len()
     }
 
     /// The change of the usual state: the median; of the two in the middle the one that is nearer to the baseline.
@@ -94,21 +93,27 @@ impl Disturbances {
         if one.abs() <= other.abs() { one } else { other }
     }
 
-    fn is_off(&self, change: f64) -> bool {
-        (change - self.usual()).abs() > self.noise
+    fn disturbed(&self) -> Vec<&Measured> {
+        let (usual, unusual) = (self.usual(), self.unusual_reasons());
+        let is_off = |change: &f64| (change - usual).abs() > self.noise;
+        let was_disturbed = |trial: &&Measured| {
+            let before = trial.before.checked_sub(1).map_or(Some(&0.0), |place| self.changes.get(place));
+            let around = before.into_iter().chain(self.changes.get(trial.before));
+            let measurement = &trial.measurement;
+            (measurement.is_watched && around.into_iter().any(is_off))
+                || measurement.throttled.iter().any(|reason| unusual.contains(reason.as_str()))
+        };
+        self.trials.iter().filter(was_disturbed).collect()
     }
 
-    fn was_disturbed(&self, trial: &Measured) -> bool {
-        let before = trial.before.checked_sub(1).map_or(Some(&0.0), |place| self.changes.get(place));
-        let around = before.into_iter().chain(self.changes.get(trial.before));
-        let measurement = &trial.measurement;
-        (measurement.is_watched && around.into_iter().any(|change| self.is_off(*change)))
-            || measurement.throttled.iter().any(|reason| self.is_unusual(reason))
-    }
-
-    fn is_unusual(&self, reason: &String) -> bool {
-        let having = self.trials.iter().filter(|it| it.measurement.throttled.contains(reason)).count();
-        !self.throttled.contains(reason) && 2 * having < self.trials.len()
+    /// Why clocks were low when few trials were measured, and the baseline was not.
+    fn unusual_reasons(&self) -> HashSet<&str> {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for reason in self.trials.iter().flat_map(|it| &it.measurement.throttled) {
+            *counts.entry(reason).or_default() += 1;
+        }
+        counts.retain(|reason, count| 2 * *count < self.trials.len() && !self.throttled.iter().any(|it| it == reason));
+        counts.into_keys().collect()
     }
 }
 
@@ -118,8 +123,8 @@ mod tests {
 
     const NOISE: f64 = 0.02;
 
-    fn trial(id: u64) -> Measurement {
-        Measurement { id, is_watched: true, throttled: Vec::new() }
+    fn trial(trial: u64) -> Measurement {
+        Measurement { trial, is_watched: true, throttled: Vec::new() }
     }
 
     fn due(disturbances: &mut Disturbances) -> Vec<u64> {

@@ -119,7 +119,7 @@ struct Session {
     /// By trial as the search counts them: the number in the results, and what is being replayed.
     numbers: Numbers,
     in_flight: HashMap<u64, InFlight>,
-    /// Those that have ended: their numbers in the results, by trial as the search counts them.
+    /// Those that have ended: trials as the search counts them, by their numbers in the results.
     ended: HashMap<u64, u64>,
     /// Trials that are being measured again.
     repeats: HashMap<u64, Trial>,

@@ -84,11 +84,11 @@ impl Session {
     }
 
     /// Notes when a trial was measured, of which nothing else tells: not another session, nor another trial.
-    pub(super) fn note_measured(&mut self, id: u64, trial: &Trial) {
+    pub(super) fn note_measured(&mut self, trial: &Trial) {
         let is_own = !trial.cached && trial.metric.is_some() && trial.result.shared_with.is_none();
         let Some(baseline) = self.standings.baseline.as_ref().filter(|_| is_own && self.refers()) else { return };
         let is_watched = trial.result.gpu_id == baseline.result.gpu_id;
-        let measurement = Measurement { id, is_watched, throttled: throttled(&trial.result) };
+        let measurement = Measurement { trial: trial.trial, is_watched, throttled: throttled(&trial.result) };
         self.disturbances.measured(measurement, trial.repeated.is_some());
     }
 

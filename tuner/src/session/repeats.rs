@@ -13,8 +13,9 @@ impl Session {
         if !matches!(stop, None | Some(Stop::Complete)) || self.time_is_up().is_some() {
             return false;
         }
-        let Some(id) = self.disturbances.next() else { return false };
-        let trial = self.standings.trial(self.ended[&id]).expect("what was measured is ranked").clone();
+        let Some(number) = self.disturbances.next() else { return false };
+        let trial = self.standings.trial(number).expect("what was measured is ranked").clone();
+        let id = self.ended[&number];
         self.evaluator.submit(id, vec![trial.config.clone()], Runs { fresh: true, ..self.runs() });
         self.repeats.insert(id, trial);
         true
@@ -23,23 +24,18 @@ impl Session {
     /// Corrects a trial that was measured again, and those that have its runs in common.
     pub(super) fn end_repeat(&mut self, id: u64, before: &Trial, results: &[ReplayResult]) -> Result<(), SessionError> {
         self.standings.summary.num_runs += results.iter().map(|result| result.exec_time.len() as u64).sum::<u64>();
-        let mut sharing = self.sharing(id, before);
-        sharing.sort_unstable();
+        // Trials that were not run because their code and launch are this one's.
+        let shares =
+            |other: &&Trial| other.result.shared_with == Some(id) && other.result.exec_time == before.result.exec_time;
+        let sharing: Vec<Trial> = self.standings.all_ranked().iter().filter(shares).cloned().collect();
         self.correct(id, before, results, None)?;
-        for (follower, number) in sharing {
-            let trial = self.standings.trial(number).expect("it was found there").clone();
-            self.correct(follower, &trial, results, Some(id))?;
+        for trial in sharing {
+            // Of the session before there may be one that shared with another.
+            if let Some(follower) = self.ended.get(&trial.trial) {
+                self.correct(*follower, &trial, results, Some(id))?;
+            }
         }
         Ok(())
-    }
-
-    /// Trials that were not run because their code and launch are this one's, as the search and the results count them.
-    fn sharing(&self, id: u64, trial: &Trial) -> Vec<(u64, u64)> {
-        let shares = |number: u64| {
-            let result = self.standings.trial(number).map(|other| &other.result);
-            result.is_some_and(|it| it.shared_with == Some(id) && it.exec_time == trial.result.exec_time)
-        };
-        self.ended.iter().filter(|(_, number)| shares(**number)).map(|(id, number)| (*id, *number)).collect()
     }
 
     /// Puts new results of a trial in the place of those of before.
@@ -70,7 +66,7 @@ impl Session {
         if metric < self.standings.fastest {
             self.progress.best(metric, &self.proposals.space().label(&trial.params, &trial.config));
         }
-        self.note_measured(id, &trial);
+        self.note_measured(&trial);
         self.standings.summary.references.get_or_insert_default().repeated += 1;
         self.standings.replace(trial);
         written?;

@@ -62,7 +62,12 @@ impl Standings {
         }
     }
 
-    /// A trial that was ranked, by its number.
+    /// All trials that were ranked, as they came.
+    pub fn all_ranked(&self) -> &[Trial] {
+        &self.ranking
+    }
+
+    /// One of them, by its number.
     pub fn trial(&self, number: u64) -> Option<&Trial> {
         self.ranking.iter().find(|trial| trial.trial == number)
     }

@@ -235,8 +235,8 @@ impl Session {
         }
         let failed = self.settings.replay.fail_fast && trial.objectives.is_empty();
         self.count(&trial);
-        self.ended.insert(id, number);
-        self.note_measured(id, &trial);
+        self.ended.insert(number, id);
+        self.note_measured(&trial);
         self.standings.rank(trial);
         written?;
         self.proposals.check_bridge()?;
