@@ -52,12 +52,13 @@ def to_polars(results: Iterable[ExperimentResult]) -> Any:
 
 
 def read_results(path: PathLike) -> list[ExperimentResult]:
-    """Results that an executor appended to its ``results_db_dir``, or the ``trials.jsonl`` of ``mneme-tune``."""
-    found = []
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
+    """Results that an executor appended to its ``results_db_dir``, or the ``trials.jsonl`` of ``mneme-tune``: the last
+    measurement of each trial."""
+    found: dict[tuple[str, int], ExperimentResult] = {}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines()):
         entry = json.loads(line)
         result = ExperimentResult.from_dict(entry["result"])
         config: Optional[dict[str, Any]] = entry.get("config")
         result.config = None if config is None else ExperimentConfiguration.from_dict(config)
-        found.append(result)
-    return found
+        found[("trial", entry["trial"]) if "trial" in entry else ("line", number)] = result
+    return list(found.values())

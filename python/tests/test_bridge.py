@@ -44,6 +44,7 @@ class Space(SearchSpace):
 """
 
 POINT = {"block": 64, "shape": [1, 2], "when": True, "share": 0.5, "order": ["z", "x", "y"], "passes": "default<O1>"}
+LOST = {**POINT, "share": 0.25}
 
 
 @pytest.fixture
@@ -126,28 +127,29 @@ def test_a_study_is_asked_and_told(space: dict[str, Any], tmp_path: Path) -> Non
         {"type": "ask"},
         {"type": "tell", "number": 1, "values": None},
         {"type": "ask"},
+        {"type": "claim", "number": 2, "point": LOST},
+        {"type": "ask"},
     )
     assert all("error" not in reply for reply in replies), replies
     assert sorted(replies[2]["point"]) == sorted(POINT)
-    lost = replies[-1]["point"]
 
-    # The session goes on in another process: it was killed after it had asked for the third trial, and knows of a
-    # fourth.
+    # The session goes on in another process: it was killed after it had asked for the third trial and a fourth that it
+    # had not claimed, and knows of a fifth.
     replies = ask(
         space,
         study(storage, space=0),
-        {"type": "recall", "point": lost, "values": [2.0]},
+        {"type": "recall", "point": LOST, "values": [2.0]},
         {"type": "recall", "point": POINT, "values": [1.0]},
         {"type": "recall", "point": POINT, "values": [1.0]},
         {"type": "ask"},
     )
-    assert replies[1] == {"type": "study", "trials": 3}
+    assert replies[1] == {"type": "study", "trials": 4}
     ask(space, study(storage, space=0), {"type": "abandon"})
     backend = optuna.storages.journal.JournalFileBackend(str(storage))
     trials = optuna.load_study(study_name="s", storage=optuna.storages.JournalStorage(backend)).trials
-    assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "COMPLETE", "COMPLETE", "FAIL"]
-    assert [trial.values for trial in trials[2:4]] == [[2.0], [1.0]]
-    assert trials[3].params["block"] == 64 and trials[3].params["order[0]"] == 2
+    assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "COMPLETE", "FAIL", "COMPLETE", "FAIL"]
+    assert [trials[2].values, trials[4].values] == [[2.0], [1.0]]
+    assert trials[4].params["block"] == 64 and trials[4].params["order[0]"] == 2
 
 
 def test_sessions_that_start_together_open_one_study(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,8 +192,23 @@ def test_what_users_print_is_no_answer(space: dict[str, Any]) -> None:
 
 
 def shared_study(place: Path, session: str) -> Study:
-    request = {"storage": f"sqlite:///{place}", "name": "shared", "sampler": "random", "directions": ["minimize"], "session": session, "kernel": "k"}
+    request = {
+        "storage": f"sqlite:///{place}",
+        "name": "shared",
+        "sampler": "random",
+        "directions": ["minimize"],
+        "session": session,
+        "kernel": "k",
+    }
     return Study(request, Described([{"name": "x", "kind": "integer", "low": 0, "high": 7, "step": 1, "log": False}]))
+
+
+def claimed(study: Study) -> dict[str, Any]:
+    """A trial whose point no other session has."""
+    while True:
+        asked = study.ask()
+        if study.claim(asked["number"], asked["point"], False)["taken"]:
+            return asked
 
 
 def test_what_another_session_tries_is_not_proposed(tmp_path: Path) -> None:
@@ -199,11 +216,30 @@ def test_what_another_session_tries_is_not_proposed(tmp_path: Path) -> None:
     one, other = (shared_study(tmp_path / "study.db", name) for name in ("one", "other"))
     theirs, own = set(), set()
     for _ in range(4):
-        asked = one.ask()
+        asked = claimed(one)
         theirs.add(asked["point"]["x"])
         one.tell(asked["number"], [1.0], {})
-        own.add(other.ask()["point"]["x"])
+        own.add(claimed(other)["point"]["x"])
     assert not theirs & own, (theirs, own)
+    # Where there is nothing else, it is.
+    asked = other.ask()
+    assert other.claim(asked["number"], {"x": min(theirs)}, True)["taken"]
+
+
+def test_parameters_that_do_not_apply_make_no_other_point(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    one, other = (shared_study(tmp_path / "study.db", name) for name in ("one", "other"))
+    assert one.claim(one.ask()["number"], {}, False)["taken"]
+    assert not other.claim(other.ask()["number"], {}, False)["taken"]
+    # A session that goes on finds it by what applies, or adds what does.
+    one.recall({}, [4.0])
+    one.recall({"y": 1}, [5.0])
+    trials = one.study.get_trials()
+    assert [(trial.state.name, trial.values, len(trial.params)) for trial in trials] == [
+        ("COMPLETE", [4.0], 1),
+        ("FAIL", None, 1),
+        ("COMPLETE", [5.0], 0),
+    ]
 
 
 def test_a_storage_that_does_not_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +256,7 @@ def test_a_storage_that_does_not_answer_is_asked_again(monkeypatch: pytest.Monke
             raise answer
         return answer
 
-    monkeypatch.setattr(study.time, "sleep", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     assert study.persistently(ask) == 7 and not answers
     with pytest.raises(ZeroDivisionError):
         study.persistently(lambda: 1 // 0)
@@ -232,7 +268,6 @@ def test_a_storage_that_does_not_answer_is_asked_again(monkeypatch: pytest.Monke
 
 def test_a_trial_that_was_told_without_an_answer_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("optuna")
-    from mneme.tuning import study as module
 
     class OperationalError(Exception):
         pass
@@ -247,7 +282,7 @@ def test_a_trial_that_was_told_without_an_answer_is_told_once(tmp_path: Path, mo
             raise OperationalError("the answer was lost")
         return outcome
 
-    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.setattr(study.study, "tell", lost)
     study.tell(asked["number"], [3.0], {})
     assert [trial.value for trial in study.study.get_trials()] == [3.0] and len(told) == 1

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,14 @@ def test_plots(executor: AsyncReplayExecutor) -> None:
     results = list(executor.map([{"passes": "default<O1>"}, {"passes": "default<O3>"}]))
     assert plots.history(results).get_ylabel() == "time (µs)"
     assert plots.heat_map(results).get_xlabel() == "block.x"
+
+
+def test_the_last_measurement_of_a_trial_is_read(tmp_path: Path) -> None:
+    from mneme import frames
+
+    def line(trial: int, time: int, **more: float) -> str:
+        return json.dumps({"trial": trial, "metric": time, "result": {"verified": True, "exec_time": [time]}, **more})
+
+    path = tmp_path / "trials.jsonl"
+    path.write_text("\n".join([line(0, 9), line(1, 7), line(0, 5, repeated=9)]) + "\n")
+    assert [result.exec_time for result in frames.read_results(path)] == [[5], [7]]

@@ -48,6 +48,13 @@ impl SequentialTest {
         self.best.truncate(self.most);
     }
 
+    /// Forgets a metric that another measurement has taken the place of.
+    pub fn forget(&mut self, metric: f64) {
+        if let Some(place) = self.best.iter().position(|(known, _)| *known == metric) {
+            self.best.remove(place);
+        }
+    }
+
     /// Learns from runs of one candidate by how much they differ.
     pub fn note_noise(&mut self, runs: &[u64]) {
         let logarithms: Vec<f64> = runs.iter().map(|time| (*time as f64).ln()).collect();

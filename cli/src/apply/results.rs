@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
+use mneme_core::device::CPU_DEVICE;
 use mneme_core::tuned::Rule;
 use serde_json::{Map, Value};
 
@@ -12,8 +13,6 @@ use super::Found;
 const BEST: &str = "best.json";
 /// What the built-in spaces say of their grids.
 const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
-/// Devices are named so in results, whatever architecture they stand in for.
-const CPU_DEVICE: &str = "Mneme CPU device";
 /// Options by which memory was compared, as a session's and `mneme-replay`'s.
 const COMPARISON: [&str; 4] = ["rtol", "atol", "dtype", "tolerance"];
 

@@ -26,6 +26,8 @@ use crate::launch::Launch;
 /// driver's own and other addresses are rounded up.
 pub const RESERVATION: u64 = 32 << 20;
 
+/// The name of the CPU device, whatever architecture it stands in for.
+pub const CPU_DEVICE: &str = "Mneme CPU device";
 /// The most devices that the CPU device makes (`MNEME_CPU_DEVICES`).
 pub const MOST_CPU_DEVICES: usize = 16;
 

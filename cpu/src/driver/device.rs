@@ -3,12 +3,12 @@
 use std::ffi::c_char;
 
 use mneme_abi::cuda::structures::LegacyProperties;
+use mneme_core::device::CPU_DEVICE;
 
 use super::{VERSION, attributes, context};
 use crate::abi::{CStringArgument, Out};
 use crate::status::{Status, StatusResult};
 
-pub const NAME: &str = "Mneme CPU device";
 /// Every run and machine gets the same, so that a recording's device can be recognised.
 pub const UUID: [u8; 16] = *b"mneme-cpu-device";
 
@@ -55,7 +55,7 @@ pub fn put_text(out: Out<c_char>, length: i32, text: &str) -> StatusResult {
 
 pub fn name(out: Out<c_char>, length: i32, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
-    put_text(out, length, NAME)
+    put_text(out, length, CPU_DEVICE)
 }
 
 pub fn uuid(out: Out<[u8; 16]>, ordinal: i32) -> StatusResult {

@@ -27,9 +27,6 @@ PATIENCE = 120.0
 
 OUTAGES = ("OperationalError", "InterfaceError", "StorageInternalError")
 
-DRAWS = 50
-"""How often in a row Optuna may propose what another session has, before that is taken: there may be nothing else left."""
-
 
 def described(parameter: Mapping[str, Any]) -> Any:
     """The parameter that the tuner describes, for spaces that are not Python's."""
@@ -50,7 +47,10 @@ class Described:
         self.parameters = [Parameter(described(each)) for each in parameters]
 
     def suggest(self, trial: Any) -> dict[str, Any]:
-        return {each.name: each.encode(each.param.suggest(trial)) for each in self.parameters}
+        # A known point has only the parameters that apply.
+        known = trial.point if isinstance(trial, Repeated) else None
+        applying = [each for each in self.parameters if known is None or each.name in known]
+        return {each.name: each.encode(each.param.suggest(trial)) for each in applying}
 
 
 class Repeated:
@@ -135,27 +135,30 @@ class Study:
         self.single = len(request["directions"]) == 1
 
     def ask(self) -> dict[str, Any]:
-        for left in reversed(range(DRAWS)):
-            trial = persistently(self.study.ask)
-            point = persistently(lambda: self.space.suggest(trial))
-            text = json.dumps(point, sort_keys=True)
-            persistently(lambda: trial.set_user_attr(SESSION, self.session))
-            persistently(lambda: trial.set_user_attr(POINT, text))
-            if not left or not self._is_of_another(text):
-                break
-            # What two sessions propose at the same time neither tries, and either may propose again.
-            self._finish(trial, state=self.optuna.trial.TrialState.FAIL)
+        trial = persistently(self.study.ask)
+        persistently(lambda: trial.set_user_attr(SESSION, self.session))
+        point = persistently(lambda: self.space.suggest(trial))
         self.running[trial.number] = trial
         return {"type": "trial", "number": trial.number, "point": point}
+
+    def claim(self, number: int, point: Mapping[str, Any], whatever: bool) -> dict[str, Any]:
+        """Takes the point that a trial comes to, of the parameters that apply, unless another session has it: then the
+        trial is closed. ``whatever`` takes it all the same."""
+        trial = self.running[number]
+        text = json.dumps(point, sort_keys=True)
+        persistently(lambda: trial.set_user_attr(POINT, text))
+        is_free = whatever or not self._is_of_another(text)
+        if not is_free:
+            # What two sessions propose at the same time neither tries, and either may propose again.
+            self._finish(self.running.pop(number), state=self.optuna.trial.TrialState.FAIL)
+        return {"type": "claim", "taken": is_free}
 
     def _is_of_another(self, point: str) -> bool:
         """Whether another session has tried a point, or is about to."""
         if not self.shared:
             return False
         states = self.optuna.trial.TrialState
-        trials = persistently(
-            lambda: self.study.get_trials(deepcopy=False, states=(states.RUNNING, states.COMPLETE, states.PRUNED))
-        )
+        trials = persistently(lambda: self.study.get_trials(deepcopy=False, states=(states.RUNNING, states.COMPLETE, states.PRUNED)))
         return any(it.user_attrs.get(POINT) == point and it.user_attrs.get(SESSION) != self.session for it in trials)
 
     def _finish(self, trial: Any, values: Optional[list[float]] = None, state: Any = None) -> None:

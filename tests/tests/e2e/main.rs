@@ -32,6 +32,7 @@ mod recorder;
 mod regression;
 mod reloading;
 mod searching;
+mod sharing;
 mod specialising;
 mod statuses;
 mod tuning;

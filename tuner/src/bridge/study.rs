@@ -11,6 +11,9 @@ use crate::early_stop::EarlyStop;
 use crate::sampler::{History, Outcome, Sampler};
 use crate::space::{Domain, Parameter, Point, Space};
 
+/// How often in a row Optuna may propose what another session has, before that is taken: there may be nothing else left.
+const DRAWS: usize = 50;
+
 /// What a study is opened with.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
@@ -88,6 +91,11 @@ impl OptunaSampler {
         Ok(Self { bridge: bridge.clone(), asked: Rc::default() })
     }
 
+    /// Asks; an answer that does not come ends the session.
+    fn request(&self, request: &Value) -> Option<Value> {
+        self.bridge.ask(request).map_err(|error| self.bridge.fail(error)).ok()
+    }
+
     /// The study's pruner.
     pub fn pruner(&self) -> OptunaPruner {
         OptunaPruner { bridge: self.bridge.clone(), asked: Rc::clone(&self.asked) }
@@ -135,20 +143,27 @@ fn describe(parameter: &Parameter) -> Result<Value, BridgeError> {
 
 impl Sampler for OptunaSampler {
     fn ask(&mut self, space: &dyn Space, _history: &History) -> Option<Point> {
-        let mut answer = self.bridge.ask(&json!({"type": "ask"})).map_err(|error| self.bridge.fail(error)).ok()?;
-        let mut suggested: Map<String, Value> = serde_json::from_value(answer["point"].take()).ok()?;
-        // Optuna suggests every parameter; those that do not apply have no value.
-        let mut point = Point::new();
-        for parameter in space.parameters() {
-            if let Some(value) = suggested.remove(&parameter.name)
-                && space.is_active(parameter, &point)
-            {
-                point.insert(parameter.name.clone(), value);
+        for left in (0..DRAWS).rev() {
+            let mut answer = self.request(&json!({"type": "ask"}))?;
+            let number = answer["number"].as_u64()?;
+            let mut suggested: Map<String, Value> = serde_json::from_value(answer["point"].take()).ok()?;
+            // Optuna suggests every parameter; those that do not apply have no value.
+            let mut point = Point::new();
+            for parameter in space.parameters() {
+                if let Some(value) = suggested.remove(&parameter.name)
+                    && space.is_active(parameter, &point)
+                {
+                    point.insert(parameter.name.clone(), value);
+                }
+            }
+            point.extend(suggested);
+            let claim = json!({"type": "claim", "number": number, "point": point, "whatever": left == 0});
+            if self.request(&claim)?["taken"] == true {
+                self.asked.borrow_mut().numbers.entry(point.clone()).or_default().push(number);
+                return Some(point);
             }
         }
-        point.extend(suggested);
-        self.asked.borrow_mut().numbers.entry(point.clone()).or_default().push(answer["number"].as_u64()?);
-        Some(point)
+        None
     }
 
     fn tell(&mut self, point: &Point, outcome: &Outcome) {

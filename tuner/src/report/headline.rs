@@ -103,6 +103,12 @@ pub fn figures(archive: &Archive) -> Markup {
                 @let change = 100.0 * summary["references"]["largest_change"].as_f64().unwrap_or_default();
                 (figure(&format!("{change:+.1} %"), &format!("the baseline's time at worst, off in {disturbed} of {} looks at it", summary["references"]["count"])))
             }
+            @if let Some(repeated @ 1..) = summary["references"]["repeated"].as_u64() {
+                (figure(&repeated.to_string(), "trials measured again, because the device was disturbed"))
+            }
+            @if let Some(in_doubt @ 1..) = summary["references"]["in_doubt"].as_u64() {
+                (figure(&in_doubt.to_string(), "trials whose measurement was disturbed and stands"))
+            }
             @if let Some(seconds) = duration(archive) {
                 (figure(&chart::number(archive.trials.len() as f64 / seconds), &format!("trials a second, {} s in all", chart::number(seconds))))
             }

@@ -7,6 +7,7 @@
 pub mod proteus;
 mod trial;
 
+use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -224,7 +225,7 @@ fn read_trials(path: &Path, file: &mut File) -> Result<Vec<Trial>, ResultsError>
         file.set_len(whole as u64).map_err(io)?;
     }
     let lines = text[..whole].split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
-    lines
+    let trials: Result<Vec<Trial>, _> = lines
         .map(|(index, line)| {
             serde_json::from_slice(line).map_err(|error| ResultsError::Damaged {
                 path: path.into(),
@@ -232,8 +233,19 @@ fn read_trials(path: &Path, file: &mut File) -> Result<Vec<Trial>, ResultsError>
                 problem: error.to_string(),
             })
         })
-        .collect()
+        .collect();
+    let mut trials = trials?;
+    let repeats: HashMap<u64, Trial> =
+        trials.iter().filter(|it| it.repeated.is_some()).map(|it| (it.trial, it.clone())).collect();
+    trials.retain(|it| it.repeated.is_none());
+    trials.iter_mut().for_each(|trial| {
+        if let Some(repeat) = repeats.get(&trial.trial) {
+            *trial = repeat.clone();
+        }
+    });
+    Ok(trials)
 }
+
 /// A results folder named after the time, which is what there is when the user names none.
 pub fn default_folder() -> PathBuf {
     // SAFETY: zero is a valid value of this plain structure.
@@ -271,6 +283,7 @@ mod tests {
             instances: Vec::new(),
             cached: false,
             stopped: None,
+            repeated: None,
         }
     }
 
@@ -310,6 +323,16 @@ mod tests {
         }
         std::fs::write(&path, format!("{whole}nonsense\n{whole}")).unwrap();
         assert!(Results::open(folder.path(), true).unwrap_err().to_string().contains("line 2"));
+    }
+
+    #[test]
+    fn the_last_measurement_of_a_trial_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut results, _) = Results::open(folder.path(), false).unwrap();
+        let again = Trial { metric: Some(1.25), repeated: Some(1.5), ..trial(0) };
+        [trial(0), trial(1), again.clone()].iter().for_each(|it| results.add_trial(it).unwrap());
+        drop(results);
+        assert_eq!(Results::open(folder.path(), true).unwrap().1, [again, trial(1)]);
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub struct Trial {
     /// It was given up after its first runs, of which this is the metric, ns; `result` has those runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<f64>,
+    /// It was measured again, because the device was disturbed when its metric was this, ns. The line before stays in
+    /// `trials.jsonl`; the last line of a trial counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<f64>,
 }
 
 /// A candidate on one of several instances.
@@ -142,6 +146,10 @@ pub struct References {
     /// Why clocks were below their limit then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub throttled: Vec<String>,
+    /// Trials that were measured again, because the device was disturbed the first time.
+    pub repeated: u64,
+    /// Trials whose measurement stands although the device was disturbed: it was so to the end, or the second time too.
+    pub in_doubt: u64,
 }
 
 impl Summary {

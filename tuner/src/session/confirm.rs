@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use mneme_core::configuration::Configuration;
+use mneme_core::result::ReplayResult;
 
 use super::criteria::spokesman;
 use super::{Session, SessionError, Stop};
@@ -59,10 +60,7 @@ impl Session {
                 let results = self.evaluator.run(of_instances.clone(), runs)?;
                 let times = self.criteria.times(&results);
                 if let (None, Some(trial)) = (&times, finalist) {
-                    let reason = failure::in_short(&spokesman(&results));
-                    self.refute(trial.trial, format!("it verified, and did not when it was measured again: {reason}"));
-                    // Other sessions are not to take it for verified.
-                    self.records.forget(&of_instances, &results);
+                    self.refute_again(trial.trial, &of_instances, &results);
                 }
                 found.push(times);
             }
@@ -75,6 +73,14 @@ impl Session {
         }
         self.records.log(&confirmation.sentence());
         Ok(Some(confirmation))
+    }
+
+    /// Refutes a trial that did not verify when it was measured again.
+    pub(super) fn refute_again(&mut self, trial: u64, configurations: &[Configuration], results: &[ReplayResult]) {
+        let reason = failure::in_short(&spokesman(results));
+        self.refute(trial, format!("it verified, and did not when it was measured again: {reason}"));
+        // Other sessions are not to take it for verified.
+        self.records.forget(configurations, results);
     }
 
     /// A trial that verified is none, and the user is told.

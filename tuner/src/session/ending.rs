@@ -27,6 +27,7 @@ impl Session {
             }
             _ => None,
         };
+        self.count_in_doubt();
         self.summarise(&outcome, &best);
         self.write(&best, tuned.as_ref(), outcome.is_ok());
         if let Err(error) = outcome {

@@ -5,7 +5,8 @@
 //!
 //! Its parts have one job each: `Criteria` measure, `Proposals` choose and ground candidates, `Standings` rank
 //! and count, `Records` last, `Progress` is seen. The session's own steps are modules in their order: `resume`,
-//! `baseline`, `trials`, `choice` with `confirm`, `ending` with `announcement`.
+//! `baseline`, `trials` with `reference` and `repeats`, `choice` with `confirm`, `ending` with
+//! `announcement`.
 
 mod announcement;
 mod bans;
@@ -13,6 +14,7 @@ mod baseline;
 mod choice;
 mod confirm;
 mod criteria;
+mod disturbance;
 mod ending;
 mod error;
 mod pace;
@@ -20,6 +22,7 @@ mod progress;
 mod proposals;
 mod records;
 mod reference;
+mod repeats;
 mod resume;
 mod standings;
 mod trials;
@@ -29,6 +32,7 @@ use std::time::Instant;
 
 use self::bans::Bans;
 use self::criteria::Criteria;
+use self::disturbance::Disturbances;
 pub use self::error::SessionError;
 use self::pace::Pace;
 use self::progress::Progress;
@@ -115,8 +119,13 @@ struct Session {
     /// By trial as the search counts them: the number in the results, and what is being replayed.
     numbers: Numbers,
     in_flight: HashMap<u64, InFlight>,
+    /// Those that have ended: trials as the search counts them, by their numbers in the results.
+    ended: HashMap<u64, u64>,
+    /// Trials that are being measured again.
+    repeats: HashMap<u64, Trial>,
     stop: Stop,
     schedule: Schedule,
+    disturbances: Disturbances,
     /// What builds and runs take.
     pace: Pace,
     /// Says how many runs a candidate needs, where that follows from its times.
@@ -192,6 +201,9 @@ impl Session {
             progress: Progress::new((requested > 0).then_some(requested), settings.quiet),
             numbers: Numbers::after(known),
             in_flight: HashMap::new(),
+            ended: HashMap::new(),
+            repeats: HashMap::new(),
+            disturbances: Disturbances::default(),
             stop: Stop::Complete,
             test,
             pace: Pace::default(),

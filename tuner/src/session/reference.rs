@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use mneme_core::device::CPU_DEVICE;
 use mneme_core::result::ReplayResult;
 
-use super::Session;
+use super::disturbance::{Disturbances, Measurement};
+use super::{Session, Stop};
 use crate::evaluator::Evaluated;
-use crate::results::References;
+use crate::results::{References, Trial};
 use crate::server::Runs;
 
 /// Names a reference among evaluations; candidates are counted from 0.
@@ -47,24 +49,54 @@ impl Schedule {
 impl Session {
     /// Submits the baseline again where that is due.
     pub(super) fn refer(&mut self) {
-        let Some(baseline) = self.standings.baseline.as_ref().filter(|_| self.refers()) else { return };
         if self.schedule.is_due(Instant::now()) {
-            let device = Some(baseline.result.gpu_id);
-            let runs = Runs { iterations: 1, fresh: true, device, energy: false, ..self.criteria.runs };
-            self.evaluator.submit(REFERENCE, vec![baseline.config.clone()], runs);
-            self.schedule.begun = Some(Instant::now());
+            self.submit_reference();
         }
     }
 
-    /// Where times of a single instance decide, and are not recorded ones.
+    /// Submits it once more at the end, where trials were measured since the last time; whether it did.
+    pub(super) fn refer_at_end(&mut self, stop: Option<&Stop>) -> bool {
+        stop == Some(&Stop::Complete) && self.disturbances.are_open() && self.submit_reference()
+    }
+
+    fn submit_reference(&mut self) -> bool {
+        let Some(baseline) = self.standings.baseline.as_ref().filter(|_| self.refers()) else { return false };
+        let device = Some(baseline.result.gpu_id);
+        let runs = Runs { iterations: 1, fresh: true, device, energy: false, ..self.criteria.runs };
+        self.evaluator.submit(REFERENCE, vec![baseline.config.clone()], runs);
+        self.schedule.begun = Some(Instant::now());
+        true
+    }
+
+    /// Where times of a single instance decide, and are those of a GPU: neither recorded ones, nor of the CPU device,
+    /// which its machine disturbs all the time.
     fn refers(&self) -> bool {
-        self.test.is_some() && !self.evaluator.is_simulated()
+        self.test.is_some() && !self.evaluator.is_simulated() && self.evaluator.greeting().device != CPU_DEVICE
     }
 
     /// The baseline was measured: the next reference follows from what it took.
     pub(super) fn begin_references(&mut self) {
         if let Some(baseline) = self.standings.baseline.as_ref() {
             self.schedule.ended(&baseline.result);
+            self.disturbances =
+                Disturbances::of_baseline(baseline.result.measured().len(), throttled(&baseline.result));
+        }
+    }
+
+    /// Notes when a trial was measured, of which nothing else tells: not another session, nor another trial.
+    pub(super) fn note_measured(&mut self, trial: &Trial) {
+        let is_own = !trial.cached && trial.metric.is_some() && trial.result.shared_with.is_none();
+        let Some(baseline) = self.standings.baseline.as_ref().filter(|_| is_own && self.refers()) else { return };
+        let is_watched = trial.result.gpu_id == baseline.result.gpu_id;
+        let measurement = Measurement { trial: trial.trial, is_watched, throttled: throttled(&trial.result) };
+        self.disturbances.measured(measurement, trial.repeated.is_some());
+    }
+
+    /// Counts the trials that stay in doubt.
+    pub(super) fn count_in_doubt(&mut self) {
+        let in_doubt = self.disturbances.count() as u64;
+        if let Some(references) = &mut self.standings.summary.references {
+            references.in_doubt = in_doubt;
         }
     }
 
@@ -76,15 +108,21 @@ impl Session {
         let (baseline, runs) = (self.standings.baseline_metric, result.measured().len() as f64);
         let noise = test.noise().map_or(LEAST, |(noise, _)| noise);
         let change = metric / baseline - 1.0;
-        let clocks = result.environment.clocks.as_ref();
-        let throttled = clocks.map(|clocks| clocks.throttled.join(", ")).unwrap_or_default();
-        let is_far = change.abs() > (4.0 * noise * (1.0 + 1.0 / runs).sqrt()).max(LEAST);
+        let throttled = throttled(result).join(", ");
+        let noise = (4.0 * noise * (1.0 + 1.0 / runs).sqrt()).max(LEAST);
+        let is_far = change.abs() > noise;
+        self.disturbances.refer(change, noise);
         self.standings.summary.references.get_or_insert_default().note(change, is_far, &throttled);
         if is_far {
             let why = if throttled.is_empty() { String::new() } else { format!(" ({throttled})") };
             self.records.log(&format!("reference: the baseline took {metric} ns, {:+.1} %{why}", 100.0 * change));
         }
     }
+}
+
+/// Why clocks were low while this was measured.
+fn throttled(result: &ReplayResult) -> Vec<String> {
+    result.environment.clocks.as_ref().map(|clocks| clocks.throttled.clone()).unwrap_or_default()
 }
 
 impl References {
@@ -105,13 +143,28 @@ impl References {
     /// What there is to say at the end, in one sentence; `None` where nothing was disturbed.
     pub fn sentence(&self) -> Option<String> {
         let why = if self.throttled.is_empty() { String::new() } else { format!(" ({})", self.throttled.join("; ")) };
-        let (disturbed, count, change) = (self.disturbed, self.count, 100.0 * self.largest_change);
-        (disturbed > 0).then(|| {
-            format!(
-                "the device was not always as fast: in {disturbed} of {count} looks the baseline's time had changed, \
-                 by {change:+.1} % at most{why}; first measurements between them may be off by as much"
-            )
-        })
+        let Self { count, disturbed, repeated, in_doubt, .. } = self;
+        let again = match repeated {
+            0 => String::new(),
+            1 => "; 1 trial was measured again".into(),
+            _ => format!("; {repeated} trials were measured again"),
+        };
+        let in_doubt = match in_doubt {
+            0 => String::new(),
+            1 => "; the first measurement of 1 trial may be off by as much".into(),
+            _ => format!("; the first measurements of {in_doubt} trials may be off by as much"),
+        };
+        if *disturbed == 0 && *repeated == 0 {
+            return None;
+        }
+        let change = 100.0 * self.largest_change;
+        let changed = match disturbed {
+            0 => ": its clocks were low".into(),
+            _ => format!(
+                ": in {disturbed} of {count} looks the baseline's time had changed, by {change:+.1} % at most{why}"
+            ),
+        };
+        Some(format!("the device was not always as fast{changed}{again}{in_doubt}"))
     }
 }
 
@@ -137,7 +190,16 @@ mod tests {
         assert_eq!(references.sentence(), None);
         references.note(0.12, true, "power cap");
         references.note(-0.03, true, "power cap");
-        let said = references.sentence().unwrap();
-        assert!(said.contains("in 2 of 3 looks") && said.contains("+12.0 % at most (power cap);"), "{said}");
+        (references.repeated, references.in_doubt) = (1, 3);
+        assert_eq!(
+            references.sentence().unwrap(),
+            "the device was not always as fast: in 2 of 3 looks the baseline's time had changed, by +12.0 % at most \
+             (power cap); 1 trial was measured again; the first measurements of 3 trials may be off by as much"
+        );
+        let throttled = References { count: 2, repeated: 4, ..References::default() };
+        assert_eq!(
+            throttled.sentence().unwrap(),
+            "the device was not always as fast: its clocks were low; 4 trials were measured again"
+        );
     }
 }

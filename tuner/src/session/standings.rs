@@ -62,6 +62,23 @@ impl Standings {
         }
     }
 
+    /// All trials that were ranked, as they came.
+    pub fn all_ranked(&self) -> &[Trial] {
+        &self.ranking
+    }
+
+    /// One of them, by its number.
+    pub fn trial(&self, number: u64) -> Option<&Trial> {
+        self.ranking.iter().find(|trial| trial.trial == number)
+    }
+
+    /// Another measurement takes the place of a trial's.
+    pub fn replace(&mut self, trial: Trial) {
+        self.ranking.retain(|other| other.trial != trial.trial);
+        self.ranking.push(trial);
+        self.fastest = self.ranking.iter().filter_map(|trial| trial.metric).fold(f64::INFINITY, f64::min);
+    }
+
     /// Whether no trial was ranked, refuted ones among them.
     pub fn is_empty(&self) -> bool {
         self.ranking.is_empty()

@@ -39,7 +39,8 @@ impl Session {
     pub(super) fn evaluate(&mut self) -> Result<(), SessionError> {
         let mut stop = self.is_baseline_only().then_some(Stop::Complete);
         loop {
-            while stop.is_none() && self.in_flight.len() < self.window() {
+            while self.under_way() < self.window() && self.repeat(stop.as_ref()) {}
+            while stop.is_none() && self.under_way() < self.window() {
                 interrupt::check()?;
                 stop = self.time_is_up().or_else(|| self.enough());
                 if stop.is_none() {
@@ -59,9 +60,18 @@ impl Session {
             for incident in self.evaluator.incidents() {
                 self.records.log(&incident);
             }
-            let Some(evaluated) = evaluated? else { break };
+            let Some(evaluated) = evaluated? else {
+                if self.refer_at_end(stop.as_ref()) {
+                    continue;
+                }
+                break;
+            };
             if evaluated.id == REFERENCE {
                 self.compare_reference(&evaluated);
+                continue;
+            }
+            if let Some(trial) = self.repeats.remove(&evaluated.id) {
+                self.end_repeat(evaluated.id, &trial, &evaluated.results)?;
                 continue;
             }
             let candidate = self.in_flight.remove(&evaluated.id).expect("what was evaluated was submitted");
@@ -76,6 +86,10 @@ impl Session {
         self.progress.finish();
         self.stop = stop.unwrap_or(Stop::Complete);
         Ok(())
+    }
+
+    fn under_way(&self) -> usize {
+        self.in_flight.len() + self.repeats.len()
     }
 
     /// Candidates under way at a time: those that run, and those that are built meanwhile.
@@ -95,7 +109,7 @@ impl Session {
             }
     }
 
-    fn time_is_up(&self) -> Option<Stop> {
+    pub(super) fn time_is_up(&self) -> Option<Stop> {
         let limit = self.settings.search.timeout?;
         (self.start.elapsed().as_secs_f64() >= limit).then_some(Stop::Timeout)
     }
@@ -143,7 +157,7 @@ impl Session {
     }
 
     /// The runs of the next candidate.
-    fn runs(&self) -> Runs {
+    pub(super) fn runs(&self) -> Runs {
         let baseline = self.standings.baseline.as_ref();
         let baseline = baseline.map(|it| (self.standings.baseline_metric, it.result.measured().len() as u32));
         let test = self.test.as_ref().filter(|_| self.settings.replay.runs == RunsKind::Needed);
@@ -197,6 +211,7 @@ impl Session {
             config: configurations.into_iter().next().expect("there is an instance"),
             cached,
             stopped,
+            repeated: None,
         };
         self.judge(&mut trial, results);
         // One that cannot be written is still told.
@@ -220,6 +235,8 @@ impl Session {
         }
         let failed = self.settings.replay.fail_fast && trial.objectives.is_empty();
         self.count(&trial);
+        self.ended.insert(number, id);
+        self.note_measured(&trial);
         self.standings.rank(trial);
         written?;
         self.proposals.check_bridge()?;

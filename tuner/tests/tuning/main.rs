@@ -4,6 +4,7 @@
 
 mod command_line;
 mod configuration;
+mod disturbing;
 mod full_disk;
 mod home;
 mod instances;

@@ -1,0 +1,75 @@
+//! Repeats: trials that were measured while the device was disturbed are measured again.
+
+use mneme_core::result::ReplayResult;
+
+use super::criteria::spokesman;
+use super::{Session, SessionError, Stop};
+use crate::results::Trial;
+use crate::server::Runs;
+
+impl Session {
+    /// Submits the next trial that is to be measured again, unless the session is to end; whether there was one.
+    pub(super) fn repeat(&mut self, stop: Option<&Stop>) -> bool {
+        if !matches!(stop, None | Some(Stop::Complete)) || self.time_is_up().is_some() {
+            return false;
+        }
+        let Some(number) = self.disturbances.next() else { return false };
+        let trial = self.standings.trial(number).expect("what was measured is ranked").clone();
+        let id = self.ended[&number];
+        self.evaluator.submit(id, vec![trial.config.clone()], Runs { fresh: true, ..self.runs() });
+        self.repeats.insert(id, trial);
+        true
+    }
+
+    /// Corrects a trial that was measured again, and those that have its runs in common.
+    pub(super) fn end_repeat(&mut self, id: u64, before: &Trial, results: &[ReplayResult]) -> Result<(), SessionError> {
+        self.standings.summary.num_runs += results.iter().map(|result| result.exec_time.len() as u64).sum::<u64>();
+        // Trials that were not run because their code and launch are this one's.
+        let shares =
+            |other: &&Trial| other.result.shared_with == Some(id) && other.result.exec_time == before.result.exec_time;
+        let sharing: Vec<Trial> = self.standings.all_ranked().iter().filter(shares).cloned().collect();
+        self.correct(id, before, results, None)?;
+        for trial in sharing {
+            // Of the session before there may be one that shared with another.
+            if let Some(follower) = self.ended.get(&trial.trial) {
+                self.correct(*follower, &trial, results, Some(id))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts new results of a trial in the place of those of before.
+    fn correct(
+        &mut self,
+        id: u64,
+        before: &Trial,
+        results: &[ReplayResult],
+        shared_with: Option<u64>,
+    ) -> Result<(), SessionError> {
+        let result = ReplayResult { shared_with, ..spokesman(results) };
+        let mut trial = Trial { result, repeated: before.metric, ..before.clone() };
+        self.judge(&mut trial, results);
+        let configuration = std::slice::from_ref(&before.config);
+        let Some((metric, earlier)) = trial.metric.zip(before.metric) else {
+            self.refute_again(before.trial, configuration, results);
+            self.proposals.search.tell(id, self.standings.outcome(before));
+            return self.proposals.check_bridge();
+        };
+        if let (Some(test), None) = (&mut self.test, shared_with) {
+            test.forget(earlier);
+            test.note(trial.result.measured(), metric);
+        }
+        self.records.log(&format!("[{}] measured again: {metric} ns in place of {earlier} ns", trial.trial));
+        let written = self.records.results.add_trial(&trial);
+        self.records.remember(configuration, results);
+        self.proposals.search.tell(id, self.standings.outcome(&trial));
+        if metric < self.standings.fastest {
+            self.progress.best(metric, &self.proposals.space().label(&trial.params, &trial.config));
+        }
+        self.note_measured(&trial);
+        self.standings.summary.references.get_or_insert_default().repeated += 1;
+        self.standings.replace(trial);
+        written?;
+        self.proposals.check_bridge()
+    }
+}
