@@ -69,7 +69,7 @@ impl<'a> Lexer<'a> {
             return Token::Number(&self.text[start..self.at]);
         }
         // A name has more than its `%`; alone it is the remainder of a division.
-        if is_part(first) && !(first == b'%' && !is_part(self.byte(1))) {
+        if is_part(first) && (first != b'%' || is_part(self.byte(1))) {
             self.word();
             return Token::Word(&self.text[start..self.at]);
         }
