@@ -1,7 +1,7 @@
 //! Constant expressions: their syntax, and their values by PTX's rules.
 
 use super::lexer::Token;
-use super::parser::{DEEPEST, Parsed, Parser, clip};
+use super::reader::{DEEPEST, Parsed, Parser, clip};
 use super::syntax::Operand;
 
 /// The value of an expression: its type decides how operators work on it.

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::dominance::{self, ends_block};
 use super::error::LiftError;
 use super::provenance::Provenance;
-use super::registers::{self, Registers, Ty, space_of};
+use super::registers::{Registers, Ty};
 use super::resolve::{Body, Item, Op, Place, RegisterId, Resolved};
 use super::syntax::{Function, Scalar, Space};
 
@@ -211,7 +211,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     /// Addresses of the frame are generic ones here: 32 bits do not hold them.
     fn refuse_cut_addresses(&self, op: &Op<'a>) -> Result<(), LiftError> {
-        if !matches!(op.name, "ld" | "st" | "cvta") || !matches!(space_of(op), Space::Local | Space::Param) {
+        if !matches!(op.name, "ld" | "st" | "cvta") || !matches!(op.space(), Space::Local | Space::Param) {
             return Ok(());
         }
         let mut cut = false;
@@ -477,7 +477,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let (base, ty) = match place {
             Place::Global(index) => {
                 let space = self.context.variable(index).space;
-                (self.context.variable_name(index), Ty::Ptr(registers::address_space(space)))
+                (self.context.variable_name(index), Ty::Ptr(space.number()))
             }
             Place::Function(index) => (self.context.function_name(index), Ty::Ptr(0)),
             Place::Local(index) => (format!("%V{index}"), Ty::Ptr(0)),
@@ -502,7 +502,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
     pub fn pointer(&mut self, operand: &Resolved<'a>, space: Space) -> Option<(String, Ty)> {
         let Resolved::Bracket(items) = operand else { return None };
         let [item] = &items[..] else { return None };
-        let ty = Ty::Ptr(registers::address_space(space));
+        let ty = Ty::Ptr(space.number());
         let (register, offset) = match item {
             Resolved::Register(register) => (*register, 0),
             Resolved::Sum(register, offset) => (*register, *offset),

@@ -20,6 +20,7 @@ mod parser;
 mod passing;
 mod program;
 mod provenance;
+mod reader;
 mod registers;
 mod resolve;
 mod syntax;

@@ -7,7 +7,7 @@ use super::context::{Context, symbol};
 use super::emitter::{Emitter, double_text, integer_text, single_text};
 use super::error::LiftError;
 use super::passing::{by_value, function_type, passed_type, result_type};
-use super::registers::{Registers, Ty, address_space};
+use super::registers::{Registers, Ty};
 use super::resolve::{Body, Item, Names, Place, Resolved, resolve};
 use super::syntax::*;
 use super::{Lifted, Statistics, parser};
@@ -362,7 +362,7 @@ fn constant_part(
         (Constant::F64(bits), Ty::Int(64)) => bits.to_string(),
         (Constant::Address { name, offset, generic }, Ty::Int(64)) => {
             let (base, space) = match (names.variables.get(name), names.functions.get(name)) {
-                (Some(index), _) => (context.variable_name(*index), address_space(context.variables[*index].space)),
+                (Some(index), _) => (context.variable_name(*index), context.variables[*index].space.number()),
                 (None, Some(index)) => (context.function_name(*index), 0),
                 _ => return Err(LiftError::at(variable.line, format!("{name} is not declared"))),
             };

@@ -2,11 +2,10 @@
 
 use super::constants::{Number, literal};
 use super::error::LiftError;
-use super::lexer::{Lexer, Token};
+use super::lexer::Token;
+use super::reader::{DEEPEST, Parsed, Parser, clip};
 use super::syntax::*;
 
-/// Nested braces, brackets and parentheses beyond which text is no program.
-pub const DEEPEST: u32 = 64;
 /// Bytes of a variable at most.
 const LARGEST: u64 = 1 << 40;
 
@@ -15,60 +14,14 @@ const LARGEST: u64 = 1 << 40;
 /// # Errors
 /// What the text has that PTX has not, or that is not known here, and its line.
 pub fn parse(text: &str) -> Result<Module<'_>, LiftError> {
-    let mut lexer = Lexer::new(text);
-    let token = lexer.next();
-    let line = lexer.line;
-    let mut parser = Parser { lexer, token, line, module: Module::default() };
+    let mut parser = Parser::new(text);
     while parser.token != Token::End {
         parser.item()?;
     }
     Ok(parser.module)
 }
 
-pub struct Parser<'a> {
-    pub lexer: Lexer<'a>,
-    pub token: Token<'a>,
-    /// Of the token.
-    line: u32,
-    module: Module<'a>,
-}
-
-pub type Parsed<T> = Result<T, LiftError>;
-
 impl<'a> Parser<'a> {
-    pub fn fail<T>(&self, what: impl Into<String>) -> Parsed<T> {
-        Err(LiftError::at(self.line, what))
-    }
-
-    pub fn unexpected<T>(&self, wanted: &str) -> Parsed<T> {
-        let found = match self.token {
-            Token::Word(word) | Token::Number(word) | Token::Text(word) => format!("'{}'", clip(word)),
-            Token::Mark(mark) => format!("'{}'", mark as char),
-            Token::Double([first, second]) => format!("'{}{}'", first as char, second as char),
-            Token::End => "the end of the text".into(),
-        };
-        self.fail(format!("{wanted} is missing before {found}"))
-    }
-
-    pub fn bump(&mut self) -> Token<'a> {
-        let token = self.token;
-        self.token = self.lexer.next();
-        self.line = self.lexer.line;
-        token
-    }
-
-    pub fn accept(&mut self, mark: u8) -> bool {
-        let found = self.token == Token::Mark(mark);
-        if found {
-            self.bump();
-        }
-        found
-    }
-
-    pub fn expect(&mut self, mark: u8) -> Parsed<()> {
-        if self.accept(mark) { Ok(()) } else { self.unexpected(&format!("'{}'", mark as char)) }
-    }
-
     fn name(&mut self) -> Parsed<&'a str> {
         match self.token {
             Token::Word(word) if !word.starts_with('.') => {
@@ -736,9 +689,4 @@ impl<'a> Parser<'a> {
         }
         Ok(operand)
     }
-}
-
-/// As much of a text as a message should have.
-pub fn clip(text: &str) -> String {
-    text.chars().take(60).collect()
 }

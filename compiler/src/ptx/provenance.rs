@@ -1,9 +1,8 @@
-//! What the values of registers come from: addresses, and numbers that are none.
+//! The origin of values in registers: addresses, and numbers that are none.
 //!
 //! A sum is an address plus an offset only where it is proved which of the two is the address. A wrong base would tell
 //! the optimiser of another object, or of another state space, than is accessed.
 
-use super::registers::{address_space, space_of};
 use super::resolve::{Body, Item, Op, Place, RegisterId, Resolved};
 use super::syntax::Variable;
 
@@ -194,11 +193,11 @@ fn direct(body: &Body<'_>, variables: &[Variable<'_>], flow: &Flow<'_, '_>) -> F
                     _ => None,
                 });
                 if let Some(Resolved::Register(register) | Resolved::Sum(register, _)) = bracket {
-                    found.mark(flow, *register, address_space(space_of(op)));
+                    found.mark(flow, *register, op.space().number());
                 }
             }
             "cvta" => {
-                let space = address_space(space_of(op));
+                let space = op.space().number();
                 let (first, second) = if op.has("to") { (space, 0) } else { (0, space) };
                 for (operand, space) in op.operands.iter().zip([first, second]) {
                     if let Resolved::Register(register) = operand {
@@ -212,7 +211,7 @@ fn direct(body: &Body<'_>, variables: &[Variable<'_>], flow: &Flow<'_, '_>) -> F
             "mov" => {
                 if let [Resolved::Register(register), Resolved::Place(place, _)] = &op.operands[..] {
                     let space = match place {
-                        Place::Global(index) => variables.get(*index).map_or(0, |it| address_space(it.space)),
+                        Place::Global(index) => variables.get(*index).map_or(0, |it| it.space.number()),
                         Place::Function(_) => continue,
                         _ => 0,
                     };

@@ -5,8 +5,8 @@
 //! changes no value; addresses are proved.
 
 use super::provenance::Provenance;
-use super::resolve::{Body, Item, Op, RegisterId, Resolved};
-use super::syntax::{Kind, Scalar, Space, Variable};
+use super::resolve::{Body, Item, RegisterId, Resolved};
+use super::syntax::{Kind, Scalar, Variable};
 
 /// The type of a value in the lifted code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,21 +64,6 @@ impl Ty {
             ty => ty,
         }
     }
-}
-
-/// LLVM's address space. Addresses of local memory and of parameters are generic ones here.
-pub fn address_space(space: Space) -> u32 {
-    match space {
-        Space::Generic | Space::Local | Space::Param => 0,
-        Space::Global => 1,
-        Space::Shared => 3,
-        Space::Const => 4,
-    }
-}
-
-/// The space that a memory instruction names.
-pub fn space_of(op: &Op<'_>) -> Space {
-    op.modifiers.iter().find_map(|word| Space::of(word)).unwrap_or(Space::Generic)
 }
 
 /// What is known of a body's registers.

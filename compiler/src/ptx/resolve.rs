@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::error::LiftError;
-use super::parser::clip;
+use super::reader::clip;
 use super::syntax::*;
 
 pub type RegisterId = u32;
@@ -80,6 +80,11 @@ pub struct Op<'a> {
 impl<'a> Op<'a> {
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.contains(&modifier)
+    }
+
+    /// The space that a memory instruction names.
+    pub fn space(&self) -> Space {
+        self.modifiers.iter().find_map(|word| Space::of(word)).unwrap_or(Space::Generic)
     }
 
     /// The type that it ends with.

@@ -88,6 +88,16 @@ impl Space {
             _ => return None,
         })
     }
+
+    /// LLVM's address space. Addresses of local memory and of parameters are generic ones here.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Generic | Self::Local | Self::Param => 0,
+            Self::Global => 1,
+            Self::Shared => 3,
+            Self::Const => 4,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
