@@ -191,9 +191,9 @@ impl<'a> Assembly<'a> {
         let is_pure = !memory
             || (matches!(op.name, "mma" | "wmma" | "movmatrix") && !op.text.contains(['[']) && !has_address(op));
         let (effect, attributes) = match (is_pure, collective) {
-            (true, false) => ("", "#2"),
-            (true, true) => ("", "#3"),
-            (false, _) => ("sideeffect ", "#4"),
+            (true, false) => ("", "#1"),
+            (true, true) => ("", "#2"),
+            (false, _) => ("sideeffect ", "#3"),
         };
         if !is_pure {
             constraints.push("~{memory}".into());

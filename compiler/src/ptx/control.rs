@@ -22,7 +22,7 @@ impl<'a> Emitter<'a, '_> {
             "ret" => self.guarded(op, Self::leave),
             "exit" => self.guarded(op, Self::exit),
             "trap" => self.guarded(op, |this| {
-                this.line("call void asm sideeffect \"trap;\", \"~{memory}\"() #4");
+                this.line("call void asm sideeffect \"trap;\", \"~{memory}\"() #3");
                 let block = this.block();
                 this.end_with(|this| this.line(format_args!("br label %{block}")));
                 this.begin(&block);
@@ -100,7 +100,7 @@ impl<'a> Emitter<'a, '_> {
         if self.function.entry {
             return self.end_with(|this| this.line("ret void"));
         }
-        self.line("call void asm sideeffect \"exit;\", \"~{memory}\"() #5");
+        self.line("call void asm sideeffect \"exit;\", \"~{memory}\"() #4");
         self.end_with(|this| this.line("unreachable"));
     }
 
@@ -175,7 +175,7 @@ impl<'a> Emitter<'a, '_> {
         }
         let result = passing::result_type(signature, op.line)?;
         let (ty, _) = passing::function_type(signature, op.line)?;
-        let text = format!("call {ty} {target}({}) #4", passed.join(", "));
+        let text = format!("call {ty} {target}({}) #3", passed.join(", "));
         let (Some(place), Some(returns)) = (returned.first(), signature.returns.first()) else {
             self.line(text);
             return Ok(());

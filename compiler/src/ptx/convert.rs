@@ -38,19 +38,12 @@ impl<'a> Emitter<'a, '_> {
             // Beyond an integer's range LLVM's conversions mean nothing, and PTX's do.
             (false, true) => None,
             (true, true) => {
-                let single = ty == Ty::F32 || own_type == Ty::F32;
-                let halves = ty == Ty::Half || own_type == Ty::Half;
-                // For conversions of halves LLVM writes no flushing.
-                let flushes = single && self.flushes && !halves;
-                if op.has("ftz") != flushes {
-                    return None;
-                }
                 let value = self.read(from, own_type)?;
                 let value = match wanted.bits.cmp(&own.bits) {
-                    std::cmp::Ordering::Greater if op.only(2, &["ftz"]) => {
+                    std::cmp::Ordering::Greater if op.only(2, &[]) => {
                         self.value(format_args!("fpext {} {value} to {}", own_type.text(), ty.text()))
                     }
-                    std::cmp::Ordering::Less if op.only(2, &["ftz", "rn"]) && op.has("rn") => {
+                    std::cmp::Ordering::Less if op.only(2, &["rn"]) && op.has("rn") => {
                         self.value(format_args!("fptrunc {} {value} to {}", own_type.text(), ty.text()))
                     }
                     std::cmp::Ordering::Equal if ty != Ty::Half => {
@@ -60,13 +53,13 @@ impl<'a> Emitter<'a, '_> {
                             "rzi" => "trunc",
                             "rmi" => "floor",
                             "rpi" => "ceil",
-                            "sat" if ty == Ty::F32 && op.only(2, &["sat"]) && !self.flushes => {
+                            "sat" if ty == Ty::F32 && op.only(2, &["sat"]) => {
                                 let value = self.call(ty, "llvm.nvvm.saturate.f", &[(ty, value.as_str())]);
                                 return self.write_to(to, ty, &value, false);
                             }
                             _ => return None,
                         };
-                        if !op.only(2, &["rni", "rzi", "rmi", "rpi", "ftz"]) {
+                        if !op.only(2, &["rni", "rzi", "rmi", "rpi"]) {
                             return None;
                         }
                         self.call(ty, &format!("llvm.{name}.{suffix}"), &[(ty, value.as_str())])
@@ -129,7 +122,7 @@ impl<'a> Emitter<'a, '_> {
         };
         let suffix = if name.starts_with("%reserved_smem_offset") { suffix.replace('u', "b") } else { suffix.into() };
         let value = self
-            .value(format_args!("call {} asm sideeffect \"mov.{suffix} $0, {name};\", \"={class}\"() #4", ty.text()));
+            .value(format_args!("call {} asm sideeffect \"mov.{suffix} $0, {name};\", \"={class}\"() #3", ty.text()));
         (value, ty)
     }
 }

@@ -5,6 +5,9 @@ use super::resolve::{Body, Item, Op, RegisterId, Resolved};
 /// Of an item that is in no block, and of a block that nothing dominates.
 const NONE: u32 = u32::MAX;
 
+/// How far chains of dominators are followed, all of a function's together.
+const MOST_STEPS: usize = 1 << 22;
+
 /// Whether a block ends behind an instruction.
 pub fn ends_block(op: &Op<'_>) -> bool {
     matches!(op.name, "bra" | "brx" | "ret" | "exit" | "trap") || (op.name == "call" && op.guard.is_some())
@@ -59,8 +62,9 @@ impl Blocks {
         Self { of, successors }
     }
 
-    /// The next block that dominates each; of unreachable ones none.
-    fn dominators(&self) -> (Vec<u32>, Vec<u32>) {
+    /// The next block that dominates each; of unreachable ones none. Where that takes too long no block has one: their
+    /// registers get places in the frame, of which LLVM makes values all the same.
+    fn dominators(&self) -> Vec<u32> {
         let count = self.successors.len();
         let (mut order, mut number) = (Vec::with_capacity(count), vec![NONE; count]);
         let (mut seen, mut stack) = (vec![false; count], vec![(0u32, 0usize)]);
@@ -88,10 +92,13 @@ impl Blocks {
         }
         let mut dominator = vec![NONE; count];
         dominator[0] = 0;
-        let mut changed = true;
+        let (mut changed, mut steps) = (true, 0usize);
         while changed {
             changed = false;
             for block in order.iter().rev().filter(|block| **block != 0) {
+                if steps > MOST_STEPS {
+                    return vec![NONE; count];
+                }
                 let mut found = NONE;
                 for predecessor in &predecessors[*block as usize] {
                     if dominator[*predecessor as usize] == NONE {
@@ -103,6 +110,7 @@ impl Blocks {
                         continue;
                     }
                     while a != b {
+                        steps += 1;
                         while number[a as usize] < number[b as usize] {
                             a = dominator[a as usize];
                         }
@@ -118,15 +126,37 @@ impl Blocks {
                 }
             }
         }
-        (dominator, number)
+        dominator
     }
+}
+
+/// The places of each block in a walk of the tree of dominators: its own, and the last one under it.
+fn spans(dominator: &[u32]) -> Vec<Option<(u32, u32)>> {
+    let mut children = vec![Vec::new(); dominator.len()];
+    for (block, above) in dominator.iter().enumerate().skip(1).filter(|(_, above)| **above != NONE) {
+        children[*above as usize].push(block as u32);
+    }
+    let mut spans = vec![None; dominator.len()];
+    let (mut next, mut stack) = (0, vec![(0u32, false)]);
+    while let Some((block, is_left)) = stack.pop() {
+        let span = &mut spans[block as usize];
+        if let (true, Some((_, last))) = (is_left, span.as_mut()) {
+            *last = next - 1;
+            continue;
+        }
+        *span = Some((next, next));
+        next += 1;
+        stack.push((block, true));
+        stack.extend(children[block as usize].iter().map(|child| (*child, false)));
+    }
+    spans
 }
 
 /// Of every register whether one instruction without a guard writes it before all that read it, on all ways to them and
 /// in the text.
 pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
     let blocks = Blocks::of(body);
-    let (dominator, number) = blocks.dominators();
+    let dominator = blocks.dominators();
     let mut single = vec![true; count];
     // The item that writes a register.
     let mut written: Vec<usize> = vec![usize::MAX; count];
@@ -149,20 +179,12 @@ pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
             returned.iter().for_each(|operand| operand.registers(&mut write));
         }
     }
-    let dominates = |above: u32, below: u32| {
-        let mut block = below;
-        // Whoever is dominated has the smaller number.
-        while block != NONE && block != above && number[block as usize] < number[above as usize] {
-            let next = dominator[block as usize];
-            if next == block {
-                break;
-            }
-            block = next;
-        }
-        block == above
+    // A block dominates those whose spans lie in its own one.
+    let spans = spans(&dominator);
+    let dominates = |above: u32, below: u32| match (spans[above as usize], spans[below as usize]) {
+        (Some((first, last)), Some((place, _))) => first <= place && place <= last,
+        _ => false,
     };
-    // Long chains of dominators are walked for registers that may gain by it alone, and not for ever.
-    let mut steps = 0usize;
     for (index, item) in body.items.iter().enumerate() {
         let Item::Op(op) = item else { continue };
         let block = blocks.of[index];
@@ -174,9 +196,7 @@ pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
                 return;
             }
             let own = blocks.of[from];
-            steps += usize::from(own != block);
-            let known = number[own as usize] != NONE && number[block as usize] != NONE;
-            *place = from < index && (own == block || (known && steps < 1 << 20 && dominates(own, block)));
+            *place = from < index && (own == block || dominates(own, block));
         };
         let first = usize::from(op.writes_first());
         op.operands.iter().skip(first).for_each(|operand| operand.registers(&mut read));

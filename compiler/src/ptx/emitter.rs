@@ -5,7 +5,8 @@ use std::fmt::{Display, Write as _};
 use super::context::Context;
 use super::dominance::{self, ends_block};
 use super::error::LiftError;
-use super::registers::{self, Ty};
+use super::provenance::Provenance;
+use super::registers::{Registers, Ty};
 use super::resolve::{Body, Item, Op, Place, RegisterId, Resolved};
 use super::syntax::{Function, Scalar, Space};
 
@@ -26,6 +27,7 @@ pub struct Emitter<'a, 'c> {
     next: usize,
     blocks: usize,
     types: Vec<Ty>,
+    provenance: Provenance,
     /// Registers that are read in a block that does not write them before: they have a place in the frame.
     exposed: Vec<bool>,
     /// Registers whose one value is there in all blocks that read it.
@@ -37,8 +39,6 @@ pub struct Emitter<'a, 'c> {
     /// Registers with a value there, and whether it was written there.
     touched: Vec<(RegisterId, bool)>,
     guard: Guard,
-    /// Single-precision operations flush denormals where nothing else is said.
-    pub flushes: bool,
     /// The parameters that are passed as they are, and the type of each.
     pub direct: Vec<Option<Ty>>,
     ended: bool,
@@ -49,10 +49,10 @@ impl<'a, 'c> Emitter<'a, 'c> {
         context: &'c mut Context<'a>,
         function: &'c Function<'a>,
         body: &'c Body<'a>,
-        types: Vec<Ty>,
+        registers: Registers,
         direct: Vec<Option<Ty>>,
     ) -> Self {
-        let mut types = types;
+        let Registers { mut types, provenance } = registers;
         let carry = types.len() as RegisterId;
         types.push(Ty::Int(1));
         let values = vec![None; types.len()];
@@ -71,13 +71,13 @@ impl<'a, 'c> Emitter<'a, 'c> {
             next: 0,
             blocks: 0,
             types,
+            provenance,
             exposed,
             single,
             carry,
             values,
             touched: Vec::new(),
             guard: Guard::None,
-            flushes: flushes(body),
             direct,
             ended: false,
         }
@@ -123,22 +123,13 @@ impl<'a, 'c> Emitter<'a, 'c> {
             let ty = ty.text();
             let _ = write!(self.text, "  %R{index} = alloca {ty}\n  store {ty} {zero}, ptr %R{index}\n");
         }
-        for (index, local) in self.body.locals.iter().enumerate() {
-            let _ = writeln!(
-                self.text,
-                "  %V{index} = alloca [{} x i8], align {}",
-                local.bytes().max(1),
-                local.alignment()
-            );
+        let body = self.body;
+        for (index, local) in body.locals.iter().enumerate() {
+            self.frame_place(&format!("%V{index}"), local.bytes(), local.alignment());
         }
         let function = self.function;
         for (index, returned) in function.signature.returns.iter().enumerate() {
-            let _ = writeln!(
-                self.text,
-                "  %Q{index} = alloca [{} x i8], align {}",
-                returned.size().max(1),
-                returned.alignment()
-            );
+            self.frame_place(&format!("%Q{index}"), returned.size(), returned.alignment());
         }
         for (index, param) in function.signature.params.iter().enumerate() {
             let passed = Ty::stored(param.scalar).text();
@@ -155,7 +146,20 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
     }
 
+    /// Memory of the frame. As registers it begins with zeros: of what nothing has written LLVM would assume at each
+    /// place what suits it there.
+    fn frame_place(&mut self, name: &str, bytes: u64, align: u64) {
+        let bytes = bytes.max(1);
+        self.context.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)".into());
+        let _ = write!(
+            self.text,
+            "  {name} = alloca [{bytes} x i8], align {align}\n  \
+             call void @llvm.memset.p0.i64(ptr align {align} {name}, i8 0, i64 {bytes}, i1 false)\n"
+        );
+    }
+
     fn op(&mut self, op: &Op<'a>) -> Result<(), LiftError> {
+        self.refuse_cut_addresses(op)?;
         if self.control(op)? {
             return Ok(());
         }
@@ -203,6 +207,33 @@ impl<'a, 'c> Emitter<'a, 'c> {
             self.set(register, value);
         }
         Ok(())
+    }
+
+    /// Addresses of the frame are generic ones here: 32 bits do not hold them.
+    fn refuse_cut_addresses(&self, op: &Op<'a>) -> Result<(), LiftError> {
+        if !matches!(op.name, "ld" | "st" | "cvta") || !matches!(op.space(), Space::Local | Space::Param) {
+            return Ok(());
+        }
+        let mut cut = false;
+        let mut look = |operand: &Resolved<'a>| {
+            operand.registers(&mut |register| cut |= self.provenance.cut[register as usize]);
+        };
+        match op.name {
+            "cvta" => op.operands.iter().skip(1).for_each(&mut look),
+            _ => op.operands.iter().filter(|it| matches!(it, Resolved::Bracket(_))).for_each(&mut look),
+        }
+        if cut {
+            return Err(LiftError::at(op.line, format!("32 bits of a local address (instruction {})", op.text)));
+        }
+        Ok(())
+    }
+
+    /// Whether an operand is an offset: no address had a part in it.
+    pub fn is_offset(&self, operand: &Resolved<'a>) -> bool {
+        match operand {
+            Resolved::Register(register) => !self.provenance.derived[*register as usize],
+            other => matches!(other, Resolved::Int(_) | Resolved::Special(_)),
+        }
     }
 
     /// Lifts an instruction to LLVM's own operations; leaves nothing where there are none.
@@ -336,7 +367,11 @@ impl<'a, 'c> Emitter<'a, 'c> {
     pub fn write_register(&mut self, register: RegisterId, ty: Ty, value: &str, signed: bool) {
         let own = self.types[register as usize];
         let mut value = match (ty, own) {
-            (Ty::Int(from), Ty::Int(to)) if from < to => self.extend(value, from, to, signed),
+            // Whatever the register is used for otherwise, the sign fills it.
+            (Ty::Int(from), _) if from < own.bits() => {
+                let wide = self.extend(value, from, own.bits(), signed);
+                self.cast(&wide, Ty::Int(own.bits()), own)
+            }
             _ => self.cast(value, ty, own),
         };
         if let Guard::Select(condition) = &self.guard {
@@ -442,7 +477,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let (base, ty) = match place {
             Place::Global(index) => {
                 let space = self.context.variable(index).space;
-                (self.context.variable_name(index), Ty::Ptr(registers::address_space(space)))
+                (self.context.variable_name(index), Ty::Ptr(space.number()))
             }
             Place::Function(index) => (self.context.function_name(index), Ty::Ptr(0)),
             Place::Local(index) => (format!("%V{index}"), Ty::Ptr(0)),
@@ -467,7 +502,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
     pub fn pointer(&mut self, operand: &Resolved<'a>, space: Space) -> Option<(String, Ty)> {
         let Resolved::Bracket(items) = operand else { return None };
         let [item] = &items[..] else { return None };
-        let ty = Ty::Ptr(registers::address_space(space));
+        let ty = Ty::Ptr(space.number());
         let (register, offset) = match item {
             Resolved::Register(register) => (*register, 0),
             Resolved::Sum(register, offset) => (*register, *offset),
@@ -586,24 +621,6 @@ pub fn is_collective(op: &Op<'_>) -> bool {
             | "fence"
             | "membar"
     )
-}
-
-/// Whether most single-precision operations flush denormals.
-fn flushes(body: &Body<'_>) -> bool {
-    let mut votes = 0i64;
-    for item in &body.items {
-        let Item::Op(op) = item else { continue };
-        let single = |scalar: Option<Scalar>| scalar.is_some_and(|it| it.is_float() && it.bits == 32);
-        let counts = match op.name {
-            "add" | "sub" | "mul" | "fma" | "mad" | "setp" | "min" | "max" | "neg" | "abs" => single(op.scalar()),
-            "div" | "rcp" | "sqrt" => single(op.scalar()) && op.has("rn"),
-            _ => false,
-        };
-        if counts {
-            votes += if op.has("ftz") { 1 } else { -1 };
-        }
-    }
-    votes > 0
 }
 
 /// The registers that a block reads before it writes them.

@@ -16,7 +16,6 @@ impl<'a> Emitter<'a, '_> {
             Ty::F32 => "f32",
             _ => "f64",
         };
-        let single = ty == Ty::F32;
         // Approximations are the device's own; the intrinsics say for themselves what they flush.
         if op.has("approx") && op.only(1, &["approx", "ftz"]) {
             let name = match (op.name, ty, flushes) {
@@ -35,11 +34,11 @@ impl<'a> Emitter<'a, '_> {
             let value = self.call(ty, &name, &arguments);
             return self.write_to(to, ty, &value, false);
         }
-        if (single && flushes != self.flushes) || (!single && flushes) {
-            return None;
+        if flushes {
+            return self.flushing(op, ty);
         }
         let strict = op.has("rn");
-        if !op.only(1, &["rn", "ftz"]) {
+        if !op.only(1, &["rn"]) {
             return self.special_minimum(op, ty, suffix);
         }
         match (op.name, sources) {
@@ -71,18 +70,17 @@ impl<'a> Emitter<'a, '_> {
                 let value = self.call(ty, &format!("llvm.sqrt.{suffix}"), &[(ty, a.as_str())]);
                 self.write_to(to, ty, &value, false)
             }
-            // Flushing is not a matter of signs for LLVM.
-            ("neg", [a]) if !(flushes || single && self.flushes) => {
+            ("neg", [a]) => {
                 let a = self.read(a, ty)?;
                 let value = self.value(format_args!("fneg {text} {a}"));
                 self.write_to(to, ty, &value, false)
             }
-            ("abs", [a]) if !(flushes || single && self.flushes) => {
+            ("abs", [a]) => {
                 let a = self.read(a, ty)?;
                 let value = self.call(ty, &format!("llvm.fabs.{suffix}"), &[(ty, a.as_str())]);
                 self.write_to(to, ty, &value, false)
             }
-            ("min" | "max", [a, b]) if ty != Ty::Half && !flushes => {
+            ("min" | "max", [a, b]) if ty != Ty::Half => {
                 let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
                 let name = format!("llvm.{}num.{suffix}", op.name);
                 let value = self.call(ty, &name, &[(ty, a.as_str()), (ty, b.as_str())]);
@@ -99,10 +97,34 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
+    /// What flushes denormals (`.ftz`): intrinsics that flush by themselves. LLVM's own operations do it for whole
+    /// functions, and forget it where they fold (`x * 1`). What may be fused stays for the assembler to do so.
+    fn flushing(&mut self, op: &Op<'a>, ty: Ty) -> Option<()> {
+        let (to, sources) = op.operands.split_first()?;
+        let name = match (op.name, &op.modifiers[..]) {
+            ("add" | "mul" | "fma" | "div" | "rcp" | "sqrt", ["rn", "ftz", "f32"]) => format!("{}.rn.ftz.f", op.name),
+            ("min" | "max", ["ftz", "f32"]) => format!("f{}.ftz.f", op.name),
+            ("min" | "max", ["ftz", "NaN", "f32"]) => format!("f{}.ftz.nan.f", op.name),
+            _ => return None,
+        };
+        let count = match op.name {
+            "rcp" | "sqrt" => 1,
+            "fma" => 3,
+            _ => 2,
+        };
+        if sources.len() != count {
+            return None;
+        }
+        let values = sources.iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
+        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, value.as_str())).collect();
+        let value = self.call(ty, &format!("llvm.nvvm.{name}"), &arguments);
+        self.write_to(to, ty, &value, false)
+    }
+
     /// The least or greatest where NaN comes out of NaN.
     fn special_minimum(&mut self, op: &Op<'a>, ty: Ty, suffix: &str) -> Option<()> {
         let [to, a, b] = &op.operands[..] else { return None };
-        if ty != Ty::F32 || self.flushes || !op.only(1, &["NaN"]) || !matches!(op.name, "min" | "max") {
+        if ty != Ty::F32 || !op.only(1, &["NaN"]) || !matches!(op.name, "min" | "max") {
             return None;
         }
         let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);

@@ -249,6 +249,10 @@ impl<'a> Emitter<'a, '_> {
             (None, Some(ty)) if ty == wanted && op.name == "add" => (b, a),
             _ => return None,
         };
+        // What is far from one address by its distance to another is the other's.
+        if !self.is_offset(offset) {
+            return None;
+        }
         let base = self.read(base, wanted)?;
         let mut offset = self.read(offset, Ty::Int(64))?;
         if op.name == "sub" {
@@ -358,6 +362,7 @@ impl<'a> Emitter<'a, '_> {
         }
         let (bits, signed) = (scalar.bits, scalar.is_signed());
         let ty = Ty::of(scalar);
+        let is_offset = self.is_offset(a) && self.is_offset(b);
         let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
         let wide = bits * 2;
         let (product, result) = if op.has("lo") {
@@ -385,6 +390,7 @@ impl<'a> Emitter<'a, '_> {
             && let (Ty::Ptr(space), Ty::Ptr(other)) = (self.ty(*to_register), self.ty(*base))
             && space == other
             && result == 64
+            && is_offset
         {
             let pointer = Ty::Ptr(space);
             let base = self.read_register(*base, pointer);
@@ -445,7 +451,7 @@ impl<'a> Emitter<'a, '_> {
         let is_set = op.name == "set";
         let comparison = *op.modifiers.first()?;
         let boolean = op.modifiers.iter().find(|word| matches!(**word, "and" | "or" | "xor")).copied();
-        let known = 1 + usize::from(boolean.is_some()) + usize::from(op.has("ftz")) + 1 + usize::from(is_set);
+        let known = 1 + usize::from(boolean.is_some()) + 1 + usize::from(is_set);
         if op.modifiers.len() != known {
             return None;
         }
@@ -456,9 +462,6 @@ impl<'a> Emitter<'a, '_> {
         };
         let ty = Ty::of(scalar);
         let value = if scalar.is_float() {
-            if scalar.bits == 32 && op.has("ftz") != self.flushes || (scalar.bits == 16 && op.has("ftz")) {
-                return None;
-            }
             let condition = ptx_comparisons::of_floats(comparison)?;
             let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
             self.value(format_args!("fcmp {condition} {} {a}, {b}", ty.text()))

@@ -30,7 +30,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Skips to the end of the line.
-    pub fn skip_line(&mut self) {
+    fn skip_line(&mut self) {
         while self.at < self.text.len() && self.byte(0) != b'\n' {
             self.at += 1;
         }
@@ -68,7 +68,8 @@ impl<'a> Lexer<'a> {
             self.number();
             return Token::Number(&self.text[start..self.at]);
         }
-        if is_part(first) {
+        // A name has more than its `%`; alone it is the remainder of a division.
+        if is_part(first) && (first != b'%' || is_part(self.byte(1))) {
             self.word();
             return Token::Word(&self.text[start..self.at]);
         }

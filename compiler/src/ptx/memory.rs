@@ -1,7 +1,7 @@
 //! Loads, stores, atomic operations and conversions of addresses.
 
 use super::emitter::Emitter;
-use super::registers::{Ty, address_space, space_of};
+use super::registers::Ty;
 use super::resolve::{Op, Place, Resolved};
 use super::syntax::{Kind, Scalar, Space};
 
@@ -69,7 +69,7 @@ impl<'a> Emitter<'a, '_> {
             return None;
         }
         let (scalar, count) = Self::accessed(op, to)?;
-        let space = space_of(op);
+        let space = op.space();
         // A parameter that is passed as it is.
         if let (Space::Param, Resolved::Bracket(items)) = (space, address)
             && let [Resolved::Place(Place::Param(number), 0)] = items[..]
@@ -123,7 +123,7 @@ impl<'a> Emitter<'a, '_> {
         if op.has("nc") {
             return None;
         }
-        let (pointer, ty) = self.pointer(address, space_of(op))?;
+        let (pointer, ty) = self.pointer(address, op.space())?;
         let bytes = scalar.bytes() * count as u64;
         let volatile = if op.has("volatile") { "volatile " } else { "" };
         let element = Ty::stored(scalar);
@@ -158,7 +158,7 @@ impl<'a> Emitter<'a, '_> {
         if !op.only(2, &["global", "shared", "shared::cta", "relaxed", "gpu"]) || !matches!(scalar.bits, 32 | 64) {
             return None;
         }
-        let space = space_of(op);
+        let space = op.space();
         // The order of a plain one on shared memory is of the device, too.
         let (pointer, place) = self.pointer(address, space)?;
         let (ty, place) = (Ty::of(scalar), place.text());
@@ -191,8 +191,8 @@ impl<'a> Emitter<'a, '_> {
         let [operand] = rest else { return None };
         let operand = self.read(operand, ty)?;
         let old = if atomicrmw.is_empty() {
-            let name = format!("llvm.nvvm.atomic.load.{operation}.32.p{}", address_space(space));
-            let own = Ty::Ptr(address_space(space));
+            let name = format!("llvm.nvvm.atomic.load.{operation}.32.p{}", space.number());
+            let own = Ty::Ptr(space.number());
             self.call(Ty::Int(32), &name, &[(own, pointer.as_str()), (Ty::Int(32), operand.as_str())])
         } else {
             let bytes = scalar.bytes();
@@ -210,7 +210,7 @@ impl<'a> Emitter<'a, '_> {
         {
             return None;
         }
-        let named = address_space(space_of(op));
+        let named = op.space().number();
         let (own, wanted) = if op.has("to") { (Ty::Ptr(0), Ty::Ptr(named)) } else { (Ty::Ptr(named), Ty::Ptr(0)) };
         let pointer = self.read(from, own)?;
         let pointer = if own == wanted {

@@ -4,6 +4,7 @@
 //! [`CLEANUP`] over it first. What LLVM has no exact operation for becomes the same PTX instruction as inline assembly.
 
 mod assembly;
+mod constants;
 mod context;
 mod control;
 mod convert;
@@ -18,6 +19,8 @@ mod module;
 mod parser;
 mod passing;
 mod program;
+mod provenance;
+mod reader;
 mod registers;
 mod resolve;
 mod syntax;

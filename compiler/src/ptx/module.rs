@@ -1,13 +1,13 @@
 //! Variables, functions and attributes of a lifted module.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use super::context::{Context, symbol};
 use super::emitter::{Emitter, double_text, integer_text, single_text};
 use super::error::LiftError;
 use super::passing::{by_value, function_type, passed_type, result_type};
-use super::registers::{self, Ty, address_space};
+use super::registers::{Registers, Ty};
 use super::resolve::{Body, Item, Names, Place, Resolved, resolve};
 use super::syntax::*;
 use super::{Lifted, Statistics, parser};
@@ -43,35 +43,34 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
             *known = index;
         }
     }
-    for (alias, aliasee) in &module.aliases {
+    for (alias, aliasee, line) in &module.aliases {
         let Some(index) = names.functions.get(aliasee) else {
-            return Err(LiftError::at(1, format!("{aliasee} is not declared")));
+            return Err(LiftError::at(*line, format!("{aliasee} is not declared")));
         };
         if module.functions[*index].body.is_none() {
-            return Err(LiftError::at(1, format!("{aliasee} is not defined")));
+            return Err(LiftError::at(*line, format!("{aliasee} is not defined")));
         }
         names.functions.insert(alias, *index);
     }
-    let mut taken: BTreeSet<String> = variables.iter().map(|variable| variable.name.to_owned()).collect();
+    for variable in variables.iter_mut().filter(|variable| matches!(variable.space, Space::Global | Space::Const)) {
+        // Whoever loads the module finds them by their names, the hidden ones too.
+        variable.linkage.visible = true;
+    }
     let (mut hoisted, mut bodies) = (Vec::new(), HashMap::new());
     for (index, function) in module.functions.iter().enumerate() {
         if let Some(statements) = &function.body {
             bodies.insert(index, resolve(function, statements, &module, &names, &mut hoisted, variables.len())?);
         }
     }
+    let mut taken: HashMap<String, u32> = variables.iter().map(|variable| (variable.name.to_owned(), 0)).collect();
     let mut all: Vec<String> = variables.iter().map(|variable| variable.name.to_owned()).collect();
     for variable in &mut hoisted {
-        let mut name = variable.name.to_owned();
         // Variables of functions are seen by no one else.
         variable.linkage.visible = false;
-        let mut number = 0;
-        while !taken.insert(name.clone()) {
-            number += 1;
-            name = format!("{}${number}", variable.name);
-        }
-        all.push(name);
+        all.push(unused_name(&mut taken, variable.name));
     }
     variables.extend(hoisted);
+    let dynamic = merge_dynamic(&mut variables, &mut all);
     let mut context = Context {
         module: &module,
         variables,
@@ -81,7 +80,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
     };
     let mut ir = String::with_capacity(text.len() * 2);
     let _ = write!(ir, "target datalayout = \"{LAYOUT}\"\ntarget triple = \"nvptx64-nvidia-cuda\"\n\n");
-    for index in 0..context.variables.len() {
+    for index in (0..context.variables.len()).filter(|index| !dynamic.contains(index)) {
         let line = variable(&context, &names, index)?;
         ir.push_str(&line);
     }
@@ -99,26 +98,23 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
             annotate(function, &mut annotations, &mut directives)?;
         }
     }
-    for (alias, aliasee) in &module.aliases {
+    for (alias, aliasee, line) in &module.aliases {
         let index = names.functions[aliasee];
-        let (ty, _) = function_type(&module.functions[index].signature, 0)?;
+        let (ty, _) = function_type(&module.functions[index].signature, *line)?;
         let _ = writeln!(ir, "{} = alias {ty}, ptr {}", symbol(alias), symbol(module.functions[index].name));
     }
     for declaration in &context.declarations {
         let _ = writeln!(ir, "{declaration}");
     }
-    let common = format!(
-        "convergent nounwind \"no-builtins\" \"target-cpu\"=\"{}\" \"target-features\"=\"+ptx{}\"",
-        module.target, module.version
-    );
     let _ = write!(
         ir,
-        "attributes #0 = {{ {common} }}\n\
-         attributes #1 = {{ {common} \"denormal-fp-math-f32\"=\"preserve-sign,preserve-sign\" }}\n\
-         attributes #2 = {{ nounwind memory(none) }}\n\
-         attributes #3 = {{ convergent nounwind memory(none) }}\n\
-         attributes #4 = {{ convergent nounwind }}\n\
-         attributes #5 = {{ convergent noreturn nounwind }}\n"
+        "attributes #0 = {{ convergent nounwind \"no-builtins\" \"target-cpu\"=\"{}\" \
+         \"target-features\"=\"+ptx{}\" }}\n\
+         attributes #1 = {{ nounwind memory(none) }}\n\
+         attributes #2 = {{ convergent nounwind memory(none) }}\n\
+         attributes #3 = {{ convergent nounwind }}\n\
+         attributes #4 = {{ convergent noreturn nounwind }}\n",
+        module.target, module.version
     );
     if !annotations.is_empty() {
         let list = (0..annotations.len()).map(|number| format!("!{number}")).collect::<Vec<_>>().join(", ");
@@ -135,6 +131,35 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
         directives,
         statistics: context.statistics,
     })
+}
+
+/// A name that nothing has, made of another one.
+fn unused_name(taken: &mut HashMap<String, u32>, name: &str) -> String {
+    let Some(last) = taken.get(name).copied() else {
+        taken.insert(name.to_owned(), 0);
+        return name.to_owned();
+    };
+    let numbers = last + 1..;
+    let (number, new) = numbers
+        .map(|number| (number, format!("{name}${number}")))
+        .find(|(_, new)| !taken.contains_key(new))
+        .unwrap_or_default();
+    taken.insert(name.to_owned(), number);
+    taken.insert(new.clone(), 0);
+    new
+}
+
+/// Arrays of shared memory without a size all begin where the dynamic one does: they are one variable. The others are
+/// returned, which have its name now.
+fn merge_dynamic(variables: &mut [Variable<'_>], names: &mut [String]) -> HashSet<usize> {
+    let is_dynamic = |variable: &Variable<'_>| variable.space == Space::Shared && variable.count.is_none();
+    let all: Vec<usize> = (0..variables.len()).filter(|index| is_dynamic(&variables[*index])).collect();
+    let Some((first, others)) = all.split_first() else { return HashSet::new() };
+    variables[*first].align = all.iter().map(|index| variables[*index].alignment()).max();
+    for index in others {
+        names[*index] = names[*first].clone();
+    }
+    others.iter().copied().collect()
 }
 
 /// Marks a kernel, and says what bounds its launches.
@@ -166,7 +191,10 @@ fn annotate(
             }
             "maxnctapersm" => {}
             other => {
-                return Err(LiftError::at(1, format!("the directive .{other} of the kernel {}", function.name)));
+                return Err(LiftError::at(
+                    function.line,
+                    format!("the directive .{other} of the kernel {}", function.name),
+                ));
             }
         }
     }
@@ -201,9 +229,15 @@ fn variable(context: &Context<'_>, names: &Names<'_>, index: usize) -> Result<St
         Space::Global => 1,
         Space::Shared => 3,
         Space::Const => 4,
-        _ => return Err(LiftError::at(1, format!("{}, a local variable outside of functions", variable.name))),
+        _ => {
+            return Err(LiftError::at(
+                variable.line,
+                format!("{}, a local variable outside of functions", variable.name),
+            ));
+        }
     };
-    let loaded = if space == 3 { "" } else { "externally_initialized " };
+    // Others write it before any code of the module runs; of shared memory nobody knows what is there.
+    let loaded = "externally_initialized ";
     if variable.linkage.external || variable.count.is_none() {
         let count = variable.count.unwrap_or(0);
         let ty = if variable.is_array { format!("[{count} x {element}]") } else { element.to_owned() };
@@ -275,19 +309,25 @@ fn flatten(
         Initializer::Value(constant) => parts.push(constant_part(context, names, variable, constant)?),
         Initializer::List(items) => {
             let Some((own, inner)) = dimensions.split_first() else {
-                return Err(LiftError::at(1, format!("{}, whose initialiser has too many braces", variable.name)));
+                return Err(LiftError::at(
+                    variable.line,
+                    format!("{}, whose initialiser has too many braces", variable.name),
+                ));
             };
             let size: u64 = inner.iter().product();
             // Braces of inner dimensions may be left out.
             let flat = !inner.is_empty() && items.iter().all(|item| matches!(item, Initializer::Value(_)));
             let most = if flat { own.saturating_mul(size) } else { *own };
             if items.len() as u64 > most {
-                return Err(LiftError::at(1, format!("{} has more values than elements", variable.name)));
+                return Err(LiftError::at(variable.line, format!("{} has more values than elements", variable.name)));
             }
             for item in items {
                 match item {
                     Initializer::Value(_) if !flat && !inner.is_empty() => {
-                        return Err(LiftError::at(1, format!("{}, whose initialiser mixes braces", variable.name)));
+                        return Err(LiftError::at(
+                            variable.line,
+                            format!("{}, whose initialiser mixes braces", variable.name),
+                        ));
                     }
                     item => flatten(context, names, variable, item, inner, parts)?,
                 }
@@ -310,7 +350,7 @@ fn constant_part(
 ) -> Result<Part, LiftError> {
     let scalar = variable.scalar;
     let ty = Ty::stored(scalar);
-    let wrong = || LiftError::at(1, format!("the initial value of {}", variable.name));
+    let wrong = || LiftError::at(variable.line, format!("the initial value of {}", variable.name));
     Ok(Part::Value(match (constant, ty) {
         (Constant::Int(value), Ty::Int(bits)) => integer_text(*value, bits),
         (Constant::Int(value), Ty::F32) => single_text((*value as f32).to_bits()),
@@ -322,9 +362,9 @@ fn constant_part(
         (Constant::F64(bits), Ty::Int(64)) => bits.to_string(),
         (Constant::Address { name, offset, generic }, Ty::Int(64)) => {
             let (base, space) = match (names.variables.get(name), names.functions.get(name)) {
-                (Some(index), _) => (context.variable_name(*index), address_space(context.variables[*index].space)),
+                (Some(index), _) => (context.variable_name(*index), context.variables[*index].space.number()),
                 (None, Some(index)) => (context.function_name(*index), 0),
-                _ => return Err(LiftError::at(1, format!("{name} is not declared"))),
+                _ => return Err(LiftError::at(variable.line, format!("{name} is not declared"))),
             };
             let own = Ty::Ptr(space).text();
             let pointer = if *generic && space != 0 { format!("addrspacecast ({own} {base} to ptr)") } else { base };
@@ -363,9 +403,9 @@ fn declare(context: &Context<'_>, function: &Function<'_>, ir: &mut String) -> R
     let _ = context;
     let params: Vec<String> =
         function.signature.params.iter().map(|param| by_value(param).unwrap_or_else(|| passed_type(param))).collect();
-    let result = result_type(&function.signature, 0)?;
+    let result = result_type(&function.signature, function.line)?;
     let noreturn = if function.noreturn { " noreturn" } else { "" };
-    let _ = writeln!(ir, "declare {result} {}({}) #4{noreturn}", symbol(function.name), params.join(", "));
+    let _ = writeln!(ir, "declare {result} {}({}) #3{noreturn}", symbol(function.name), params.join(", "));
     Ok(())
 }
 
@@ -429,21 +469,19 @@ fn direct(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<Option<
     direct
 }
 
-/// The offsets in a parameter at which addresses are loaded.
-fn pointers_in(index: usize, body: &Body<'_>, types: &[Ty]) -> BTreeSet<u64> {
-    let offset = |item: &Item<'_>| {
-        let Item::Op(op) = item else { return None };
-        let ("ld", [Resolved::Register(to), Resolved::Bracket(places)]) = (op.name, &op.operands[..]) else {
-            return None;
-        };
-        match (&places[..], types[*to as usize]) {
-            ([Resolved::Place(Place::Param(number), offset)], Ty::Ptr(_)) if *number == index && *offset % 8 == 0 => {
-                u64::try_from(*offset).ok()
-            }
-            _ => None,
+/// The offsets in each parameter at which addresses are loaded.
+fn pointers_in(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<BTreeSet<u64>> {
+    let mut pointers = vec![BTreeSet::new(); function.signature.params.len()];
+    for item in &body.items {
+        let Item::Op(op) = item else { continue };
+        if let ("ld", [Resolved::Register(to), Resolved::Bracket(places)]) = (op.name, &op.operands[..])
+            && let ([Resolved::Place(Place::Param(number), offset)], Ty::Ptr(_)) = (&places[..], types[*to as usize])
+            && let (Ok(offset), 0) = (u64::try_from(*offset), offset % 8)
+        {
+            pointers[*number].insert(offset);
         }
-    };
-    body.items.iter().filter_map(offset).collect()
+    }
+    pointers
 }
 
 /// A parameter of a kernel that is passed as bytes, addresses among them.
@@ -468,8 +506,9 @@ fn define<'a>(
     body: &Body<'a>,
     ir: &mut String,
 ) -> Result<(), LiftError> {
-    let types = registers::types(body, &context.variables);
-    let direct = direct(function, body, &types);
+    let registers = Registers::of(body, &context.variables);
+    let direct = direct(function, body, &registers.types);
+    let pointers = pointers_in(function, body, &registers.types);
     let params: Vec<String> = function
         .signature
         .params
@@ -477,14 +516,14 @@ fn define<'a>(
         .enumerate()
         .map(|(index, param)| {
             let ty = match by_value(param) {
-                Some(_) if function.entry => aggregate(param, &pointers_in(index, body, &types)),
+                Some(_) if function.entry => aggregate(param, &pointers[index]),
                 Some(ty) => ty,
                 None => direct[index].map_or_else(|| passed_type(param), |ty| ty.text().to_owned()),
             };
             format!("{ty} %P{index}")
         })
         .collect();
-    let result = if function.entry { "void".to_owned() } else { result_type(&function.signature, 0)? };
+    let result = if function.entry { "void".to_owned() } else { result_type(&function.signature, function.line)? };
     let linkage = match function.linkage {
         Linkage { weak: true, .. } => "weak_odr ",
         Linkage { visible: true, .. } => "",
@@ -492,10 +531,8 @@ fn define<'a>(
         _ if function.entry => "",
         _ => "internal ",
     };
-    let emitter = Emitter::new(context, function, body, types, direct);
-    let attributes = if emitter.flushes { "#1" } else { "#0" };
-    let code = emitter.write()?;
+    let code = Emitter::new(context, function, body, registers, direct).write()?;
     let name = symbol(function.name);
-    let _ = write!(ir, "define {linkage}{result} {name}({}) {attributes} {{\nentry:\n{code}}}\n\n", params.join(", "));
+    let _ = write!(ir, "define {linkage}{result} {name}({}) #0 {{\nentry:\n{code}}}\n\n", params.join(", "));
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! The parser of PTX modules.
 
+use super::constants::{Number, literal};
 use super::error::LiftError;
-use super::lexer::{Lexer, Token};
+use super::lexer::Token;
+use super::reader::{DEEPEST, Parsed, Parser, clip};
 use super::syntax::*;
 
-/// Nested braces, brackets and parentheses beyond which text is no program.
-const DEEPEST: u32 = 64;
 /// Bytes of a variable at most.
 const LARGEST: u64 = 1 << 40;
 
@@ -14,60 +14,14 @@ const LARGEST: u64 = 1 << 40;
 /// # Errors
 /// What the text has that PTX has not, or that is not known here, and its line.
 pub fn parse(text: &str) -> Result<Module<'_>, LiftError> {
-    let mut lexer = Lexer::new(text);
-    let token = lexer.next();
-    let line = lexer.line;
-    let mut parser = Parser { lexer, token, line, module: Module::default() };
+    let mut parser = Parser::new(text);
     while parser.token != Token::End {
         parser.item()?;
     }
     Ok(parser.module)
 }
 
-struct Parser<'a> {
-    lexer: Lexer<'a>,
-    token: Token<'a>,
-    /// Of the token.
-    line: u32,
-    module: Module<'a>,
-}
-
-type Parsed<T> = Result<T, LiftError>;
-
 impl<'a> Parser<'a> {
-    fn fail<T>(&self, what: impl Into<String>) -> Parsed<T> {
-        Err(LiftError::at(self.line, what))
-    }
-
-    fn unexpected<T>(&self, wanted: &str) -> Parsed<T> {
-        let found = match self.token {
-            Token::Word(word) | Token::Number(word) | Token::Text(word) => format!("'{}'", clip(word)),
-            Token::Mark(mark) => format!("'{}'", mark as char),
-            Token::Double([first, second]) => format!("'{}{}'", first as char, second as char),
-            Token::End => "the end of the text".into(),
-        };
-        self.fail(format!("{wanted} is missing before {found}"))
-    }
-
-    fn bump(&mut self) -> Token<'a> {
-        let token = self.token;
-        self.token = self.lexer.next();
-        self.line = self.lexer.line;
-        token
-    }
-
-    fn accept(&mut self, mark: u8) -> bool {
-        let found = self.token == Token::Mark(mark);
-        if found {
-            self.bump();
-        }
-        found
-    }
-
-    fn expect(&mut self, mark: u8) -> Parsed<()> {
-        if self.accept(mark) { Ok(()) } else { self.unexpected(&format!("'{}'", mark as char)) }
-    }
-
     fn name(&mut self) -> Parsed<&'a str> {
         match self.token {
             Token::Word(word) if !word.starts_with('.') => {
@@ -82,6 +36,45 @@ impl<'a> Parser<'a> {
         while !self.accept(b';') {
             if self.bump() == Token::End {
                 return self.unexpected("';'");
+            }
+        }
+        Ok(())
+    }
+
+    fn numbers(&mut self, count: usize) -> Parsed<()> {
+        for _ in 0..count {
+            let Token::Number(_) = self.token else { return self.unexpected("a number") };
+            self.bump();
+        }
+        Ok(())
+    }
+
+    /// `.file 1 "name", 1234, 5678`: debug information.
+    fn file(&mut self) -> Parsed<()> {
+        self.bump();
+        self.numbers(1)?;
+        let Token::Text(_) = self.token else { return self.unexpected("the name of a file") };
+        while let Token::Text(_) = self.token {
+            self.bump();
+        }
+        while self.accept(b',') {
+            self.numbers(1)?;
+        }
+        Ok(())
+    }
+
+    /// `.loc 1 20 5, function_name label+4, inlined_at 1 45 3`: debug information.
+    fn location(&mut self) -> Parsed<()> {
+        self.bump();
+        self.numbers(3)?;
+        while self.accept(b',') {
+            match self.name()? {
+                "function_name" => {
+                    self.name()?;
+                    self.offset()?;
+                }
+                "inlined_at" => self.numbers(3)?,
+                other => return self.fail(format!("'{}' in the directive .loc", clip(other))),
             }
         }
         Ok(())
@@ -115,11 +108,8 @@ impl<'a> Parser<'a> {
                     return self.fail("addresses of other than 64 bits");
                 }
             }
-            // Debug information.
-            ".file" | ".loc" => {
-                self.lexer.skip_line();
-                self.bump();
-            }
+            ".file" => self.file()?,
+            ".loc" => self.location()?,
             ".section" => {
                 while self.token != Token::Mark(b'{') {
                     if self.bump() == Token::End {
@@ -142,11 +132,12 @@ impl<'a> Parser<'a> {
             ".pragma" => self.skip_until_semicolon()?,
             ".alias" => {
                 self.bump();
+                let line = self.line;
                 let alias = self.name()?;
                 self.expect(b',')?;
                 let aliasee = self.name()?;
                 self.expect(b';')?;
-                self.module.aliases.push((alias, aliasee));
+                self.module.aliases.push((alias, aliasee, line));
             }
             _ => self.declaration()?,
         }
@@ -186,6 +177,7 @@ impl<'a> Parser<'a> {
     }
 
     fn function(&mut self, linkage: Linkage, entry: bool) -> Parsed<()> {
+        let line = self.line;
         let mut directives = Vec::new();
         let mut noreturn = false;
         if self.token == Token::Word(".attribute") {
@@ -193,7 +185,11 @@ impl<'a> Parser<'a> {
         }
         let returns = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
         let name = self.name()?;
-        let params = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+        let mut params = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+        for param in params.iter_mut().filter(|param| entry && param.align > Some(param.scalar.bytes())) {
+            // A number that is aligned further lies at another offset: it is passed as the bytes it has.
+            param.bytes = param.bytes.or(Some(param.scalar.bytes()));
+        }
         loop {
             match self.token {
                 Token::Word(".noreturn") => {
@@ -217,7 +213,7 @@ impl<'a> Parser<'a> {
                     self.bump();
                     let mut numbers = Vec::new();
                     while let Token::Number(_) = self.token {
-                        let Ok(number) = u64::try_from(self.constant(0)?) else {
+                        let Ok(number) = u64::try_from(self.constant()?) else {
                             return self.fail(format!("a negative number of {word}"));
                         };
                         numbers.push(number);
@@ -237,7 +233,7 @@ impl<'a> Parser<'a> {
             None
         };
         let signature = Signature { returns, params };
-        self.module.functions.push(Function { linkage, entry, noreturn, name, signature, directives, body });
+        self.module.functions.push(Function { linkage, entry, noreturn, name, signature, directives, body, line });
         Ok(())
     }
 
@@ -322,7 +318,7 @@ impl<'a> Parser<'a> {
     }
 
     fn size(&mut self) -> Parsed<u64> {
-        match u64::try_from(self.constant(0)?) {
+        match u64::try_from(self.constant()?) {
             Ok(size) => Ok(size),
             Err(_) => self.fail("a negative size"),
         }
@@ -330,7 +326,11 @@ impl<'a> Parser<'a> {
 
     fn alignment(&mut self) -> Parsed<u64> {
         let align = self.size()?;
-        if align.is_power_of_two() && align <= 1 << 20 { Ok(align) } else { self.fail("an alignment that is none") }
+        if align.is_power_of_two() && align <= 1 << 20 {
+            Ok(align)
+        } else {
+            self.fail(format!("the alignment {align}"))
+        }
     }
 
     /// Variables of one declaration, with its semicolon.
@@ -384,6 +384,7 @@ impl<'a> Parser<'a> {
         let Some(scalar) = scalar else { return self.unexpected("a type") };
         let mut variables = Vec::new();
         loop {
+            let line = self.line;
             let name = self.name()?;
             if vector > 1 {
                 align = align.or(Some(vector * scalar.bytes()));
@@ -391,7 +392,7 @@ impl<'a> Parser<'a> {
             let (mut dimensions, mut is_array, mut open) = (Vec::new(), false, false);
             // Parameterised names declare several variables.
             if self.accept(b'<') {
-                return self.fail("parameterised names of variables");
+                return self.fail(format!("parameterised names of variables ({}<…>)", clip(name)));
             }
             while self.accept(b'[') {
                 if self.token == Token::Mark(b']') && dimensions.is_empty() {
@@ -417,7 +418,7 @@ impl<'a> Parser<'a> {
             let bytes = self.bounded(total)?;
             let count = (!open).then(|| bytes / scalar.bytes());
             let inner = dimensions.iter().skip(1).copied().collect();
-            variables.push(Variable { linkage, space, align, scalar, count, inner, is_array, name, initial });
+            variables.push(Variable { linkage, space, align, scalar, count, inner, is_array, name, initial, line });
             if !self.accept(b',') {
                 break;
             }
@@ -454,7 +455,7 @@ impl<'a> Parser<'a> {
                 let offset = inside.wrapping_add(self.offset()?);
                 Ok(Constant::Address { name, offset, generic: true })
             }
-            Token::Word(word) if !word.starts_with('.') => {
+            Token::Word(word) if !word.starts_with('.') && word != "WARP_SZ" => {
                 self.bump();
                 Ok(Constant::Address { name: word, offset: self.offset()?, generic: false })
             }
@@ -464,21 +465,6 @@ impl<'a> Parser<'a> {
                 Operand::F64(bits) => Ok(Constant::F64(bits)),
                 _ => self.unexpected("a constant"),
             },
-        }
-    }
-
-    /// `+4`, `-4`, `+-4` or nothing.
-    fn offset(&mut self) -> Parsed<i64> {
-        match self.token {
-            Token::Mark(b'+') => {
-                self.bump();
-                Ok(self.unary(0)? as i64)
-            }
-            Token::Mark(b'-') => {
-                self.bump();
-                Ok((self.unary(0)? as i64).wrapping_neg())
-            }
-            _ => Ok(0),
         }
     }
 
@@ -534,15 +520,13 @@ impl<'a> Parser<'a> {
 
     fn directive(&mut self, word: &'a str, statements: &mut Vec<Statement<'a>>) -> Parsed<()> {
         match word {
-            ".loc" | ".file" => {
-                self.lexer.skip_line();
-                self.bump();
-            }
+            ".file" => self.file()?,
+            ".loc" => self.location()?,
             ".pragma" => self.skip_until_semicolon()?,
             ".reg" => {
                 self.bump();
                 if let Token::Word(".v2" | ".v4") = self.token {
-                    return self.fail("registers that are vectors");
+                    return self.fail("registers that are vectors (.reg .v2, .reg .v4)");
                 }
                 let Token::Word(ty) = self.bump() else { return self.unexpected("a type") };
                 let Some(scalar) = ty.strip_prefix('.').and_then(Scalar::of_declaration) else {
@@ -554,7 +538,10 @@ impl<'a> Parser<'a> {
                     let count = if self.accept(b'<') {
                         let Token::Number(number) = self.bump() else { return self.unexpected("a number") };
                         self.expect(b'>')?;
-                        Some(number.parse::<u64>().unwrap_or(u64::MAX))
+                        let Some(count) = literal(number).and_then(Number::integer) else {
+                            return self.fail(format!("{} registers", clip(number)));
+                        };
+                        Some(count as u64)
                     } else {
                         None
                     };
@@ -580,18 +567,22 @@ impl<'a> Parser<'a> {
 
     /// What follows `label:`.
     fn labelled(&mut self, label: &'a str) -> Parsed<Statement<'a>> {
+        let line = self.line;
         match self.token {
             Token::Word(".branchtargets" | ".calltargets") => {
                 self.bump();
                 let mut names = vec![self.name()?];
-                while self.accept(b',') {
+                loop {
+                    if self.accept(b'<') {
+                        return self.fail("parameterised labels (.branchtargets L<4>)");
+                    }
+                    if !self.accept(b',') {
+                        break;
+                    }
                     names.push(self.name()?);
                 }
-                if self.accept(b'<') {
-                    return self.fail("parameterised labels");
-                }
                 self.expect(b';')?;
-                Ok(Statement::Targets { label, names })
+                Ok(Statement::Targets { label, names, line })
             }
             Token::Word(".callprototype") => {
                 self.bump();
@@ -601,13 +592,21 @@ impl<'a> Parser<'a> {
                 self.skip_until_semicolon()?;
                 Ok(Statement::Prototype { label, signature: Signature { returns, params } })
             }
-            _ => Ok(Statement::Label(label)),
+            _ => Ok(Statement::Label { name: label, line }),
         }
     }
 
     fn instruction(&mut self, guard: Option<(&'a str, bool)>) -> Parsed<Statement<'a>> {
         let line = self.line;
         let text = self.name()?;
+        match self.operands() {
+            Ok(operands) => Ok(Statement::Instruction(Instruction { guard, text, operands, line })),
+            Err(error) => Err(LiftError::at(error.line, format!("{} (instruction {})", error.what, clip(text)))),
+        }
+    }
+
+    /// The operands of an instruction, with its semicolon.
+    fn operands(&mut self) -> Parsed<Vec<Operand<'a>>> {
         let mut operands = Vec::new();
         if self.token != Token::Mark(b';') {
             loop {
@@ -619,7 +618,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.expect(b';')?;
-        Ok(Statement::Instruction(Instruction { guard, text, operands, line }))
+        Ok(operands)
     }
 
     fn list(&mut self, close: u8, depth: u32) -> Parsed<Vec<Operand<'a>>> {
@@ -672,9 +671,12 @@ impl<'a> Parser<'a> {
                 self.bump();
                 Operand::Sink
             }
-            Token::Word(word) if !word.starts_with('.') => {
+            Token::Word(word) if !word.starts_with('.') && word != "WARP_SZ" => {
                 self.bump();
                 match self.token {
+                    Token::Mark(b'[') => {
+                        return self.fail(format!("an element of an array by its number, {}[…]", clip(word)));
+                    }
                     Token::Mark(b'+' | b'-') => Operand::Sum(word, self.offset()?),
                     _ => Operand::Name(word),
                 }
@@ -687,165 +689,4 @@ impl<'a> Parser<'a> {
         }
         Ok(operand)
     }
-
-    /// A number, with a sign or an expression.
-    fn scalar_constant(&mut self) -> Parsed<Operand<'a>> {
-        let negative = self.token == Token::Mark(b'-');
-        let mut ahead = self.lexer.clone();
-        let number = if negative { ahead.next() } else { self.token };
-        if let Token::Number(text) = number
-            && let Some(float) = float(text)
-        {
-            if negative {
-                self.bump();
-            }
-            self.bump();
-            return Ok(match float {
-                Operand::F32(bits) if negative => Operand::F32(bits ^ 1 << 31),
-                Operand::F64(bits) if negative => Operand::F64(bits ^ 1 << 63),
-                other => other,
-            });
-        }
-        Ok(Operand::Int(self.constant(0)?))
-    }
-
-    /// A constant expression of integers.
-    fn constant(&mut self, depth: u32) -> Parsed<i128> {
-        let condition = self.binary(0, depth)?;
-        if !self.accept(b'?') {
-            return Ok(condition);
-        }
-        let yes = self.constant(depth + 1)?;
-        self.expect(b':')?;
-        let no = self.constant(depth + 1)?;
-        Ok(if condition != 0 { yes } else { no })
-    }
-
-    /// Binary operators that bind at least as `least`.
-    fn binary(&mut self, least: u32, depth: u32) -> Parsed<i128> {
-        if depth > DEEPEST {
-            return self.fail("an expression that is nested too deeply");
-        }
-        let mut left = self.unary(depth)?;
-        loop {
-            let (operator, precedence) = match self.token {
-                Token::Double(pair @ [b'|', b'|']) => (pair, 1),
-                Token::Double(pair @ [b'&', b'&']) => (pair, 2),
-                Token::Mark(mark @ b'|') => ([mark, 0], 3),
-                Token::Mark(mark @ b'^') => ([mark, 0], 4),
-                Token::Mark(mark @ b'&') => ([mark, 0], 5),
-                Token::Double(pair @ ([b'=', b'='] | [b'!', b'='])) => (pair, 6),
-                Token::Double(pair @ ([b'<', b'='] | [b'>', b'='])) => (pair, 7),
-                Token::Mark(mark @ (b'<' | b'>')) => ([mark, 0], 7),
-                Token::Double(pair @ ([b'<', b'<'] | [b'>', b'>'])) => (pair, 8),
-                Token::Mark(mark @ (b'+' | b'-')) => ([mark, 0], 9),
-                Token::Mark(mark @ (b'*' | b'/' | b'%')) => ([mark, 0], 10),
-                _ => return Ok(left),
-            };
-            if precedence < least.max(1) {
-                return Ok(left);
-            }
-            self.bump();
-            let right = self.binary(precedence + 1, depth + 1)?;
-            let (a, b) = (left as i64, right as i64);
-            let shift = (b as u64).min(63) as u32;
-            let value = match operator {
-                [b'|', b'|'] => i64::from(a != 0 || b != 0),
-                [b'&', b'&'] => i64::from(a != 0 && b != 0),
-                [b'|', _] => a | b,
-                [b'^', _] => a ^ b,
-                [b'&', _] => a & b,
-                [b'=', _] => i64::from(a == b),
-                [b'!', _] => i64::from(a != b),
-                [b'<', b'='] => i64::from(left <= right),
-                [b'>', b'='] => i64::from(left >= right),
-                [b'<', b'<'] => a << shift,
-                [b'>', b'>'] => a >> shift,
-                [b'<', _] => i64::from(left < right),
-                [b'>', _] => i64::from(left > right),
-                [b'+', _] => a.wrapping_add(b),
-                [b'-', _] => a.wrapping_sub(b),
-                [b'*', _] => a.wrapping_mul(b),
-                [_, _] if b == 0 => return self.fail("a division by zero"),
-                [b'/', _] => a.wrapping_div(b),
-                [_, _] => a.wrapping_rem(b),
-            };
-            left = i128::from(value);
-        }
-    }
-
-    fn unary(&mut self, depth: u32) -> Parsed<i128> {
-        if depth > DEEPEST {
-            return self.fail("an expression that is nested too deeply");
-        }
-        match self.token {
-            Token::Mark(b'-') => {
-                self.bump();
-                Ok(self.unary(depth + 1)?.wrapping_neg())
-            }
-            Token::Mark(b'+') => {
-                self.bump();
-                self.unary(depth + 1)
-            }
-            Token::Mark(b'~') => {
-                self.bump();
-                Ok(!self.unary(depth + 1)?)
-            }
-            Token::Mark(b'!') => {
-                self.bump();
-                Ok(i128::from(self.unary(depth + 1)? == 0))
-            }
-            Token::Mark(b'(') => {
-                self.bump();
-                // Casts say how the same 64 bits are read.
-                if let Token::Word(word @ (".s64" | ".u64")) = self.token {
-                    self.bump();
-                    self.expect(b')')?;
-                    let value = self.unary(depth + 1)? as i64;
-                    return Ok(if word == ".s64" { i128::from(value) } else { i128::from(value as u64) });
-                }
-                let value = self.constant(depth + 1)?;
-                self.expect(b')')?;
-                Ok(value)
-            }
-            Token::Word("WARP_SZ") => {
-                self.bump();
-                Ok(32)
-            }
-            Token::Number(text) => {
-                let Some(value) = integer(text) else {
-                    return self.fail(format!("'{}' is no integer", clip(text)));
-                };
-                self.bump();
-                Ok(value)
-            }
-            _ => self.unexpected("an operand"),
-        }
-    }
-}
-
-fn integer(text: &str) -> Option<i128> {
-    let text = text.trim_end_matches(['U', 'u']);
-    let value = match text.as_bytes() {
-        [b'0', b'x' | b'X', ..] => u64::from_str_radix(&text[2..], 16),
-        [b'0', b'b' | b'B', ..] => u64::from_str_radix(&text[2..], 2),
-        [b'0', _, ..] => u64::from_str_radix(&text[1..], 8),
-        _ => text.parse::<u64>(),
-    };
-    value.ok().map(i128::from)
-}
-
-fn float(text: &str) -> Option<Operand<'static>> {
-    match text.as_bytes() {
-        [b'0', b'f' | b'F', ..] => u32::from_str_radix(&text[2..], 16).ok().map(Operand::F32),
-        [b'0', b'd' | b'D', ..] => u64::from_str_radix(&text[2..], 16).ok().map(Operand::F64),
-        [b'0', b'x' | b'X' | b'b' | b'B', ..] => None,
-        _ if text.contains(['.', 'e', 'E']) => text.parse::<f64>().ok().map(|value| Operand::F64(value.to_bits())),
-        _ => None,
-    }
-}
-
-/// As much of a text as a message should have.
-fn clip(text: &str) -> String {
-    text.chars().take(60).collect()
 }

@@ -3,21 +3,21 @@
 use std::collections::HashSet;
 
 use mneme_core::image::cpu_object::Refusal;
-use mneme_core::image::ptx::{PtxModule, with_visible_variables_and_constants};
+use mneme_core::image::ptx::PtxModule;
 
 use super::{LiftError, Lifted, lift};
 
-/// A module with all its variables visible, as the host knows them by name, and the kernels that it is without.
+/// A module, and the kernels that it is without.
 ///
 /// # Errors
 /// What cannot be lifted stands outside of kernels and of what single kernels call.
 pub fn lift_program(text: &str) -> Result<(Lifted, Vec<Refusal>), LiftError> {
-    let text = with_visible_variables_and_constants(text.trim_end_matches('\0'));
-    let error = match lift(&text) {
+    let text = text.trim_end_matches('\0');
+    let error = match lift(text) {
         Ok(lifted) => return Ok((lifted, Vec::new())),
         Err(error) => error,
     };
-    let module = PtxModule::parse(&text);
+    let module = PtxModule::parse(text);
     let own_error = |kernel| lift(&module.closure(kernel)?.text).err();
     let refused: Vec<(&str, LiftError)> =
         module.kernels().filter_map(|kernel| Some((kernel, own_error(kernel)?))).collect();

@@ -3,10 +3,14 @@
 use std::collections::HashMap;
 
 use super::error::LiftError;
+use super::reader::clip;
 use super::syntax::*;
 
 pub type RegisterId = u32;
 pub type LabelId = u32;
+
+/// Targets of a function's branches through lists (`brx.idx`), each list counted as often as it is used.
+const MOST_WAYS: usize = 1 << 18;
 
 /// Where an address points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,11 @@ pub struct Op<'a> {
 impl<'a> Op<'a> {
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.contains(&modifier)
+    }
+
+    /// The space that a memory instruction names.
+    pub fn space(&self) -> Space {
+        self.modifiers.iter().find_map(|word| Space::of(word)).unwrap_or(Space::Generic)
     }
 
     /// The type that it ends with.
@@ -236,6 +245,8 @@ struct Resolver<'a, 'm> {
     scopes: Vec<Scope<'a>>,
     next_scope: usize,
     labels: HashMap<(&'a str, usize), LabelId>,
+    /// Targets of all branches through lists so far.
+    ways: usize,
     body: Body<'a>,
 }
 
@@ -263,18 +274,26 @@ pub fn resolve<'a>(
             Statement::Close => {
                 stack.pop();
             }
-            Statement::Label(name) => {
+            Statement::Label { name, line } => {
                 let number = labels.len() as LabelId;
                 if labels.insert((*name, stack.last().copied().unwrap_or(0)), number).is_some() {
-                    return Err(LiftError::at(0, format!("the label {name} twice in {}", function.name)));
+                    return Err(LiftError::at(*line, format!("the label {name} twice in {}", function.name)));
                 }
             }
             _ => {}
         }
     }
     let body = Body { labels: labels.len() as u32, ..Body::default() };
-    let mut resolver =
-        Resolver { names, hoisted, first_hoisted, scopes: vec![Scope::default()], next_scope: 1, labels, body };
+    let mut resolver = Resolver {
+        names,
+        hoisted,
+        first_hoisted,
+        scopes: vec![Scope::default()],
+        next_scope: 1,
+        labels,
+        ways: 0,
+        body,
+    };
     for (index, param) in function.signature.params.iter().enumerate() {
         let register = resolver.parameter(param, Place::Param(index));
         resolver.body.param_registers.push(register);
@@ -315,7 +334,7 @@ impl<'a> Resolver<'a, '_> {
             Statement::Close => {
                 self.scopes.pop();
             }
-            Statement::Label(name) => {
+            Statement::Label { name, .. } => {
                 let number = self.scope().number;
                 self.body.items.push(Item::Label(self.labels[&(*name, number)]));
             }
@@ -349,7 +368,7 @@ impl<'a> Resolver<'a, '_> {
                 };
                 self.scope().exact.insert(variable.name, Entity::Place(place));
             }
-            Statement::Targets { label, names } => {
+            Statement::Targets { label, names, line } => {
                 let labels: Option<Vec<LabelId>> = names.iter().map(|name| self.label(name)).collect();
                 match labels {
                     Some(labels) => {
@@ -361,7 +380,7 @@ impl<'a> Resolver<'a, '_> {
                         // A list of functions, which all have one signature.
                         let function = names.first().and_then(|name| self.names.functions.get(name));
                         let Some(function) = function else {
-                            return Err(LiftError::at(0, format!("{} is not declared", names[0])));
+                            return Err(LiftError::at(*line, format!("{} is not declared", names[0])));
                         };
                         self.prototype(label, module.functions[*function].signature.clone());
                     }
@@ -395,6 +414,12 @@ impl<'a> Resolver<'a, '_> {
         let name = words.next().unwrap_or_default();
         let operands =
             instruction.operands.iter().map(|operand| self.operand(operand, line)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(Resolved::Targets(targets)) = operands.last() {
+            self.ways += self.body.targets[*targets].len();
+            if self.ways > MOST_WAYS {
+                return Err(LiftError::at(line, format!("more than {MOST_WAYS} targets of brx.idx in a function")));
+            }
+        }
         Ok(Op { guard, text: instruction.text, name, modifiers: words.collect(), operands, line })
     }
 
@@ -410,7 +435,8 @@ impl<'a> Resolver<'a, '_> {
                 return Some(*entity);
             }
             // `%r<10>` declares %r0 to %r9; a prefix may end with digits itself.
-            for split in 0..digits.len() {
+            // No number has more digits than twenty.
+            for split in digits.len().saturating_sub(20)..digits.len() {
                 let (stem, number) = (&name[..prefix.len() + split], &digits[split..]);
                 let Some(range) = self.scopes[index].ranges.get_mut(stem) else { continue };
                 let Ok(number) = number.parse::<u64>() else { continue };
@@ -447,14 +473,17 @@ impl<'a> Resolver<'a, '_> {
         if let Some(index) = self.names.functions.get(name) {
             return Ok(Resolved::Place(Place::Function(*index), 0));
         }
-        if name == "WARP_SZ" {
-            return Ok(Resolved::Int(32));
-        }
         if is_special(name) {
             return Ok(Resolved::Special(name));
         }
-        let clipped: String = name.chars().take(80).collect();
-        Err(LiftError::at(line, format!("{clipped} is not declared")))
+        // Video instructions take bytes and halves of registers; registers that are vectors have elements.
+        if let Some((register, part)) = name.rsplit_once('.')
+            && matches!(part, "b0" | "b1" | "b2" | "b3" | "h0" | "h1" | "x" | "y" | "z" | "w" | "r" | "g" | "b" | "a")
+            && matches!(self.find(register), Some(Entity::Register(_)))
+        {
+            return Err(LiftError::at(line, format!("a part of a register, {}", clip(name))));
+        }
+        Err(LiftError::at(line, format!("{} is not declared", clip(name))))
     }
 
     fn operand(&mut self, operand: &Operand<'a>, line: u32) -> Result<Resolved<'a>, LiftError> {

@@ -88,6 +88,16 @@ impl Space {
             _ => return None,
         })
     }
+
+    /// LLVM's address space. Addresses of local memory and of parameters are generic ones here.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Generic | Self::Local | Self::Param => 0,
+            Self::Global => 1,
+            Self::Shared => 3,
+            Self::Const => 4,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +121,7 @@ pub struct Variable<'a> {
     pub is_array: bool,
     pub name: &'a str,
     pub initial: Option<Initializer<'a>>,
+    pub line: u32,
 }
 
 impl Variable<'_> {
@@ -182,13 +193,17 @@ pub struct Function<'a> {
     /// Such as `maxntid` with its numbers.
     pub directives: Vec<(&'a str, Vec<u64>)>,
     pub body: Option<Vec<Statement<'a>>>,
+    pub line: u32,
 }
 
 #[derive(Clone, Debug)]
 pub enum Statement<'a> {
     Open,
     Close,
-    Label(&'a str),
+    Label {
+        name: &'a str,
+        line: u32,
+    },
     /// `count` is there for `%r<10>`.
     Registers {
         scalar: Scalar,
@@ -199,6 +214,7 @@ pub enum Statement<'a> {
     Targets {
         label: &'a str,
         names: Vec<&'a str>,
+        line: u32,
     },
     Prototype {
         label: &'a str,
@@ -243,6 +259,6 @@ pub struct Module<'a> {
     pub target: &'a str,
     pub variables: Vec<Variable<'a>>,
     pub functions: Vec<Function<'a>>,
-    /// Names and what they stand for.
-    pub aliases: Vec<(&'a str, &'a str)>,
+    /// Names, what they stand for, and the lines that say so.
+    pub aliases: Vec<(&'a str, &'a str, u32)>,
 }

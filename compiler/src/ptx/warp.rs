@@ -13,13 +13,13 @@ impl<'a> Emitter<'a, '_> {
             | ("barrier", ["sync", "aligned"], [Resolved::Int(0)])
             | ("barrier", ["cta", "sync", "aligned"], [Resolved::Int(0)]) => {
                 let call = self.call_text("void", "llvm.nvvm.barrier0", &[]);
-                self.line(format_args!("{call} #4"));
+                self.line(format_args!("{call} #3"));
                 Some(())
             }
             ("bar", ["warp", "sync"], [mask]) => {
                 let mask = self.read(mask, WORD)?;
                 let call = self.call_text("void", "llvm.nvvm.bar.warp.sync", &[(WORD, mask.as_str())]);
-                self.line(format_args!("{call} #4"));
+                self.line(format_args!("{call} #3"));
                 Some(())
             }
             ("membar", [level @ ("cta" | "gl" | "sys")], []) => {

@@ -343,19 +343,9 @@ fn parameters(entry: &str) -> Vec<(u32, u32)> {
 
 /// Makes every `.global` variable of a module visible, so that the driver finds it by name.
 pub fn with_visible_variables(text: &str) -> Cow<'_, str> {
-    with_visible(text, &[".global"])
-}
-
-/// Makes every `.global` and `.const` variable of a module visible.
-pub fn with_visible_variables_and_constants(text: &str) -> Cow<'_, str> {
-    with_visible(text, &[".global", ".const"])
-}
-
-fn with_visible<'a>(text: &'a str, spaces: &[&str]) -> Cow<'a, str> {
     let module = PtxModule::parse(text);
-    let hidden = |item: &&Item<'_>| match item.kind {
-        Kind::Variable { space, .. } => spaces.contains(&space) && item.text.starts_with(space),
-        _ => false,
+    let hidden = |item: &&Item<'_>| {
+        matches!(item.kind, Kind::Variable { space: ".global", .. }) && item.text.starts_with(".global")
     };
     if !module.items.iter().any(|item| hidden(&item)) {
         return Cow::Borrowed(text);
@@ -464,7 +454,6 @@ mod tests {
         assert!(matches!(with_visible_variables(&visible), Cow::Borrowed(_)));
         let constant = ".const .align 4 .u32 c;\n";
         assert_eq!(with_visible_variables(constant), constant);
-        assert_eq!(with_visible_variables_and_constants(constant).trim_end(), ".visible .const .align 4 .u32 c;");
     }
 
     #[test]

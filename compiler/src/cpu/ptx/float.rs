@@ -104,12 +104,10 @@ impl Machine {
             if sixteen && matches!(name, "add" | "sub" | "mul" | "fma" | "mad") { "double" } else { ty.computed() };
         let mut values = Vec::new();
         for argument in arguments {
-            let mut value = self.float_of(argument, ty)?;
+            let argument = if flush { self.flush(argument, bits) } else { argument.clone() };
+            let mut value = self.float_of(&argument, ty)?;
             if computed != ty.computed() {
                 value = self.body.value(format!("fpext float {value} to double"));
-            }
-            if flush && !sixteen {
-                value = self.flush(&value, computed);
             }
             values.push(value);
         }
@@ -147,9 +145,6 @@ impl Machine {
             "abs" => operate("fabs", &[], &values)?,
             _ => return None,
         };
-        if flush && !sixteen {
-            value = self.flush(&value, computed);
-        }
         if modifiers.contains(&"sat") {
             value = arithmetic::saturated(&mut self.body, computed, &value);
         }
@@ -157,12 +152,17 @@ impl Machine {
             let negative = self.body.value(format!("fcmp olt {computed} {value}, 0.0"));
             value = self.body.value(format!("select i1 {negative}, {computed} 0.0, {computed} {value}"));
         }
-        self.bits_of(&value, computed, ty, mode)
+        let value = self.bits_of(&value, computed, ty, mode)?;
+        Some(if flush { self.flush(&value, bits) } else { value })
     }
 
-    fn flush(&mut self, value: &str, computed: &str) -> String {
-        let function = if computed == "double" { "ftz64" } else { "ftz" };
-        self.body.value(format!("call {computed} @__mneme_cpu.{function}({computed} {value})"))
+    /// A float of 16 or 32 bits whose denormals become zero of the same sign (`.ftz`).
+    pub(super) fn flush(&mut self, value: &str, bits: u32) -> String {
+        let (exponent, sign) = if bits == 16 { (0x7c00u32, 0x8000u32) } else { (0x7f80_0000, 0x8000_0000) };
+        let own = self.body.value(format!("and i{bits} {value}, {exponent}"));
+        let small = self.body.value(format!("icmp eq i{bits} {own}, 0"));
+        let zero = self.body.value(format!("and i{bits} {value}, {sign}"));
+        self.body.value(format!("select i1 {small}, i{bits} {zero}, i{bits} {value}"))
     }
 
     fn test_property(&mut self, modifiers: &[&str], ty: Type, to: &Operand, from: &[Operand]) -> Option<()> {
@@ -250,10 +250,9 @@ impl Machine {
         modifiers: &[&str],
     ) -> Option<String> {
         let computed = from.computed();
-        let mut value = self.float_of(bits, from)?;
-        if modifiers.contains(&"ftz") && from.bits == 32 {
-            value = self.flush(&value, computed);
-        }
+        let flushes = |ty: Type| modifiers.contains(&"ftz") && ty.bits == 32;
+        let bits = if flushes(from) { self.flush(bits, 32) } else { bits.to_owned() };
+        let mut value = self.float_of(&bits, from)?;
         // From a float to the same, `rn` alone has nothing to round.
         if let Some(rounding) = integral {
             let operation = ["round", "trunc", "floor", "ceil"][rounding];
@@ -267,12 +266,7 @@ impl Machine {
             value = self.body.value(format!("select i1 {negative}, {computed} 0.0, {computed} {value}"));
         }
         let narrowed = self.bits_of(&value, computed, to, mode.unwrap_or(0))?;
-        if modifiers.contains(&"ftz") && to.bits == 32 {
-            let value = self.float_of(&narrowed, to)?;
-            let value = self.flush(&value, "float");
-            return self.bits_of(&value, "float", to, 0);
-        }
-        Some(narrowed)
+        Some(if flushes(to) { self.flush(&narrowed, 32) } else { narrowed })
     }
 
     fn convert_integer(&mut self, bits: &str, from: Type, to: Type, saturate: bool) -> String {

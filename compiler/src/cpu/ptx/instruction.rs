@@ -82,15 +82,25 @@ impl Machine {
         let ty = *types.last()?;
         let [to, a, b, others @ ..] = operands else { return None };
         let (a, b) = (self.read(a, ty.whole())?, self.read(b, ty.whole())?);
-        let mut conditions = Vec::new();
+        let flush = rest.contains(&"ftz") && matches!(ty.bits, 16 | 32);
+        let combined = |this: &mut Self, condition: String| -> Option<String> {
+            let Some(combine) = combine else { return Some(condition) };
+            let other = this.read(others.first()?, 1)?;
+            Some(this.body.value(format!("{combine} i1 {condition}, {other}")))
+        };
+        let (mut conditions, mut opposite) = (Vec::new(), None);
         for lane in 0..ty.lanes {
-            let (a, b) = (self.lane(&a, ty, lane), self.lane(&b, ty, lane));
-            let mut condition = self.relation(relation, ty.element(), &a, &b)?;
-            if let Some(combine) = combine {
-                let other = self.read(others.first()?, 1)?;
-                condition = self.body.value(format!("{combine} i1 {condition}, {other}"));
+            let (mut a, mut b) = (self.lane(&a, ty, lane), self.lane(&b, ty, lane));
+            if flush {
+                (a, b) = (self.flush(&a, ty.bits), self.flush(&b, ty.bits));
             }
-            conditions.push(condition);
+            let condition = self.relation(relation, ty.element(), &a, &b)?;
+            if matches!(to, Operand::Pair(..)) && ty.lanes == 1 {
+                // The comparison is negated, and not what it is combined with.
+                let not = self.body.value(format!("xor i1 {condition}, true"));
+                opposite = Some(combined(self, not)?);
+            }
+            conditions.push(combined(self, condition)?);
         }
         if name == "setp" {
             return match (to, conditions.as_slice()) {
@@ -99,9 +109,8 @@ impl Machine {
                     self.write(q, 1, second, false)
                 }
                 (Operand::Pair(p, q), [only]) => {
-                    let opposite = self.body.value(format!("xor i1 {only}, true"));
                     self.write(p, 1, only, false)?;
-                    self.write(q, 1, &opposite, false)
+                    self.write(q, 1, &opposite?, false)
                 }
                 (to, [only]) => self.write(to, 1, only, false),
                 _ => None,

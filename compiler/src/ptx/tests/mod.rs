@@ -143,12 +143,12 @@ fn variables_have_their_initial_values() {
     );
     let ir = lifted(&text).ir;
     for part in [
-        "@\"n\" = internal addrspace(1) externally_initialized global [1 x i32] [i32 7], align 4",
+        "@\"n\" = addrspace(1) externally_initialized global [1 x i32] [i32 7], align 4",
         "i64 ptrtoint (ptr addrspace(1) @\"n\" to i64)",
         "ptrtoint (ptr getelementptr (i8, ptr addrspacecast (ptr addrspace(1) @\"n\" to ptr), i64 4) to i64)",
-        "@\"buffer\" = external addrspace(3) global [0 x i8], align 16",
-        "@\"own\" = internal addrspace(3) global [8 x i32] undef",
-        "@\"own$1\" = internal addrspace(3) global [4 x i32] undef",
+        "@\"buffer\" = external addrspace(3) externally_initialized global [0 x i8], align 16",
+        "@\"own\" = internal addrspace(3) externally_initialized global [8 x i32] undef",
+        "@\"own$1\" = internal addrspace(3) externally_initialized global [4 x i32] undef",
         "define weak_odr void @\"j\"()",
     ] {
         assert!(ir.contains(part), "{part}\n{ir}");
@@ -223,11 +223,203 @@ fn only_plain_sums_and_products_may_be_fused() {
 }
 
 #[test]
-fn flushing_is_that_of_the_function_or_of_the_instruction() {
-    let text = kernel("", "add.ftz.f32 %f1, %f2, %f3; mul.ftz.f32 %f1, %f2, %f3; add.f32 %f4, %f1, %f1;");
-    let found = lifted(&text);
-    assert!(found.ir.contains("#1 {") && found.ir.contains("asm \"add.f32"), "{}", found.ir);
-    assert_eq!(found.statistics.in_assembly(), 1, "{}", found.ir);
+fn instructions_flush_one_by_one_and_halves_never_do() {
+    let text = kernel(
+        ".param .u64 out",
+        ".reg .b16 %h<4>; ld.param.u64 %rd1, [out]; ld.global.f32 %f2, [%rd1]; ld.global.b16 %h1, [%rd1+4];\n\
+         mul.rn.ftz.f32 %f1, %f2, 0f3F800000; add.ftz.f32 %f1, %f1, 0f80000000; fma.rn.ftz.f32 %f3, %f1, %f2, %f1;\n\
+         max.ftz.f32 %f3, %f3, %f2; setp.gt.ftz.f32 %p1, %f3, %f1; cvt.ftz.f64.f32 %rd2, %f3; mul.f32 %f4, %f3, %f3;\n\
+         cvt.rn.ftz.f32.f64 %f5, %rd2; add.rn.f16 %h2, %h1, %h1; setp.lt.f16 %p2, %h2, %h1; @%p1 mov.f32 %f5, %f4;\n\
+         @%p2 mov.f32 %f5, %f2; st.global.f32 [%rd1], %f5; st.global.b16 [%rd1+4], %h2;",
+    )
+    .replace(".reg .b64 %rd<9>;", ".reg .b64 %rd<9>; .reg .f64 %fd<3>;")
+    .replace("cvt.ftz.f64.f32 %rd2", "cvt.ftz.f64.f32 %fd2")
+    .replace("f32.f64 %f5, %rd2", "f32.f64 %f5, %fd2");
+    let ptx = assembly(&lifted(&text).ir, "default<O3>");
+    for part in [
+        "mul.rn.ftz.f32",
+        "add.ftz.f32",
+        "fma.rn.ftz.f32",
+        "max.ftz.f32",
+        "setp.gt.ftz.f32",
+        "cvt.ftz.f64.f32",
+        "cvt.rn.ftz.f32.f64",
+        "mul.f32",
+        "add.f16",
+        "setp.lt.f16",
+    ] {
+        assert!(ptx.replace("mul.rn.f32", "mul.f32").replace("add.rn.f16", "add.f16").contains(part), "{part}\n{ptx}");
+    }
+}
+
+/// What LLVM writes for the assembler.
+fn assembly(ir: &str, pipeline: &str) -> String {
+    let context = Context::create();
+    let text = verify(ir, pipeline);
+    let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test");
+    let module = context.create_module_from_ir(buffer).unwrap();
+    let ptx = nvptx().write_to_memory_buffer(&module, inkwell::targets::FileType::Assembly).unwrap();
+    String::from_utf8_lossy(ptx.as_slice()).into_owned()
+}
+
+/// What a kernel with one parameter, `out`, leaves of words there.
+fn run<const N: usize>(text: &str, pipeline: &str, mut words: [u32; N]) -> [u32; N] {
+    let parameters = Parameters::default().pointer(words.as_mut_ptr());
+    Object::link(&object(&lifted(text).ir, pipeline)).launch("k", 1, 1, parameters.get());
+    words
+}
+
+#[test]
+fn a_base_of_addresses_is_proved() {
+    let first = |body: &str| {
+        let text = kernel(
+            ".param .u64 a, .param .u64 b",
+            &format!("ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r1, %tid.x;\n{body}"),
+        );
+        let ir = verify(&lifted(&text).ir, "default<O3>");
+        let start = ir.find("@k(").unwrap();
+        ir[start + 3..].split(',').next().unwrap().replace(" readnone", "").to_owned()
+    };
+    // Addresses in shared memory of a cluster, and what memory holds, are no offsets.
+    for body in [
+        ".shared .b32 s; mov.u32 %r2, s; mov.u64 %rd3, s; cvta.shared.u64 %rd3, %rd3; mapa.u64 %rd4, %rd3, %r1;\n\
+         add.s64 %rd5, %rd4, %rd1; st.u32 [%rd5], %r1;",
+        ".shared .b32 s; mov.u64 %rd3, s; cvta.shared.u64 %rd3, %rd3; and.b64 %rd4, %rd3, -16;\n\
+         add.s64 %rd5, %rd1, %rd4; st.u32 [%rd5], %r1;",
+        "ld.global.u64 %rd3, [%rd2]; add.s64 %rd5, %rd1, %rd3; st.u32 [%rd5], %r1;",
+        "ld.global.u64 %rd3, [%rd2]; mul.lo.s64 %rd4, %rd3, 2; add.s64 %rd5, %rd1, %rd4; st.u32 [%rd5], %r1;",
+        ".shared .b32 s; mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; add.s64 %rd5, %rd4, %rd1; st.u32 [%rd5], %r1;",
+        ".shared .b32 s; mov.u32 %r2, s; mul.wide.u32 %rd3, %r2, 1; add.s64 %rd4, %rd1, %rd3;\n\
+         cvta.shared.u64 %rd5, %rd4; st.u32 [%rd5], %r1;",
+    ] {
+        assert!(first(body).starts_with("i64"), "{}\n{body}", first(body));
+    }
+    for body in [
+        "mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; st.u32 [%rd4], %r1;",
+        "mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd3, %rd1; add.s64 %rd4, %rd4, 8; st.global.u32 [%rd4], %r1;",
+        "mul.lo.s64 %rd3, %rd2, 4; add.s64 %rd4, %rd1, %rd3; cvta.to.global.u64 %rd5, %rd4; st.global.u32 [%rd5], %r1;",
+        "cvta.to.global.u64 %rd3, %rd1; shl.b64 %rd4, %rd2, 2; add.s64 %rd5, %rd3, %rd4; st.global.u32 [%rd5], %r1;",
+        "mad.wide.u32 %rd3, %r1, 4, %rd1; st.u32 [%rd3], %r1;",
+    ] {
+        assert!(first(body).starts_with("ptr"), "{}\n{body}", first(body));
+    }
+}
+
+#[test]
+fn what_an_address_and_the_distance_to_another_come_to_is_the_others() {
+    let text = kernel(
+        ".param .u64 out",
+        ".shared .align 4 .b32 a[4]; .shared .align 4 .b32 b[4]; ld.param.u64 %rd1, [out];\n\
+         mov.u64 %rd2, a; mov.u64 %rd3, b; st.shared.u32 [%rd3+4], 1; sub.s64 %rd4, %rd3, %rd2;\n\
+         add.s64 %rd5, %rd2, %rd4; st.shared.u32 [%rd5+4], 2; ld.shared.u32 %r1, [%rd3+4]; st.global.u32 [%rd1], %r1;",
+    );
+    assert_eq!(run(&text, "default<O3>", [0]), [2]);
+}
+
+#[test]
+fn arrays_of_shared_memory_without_a_size_are_one() {
+    let text = format!(
+        "{HEADER}.extern .shared .align 4 .b8 a[];\n.extern .shared .align 16 .f32 b[];\n\
+         .visible .entry k(.param .u64 out) {{ .reg .b32 %r<4>; .reg .b64 %rd<4>; .extern .shared .align 8 .b64 c[];\n\
+         ld.param.u64 %rd1, [out]; st.shared.u32 [a+4], 1; st.shared.u32 [b+4], 2; ld.shared.u32 %r1, [a+4];\n\
+         st.shared.u32 [c+4], 3; ld.shared.u32 %r2, [b+4]; st.global.v2.u32 [%rd1], {{%r1, %r2}}; ret; }}\n"
+    );
+    assert!(
+        lifted(&text).ir.contains("@\"a\" = external addrspace(3) externally_initialized global [0 x i8], align 16")
+    );
+    assert_eq!(run(&text, "default<O3>", [0, 0]), [2, 3]);
+}
+
+#[test]
+fn signs_fill_registers_of_every_type() {
+    let text = kernel(
+        ".param .u64 out",
+        ".reg .b32 %x<4>; ld.param.u64 %rd1, [out]; ld.global.s8 %x1, [%rd1]; add.f32 %f1, %x1, %x1; add.f32 %f2, %x1, %f1;\n\
+         ld.global.s16 %rd2, [%rd1]; st.global.u64 [%rd1+8], %rd2; mov.u64 %rd3, %rd1; setp.eq.u64 %p1, %rd3, 0;\n\
+         @%p1 ld.global.u32 %r1, [%rd2]; ld.global.u32 %r2, [%rd1]; cvt.s64.s32 %rd4, %r2; @%p1 ld.global.u32 %r1, [%rd4];\n\
+         st.global.u64 [%rd1+16], %rd4; st.global.b32 [%rd1], %x1; @%p1 st.global.f32 [%rd1], %f2; @%p1 st.global.f32 [%rd1], %r1;",
+    );
+    let found = run(&text, "", [0xffff_fffe, 0, 0, 0, 0, 0]);
+    assert_eq!(found, [u32::MAX - 1, 0, u32::MAX - 1, u32::MAX, u32::MAX - 1, u32::MAX]);
+}
+
+#[test]
+fn what_stands_behind_a_location_counts() {
+    let text = kernel(
+        ".param .u64 out",
+        ".loc 1 20 5 ld.param.u64 %rd1, [out]; .file 2 \"b.cu\", 12, 34 mov.u32 %r1, 1;\n\
+         .loc 1 20 5, function_name $name+3, inlined_at 1 45 3 st.global.u32 [%rd1], %r1; .loc 2 1 1 // st",
+    );
+    assert_eq!(run(&text, "", [0]), [1]);
+    assert_eq!(run(&text.replace(".visible .entry", ".file 1 \"a.cu\" .visible .entry"), "", [0]), [1]);
+}
+
+#[test]
+fn memory_of_the_frame_begins_with_some_value() {
+    let text = kernel(
+        ".param .u64 out",
+        ".local .align 4 .b8 f[64]; ld.param.u64 %rd1, [out]; ld.local.u32 %r1, [f+8]; and.b32 %r2, %r1, 1;\n\
+         xor.b32 %r3, %r1, %r2; and.b32 %r3, %r3, 1; add.u32 %r3, %r3, 7; st.global.u32 [%rd1], %r3; st.global.u32 [%rd1+4], %r1;",
+    );
+    let ir = verify(&lifted(&text).ir, "default<O3>");
+    assert!(!ir.contains("undef") && !ir.contains("poison") && !ir.contains("memset"), "{ir}");
+    let [first, second] = run(&text, "default<O3>", [1, 1]);
+    assert_eq!((first, second), (7, 0));
+}
+
+#[test]
+fn numbers_that_are_aligned_further_lie_where_they_do() {
+    let text = kernel(
+        ".param .u32 a, .param .align 16 .u32 b",
+        "ld.param.u32 %r1, [b]; ld.param.u32 %r2, [a]; add.u32 %r1, %r1, %r2; st.shared.u32 [%r1], %r1;",
+    );
+    let ir = lifted(&text).ir;
+    assert!(ir.contains("@\"k\"(i32 %P0, ptr byval(<{ [4 x i8] }>) align 16 %P1)"), "{ir}");
+}
+
+#[test]
+fn long_programs_are_lifted_in_time() {
+    let clock = |what: &str, text: &str, most: u128| {
+        let start = std::time::Instant::now();
+        let outcome = lift(text);
+        let taken = start.elapsed().as_millis();
+        eprintln!("{what}: {taken} ms for {} KiB, {}", text.len() / 1024, outcome.is_ok());
+        assert!(taken < most, "{what}: {taken} ms");
+        outcome
+    };
+    let mut random = Random(3);
+    let body = Program::random(&mut random, 10_000).text();
+    let plain = format!("{HEADER}.visible .entry k(.param .u64 in, .param .u64 out) {{\n{body}}}\n");
+    clock("10,000 instructions", &plain, 500).unwrap();
+    // A branch to each label from each of many places.
+    let labels = (0..3000).map(|number| format!("L{number}")).collect::<Vec<_>>();
+    let branches: String = labels.iter().map(|label| format!("{label}: brx.idx %r1, ts;\n")).collect();
+    let table = kernel("", &format!("ts: .branchtargets {};\n{branches}", labels.join(", ")));
+    assert!(clock("branches through lists", &table, 3000).unwrap_err().what.contains("brx.idx"));
+    // Loops in loops, whose dominators take many rounds.
+    let ladder: String = (0..20_000)
+        .map(|number| {
+            format!(
+                "A{number}: @%p1 bra B{}; add.u32 %r{}, %r1, 1;\nB{number}: @%p2 bra A{};\n",
+                19_999 - number,
+                number % 9,
+                (number * 7919) % 20_000
+            )
+        })
+        .collect();
+    clock("a tangle of branches", &kernel("", &ladder), 5000).unwrap();
+    let chain: String = (0..50_000).map(|number| format!("@%p1 bra E; add.u32 %q{number}, %q0, 1;\n")).collect();
+    let reads: String = (0..50_000).map(|number| format!("add.u32 %r1, %r1, %q{number};\n")).collect();
+    clock("a long chain", &kernel("", &format!(".reg .b32 %q<50000>; {chain}{reads}E:")), 5000).unwrap();
+    let digits = format!("%r{}", "1".repeat(20_000));
+    let names = (0..100).map(|_| format!("add.u32 {digits}, {digits}, 1;\n")).collect::<String>();
+    clock("names of digits", &kernel("", &format!(".reg .b32 {digits}; {names}")), 3000).unwrap();
+    let params = (0..2000).map(|number| format!(".param .align 8 .b8 p{number}[8]")).collect::<Vec<_>>().join(", ");
+    let loads: String = (0..20_000).map(|number| format!("ld.param.u64 %rd1, [p{}];\n", number % 2000)).collect();
+    clock("many parameters", &kernel(&params, &loads), 3000).unwrap();
+    let functions: String =
+        (0..5000).map(|number| format!(".func f{number}() {{ .shared .b32 own; ret; }}\n")).collect();
+    clock("equal names", &format!("{HEADER}{functions}"), 3000).unwrap();
 }
 
 #[test]
@@ -254,7 +446,30 @@ fn what_is_refused_is_named() {
         (kernel("", "ld.local.u32 %r1, [%r2];"), "ld.local.u32"),
         ("no PTX at all".to_owned(), "line 1"),
         (format!("{HEADER}.visible .entry k() {{ bra L; }}"), "L is not declared"),
-        (kernel("", "L: bra L; L: exit;"), "the label L twice"),
+        (kernel("", "L: bra L; L: exit;"), "line 6: the label L twice"),
+        (
+            kernel("", ".local .b32 f; mov.u32 %r1, f; cvt.u64.u32 %rd1, %r1; ld.local.u32 %r2, [%rd1];"),
+            "32 bits of a local",
+        ),
+        (
+            kernel(
+                "",
+                ".local .b32 f; mov.u64 %rd1, f; cvt.u32.u64 %r1, %rd1; add.u32 %r1, %r1, 4; cvt.u64.u32 %rd2, %r1;\n\
+             cvta.local.u64 %rd3, %rd2;",
+            ),
+            "line 7: 32 bits of a local address (instruction cvta.local.u64)",
+        ),
+        (kernel("", "vadd.u32.u32.u32 %r1, %r2.b0, %r3.h1, %r1;"), "line 6: a part of a register, %r2.b0"),
+        (format!("{HEADER}.global .b32 a[4];\n{}", &kernel("", "ld.global.b32 %r1, a[1];")[HEADER.len()..]), "a[…]"),
+        (kernel("", "add.u32 %r1, %r2, ];"), "instruction add.u32"),
+        (kernel("", "ts: .branchtargets L<4>; brx.idx %r1, ts;"), "parameterised labels"),
+        (kernel("", "ts: .calltargets f;"), "line 6: f is not declared"),
+        (format!("{HEADER}.global .b32 a[2] = {{1, 2, 3}};\n"), "line 4: a has more values"),
+        (
+            format!("{HEADER}\n.func (.reg .b32 a, .reg .b32 b) f() {{ ret; }}\n"),
+            "line 5: a function that returns several",
+        ),
+        (format!("{HEADER}.alias a, b;\n"), "line 4: b is not declared"),
     ] {
         let found = refused(&text);
         assert!(found.contains(part), "{found}\n{text}");
@@ -400,4 +615,59 @@ fn nesting_and_sizes_are_bounded() {
     let large = lift(&format!("{HEADER}.global .b8 a[1000000000] = {{1}};")).unwrap();
     assert!(large.ir.len() < 2000);
     lift(&kernel("", ".reg .b32 %many<4000000000>; mov.u32 %many3999999999, 1;")).unwrap();
+}
+
+#[test]
+fn constant_expressions_have_the_values_that_the_assembler_gives_them() {
+    const CASES: [(&str, i64); 36] = [
+        ("1 << 63", i64::MIN),
+        ("1 << 64", 1),
+        ("1 << 65", 2),
+        ("1 << -1", i64::MIN),
+        ("-8 >> 1", -4),
+        ("-8 >> 64", -8),
+        ("-8 >> 1U", -4),
+        ("-8U >> 1", 0x7fff_ffff_ffff_fffc),
+        ("0xFFFFFFFFFFFFFFFF >> 4", 0x0fff_ffff_ffff_ffff),
+        ("-1 < 1", 1),
+        ("-1 < 1U", 0),
+        ("-1 > 1U", 1),
+        ("-1 / 2", 0),
+        ("-1 / 2U", i64::MAX),
+        ("-7 % 3", 0),
+        ("(-7 % 3) < 0", 0),
+        ("(7U - 8) / 2", i64::MAX),
+        ("~0 / 2", i64::MAX),
+        ("~0 >> 1", i64::MAX),
+        ("-1 == 0xFFFFFFFFFFFFFFFF", 1),
+        ("(-1 & 1U) - 2 < 0", 0),
+        ("(-1 & -1) / 2", 0),
+        ("(1 ? -1 : 1U) / 2", 0),
+        ("(1 ? -2 : 1) / 2", -1),
+        ("(1U < 2U) - 2 < 0", 1),
+        ("(1 << 1U) - 3 < 0", 1),
+        ("(1U << 1) - 3 < 0", 0),
+        ("(.s64) 0xFFFFFFFFFFFFFFFF / 2", 0),
+        ("(.u64) -1 / 2", i64::MAX),
+        ("9223372036854775807 + 1", i64::MIN),
+        ("-9223372036854775808 / -1", 0),
+        ("-9223372036854775808 % -1", i64::MIN),
+        ("-5U / 2", 9_223_372_036_854_775_805),
+        ("WARP_SZ - 33 < 0", 1),
+        ("1.5 < 2.0", 1),
+        ("010 + 0b101 + 0xFU", 28),
+    ];
+    let list = CASES.map(|(text, _)| text).join(", ");
+    let ir = lifted(&format!("{HEADER}.visible .global .align 8 .u64 x[] = {{{list}}};\n")).ir;
+    let wanted = CASES.map(|(_, value)| format!("i64 {}", value as u64)).join(", ");
+    assert!(ir.contains(&wanted), "{wanted}\n{ir}");
+    let ir = lifted(&format!("{HEADER}.global .align 8 .f64 x[2] = {{3.0 / 2.0, -(1.5 * 2.0 - 1.0)}};\n")).ir;
+    assert!(ir.contains("[double 0x3FF8000000000000, double 0xC000000000000000]"), "{ir}");
+    let text = kernel("", "ld.global.u32 %r1, [%rd1+2*4-4]; st.global.u32 [%rd1+-8], %r1;");
+    let ir = lifted(&text).ir;
+    assert!(ir.contains("i64 4") && ir.contains("i64 -8"), "{ir}");
+    assert!(lifted(&kernel("", "mov.u32 %r1, WARP_SZ-1; st.shared.u32 [%r1], %r1;")).ir.contains("i32 31"));
+    for text in ["1.5 + 1", "5 / 0", "~1.5", "1 ? 2.5 : 3.5"] {
+        refused(&format!("{HEADER}.global .align 8 .f64 x = {text};\n"));
+    }
 }

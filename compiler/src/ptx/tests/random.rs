@@ -532,10 +532,23 @@ fn long(random: &mut Random) -> (String, Effect) {
     }
 }
 
+/// As `.ftz` takes numbers, and leaves them.
+fn flushed(value: f32) -> f32 {
+    if value.is_subnormal() { 0.0f32.copysign(value) } else { value }
+}
+
 // Which of two zeros is the least one the CPU device does not tell, unlike GPUs, nor the sign of NaN: `min`, `max` and
 // `copysign` are not here.
 fn single(random: &mut Random) -> (String, Effect) {
     type Two = fn(f32, f32) -> f32;
+    const FLUSHING: [(&str, Two); 6] = [
+        ("add.rn.ftz.f32", |a, b| a + b),
+        ("sub.rn.ftz.f32", |a, b| a - b),
+        ("mul.rn.ftz.f32", |a, b| a * b),
+        ("div.rn.ftz.f32", |a, b| a / b),
+        ("mul.ftz.f32", |a, b| a * b),
+        ("sub.ftz.f32", |a, b| a - b),
+    ];
     const TWO: [(&str, Two); 4] = [
         ("add.rn.f32", |a, b| a + b),
         ("sub.rn.f32", |a, b| a - b),
@@ -544,7 +557,36 @@ fn single(random: &mut Random) -> (String, Effect) {
     ];
     let (d, a, b, c) = (pick(random, SINGLES), pick(random, SINGLES), pick(random, SINGLES), pick(random, SINGLES));
     let of = |it: &State, index: usize| f32::from_bits(it.singles[index]);
-    match random.below(6) {
+    match random.below(9) {
+        // Factors and terms that leave a number alone leave no denormal.
+        6 => {
+            let (name, constant) =
+                random.one_of(&[("mul.rn.ftz", 1.0f32), ("mul.ftz", 1.0), ("add.rn.ftz", 0.0), ("add.ftz", -0.0)]);
+            let text = format!("{name}.f32 %f{d}, %f{a}, 0f{:08X};", constant.to_bits());
+            let is_product = name.starts_with("mul");
+            (
+                text,
+                Box::new(move |it| {
+                    let a = flushed(of(it, a));
+                    it.singles[d] = flushed(if is_product { a * constant } else { a + constant }).to_bits();
+                }),
+            )
+        }
+        7 => {
+            let (name, run) = random.one_of(&FLUSHING);
+            let text = format!("{name} %f{d}, %f{a}, %f{b};");
+            (text, Box::new(move |it| it.singles[d] = flushed(run(flushed(of(it, a)), flushed(of(it, b)))).to_bits()))
+        }
+        8 => {
+            let text = format!("fma.rn.ftz.f32 %f{d}, %f{a}, %f{b}, %f{c};");
+            (
+                text,
+                Box::new(move |it| {
+                    let (a, b, c) = (flushed(of(it, a)), flushed(of(it, b)), flushed(of(it, c)));
+                    it.singles[d] = flushed(a.mul_add(b, c)).to_bits();
+                }),
+            )
+        }
         0..=2 => {
             let (name, run) = random.one_of(&TWO);
             let text = format!("{name} %f{d}, %f{a}, %f{b};");
@@ -613,7 +655,14 @@ fn predicate(random: &mut Random) -> (String, Effect) {
     ];
     let (p, q) = (pick(random, PREDICATES), pick(random, PREDICATES));
     let (a, b, d) = (pick(random, WORDS), pick(random, WORDS), pick(random, WORDS));
-    match random.below(5) {
+    match random.below(6) {
+        5 => {
+            let (name, run) = random.one_of(&SINGLE);
+            let (a, b) = (pick(random, SINGLES), pick(random, SINGLES));
+            let text = format!("setp.{} %p{p}, %f{a}, %f{b};", name.replace(".f32", ".ftz.f32"));
+            let of = |it: &State, index: usize| flushed(f32::from_bits(it.singles[index]));
+            (text, Box::new(move |it| it.predicates[p] = run(of(it, a), of(it, b))))
+        }
         0 => {
             let (name, run) = random.one_of(&WORD);
             let text = format!("setp.{name} %p{p}, %r{a}, %r{b};");
@@ -649,7 +698,15 @@ fn predicate(random: &mut Random) -> (String, Effect) {
 
 fn conversion(random: &mut Random) -> (String, Effect) {
     let (w, l, s, g) = (pick(random, WORDS), pick(random, LONGS), pick(random, SINGLES), pick(random, DOUBLES));
-    match random.below(14) {
+    match random.below(16) {
+        13 => (
+            format!("cvt.ftz.f64.f32 %fd{g}, %f{s};"),
+            Box::new(move |it| it.doubles[g] = f64::from(flushed(f32::from_bits(it.singles[s]))).to_bits()),
+        ),
+        14 => (
+            format!("cvt.rn.ftz.f32.f64 %f{s}, %fd{g};"),
+            Box::new(move |it| it.singles[s] = flushed(f64::from_bits(it.doubles[g]) as f32).to_bits()),
+        ),
         0 => (format!("cvt.u64.u32 %rd{l}, %r{w};"), Box::new(move |it| it.longs[l] = it.words[w].into())),
         1 => (format!("cvt.s64.s32 %rd{l}, %r{w};"), Box::new(move |it| it.longs[l] = it.words[w] as i32 as u64)),
         2 => (format!("cvt.u32.u64 %r{w}, %rd{l};"), Box::new(move |it| it.words[w] = it.longs[l] as u32)),

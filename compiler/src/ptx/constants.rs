@@ -1,0 +1,265 @@
+//! Constant expressions: their syntax, and their values by PTX's rules.
+
+use super::lexer::Token;
+use super::reader::{DEEPEST, Parsed, Parser, clip};
+use super::syntax::Operand;
+
+/// The value of an expression: its type decides how operators work on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    Signed(i64),
+    Unsigned(u64),
+    Double(f64),
+}
+
+impl Number {
+    /// As the number that it is; none for a fraction.
+    pub fn integer(self) -> Option<i128> {
+        match self {
+            Self::Signed(value) => Some(value.into()),
+            Self::Unsigned(value) => Some(value.into()),
+            Self::Double(_) => None,
+        }
+    }
+
+    fn bits(self) -> Option<u64> {
+        self.integer().map(|value| value as u64)
+    }
+
+    fn truth(value: bool) -> Self {
+        Self::Signed(value.into())
+    }
+
+    fn negated(self) -> Self {
+        match self {
+            Self::Signed(value) => Self::Signed(value.wrapping_neg()),
+            Self::Unsigned(value) => Self::Unsigned(value.wrapping_neg()),
+            Self::Double(value) => Self::Double(-value),
+        }
+    }
+}
+
+/// Why an expression has no value.
+const MIXED: &str = "a constant expression of types that do not go together";
+
+/// An operator's value. Where one of two integers is unsigned, both are; remainders and complements always are.
+fn combined(operator: [u8; 2], left: Number, right: Number) -> Result<Number, &'static str> {
+    use Number::{Double, Signed, Unsigned};
+    if let (Double(a), Double(b)) = (left, right) {
+        return Ok(match operator {
+            [b'+', _] => Double(a + b),
+            [b'-', _] => Double(a - b),
+            [b'*', _] => Double(a * b),
+            [b'/', _] => Double(a / b),
+            [b'<', 0] => Number::truth(a < b),
+            [b'>', 0] => Number::truth(a > b),
+            [b'<', b'='] => Number::truth(a <= b),
+            [b'>', b'='] => Number::truth(a >= b),
+            [b'=', _] => Number::truth(a == b),
+            [b'!', _] => Number::truth(a != b),
+            _ => return Err(MIXED),
+        });
+    }
+    let (Some(a), Some(b)) = (left.bits(), right.bits()) else { return Err(MIXED) };
+    // The low six bits of the distance count.
+    let distance = (b & 63) as u32;
+    let signed = matches!((left, right), (Signed(_), Signed(_)));
+    let of = |bits: u64| if signed { Signed(bits as i64) } else { Unsigned(bits) };
+    let order = if signed { (a as i64).cmp(&(b as i64)) } else { a.cmp(&b) };
+    Ok(match operator {
+        [b'|', b'|'] => Number::truth(a != 0 || b != 0),
+        [b'&', b'&'] => Number::truth(a != 0 && b != 0),
+        [b'|', _] => of(a | b),
+        [b'^', _] => of(a ^ b),
+        [b'&', _] => of(a & b),
+        [b'=', _] => Number::truth(a == b),
+        [b'!', _] => Number::truth(a != b),
+        [b'<', b'='] => Number::truth(order.is_le()),
+        [b'>', b'='] => Number::truth(order.is_ge()),
+        [b'<', 0] => Number::truth(order.is_lt()),
+        [b'>', 0] => Number::truth(order.is_gt()),
+        // A shifted value keeps its own type.
+        [b'<' | b'>', _] => match left {
+            Signed(a) if operator[0] == b'<' => Signed(a << distance),
+            Signed(a) => Signed(a >> distance),
+            _ if operator[0] == b'<' => Unsigned(a << distance),
+            _ => Unsigned(a >> distance),
+        },
+        [b'+', _] => of(a.wrapping_add(b)),
+        [b'-', _] => of(a.wrapping_sub(b)),
+        [b'*', _] => of(a.wrapping_mul(b)),
+        [_, _] if b == 0 => return Err("a division by zero"),
+        [b'/', _] if signed => Signed((a as i64).wrapping_div(b as i64)),
+        [b'/', _] => Unsigned(a / b),
+        [_, _] => Unsigned(a % b),
+    })
+}
+
+impl<'a> Parser<'a> {
+    /// A number, with a sign or an expression.
+    pub fn scalar_constant(&mut self) -> Parsed<Operand<'a>> {
+        let negative = self.token == Token::Mark(b'-');
+        let mut ahead = self.lexer.clone();
+        let number = if negative { ahead.next() } else { self.token };
+        // Single precision has no expressions.
+        if let Token::Number(text) = number
+            && let Some(bits) = single(text)
+        {
+            if negative {
+                self.bump();
+            }
+            self.bump();
+            return Ok(Operand::F32(if negative { bits ^ 1 << 31 } else { bits }));
+        }
+        Ok(match self.number(0)? {
+            Number::Double(value) => Operand::F64(value.to_bits()),
+            Number::Signed(value) => Operand::Int(value.into()),
+            Number::Unsigned(value) => Operand::Int(value.into()),
+        })
+    }
+
+    /// A constant expression of integers.
+    pub fn constant(&mut self) -> Parsed<i128> {
+        match self.number(0)?.integer() {
+            Some(value) => Ok(value),
+            None => self.fail("a fraction in the place of an integer"),
+        }
+    }
+
+    /// `+4`, `-4`, `+-4`, `+2*4-1` or nothing.
+    pub fn offset(&mut self) -> Parsed<i64> {
+        let mut offset = 0i64;
+        while let Token::Mark(sign @ (b'+' | b'-')) = self.token {
+            self.bump();
+            let Some(value) = self.binary(10, 0)?.bits() else {
+                return self.fail("an offset that is a fraction");
+            };
+            let value = value as i64;
+            offset = if sign == b'+' { offset.wrapping_add(value) } else { offset.wrapping_sub(value) };
+        }
+        Ok(offset)
+    }
+
+    fn number(&mut self, depth: u32) -> Parsed<Number> {
+        let condition = self.binary(1, depth)?;
+        if !self.accept(b'?') {
+            return Ok(condition);
+        }
+        let yes = self.number(depth + 1)?;
+        self.expect(b':')?;
+        let no = self.number(depth + 1)?;
+        match (condition.bits(), yes.bits(), no.bits()) {
+            // Each has its own type.
+            (Some(condition), Some(_), Some(_)) => Ok(if condition != 0 { yes } else { no }),
+            _ => self.fail(MIXED),
+        }
+    }
+
+    /// Binary operators that bind at least as `least`.
+    fn binary(&mut self, least: u32, depth: u32) -> Parsed<Number> {
+        if depth > DEEPEST {
+            return self.fail("an expression that is nested too deeply");
+        }
+        let mut left = self.unary(depth)?;
+        loop {
+            let (operator, precedence) = match self.token {
+                Token::Double(pair @ [b'|', b'|']) => (pair, 1),
+                Token::Double(pair @ [b'&', b'&']) => (pair, 2),
+                Token::Mark(mark @ b'|') => ([mark, 0], 3),
+                Token::Mark(mark @ b'^') => ([mark, 0], 4),
+                Token::Mark(mark @ b'&') => ([mark, 0], 5),
+                Token::Double(pair @ ([b'=', b'='] | [b'!', b'='])) => (pair, 6),
+                Token::Double(pair @ ([b'<', b'='] | [b'>', b'='])) => (pair, 7),
+                Token::Mark(mark @ (b'<' | b'>')) => ([mark, 0], 7),
+                Token::Double(pair @ ([b'<', b'<'] | [b'>', b'>'])) => (pair, 8),
+                Token::Mark(mark @ (b'+' | b'-')) => ([mark, 0], 9),
+                Token::Mark(mark @ (b'*' | b'/' | b'%')) => ([mark, 0], 10),
+                _ => return Ok(left),
+            };
+            if precedence < least {
+                return Ok(left);
+            }
+            self.bump();
+            let right = self.binary(precedence + 1, depth + 1)?;
+            left = match combined(operator, left, right) {
+                Ok(value) => value,
+                Err(what) => return self.fail(what),
+            };
+        }
+    }
+
+    fn unary(&mut self, depth: u32) -> Parsed<Number> {
+        if depth > DEEPEST {
+            return self.fail("an expression that is nested too deeply");
+        }
+        match self.token {
+            Token::Mark(b'-') => {
+                self.bump();
+                Ok(self.unary(depth + 1)?.negated())
+            }
+            Token::Mark(b'+') => {
+                self.bump();
+                self.unary(depth + 1)
+            }
+            Token::Mark(mark @ (b'~' | b'!')) => {
+                self.bump();
+                let Some(bits) = self.unary(depth + 1)?.bits() else { return self.fail(MIXED) };
+                Ok(if mark == b'~' { Number::Unsigned(!bits) } else { Number::truth(bits == 0) })
+            }
+            Token::Mark(b'(') => {
+                self.bump();
+                if let Token::Word(word @ (".s64" | ".u64")) = self.token {
+                    self.bump();
+                    self.expect(b')')?;
+                    let Some(bits) = self.unary(depth + 1)?.bits() else { return self.fail(MIXED) };
+                    return Ok(if word == ".s64" { Number::Signed(bits as i64) } else { Number::Unsigned(bits) });
+                }
+                let value = self.number(depth + 1)?;
+                self.expect(b')')?;
+                Ok(value)
+            }
+            Token::Word("WARP_SZ") => {
+                self.bump();
+                Ok(Number::Signed(32))
+            }
+            Token::Number(text) => {
+                let Some(value) = double(text).map(Number::Double).or_else(|| literal(text)) else {
+                    return self.fail(format!("'{}' is no number", clip(text)));
+                };
+                self.bump();
+                Ok(value)
+            }
+            _ => self.unexpected("an operand"),
+        }
+    }
+}
+
+/// An integer: unsigned with a `U`, or where no signed one is as large.
+pub fn literal(text: &str) -> Option<Number> {
+    let digits = text.strip_suffix(['U', 'u']);
+    let value = match digits.unwrap_or(text).as_bytes() {
+        [b'0', b'x' | b'X', rest @ ..] => (rest, 16),
+        [b'0', b'b' | b'B', rest @ ..] => (rest, 2),
+        [b'0', rest @ ..] if !rest.is_empty() => (rest, 8),
+        rest => (rest, 10),
+    };
+    let value = u64::from_str_radix(std::str::from_utf8(value.0).ok()?, value.1).ok()?;
+    Some(match i64::try_from(value) {
+        Ok(value) if digits.is_none() => Number::Signed(value),
+        _ => Number::Unsigned(value),
+    })
+}
+
+fn single(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("0f").or_else(|| text.strip_prefix("0F"))?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+fn double(text: &str) -> Option<f64> {
+    match text.as_bytes() {
+        [b'0', b'd' | b'D', ..] => u64::from_str_radix(&text[2..], 16).ok().map(f64::from_bits),
+        [b'0', b'x' | b'X' | b'b' | b'B' | b'f' | b'F', ..] => None,
+        _ if text.contains(['.', 'e', 'E']) => text.parse().ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,309 @@
+//! The origin of values in registers: addresses, and numbers that are none.
+//!
+//! A sum is an address plus an offset only where it is proved which of the two is the address. A wrong base would tell
+//! the optimiser of another object, or of another state space, than is accessed.
+
+use super::resolve::{Body, Item, Op, Place, RegisterId, Resolved};
+use super::syntax::Variable;
+
+/// How often the search for addresses begins anew with what it found to come from them.
+const ROUNDS: usize = 8;
+
+/// What is known of each register.
+pub struct Provenance {
+    /// LLVM's address space, of registers that hold addresses.
+    pub spaces: Vec<Option<u32>>,
+    /// Whether an address had a part in the value: differences of addresses, too.
+    pub derived: Vec<bool>,
+    /// Whether a value of fewer than 64 bits that an address of the frame was put into had a part in it.
+    pub cut: Vec<bool>,
+}
+
+/// An instruction that computes registers from others.
+struct Step<'b, 'a> {
+    op: &'b Op<'a>,
+    written: Vec<RegisterId>,
+}
+
+/// Which instruction reads what.
+struct Flow<'b, 'a> {
+    steps: Vec<Step<'b, 'a>>,
+    /// By register, the steps that read it.
+    readers: Vec<Vec<u32>>,
+    bits: Vec<u32>,
+    /// By register, whether it is as wide as an address, and made for one.
+    holds_addresses: Vec<bool>,
+}
+
+impl<'b, 'a> Flow<'b, 'a> {
+    fn of(body: &'b Body<'a>) -> Self {
+        let bits: Vec<u32> = body.registers.iter().map(|scalar| scalar.bits).collect();
+        let holds_addresses = body.registers.iter().map(|scalar| scalar.bits == 64 && !scalar.is_float()).collect();
+        let (mut steps, mut readers) = (Vec::new(), vec![Vec::new(); bits.len()]);
+        for item in &body.items {
+            let Item::Op(op) = item else { continue };
+            let mut written = Vec::new();
+            if op.writes_first() {
+                op.operands[0].registers(&mut |register| written.push(register));
+            }
+            // Truth is no address.
+            written.retain(|register| bits[*register as usize] > 1);
+            if written.is_empty() {
+                continue;
+            }
+            let number = steps.len() as u32;
+            // What memory holds does not come from where it lies.
+            if !reads_memory(op) {
+                let mut read = |register: RegisterId| readers[register as usize].push(number);
+                op.operands.iter().skip(1).for_each(|operand| operand.registers(&mut read));
+            }
+            steps.push(Step { op, written });
+        }
+        Self { steps, readers, bits, holds_addresses }
+    }
+
+    /// The registers that `seeds` have a part in, on ways through registers of at least so many bits.
+    fn reached(&self, seeds: impl Iterator<Item = RegisterId>, least: u32) -> Vec<bool> {
+        let mut reached = vec![false; self.bits.len()];
+        let mut pending: Vec<RegisterId> = seeds.collect();
+        while let Some(register) = pending.pop() {
+            let index = register as usize;
+            if self.bits[index] < least || std::mem::replace(&mut reached[index], true) {
+                continue;
+            }
+            let written = self.readers[index].iter().flat_map(|step| &self.steps[*step as usize].written);
+            pending.extend(written.filter(|register| !reached[**register as usize]));
+        }
+        reached
+    }
+}
+
+fn reads_memory(op: &Op<'_>) -> bool {
+    matches!(op.name, "ld" | "ldu" | "atom" | "tex" | "tld4" | "suld" | "ldmatrix" | "multimem")
+}
+
+/// Whether an operand is the address of such a place.
+fn takes_address(op: &Op<'_>, of: &dyn Fn(Place) -> bool) -> bool {
+    op.operands.iter().skip(1).any(|operand| matches!(operand, Resolved::Place(place, _) if of(*place)))
+}
+
+fn registers_where(held: &[bool]) -> impl Iterator<Item = RegisterId> {
+    held.iter().enumerate().filter(|(_, held)| **held).map(|(index, _)| index as RegisterId)
+}
+
+impl Provenance {
+    pub fn of(body: &Body<'_>, variables: &[Variable<'_>]) -> Self {
+        let flow = Flow::of(body);
+        let in_frame = |place: Place| matches!(place, Place::Local(_) | Place::Param(_) | Place::Return(_));
+        let frame = flow.steps.iter().filter(|step| takes_address(step.op, &in_frame));
+        let mut cut = flow.reached(frame.flat_map(|step| step.written.iter().copied()), 0);
+        cut.iter_mut().zip(&flow.bits).for_each(|(cut, bits)| *cut &= *bits < 64);
+        let cut = flow.reached(registers_where(&cut), 0);
+
+        let direct = direct(body, variables, &flow);
+        let sources = sources(body);
+        let unknown = unknown(body, &flow);
+        let made = |op: &Op<'_>| matches!(op.name, "cvta" | "mapa") || takes_address(op, &|_| true);
+        let made: Vec<RegisterId> =
+            flow.steps.iter().filter(|step| made(step.op)).flat_map(|step| step.written.iter().copied()).collect();
+        let derived_from = |spaces: &[Option<u32>]| {
+            let addresses = spaces.iter().enumerate().filter(|(_, space)| space.is_some());
+            flow.reached(addresses.map(|(index, _)| index as RegisterId).chain(made.iter().copied()), 0)
+        };
+        let mut derived = derived_from(&direct.spaces);
+        for _ in 0..ROUNDS {
+            let number = derived.iter().zip(&unknown).map(|(derived, unknown)| !derived && !unknown).collect();
+            let mut search = Search { found: direct.clone(), sources: &sources, derived: &derived, number };
+            search.spread(&flow);
+            let spaces = search.found.spaces;
+            let (before, more) = (derived.clone(), derived_from(&spaces));
+            derived.iter_mut().zip(more).for_each(|(derived, more)| *derived |= more);
+            if derived == before {
+                return Self { spaces, derived, cut };
+            }
+        }
+        Self { derived: derived_from(&direct.spaces), spaces: direct.spaces, cut }
+    }
+}
+
+/// Registers that are only set by loads, copies and sums: what addresses come from.
+fn sources(body: &Body<'_>) -> Vec<bool> {
+    let mut sources = vec![true; body.registers.len()];
+    for item in &body.items {
+        let Item::Op(op) = item else { continue };
+        if op.writes_first() && !matches!(op.name, "ld" | "ldu" | "mov" | "cvta" | "add" | "sub" | "selp" | "mad") {
+            op.operands[0].registers(&mut |register| sources[register as usize] = false);
+        }
+    }
+    sources
+}
+
+/// Registers of 64 bits that are more than arithmetic on narrower ones: what memory holds may be an address.
+fn unknown(body: &Body<'_>, flow: &Flow<'_, '_>) -> Vec<bool> {
+    let mut known = vec![false; body.registers.len()];
+    let mut seeds: Vec<RegisterId> = body.param_registers.iter().flatten().copied().collect();
+    for step in &flow.steps {
+        let small = |operand: &Resolved<'_>, most: i128| !matches!(operand, Resolved::Int(value) if value.abs() > most);
+        let arithmetic = match step.op.name {
+            "mov" => !step.op.operands.iter().any(|operand| matches!(operand, Resolved::Vector(_))),
+            "cvt" | "and" | "or" | "xor" | "not" | "neg" | "abs" | "add" | "sub" | "min" | "max" | "selp" | "shr"
+            | "div" | "rem" => true,
+            "mul" | "mad" => step.op.operands.iter().all(|operand| small(operand, 1 << 31)),
+            "shl" => matches!(step.op.operands.last(), Some(Resolved::Int(distance)) if (0..=16).contains(distance)),
+            _ => false,
+        };
+        step.written.iter().for_each(|register| known[*register as usize] = true);
+        if !arithmetic {
+            seeds.extend(&step.written);
+        }
+    }
+    seeds.extend(registers_where(&known.iter().map(|known| !known).collect::<Vec<_>>()));
+    flow.reached(seeds.into_iter(), 64)
+}
+
+/// Registers that hold addresses, and where to.
+#[derive(Clone)]
+struct Found {
+    spaces: Vec<Option<u32>>,
+    /// Generic addresses of global memory, as `cvta.to.global` says.
+    to_global: Vec<bool>,
+}
+
+impl Found {
+    fn mark(&mut self, flow: &Flow<'_, '_>, register: RegisterId, space: u32) -> bool {
+        let place = &mut self.spaces[register as usize];
+        let new = place.is_none() && flow.holds_addresses[register as usize];
+        if new {
+            *place = Some(space);
+        }
+        new
+    }
+}
+
+/// The addresses that an instruction makes, or takes.
+fn direct(body: &Body<'_>, variables: &[Variable<'_>], flow: &Flow<'_, '_>) -> Found {
+    let count = body.registers.len();
+    let mut found = Found { spaces: vec![None; count], to_global: vec![false; count] };
+    for item in &body.items {
+        let Item::Op(op) = item else { continue };
+        match op.name {
+            "ld" | "ldu" | "st" | "atom" | "red" | "prefetch" => {
+                let bracket = op.operands.iter().find_map(|operand| match operand {
+                    Resolved::Bracket(items) => items.first(),
+                    _ => None,
+                });
+                if let Some(Resolved::Register(register) | Resolved::Sum(register, _)) = bracket {
+                    found.mark(flow, *register, op.space().number());
+                }
+            }
+            "cvta" => {
+                let space = op.space().number();
+                let (first, second) = if op.has("to") { (space, 0) } else { (0, space) };
+                for (operand, space) in op.operands.iter().zip([first, second]) {
+                    if let Resolved::Register(register) = operand {
+                        found.mark(flow, *register, space);
+                    }
+                }
+                if let (true, Some(Resolved::Register(register))) = (op.has("to") && space == 1, op.operands.get(1)) {
+                    found.to_global[*register as usize] = true;
+                }
+            }
+            "mov" => {
+                if let [Resolved::Register(register), Resolved::Place(place, _)] = &op.operands[..] {
+                    let space = match place {
+                        Place::Global(index) => variables.get(*index).map_or(0, |it| it.space.number()),
+                        Place::Function(_) => continue,
+                        _ => 0,
+                    };
+                    found.mark(flow, *register, space);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The search for addresses among copies and sums of them.
+struct Search<'s> {
+    found: Found,
+    sources: &'s [bool],
+    derived: &'s [bool],
+    /// Registers that are no addresses.
+    number: Vec<bool>,
+}
+
+impl Search<'_> {
+    /// Carries spaces over copies and sums until nothing changes.
+    fn spread(&mut self, flow: &Flow<'_, '_>) {
+        let is_copy = |op: &Op<'_>| {
+            matches!(op.name, "mov" | "add" | "sub" | "selp" | "mad") && op.scalar().is_some_and(|it| it.bits == 64)
+                || op.name == "mad" && op.has("wide")
+        };
+        let ops: Vec<&Op<'_>> = flow.steps.iter().map(|step| step.op).filter(|op| is_copy(op)).collect();
+        for round in 0..16 {
+            let mut changed = false;
+            let (forwards, backwards) = (ops.iter(), ops.iter().rev());
+            let in_order: Box<dyn Iterator<Item = &&Op<'_>>> =
+                if round % 2 == 0 { Box::new(backwards) } else { Box::new(forwards) };
+            for op in in_order {
+                changed |= self.step(flow, op);
+            }
+            if !changed {
+                break;
+            }
+        }
+    }
+
+    fn step(&mut self, flow: &Flow<'_, '_>, op: &Op<'_>) -> bool {
+        match (op.name, &op.operands[..]) {
+            ("mov", [to, from @ Resolved::Register(_)]) => self.same(flow, to, from),
+            ("selp", [to, first, second, _]) => self.same(flow, to, first) | self.same(flow, to, second),
+            ("sub", [to, base, offset]) => self.sum(flow, to, base, &[offset]),
+            ("mad", [to, first, second, base]) => self.sum(flow, to, base, &[first, second]),
+            ("add", [to, first, second]) => {
+                // Two addresses, and two that may be one, make no address.
+                self.sum(flow, to, first, &[second]) || self.sum(flow, to, second, &[first])
+            }
+            _ => false,
+        }
+    }
+
+    /// Both are addresses if one is.
+    fn same(&mut self, flow: &Flow<'_, '_>, first: &Resolved<'_>, second: &Resolved<'_>) -> bool {
+        let (Resolved::Register(first), Resolved::Register(second)) = (first, second) else { return false };
+        let mut changed = false;
+        for (from, to) in [(*first, *second), (*second, *first)] {
+            if let Some(space) = self.found.spaces[from as usize] {
+                changed |= self.found.mark(flow, to, space);
+            }
+        }
+        changed
+    }
+
+    /// A sum of what may be an address with offsets.
+    fn sum(&mut self, flow: &Flow<'_, '_>, to: &Resolved<'_>, base: &Resolved<'_>, offsets: &[&Resolved<'_>]) -> bool {
+        let (Resolved::Register(result), Resolved::Register(register)) = (to, base) else { return false };
+        let (result, index) = (*result as usize, *register as usize);
+        let all = |held: &dyn Fn(usize) -> bool| {
+            offsets.iter().all(|offset| match offset {
+                Resolved::Register(register) => held(*register as usize),
+                other => matches!(other, Resolved::Int(_) | Resolved::Special(_)),
+            })
+        };
+        if !all(&|offset| !self.derived[offset]) {
+            return false;
+        }
+        let is_base = match (self.found.spaces[index], self.found.spaces[result]) {
+            (Some(_), _) => true,
+            (None, None) => false,
+            (None, Some(_)) if !self.sources[index] => false,
+            (None, Some(_)) if offsets.iter().all(|offset| matches!(offset, Resolved::Int(_))) => true,
+            // The space is known: what else than a source would be the address in it?
+            (None, Some(space)) if space == 1 || self.found.to_global[result] => all(&|offset| !self.sources[offset]),
+            (None, Some(0)) => all(&|offset| self.number[offset]),
+            _ => false,
+        };
+        is_base && self.same(flow, to, base)
+    }
+}
