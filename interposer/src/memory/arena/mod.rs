@@ -279,7 +279,7 @@ mod tests {
                             prop_assert!(address.is_multiple_of(ALIGNMENT) && arena.contains(address));
                             prop_assert!(device.backs(address, size));
                             let is_apart =
-                                |(start, length): (&u64, &u64)| address + size <= *start || start + length <= address;
+                                |&(start, length): &(u64, u64)| address + size <= start || start + length <= address;
                             prop_assert!(live.iter().all(is_apart), "blocks overlap");
                             live.push((address, size));
                         }
