@@ -2,12 +2,12 @@
 //!
 //! Recordings of the existing Mneme hold the IR only.
 
-use mneme_core::image::ir_section::Argument;
+use mneme_core::image::ir_section::IrArgument;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelInterface {
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<IrArgument>,
     /// Variables in constant memory, as the IR and as the loaded code names them.
     pub constants: Vec<String>,
     pub triple: String,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::recording::database::{ArgumentLayout, CodeFile};
-use mneme_core::recording::manifest::{Allocation, Argument, Variable};
+use mneme_core::recording::manifest::{Allocation, RecordedArgument, RecordedVariable};
 use serde::{Deserialize, Serialize};
 
 use crate::external::External;
@@ -35,8 +35,8 @@ pub struct RecordedKernel {
     /// Mangled name.
     pub name: String,
     /// The parameter buffer, by argument.
-    pub arguments: Vec<Argument>,
-    pub variables: Vec<Variable>,
+    pub arguments: Vec<RecordedArgument>,
+    pub variables: Vec<RecordedVariable>,
     pub allocations: Vec<Allocation>,
     /// The arguments of all recorded launches.
     pub launches: Vec<Vec<u64>>,

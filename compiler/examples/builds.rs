@@ -16,7 +16,7 @@ use mneme_builds::protocol::{CodeParts, Greeted, Opening, Order, Reply};
 use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Target};
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::manifest::RecordedArgument;
 
 /// A small generator of random numbers (SplitMix64).
 struct Random(u64);
@@ -82,7 +82,7 @@ fn main() {
     };
     let arguments = interface.arguments.iter();
     let arguments =
-        arguments.map(|it| Argument { offset: it.offset, bytes: value(&it.kind, it.size) }).collect::<Vec<_>>();
+        arguments.map(|it| RecordedArgument { offset: it.offset, bytes: value(&it.kind, it.size) }).collect::<Vec<_>>();
     let recorded = RecordedKernel {
         name: kernel,
         launches: vec![vec![0; arguments.len()]],

@@ -112,16 +112,20 @@ fn time(result: &ReplayResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::result::Status;
+    use mneme_core::result::ReplayStatus;
 
     #[test]
     fn a_table_has_a_line_for_each_version() {
-        let mut good =
-            ReplayResult { status: Status::Verified, exec_time: vec![9000, 2500, 2000], ..ReplayResult::default() };
+        let mut good = ReplayResult {
+            status: ReplayStatus::Verified,
+            exec_time: vec![9000, 2500, 2000],
+            ..ReplayResult::default()
+        };
         (good.warmup, good.reg_usage) = (1, 24);
         (good.metrics.spill_stores, good.metrics.spill_loads) = (8, 16);
         good.environment.versions.insert("llvm".into(), "19.1.7".into());
-        let refused = ReplayResult { status: Status::InvalidConfig, error: "no".into(), ..ReplayResult::default() };
+        let refused =
+            ReplayResult { status: ReplayStatus::InvalidConfig, error: "no".into(), ..ReplayResult::default() };
         let text = table(&BTreeMap::from([(19, good), (22, refused)]));
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["19.1.7", "2.50", "24", "24", "-", "verified"]);

@@ -10,7 +10,7 @@ use std::path::Path;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::protocol::{Changes, Statistics};
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Serialize;
 
 use crate::cli::Sweep;
@@ -91,7 +91,11 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     let statistics = Statistics { finished: statuses.finished, ..engine.statistics() };
     eprintln!("mneme-replay: {}", summary(&statistics));
     engine.leave();
-    Ok(if statistics.finished.contains_key(Status::Verified.name()) { exit::VERIFIED } else { exit::NOT_VERIFIED })
+    Ok(if statistics.finished.contains_key(ReplayStatus::Verified.name()) {
+        exit::VERIFIED
+    } else {
+        exit::NOT_VERIFIED
+    })
 }
 
 fn open(path: &Path) -> Result<File, Fatal> {

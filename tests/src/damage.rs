@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::manifest::MemoryState;
 use tempfile::TempDir;
 
 use crate::recording::{Instance, Recording, copy_of};
@@ -30,7 +30,7 @@ pub fn state_paths(instance: &Instance) -> (PathBuf, PathBuf) {
 #[track_caller]
 pub fn set_argument(instance: &Instance, index: usize, bytes: &[u8]) -> Vec<u8> {
     let (prologue, _) = state_paths(instance);
-    let mut state = State::load(&prologue).unwrap_or_else(|error| panic!("{error}"));
+    let mut state = MemoryState::load(&prologue).unwrap_or_else(|error| panic!("{error}"));
     let argument = &mut state.header.arguments[index].bytes;
     assert_eq!(argument.len(), bytes.len(), "size of argument {index}");
     let before = std::mem::replace(argument, bytes.to_vec());

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mneme_core::exit;
 use mneme_core::recording::database::{KernelRecord, kernels};
-use mneme_core::summary::{self, Summary};
+use mneme_core::summary::{self, RecorderSummary};
 
 use crate::apps::{App, app};
 use crate::command::{Outcome, Run};
@@ -247,7 +247,7 @@ fn account(summary: &Path) -> Result<BTreeMap<String, u64>, Failure> {
     let text = std::fs::read_to_string(summary)
         .map_err(|error| wrong(format!("there is no summary of the recorded run: {error}")))?;
     let mut refused = BTreeMap::new();
-    for kernel in summary::parse(&text).iter().flat_map(|process: &Summary| &process.kernels) {
+    for kernel in summary::parse(&text).iter().flat_map(|process: &RecorderSummary| &process.kernels) {
         let failed: u64 = kernel.failures.iter().map(|failure| failure.launches).sum();
         if kernel.instances + kernel.repeats + kernel.rejected + failed != kernel.launches {
             return Err(wrong(format!("not every launch of {} is accounted for: {kernel:?}", kernel.kernel)));

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 
 use clap::{Parser, ValueEnum};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use mneme_tuner::sampler::{Kind, Outcome, SamplerSettings};
 use mneme_tuner::search::{Next, Search};
 use mneme_tuner::space::{Feasible, Point, Space, Table};
@@ -46,7 +46,7 @@ fn outcome(point: &Point) -> Outcome {
     point.hash(&mut hasher);
     let chance = hasher.finish() as f64 / u64::MAX as f64;
     if chance < 0.05 {
-        return Outcome::Failed(Status::InvalidConfig);
+        return Outcome::Failed(ReplayStatus::InvalidConfig);
     }
     let place = |name: &str| (point[name].as_f64().expect("a number") + 1.0).log2();
     let slopes =

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use mneme_tuner::sampler::{Kind, Outcome, SamplerSettings};
 use mneme_tuner::search::{Next, Search};
 use mneme_tuner::space::{Space, Table};
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     best = time.map(|time| best.unwrap_or(time).min(time)).or(best);
                     curve.push(best);
                     let outcome =
-                        time.map_or(Outcome::Failed(Status::InvalidConfig), |time| Outcome::Measured(vec![time]));
+                        time.map_or(Outcome::Failed(ReplayStatus::InvalidConfig), |time| Outcome::Measured(vec![time]));
                     search.tell(candidate.trial, outcome);
                 }
                 curves.push(curve);

@@ -13,7 +13,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Deserialize;
 
 use mneme_core::console::is_full;
@@ -150,7 +150,7 @@ impl Cache {
 
     /// Whether a result would be the same another time, but for the noise of its times.
     pub fn lasts(result: &ReplayResult) -> bool {
-        !matches!(result.status, Status::RuntimeError | Status::Timeout | Status::InternalError)
+        !matches!(result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout | ReplayStatus::InternalError)
     }
 
     /// # Errors
@@ -208,8 +208,12 @@ mod tests {
         let path = folder.path().join("deep/cache.jsonl");
         let configuration = Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0);
         let other = Configuration { passes: "default<O1>".into(), ..configuration.clone() };
-        let result =
-            ReplayResult { exec_time: vec![7], status: Status::Verified, verified: true, ..ReplayResult::default() };
+        let result = ReplayResult {
+            exec_time: vec![7],
+            status: ReplayStatus::Verified,
+            verified: true,
+            ..ReplayResult::default()
+        };
         Cache::open(&path, "a".into()).unwrap().add("1", &configuration, &result).unwrap();
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"key\":\"a|1").unwrap();
         Cache::open(&path, "a".into()).unwrap().add("2", &other, &result).unwrap();
@@ -227,8 +231,12 @@ mod tests {
         let work = tempfile::tempdir().unwrap();
         let (file, folder) = (work.path().join("cache.jsonl"), work.path().join("cache/"));
         let configuration = Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0);
-        let result =
-            ReplayResult { exec_time: vec![7], status: Status::Verified, verified: true, ..ReplayResult::default() };
+        let result = ReplayResult {
+            exec_time: vec![7],
+            status: ReplayStatus::Verified,
+            verified: true,
+            ..ReplayResult::default()
+        };
         for place in [&file, &folder] {
             let open = |conditions: &str| Cache::open(place, conditions.into()).unwrap();
             let (mut one, mut other, mut stranger) = (open("a"), open("a"), open("b"));

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use crate::interrupt;
 use crate::server::{Greeting, Runs, Server, ServerCommand, ServerError};
@@ -234,5 +234,10 @@ impl Lane {
 
 /// The result of a configuration whose server ended.
 fn broken(error: &ServerError) -> ReplayResult {
-    ReplayResult { failed: true, error: error.to_string(), status: Status::InternalError, ..ReplayResult::default() }
+    ReplayResult {
+        failed: true,
+        error: error.to_string(),
+        status: ReplayStatus::InternalError,
+        ..ReplayResult::default()
+    }
 }

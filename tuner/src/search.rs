@@ -165,7 +165,7 @@ mod tests {
     use crate::sampler::{Exhaustive, Random};
     use crate::space::{Domain, Parameter, Rejection};
     use mneme_core::launch::Dim3;
-    use mneme_core::result::Status;
+    use mneme_core::result::ReplayStatus;
     use std::collections::BTreeSet;
 
     /// Blocks of `x` threads, where `half` halves them; odd ones are rejected.
@@ -202,7 +202,7 @@ mod tests {
         let mut blocks = Vec::new();
         while let Next::Try(candidate) = search.propose() {
             blocks.push(candidate.configuration.block.x);
-            search.tell(candidate.trial, Outcome::Failed(Status::Timeout));
+            search.tell(candidate.trial, Outcome::Failed(ReplayStatus::Timeout));
         }
         blocks
     }

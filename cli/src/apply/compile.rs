@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use mneme_core::configuration::Configuration;
 use mneme_core::install;
 use mneme_core::protocol::{Changes, Outputs, Reply, Request, Submission};
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::Found;
 use super::cache::{CodeCache, CompiledCode};
@@ -33,7 +33,7 @@ pub fn compile(
         let said = std::fs::read_to_string(&messages).unwrap_or_default();
         said.lines().for_each(|line| mneme_core::remark!("{line}"));
     })?;
-    if result.status != Status::Verified {
+    if result.status != ReplayStatus::Verified {
         let why = if result.error.is_empty() { "its memory differs" } else { &result.error };
         return Err(format!("its configuration does not verify here ({}: {why}); tune it here", result.status.name()));
     }

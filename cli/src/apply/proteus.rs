@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use mneme_core::configuration::Configuration;
-use mneme_core::recording::database::{self, Instance, KernelRecord};
+use mneme_core::recording::database::{self, InstanceRecord, KernelRecord};
 use serde::Deserialize;
 
 use super::Found;
@@ -77,7 +77,7 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String
 
 impl Tuned {
     /// For a recorded launch, whose dimensions stay.
-    fn configuration(&self, instance: &Instance) -> Configuration {
+    fn configuration(&self, instance: &InstanceRecord) -> Configuration {
         let recorded = instance.recorded_configuration();
         let by_level = || self.opt_level.map(|level| format!("default<O{level}>"));
         Configuration {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
-use mneme_core::tuned::Rule;
+use mneme_core::tuned::DimensionRule;
 use serde_json::{Map, Value};
 
 use super::Found;
@@ -146,14 +146,15 @@ fn comparison(name: &str, value: &Value) -> Vec<String> {
 }
 
 /// The rule of a space for dimensions, with the values of the winner's parameters.
-fn rule(space: &Value, parameters: &Value) -> Option<Rule> {
+fn rule(space: &Value, parameters: &Value) -> Option<DimensionRule> {
     let derived = space["derived"].as_object()?;
     if derived.get("grid").and_then(Value::as_str) == Some(SAME_THREADS) {
-        return Some(Rule::same_threads());
+        return Some(DimensionRule::same_threads());
     }
     let numbers = parameters.as_object()?.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
     let values: BTreeMap<String, f64> = numbers.collect();
-    Some(Rule { values, derived: ordered(derived)? }).filter(|rule| rule.read().is_ok() && !rule.derived.is_empty())
+    Some(DimensionRule { values, derived: ordered(derived)? })
+        .filter(|rule| rule.read().is_ok() && !rule.derived.is_empty())
 }
 
 /// Derived values, each after those that it uses.
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn rules_of_spaces_are_found() {
         let preset = json!({"derived": {"grid": SAME_THREADS, "max_threads": "threads of the block"}});
-        assert_eq!(rule(&preset, &Value::Null), Some(Rule::same_threads()));
+        assert_eq!(rule(&preset, &Value::Null), Some(DimensionRule::same_threads()));
         let file = json!({"derived": {"grid.x": "ceil(threads / block.x)", "threads": "args[2] / items"}});
         let found = rule(&file, &json!({"items": 4, "passes": "default<O3>"})).unwrap();
         assert_eq!(found.values, [("items".to_owned(), 4.0)].into());

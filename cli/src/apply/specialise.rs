@@ -240,11 +240,12 @@ mod tests {
     use super::*;
     use mneme_core::launch::Dim3;
     use mneme_core::recording::database::{KernelDetails, KernelRecord};
-    use mneme_core::recording::manifest::Argument;
-    use mneme_core::tuned::Shape;
+    use mneme_core::recording::manifest::RecordedArgument;
+    use mneme_core::tuned::LaunchDimensions;
 
     fn request() -> SpecialisationRequest {
-        let shape = |block| Shape { grid: Dim3::new(8, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 16 };
+        let shape =
+            |block| LaunchDimensions { grid: Dim3::new(8, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 16 };
         let record = KernelRecord {
             static_hash: 1,
             arena_address: String::new(),
@@ -258,7 +259,7 @@ mod tests {
             instances: Default::default(),
             ours: KernelDetails::default(),
         };
-        let arguments = (0..3).map(|index| Argument { offset: 8 * index, bytes: vec![0; 8] }).collect();
+        let arguments = (0..3).map(|index| RecordedArgument { offset: 8 * index, bytes: vec![0; 8] }).collect();
         let (recorded, shape) = (shape(64), shape(32));
         SpecialisationRequest {
             record,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mneme_core::configuration::Configuration;
 use mneme_core::protocol::Outputs;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use mneme_core::tuned::{TrialVerdict, Winner, WinnerTrial};
 
 use super::run_folder::Answers;
@@ -64,8 +64,10 @@ fn replay(found: &Found, winner: &Winner, trial: &WinnerTrial, database: PathBuf
         .map_err(|error| format!("it cannot be verified: {error}"))?;
     let why = if result.error.is_empty() { result.status.name() } else { &result.error };
     match result.status {
-        Status::Verified => Ok(()),
-        Status::FailedVerification => Err(format!("it does not compute what the application's own code does ({why})")),
+        ReplayStatus::Verified => Ok(()),
+        ReplayStatus::FailedVerification => {
+            Err(format!("it does not compute what the application's own code does ({why})"))
+        }
         status => Err(format!("it does not replay ({}: {why})", status.name())),
     }
 }

@@ -13,7 +13,7 @@ use mneme_builds::process::frame::{self, Inbox};
 use mneme_builds::progress::{BuildProgress as Place, Stage};
 use mneme_builds::{BuildOutcome, BuildText, BuildTexts, Built, NotBuilt, Target};
 use mneme_core::hash::{ChunkId, chunk_id};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use serde::{Deserialize, Serialize};
 
 use super::compile::compile;
@@ -115,7 +115,7 @@ impl Builder {
         let error = format!(
             "the build took longer than {limit} s and was stopped{place}; --timeout (mneme-tune: --trial-timeout) raises the limit"
         );
-        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::Timeout, error) }))
+        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(ReplayStatus::Timeout, error) }))
     }
 
     /// How it was ended by what an assembler did in its memory, if so; known once it is done.
@@ -200,12 +200,12 @@ impl Builder {
             let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
             format!("the compiler {how}{place}{said}")
         };
-        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::CompileError, error) }))
+        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(ReplayStatus::CompileError, error) }))
     }
 }
 
 fn internal(error: &str) -> NotBuilt {
-    NotBuilt::new(Status::InternalError, error)
+    NotBuilt::new(ReplayStatus::InternalError, error)
 }
 
 /// The life of the child. `options` tells assemblers' options apart: equal PTX under other options is other code.

@@ -1,7 +1,7 @@
 //! Targets for images of code.
 
 use mneme_core::hash::checksum;
-use mneme_core::image::ir_section::{self, Argument, Symbol, SymbolKind, Table, VariableInfo};
+use mneme_core::image::ir_section::{self, IrArgument, IrTable, Symbol, SymbolKind, VariableInfo};
 use mneme_core::image::{bitcode, elf};
 
 use super::{Target, nothing};
@@ -91,10 +91,10 @@ fn ir_seeds() -> Vec<Vec<u8>> {
         external: defined,
         hash: 5,
         refs: refs.to_vec(),
-        arguments: vec![Argument { name: "x".into(), kind: "ptr".into(), offset: 0, size: 8, pointers: None }],
+        arguments: vec![IrArgument { name: "x".into(), kind: "ptr".into(), offset: 0, size: 8, pointers: None }],
         variable: (kind == SymbolKind::Variable).then_some(VariableInfo { space: 1, size: 64, align: 8, code: false }),
     };
-    let table = |symbols| Table { arch: "sm_90".into(), rdc: true, symbols, ..Table::default() };
+    let table = |symbols| IrTable { arch: "sm_90".into(), rdc: true, symbols, ..IrTable::default() };
     let kernel = table(vec![
         symbol("k", SymbolKind::Kernel, true, &[1, 2]),
         symbol("helper", SymbolKind::Function, false, &[]),

@@ -1,9 +1,9 @@
 //! Targets for files that tell programs of ours what to do: compiled winners and rules for buffers.
 
 use mneme_core::checked_text::write_checksum;
-use mneme_core::recording::rules::{Rule, RuleTarget, Rules};
+use mneme_core::recording::rules::{RuleTarget, Rules, ToleranceRule};
 use mneme_core::tolerance::Tolerance;
-use mneme_core::tuned::{Circumstances, Rule as LaunchRule, VERSION, Winners};
+use mneme_core::tuned::{DimensionRule as LaunchRule, RuleInputs, VERSION, Winners};
 
 use super::recording::in_a_file;
 use super::{Target, nothing};
@@ -34,7 +34,7 @@ fn run_winners(input: &[u8]) {
         for winner in &found.winners {
             let Some(Ok(rule)) = winner.rule.as_ref().map(LaunchRule::read) else { continue };
             let (recorded, tuned) = (winner.recorded, winner.tuned);
-            rule.shape(&Circumstances { launch: recorded, recorded, tuned, arguments: &[Some(7), None] });
+            rule.shape(&RuleInputs { launch: recorded, recorded, tuned, arguments: &[Some(7), None] });
         }
     });
 }
@@ -50,7 +50,7 @@ fn run_expression(input: &[u8]) {
 
 fn rule_seeds() -> Vec<Vec<u8>> {
     let targets = [RuleTarget::Tag("t".into()), RuleTarget::Argument(2), RuleTarget::Address(0x1000_0000_0000)];
-    let rules = targets.map(|target| Rule { target, tolerance: Tolerance::default() }).into();
+    let rules = targets.map(|target| ToleranceRule { target, tolerance: Tolerance::default() }).into();
     vec![serde_json::to_vec(&Rules { rules, ..Rules::default() }).expect("plain data serialises")]
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mneme_core::launch::Launch;
 use mneme_core::recording::store::without_signals;
-use mneme_core::tuned::{Shape, SpecialisationAnswer, SpecialisationRequest};
+use mneme_core::tuned::{LaunchDimensions, SpecialisationAnswer, SpecialisationRequest};
 
 use super::candidate::{WinnerCandidate, shape_of};
 use super::specialisation::Wanted;
@@ -63,7 +63,7 @@ pub fn ask(
     request: &LaunchRequest,
     wanted: Wanted,
     base: Option<&WinnerCandidate>,
-    shape: Shape,
+    shape: LaunchDimensions,
 ) -> Option<()> {
     let Some(Ok(code)) = kernel.progress.code.get() else { return None };
     let (device, context) = (driver::current_device()?, driver::current_context()?);

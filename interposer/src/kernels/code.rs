@@ -16,7 +16,7 @@ use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo
 use mneme_core::image::{embedded, ir_path};
 use mneme_core::launch::Launch;
 use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDetails, KernelRecord, VERSION};
-use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::manifest::RecordedArgument;
 use mneme_core::recording::{CodeKind, RecordingError};
 use mneme_core::tuned::FoldedKinds;
 
@@ -280,7 +280,7 @@ impl KernelCode {
             arguments: Vec::new(),
             variable: None,
         };
-        let argument = |(offset, size): &(u32, u32)| ir_section::Argument {
+        let argument = |(offset, size): &(u32, u32)| ir_section::IrArgument {
             name: String::new(),
             kind: if *size > 8 { "byval".into() } else { String::new() },
             offset: *offset,
@@ -366,7 +366,7 @@ impl KernelCode {
     /// Scalar arguments of these kinds, as far as their types are known: index, offset in the parameter buffer and
     /// size, bytes.
     pub fn foldable(&self, kinds: FoldedKinds) -> impl Iterator<Item = (u32, u32, usize)> {
-        let is_meant = move |argument: &ir_section::Argument| {
+        let is_meant = move |argument: &ir_section::IrArgument| {
             argument.specialisable() && (kinds == FoldedKinds::Scalars || argument.kind.starts_with('i'))
         };
         let arguments = (0..).zip(&self.kernel.arguments).filter(move |(_, argument)| is_meant(argument));
@@ -406,7 +406,7 @@ impl KernelCode {
 
     /// Identity of a launch among those of the kernel: dimensions, shared memory and scalar arguments. Pointers and
     /// structures (which may hold pointers) differ between runs that do the same.
-    pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
+    pub fn dynamic_hash(&self, launch: &Launch, arguments: &[RecordedArgument]) -> u64 {
         let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
         let mut hash = Hash64::new();
         LaunchShape::of(launch).numbers().for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
@@ -415,7 +415,7 @@ impl KernelCode {
     }
 
     /// What goes into that identity.
-    pub fn key(&self, launch: &Launch, arguments: &[Argument]) -> Key {
+    pub fn key(&self, launch: &Launch, arguments: &[RecordedArgument]) -> Key {
         let known = arguments.iter().enumerate().filter_map(|(index, argument)| {
             let value = if self.is_scalar(index, &argument.bytes) {
                 ArgumentValue::of(&argument.bytes)
@@ -489,7 +489,7 @@ impl KernelCode {
             modules: self.module_names(),
             binary_blobs: Vec::new(),
             arg_names: self.kernel.arguments.iter().map(|argument| argument.name.clone()).collect(),
-            specializations: self.kernel.arguments.iter().map(ir_section::Argument::specialisable).collect(),
+            specializations: self.kernel.arguments.iter().map(ir_section::IrArgument::specialisable).collect(),
             instances: Default::default(),
             ours: KernelDetails {
                 format: VERSION,
@@ -528,7 +528,7 @@ impl KernelCode {
         let arguments = kinds
             .iter()
             .enumerate()
-            .map(|(index, kind)| ir_section::Argument {
+            .map(|(index, kind)| ir_section::IrArgument {
                 name: String::new(),
                 kind: (*kind).to_owned(),
                 offset: 8 * index as u32,
@@ -607,11 +607,11 @@ mod tests {
         }
     }
 
-    fn arguments(values: &[u64]) -> Vec<Argument> {
+    fn arguments(values: &[u64]) -> Vec<RecordedArgument> {
         values
             .iter()
             .enumerate()
-            .map(|(index, value)| Argument { offset: 8 * index as u32, bytes: value.to_le_bytes().to_vec() })
+            .map(|(index, value)| RecordedArgument { offset: 8 * index as u32, bytes: value.to_le_bytes().to_vec() })
             .collect()
     }
 

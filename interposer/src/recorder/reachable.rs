@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use mneme_core::recording::leads::Leads;
-use mneme_core::recording::manifest::{Allocation, AllocationKind, Variable};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedVariable};
 use mneme_core::tolerance::Tolerance;
 
 use super::Plan;
@@ -22,7 +22,7 @@ const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 
 /// Every live allocation, and the variables of loaded code but for these; what the kernel has at two addresses is
 /// marked.
-fn everything(plan: &Plan, but: &[Variable]) -> Vec<LiveAllocation> {
+fn everything(plan: &Plan, but: &[RecordedVariable]) -> Vec<LiveAllocation> {
     let mut all = ALLOCATIONS.all();
     let others = loaded_variables::all();
     let others = others.into_iter().filter(|other| but.iter().all(|variable| variable.address != other.address));
@@ -67,7 +67,7 @@ fn words(plan: &Plan) -> impl Iterator<Item = u64> {
 }
 
 /// All live memory that the kernel can touch, as far as its arguments tell, beside its own variables.
-pub fn through_arguments(plan: &Plan, variables: &[Variable]) -> Vec<LiveAllocation> {
+pub fn through_arguments(plan: &Plan, variables: &[RecordedVariable]) -> Vec<LiveAllocation> {
     let all = everything(plan, variables);
     let told: Vec<LiveAllocation> = all.iter().filter(|live| is_told(live)).copied().collect();
     let leads = leads(&told, &all);
@@ -83,7 +83,7 @@ pub fn through_arguments(plan: &Plan, variables: &[Variable]) -> Vec<LiveAllocat
 pub fn through_memory(
     plan: &Plan,
     live: &[LiveAllocation],
-    variables: &[Variable],
+    variables: &[RecordedVariable],
     allocations: &[Allocation],
 ) -> Result<Vec<LiveAllocation>, SnapshotError> {
     let known: BTreeSet<u64> = live.iter().map(|live| live.address).collect();
@@ -134,7 +134,7 @@ pub fn allocations(live: &[LiveAllocation]) -> Vec<Allocation> {
 
 /// Memory that arguments point into and that no hook has seen being allocated, as far as the vendor knows it: what a
 /// graph has allocated, or variables that the kernel does not know by name.
-pub fn unseen_allocations(plan: &Plan, variables: &[Variable], allocations: &[Allocation]) -> Vec<Allocation> {
+pub fn unseen_allocations(plan: &Plan, variables: &[RecordedVariable], allocations: &[Allocation]) -> Vec<Allocation> {
     let mut known: Vec<(u64, u64)> = variables.iter().map(|variable| (variable.address, variable.size)).collect();
     known.extend(allocations.iter().map(|allocation| (allocation.address, allocation.size)));
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
 //! Memory that the driver does not let us read: its variables, and facts for a bug report.
 
-use mneme_core::recording::manifest::Variable;
+use mneme_core::recording::manifest::RecordedVariable;
 
 use super::SnapshotError;
 use crate::driver::{self, Status};
@@ -20,15 +20,16 @@ const ATTRIBUTES: [(&str, Attribute); 6] = [
 ];
 
 /// Names the variables in what could not be read.
-pub fn explain(error: SnapshotError, variables: &[Variable]) -> SnapshotError {
+pub fn explain(error: SnapshotError, variables: &[RecordedVariable]) -> SnapshotError {
     let SnapshotError::Copy { address, bytes, status, .. } = error else { return error };
     let end = address.saturating_add(bytes as u64);
-    let inside =
-        |variable: &&Variable| variable.address < end && address < variable.address.saturating_add(variable.size);
-    let found: Vec<&Variable> = variables.iter().filter(inside).collect();
+    let inside = |variable: &&RecordedVariable| {
+        variable.address < end && address < variable.address.saturating_add(variable.size)
+    };
+    let found: Vec<&RecordedVariable> = variables.iter().filter(inside).collect();
     if log::enabled(log::LogLevel::Debug) {
         debug!("no copy of {bytes} bytes at {address:#x}: {}", told_by_the_driver(address));
-        for Variable { name, address, size, constant, .. } in &found {
+        for RecordedVariable { name, address, size, constant, .. } in &found {
             debug!(
                 "variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}",
                 told_by_the_driver(*address)

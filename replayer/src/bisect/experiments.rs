@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::observation::Observe;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use crate::context::ReplayContext;
 use crate::error::Fatal;
@@ -86,12 +86,12 @@ impl ExperimentOutcome {
 
     /// The kernel ran and did not come to its end.
     pub fn has_failed(&self) -> bool {
-        self.built().is_some() && matches!(self.result.status, Status::RuntimeError | Status::Timeout)
+        self.built().is_some() && matches!(self.result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout)
     }
 
     /// The kernel ran to its end, whatever it left.
     pub fn has_run(&self) -> bool {
-        self.result.executed && !matches!(self.result.status, Status::RuntimeError | Status::Timeout)
+        self.result.executed && !matches!(self.result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout)
     }
 }
 

@@ -7,7 +7,7 @@ use mneme_builds::source::{Source, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
 use mneme_core::exit;
 use mneme_core::recording::{CodeKind, RecordingError};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use crate::error::Fatal;
 use crate::recording::instance::RecordedInstance;
@@ -50,8 +50,8 @@ impl ReplacementFile {
                 let source = Source { file, compiler, flags, arch, limit };
                 return Ok(source.bitcode().map(Replacement::Ir).map_err(|error| {
                     let status = match error {
-                        SourceError::Rejected(_) => Status::CompileError,
-                        SourceError::Late { .. } => Status::Timeout,
+                        SourceError::Rejected(_) => ReplayStatus::CompileError,
+                        SourceError::Late { .. } => ReplayStatus::Timeout,
                     };
                     NotBuilt::new(status, error.to_string())
                 }));

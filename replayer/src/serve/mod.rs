@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::protocol::{self, Hello, Outputs, Reply, Request, Statistics, Submission};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use serde_json::Value;
 
 use self::data::Data;
@@ -225,7 +225,7 @@ impl Server<'_> {
         let mut statistics = self.engine.statistics();
         if self.refused > 0 {
             statistics.submitted += self.refused;
-            *statistics.finished.entry(Status::InvalidConfig.name().into()).or_default() += self.refused;
+            *statistics.finished.entry(ReplayStatus::InvalidConfig.name().into()).or_default() += self.refused;
         }
         statistics
     }

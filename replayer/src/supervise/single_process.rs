@@ -16,7 +16,7 @@ use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
 use mneme_core::recording::store::Store;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use nix::poll::PollFlags;
 
 use crate::build::fork_server::ForkServer;
@@ -179,7 +179,7 @@ impl<'a> SingleProcess<'a> {
         let chosen = self.context.llvm_of(&job.build).map_err(|error| error.to_string());
         let outcome = match job.check(self.context).and(chosen) {
             Ok(_) => self.build(job, llvm)?,
-            Err(error) => Err(NotBuilt::new(Status::InvalidConfig, error)),
+            Err(error) => Err(NotBuilt::new(ReplayStatus::InvalidConfig, error)),
         };
         let version = self.version(llvm)?;
         self.statistics.built += 1;
@@ -226,7 +226,7 @@ impl<'a> SingleProcess<'a> {
                 Fatal::new(exit::INTERNAL, error)
             })?;
             if let Some(answer) = answers.into_iter().find(|answer| answer.number == number) {
-                let nothing = || Err(NotBuilt::new(Status::InternalError, "a build has no outcome"));
+                let nothing = || Err(NotBuilt::new(ReplayStatus::InternalError, "a build has no outcome"));
                 return Ok(answer.outcome.unwrap_or_else(nothing));
             }
         }

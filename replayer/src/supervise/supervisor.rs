@@ -11,7 +11,7 @@ use std::time::Instant;
 use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use nix::poll::PollFlags;
 
 use super::architecture::TargetArchitecture;
@@ -104,7 +104,7 @@ impl<'a> Supervisor<'a> {
             self.finish(
                 pending,
                 None,
-                &RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() },
+                &RunOutcome { status: ReplayStatus::InvalidConfig, error, ..RunOutcome::default() },
                 None,
                 None,
             );
@@ -238,7 +238,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Ok(_) if pending.job.build.probe.until.is_some() => {
                     let done = RunOutcome {
-                        status: Status::CompileError,
+                        status: ReplayStatus::CompileError,
                         error: "the build was to have no code".into(),
                         ..RunOutcome::default()
                     };
@@ -395,7 +395,10 @@ impl<'a> Supervisor<'a> {
         if let Some(version) = &self.context.ir_version {
             result.environment.versions.insert("ir".into(), version.clone());
         }
-        let failed = matches!(result.status, Status::RuntimeError | Status::FailedVerification | Status::Timeout);
+        let failed = matches!(
+            result.status,
+            ReplayStatus::RuntimeError | ReplayStatus::FailedVerification | ReplayStatus::Timeout
+        );
         if failed && self.context.recorded.kernel.ours.calls_pointers && job.build.replacement.is_none() {
             result.error += CALLS_POINTERS;
         }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::manifest::MemoryState;
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources, toolkit};
 use mneme_e2e::command::{Run, run};
@@ -125,7 +125,8 @@ fn record_annotated(command: &[&Path]) {
         assert!(outcome.stdout.contains("wobble: ok"), "{outcome}");
         let (database, kernel) = load_kernels(folder.path()).remove(0);
         let (id, instance) = kernel.instances.first_key_value().expect("an instance");
-        let state = State::load(&folder.path().join(&instance.prologue)).unwrap_or_else(|error| panic!("{error}"));
+        let state =
+            MemoryState::load(&folder.path().join(&instance.prologue)).unwrap_or_else(|error| panic!("{error}"));
         (Instance::new(&database, id), state.header.allocations, folder)
     };
     let (instance, allocations, _folder) = record(false);

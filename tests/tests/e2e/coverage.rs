@@ -5,7 +5,7 @@
 
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::{AllocationKind, State};
+use mneme_core::recording::manifest::{AllocationKind, MemoryState};
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Outcome, run};
 use mneme_e2e::installation::{Device, program};
@@ -75,7 +75,7 @@ impl Recorded {
     /// Sizes of the recorded allocations of a kind, for each instance.
     fn allocations(&self, name: &str, kind: AllocationKind) -> Vec<Vec<u64>> {
         let sizes = |prologue: &String| {
-            let state = State::load(&self.folder.path().join(prologue)).unwrap_or_else(|error| panic!("{error}"));
+            let state = MemoryState::load(&self.folder.path().join(prologue)).unwrap_or_else(|error| panic!("{error}"));
             let of_kind = state.header.allocations.iter().filter(|allocation| allocation.kind == kind);
             of_kind.map(|allocation| allocation.size).collect()
         };
@@ -287,7 +287,7 @@ fn memory_that_another_process_writes_to() {
     let (database, kernel) = &recorded.kernels[0];
     let (id, instance) = kernel.instances.iter().next().unwrap();
     for state in [&instance.prologue, &instance.epilogue] {
-        let state = State::load(&recorded.folder.path().join(state)).unwrap();
+        let state = MemoryState::load(&recorded.folder.path().join(state)).unwrap();
         let shared = |shared| -> Vec<u64> {
             state.header.allocations.iter().filter(|it| it.shared == shared).map(|it| it.size).collect()
         };
@@ -297,7 +297,7 @@ fn memory_that_another_process_writes_to() {
     outcome.complains("40000 bytes at 0x");
     outcome.complains("are not compared: other processes or devices could write to them");
     // What writes something else there would pass for right among many configurations.
-    let state = State::load(&recorded.folder.path().join(&instance.prologue)).unwrap();
+    let state = MemoryState::load(&recorded.folder.path().join(&instance.prologue)).unwrap();
     let mail = state.header.allocations.iter().find(|it| it.shared).unwrap().address;
     let (results, meant) = (tempfile::tempdir().unwrap(), format!("address:{mail:#x}=ignore"));
     let search = |program_name: &str, arguments: &[&str]| {

@@ -34,7 +34,7 @@ pub use tpe::Tpe;
 
 use std::collections::HashSet;
 
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use crate::space::{Point, Space};
 
@@ -44,7 +44,7 @@ pub enum Outcome {
     /// It verified: its objectives, of which smaller is better in each.
     Measured(Vec<f64>),
     /// It was replayed and is no candidate.
-    Failed(Status),
+    Failed(ReplayStatus),
     /// It has no configuration, and nothing was replayed.
     Rejected,
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -134,7 +134,7 @@ fn distance(point: &Point) -> f64 {
 
 fn outcome(point: &Point) -> Outcome {
     match number(point, "width") as u64 % 128 {
-        32 => Outcome::Failed(Status::FailedVerification),
+        32 => Outcome::Failed(ReplayStatus::FailedVerification),
         64 if point["bounds"] == true => Outcome::Rejected,
         _ => Outcome::Measured(vec![1.0 + distance(point), number(point, "blocks")]),
     }

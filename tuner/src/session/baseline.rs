@@ -1,7 +1,7 @@
 //! The baseline, which candidates are compared with.
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::{baseline_results, spokesman};
 use super::{Session, SessionError};
@@ -105,7 +105,7 @@ impl Session {
             Err(error @ ServerError::Died { .. }) => Ok(vec![ReplayResult {
                 failed: true,
                 error: error.to_string(),
-                status: Status::InternalError,
+                status: ReplayStatus::InternalError,
                 ..ReplayResult::default()
             }]),
             Err(error) => Err(error.into()),

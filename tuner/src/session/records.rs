@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ impl Records {
 
     /// Tells other sessions what did not verify another time: the last word counts.
     pub fn forget(&mut self, configurations: &[Configuration], results: &[ReplayResult]) {
-        self.share(configurations, results, |result| result.status == Status::FailedVerification);
+        self.share(configurations, results, |result| result.status == ReplayStatus::FailedVerification);
     }
 
     /// A session whose disk is full goes on without the cache.

@@ -1,7 +1,7 @@
 //! The standings of a session: the baseline, the trials that verified by rank, and the counts of all.
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::baseline_results;
 use crate::confirm::{Fate, Finalist};
@@ -80,7 +80,7 @@ impl Standings {
     /// What the search is told of a trial.
     pub fn outcome(&self, trial: &Trial) -> Outcome {
         if self.summary.refuted.contains_key(&trial.trial) {
-            Outcome::Failed(Status::FailedVerification)
+            Outcome::Failed(ReplayStatus::FailedVerification)
         } else if trial.objectives.is_empty() {
             Outcome::Failed(trial.result.status)
         } else {

@@ -3,7 +3,7 @@
 //! There are as many at a time as the devices can take.
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::{results_of, spokesman};
 use super::reference::REFERENCE;
@@ -118,7 +118,7 @@ impl Session {
             self.standings.summary.num_banned += 1;
             self.records
                 .log(&format!("not tried, because its block shape was refused before: {}", configuration.block));
-            self.proposals.search.tell(id, Outcome::Failed(Status::InvalidLaunch));
+            self.proposals.search.tell(id, Outcome::Failed(ReplayStatus::InvalidLaunch));
             return Ok(None);
         }
         let configurations = match self.proposals.ground(&point, configuration) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::device::DeviceLimits;
 use mneme_core::install;
-use mneme_core::recording::database::{self, Instance as Recording, KernelRecord};
+use mneme_core::recording::database::{self, InstanceRecord as Recording, KernelRecord};
 use mneme_core::recording::{CodeKind, RecordingError};
 use serde_json::{Value, json};
 

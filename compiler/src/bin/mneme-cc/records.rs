@@ -2,7 +2,7 @@
 
 use mneme_builds::protocol::UnitOrigin;
 use mneme_builds::source::IR_OPTIONS;
-use mneme_core::image::ir_section::{self, SymbolKind, Table};
+use mneme_core::image::ir_section::{self, IrTable, SymbolKind};
 
 use crate::arguments::{ClangCommandLine, Language, Source};
 use crate::hip::Driver;
@@ -80,7 +80,7 @@ fn record(
 }
 
 /// Whether a unit defines a kernel, or what kernels of other units may use.
-fn defines_anything(table: &Table, language: Language) -> bool {
+fn defines_anything(table: &IrTable, language: Language) -> bool {
     table.symbols.iter().filter(|symbol| symbol.defined).any(|symbol| match language {
         Language::Cuda => true,
         Language::Hip => {
