@@ -1,7 +1,7 @@
 //! Requests for builds and their results, as plain data without LLVM types.
 
-use mneme_builds::external::External;
 use mneme_builds::instrument::{Instrument, Instrumented};
+use mneme_builds::plan::External;
 use mneme_builds::progress::BuildProgress;
 use mneme_builds::{ImageKind, Keep, Spills, Target};
 use mneme_core::compile_options::CompileOptions;

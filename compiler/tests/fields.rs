@@ -5,7 +5,7 @@ use std::process::Command;
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use mneme_builds::Target;
-use mneme_builds::external::External;
+use mneme_builds::plan::External;
 use mneme_compiler::pipeline::Invocations;
 use mneme_compiler::{Artifact, BuildError, BuildRequest, Hooks, InputCode, RecordedLaunch, build, build_with};
 use mneme_core::configuration::{Configuration, Specialize};

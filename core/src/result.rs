@@ -196,7 +196,7 @@ pub struct AmdMetrics {
     pub waves_per_simd: i64,
 }
 
-/// The fate of a configuration; the names are those of the counts in upstream's `summary.json`.
+/// The outcome of a configuration; the names are those of the counts in upstream's `summary.json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayStatus {

@@ -13,34 +13,14 @@ use mneme_core::recording::store::Store;
 
 const ELEMENTS: usize = 50_000;
 
-fn symbol(name: &str, kind: SymbolKind) -> Symbol {
-    Symbol {
-        name: name.into(),
-        kind,
-        defined: true,
-        external: true,
-        hash: 1,
-        refs: vec![],
-        arguments: vec![],
-        variable: None,
-    }
-}
-
 /// The IR of the kernel for a processor; `external` is what its variable is to other files.
 fn table(processor: &str, external: bool) -> IrTable {
-    let argument = |name: &str, kind: &str, offset, size| IrArgument {
-        name: name.into(),
-        kind: kind.into(),
-        offset,
-        size,
-        pointers: None,
-    };
-    let arguments = vec![argument("data", "ptr", 0, 8), argument("count", "i32", 8, 4)];
-    let kernel = Symbol { refs: vec![1], arguments, ..symbol("_Z3addPii", SymbolKind::Kernel) };
+    let arguments = vec![IrArgument::new("data", "ptr", 0, 8), IrArgument::new("count", "i32", 8, 4)];
+    let kernel = Symbol { refs: vec![1], arguments, ..Symbol::exported("_Z3addPii", SymbolKind::Kernel) };
     let counter = Symbol {
         variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }),
         external,
-        ..symbol("counter", SymbolKind::Variable)
+        ..Symbol::exported("counter", SymbolKind::Variable)
     };
     IrTable {
         arch: processor.into(),

@@ -28,32 +28,13 @@ impl Programs {
     }
 }
 
-fn symbol(name: &str, kind: SymbolKind) -> Symbol {
-    Symbol {
-        name: name.into(),
-        kind,
-        defined: true,
-        external: true,
-        hash: 1,
-        refs: vec![],
-        arguments: vec![],
-        variable: None,
-    }
-}
-
 fn table() -> IrTable {
-    let argument = |name: &str, kind: &str, offset, size| IrArgument {
-        name: name.into(),
-        kind: kind.into(),
-        offset,
-        size,
-        pointers: None,
-    };
-    let arguments = vec![argument("data", "ptr", 0, 8), argument("count", "i32", 8, 4)];
-    let kernel = |name| Symbol { refs: vec![1], arguments: arguments.clone(), ..symbol(name, SymbolKind::Kernel) };
+    let arguments = vec![IrArgument::new("data", "ptr", 0, 8), IrArgument::new("count", "i32", 8, 4)];
+    let kernel =
+        |name| Symbol { refs: vec![1], arguments: arguments.clone(), ..Symbol::exported(name, SymbolKind::Kernel) };
     let counter = Symbol {
         variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }),
-        ..symbol("counter", SymbolKind::Variable)
+        ..Symbol::exported("counter", SymbolKind::Variable)
     };
     let symbols = vec![kernel("_Z3addPii"), counter, kernel("crash"), kernel("spin")];
     IrTable {

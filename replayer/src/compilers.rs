@@ -13,7 +13,7 @@ use crate::error::Fatal;
 use crate::job::Job;
 use crate::process::stdout;
 use crate::supervise::engine::Engine;
-use crate::supervise::{Client, Event};
+use crate::supervise::{Client, SupervisorEvent};
 
 /// The one object that is printed.
 #[derive(Serialize)]
@@ -71,7 +71,7 @@ fn replay(
     }
     let mut results = BTreeMap::new();
     while results.len() < versions.len() {
-        if let Event::Finished { id, result, .. } = engine.next(Client::default())? {
+        if let SupervisorEvent::Finished { id, result, .. } = engine.next(Client::default())? {
             results.insert(id as u32, *result);
         }
     }

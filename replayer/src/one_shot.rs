@@ -21,7 +21,7 @@ use crate::report::artifacts;
 use crate::report::observed;
 use crate::report::result::PrintedResult;
 use crate::supervise::engine::Engine;
-use crate::supervise::{Client, Event};
+use crate::supervise::{Client, SupervisorEvent};
 use mneme_builds::{BuildOutcome, NotBuilt};
 
 /// Refuses to ask who wrote what is not recorded memory.
@@ -133,7 +133,7 @@ fn replay(options: &OneShot, context: &ReplayContext, configuration: &Configurat
     let (iterations, warmup) = if observe.is_some() { (1, 0) } else { (iterations, warmup) };
     engine.submit(Job::new(0, configuration.clone(), iterations, warmup).observing(observe));
     loop {
-        if let Event::Finished { result, outcome, unwritten, .. } = engine.next(Client::default())? {
+        if let SupervisorEvent::Finished { result, outcome, unwritten, .. } = engine.next(Client::default())? {
             engine.leave();
             return Ok(Replayed { result: *result, outcome, unwritten });
         }

@@ -44,7 +44,7 @@ pub struct CachePlan {
 
 /// Results of equal sessions, before and at the same time.
 #[derive(Debug)]
-pub struct Cache {
+pub struct ResultCache {
     /// The file, or the folder.
     place: PathBuf,
     /// What this session appends to.
@@ -64,7 +64,7 @@ struct Line {
     result: ReplayResult,
 }
 
-impl Cache {
+impl ResultCache {
     /// Opens or creates the file, or a file in the folder. `conditions` is all that two sessions must have in common to
     /// share a result.
     ///
@@ -194,12 +194,12 @@ mod tests {
         let path = folder.path().join("recording.json");
         for text in ["{\"_ZN1aEv\": 1}\n", "#!/bin/sh\n", "{\"trial\":0}"] {
             std::fs::write(&path, text).unwrap();
-            let error = Cache::open(&path, "a".into()).unwrap_err().to_string();
+            let error = ResultCache::open(&path, "a".into()).unwrap_err().to_string();
             assert!(error.contains("of another kind"), "{error}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
         std::fs::write(&path, "{\"key").unwrap();
-        Cache::open(&path, "a".into()).unwrap();
+        ResultCache::open(&path, "a".into()).unwrap();
     }
 
     #[test]
@@ -214,16 +214,16 @@ mod tests {
             verified: true,
             ..ReplayResult::default()
         };
-        Cache::open(&path, "a".into()).unwrap().add("1", &configuration, &result).unwrap();
+        ResultCache::open(&path, "a".into()).unwrap().add("1", &configuration, &result).unwrap();
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"key\":\"a|1").unwrap();
-        Cache::open(&path, "a".into()).unwrap().add("2", &other, &result).unwrap();
-        let mut cache = Cache::open(&path, "a".into()).unwrap();
+        ResultCache::open(&path, "a".into()).unwrap().add("2", &other, &result).unwrap();
+        let mut cache = ResultCache::open(&path, "a".into()).unwrap();
         assert_eq!(
             (cache.get("1", &configuration).cloned(), cache.get("2", &other)),
             (Some(result.clone()), Some(&result))
         );
         assert_eq!((cache.get("2", &configuration).cloned(), cache.get("1", &other)), (None, None));
-        assert_eq!(Cache::open(&path, "b".into()).unwrap().get("1", &configuration), None);
+        assert_eq!(ResultCache::open(&path, "b".into()).unwrap().get("1", &configuration), None);
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
             ..ReplayResult::default()
         };
         for place in [&file, &folder] {
-            let open = |conditions: &str| Cache::open(place, conditions.into()).unwrap();
+            let open = |conditions: &str| ResultCache::open(place, conditions.into()).unwrap();
             let (mut one, mut other, mut stranger) = (open("a"), open("a"), open("b"));
             assert_eq!(other.get("1", &configuration), None);
             one.add("1", &configuration, &result).unwrap();

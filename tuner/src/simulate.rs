@@ -10,7 +10,7 @@ use mneme_core::device::DeviceLimits;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Deserialize;
 
-use crate::space::{Space, Table};
+use crate::space::{ResultsTable, SearchSpace};
 
 /// Why recorded results cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +68,7 @@ impl Simulation {
     }
 
     /// The results of a table, of which the slowest is the baseline's: a table has none of its own.
-    pub fn of(path: &Path, table: &Table) -> Self {
+    pub fn of(path: &Path, table: &ResultsTable) -> Self {
         let nanoseconds = |time: f64| (time * 1e6).round().max(1.0) as u64;
         let measured = |time: f64| ReplayResult {
             exec_time: vec![nanoseconds(time)],

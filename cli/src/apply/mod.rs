@@ -93,7 +93,7 @@ pub struct ApplyOptions {
 
 /// A configuration that is to be used for a kernel.
 #[derive(Clone)]
-pub struct Found {
+pub struct AppliedWinner {
     pub database: PathBuf,
     /// Dynamic hash.
     pub id: String,
@@ -215,7 +215,7 @@ fn winners(
     options: &ApplyOptions,
     learnt: Option<PathBuf>,
     counts: &CodeCounts,
-) -> Result<Vec<(Found, Winner)>, CommandError> {
+) -> Result<Vec<(AppliedWinner, Winner)>, CommandError> {
     let mut sources = options.tuned.clone();
     sources.extend(learnt);
     if sources.is_empty() {
@@ -252,7 +252,7 @@ fn winners(
 }
 
 /// Compiles a configuration, unless the cache has it; a sentence where it cannot be used in an application.
-fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts, options: Allowed) -> Result<Winner, String> {
+fn winner(found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts, options: Allowed) -> Result<Winner, String> {
     let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
     let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
     if record.ours.format == 0 {
@@ -324,8 +324,8 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts, options: Allowe
     }
     let numbers = numbers(&prologue.arguments, &prologue.allocations);
     let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
-    let circumstances = RuleInputs { launch: recorded, recorded, tuned, arguments: &values };
-    let comes_to = |rule: &DimensionRule| rule.read().ok().and_then(|rule| rule.shape(&circumstances));
+    let inputs = RuleInputs { launch: recorded, recorded, tuned, arguments: &values };
+    let comes_to = |rule: &DimensionRule| rule.read().ok().and_then(|rule| rule.shape(&inputs));
     let fits = |rule: &DimensionRule| rule.covers(&recorded, &tuned) && comes_to(rule) == Some(tuned);
     Ok(Winner {
         kernel: record.kernel_name.clone(),

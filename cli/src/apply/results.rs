@@ -7,7 +7,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::tuned::DimensionRule;
 use serde_json::{Map, Value};
 
-use super::Found;
+use super::AppliedWinner;
 
 const BEST: &str = "best.json";
 /// What the built-in spaces say of their grids.
@@ -18,7 +18,7 @@ const CPU_DEVICE: &str = "Mneme CPU device";
 const COMPARISON: [&str; 4] = ["rtol", "atol", "dtype", "tolerance"];
 
 /// The winners of a session, or of the sessions in a folder. `recordings` is where the recording is now.
-pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
+pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
     if folder.join(BEST).is_file() {
         return session(folder, recordings);
     }
@@ -44,7 +44,7 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, Stri
     Ok(sessions.iter().filter_map(read).flatten().collect())
 }
 
-fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
+fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
     let best = json(&folder.join(BEST))?;
     let (options, baseline) =
         (json(&folder.join("config.json"))?, json(&folder.join("baseline.json")).unwrap_or_default());
@@ -92,7 +92,7 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, Strin
         };
         let of_baseline =
             baseline["instances"].as_array().and_then(|known| known.iter().find(|it| it["record_id"] == id));
-        found.push(Found {
+        found.push(AppliedWinner {
             database: database.clone(),
             id: id.to_owned(),
             configuration,

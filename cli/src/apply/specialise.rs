@@ -16,7 +16,7 @@ use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, Win
 
 use super::cache::{self, CodeCache, CompiledCode};
 use super::run_folder::Answers;
-use super::{Found, launch_bound};
+use super::{AppliedWinner, launch_bound};
 
 /// How often requests are looked for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -25,14 +25,14 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// The winners of a run: those that it began with, and what has been made for it since.
 #[derive(Clone, Default)]
-pub struct UsedWinners(Arc<Mutex<Vec<(Found, Winner)>>>);
+pub struct UsedWinners(Arc<Mutex<Vec<(AppliedWinner, Winner)>>>);
 
 impl UsedWinners {
-    pub fn new(winners: Vec<(Found, Winner)>) -> Self {
+    pub fn new(winners: Vec<(AppliedWinner, Winner)>) -> Self {
         Self(Arc::new(Mutex::new(winners)))
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Vec<(Found, Winner)>> {
+    pub fn lock(&self) -> MutexGuard<'_, Vec<(AppliedWinner, Winner)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -154,7 +154,7 @@ impl Specialiser {
             source: entry.code.clone(),
             code: entry.code,
         };
-        let used = Found {
+        let used = AppliedWinner {
             database: folder.join(record.file_name()),
             id: String::new(),
             configuration,

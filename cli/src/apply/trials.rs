@@ -13,7 +13,7 @@ use mneme_core::tuned::{TrialVerdict, Winner, WinnerTrial};
 
 use super::run_folder::Answers;
 use super::specialise::UsedWinners;
-use super::{Found, compile};
+use super::{AppliedWinner, compile};
 
 /// How often trials are looked for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -48,7 +48,7 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
 }
 
 /// Replays the recorded launch with the winner's code and dimensions.
-fn replay(found: &Found, winner: &Winner, trial: &WinnerTrial, database: PathBuf) -> Result<(), String> {
+fn replay(found: &AppliedWinner, winner: &Winner, trial: &WinnerTrial, database: PathBuf) -> Result<(), String> {
     let shape = trial.shape;
     let configuration = Configuration {
         grid: shape.grid,
@@ -57,7 +57,7 @@ fn replay(found: &Found, winner: &Winner, trial: &WinnerTrial, database: PathBuf
         max_threads: winner.max_threads.or(found.configuration.max_threads),
         ..found.configuration.clone()
     };
-    let tried = Found { database, configuration, ..found.clone() };
+    let tried = AppliedWinner { database, configuration, ..found.clone() };
     let id = trial.dynamic_hash.to_string();
     // What it says belongs into the verdict, not between the lines of the application.
     let result = compile::replay(&tried, &id, &winner.architecture, Outputs::default(), Stdio::null())

@@ -71,7 +71,7 @@ impl Builder {
         let (stream, theirs) = UnixStream::pair()?;
         let place = Place::new()?;
         let child = Child::start(ChildStderr::Kept, || live(build, &place, options, memory, theirs))?.leading();
-        Ok(Self::new(child, place, stream, limit, build.tells_texts()))
+        Ok(Self::new(child, place, stream, limit, build.reports_texts()))
     }
 
     fn new(child: Child, place: Place, stream: UnixStream, limit: Duration, keeps_log: bool) -> Self {
@@ -177,18 +177,18 @@ impl Builder {
         if !self.keeps_log {
             return not_built;
         }
-        let log = self.child.said().unwrap_or_default().lines().map(str::to_owned).collect();
+        let log = self.child.output().unwrap_or_default().lines().map(str::to_owned).collect();
         NotBuilt { texts: Box::new(std::mem::take(&mut self.texts)), log, ..not_built }
     }
 
     /// LLVM's own words, those of passes that print and of an external program included, are part of the build's log.
     fn with_what_was_said(&mut self, mut built: Built) -> Built {
-        built.log.extend(self.child.said().unwrap_or_default().lines().map(str::to_owned));
+        built.log.extend(self.child.output().unwrap_or_default().lines().map(str::to_owned));
         built
     }
 
     fn ended(&mut self, end: Option<ProcessEnd>) -> BuildOutcome {
-        let said = self.child.said().unwrap_or_default();
+        let said = self.child.output().unwrap_or_default();
         let place = self.place.place();
         // As LLVM says it, and as Rust does.
         let error = if said.contains("out of memory") || said.contains("memory allocation of") {

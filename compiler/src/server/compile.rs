@@ -89,7 +89,7 @@ fn run(
         revise: Some(&mut revise),
         codegen: Some(&mut codegen),
         is_known: Some(is_known),
-        reader: build.tells_texts().then_some(reader),
+        reader: build.reports_texts().then_some(reader),
     };
     let artifact = crate::build_with(&request, hooks)?;
     let built = Built {

@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use mneme_builds::interface::KernelInterface;
 use mneme_builds::process::confinement::{self, AllowedResources};
 use mneme_builds::process::frame;
+use mneme_builds::protocol::KernelInterface;
 use mneme_builds::protocol::{CodeParts, Question};
 use mneme_core::image::ir_section::IrTable;
 

@@ -85,16 +85,7 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
         .filter(|(_, marks): &(String, Vec<u32>)| !marks.is_empty())
         .collect();
     let has_features = !features.is_empty();
-    let mark = |name: &str| Symbol {
-        name: name.to_owned(),
-        kind: SymbolKind::Function,
-        defined: false,
-        external: true,
-        hash: 0,
-        refs: Vec::new(),
-        arguments: Vec::new(),
-        variable: None,
-    };
+    let mark = |name: &str| Symbol { defined: false, ..Symbol::exported(name, SymbolKind::Function) };
     let own = globals.iter().map(|global| {
         let name = global.name();
         let defined = !global.is_declaration();

@@ -99,6 +99,14 @@ pub struct Symbol {
     pub variable: Option<VariableInfo>,
 }
 
+impl Symbol {
+    /// A definition that other units see, without references and hash.
+    pub fn exported(name: impl Into<String>, kind: SymbolKind) -> Self {
+        let name = name.into();
+        Self { name, kind, defined: true, external: true, hash: 0, refs: vec![], arguments: vec![], variable: None }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IrArgument {
     /// Source name where the IR has one, else "".
@@ -111,6 +119,13 @@ pub struct IrArgument {
     /// Of an aggregate: where in it its type has pointers, bytes; `None` where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointers: Option<Vec<u32>>,
+}
+
+impl IrArgument {
+    /// One that is no aggregate, or of which nothing more is known.
+    pub fn new(name: impl Into<String>, kind: impl Into<String>, offset: u32, size: u32) -> Self {
+        Self { name: name.into(), kind: kind.into(), offset, size, pointers: None }
+    }
 }
 
 impl IrArgument {
@@ -379,16 +394,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn symbol(name: &str, kind: SymbolKind, defined: bool, refs: &[u32]) -> Symbol {
-        Symbol {
-            name: name.into(),
-            kind,
-            defined,
-            external: true,
-            hash: u64::from(defined) * 7,
-            refs: refs.to_vec(),
-            arguments: vec![],
-            variable: None,
-        }
+        Symbol { defined, hash: u64::from(defined) * 7, refs: refs.to_vec(), ..Symbol::exported(name, kind) }
     }
 
     fn unit(symbols: Vec<Symbol>) -> Unit<'static> {
@@ -438,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closure_crosses_units_and_ignores_strangers() {
+    fn the_closure_crosses_units_and_ignores_unrelated_units() {
         let first = unit(vec![
             symbol("kernel", SymbolKind::Kernel, true, &[1]),
             symbol("helper", SymbolKind::Function, false, &[]),

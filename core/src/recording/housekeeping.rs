@@ -565,9 +565,9 @@ mod tests {
         assert_eq!(copy(from.path(), &to, 42, Some("5")).unwrap().instances, 1);
         check(&to, 42, 5);
         let store = Store::open(&to).unwrap();
-        let strangers = MemoryState::load(&from.path().join("DeviceState.prologue.42.3.mneme")).unwrap();
+        let others = MemoryState::load(&from.path().join("DeviceState.prologue.42.3.mneme")).unwrap();
         assert!(
-            !strangers.chunks.iter().flatten().all(|id| store.contains(id)),
+            !others.chunks.iter().flatten().all(|id| store.contains(id)),
             "chunks of the other instance stayed behind"
         );
         move_to(from.path(), &to, 42, None).unwrap();

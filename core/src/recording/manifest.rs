@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RecordingError;
@@ -52,11 +53,14 @@ pub struct Header {
     pub pair: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A point in time of the recorded launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Moment {
+    /// Before the launch.
     #[default]
     Prologue,
+    /// After it.
     Epilogue,
 }
 

@@ -87,9 +87,8 @@ fn fields(shape: &LaunchDimensions) -> Fields {
 
 impl ReadRule {
     /// The launch; `None` where it cannot be computed, or is no launch.
-    pub fn shape(&self, circumstances: &RuleInputs<'_>) -> Option<LaunchDimensions> {
-        let (asked, recorded, tuned) =
-            (fields(&circumstances.launch), fields(&circumstances.recorded), fields(&circumstances.tuned));
+    pub fn shape(&self, inputs: &RuleInputs<'_>) -> Option<LaunchDimensions> {
+        let (asked, recorded, tuned) = (fields(&inputs.launch), fields(&inputs.recorded), fields(&inputs.tuned));
         // What the tuner has not changed is the application's; a grid is for the rule to say.
         let mut now: Fields =
             std::array::from_fn(
@@ -104,7 +103,7 @@ impl ReadRule {
                     None => field(name).map(|field| now[field]).or_else(|| known.get(name).copied()),
                 }
             };
-            let value = expression.value(&lookup, circumstances.arguments)?;
+            let value = expression.value(&lookup, inputs.arguments)?;
             match FIELDS.iter().position(|field| field == name) {
                 Some(field) => now[field] = value,
                 None => _ = known.insert(name.clone(), value),
@@ -343,8 +342,8 @@ mod tests {
     fn the_grid_follows_the_launch() {
         let rule = DimensionRule::same_threads().read().unwrap();
         let of = |launch| {
-            let circumstances = RuleInputs { launch, recorded: shape(40, 256), tuned: shape(80, 128), arguments: &[] };
-            rule.shape(&circumstances)
+            let inputs = RuleInputs { launch, recorded: shape(40, 256), tuned: shape(80, 128), arguments: &[] };
+            rule.shape(&inputs)
         };
         assert_eq!(of(shape(40, 256)), Some(shape(80, 128)));
         assert_eq!(of(shape(7, 256)), Some(shape(14, 128)));
@@ -361,16 +360,16 @@ mod tests {
             ],
         };
         let read = rule.read().unwrap();
-        let circumstances = RuleInputs {
+        let inputs = RuleInputs {
             launch: shape(10, 256),
             recorded: shape(40, 256),
             tuned: shape(1, 64),
             arguments: &[None, Some(1000)],
         };
-        assert_eq!(read.shape(&circumstances), Some(LaunchDimensions { shared_mem: 512, ..shape(4, 64) }));
-        assert_eq!(read.shape(&RuleInputs { arguments: &[None, None], ..circumstances }), None);
-        assert_eq!(read.shape(&RuleInputs { arguments: &[None, Some(0)], ..circumstances }), None, "no empty grid");
+        assert_eq!(read.shape(&inputs), Some(LaunchDimensions { shared_mem: 512, ..shape(4, 64) }));
+        assert_eq!(read.shape(&RuleInputs { arguments: &[None, None], ..inputs }), None);
+        assert_eq!(read.shape(&RuleInputs { arguments: &[None, Some(0)], ..inputs }), None, "no empty grid");
         let other = DimensionRule { derived: vec![("grid.x".into(), "device.limits".into())], ..rule };
-        assert_eq!(other.read().unwrap().shape(&circumstances), None);
+        assert_eq!(other.read().unwrap().shape(&inputs), None);
     }
 }

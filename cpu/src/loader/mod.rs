@@ -35,7 +35,7 @@ pub enum LoadError {
 /// A code object in memory; unmapped when dropped.
 pub struct Loaded {
     pub table: CpuTable,
-    mapping: mapping::Mapping,
+    mapping: mapping::ObjectMapping,
     symbols: std::collections::HashMap<String, u64>,
 }
 
@@ -75,7 +75,7 @@ pub fn load(image: &[u8], range: PlacementRange) -> Result<Loaded, LoadError> {
         )));
     }
     let layout = layout::ObjectLayout::of(&elf, image, &table.variables)?;
-    let mapping = mapping::Mapping::reserve(range, layout.size)?;
+    let mapping = mapping::ObjectMapping::reserve(range, layout.size)?;
     let mut linker = relocation::Linker::new(&elf, &layout, mapping.start())?;
     if let Some(kernel) = table.kernels.iter().find(|kernel| !linker.is_code(&kernel.entry)) {
         return Err(LoadError::Damaged(format!("there is no code behind its kernel {}", kernel.name)));

@@ -16,12 +16,13 @@ use mneme_core::recording::manifest::{
 };
 use mneme_core::recording::pack::{PackReader, PackWriter};
 
-use super::{Target, nothing};
+use super::{FuzzTarget, nothing};
 
-pub const DATABASE: Target =
-    Target { name: "database", seeds: database_seeds, seal: write_checksum, run: run_database };
-pub const MANIFEST: Target = Target { name: "manifest", seeds: manifest_seeds, seal: seal_manifest, run: run_manifest };
-pub const PACK: Target = Target { name: "pack", seeds: pack_seeds, seal: nothing, run: run_pack };
+pub const DATABASE: FuzzTarget =
+    FuzzTarget { name: "database", seeds: database_seeds, seal: write_checksum, run: run_database };
+pub const MANIFEST: FuzzTarget =
+    FuzzTarget { name: "manifest", seeds: manifest_seeds, seal: seal_manifest, run: run_manifest };
+pub const PACK: FuzzTarget = FuzzTarget { name: "pack", seeds: pack_seeds, seal: nothing, run: run_pack };
 
 fn database_seeds() -> Vec<Vec<u8>> {
     let instance = InstanceRecord {

@@ -1,4 +1,4 @@
-//! Targets for files that tell programs of ours what to do: compiled winners and rules for buffers.
+//! Targets for files that direct programs of ours: compiled winners and rules for buffers.
 
 use mneme_core::checked_text::write_checksum;
 use mneme_core::recording::rules::{RuleTarget, Rules, ToleranceRule};
@@ -6,11 +6,13 @@ use mneme_core::tolerance::Tolerance;
 use mneme_core::tuned::{DimensionRule as LaunchRule, RuleInputs, VERSION, Winners};
 
 use super::recording::in_a_file;
-use super::{Target, nothing};
+use super::{FuzzTarget, nothing};
 
-pub const WINNERS: Target = Target { name: "winners", seeds: winner_seeds, seal: write_checksum, run: run_winners };
-pub const EXPRESSION: Target = Target { name: "expression", seeds: expressions, seal: nothing, run: run_expression };
-pub const RULES: Target = Target { name: "rules", seeds: rule_seeds, seal: nothing, run: run_rules };
+pub const WINNERS: FuzzTarget =
+    FuzzTarget { name: "winners", seeds: winner_seeds, seal: write_checksum, run: run_winners };
+pub const EXPRESSION: FuzzTarget =
+    FuzzTarget { name: "expression", seeds: expressions, seal: nothing, run: run_expression };
+pub const RULES: FuzzTarget = FuzzTarget { name: "rules", seeds: rule_seeds, seal: nothing, run: run_rules };
 
 fn winner_seeds() -> Vec<Vec<u8>> {
     let shape =

@@ -168,8 +168,8 @@ impl WinnerCandidate {
             return None;
         }
         let values = self.numbers(arguments);
-        let circumstances = RuleInputs { launch: asked, recorded: *recorded, tuned: *tuned, arguments: &values };
-        let shape = rule.shape(&circumstances)?;
+        let inputs = RuleInputs { launch: asked, recorded: *recorded, tuned: *tuned, arguments: &values };
+        let shape = rule.shape(&inputs)?;
         let threads = |shape: &LaunchDimensions, axis: usize| {
             u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
         };

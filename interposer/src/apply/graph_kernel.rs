@@ -86,7 +86,7 @@ fn tuned(
     })?;
     Ok(Tuned {
         function: choice.loaded.function,
-        shape: choice.asked(),
+        shape: choice.requested(),
         winner: choice.candidate.winner(),
         is_reshaped: choice.shape != shape_of(&request.launch),
         is_variant: choice.candidate.is_variant,

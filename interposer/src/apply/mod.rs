@@ -116,7 +116,7 @@ fn want(
         let Some(Ok(code)) = kernel.progress.code.get() else { return };
         let refused = match obstacle(code) {
             Some(reason) => Some(reason),
-            None => requests::ask(kernel, request, wanted, base, shape).is_none().then(|| NO_REQUEST.to_owned()),
+            None => requests::submit(kernel, request, wanted, base, shape).is_none().then(|| NO_REQUEST.to_owned()),
         };
         if let Some(reason) = refused {
             info!("{} is not specialised: {reason}", kernel.demangled);
@@ -161,7 +161,7 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     /// What the driver is asked for.
-    fn asked(&self) -> LaunchDimensions {
+    fn requested(&self) -> LaunchDimensions {
         let is_in_code = self.candidate.winner().folded.shared_memory;
         LaunchDimensions { shared_mem: if is_in_code { 0 } else { self.shape.shared_mem }, ..self.shape }
     }
@@ -367,7 +367,7 @@ fn replace(
         let what = if choice.candidate.is_variant { "code made for launches like it," } else { "the winner of" };
         info!("{} is replaced by {what} {}", kernel.demangled, winner.source.display());
     }
-    if gate::passing(&|| start::start(request, choice.loaded.function, &choice.asked())) == Status::SUCCESS {
+    if gate::passing(&|| start::start(request, choice.loaded.function, &choice.requested())) == Status::SUCCESS {
         replacement.count(winner, choice.shape != shape_of(&request.launch), choice.candidate.is_variant);
         return LaunchOutcome::Replaced(Status::SUCCESS);
     }

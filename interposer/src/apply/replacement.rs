@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_launch_has_one_fate() {
+    fn every_launch_has_one_outcome() {
         let replacement = KernelReplacement::new(Err("its code has changed".into()), None);
         replacement.count_kept("inside a stream capture");
         replacement.count_kept("inside a stream capture");

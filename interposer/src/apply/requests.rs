@@ -57,8 +57,8 @@ fn requests() -> MutexGuard<'static, Requests> {
     REQUESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks for code for a launch under way, which gets the winner `base` and these dimensions so far.
-pub fn ask(
+/// Requests code for a launch under way, which gets the winner `base` and these dimensions so far.
+pub fn submit(
     kernel: &Arc<Kernel>,
     request: &LaunchRequest,
     wanted: Wanted,

@@ -270,22 +270,8 @@ impl KernelCode {
             .iter()
             .filter_map(|module| module.bytes().ok())
             .fold(Hash64::new().part(name.as_bytes()), |hash, bytes| hash.part(&bytes));
-        let symbol = |name: &str, kind| Symbol {
-            name: name.to_owned(),
-            kind,
-            defined: true,
-            external: true,
-            hash: 0,
-            refs: Vec::new(),
-            arguments: Vec::new(),
-            variable: None,
-        };
-        let argument = |(offset, size): &(u32, u32)| ir_section::IrArgument {
-            name: String::new(),
-            kind: if *size > 8 { "byval".into() } else { String::new() },
-            offset: *offset,
-            size: *size,
-            pointers: None,
+        let argument = |(offset, size): &(u32, u32)| {
+            ir_section::IrArgument::new("", if *size > 8 { "byval" } else { "" }, *offset, *size)
         };
         let variable = |(name, constant): &(String, bool)| Symbol {
             variable: Some(VariableInfo {
@@ -294,7 +280,7 @@ impl KernelCode {
                 align: 0,
                 code: false,
             }),
-            ..symbol(name, SymbolKind::Variable)
+            ..Symbol::exported(name, SymbolKind::Variable)
         };
         Ok(Self {
             static_hash: hash.finish(),
@@ -302,7 +288,7 @@ impl KernelCode {
             triple: native.triple.into(),
             kernel: Symbol {
                 arguments: native.parameters.iter().map(argument).collect(),
-                ..symbol(name, SymbolKind::Kernel)
+                ..Symbol::exported(name, SymbolKind::Kernel)
             },
             variables: native.variables.iter().map(variable).collect(),
             modules,
@@ -528,24 +514,9 @@ impl KernelCode {
         let arguments = kinds
             .iter()
             .enumerate()
-            .map(|(index, kind)| ir_section::IrArgument {
-                name: String::new(),
-                kind: (*kind).to_owned(),
-                offset: 8 * index as u32,
-                size: 8,
-                pointers: None,
-            })
+            .map(|(index, kind)| ir_section::IrArgument::new("", *kind, 8 * index as u32, 8))
             .collect();
-        let kernel = Symbol {
-            name: "k".into(),
-            kind: SymbolKind::Kernel,
-            defined: true,
-            external: true,
-            hash: 0,
-            refs: vec![],
-            arguments,
-            variable: None,
-        };
+        let kernel = Symbol { arguments, ..Symbol::exported("k", SymbolKind::Kernel) };
         Self {
             static_hash: 1,
             arch: String::new(),

@@ -149,17 +149,8 @@ mod tests {
     use mneme_core::image::ir_section::{IrTable, Symbol, decode, encode};
 
     fn unit(arch: &str) -> Unit<'static> {
-        let symbol = Symbol {
-            name: "k".into(),
-            kind: SymbolKind::Kernel,
-            defined: true,
-            external: true,
-            hash: 1,
-            refs: vec![],
-            arguments: vec![],
-            variable: None,
-        };
-        let table = IrTable { arch: arch.into(), symbols: vec![symbol], ..IrTable::default() };
+        let symbols = vec![Symbol::exported("k", SymbolKind::Kernel)];
+        let table = IrTable { arch: arch.into(), symbols, ..IrTable::default() };
         decode(&encode(&table, b"BC").unwrap()).remove(0).into_owned()
     }
 

@@ -1,4 +1,4 @@
-//! The end of a recording: packs are closed, occurrences written, and the user told.
+//! The end of a recording: packs are closed, occurrences written, and a report printed.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -28,12 +28,9 @@ pub fn explain(error: SnapshotError, variables: &[RecordedVariable]) -> Snapshot
     };
     let found: Vec<&RecordedVariable> = variables.iter().filter(inside).collect();
     if log::enabled(log::LogLevel::Debug) {
-        debug!("no copy of {bytes} bytes at {address:#x}: {}", told_by_the_driver(address));
+        debug!("no copy of {bytes} bytes at {address:#x}: {}", driver_error(address));
         for RecordedVariable { name, address, size, constant, .. } in &found {
-            debug!(
-                "variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}",
-                told_by_the_driver(*address)
-            );
+            debug!("variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}", driver_error(*address));
         }
     }
     let names = found.iter().map(|variable| variable.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -41,7 +38,7 @@ pub fn explain(error: SnapshotError, variables: &[RecordedVariable]) -> Snapshot
     SnapshotError::Copy { address, bytes, status, names }
 }
 
-fn told_by_the_driver(address: u64) -> String {
+fn driver_error(address: u64) -> String {
     let (mut start, mut size) = (0, 0);
     // SAFETY: valid places; the driver answers with an error for what is no address of its.
     let status = unsafe { driver::hooked::cuMemGetAddressRange_v2::call(&mut start, &mut size, address) };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_builds::source::{Source, SourceError};
+use mneme_builds::source::{CudaSource, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
 use mneme_core::exit;
 use mneme_core::recording::{CodeKind, RecordingError};
@@ -47,7 +47,7 @@ impl ReplacementFile {
                 let arch = Some(recorded.kernel.ours.ir_arch.as_str())
                     .filter(|arch| arch.starts_with("sm_"))
                     .unwrap_or("sm_90");
-                let source = Source { file, compiler, flags, arch, limit };
+                let source = CudaSource { file, compiler, flags, arch, limit };
                 return Ok(source.bitcode().map(Replacement::Ir).map_err(|error| {
                     let status = match error {
                         SourceError::Rejected(_) => ReplayStatus::CompileError,

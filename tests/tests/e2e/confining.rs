@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use mneme_core::hash::checksum;
 use mneme_core::image::cpu_object::{CpuTable, SECTION};
 use mneme_e2e::apps::app;
-use mneme_e2e::installation::{Device, have_compiler};
+use mneme_e2e::installation::{TestDevice, have_compiler};
 use mneme_e2e::recording::Recording;
 
 /// A kernel that makes a file, by system calls of its own.
@@ -61,7 +61,7 @@ fn intruder(object: &Path, kernel: &str, file: &Path) -> Vec<u8> {
 #[test]
 fn recorded_code_makes_no_file() {
     let test = "recorded_code_makes_no_file";
-    if Device::under_test() != Device::Cpu || !have_compiler(test) {
+    if TestDevice::under_test() != TestDevice::Cpu || !have_compiler(test) {
         println!("skipped: {test} is about the CPU device");
         return;
     }

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Bridge, BridgeError, PythonSpace};
 use crate::early_stop::EarlyStop;
-use crate::sampler::{History, Outcome, Sampler};
-use crate::space::{Domain, Parameter, Point, Space};
+use crate::sampler::{History, Sampler, TrialOutcome};
+use crate::space::{Domain, Parameter, Point, SearchSpace};
 
 /// What a study is opened with.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl OptunaSampler {
     pub fn new(
         bridge: &Bridge,
         options: &StudyOptions,
-        space: &dyn Space,
+        space: &dyn SearchSpace,
         python: Option<u64>,
     ) -> Result<Self, BridgeError> {
         let parameters: Vec<Value> = space.parameters().iter().map(describe).collect::<Result<_, _>>()?;
@@ -134,7 +134,7 @@ fn describe(parameter: &Parameter) -> Result<Value, BridgeError> {
 }
 
 impl Sampler for OptunaSampler {
-    fn ask(&mut self, space: &dyn Space, _history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, _history: &History) -> Option<Point> {
         let mut answer = self.bridge.ask(&json!({"type": "ask"})).map_err(|error| self.bridge.fail(error)).ok()?;
         let mut suggested: Map<String, Value> = serde_json::from_value(answer["point"].take()).ok()?;
         // Optuna suggests every parameter; those that do not apply have no value.
@@ -151,7 +151,7 @@ impl Sampler for OptunaSampler {
         Some(point)
     }
 
-    fn tell(&mut self, point: &Point, outcome: &Outcome) {
+    fn tell(&mut self, point: &Point, outcome: &TrialOutcome) {
         let mut asked = self.asked.borrow_mut();
         let values = outcome.values().filter(|_| !asked.pruned.contains(point));
         let number = asked.numbers.get_mut(point).and_then(Vec::pop);

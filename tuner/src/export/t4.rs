@@ -73,7 +73,7 @@ fn invalidity(status: &str, is_measured: bool) -> &'static str {
 mod tests {
     use super::*;
     use crate::archive::tests::folder;
-    use crate::space::{Space, Table};
+    use crate::space::{ResultsTable, SearchSpace};
 
     #[test]
     fn every_trial_is_a_result_in_milliseconds() {
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(results[7]["invalidity"], "compile");
         assert_eq!(results[1]["times"]["runtimes"].as_array().unwrap().len(), 3);
         // What reads such files reads this one.
-        let table = Table::load(&path).unwrap();
+        let table = ResultsTable::load(&path).unwrap();
         assert_eq!(table.results.len(), archive.trials.len());
         assert!(table.space.parameters().iter().any(|parameter| parameter.name == "block.x"));
     }

@@ -73,7 +73,7 @@ pub struct Baseline {
 /// `summary.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Summary {
+pub struct SessionSummary {
     /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed",
     /// "interrupted", "invalid_configuration", "not_written" or "internal_error".
     pub status: String,
@@ -144,7 +144,7 @@ pub struct References {
     pub throttled: Vec<String>,
 }
 
-impl Summary {
+impl SessionSummary {
     /// One that was counted as verified is not.
     pub fn count_refuted(&mut self) {
         self.num_verified = self.num_verified.saturating_sub(1);
@@ -170,8 +170,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fate_is_counted_once() {
-        let mut summary = Summary::default();
+    fn every_status_is_counted_once() {
+        let mut summary = SessionSummary::default();
         let of = |status, executed| ReplayResult { status, executed, ..ReplayResult::default() };
         for (status, executed) in [
             (ReplayStatus::Verified, true),

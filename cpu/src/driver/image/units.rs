@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use super::processor;
 use super::sections::units_of;
-use super::text::{self, Found};
+use super::text::{self, FoundPtx};
 
 /// Why there is nothing to run of an image.
 #[derive(Debug, Error)]
@@ -192,14 +192,14 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     if !beside.is_empty() {
         return Ok(beside);
     }
-    let text = if vendor == Vendor::Nvidia { text::of(image) } else { Found::None };
+    let text = if vendor == Vendor::Nvidia { text::of(image) } else { FoundPtx::None };
     let all: Vec<_> = match own.is_empty() {
         true => elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect(),
         false => Vec::new(),
     };
     match text {
-        Found::Fitting(code) if !all.iter().any(|unit| unit.table.images.contains(&sum)) => Ok(vec![of_text(code)]),
-        Found::Newer(oldest) if all.is_empty() => Err(NoCode::NewerPtx(oldest.to_string())),
+        FoundPtx::Fitting(code) if !all.iter().any(|unit| unit.table.images.contains(&sum)) => Ok(vec![of_text(code)]),
+        FoundPtx::Newer(oldest) if all.is_empty() => Err(NoCode::NewerPtx(oldest.to_string())),
         _ if own.is_empty() => fitting(vendor, &all, image, sum),
         _ => of_object,
     }
@@ -368,19 +368,7 @@ mod tests {
     use mneme_core::image::ir_section::{IrTable, Symbol};
 
     fn unit(arch: &str, rdc: bool, kernels: &[&str]) -> Arc<Unit<'static>> {
-        let symbols = kernels
-            .iter()
-            .map(|name| Symbol {
-                name: (*name).into(),
-                kind: SymbolKind::Kernel,
-                defined: true,
-                external: true,
-                hash: 1,
-                refs: vec![],
-                arguments: vec![],
-                variable: None,
-            })
-            .collect();
+        let symbols = kernels.iter().map(|name| Symbol::exported(*name, SymbolKind::Kernel)).collect();
         let table =
             IrTable { arch: arch.into(), triple: "nvptx64-nvidia-cuda".into(), rdc, symbols, ..IrTable::default() };
         let record = ir_section::encode(&table, b"BC").unwrap();
