@@ -1,4 +1,4 @@
-//! The functions that the CPU device has and no vendor: what the recorder asks it.
+//! Functions that only the CPU device has, for queries of the recorder.
 
 use super::cuda::types::*;
 use crate::declare::declare;

@@ -10,7 +10,7 @@ macro_rules! declare {
         )*
 
         /// Every declared function.
-        pub static FUNCTIONS: &[$crate::Function] = &[$(
+        pub static FUNCTIONS: &[$crate::VendorFunction] = &[$(
             declare! { @row $since $name $arguments $(-> $return)? },
             $(declare! { @row $form_since $form $arguments },)?
         )*];
@@ -38,7 +38,7 @@ macro_rules! declare {
         }
     };
     (@row $since:literal $name:ident ($($argument:ident: $type:ty),* $(,)?) $(-> $return:ty)?) => {
-        $crate::Function {
+        $crate::VendorFunction {
             name: stringify!($name),
             since: $since,
             arguments: &[$((stringify!($argument), stringify!($type))),*],

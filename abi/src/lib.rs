@@ -21,7 +21,7 @@ pub mod structure;
 
 /// A declared function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Function {
+pub struct VendorFunction {
     /// Symbol name in the driver library, e.g. `cuMemAlloc_v2`.
     pub name: &'static str,
     /// Version from which this variant is the one meant by its base name: as `cuGetProcAddress` counts for CUDA (12000

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mneme_abi::Function;
+use mneme_abi::VendorFunction;
 use mneme_abi::cuda::registration::FUNCTIONS as REGISTRATION;
 use mneme_abi::cuda::runtime::FUNCTIONS;
 use mneme_abi::headers::{Passed, expression, found, in_rust, types};
@@ -120,7 +120,7 @@ fn versions_are_those_of_cupti() {
     let named = expression(r"_CBID_(\w+?)_v(\d{4,5})\s*=");
     let versions: BTreeMap<&str, i32> =
         named.captures_iter(&text).map(|found| (found.get(1).unwrap().as_str(), found[2].parse().unwrap())).collect();
-    for Function { name, since, .. } in FUNCTIONS.iter().filter(|function| !is_of_nvcc(function.name)) {
+    for VendorFunction { name, since, .. } in FUNCTIONS.iter().filter(|function| !is_of_nvcc(function.name)) {
         assert_eq!(versions.get(name), Some(since), "{name}");
     }
 }

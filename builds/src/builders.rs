@@ -34,7 +34,7 @@ impl Builders {
         let found = self.programs.iter().find(|(installed, _)| *installed == version);
         found
             .map(|(_, program)| program)
-            .ok_or_else(|| ProgramError::NotInstalled { asked: version, installed: self.versions() })
+            .ok_or_else(|| ProgramError::NotInstalled { requested: version, installed: self.versions() })
     }
 
     /// The version for code that LLVM `written_by` wrote: the same, as another one's code is not the application's, or
@@ -51,12 +51,12 @@ impl Builders {
     ///
     /// # Errors
     /// It is not installed, or does not read the code.
-    pub fn chosen(&self, asked: Option<u32>, written_by: Option<u32>) -> Result<u32, ProgramError> {
-        let Some(asked) = asked else { return self.fitting(written_by) };
-        self.of(asked)?;
-        match written_by.filter(|found| *found > asked) {
-            Some(found) => Err(ProgramError::OlderThanIr { asked, found }),
-            None => Ok(asked),
+    pub fn chosen(&self, requested: Option<u32>, written_by: Option<u32>) -> Result<u32, ProgramError> {
+        let Some(requested) = requested else { return self.fitting(written_by) };
+        self.of(requested)?;
+        match written_by.filter(|found| *found > requested) {
+            Some(found) => Err(ProgramError::OlderThanIr { requested, found }),
+            None => Ok(requested),
         }
     }
 }
@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn what_a_configuration_asks_for_is_there_and_reads_the_ir() {
-        let of = |asked, found| builders(&[19, 22]).chosen(Some(asked), found).map_err(|error| error.to_string());
+        let of =
+            |requested, found| builders(&[19, 22]).chosen(Some(requested), found).map_err(|error| error.to_string());
         assert_eq!(of(22, Some(19)), Ok(22));
         assert_eq!(of(19, None), Ok(19));
         assert!(of(21, Some(19)).unwrap_err().contains("mneme-build-21 is not installed: 19 and 22 are"));

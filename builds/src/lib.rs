@@ -4,9 +4,7 @@
 //! (see [`protocol`]). [`process`] and [`programs`] are how processes of ours are started, confined and watched.
 
 pub mod builders;
-pub mod external;
 pub mod instrument;
-pub mod interface;
 pub mod outcome;
 pub mod plan;
 pub mod probe;

@@ -1,6 +1,6 @@
 //! The outcome of a build: code and facts about it, or why there is none.
 
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use serde::{Deserialize, Serialize};
 
 use crate::instrument::Instrumented;
@@ -43,7 +43,7 @@ pub struct Built {
 /// Why there is no code object, in one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotBuilt {
-    pub status: Status,
+    pub status: ReplayStatus,
     pub error: String,
     /// What the build was at, where it has ended before its time.
     pub place: Option<BuildPosition>,
@@ -56,7 +56,7 @@ pub struct NotBuilt {
 }
 
 impl NotBuilt {
-    pub fn new(status: Status, error: impl Into<String>) -> Self {
+    pub fn new(status: ReplayStatus, error: impl Into<String>) -> Self {
         Self { status, error: error.into(), place: None, rejected: false, texts: Box::default(), log: Box::default() }
     }
 }

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::recording::database::{ArgumentLayout, CodeFile};
-use mneme_core::recording::manifest::{Allocation, Argument, Variable};
+use mneme_core::recording::manifest::{Allocation, RecordedArgument, RecordedVariable};
 use serde::{Deserialize, Serialize};
 
-use crate::external::External;
 use crate::texts::Keep;
 
 /// What builds have in common, but for the code that they start from.
@@ -18,13 +17,24 @@ pub struct BuildPlan {
     pub external: Option<External>,
     /// IR to return.
     pub keep: Keep,
-    /// Builds that fail tell the texts that they had come to.
+    /// Builds that fail report the texts that they had come to.
     pub texts: bool,
     /// Bounds the memory of a build, bytes.
     pub memory: Option<u64>,
     /// Builds are made one after the other in one process, as profilers and debuggers like it: without limits, and the
     /// first that goes wrong is the last.
     pub in_process: bool,
+}
+
+/// A program that runs pass pipelines in the builder's place, and its arguments besides the pipeline.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct External {
+    /// A path, or a name; `opt-19` where `None`, with the version of the LLVM that builds.
+    pub program: Option<PathBuf>,
+    /// Shared objects with passes (`-load-pass-plugin`).
+    pub plugins: Vec<PathBuf>,
+    /// Further options, as they are.
+    pub arguments: Vec<String>,
 }
 
 /// What the recording says of a kernel and of its launch, as far as builds use it.
@@ -35,8 +45,8 @@ pub struct RecordedKernel {
     /// Mangled name.
     pub name: String,
     /// The parameter buffer, by argument.
-    pub arguments: Vec<Argument>,
-    pub variables: Vec<Variable>,
+    pub arguments: Vec<RecordedArgument>,
+    pub variables: Vec<RecordedVariable>,
     pub allocations: Vec<Allocation>,
     /// The arguments of all recorded launches.
     pub launches: Vec<Vec<u64>>,

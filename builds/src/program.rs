@@ -1,4 +1,4 @@
-//! One program `mneme-build-NN`: how it is started and asked.
+//! One program `mneme-build-NN`: how it is started and queried.
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::CString;
@@ -16,7 +16,7 @@ use crate::outcome::BuildOutcome;
 use crate::plan::BuildPlan;
 use crate::process::child::{Child, ChildStderr};
 use crate::process::frame::{self, Inbox};
-use crate::protocol::{CodeParts, Greeted, Greeting, Opening, Order, Question, Reply};
+use crate::protocol::{BuildOrder, BuildReply, BuilderGreeting, CodeParts, Greeted, Opening, Question};
 use crate::spec::BuildSpec;
 use crate::target::Target;
 
@@ -39,12 +39,12 @@ pub enum ProgramError {
         install::BUILDER
     )]
     NewerIr { found: u32, installed: Vec<u32> },
-    #[error("llvm is {asked}, and {}{asked} is not installed: {}", install::BUILDER, versions(installed))]
-    NotInstalled { asked: u32, installed: Vec<u32> },
+    #[error("llvm is {requested}, and {}{requested} is not installed: {}", install::BUILDER, versions(installed))]
+    NotInstalled { requested: u32, installed: Vec<u32> },
     #[error(
-        "llvm is {asked}, and the IR was written by LLVM {found}, which an older one does not read; ask for {found} or a newer one"
+        "llvm is {requested}, and the IR was written by LLVM {found}, which an older one does not read; ask for {found} or a newer one"
     )]
-    OlderThanIr { asked: u32, found: u32 },
+    OlderThanIr { requested: u32, found: u32 },
     #[error("{} {what}; install it again, or name another installation in MNEME_HOME", path.display())]
     Useless { path: PathBuf, what: String },
     #[error("{} cannot be started: {source}", path.display())]
@@ -61,7 +61,7 @@ pub enum AskError {
     Unanswered { how: String, complaint: Option<String> },
 }
 
-/// What a process does before it is asked for builds.
+/// What a process does before builds are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preparation {
     /// It gets LLVM and the assembler warm, and later keeps the recorded IR in memory.
@@ -161,7 +161,7 @@ impl BuildProgram {
     /// # Errors
     /// It is not, or could not be started.
     pub fn check(&self, greeted: Greeted) -> Result<(), ProgramError> {
-        let Greeting { version, llvm } = greeted.map_err(|what| self.useless(what))?;
+        let BuilderGreeting { version, llvm } = greeted.map_err(|what| self.useless(what))?;
         let own = env!("CARGO_PKG_VERSION");
         if version != own {
             return Err(self.useless(format!("is of version {version}, and this program of {own}")));
@@ -211,16 +211,16 @@ impl BuildProgram {
         let BuildProcess { mut child, mut stream } = self.begin(Preparation::None, ChildStderr::Kept)?;
         self.wait_for_greeting(&mut child, &mut stream, &mut Inbox::default())?;
         let (parts, blob) = CodeParts::join(modules, None);
-        let order = Order { number: 1, target, spec, limit };
+        let order = BuildOrder { number: 1, target, spec, limit };
         let patience = limit.saturating_add(GREETING_LIMIT);
         let answer = stream
             .set_read_timeout(Some(patience))
             .and_then(|()| stream.set_write_timeout(Some(patience)))
             .and_then(|()| frame::write(&mut stream, &Opening::Plan(Box::new(plan), parts), &blob))
             .and_then(|()| frame::write(&mut stream, &order, &[]))
-            .and_then(|()| frame::read::<Reply>(&mut stream));
+            .and_then(|()| frame::read::<BuildReply>(&mut stream));
         match answer {
-            Ok(Some((Reply { outcome: Some(outcome), .. }, image))) => Ok(outcome.map(|built| (built, image))),
+            Ok(Some((BuildReply { outcome: Some(outcome), .. }, image))) => Ok(outcome.map(|built| (built, image))),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 Err(AskError::Unanswered { how: "does not end".into(), complaint: child.complaint() })
             }
@@ -300,7 +300,7 @@ mod tests {
             assert!(error.contains("install it again"), "{error}");
         }
         let program = program(folder.path(), "", 0o600);
-        let greeting = |version: &str| Ok(Greeting { version: version.into(), llvm: "19.1.7".into() });
+        let greeting = |version: &str| Ok(BuilderGreeting { version: version.into(), llvm: "19.1.7".into() });
         let error = program.check(greeting("0.0.1")).unwrap_err().to_string();
         assert!(error.contains("is of version 0.0.1") && program.known_llvm().is_none(), "{error}");
         program.check(greeting(env!("CARGO_PKG_VERSION"))).unwrap();

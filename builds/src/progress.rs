@@ -33,7 +33,7 @@ impl Stage {
         Self::Done,
     ];
 
-    fn words(self) -> &'static str {
+    fn activity(self) -> &'static str {
         match self {
             Self::Start | Self::Done => "",
             Self::Read => "reading the IR",
@@ -127,7 +127,7 @@ impl BuildProgress {
     pub fn last(&self) -> Option<BuildPosition> {
         let bytes = self.bytes().each_ref().map(|byte| byte.load(Ordering::Relaxed));
         let stage = *Stage::ALL.get(usize::from(bytes[0]))?;
-        if stage.words().is_empty() {
+        if stage.activity().is_empty() {
             return None;
         }
         let word = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
@@ -148,7 +148,7 @@ impl BuildProgress {
 
 impl std::fmt::Display for BuildPosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, " while {}", self.stage.words())?;
+        write!(f, " while {}", self.stage.activity())?;
         match &self.pass {
             Some(Invocation { pass, unit, .. }) => write!(f, ", in {pass} on {unit}"),
             None => Ok(()),

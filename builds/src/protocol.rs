@@ -1,13 +1,14 @@
 //! The protocol between `mneme-build-NN` and whoever has started it.
 //!
 //! It runs over the socket that is the standard input of `mneme-build-NN`. Messages are those of
-//! [`frame`](crate::process::frame). `mneme-build-NN` begins with a [`Greeting`]. It is told once what it is for, an
-//! [`Opening`]: either a question, which it answers and ends, or a plan. On a plan follow any number of [`Order`]s,
-//! each with a [`Reply`], in whatever order builds end; it ends with the stream.
+//! [`frame`](crate::process::frame). `mneme-build-NN` begins with a [`BuilderGreeting`]. It receives one [`Opening`]:
+//! either a question, which it answers and ends, or a plan. On a plan follow any number of [`BuildOrder`]s, each with a
+//! [`BuildReply`], in whatever order builds end; it ends with the stream.
 
 use std::time::Duration;
 
 use mneme_core::compile_options::CompileOptions;
+use mneme_core::image::ir_section::IrArgument;
 use mneme_core::recording::CodeKind;
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +19,10 @@ use crate::spec::BuildSpec;
 use crate::target::Target;
 
 /// What `mneme-build-NN` says of itself, or why there is none, which whoever starts it says in its place.
-pub type Greeted = Result<Greeting, String>;
+pub type Greeted = Result<BuilderGreeting, String>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Greeting {
+pub struct BuilderGreeting {
     /// Mneme's version: those of other versions are not understood.
     pub version: String,
     /// The version of LLVM, e.g. "19.1.7".
@@ -72,7 +73,7 @@ impl CodeParts {
     }
 }
 
-/// What only LLVM or the assembler can tell, asked of a process of its own.
+/// A query that only LLVM or the assembler can answer, in a process of its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Question {
     /// The interface of a kernel; answered by `Result<KernelInterface, String>`.
@@ -92,6 +93,17 @@ pub enum Question {
     Maker { target: Target },
 }
 
+/// The facts that a kernel's recorded IR states of it: recordings of the existing Mneme hold the IR only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelInterface {
+    pub arguments: Vec<IrArgument>,
+    /// Variables in constant memory, as the IR and as the loaded code names them.
+    pub constants: Vec<String>,
+    pub triple: String,
+    /// "sm_90", or "" where the IR does not say.
+    pub arch: String,
+}
+
 /// What the compiler command line says of a unit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UnitOrigin {
@@ -107,7 +119,7 @@ pub struct UnitOrigin {
 
 /// A build that is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Order {
+pub struct BuildOrder {
     pub number: u64,
     pub target: Target,
     pub spec: BuildSpec,
@@ -116,7 +128,7 @@ pub struct Order {
 
 /// The answer; the code object is the blob.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Reply {
+pub struct BuildReply {
     pub number: u64,
     /// `None` for an order that is to come again: it relied on another, which came to nothing.
     pub outcome: Option<Result<Built, NotBuilt>>,

@@ -21,7 +21,7 @@ pub const IR_OPTIONS: [&str; 6] =
 
 /// How to compile a source file.
 #[derive(Clone, Debug)]
-pub struct Source<'a> {
+pub struct CudaSource<'a> {
     pub file: &'a Path,
     pub compiler: &'a Path,
     /// The application's own flags (`-I`, `-D`, `-std=`, …).
@@ -50,7 +50,7 @@ impl From<String> for SourceError {
     }
 }
 
-impl Source<'_> {
+impl CudaSource<'_> {
     /// The device's bitcode, libdevice linked in, before any pass.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! The command `mneme annotate`, which sets how the memory of recordings is compared.
 
 use clap::Args;
-use mneme_core::recording::manifest::Argument;
-use mneme_core::recording::rules::{Rule, RuleRegion, RuleTarget, Rules};
+use mneme_core::recording::manifest::RecordedArgument;
+use mneme_core::recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
 use mneme_core::recording::{Moments, RecordingError};
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 
@@ -96,7 +96,7 @@ impl AnnotateOptions {
 fn has(kernel: &KernelFile, target: &RuleTarget) -> Result<bool, RecordingError> {
     for instance in kernel.record.instances.values() {
         let header = Moments::open(kernel.folder(), &kernel.record, instance)?.prologue.header;
-        let value = |argument: &Argument| Some(u64::from_le_bytes(argument.bytes.as_slice().try_into().ok()?));
+        let value = |argument: &RecordedArgument| Some(u64::from_le_bytes(argument.bytes.as_slice().try_into().ok()?));
         let arguments: Vec<Option<u64>> = header.arguments.iter().map(value).collect();
         let variables = header.variables.iter().map(|variable| RuleRegion {
             variable: Some(&variable.name),
@@ -142,7 +142,7 @@ pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
                     )));
                 }
             } else {
-                rules.set(Rule { target, tolerance: options.tolerance()? });
+                rules.set(ToleranceRule { target, tolerance: options.tolerance()? });
             }
             rules.save(&kernel.path)?;
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use clap::Args;
 use mneme_core::image::elf::{MappedFile, Needs, needs};
 use mneme_core::install;
-use mneme_core::summary::Mode;
+use mneme_core::summary::RecorderMode;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -64,7 +64,7 @@ impl Application {
     /// Runs it under the recorder to its end. `settings` are the recorder's environment variables.
     pub fn run(
         &self,
-        mode: Mode,
+        mode: RecorderMode,
         settings: &[(&str, OsString)],
         summaries: &SummaryFile,
     ) -> Result<ExitStatus, CommandError> {
@@ -86,9 +86,9 @@ impl Application {
             );
             libraries.push(library);
             let doing = match mode {
-                Mode::Profile => "profiling",
-                Mode::Apply => "applying",
-                Mode::Record | Mode::DryRun => "recording",
+                RecorderMode::Profile => "profiling",
+                RecorderMode::Apply => "applying",
+                RecorderMode::Record | RecorderMode::DryRun => "recording",
             };
             mneme_core::remark!(
                 "mneme: {}{doing} on the CPU device",

@@ -1,4 +1,4 @@
-//! The command `mneme config`, which answers what build systems ask about the installation.
+//! The command `mneme config`, which describes the installation to build systems.
 
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,7 @@ use mneme_core::files::{self, FileAccess};
 use mneme_core::install;
 use mneme_core::recording::database::{KernelRecord, kernels};
 use mneme_core::recording::store::{check_writable, create_private_folder};
-use mneme_core::summary::{Kernel, Mode, merged};
+use mneme_core::summary::{KernelSummary, RecorderMode, merged};
 use serde::{Deserialize, Serialize};
 
 use crate::application::{Application, end_like};
@@ -101,7 +101,9 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
         }
         Step::Profile => {
             mneme_core::remark!("mneme: the kernels are timed in this run, and recorded in the next one");
-            run(application, Mode::Profile, &[], json, |kernels| save(&folder.join(PROFILE), &that_matter(&kernels)))
+            run(application, RecorderMode::Profile, &[], json, |kernels| {
+                save(&folder.join(PROFILE), &that_matter(&kernels))
+            })
         }
         Step::Record(names) => {
             mneme_core::remark!(
@@ -118,7 +120,7 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
                 ("MNEME_RR_KERNELS", format!("^(?:{pattern})$").into()),
                 ("MNEME_MAX_RECORDINGS", MOST_INSTANCES.into()),
             ];
-            run(application, Mode::Record, &settings, json, |kernels| {
+            run(application, RecorderMode::Record, &settings, json, |kernels| {
                 let launched: Vec<&String> = kernels.iter().map(|kernel| &kernel.mangled).collect();
                 save(&folder.join(RECORDED), &launched)
             })
@@ -139,10 +141,10 @@ fn save(path: &Path, what: &impl Serialize) -> Result<(), CommandError> {
 /// Runs the application to its end, and keeps what was found of its kernels where it has ended well.
 fn run(
     application: &Application,
-    mode: Mode,
+    mode: RecorderMode,
     settings: &[(&str, OsString)],
     json: Option<&Path>,
-    keep: impl FnOnce(Vec<Kernel>) -> Result<(), CommandError>,
+    keep: impl FnOnce(Vec<KernelSummary>) -> Result<(), CommandError>,
 ) -> Result<Option<PathBuf>, CommandError> {
     let summaries_file = SummaryFile::open()?;
     let status = application.run(mode, settings, &summaries_file)?;
@@ -160,8 +162,8 @@ fn run(
 }
 
 /// The kernels that take most of the GPU's time, the first of them first.
-fn that_matter(kernels: &[Kernel]) -> Vec<Timed> {
-    let total: f64 = kernels.iter().map(Kernel::total_gpu_time).sum();
+fn that_matter(kernels: &[KernelSummary]) -> Vec<Timed> {
+    let total: f64 = kernels.iter().map(KernelSummary::total_gpu_time).sum();
     let mut timed: Vec<Timed> = kernels
         .iter()
         .map(|kernel| Timed {
@@ -247,18 +249,19 @@ mod tests {
     use super::*;
     use mneme_core::summary::Times;
 
-    fn kernel(name: &str, mean: u64) -> Kernel {
+    fn kernel(name: &str, mean: u64) -> KernelSummary {
         let gpu_time = Some(Times { count: 1, total: mean, min: mean, max: mean });
-        Kernel { mangled: name.into(), launches: 1, gpu_time, ..Kernel::default() }
+        KernelSummary { mangled: name.into(), launches: 1, gpu_time, ..KernelSummary::default() }
     }
 
     #[test]
     fn the_kernels_that_matter_are_most_of_the_time() {
-        let names = |kernels: &[Kernel]| that_matter(kernels).into_iter().map(|it| it.kernel).collect::<Vec<_>>();
+        let names =
+            |kernels: &[KernelSummary]| that_matter(kernels).into_iter().map(|it| it.kernel).collect::<Vec<_>>();
         assert_eq!(names(&[kernel("a", 5), kernel("b", 60), kernel("c", 34), kernel("d", 1)]), ["b", "c"]);
         assert_eq!(names(&[kernel("a", 1)]), ["a"]);
         assert!(names(&[]).is_empty() && names(&[kernel("a", 0)]).is_empty());
-        let many: Vec<Kernel> = (0..20).map(|number| kernel(&number.to_string(), 10)).collect();
+        let many: Vec<KernelSummary> = (0..20).map(|number| kernel(&number.to_string(), 10)).collect();
         assert_eq!(that_matter(&many).len(), MOST_KERNELS);
     }
 

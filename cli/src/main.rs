@@ -228,7 +228,7 @@ fn main() {
     // Like every program whose output is piped into another: end quietly when that one ends.
     // SAFETY: no other thread runs yet and the default disposition needs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    mneme_manual::write_if_asked(command);
+    mneme_manual::write_if_requested(command);
     let typed: Vec<OsString> = std::env::args_os().collect();
     let arguments = mneme_core::arguments::normalise(typed.iter().cloned(), &ONE_DASH);
     let parsed = command().try_get_matches_from(arguments).and_then(|matches| Options::from_arg_matches(&matches));

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use mneme_core::summary::Mode;
+use mneme_core::summary::RecorderMode;
 
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
@@ -33,9 +33,9 @@ pub fn run(options: &ProfileOptions) -> Result<std::convert::Infallible, Command
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
     settings.extend(options.sample.iter().map(|every| ("MNEME_SAMPLE", every.to_string().into())));
-    let status = options.application.run(Mode::Profile, &settings, &summaries_file)?;
+    let status = options.application.run(RecorderMode::Profile, &settings, &summaries_file)?;
     let summaries = summaries_file.read();
     let name = options.application.name();
-    report::publish(Mode::Profile, &name, status, &summaries, options.json.as_deref());
+    report::publish(RecorderMode::Profile, &name, status, &summaries, options.json.as_deref());
     end_like(status)
 }

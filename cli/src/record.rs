@@ -7,7 +7,7 @@ use clap::Args;
 use mneme_core::exit;
 use mneme_core::recording::export::Format;
 use mneme_core::recording::store::{check_writable, create_private_folder};
-use mneme_core::summary::{Mode, merged};
+use mneme_core::summary::{RecorderMode, merged};
 
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
@@ -87,7 +87,7 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     ];
     settings.extend(numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string().into()))));
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
-    let mode = if options.dry_run { Mode::DryRun } else { Mode::Record };
+    let mode = if options.dry_run { RecorderMode::DryRun } else { RecorderMode::Record };
     let status = options.application.run(mode, &settings, &summaries_file)?;
 
     let mut summaries = summaries_file.read();
@@ -96,7 +96,7 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     }
     let name = options.application.name();
     report::publish(mode, &name, status, &summaries, options.json.as_deref());
-    if status.success() && mode == Mode::Record && report::is_failure(&merged(&summaries), options.strict) {
+    if status.success() && mode == RecorderMode::Record && report::is_failure(&merged(&summaries), options.strict) {
         std::process::exit(exit::NOT_RECORDED);
     }
     end_like(status)

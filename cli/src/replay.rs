@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use mneme_core::exit;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use crate::error::CommandError;
 
@@ -17,7 +17,7 @@ pub fn run(replay: &mut Command) -> Result<ReplayResult, CommandError> {
     let output = replay.stdin(Stdio::null()).output().map_err(|source| CommandError::Start { path, source })?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     let result = result(&output.stdout).unwrap_or_else(|| refused(&complaint));
-    if result.status == Status::InternalError && output.status.code() == Some(exit::NO_DEVICE) {
+    if result.status == ReplayStatus::InternalError && output.status.code() == Some(exit::NO_DEVICE) {
         return Err(CommandError::NoDevice(result.error));
     }
     Ok(result)
@@ -31,7 +31,7 @@ fn result(output: &[u8]) -> Option<ReplayResult> {
 
 /// Of a replay that ended before there was one.
 fn refused(complaint: &str) -> ReplayResult {
-    ReplayResult { status: Status::InternalError, error: reason(complaint), ..ReplayResult::default() }
+    ReplayResult { status: ReplayStatus::InternalError, error: reason(complaint), ..ReplayResult::default() }
 }
 
 /// The sentence of what a replay has said. A refused command line comes with its usage, and with advice at the end.

@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary, merged, parse};
+use mneme_core::summary::{KernelSummary, MEMORY_NAME, RecorderMode, RecorderSummary, merged, parse};
 use mneme_core::units;
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ impl SummaryFile {
     }
 
     /// What has arrived.
-    pub fn read(&self) -> Vec<Summary> {
+    pub fn read(&self) -> Vec<RecorderSummary> {
         let length = self.0.metadata().map_or(0, |metadata| metadata.len());
         let mut text = vec![0; length as usize];
         match self.0.read_exact_at(&mut text, 0) {
@@ -62,9 +62,9 @@ struct Report<'a> {
     application: &'a str,
     /// As a shell gives it: 128 + signal for one that a signal ended.
     exit_status: i32,
-    processes: &'a [Summary],
+    processes: &'a [RecorderSummary],
     /// Of all processes.
-    kernels: Vec<Kernel>,
+    kernels: Vec<KernelSummary>,
 }
 
 /// Refuses files that [`publish`] could not write, before the application runs.
@@ -78,7 +78,13 @@ pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
 
 /// Says what became of a run, for people and, where `json` is a file or "-", as JSON. What cannot be written is named
 /// and changes nothing else: the status is the application's.
-pub fn publish(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summary], json: Option<&Path>) {
+pub fn publish(
+    mode: RecorderMode,
+    application: &str,
+    status: ExitStatus,
+    summaries: &[RecorderSummary],
+    json: Option<&Path>,
+) {
     let text = text(mode, application, status, summaries);
     if !text.is_empty() {
         mneme_core::remark!("{}", text.trim_end_matches('\n'));
@@ -94,7 +100,7 @@ fn write_json(
     file: Option<&Path>,
     application: &str,
     status: ExitStatus,
-    summaries: &[Summary],
+    summaries: &[RecorderSummary],
 ) -> Result<(), CommandError> {
     if let Some(lines) = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(lines);
@@ -116,21 +122,22 @@ fn write_json(
 
 /// Whether something that was to be recorded was not, because something broke; if `strict`, also where it is of a kind
 /// that cannot be recorded.
-pub fn is_failure(kernels: &[Kernel], strict: bool) -> bool {
+pub fn is_failure(kernels: &[KernelSummary], strict: bool) -> bool {
     kernels.iter().flat_map(|kernel| &kernel.failures).any(|failure| failure.broken || strict)
 }
 
 /// The closing text of a run; empty where there is nothing to say.
-fn text(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summary]) -> String {
+fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[RecorderSummary]) -> String {
     let kernels = merged(summaries);
     if kernels.is_empty() {
         let doing = match mode {
-            Mode::Profile => "timed",
-            Mode::Apply => "replaced",
-            Mode::Record | Mode::DryRun => "recorded",
+            RecorderMode::Profile => "timed",
+            RecorderMode::Apply => "replaced",
+            RecorderMode::Record | RecorderMode::DryRun => "recorded",
         };
         if let Some(signal) = status.signal() {
-            let whole = if mode == Mode::Record { "; what it had finished by then is in the recording" } else { "" };
+            let whole =
+                if mode == RecorderMode::Record { "; what it had finished by then is in the recording" } else { "" };
             return format!(
                 "mneme: {application} was killed by signal {signal} before it could report its GPU kernels, so that nothing more is {doing}{whole}\n"
             );
@@ -143,13 +150,13 @@ fn text(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summary]
         return String::new();
     }
     match mode {
-        Mode::Profile => profile(kernels, summaries),
-        Mode::Record | Mode::DryRun => recording(mode, kernels),
-        Mode::Apply => applied(kernels),
+        RecorderMode::Profile => profile(kernels, summaries),
+        RecorderMode::Record | RecorderMode::DryRun => recording(mode, kernels),
+        RecorderMode::Apply => applied(kernels),
     }
 }
 
-fn applied(mut kernels: Vec<Kernel>) -> String {
+fn applied(mut kernels: Vec<KernelSummary>) -> String {
     use Align::{Left, Right};
     kernels.retain(|kernel| kernel.applied.is_some());
     if kernels.is_empty() {
@@ -198,10 +205,10 @@ fn applied(mut kernels: Vec<Kernel>) -> String {
     text
 }
 
-fn recording(mode: Mode, mut kernels: Vec<Kernel>) -> String {
+fn recording(mode: RecorderMode, mut kernels: Vec<KernelSummary>) -> String {
     use Align::{Left, Right};
     kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
-    let dry = mode == Mode::DryRun;
+    let dry = mode == RecorderMode::DryRun;
     let mut heading = vec!["KERNEL", "LAUNCHES", "GPU TIME", "INSTANCES", "MEMORY", "DISK", "CODE"];
     let mut align = vec![Left, Right, Right, Right, Right, Right, Left];
     let unknown = [2, 5];
@@ -256,14 +263,14 @@ fn recording(mode: Mode, mut kernels: Vec<Kernel>) -> String {
     text
 }
 
-fn profile(mut kernels: Vec<Kernel>, summaries: &[Summary]) -> String {
+fn profile(mut kernels: Vec<KernelSummary>, summaries: &[RecorderSummary]) -> String {
     use Align::{Left, Right};
     kernels.retain(|kernel| kernel.gpu_time.is_some() || !kernel.shapes.is_empty());
     if kernels.is_empty() {
         return "mneme: nothing is timed: no launch is selected by --kernels and MNEME_RECORD_RANKS\n".into();
     }
     kernels.sort_by(|one, other| other.total_gpu_time().total_cmp(&one.total_gpu_time()));
-    let total: f64 = kernels.iter().map(Kernel::total_gpu_time).sum();
+    let total: f64 = kernels.iter().map(KernelSummary::total_gpu_time).sum();
     let heading = ["KERNEL", "SHARE", "GPU TIME", "LAUNCHES", "MEAN", "MIN", "MAX", "GRID", "BLOCK"];
     let mut rows = vec![heading.map(String::from).to_vec()];
     for kernel in &kernels {
@@ -303,7 +310,7 @@ fn launches(count: u64) -> String {
     format!("{count} launch{}", if count == 1 { "" } else { "es" })
 }
 
-fn name(kernel: &Kernel) -> String {
+fn name(kernel: &KernelSummary) -> String {
     shorten(kernel.kernel.trim_start_matches("void "), NAME_WIDTH)
 }
 
@@ -311,30 +318,31 @@ fn name(kernel: &Kernel) -> String {
 mod tests {
     use super::*;
     use mneme_core::launch::Dim3;
-    use mneme_core::summary::{Failure, Shape, Times};
+    use mneme_core::summary::{RecordingFailure, ShapeSummary, Times};
 
-    fn kernel(name: &str) -> Kernel {
-        Kernel {
+    fn kernel(name: &str) -> KernelSummary {
+        KernelSummary {
             kernel: name.into(),
             mangled: name.into(),
             launches: 4,
             instances: 1,
             code: "IR".into(),
-            ..Kernel::default()
+            ..KernelSummary::default()
         }
     }
 
-    fn summary(mode: Mode, kernels: Vec<Kernel>) -> Summary {
-        Summary { mode, kernels, selected: true, seconds: 0.001, ..Summary::default() }
+    fn summary(mode: RecorderMode, kernels: Vec<KernelSummary>) -> RecorderSummary {
+        RecorderSummary { mode, kernels, selected: true, seconds: 0.001, ..RecorderSummary::default() }
     }
 
     #[test]
     fn the_table_of_tuned_kernels_has_those_alone() {
         use mneme_core::summary::Applied;
         let applied = Some(Applied { replaced: 3, reshaped: 1, before: Some(2000.0), ..Applied::default() });
-        let failures = vec![Failure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
-        let tuned = Kernel { applied, failures, ..kernel("a(int)") };
-        let text = |kernels| text(Mode::Apply, "app", ExitStatus::default(), &[summary(Mode::Apply, kernels)]);
+        let failures = vec![RecordingFailure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
+        let tuned = KernelSummary { applied, failures, ..kernel("a(int)") };
+        let text =
+            |kernels| text(RecorderMode::Apply, "app", ExitStatus::default(), &[summary(RecorderMode::Apply, kernels)]);
         assert_eq!(
             text(vec![kernel("b(int)"), tuned.clone()]),
             "KERNEL  LAUNCHES  REPLACED  RESHAPED  BEFORE  TUNED\na(int)         4         3         1  2.0 µs      -\n\
@@ -342,7 +350,7 @@ mod tests {
         );
         assert!(text(vec![kernel("b(int)")]).contains("nothing is replaced"));
         let times = Times { count: 2, total: 5000, min: 2000, max: 3000 };
-        let timed = Kernel { failures: vec![], gpu_time: Some(times), ..tuned.clone() };
+        let timed = KernelSummary { failures: vec![], gpu_time: Some(times), ..tuned.clone() };
         let table = "KERNEL  LAUNCHES  REPLACED  RESHAPED  BEFORE  TUNED     GOT\na(int)         4         3         1  2.0 µs      -  2.5 µs\n";
         assert_eq!(text(vec![timed]), table);
     }
@@ -352,7 +360,7 @@ mod tests {
         let summaries_file = SummaryFile::open().unwrap();
         assert!(summaries_file.read().is_empty());
         for process in 0..2 {
-            let line = serde_json::to_string(&Summary { process, ..Summary::default() }).unwrap();
+            let line = serde_json::to_string(&RecorderSummary { process, ..RecorderSummary::default() }).unwrap();
             writeln!(File::options().append(true).open(summaries_file.path()).unwrap(), "{line}").unwrap();
         }
         assert_eq!(summaries_file.read().iter().map(|summary| summary.process).collect::<Vec<_>>(), [0, 1]);
@@ -361,13 +369,13 @@ mod tests {
 
     #[test]
     fn the_table_says_why_something_is_not_recorded() {
-        let failure = Failure { reason: "device not idle".into(), launches: 2, broken: true };
-        let broken = Kernel { failures: vec![failure], instances: 0, code: String::new(), ..kernel("b(int)") };
+        let failure = RecordingFailure { reason: "device not idle".into(), launches: 2, broken: true };
+        let broken = KernelSummary { failures: vec![failure], instances: 0, code: String::new(), ..kernel("b(int)") };
         let text = text(
-            Mode::Record,
+            RecorderMode::Record,
             "app",
             ExitStatus::default(),
-            &[summary(Mode::Record, vec![broken.clone(), kernel("a(int)")])],
+            &[summary(RecorderMode::Record, vec![broken.clone(), kernel("a(int)")])],
         );
         assert!(text.starts_with("KERNEL  LAUNCHES  GPU TIME"), "{text}");
         assert!(text.contains("b(int): 2 launches not recorded: device not idle\n"), "{text}");
@@ -376,60 +384,73 @@ mod tests {
 
     #[test]
     fn what_cannot_be_recorded_is_told_and_a_failure_if_strict() {
-        let refused = Kernel {
-            failures: vec![Failure { reason: "no LLVM IR".into(), launches: 4, broken: false }],
+        let refused = KernelSummary {
+            failures: vec![RecordingFailure { reason: "no LLVM IR".into(), launches: 4, broken: false }],
             instances: 0,
             ..kernel("b")
         };
         assert!(
             !is_failure(std::slice::from_ref(&refused), false) && is_failure(&[refused.clone(), kernel("a")], true)
         );
-        let text = text(Mode::Record, "app", ExitStatus::default(), &[summary(Mode::Record, vec![refused])]);
+        let text =
+            text(RecorderMode::Record, "app", ExitStatus::default(), &[summary(RecorderMode::Record, vec![refused])]);
         assert!(text.contains("b: 4 launches not recorded: no LLVM IR\n"), "{text}");
     }
 
     #[test]
     fn what_the_driver_refused_is_told_and_no_failure() {
-        let kernels = [Kernel { rejected: 1, ..kernel("a") }];
+        let kernels = [KernelSummary { rejected: 1, ..kernel("a") }];
         assert!(!is_failure(&kernels, true));
-        let text = text(Mode::Record, "app", ExitStatus::default(), &[summary(Mode::Record, kernels.to_vec())]);
+        let text = text(
+            RecorderMode::Record,
+            "app",
+            ExitStatus::default(),
+            &[summary(RecorderMode::Record, kernels.to_vec())],
+        );
         assert!(text.contains("a: 1 launch refused by the driver\n"), "{text}");
     }
 
     #[test]
     fn processes_that_fail_for_one_reason_are_a_failure_if_one_of_them_broke() {
-        let failed =
-            |broken| Kernel { failures: vec![Failure { reason: "r".into(), launches: 1, broken }], ..kernel("a") };
-        let summaries = [false, true].map(|broken| summary(Mode::Record, vec![failed(broken)]));
+        let failed = |broken| KernelSummary {
+            failures: vec![RecordingFailure { reason: "r".into(), launches: 1, broken }],
+            ..kernel("a")
+        };
+        let summaries = [false, true].map(|broken| summary(RecorderMode::Record, vec![failed(broken)]));
         assert!(is_failure(&merged(&summaries), false));
     }
 
     #[test]
     fn nothing_launched_and_nothing_selected_are_said() {
-        assert!(text(Mode::Record, "app", ExitStatus::default(), &[]).contains("app launched no GPU kernel"));
-        let crashed = text(Mode::Record, "app", ExitStatus::from_raw(libc::SIGSEGV), &[]);
+        assert!(text(RecorderMode::Record, "app", ExitStatus::default(), &[]).contains("app launched no GPU kernel"));
+        let crashed = text(RecorderMode::Record, "app", ExitStatus::from_raw(libc::SIGSEGV), &[]);
         assert!(crashed.contains("app was killed by signal 11") && !crashed.contains("statically linked"), "{crashed}");
-        let left_out = Kernel { left_out: 4, instances: 0, ..kernel("a") };
+        let left_out = KernelSummary { left_out: 4, instances: 0, ..kernel("a") };
         assert!(
-            text(Mode::Record, "app", ExitStatus::default(), &[summary(Mode::Record, vec![left_out.clone()])])
-                .contains("no launch is selected")
+            text(
+                RecorderMode::Record,
+                "app",
+                ExitStatus::default(),
+                &[summary(RecorderMode::Record, vec![left_out.clone()])]
+            )
+            .contains("no launch is selected")
         );
-        let other_rank = Summary { selected: false, ..summary(Mode::Record, vec![left_out]) };
-        assert_eq!(text(Mode::Record, "app", ExitStatus::default(), &[other_rank]), "");
+        let other_rank = RecorderSummary { selected: false, ..summary(RecorderMode::Record, vec![left_out]) };
+        assert_eq!(text(RecorderMode::Record, "app", ExitStatus::default(), &[other_rank]), "");
     }
 
     #[test]
     fn a_profile_ranks_by_total_time() {
-        let timed = |name: &str, mean: u64| Kernel {
+        let timed = |name: &str, mean: u64| KernelSummary {
             gpu_time: Some(Times { count: 2, total: 2 * mean, min: mean, max: mean }),
-            shapes: vec![Shape { grid: Dim3::new(7, 1, 1), block: Dim3::new(64, 1, 1), launches: 4 }],
+            shapes: vec![ShapeSummary { grid: Dim3::new(7, 1, 1), block: Dim3::new(64, 1, 1), launches: 4 }],
             ..kernel(name)
         };
         let text = text(
-            Mode::Profile,
+            RecorderMode::Profile,
             "app",
             ExitStatus::default(),
-            &[summary(Mode::Profile, vec![timed("short", 25_000), timed("long", 75_000)])],
+            &[summary(RecorderMode::Profile, vec![timed("short", 25_000), timed("long", 75_000)])],
         );
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].starts_with("long") && lines[1].contains("75.0 %") && lines[1].contains("300.0 µs"), "{text}");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::{Instance, KernelRecord, kernels};
+use mneme_core::recording::database::{InstanceRecord, KernelRecord, kernels};
 
 use crate::error::CommandError;
 
@@ -35,7 +35,7 @@ impl KernelFile {
     }
 
     /// The instances meant: the one named, or all.
-    pub fn instances(&self, id: Option<&str>) -> Result<Vec<(&str, &Instance)>, RecordingError> {
+    pub fn instances(&self, id: Option<&str>) -> Result<Vec<(&str, &InstanceRecord)>, RecordingError> {
         match id {
             Some(id) => self.record.instance(&self.path, Some(id)).map(|found| vec![found]),
             None => Ok(self.record.instances.iter().map(|(id, instance)| (id.as_str(), instance)).collect()),

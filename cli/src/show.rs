@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::Args;
 use mneme_core::hash::ChunkId;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{ArgumentLayout, Instance};
-use mneme_core::recording::manifest::{Region, State};
+use mneme_core::recording::database::{ArgumentLayout, InstanceRecord};
+use mneme_core::recording::manifest::{MemoryState, RecordedRegion};
 use mneme_core::recording::store::Store;
 use mneme_core::recording::{Moments, RecordingError};
 use serde::Serialize;
@@ -132,7 +132,11 @@ fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<KernelDetails, Reco
     })
 }
 
-fn describe_instance(kernel: &KernelFile, id: &str, instance: &Instance) -> Result<InstanceDetails, RecordingError> {
+fn describe_instance(
+    kernel: &KernelFile,
+    id: &str,
+    instance: &InstanceRecord,
+) -> Result<InstanceDetails, RecordingError> {
     let folder = kernel.folder();
     let moments = Moments::open(folder, &kernel.record, instance)?;
     let Moments { prologue, epilogue, .. } = &moments;
@@ -158,9 +162,9 @@ fn file(folder: &Path, name: &str) -> Result<FileDetails, RecordingError> {
     Ok(FileDetails { name: name.into(), bytes: metadata.len() })
 }
 
-fn arguments(kernel: &KernelFile, prologue: &State) -> Vec<ArgumentDetails> {
+fn arguments(kernel: &KernelFile, prologue: &MemoryState) -> Vec<ArgumentDetails> {
     let record = &kernel.record;
-    let details = |(index, argument): (usize, &mneme_core::recording::manifest::Argument)| {
+    let details = |(index, argument): (usize, &mneme_core::recording::manifest::RecordedArgument)| {
         let size = argument.bytes.len() as u32;
         let unknown = ArgumentLayout { offset: argument.offset, size, kind: String::new() };
         let layout = record.ours.arguments.iter().find(|layout| layout.offset == argument.offset).unwrap_or(&unknown);
@@ -195,7 +199,11 @@ fn value(kind: &str, bytes: &[u8]) -> String {
 }
 
 /// The prologue's regions with how much the kernel changed of each.
-fn compare(store: &Store, prologue: &State, epilogue: &State) -> Result<Vec<RegionDetails>, RecordingError> {
+fn compare(
+    store: &Store,
+    prologue: &MemoryState,
+    epilogue: &MemoryState,
+) -> Result<Vec<RegionDetails>, RecordingError> {
     let kinds = prologue
         .header
         .variables
@@ -205,7 +213,7 @@ fn compare(store: &Store, prologue: &State, epilogue: &State) -> Result<Vec<Regi
         .chain(prologue.header.allocations.iter().map(|allocation| format!("{:?}", allocation.kind).to_lowercase()));
     let mut details = Vec::new();
     for (before, kind) in prologue.regions().zip(kinds) {
-        let is_same = |after: &Region<'_>| {
+        let is_same = |after: &RecordedRegion<'_>| {
             (after.address, after.size, after.variable.is_some())
                 == (before.address, before.size, before.variable.is_some())
         };
@@ -221,7 +229,11 @@ fn compare(store: &Store, prologue: &State, epilogue: &State) -> Result<Vec<Regi
     Ok(details)
 }
 
-fn changed_bytes(store: &Store, before: &Region<'_>, after: &Region<'_>) -> Result<u64, RecordingError> {
+fn changed_bytes(
+    store: &Store,
+    before: &RecordedRegion<'_>,
+    after: &RecordedRegion<'_>,
+) -> Result<u64, RecordingError> {
     let mut changed = 0;
     for (index, (old, new)) in before.chunks.iter().zip(after.chunks).enumerate() {
         if old != new {
@@ -305,7 +317,7 @@ fn indented(table: &str, text: &mut String) -> std::fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment, Variable};
+    use mneme_core::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment, RecordedVariable};
     use mneme_core::recording::store::StoreWriter;
 
     #[test]
@@ -328,10 +340,16 @@ mod tests {
         let mut written = memory.clone();
         written[5] = 0;
         written[CHUNK as usize + 99] = 1;
-        let state = |moment, bytes: &[u8]| State {
+        let state = |moment, bytes: &[u8]| MemoryState {
             header: Header {
                 moment,
-                variables: vec![Variable { name: "v".into(), address: 0x10, size: 4, constant: false, code: false }],
+                variables: vec![RecordedVariable {
+                    name: "v".into(),
+                    address: 0x10,
+                    size: 4,
+                    constant: false,
+                    code: false,
+                }],
                 allocations: vec![Allocation {
                     address: 0x1000,
                     size,

@@ -10,7 +10,7 @@ use mneme_core::recording::database::kernels;
 use mneme_core::recording::export::{Format, export};
 use mneme_core::recording::housekeeping::HousekeepingOutcome;
 use mneme_core::recording::store::create_private_folder;
-use mneme_core::summary::{Failure, Summary};
+use mneme_core::summary::{RecorderSummary, RecordingFailure};
 
 use crate::error::CommandError;
 
@@ -33,7 +33,7 @@ impl Staging {
     }
 
     /// Converts what was recorded; kernels that cannot be converted count as not recorded.
-    pub fn export(self, summaries: &mut [Summary]) {
+    pub fn export(self, summaries: &mut [RecorderSummary]) {
         let mut outcomes: BTreeMap<String, Result<HousekeepingOutcome, String>> = BTreeMap::new();
         for database in kernels(&self.path).unwrap_or_default() {
             let hash = database.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
@@ -56,7 +56,7 @@ impl Staging {
                     }
                     Some(Err(reason)) => {
                         let launches = std::mem::take(&mut kernel.instances) + std::mem::take(&mut kernel.repeats);
-                        kernel.failures.push(Failure { reason: reason.clone(), launches, broken: true });
+                        kernel.failures.push(RecordingFailure { reason: reason.clone(), launches, broken: true });
                         kernel.disk_bytes = 0;
                     }
                     None => {}

@@ -6,9 +6,9 @@ use std::process::{Command, Output, Stdio};
 use mneme_core::exit;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::{
-    ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord, VERSION, add_instance,
+    ArgumentLayout, InstanceDetails, InstanceRecord, KernelDetails, KernelRecord, VERSION, add_instance,
 };
-use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, State};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, Header, MemoryState, Moment, RecordedArgument};
 use mneme_core::recording::store::StoreWriter;
 use serde_json::Value;
 
@@ -49,9 +49,9 @@ fn record(folder: &Path, static_hash: u64, id: &str) -> PathBuf {
             tolerance: None,
             shared: false,
         };
-        let arguments = vec![Argument { offset: 0, bytes: 0x1000_0000_0000u64.to_le_bytes().to_vec() }];
+        let arguments = vec![RecordedArgument { offset: 0, bytes: 0x1000_0000_0000u64.to_le_bytes().to_vec() }];
         let header = Header { moment, allocations: vec![allocation], arguments, ..Header::default() };
-        let state = State { header, chunks: vec![store.put_region(memory).unwrap()] };
+        let state = MemoryState { header, chunks: vec![store.put_region(memory).unwrap()] };
         store.sync().unwrap();
         state.save(&folder.join(&name)).unwrap();
         name
@@ -80,7 +80,7 @@ fn record(folder: &Path, static_hash: u64, id: &str) -> PathBuf {
             ..KernelDetails::default()
         },
     };
-    let instance = Instance {
+    let instance = InstanceRecord {
         prologue,
         epilogue,
         block_dims: Dim3::new(256, 1, 1),

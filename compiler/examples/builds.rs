@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use mneme_builds::process::frame;
 use mneme_builds::program::{BuildProgram, Preparation};
-use mneme_builds::protocol::{CodeParts, Greeted, Opening, Order, Reply};
+use mneme_builds::protocol::{BuildOrder, BuildReply, CodeParts, Greeted, Opening};
 use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Target};
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::manifest::RecordedArgument;
 
 /// A small generator of random numbers (SplitMix64).
 struct Random(u64);
@@ -82,7 +82,7 @@ fn main() {
     };
     let arguments = interface.arguments.iter();
     let arguments =
-        arguments.map(|it| Argument { offset: it.offset, bytes: value(&it.kind, it.size) }).collect::<Vec<_>>();
+        arguments.map(|it| RecordedArgument { offset: it.offset, bytes: value(&it.kind, it.size) }).collect::<Vec<_>>();
     let recorded = RecordedKernel {
         name: kernel,
         launches: vec![vec![0; arguments.len()]],
@@ -116,11 +116,11 @@ fn main() {
         while at_work < builders && next < keys.len() {
             let target = Target::Nvptx { arch: "sm_90".into() };
             let spec = orders[&keys[next]].clone();
-            let order = Order { number: next as u64, target, spec, limit: Duration::from_secs(60) };
+            let order = BuildOrder { number: next as u64, target, spec, limit: Duration::from_secs(60) };
             frame::write(stream, &order, &[]).expect("an order is taken");
             (next, at_work) = (next + 1, at_work + 1);
         }
-        let (reply, image) = frame::read::<Reply>(stream).expect("a reply").expect("a reply");
+        let (reply, image) = frame::read::<BuildReply>(stream).expect("a reply").expect("a reply");
         at_work -= 1;
         assembled += usize::from(reply.assembled);
         match reply.outcome {

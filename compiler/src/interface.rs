@@ -1,7 +1,7 @@
 //! Reads a kernel's interface out of its recorded IR.
 
 use inkwell::context::Context;
-use mneme_builds::interface::KernelInterface;
+use mneme_builds::protocol::KernelInterface;
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;

@@ -40,7 +40,7 @@ const NAME: &str = concat!("mneme-build-", env!("MNEME_LLVM_MAJOR"));
 
 /// The whole program.
 pub fn main() {
-    mneme_manual::write_if_asked(Options::command);
+    mneme_manual::write_if_requested(Options::command);
     let options = Options::parse();
     tracing_subscriber::fmt()
         .with_max_level(options.log)

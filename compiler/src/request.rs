@@ -1,13 +1,13 @@
 //! Requests for builds and their results, as plain data without LLVM types.
 
-use mneme_builds::external::External;
 use mneme_builds::instrument::{Instrument, Instrumented};
+use mneme_builds::plan::External;
 use mneme_builds::progress::BuildProgress;
 use mneme_builds::{ImageKind, Keep, Spills, Target};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::recording::database::ArgumentLayout;
-use mneme_core::recording::manifest::{Allocation, Argument, Variable};
+use mneme_core::recording::manifest::{Allocation, RecordedArgument, RecordedVariable};
 
 use crate::assembler::AssemblerOptions;
 use crate::preloaded::Preloaded;
@@ -87,9 +87,9 @@ pub enum InputCode<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordedLaunch<'a> {
     /// The parameter buffer, by argument.
-    pub arguments: &'a [Argument],
+    pub arguments: &'a [RecordedArgument],
     /// The device variables; those that the code does not define are ignored.
-    pub variables: &'a [Variable],
+    pub variables: &'a [RecordedVariable],
     /// The other memory.
     pub allocations: &'a [Allocation],
     /// The arguments of all recorded launches of the kernel, by argument: little-endian values of at most 8 bytes.

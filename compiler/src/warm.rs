@@ -7,7 +7,7 @@ use inkwell::context::Context;
 use mneme_builds::Target;
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::Variable;
+use mneme_core::recording::manifest::RecordedVariable;
 
 use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;
@@ -24,7 +24,7 @@ const KERNEL: &str = "warm_up";
 pub fn preload(
     modules: &[&[u8]],
     kernel: &str,
-    variables: &[Variable],
+    variables: &[RecordedVariable],
     target: &Target,
 ) -> Result<Preloaded, BuildError> {
     let context: &'static Context = Box::leak(Box::new(Context::create()));

@@ -18,7 +18,7 @@ use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::image::cubin;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::Variable;
+use mneme_core::recording::manifest::RecordedVariable;
 
 /// What a program is compiled with besides its level.
 const WAYS: [&[&str]; 6] = [
@@ -184,13 +184,13 @@ fn the_recorded_level_gives_the_applications_code() {
 }
 
 /// The variables of a program, as a recording has them: those that are left in clang's own code.
-fn recorded(bitcode: &[u8], theirs: &str) -> Vec<Variable> {
+fn recorded(bitcode: &[u8], theirs: &str) -> Vec<RecordedVariable> {
     let origin = UnitOrigin { arch: "sm_90".into(), ..UnitOrigin::default() };
     let symbols = describe(bitcode, &origin).unwrap().symbols.into_iter();
     let kept = symbols.filter(|symbol| theirs.contains(&format!("\n@{} = ", symbol.name)));
     kept.filter_map(|symbol| Some((symbol.variable?, symbol.name)))
         .zip(1..)
-        .map(|((info, name), place)| Variable {
+        .map(|((info, name), place)| RecordedVariable {
             address: 0x7000_0000_0000 + place * 0x10_0000,
             name,
             size: info.size,
@@ -223,7 +223,7 @@ fn definition(ir: &str, kernel: &str) -> Vec<String> {
 fn with_variables(
     bitcode: &[u8],
     kernel: &str,
-    variables: &[Variable],
+    variables: &[RecordedVariable],
     application: &CompileOptions,
     keep: Keep,
 ) -> Artifact {
@@ -238,7 +238,7 @@ fn with_variables(
 }
 
 /// The IR that a replay's pipeline leaves, with names in place of the addresses of variables.
-fn optimised(bitcode: &[u8], kernel: &str, variables: &[Variable], application: &CompileOptions) -> String {
+fn optimised(bitcode: &[u8], kernel: &str, variables: &[RecordedVariable], application: &CompileOptions) -> String {
     let keep = Keep { until: Some(Stage::Pipeline), after: true, ..Keep::default() };
     let ir = with_variables(bitcode, kernel, variables, application, keep).ir.unwrap();
     variables.iter().filter(|variable| !variable.constant).fold(ir, |ir, variable| {
@@ -248,7 +248,7 @@ fn optimised(bitcode: &[u8], kernel: &str, variables: &[Variable], application: 
 }
 
 /// The entry of a kernel with names in place of the registers that hold the addresses of variables.
-fn entry_with_names(ptx: &str, kernel: &str, variables: &[Variable]) -> Vec<String> {
+fn entry_with_names(ptx: &str, kernel: &str, variables: &[RecordedVariable]) -> Vec<String> {
     let mut lines = entry(ptx, kernel);
     for variable in variables {
         let address = format!(", {};", variable.address);

@@ -5,13 +5,13 @@ use std::process::Command;
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use mneme_builds::Target;
-use mneme_builds::external::External;
+use mneme_builds::plan::External;
 use mneme_compiler::pipeline::Invocations;
 use mneme_compiler::{Artifact, BuildError, BuildRequest, Hooks, InputCode, RecordedLaunch, build, build_with};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::ArgumentLayout;
-use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedArgument};
 
 /// As clang writes it before any pass: every parameter has its place in memory.
 const KERNEL: &str = r#"
@@ -57,15 +57,15 @@ entry:
 
 const BASE: u64 = 0x1000_0000_0000;
 
-fn arguments() -> Vec<Argument> {
+fn arguments() -> Vec<RecordedArgument> {
     let pair = [1.5f32.to_le_bytes(), 9i32.to_le_bytes()].concat();
     let view = [&(BASE + 0x3000).to_le_bytes()[..], &40i32.to_le_bytes(), &[0; 4]].concat();
     vec![
-        Argument { offset: 0, bytes: BASE.to_le_bytes().to_vec() },
-        Argument { offset: 8, bytes: (BASE + 0x1010).to_le_bytes().to_vec() },
-        Argument { offset: 16, bytes: 77i32.to_le_bytes().to_vec() },
-        Argument { offset: 20, bytes: pair },
-        Argument { offset: 32, bytes: view },
+        RecordedArgument { offset: 0, bytes: BASE.to_le_bytes().to_vec() },
+        RecordedArgument { offset: 8, bytes: (BASE + 0x1010).to_le_bytes().to_vec() },
+        RecordedArgument { offset: 16, bytes: 77i32.to_le_bytes().to_vec() },
+        RecordedArgument { offset: 20, bytes: pair },
+        RecordedArgument { offset: 32, bytes: view },
     ]
 }
 
@@ -86,7 +86,7 @@ fn configuration() -> Configuration {
 struct Case {
     text: String,
     configuration: Configuration,
-    arguments: Vec<Argument>,
+    arguments: Vec<RecordedArgument>,
     allocations: Vec<Allocation>,
     external: Option<External>,
     target: Target,

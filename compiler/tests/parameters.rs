@@ -13,7 +13,7 @@ use mneme_core::image::ir_section::SymbolKind;
 use mneme_core::image::{cubin, ptx};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::ArgumentLayout;
-use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::manifest::RecordedArgument;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
@@ -165,9 +165,9 @@ fn the_code_takes_the_recorded_arguments() {
                     kind: argument.kind.clone(),
                 })
                 .collect();
-            let arguments: Vec<Argument> = recorded
+            let arguments: Vec<RecordedArgument> = recorded
                 .iter()
-                .map(|layout| Argument { offset: layout.offset, bytes: vec![7; layout.size as usize] })
+                .map(|layout| RecordedArgument { offset: layout.offset, bytes: vec![7; layout.size as usize] })
                 .collect();
             let target = |variant: usize| match variant {
                 0 => Target::Cpu { arch: "sm_90".into() },

@@ -8,7 +8,7 @@ use mneme_builds::{ImageKind, Target};
 use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, build};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::{Argument, Variable};
+use mneme_core::recording::manifest::{RecordedArgument, RecordedVariable};
 
 const KERNEL: &str = r#"
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
@@ -83,8 +83,8 @@ fn configuration() -> Configuration {
 
 struct Case<'a> {
     configuration: Configuration,
-    arguments: Vec<Argument>,
-    variables: Vec<Variable>,
+    arguments: Vec<RecordedArgument>,
+    variables: Vec<RecordedVariable>,
     modules: Vec<&'a str>,
     target: Target,
 }
@@ -118,8 +118,8 @@ impl Case<'_> {
     }
 }
 
-fn variable(name: &str, address: u64, size: u64, constant: bool) -> Variable {
-    Variable { name: name.into(), address, size, constant, code: false }
+fn variable(name: &str, address: u64, size: u64, constant: bool) -> RecordedVariable {
+    RecordedVariable { name: name.into(), address, size, constant, code: false }
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn reflection_is_answered_for_any_pipeline() {
 #[test]
 fn scalar_arguments_are_folded_and_the_signature_stays() {
     let arguments = vec![
-        Argument { offset: 0, bytes: vec![1; 8] },
-        Argument { offset: 8, bytes: 77i32.to_le_bytes().to_vec() },
-        Argument { offset: 16, bytes: 2.5f64.to_le_bytes().to_vec() },
+        RecordedArgument { offset: 0, bytes: vec![1; 8] },
+        RecordedArgument { offset: 8, bytes: 77i32.to_le_bytes().to_vec() },
+        RecordedArgument { offset: 16, bytes: 2.5f64.to_le_bytes().to_vec() },
     ];
     let mut case = Case { arguments, ..Case::default() };
     assert!(case.ir().contains("@helper(i32 %n)"));

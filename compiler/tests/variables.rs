@@ -8,7 +8,7 @@ use mneme_compiler::{BuildError, BuildRequest, InputCode, build, preload};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::Variable;
+use mneme_core::recording::manifest::RecordedVariable;
 
 const KERNEL: &str = r#"
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
@@ -84,21 +84,22 @@ struct Case {
     /// What the pruned kernel does besides.
     other: &'static str,
     passes: &'static str,
-    variables: Vec<Variable>,
+    variables: Vec<RecordedVariable>,
     application: Option<CompileOptions>,
     internalize: bool,
 }
 
 impl Case {
     fn new(passes: &'static str) -> Self {
-        let variables = VARIABLES.map(|(name, address, size)| Variable {
+        let variables = VARIABLES.map(|(name, address, size)| RecordedVariable {
             name: name.into(),
             address,
             size,
             constant: false,
             code: false,
         });
-        let shift = Variable { name: "shift".into(), address: 0x7f00_2000, size: 4, constant: true, code: false };
+        let shift =
+            RecordedVariable { name: "shift".into(), address: 0x7f00_2000, size: 4, constant: true, code: false };
         Self {
             other: "",
             passes,
@@ -135,7 +136,7 @@ impl Case {
         self.build().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn set(&mut self, name: &str, change: impl Fn(&mut Variable)) {
+    fn set(&mut self, name: &str, change: impl Fn(&mut RecordedVariable)) {
         self.variables.iter_mut().filter(|variable| variable.name == name).for_each(change);
     }
 }

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn two_dashes_short_options_and_strangers_stay() {
+    fn two_dashes_short_options_and_unknown_ones_stay() {
         for argument in ["--rdb", "-v", "-r", "-rdbx", "rdb", "-", ""] {
             assert_eq!(after(&[argument]), [argument]);
         }

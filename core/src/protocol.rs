@@ -18,6 +18,7 @@ pub use crate::configuration::Changes;
 use crate::configuration::Configuration;
 use crate::device::DeviceLimits;
 use crate::launch::Dim3;
+pub use crate::recording::manifest::Moment;
 use crate::result::ReplayResult;
 
 /// Raised when a message changes its meaning; a client refuses a greater one. Fields and messages may be added without
@@ -186,16 +187,6 @@ impl Outputs {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// A point in time of the recorded launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Moment {
-    /// Before the launch.
-    Prologue,
-    /// After it.
-    Epilogue,
 }
 
 /// From the server.

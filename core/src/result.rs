@@ -34,7 +34,7 @@ pub struct ReplayResult {
     /// Empty, or one sentence.
     pub error: String,
     /// What became of the configuration; decides the exit status.
-    pub status: Status,
+    pub status: ReplayStatus,
     /// Warm-up runs at the head of `exec_time`.
     pub warmup: usize,
     /// Where and with what the result was obtained.
@@ -196,10 +196,10 @@ pub struct AmdMetrics {
     pub waves_per_simd: i64,
 }
 
-/// The fate of a configuration; the names are those of the counts in upstream's `summary.json`.
+/// The outcome of a configuration; the names are those of the counts in upstream's `summary.json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum ReplayStatus {
     Verified,
     /// It ran, and memory differs from the recording.
     FailedVerification,
@@ -217,7 +217,7 @@ pub enum Status {
     InternalError,
 }
 
-impl Status {
+impl ReplayStatus {
     /// As in JSON.
     pub fn name(self) -> &'static str {
         match self {

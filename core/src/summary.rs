@@ -16,7 +16,7 @@ pub const MEMORY_NAME: &str = "mneme-summary";
 /// What the recorder does in a process: `MNEME_MODE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum RecorderMode {
     #[default]
     Record,
     /// Times kernels and records none.
@@ -27,7 +27,7 @@ pub enum Mode {
     Apply,
 }
 
-impl Mode {
+impl RecorderMode {
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "record" => Some(Self::Record),
@@ -52,26 +52,26 @@ impl Mode {
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Summary {
+pub struct RecorderSummary {
     pub process: u32,
     /// In a distributed run.
     pub rank: Option<u64>,
     /// Whether this rank is one that records.
     pub selected: bool,
-    pub mode: Mode,
+    pub mode: RecorderMode,
     /// Device of the last launch, e.g. "NVIDIA H200".
     pub device: String,
     /// Where the recording is.
     pub folder: String,
     /// From the first launch to the end, seconds.
     pub seconds: f64,
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<KernelSummary>,
 }
 
 /// One kernel of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Kernel {
+pub struct KernelSummary {
     /// Demangled.
     pub kernel: String,
     pub mangled: String,
@@ -94,11 +94,11 @@ pub struct Kernel {
     pub code: String,
     /// The kernel's file, where something of it is recorded.
     pub file: Option<String>,
-    pub failures: Vec<Failure>,
+    pub failures: Vec<RecordingFailure>,
     /// Of the launches that were timed: recorded ones, in a profile all or a sample.
     pub gpu_time: Option<Times>,
     /// Launch shapes, the most frequent first.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<ShapeSummary>,
     /// Where tuned kernels are launched: what became of a kernel for which there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
@@ -139,7 +139,7 @@ impl Applied {
 
 /// Why launches were not recorded, or not replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct RecordingFailure {
     pub reason: String,
     pub launches: u64,
     /// Whether something went wrong (a full disk), rather than the launch being of a kind that cannot be recorded.
@@ -182,13 +182,13 @@ impl Times {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub struct ShapeSummary {
     pub grid: Dim3,
     pub block: Dim3,
     pub launches: u64,
 }
 
-impl Kernel {
+impl KernelSummary {
     /// Launches not recorded for this or that reason.
     pub fn failed(&self) -> u64 {
         self.failures.iter().map(|failure| failure.launches).sum()
@@ -241,8 +241,8 @@ impl Kernel {
 }
 
 /// The kernels of all processes, by mangled name in order of their first mention.
-pub fn merged(summaries: &[Summary]) -> Vec<Kernel> {
-    let mut merged: Vec<Kernel> = Vec::new();
+pub fn merged(summaries: &[RecorderSummary]) -> Vec<KernelSummary> {
+    let mut merged: Vec<KernelSummary> = Vec::new();
     for kernel in summaries.iter().flat_map(|summary| &summary.kernels) {
         match merged.iter_mut().find(|known| known.mangled == kernel.mangled) {
             Some(known) => known.merge(kernel.clone()),
@@ -253,7 +253,7 @@ pub fn merged(summaries: &[Summary]) -> Vec<Kernel> {
 }
 
 /// Reads the lines that processes have written; one that was cut short is left out.
-pub fn parse(text: &str) -> Vec<Summary> {
+pub fn parse(text: &str) -> Vec<RecorderSummary> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -261,20 +261,23 @@ pub fn parse(text: &str) -> Vec<Summary> {
 mod tests {
     use super::*;
 
-    fn kernel(launches: u64, time: u64) -> Kernel {
-        Kernel {
+    fn kernel(launches: u64, time: u64) -> KernelSummary {
+        KernelSummary {
             mangled: "_Z1kv".into(),
             launches,
             gpu_time: Some(Times { count: 1, total: time, min: time, max: time }),
-            failures: vec![Failure { reason: "device not idle".into(), launches: 1, broken: true }],
-            ..Kernel::default()
+            failures: vec![RecordingFailure { reason: "device not idle".into(), launches: 1, broken: true }],
+            ..KernelSummary::default()
         }
     }
 
     #[test]
     fn lines_of_several_processes_are_added_up() {
-        let summary =
-            |process, launches, time| Summary { process, kernels: vec![kernel(launches, time)], ..Summary::default() };
+        let summary = |process, launches, time| RecorderSummary {
+            process,
+            kernels: vec![kernel(launches, time)],
+            ..RecorderSummary::default()
+        };
         let lines = [summary(1, 2, 10), summary(2, 4, 30)].map(|summary| serde_json::to_string(&summary).unwrap());
         let text = format!("{}\n{}\n{}", lines[0], lines[1], &lines[0][..20]);
         let merged = merged(&parse(&text));
@@ -286,10 +289,10 @@ mod tests {
 
     #[test]
     fn modes_have_names() {
-        for mode in [Mode::Record, Mode::Profile, Mode::DryRun, Mode::Apply] {
-            assert_eq!(Mode::parse(mode.name()), Some(mode));
+        for mode in [RecorderMode::Record, RecorderMode::Profile, RecorderMode::DryRun, RecorderMode::Apply] {
+            assert_eq!(RecorderMode::parse(mode.name()), Some(mode));
             assert_eq!(serde_json::to_value(mode).unwrap(), mode.name());
         }
-        assert_eq!(Mode::parse("appply"), None);
+        assert_eq!(RecorderMode::parse("appply"), None);
     }
 }

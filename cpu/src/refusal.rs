@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::status::{Status, StatusResult};
 
-/// Tells it where nobody has been told before.
-pub fn refuse(name: &str, told: &AtomicBool) -> StatusResult {
-    if !told.swap(true, Ordering::Relaxed) {
+/// Reports the function once.
+pub fn refuse(name: &str, reported: &AtomicBool) -> StatusResult {
+    if !reported.swap(true, Ordering::Relaxed) {
         crate::say!("{name} is not supported");
     }
     Err(Status::NOT_SUPPORTED)

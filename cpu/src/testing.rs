@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use mneme_core::image::cpu_object::{Kernel, Parameter, SECTION, Table, VERSION, Variable};
+use mneme_core::image::cpu_object::{CpuKernel, CpuParameter, CpuTable, CpuVariable, SECTION, VERSION};
 
 use crate::loader::{self, Loaded, PlacementRange};
 
@@ -31,11 +31,11 @@ const PRELUDE: &str = r#"
 "#;
 
 /// A kernel row with 8-byte parameters.
-pub fn kernel(name: &str, parameters: u32, collective: bool) -> Kernel {
-    Kernel {
+pub fn kernel(name: &str, parameters: u32, collective: bool) -> CpuKernel {
+    CpuKernel {
         name: name.into(),
         entry: name.into(),
-        parameters: (0..parameters).map(|index| Parameter { offset: 8 * index, size: 8 }).collect(),
+        parameters: (0..parameters).map(|index| CpuParameter { offset: 8 * index, size: 8 }).collect(),
         parameter_bytes: 8 * parameters,
         dynamic_shared_offset: 0,
         static_shared: 0,
@@ -46,8 +46,8 @@ pub fn kernel(name: &str, parameters: u32, collective: bool) -> Kernel {
 }
 
 /// Compiles C to a CPU code object.
-pub fn object(source: &str, kernels: Vec<Kernel>, variables: Vec<Variable>) -> Vec<u8> {
-    let table = serde_json::to_string(&Table { version: VERSION, kernels, variables, refused: vec![] }).unwrap();
+pub fn object(source: &str, kernels: Vec<CpuKernel>, variables: Vec<CpuVariable>) -> Vec<u8> {
+    let table = serde_json::to_string(&CpuTable { version: VERSION, kernels, variables, refused: vec![] }).unwrap();
     let bytes: Vec<String> = table.bytes().map(|byte| byte.to_string()).collect();
     let table =
         format!("__asm__(\".pushsection {SECTION},\\\"\\\",@progbits\\n.byte {}\\n.popsection\");", bytes.join(","));
@@ -65,6 +65,6 @@ pub fn object(source: &str, kernels: Vec<Kernel>, variables: Vec<Variable>) -> V
     std::fs::read(output.path()).unwrap()
 }
 
-pub fn load(source: &str, kernels: Vec<Kernel>, variables: Vec<Variable>) -> Loaded {
+pub fn load(source: &str, kernels: Vec<CpuKernel>, variables: Vec<CpuVariable>) -> Loaded {
     loader::load(&object(source, kernels, variables), PlacementRange::Application).unwrap()
 }

@@ -12,12 +12,12 @@ pub mod targets;
 
 use std::cell::RefCell;
 
-use targets::{TARGETS, Target};
+use targets::{FuzzTarget, TARGETS};
 
 /// For libFuzzer: the input as it is, and with checksums put right.
 pub fn libfuzzer(name: &str, input: &[u8]) {
     thread_local! {
-        static TARGET: RefCell<Option<&'static Target>> = const { RefCell::new(None) };
+        static TARGET: RefCell<Option<&'static FuzzTarget>> = const { RefCell::new(None) };
     }
     let target =
         TARGET.with_borrow_mut(|known| *known.get_or_insert_with(|| targets::target(name).expect("the target exists")));

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::targets::Target;
+use crate::targets::FuzzTarget;
 
 /// An input that takes longer hangs its parser.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -13,9 +13,9 @@ const LONGEST: Duration = Duration::from_secs(10);
 const LARGEST: usize = 1 << 16;
 
 /// SplitMix64.
-pub struct Random(pub u64);
+pub struct SplitMix64(pub u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
@@ -31,7 +31,7 @@ impl Random {
 }
 
 /// Runs `target` on `runs` inputs.
-pub fn run(target: &'static Target, runs: u64, seed: u64) {
+pub fn run(target: &'static FuzzTarget, runs: u64, seed: u64) {
     static DONE: AtomicU64 = AtomicU64::new(0);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let name = target.name;
@@ -47,7 +47,7 @@ pub fn run(target: &'static Target, runs: u64, seed: u64) {
         }
     });
     let seeds = (target.seeds)();
-    let mut random = Random(seed ^ name.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte)));
+    let mut random = SplitMix64(seed ^ name.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte)));
     for seed in &seeds {
         (target.run)(seed);
     }
@@ -75,7 +75,7 @@ pub fn run(target: &'static Target, runs: u64, seed: u64) {
 const NUMBERS: [u64; 14] =
     [0, 1, 2, 7, 8, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 40, i64::MAX as u64, u64::MAX];
 
-fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
+fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut SplitMix64) {
     if input.is_empty() {
         input.push(random.next() as u8);
         return;

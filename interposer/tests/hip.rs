@@ -6,48 +6,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use mneme_core::image::ir_section::{Argument, Symbol, SymbolKind, Table, VariableInfo, encode};
+use mneme_core::image::ir_section::{IrArgument, IrTable, Symbol, SymbolKind, VariableInfo, encode};
 use mneme_core::recording::database::{KernelRecord, kernels};
-use mneme_core::recording::manifest::{AllocationKind, State};
+use mneme_core::recording::manifest::{AllocationKind, MemoryState};
 use mneme_core::recording::store::Store;
 
 const ELEMENTS: usize = 50_000;
 
-fn symbol(name: &str, kind: SymbolKind) -> Symbol {
-    Symbol {
-        name: name.into(),
-        kind,
-        defined: true,
-        external: true,
-        hash: 1,
-        refs: vec![],
-        arguments: vec![],
-        variable: None,
-    }
-}
-
 /// The IR of the kernel for a processor; `external` is what its variable is to other files.
-fn table(processor: &str, external: bool) -> Table {
-    let argument = |name: &str, kind: &str, offset, size| Argument {
-        name: name.into(),
-        kind: kind.into(),
-        offset,
-        size,
-        pointers: None,
-    };
-    let arguments = vec![argument("data", "ptr", 0, 8), argument("count", "i32", 8, 4)];
-    let kernel = Symbol { refs: vec![1], arguments, ..symbol("_Z3addPii", SymbolKind::Kernel) };
+fn table(processor: &str, external: bool) -> IrTable {
+    let arguments = vec![IrArgument::new("data", "ptr", 0, 8), IrArgument::new("count", "i32", 8, 4)];
+    let kernel = Symbol { refs: vec![1], arguments, ..Symbol::exported("_Z3addPii", SymbolKind::Kernel) };
     let counter = Symbol {
         variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }),
         external,
-        ..symbol("counter", SymbolKind::Variable)
+        ..Symbol::exported("counter", SymbolKind::Variable)
     };
-    Table {
+    IrTable {
         arch: processor.into(),
         triple: "amdgcn-amd-amdhsa".into(),
         unit: "u".into(),
         symbols: vec![kernel, counter],
-        ..Table::default()
+        ..IrTable::default()
     }
 }
 
@@ -141,7 +121,7 @@ fn record(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ru
     Run { folder, output }
 }
 
-fn integers(store: &Store, state: &State, region: usize) -> Vec<i32> {
+fn integers(store: &Store, state: &MemoryState, region: usize) -> Vec<i32> {
     let region = state.regions().nth(region).unwrap();
     let mut bytes = vec![0; region.size as usize];
     store.read_region(&region, &mut bytes).unwrap();
@@ -169,8 +149,8 @@ fn a_program_of_hip_is_recorded() {
         assert_eq!(kernel.instances.len(), 3);
         for instance in kernel.instances.values() {
             let count = instance.args[1] as usize;
-            let prologue = State::load(&run.data().join(&instance.prologue)).unwrap();
-            let epilogue = State::load(&run.data().join(&instance.epilogue)).unwrap();
+            let prologue = MemoryState::load(&run.data().join(&instance.prologue)).unwrap();
+            let epilogue = MemoryState::load(&run.data().join(&instance.epilogue)).unwrap();
             assert_eq!(prologue.header.variables[0].name, "counter");
             let step = integers(&store, &prologue, 0)[0];
             assert_eq!(
@@ -215,7 +195,7 @@ fn without_virtual_memory_management_memory_is_the_vendors() {
     assert!(run.stdout().contains("result 303 202 100"), "{}", run.stdout());
     let [kernel] = &run.kernels()[..] else { panic!("{}", run.stderr()) };
     let instance = kernel.instances.values().next().unwrap();
-    let prologue = State::load(&run.data().join(&instance.prologue)).unwrap();
+    let prologue = MemoryState::load(&run.data().join(&instance.prologue)).unwrap();
     assert_eq!(prologue.header.allocations[0].kind, AllocationKind::Vendor);
 }
 

@@ -11,9 +11,9 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use mneme_core::compile_options::CompileOptions;
-use mneme_core::image::ir_section::{Argument, Symbol, SymbolKind, Table, VariableInfo, encode};
+use mneme_core::image::ir_section::{IrArgument, IrTable, Symbol, SymbolKind, VariableInfo, encode};
 use mneme_core::recording::database::{KernelRecord, kernels};
-use mneme_core::recording::manifest::{AllocationKind, State};
+use mneme_core::recording::manifest::{AllocationKind, MemoryState};
 use mneme_core::recording::store::Store;
 
 const ELEMENTS: usize = 50_000;
@@ -28,41 +28,22 @@ impl Programs {
     }
 }
 
-fn symbol(name: &str, kind: SymbolKind) -> Symbol {
-    Symbol {
-        name: name.into(),
-        kind,
-        defined: true,
-        external: true,
-        hash: 1,
-        refs: vec![],
-        arguments: vec![],
-        variable: None,
-    }
-}
-
-fn table() -> Table {
-    let argument = |name: &str, kind: &str, offset, size| Argument {
-        name: name.into(),
-        kind: kind.into(),
-        offset,
-        size,
-        pointers: None,
-    };
-    let arguments = vec![argument("data", "ptr", 0, 8), argument("count", "i32", 8, 4)];
-    let kernel = |name| Symbol { refs: vec![1], arguments: arguments.clone(), ..symbol(name, SymbolKind::Kernel) };
+fn table() -> IrTable {
+    let arguments = vec![IrArgument::new("data", "ptr", 0, 8), IrArgument::new("count", "i32", 8, 4)];
+    let kernel =
+        |name| Symbol { refs: vec![1], arguments: arguments.clone(), ..Symbol::exported(name, SymbolKind::Kernel) };
     let counter = Symbol {
         variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }),
-        ..symbol("counter", SymbolKind::Variable)
+        ..Symbol::exported("counter", SymbolKind::Variable)
     };
     let symbols = vec![kernel("_Z3addPii"), counter, kernel("crash"), kernel("spin")];
-    Table {
+    IrTable {
         arch: "sm_90".into(),
         triple: "nvptx64-nvidia-cuda".into(),
         unit: "u".into(),
         symbols,
         compiled: Some(compiled()),
-        ..Table::default()
+        ..IrTable::default()
     }
 }
 
@@ -161,7 +142,7 @@ fn plain(arguments: &[&str]) -> Output {
     Command::new(programs().application()).args(arguments).output().unwrap()
 }
 
-fn integers(store: &Store, state: &State, region: usize) -> Vec<i32> {
+fn integers(store: &Store, state: &MemoryState, region: usize) -> Vec<i32> {
     let region = state.regions().nth(region).unwrap();
     let mut bytes = vec![0; region.size as usize];
     store.read_region(&region, &mut bytes).unwrap();
@@ -193,8 +174,8 @@ fn every_way_to_the_driver_is_hooked_and_recorded() {
             let (before, step) = if count == ELEMENTS { (0, 100) } else { (201, 102) };
             assert_eq!(instance.occurrences, if count == ELEMENTS { 2 } else { 1 });
             assert_eq!(instance.args[0], 0x1000_0000_0000);
-            let prologue = State::load(&run.data().join(&instance.prologue)).unwrap();
-            let epilogue = State::load(&run.data().join(&instance.epilogue)).unwrap();
+            let prologue = MemoryState::load(&run.data().join(&instance.prologue)).unwrap();
+            let epilogue = MemoryState::load(&run.data().join(&instance.epilogue)).unwrap();
             assert_eq!(prologue.header.variables[0].name, "counter");
             assert_eq!((integers(&store, &prologue, 0), integers(&store, &epilogue, 0)), (vec![step], vec![step + 1]));
             assert_eq!(integers(&store, &prologue, 1), vec![before; ELEMENTS]);
@@ -271,7 +252,7 @@ fn without_an_arena_the_vendors_addresses_are_recorded() {
         assert_eq!(run.output.status.code(), Some(4));
         let kernel = &run.kernels()[0];
         let instance = kernel.instances.values().next().unwrap();
-        let state = State::load(&run.data().join(&instance.prologue)).unwrap();
+        let state = MemoryState::load(&run.data().join(&instance.prologue)).unwrap();
         assert!(state.header.allocations.iter().all(|allocation| allocation.kind == AllocationKind::Vendor));
         assert_eq!(state.header.allocations.len(), 2);
     }
@@ -282,7 +263,7 @@ fn memory_that_cannot_be_page_locked_is_copied_all_the_same() {
     let chunks = |environment: &[(&str, &str)]| {
         let run = record(&["dlsym", "return"], environment);
         let [kernel] = &run.kernels()[..] else { panic!("one kernel: {}", run.stderr()) };
-        let load = |file: &String| State::load(&run.data().join(file)).unwrap().chunks;
+        let load = |file: &String| MemoryState::load(&run.data().join(file)).unwrap().chunks;
         kernel
             .instances
             .values()
@@ -326,7 +307,7 @@ fn memory_of_other_interfaces_is_recorded_while_it_is_mapped() {
     let vendors = |count: u64| -> Vec<u64> {
         let [kernel] = &run.kernels()[..] else { panic!("one kernel: {}", run.stderr()) };
         let instance = kernel.instances.values().find(|instance| instance.args[1] == count).unwrap();
-        let state = State::load(&run.data().join(&instance.prologue)).unwrap();
+        let state = MemoryState::load(&run.data().join(&instance.prologue)).unwrap();
         let of_vendor = |kind| kind == AllocationKind::Vendor;
         state
             .header

@@ -18,7 +18,7 @@ use clap_complete::Shell;
 const OPTION: &str = "--generate";
 
 /// Writes a manual and ends the process, where the process was started to do that.
-pub fn write_if_asked(command: impl FnOnce() -> Command) {
+pub fn write_if_requested(command: impl FnOnce() -> Command) {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let [option, kind, folder] = &words[..] else { return };
     if option != OPTION {

@@ -13,7 +13,7 @@ use crate::error::Fatal;
 use crate::job::Job;
 use crate::process::stdout;
 use crate::supervise::engine::Engine;
-use crate::supervise::{Client, Event};
+use crate::supervise::{Client, SupervisorEvent};
 
 /// The one object that is printed.
 #[derive(Serialize)]
@@ -71,7 +71,7 @@ fn replay(
     }
     let mut results = BTreeMap::new();
     while results.len() < versions.len() {
-        if let Event::Finished { id, result, .. } = engine.next(Client::default())? {
+        if let SupervisorEvent::Finished { id, result, .. } = engine.next(Client::default())? {
             results.insert(id as u32, *result);
         }
     }
@@ -112,16 +112,20 @@ fn time(result: &ReplayResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::result::Status;
+    use mneme_core::result::ReplayStatus;
 
     #[test]
     fn a_table_has_a_line_for_each_version() {
-        let mut good =
-            ReplayResult { status: Status::Verified, exec_time: vec![9000, 2500, 2000], ..ReplayResult::default() };
+        let mut good = ReplayResult {
+            status: ReplayStatus::Verified,
+            exec_time: vec![9000, 2500, 2000],
+            ..ReplayResult::default()
+        };
         (good.warmup, good.reg_usage) = (1, 24);
         (good.metrics.spill_stores, good.metrics.spill_loads) = (8, 16);
         good.environment.versions.insert("llvm".into(), "19.1.7".into());
-        let refused = ReplayResult { status: Status::InvalidConfig, error: "no".into(), ..ReplayResult::default() };
+        let refused =
+            ReplayResult { status: ReplayStatus::InvalidConfig, error: "no".into(), ..ReplayResult::default() };
         let text = table(&BTreeMap::from([(19, good), (22, refused)]));
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["19.1.7", "2.50", "24", "24", "-", "verified"]);

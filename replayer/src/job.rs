@@ -13,7 +13,7 @@ use mneme_builds::{BuildSpec, Built};
 /// A configuration to replay.
 #[derive(Clone, Debug)]
 pub struct Job {
-    pub schedule: Schedule,
+    pub schedule: JobSchedule,
     /// Goes to a builder as it is.
     pub build: BuildSpec,
     /// Goes to an executor as it is.
@@ -22,7 +22,7 @@ pub struct Job {
 
 /// Which configuration it is, and what the supervisor has to know of it besides.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Schedule {
+pub struct JobSchedule {
     pub id: u64,
     /// Greater ones first.
     pub priority: i32,
@@ -42,7 +42,7 @@ impl Job {
             tolerance: configuration.tolerance,
             ..RunSpec::default()
         };
-        Self { schedule: Schedule { id, ..Schedule::default() }, build: BuildSpec::new(configuration), run }
+        Self { schedule: JobSchedule { id, ..JobSchedule::default() }, build: BuildSpec::new(configuration), run }
     }
 
     /// The same with its code instrumented, to tell what it does.

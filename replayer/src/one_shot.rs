@@ -6,7 +6,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::observation::Observe;
 use mneme_core::recording::rules::Rules;
-use mneme_core::result::{ReplayResult, Status, Variation};
+use mneme_core::result::{ReplayResult, ReplayStatus, Variation};
 
 use crate::cli::{LlvmChoice, OneShot};
 use crate::compilers;
@@ -21,7 +21,7 @@ use crate::report::artifacts;
 use crate::report::observed;
 use crate::report::result::PrintedResult;
 use crate::supervise::engine::Engine;
-use crate::supervise::{Client, Event};
+use crate::supervise::{Client, SupervisorEvent};
 use mneme_builds::{BuildOutcome, NotBuilt};
 
 /// Refuses to ask who wrote what is not recorded memory.
@@ -67,12 +67,12 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         artifacts::write_all(folder, outcome.as_deref(), context.is_cpu())?;
     }
     artifacts::write_texts(options.output_ll.as_deref(), options.output_ptx.as_deref(), outcome.as_deref())?;
-    if result.status == Status::InvalidConfig {
+    if result.status == ReplayStatus::InvalidConfig {
         return Err(Fatal::new(exit::BAD_USAGE, result.error));
     }
     // Accesses that were kept from happening may have changed memory, and instrumented code may round otherwise.
     let is_observed = result.faults.is_some() || result.touched.is_some();
-    let is_no_wonder = is_observed && result.status == Status::FailedVerification;
+    let is_no_wonder = is_observed && result.status == ReplayStatus::FailedVerification;
     if !result.error.is_empty() && !is_no_wonder {
         eprintln!("mneme-replay: {}", result.error);
     }
@@ -133,7 +133,7 @@ fn replay(options: &OneShot, context: &ReplayContext, configuration: &Configurat
     let (iterations, warmup) = if observe.is_some() { (1, 0) } else { (iterations, warmup) };
     engine.submit(Job::new(0, configuration.clone(), iterations, warmup).observing(observe));
     loop {
-        if let Event::Finished { result, outcome, unwritten, .. } = engine.next(Client::default())? {
+        if let SupervisorEvent::Finished { result, outcome, unwritten, .. } = engine.next(Client::default())? {
             engine.leave();
             return Ok(Replayed { result: *result, outcome, unwritten });
         }

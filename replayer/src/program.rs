@@ -32,7 +32,7 @@ pub fn by_name() -> ! {
 
 /// `mneme-replay`.
 fn replay() -> ! {
-    mneme_manual::write_if_asked(Arguments::command);
+    mneme_manual::write_if_requested(Arguments::command);
     let arguments = Arguments::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
     log(arguments.common().level);
     exit(run(&arguments).unwrap_or_else(|fatal| {
@@ -57,7 +57,7 @@ fn run(arguments: &Arguments) -> Result<i32, Fatal> {
 
 /// `mneme-bisect`.
 fn bisect() -> ! {
-    mneme_manual::write_if_asked(Bisect::command);
+    mneme_manual::write_if_requested(Bisect::command);
     let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
     log(options.common.level);
     exit(bisect::run(&options).unwrap_or_else(|fatal| {

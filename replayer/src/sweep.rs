@@ -10,7 +10,7 @@ use std::path::Path;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::protocol::{Changes, Statistics};
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Serialize;
 
 use crate::cli::Sweep;
@@ -21,7 +21,7 @@ use crate::process::lines::{self, Line, LineReader};
 use crate::process::stdout;
 use crate::report::result;
 use crate::supervise::engine::Engine;
-use crate::supervise::{Client, Event};
+use crate::supervise::{Client, SupervisorEvent};
 
 /// Configurations that are taken ahead of their results.
 const AHEAD: usize = 4096;
@@ -51,13 +51,13 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
         let wanted = open && engine.outstanding() < AHEAD;
         let client = Client { input: wanted.then(|| source.as_fd()), output: Some(stdout::descriptor()), alarm: None };
         match engine.next(client)? {
-            Event::Ready(_) | Event::Cancelled(_) | Event::Tick => {}
-            Event::Unheard => return Err(stdout::unheard()),
-            Event::Finished { id, result, .. } => {
+            SupervisorEvent::Ready(_) | SupervisorEvent::Cancelled(_) | SupervisorEvent::Tick => {}
+            SupervisorEvent::ReaderGone => return Err(stdout::reader_gone()),
+            SupervisorEvent::Finished { id, result, .. } => {
                 let configuration = configurations.remove(&id);
                 say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
             }
-            Event::Input => {
+            SupervisorEvent::Input => {
                 let failed = |error| {
                     Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", options.configurations.display()))
                 };
@@ -83,7 +83,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     }
     // Configurations that could not be started have their events queued still.
     while let Some(event) = engine.pending_event() {
-        if let Event::Finished { id, result, .. } = event {
+        if let SupervisorEvent::Finished { id, result, .. } = event {
             let configuration = configurations.remove(&id);
             say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
         }
@@ -91,7 +91,11 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     let statistics = Statistics { finished: statuses.finished, ..engine.statistics() };
     eprintln!("mneme-replay: {}", summary(&statistics));
     engine.leave();
-    Ok(if statistics.finished.contains_key(Status::Verified.name()) { exit::VERIFIED } else { exit::NOT_VERIFIED })
+    Ok(if statistics.finished.contains_key(ReplayStatus::Verified.name()) {
+        exit::VERIFIED
+    } else {
+        exit::NOT_VERIFIED
+    })
 }
 
 fn open(path: &Path) -> Result<File, Fatal> {

@@ -14,29 +14,29 @@ pub struct App {
     pub name: &'static str,
     /// Source files, below `tests/apps`.
     pub sources: &'static [&'static str],
-    pub kernels: &'static [Kernel],
+    pub kernels: &'static [AppKernel],
 }
 
 /// A kernel of an application.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel {
+pub struct AppKernel {
     /// As it begins, or after a template's return type begins, in the demangled name.
     pub name: &'static str,
     /// Launches for each dynamic hash, in ascending order.
     pub occurrences: &'static [u64],
-    pub comparison: Comparison,
+    pub comparison: PipelineComparison,
 }
 
 /// How a replay under another pipeline is compared with what was recorded.
 #[derive(Clone, Copy, Debug)]
-pub enum Comparison {
+pub enum PipelineComparison {
     /// Every pipeline gives the same bits.
     Bitwise,
     /// Pipelines may legitimately differ in rounding.
     Tolerance { options: &'static [&'static str], reason: &'static str },
 }
 
-impl Comparison {
+impl PipelineComparison {
     /// Arguments of `mneme-replay`.
     pub fn options(&self) -> &'static [&'static str] {
         match self {
@@ -46,8 +46,8 @@ impl Comparison {
     }
 }
 
-pub(crate) const fn bitwise(name: &'static str, occurrences: &'static [u64]) -> Kernel {
-    Kernel { name, occurrences, comparison: Comparison::Bitwise }
+pub(crate) const fn bitwise(name: &'static str, occurrences: &'static [u64]) -> AppKernel {
+    AppKernel { name, occurrences, comparison: PipelineComparison::Bitwise }
 }
 
 const fn tolerant(
@@ -55,8 +55,8 @@ const fn tolerant(
     occurrences: &'static [u64],
     options: &'static [&'static str],
     reason: &'static str,
-) -> Kernel {
-    Kernel { name, occurrences, comparison: Comparison::Tolerance { options, reason } }
+) -> AppKernel {
+    AppKernel { name, occurrences, comparison: PipelineComparison::Tolerance { options, reason } }
 }
 
 /// A shared library that an application consists of besides its executable: `libAPP-NAME.so` in the same folder.

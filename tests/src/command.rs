@@ -19,7 +19,7 @@ pub struct Run {
 
 /// What became of it.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ProgramOutput {
     /// As a shell would report it: 128 + signal for a program that a signal ended, 124 for one over the time limit.
     pub status: i32,
     pub stdout: String,
@@ -53,14 +53,14 @@ impl Run {
         self
     }
 
-    pub fn outcome(self) -> Outcome {
+    pub fn outcome(self) -> ProgramOutput {
         let (mut command, line) = self.command();
         let output = command.output().unwrap_or_else(|error| panic!("{line}: {error}"));
-        Outcome::new(output.status, &output.stdout, &output.stderr, line)
+        ProgramOutput::new(output.status, &output.stdout, &output.stderr, line)
     }
 
     /// The outcome of a command; `then` is done when a line of its standard error has this text.
-    pub fn outcome_with(self, said: &str, then: impl FnOnce()) -> Outcome {
+    pub fn outcome_with(self, said: &str, then: impl FnOnce()) -> ProgramOutput {
         let (mut command, line) = self.command();
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -75,7 +75,7 @@ impl Run {
             stderr.extend(read.into_iter().chain([b'\n']));
         }
         let output = child.wait_with_output().unwrap_or_else(|error| panic!("{line}: {error}"));
-        Outcome::new(output.status, &output.stdout, &stderr, line)
+        ProgramOutput::new(output.status, &output.stdout, &stderr, line)
     }
 
     /// The command under a time limit, and as a line.
@@ -97,20 +97,20 @@ impl Run {
 
     /// The outcome of a command that has to succeed.
     #[track_caller]
-    pub fn succeed(self) -> Outcome {
+    pub fn succeed(self) -> ProgramOutput {
         self.exit_with(0)
     }
 
     /// The outcome of a command that has to end with this status.
     #[track_caller]
-    pub fn exit_with(self, status: i32) -> Outcome {
+    pub fn exit_with(self, status: i32) -> ProgramOutput {
         let outcome = self.outcome();
         assert_eq!(outcome.status, status, "exit status of {outcome}");
         outcome
     }
 }
 
-impl Outcome {
+impl ProgramOutput {
     fn new(status: ExitStatus, stdout: &[u8], stderr: &[u8], line: String) -> Self {
         let signal = std::os::unix::process::ExitStatusExt::signal(&status);
         Self {
@@ -135,7 +135,7 @@ impl Outcome {
     }
 }
 
-impl std::fmt::Display for Outcome {
+impl std::fmt::Display for ProgramOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}\nstatus {}\n--- stdout\n{}\n--- stderr\n{}", self.line, self.status, self.stdout, self.stderr)
     }

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::manifest::MemoryState;
 use tempfile::TempDir;
 
-use crate::recording::{Instance, Recording, copy_of};
+use crate::recording::{Recording, TestInstance, copy_of};
 
 /// A copy of a recording of one instance, and that instance in it.
 #[track_caller]
-pub fn damaged_copy(recording: &Recording) -> (TempDir, Instance) {
+pub fn damaged_copy(recording: &Recording) -> (TempDir, TestInstance) {
     let copy = copy_of(recording.folder());
     let instance = recording.single().moved_to(copy.path());
     (copy, instance)
@@ -19,7 +19,7 @@ pub fn damaged_copy(recording: &Recording) -> (TempDir, Instance) {
 
 /// The manifests of an instance: prologue, epilogue.
 #[track_caller]
-pub fn state_paths(instance: &Instance) -> (PathBuf, PathBuf) {
+pub fn state_paths(instance: &TestInstance) -> (PathBuf, PathBuf) {
     let record = KernelRecord::load(&instance.database).unwrap_or_else(|error| panic!("{error}"));
     let folder = instance.database.parent().expect("a database is in a folder");
     let files = &record.instances[&instance.id];
@@ -28,9 +28,9 @@ pub fn state_paths(instance: &Instance) -> (PathBuf, PathBuf) {
 
 /// Changes the bytes of a recorded argument, as a well-formed recording; gives those that were there.
 #[track_caller]
-pub fn set_argument(instance: &Instance, index: usize, bytes: &[u8]) -> Vec<u8> {
+pub fn set_argument(instance: &TestInstance, index: usize, bytes: &[u8]) -> Vec<u8> {
     let (prologue, _) = state_paths(instance);
-    let mut state = State::load(&prologue).unwrap_or_else(|error| panic!("{error}"));
+    let mut state = MemoryState::load(&prologue).unwrap_or_else(|error| panic!("{error}"));
     let argument = &mut state.header.arguments[index].bytes;
     assert_eq!(argument.len(), bytes.len(), "size of argument {index}");
     let before = std::mem::replace(argument, bytes.to_vec());

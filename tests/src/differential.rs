@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mneme_core::exit;
 use mneme_core::recording::database::{KernelRecord, kernels};
-use mneme_core::summary::{self, Summary};
+use mneme_core::summary::{self, RecorderSummary};
 
 use crate::apps::{App, app};
-use crate::command::{Outcome, Run};
-use crate::installation::Device;
-use crate::recording::{Instance, record_into, unrecorded};
+use crate::command::{ProgramOutput, Run};
+use crate::installation::TestDevice;
+use crate::recording::{TestInstance, record_into, unrecorded};
 
 /// Why a launch of a sequence may be left unrecorded, as the summary's reasons begin.
 const REFUSALS: &[&str] = &["inside a stream capture", "another stream is being captured"];
@@ -69,7 +69,7 @@ impl Report {
 
 /// What is wrong with a batch.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct SequenceFailure {
     /// Of the sequence at fault, where one is.
     pub seed: Option<u64>,
     pub what: String,
@@ -108,9 +108,9 @@ impl Batch {
     }
 
     /// Runs the batch plain and recorded, and replays what was recorded with so many replays at a time.
-    pub fn run(&self, workers: usize) -> Result<Report, Failure> {
+    pub fn run(&self, workers: usize) -> Result<Report, SequenceFailure> {
         let folder = tempfile::tempdir()
-            .map_err(|error| Failure { seed: None, what: format!("no temporary folder: {error}") })?;
+            .map_err(|error| SequenceFailure { seed: None, what: format!("no temporary folder: {error}") })?;
         let app: &App = app("sequences");
         let arguments = self.application();
         let run_plain = || self.set_up(unrecorded(app).args(&arguments)).outcome();
@@ -121,7 +121,10 @@ impl Batch {
             plain = run_plain();
         }
         if plain.status != 0 {
-            return Err(Failure { seed: last_seed(&plain.stdout), what: format!("the plain run fails: {plain}") });
+            return Err(SequenceFailure {
+                seed: last_seed(&plain.stdout),
+                what: format!("the plain run fails: {plain}"),
+            });
         }
         let recording = folder.path().join("recording");
         let summary = folder.path().join("summary");
@@ -142,7 +145,7 @@ impl Batch {
                 .rev()
                 .collect::<Vec<_>>()
                 .join("\n");
-            return Err(Failure {
+            return Err(SequenceFailure {
                 seed: None,
                 what: format!("the recorded run ends with {}: {errors}", recorded.status),
             });
@@ -154,7 +157,7 @@ impl Batch {
         // With expanded graphs there are instances of more launches.
         if count as u64 + refused.values().sum::<u64>() < launches {
             let what = format!("of {launches} launches {count} are recorded, and {refused:?} are refused");
-            return Err(Failure { seed: None, what });
+            return Err(SequenceFailure { seed: None, what });
         }
         let (mut index, replays) = (0, self.replays.min(count));
         instances.retain(|_| {
@@ -198,7 +201,7 @@ fn last_seed(transcript: &str) -> Option<u64> {
 }
 
 /// Whether both runs called the same and got the same.
-fn compare(plain: &str, recorded: &Outcome) -> Result<(), Failure> {
+fn compare(plain: &str, recorded: &ProgramOutput) -> Result<(), SequenceFailure> {
     if plain == recorded.stdout {
         return Ok(());
     }
@@ -211,22 +214,22 @@ fn compare(plain: &str, recorded: &Outcome) -> Result<(), Failure> {
         if other != Some(line) {
             let context = before.iter().rev().take(8).rev().copied().collect::<Vec<_>>().join("\n");
             let other = other.map_or_else(|| format!("nothing: {recorded}"), str::to_owned);
-            return Err(Failure { seed, what: format!("{context}\nplain:    {line}\nrecorded: {other}") });
+            return Err(SequenceFailure { seed, what: format!("{context}\nplain:    {line}\nrecorded: {other}") });
         }
         before.push(line);
     }
-    Err(Failure { seed: None, what: format!("the recorded run prints more than the plain one: {recorded}") })
+    Err(SequenceFailure { seed: None, what: format!("the recorded run prints more than the plain one: {recorded}") })
 }
 
 /// A recorded launch.
 struct Recorded {
-    instance: Instance,
+    instance: TestInstance,
     kernel: String,
     seed: u64,
 }
 
-fn instances(folder: &Path) -> Result<Vec<Recorded>, Failure> {
-    let bad = |error: mneme_core::recording::RecordingError| Failure { seed: None, what: error.to_string() };
+fn instances(folder: &Path) -> Result<Vec<Recorded>, SequenceFailure> {
+    let bad = |error: mneme_core::recording::RecordingError| SequenceFailure { seed: None, what: error.to_string() };
     let paths: Vec<PathBuf> = if folder.is_dir() { kernels(folder).map_err(bad)? } else { Vec::new() };
     let mut all = Vec::new();
     for path in paths {
@@ -234,7 +237,7 @@ fn instances(folder: &Path) -> Result<Vec<Recorded>, Failure> {
         for (id, instance) in &record.instances {
             // The launch's number, whose upper part is the seed.
             let seed = instance.args.first().map_or(0, |number| number >> 16);
-            all.push(Recorded { instance: Instance::new(&path, id), kernel: record.kernel_name.clone(), seed });
+            all.push(Recorded { instance: TestInstance::new(&path, id), kernel: record.kernel_name.clone(), seed });
         }
     }
     Ok(all)
@@ -242,12 +245,12 @@ fn instances(folder: &Path) -> Result<Vec<Recorded>, Failure> {
 
 /// Launches that were not recorded, by reason; every launch has to be accounted for, and every reason to be a known
 /// one.
-fn account(summary: &Path) -> Result<BTreeMap<String, u64>, Failure> {
-    let wrong = |what: String| Failure { seed: None, what };
+fn account(summary: &Path) -> Result<BTreeMap<String, u64>, SequenceFailure> {
+    let wrong = |what: String| SequenceFailure { seed: None, what };
     let text = std::fs::read_to_string(summary)
         .map_err(|error| wrong(format!("there is no summary of the recorded run: {error}")))?;
     let mut refused = BTreeMap::new();
-    for kernel in summary::parse(&text).iter().flat_map(|process: &Summary| &process.kernels) {
+    for kernel in summary::parse(&text).iter().flat_map(|process: &RecorderSummary| &process.kernels) {
         let failed: u64 = kernel.failures.iter().map(|failure| failure.launches).sum();
         if kernel.instances + kernel.repeats + kernel.rejected + failed != kernel.launches {
             return Err(wrong(format!("not every launch of {} is accounted for: {kernel:?}", kernel.kernel)));
@@ -263,7 +266,7 @@ fn account(summary: &Path) -> Result<BTreeMap<String, u64>, Failure> {
 }
 
 /// Replays every instance, so many at a time.
-fn replay(instances: &[Recorded], workers: usize) -> Result<(), Failure> {
+fn replay(instances: &[Recorded], workers: usize) -> Result<(), SequenceFailure> {
     let next = AtomicUsize::new(0);
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -280,10 +283,10 @@ fn replay(instances: &[Recorded], workers: usize) -> Result<(), Failure> {
                     ]);
                     let outcome = run.outcome();
                     if outcome.status != exit::VERIFIED {
-                        let Outcome { status, stderr, .. } = &outcome;
+                        let ProgramOutput { status, stderr, .. } = &outcome;
                         let what = format!("the replay of {} ends with status {status}: {stderr}", recorded.kernel);
                         *failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-                            Some(Failure { seed: Some(recorded.seed), what });
+                            Some(SequenceFailure { seed: Some(recorded.seed), what });
                         next.store(instances.len(), Ordering::Relaxed);
                     }
                 }
@@ -296,5 +299,5 @@ fn replay(instances: &[Recorded], workers: usize) -> Result<(), Failure> {
 /// Replays at a time: on one GPU they share it.
 pub fn workers() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    if Device::under_test() == Device::Cuda { processors.min(8) } else { processors }
+    if TestDevice::under_test() == TestDevice::Cuda { processors.min(8) } else { processors }
 }

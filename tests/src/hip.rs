@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::apps::{App, Platform, all, bitwise, executable_for};
-use crate::installation::Device;
+use crate::installation::TestDevice;
 
 /// The CUDA applications that are HIP programs, too: `tests/apps/hip/cuda_runtime.h` has CUDA's names.
 ///
@@ -97,7 +97,7 @@ pub fn have_hip(test: &str) -> bool {
 
 /// Whether HIP programs can be compiled and run here: on the CPU device. Says so where they cannot.
 pub fn can_run(test: &str) -> bool {
-    let on_cpu = Device::under_test() == Device::Cpu;
+    let on_cpu = TestDevice::under_test() == TestDevice::Cpu;
     if !on_cpu {
         println!("skipped: {test} is for the CPU device");
     }

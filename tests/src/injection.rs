@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// What happens at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// It fails with this error (`errno`), where such a call can.
     Error(c_int),
     /// So do all after it: a disk that is full stays full.
@@ -126,7 +126,7 @@ impl Call {
 
 /// Runs a program, whose calls on files in `folder` (and its folders) are counted from 0; `fault` happens at the call
 /// of that number. An error where such a call cannot fail so does not happen.
-pub fn trace(mut command: Command, folder: &Path, fault: Option<(usize, Fault)>) -> Traced {
+pub fn trace(mut command: Command, folder: &Path, fault: Option<(usize, InjectedFault)>) -> Traced {
     let output = tempfile::tempdir().expect("a temporary folder");
     let [stdout, stderr] = ["stdout", "stderr"].map(|name| output.path().join(name));
     let create = |path: &Path| Stdio::from(File::create(path).expect("a file for the output"));
@@ -192,7 +192,7 @@ fn be_traced(filter: &[libc::sock_filter]) -> io::Result<()> {
 struct Tracer {
     root: pid_t,
     folder: PathBuf,
-    fault: Option<(usize, Fault)>,
+    fault: Option<(usize, InjectedFault)>,
     calls: usize,
     at: Option<String>,
     /// Threads that have stopped for the first time.
@@ -252,13 +252,13 @@ impl Tracer {
         let number = self.calls;
         self.calls += 1;
         let Some((at, fault)) = self.fault else { return 0 };
-        let is_due = number == at || (number > at && matches!(fault, Fault::ErrorsFrom(_)));
+        let is_due = number == at || (number > at && matches!(fault, InjectedFault::ErrorsFrom(_)));
         if !is_due {
             return 0;
         }
         let what = format!("{} of {}", call.name, path.display());
         match fault {
-            Fault::Error(error) | Fault::ErrorsFrom(error) => {
+            InjectedFault::Error(error) | InjectedFault::ErrorsFrom(error) => {
                 if call.can_fail_with(error, &registers) {
                     registers.orig_rax = u64::MAX;
                     registers.rax = i64::from(-error).cast_unsigned();
@@ -267,13 +267,13 @@ impl Tracer {
                 }
                 0
             }
-            Fault::Signal(libc::SIGKILL) => {
+            InjectedFault::Signal(libc::SIGKILL) => {
                 self.at = Some(what);
                 // SAFETY: a traced process, hence one that is there.
                 unsafe { libc::kill(process_of(thread), libc::SIGKILL) };
                 0
             }
-            Fault::Signal(signal) => {
+            InjectedFault::Signal(signal) => {
                 self.at = Some(what);
                 // SAFETY: as above. To the process, so that it chooses the thread.
                 unsafe { libc::kill(process_of(thread), signal) };

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 /// What the suite records and replays on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
+pub enum TestDevice {
     Cpu,
     Cuda,
 }
 
-impl Device {
+impl TestDevice {
     /// The device of this run, from `MNEME_TEST_DEVICE`.
     pub fn under_test() -> Self {
         match std::env::var("MNEME_TEST_DEVICE").as_deref() {

@@ -6,8 +6,8 @@ use mneme_core::recording::database::{KernelRecord, kernels};
 use tempfile::TempDir;
 
 use crate::apps::{App, executable};
-use crate::command::{Outcome, Run, run};
-use crate::installation::{Cudart, Device, library, program};
+use crate::command::{ProgramOutput, Run, run};
+use crate::installation::{Cudart, TestDevice, library, program};
 
 /// The pipelines that every recorded kernel is replayed under.
 pub const PIPELINES: [&str; 6] =
@@ -17,9 +17,9 @@ pub const PIPELINES: [&str; 6] =
 /// libraries.
 pub fn unrecorded(app: &App) -> Run {
     let run = run(executable(app, Cudart::under_test()));
-    match Device::under_test() {
-        Device::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
-        Device::Cuda => run,
+    match TestDevice::under_test() {
+        TestDevice::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
+        TestDevice::Cuda => run,
     }
 }
 
@@ -34,14 +34,14 @@ pub fn record_executable_into(folder: &Path, executable: &Path, arguments: &[&st
         .args(["record".as_ref(), "-rdb".as_ref(), folder.as_os_str(), "--".as_ref()])
         .arg(executable)
         .args(arguments)
-        .env("MNEME_DEVICE", Device::under_test().name())
+        .env("MNEME_DEVICE", TestDevice::under_test().name())
 }
 
 /// A recording in a folder that goes with it.
 pub struct Recording {
     folder: TempDir,
     /// What the recorded run printed and how it ended.
-    pub outcome: Outcome,
+    pub outcome: ProgramOutput,
 }
 
 impl Recording {
@@ -86,13 +86,13 @@ impl Recording {
 
     /// The only instance of the only kernel.
     #[track_caller]
-    pub fn single(&self) -> Instance {
+    pub fn single(&self) -> TestInstance {
         let mut found = self.kernels();
         assert_eq!(found.len(), 1, "kernels in {}", self.folder().display());
         let (database, kernel) = found.remove(0);
         assert_eq!(kernel.instances.len(), 1, "instances in {}", database.display());
         let id = kernel.instances.keys().next().expect("one").clone();
-        Instance { database, id }
+        TestInstance { database, id }
     }
 }
 
@@ -116,7 +116,7 @@ pub fn replay_everything(app: &App, recording: &Recording) {
         recording.outcome.complains(kernel.name.get(..40).unwrap_or(kernel.name));
         let options = kernel.comparison.options();
         for id in record.instances.keys() {
-            let instance = Instance::new(database, id);
+            let instance = TestInstance::new(database, id);
             for passes in PIPELINES {
                 let json = instance.verify(passes, options);
                 assert_eq!(json["Replay-config"]["passes"], passes);
@@ -130,7 +130,7 @@ pub fn replay_everything(app: &App, recording: &Recording) {
 pub fn check_everything(recording: &Recording) {
     for (database, record) in recording.kernels() {
         for id in record.instances.keys() {
-            let check = Instance::new(&database, id).replay("default<O3>").arg("--check");
+            let check = TestInstance::new(&database, id).replay("default<O3>").arg("--check");
             check.exit_with(mneme_core::exit::VERIFIED);
         }
     }
@@ -161,12 +161,12 @@ pub fn is_named(kernel: &KernelRecord, name: &str) -> bool {
 
 /// A recorded kernel instance.
 #[derive(Clone, Debug)]
-pub struct Instance {
+pub struct TestInstance {
     pub database: PathBuf,
     pub id: String,
 }
 
-impl Instance {
+impl TestInstance {
     pub fn new(database: &Path, id: &str) -> Self {
         Self { database: database.to_path_buf(), id: id.into() }
     }
@@ -180,7 +180,7 @@ impl Instance {
     pub fn replay(&self, passes: &str) -> Run {
         run(program("mneme-replay"))
             .args(["-rdb".as_ref(), self.database.as_os_str(), "-rid".as_ref(), self.id.as_ref()])
-            .args(["--device", Device::under_test().name(), passes])
+            .args(["--device", TestDevice::under_test().name(), passes])
     }
 
     /// Replays and requires a verified result; gives the JSON.

@@ -8,10 +8,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 
 use clap::{Parser, ValueEnum};
-use mneme_core::result::Status;
-use mneme_tuner::sampler::{Kind, Outcome, SamplerSettings};
+use mneme_core::result::ReplayStatus;
+use mneme_tuner::sampler::{SamplerKind, SamplerSettings, TrialOutcome};
 use mneme_tuner::search::{Next, Search};
-use mneme_tuner::space::{Feasible, Point, Space, Table};
+use mneme_tuner::space::{Feasible, Point, ResultsTable, SearchSpace};
 use serde_json::json;
 
 /// Measures the processor time of a proposal.
@@ -26,7 +26,7 @@ struct Options {
 }
 
 /// A space of shapes, tiles and switches, such as kernels have.
-fn space() -> Result<Box<dyn Space>, Box<dyn std::error::Error>> {
+fn space() -> Result<Box<dyn SearchSpace>, Box<dyn std::error::Error>> {
     let powers = |last: u32| (0..=last).map(|power| 1 << power).collect::<Vec<u32>>();
     let numbers = |last: u32| (1..=last).collect::<Vec<u32>>();
     let mut file = tempfile::NamedTempFile::new()?;
@@ -37,22 +37,22 @@ fn space() -> Result<Box<dyn Space>, Box<dyn std::error::Error>> {
                          "(block_x * tile_x + 4) * (block_y * tile_y + 4) * (1 + staged) <= 8192"], "times": {},
     });
     file.write_all(content.to_string().as_bytes())?;
-    Ok(Box::new(Table::load(file.path())?.space))
+    Ok(Box::new(ResultsTable::load(file.path())?.space))
 }
 
 /// What a point comes to: a basin in each parameter, and a share that no model can know.
-fn outcome(point: &Point) -> Outcome {
+fn outcome(point: &Point) -> TrialOutcome {
     let mut hasher = DefaultHasher::new();
     point.hash(&mut hasher);
     let chance = hasher.finish() as f64 / u64::MAX as f64;
     if chance < 0.05 {
-        return Outcome::Failed(Status::InvalidConfig);
+        return TrialOutcome::Failed(ReplayStatus::InvalidConfig);
     }
     let place = |name: &str| (point[name].as_f64().expect("a number") + 1.0).log2();
     let slopes =
         [("block_x", 6.0), ("block_y", 2.0), ("tile_x", 2.5), ("tile_y", 1.5), ("unroll", 2.0), ("vector", 1.0)];
     let basins: f64 = slopes.iter().map(|(name, best)| (place(name) - best).powi(2)).sum();
-    Outcome::Measured(vec![1.0 + basins + 0.1 * chance])
+    TrialOutcome::Measured(vec![1.0 + basins + 0.1 * chance])
 }
 
 /// Processor time of this process, seconds.
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "| sampler | trials | CPU a proposal, ms | of the last hundred | first |\n| --- | --- | --- | --- | --- |"
     );
     for sampler in &options.samplers {
-        let kind = Kind::from_str(sampler, true)?;
+        let kind = SamplerKind::from_str(sampler, true)?;
         // Milliseconds by proposal, summed over the seeds.
         let mut spent = vec![0.0; longest];
         for seed in 0..options.seeds {

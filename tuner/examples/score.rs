@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use mneme_core::result::Status;
-use mneme_tuner::sampler::{Kind, Outcome, SamplerSettings};
+use mneme_core::result::ReplayStatus;
+use mneme_tuner::sampler::{SamplerKind, SamplerSettings, TrialOutcome};
 use mneme_tuner::search::{Next, Search};
-use mneme_tuner::space::{Space, Table};
+use mneme_tuner::space::{ResultsTable, SearchSpace};
 use serde_json::json;
 
 /// Runs samplers over tables of results.
@@ -40,7 +40,7 @@ fn processor_seconds() -> f64 {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse();
     for file in &options.files {
-        let table = Table::load(file)?;
+        let table = ResultsTable::load(file)?;
         let key = |point: &mneme_tuner::space::Point| serde_json::to_string(point).expect("plain data serialises");
         let times: HashMap<String, Option<f64>> =
             table.results.iter().map(|(point, outcome)| (key(point), outcome.as_ref().ok().copied())).collect();
@@ -48,10 +48,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut listed: Vec<f64> = times.values().flatten().copied().collect();
         listed.sort_by(f64::total_cmp);
         for sampler in &options.samplers {
-            let kind = Kind::from_str(sampler, true)?;
+            let kind = SamplerKind::from_str(sampler, true)?;
             let (mut curves, mut rejected, mut seconds, mut proposals) = (Vec::new(), Vec::new(), 0.0, 0u64);
             for seed in options.first_seed..options.first_seed + options.seeds {
-                let space = Box::new(Table::load(file)?.space) as Box<dyn Space>;
+                let space = Box::new(ResultsTable::load(file)?.space) as Box<dyn SearchSpace>;
                 let built =
                     kind.build(&*space, &SamplerSettings { seed, trials: Some(options.trials), start: None })?;
                 let mut search = Search::new(space, built);
@@ -65,8 +65,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     let time = times.get(&key(&candidate.point)).copied().flatten();
                     best = time.map(|time| best.unwrap_or(time).min(time)).or(best);
                     curve.push(best);
-                    let outcome =
-                        time.map_or(Outcome::Failed(Status::InvalidConfig), |time| Outcome::Measured(vec![time]));
+                    let outcome = time.map_or(TrialOutcome::Failed(ReplayStatus::InvalidConfig), |time| {
+                        TrialOutcome::Measured(vec![time])
+                    });
                     search.tell(candidate.trial, outcome);
                 }
                 curves.push(curve);

@@ -47,7 +47,7 @@ pub struct Entry {
     pub metric: Option<f64>,
     /// The metric of one that verified and was given up early.
     pub stopped: Option<f64>,
-    /// A name of [`mneme_core::result::Status`].
+    /// A name of [`mneme_core::result::ReplayStatus`].
     pub status: String,
     /// What went wrong, or "".
     pub error: String,

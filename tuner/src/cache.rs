@@ -13,7 +13,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Deserialize;
 
 use mneme_core::console::is_full;
@@ -44,7 +44,7 @@ pub struct CachePlan {
 
 /// Results of equal sessions, before and at the same time.
 #[derive(Debug)]
-pub struct Cache {
+pub struct ResultCache {
     /// The file, or the folder.
     place: PathBuf,
     /// What this session appends to.
@@ -64,7 +64,7 @@ struct Line {
     result: ReplayResult,
 }
 
-impl Cache {
+impl ResultCache {
     /// Opens or creates the file, or a file in the folder. `conditions` is all that two sessions must have in common to
     /// share a result.
     ///
@@ -150,7 +150,7 @@ impl Cache {
 
     /// Whether a result would be the same another time, but for the noise of its times.
     pub fn lasts(result: &ReplayResult) -> bool {
-        !matches!(result.status, Status::RuntimeError | Status::Timeout | Status::InternalError)
+        !matches!(result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout | ReplayStatus::InternalError)
     }
 
     /// # Errors
@@ -194,12 +194,12 @@ mod tests {
         let path = folder.path().join("recording.json");
         for text in ["{\"_ZN1aEv\": 1}\n", "#!/bin/sh\n", "{\"trial\":0}"] {
             std::fs::write(&path, text).unwrap();
-            let error = Cache::open(&path, "a".into()).unwrap_err().to_string();
+            let error = ResultCache::open(&path, "a".into()).unwrap_err().to_string();
             assert!(error.contains("of another kind"), "{error}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
         std::fs::write(&path, "{\"key").unwrap();
-        Cache::open(&path, "a".into()).unwrap();
+        ResultCache::open(&path, "a".into()).unwrap();
     }
 
     #[test]
@@ -208,18 +208,22 @@ mod tests {
         let path = folder.path().join("deep/cache.jsonl");
         let configuration = Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0);
         let other = Configuration { passes: "default<O1>".into(), ..configuration.clone() };
-        let result =
-            ReplayResult { exec_time: vec![7], status: Status::Verified, verified: true, ..ReplayResult::default() };
-        Cache::open(&path, "a".into()).unwrap().add("1", &configuration, &result).unwrap();
+        let result = ReplayResult {
+            exec_time: vec![7],
+            status: ReplayStatus::Verified,
+            verified: true,
+            ..ReplayResult::default()
+        };
+        ResultCache::open(&path, "a".into()).unwrap().add("1", &configuration, &result).unwrap();
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"key\":\"a|1").unwrap();
-        Cache::open(&path, "a".into()).unwrap().add("2", &other, &result).unwrap();
-        let mut cache = Cache::open(&path, "a".into()).unwrap();
+        ResultCache::open(&path, "a".into()).unwrap().add("2", &other, &result).unwrap();
+        let mut cache = ResultCache::open(&path, "a".into()).unwrap();
         assert_eq!(
             (cache.get("1", &configuration).cloned(), cache.get("2", &other)),
             (Some(result.clone()), Some(&result))
         );
         assert_eq!((cache.get("2", &configuration).cloned(), cache.get("1", &other)), (None, None));
-        assert_eq!(Cache::open(&path, "b".into()).unwrap().get("1", &configuration), None);
+        assert_eq!(ResultCache::open(&path, "b".into()).unwrap().get("1", &configuration), None);
     }
 
     #[test]
@@ -227,10 +231,14 @@ mod tests {
         let work = tempfile::tempdir().unwrap();
         let (file, folder) = (work.path().join("cache.jsonl"), work.path().join("cache/"));
         let configuration = Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0);
-        let result =
-            ReplayResult { exec_time: vec![7], status: Status::Verified, verified: true, ..ReplayResult::default() };
+        let result = ReplayResult {
+            exec_time: vec![7],
+            status: ReplayStatus::Verified,
+            verified: true,
+            ..ReplayResult::default()
+        };
         for place in [&file, &folder] {
-            let open = |conditions: &str| Cache::open(place, conditions.into()).unwrap();
+            let open = |conditions: &str| ResultCache::open(place, conditions.into()).unwrap();
             let (mut one, mut other, mut stranger) = (open("a"), open("a"), open("b"));
             assert_eq!(other.get("1", &configuration), None);
             one.add("1", &configuration, &result).unwrap();

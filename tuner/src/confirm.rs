@@ -48,7 +48,8 @@ pub struct Finalist {
     pub speedup: Option<Interval>,
     /// Rounds that it took part in.
     pub rounds: usize,
-    pub fate: Fate,
+    #[serde(rename = "fate")]
+    pub outcome: FinalistOutcome,
 }
 
 /// An interval whose ends are further apart than this factor says nothing.
@@ -56,7 +57,7 @@ const TELLING: f64 = 10.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum FinalistOutcome {
     // Best first: the order is that of the ranking.
     /// Its interval is above 1.
     Faster,
@@ -96,35 +97,39 @@ impl Confirmation {
     /// A finalist turned out not to verify after all: it comes last and wins nothing, and beats nobody any more.
     pub fn reject(&mut self, trial: u64) {
         for rejected in self.finalists.iter_mut().filter(|finalist| finalist.trial == trial) {
-            (rejected.speedup, rejected.fate) = (None, Fate::Failed);
+            (rejected.speedup, rejected.outcome) = (None, FinalistOutcome::Failed);
         }
         self.settle();
     }
 
     /// What became of a trial, if it is a finalist.
-    pub fn fate(&self, trial: u64) -> Option<Fate> {
-        self.finalists.iter().find(|finalist| finalist.trial == trial).map(|finalist| finalist.fate)
+    pub fn outcome_of(&self, trial: u64) -> Option<FinalistOutcome> {
+        self.finalists.iter().find(|finalist| finalist.trial == trial).map(|finalist| finalist.outcome)
     }
 
-    /// Says by the intervals what became of each finalist that did not fail, and puts the best first: by fate, then
+    /// Says by the intervals what became of each finalist that did not fail, and puts the best first: by outcome, then
     /// what does not seem slower, then by what each is at least worth.
     fn settle(&mut self) {
         let low = |finalist: &Finalist| finalist.speedup.map_or(f64::NEG_INFINITY, |speedup| speedup.low);
-        let standing = self.finalists.iter().filter(|finalist| finalist.fate != Fate::Failed);
+        let standing = self.finalists.iter().filter(|finalist| finalist.outcome != FinalistOutcome::Failed);
         let leading = standing.map(low).fold(f64::NEG_INFINITY, f64::max);
-        for finalist in self.finalists.iter_mut().filter(|finalist| finalist.fate != Fate::Failed) {
-            finalist.fate = match finalist.speedup {
-                Some(speedup) if speedup.high < 1.0 => Fate::Slower,
-                Some(speedup) if speedup.high < leading => Fate::Outrun,
-                Some(speedup) if speedup.low > 1.0 => Fate::Faster,
-                _ => Fate::Undecided,
+        for finalist in self.finalists.iter_mut().filter(|finalist| finalist.outcome != FinalistOutcome::Failed) {
+            finalist.outcome = match finalist.speedup {
+                Some(speedup) if speedup.high < 1.0 => FinalistOutcome::Slower,
+                Some(speedup) if speedup.high < leading => FinalistOutcome::Outrun,
+                Some(speedup) if speedup.low > 1.0 => FinalistOutcome::Faster,
+                _ => FinalistOutcome::Undecided,
             };
         }
         let seems_slower = |finalist: &Finalist| finalist.speedup.is_some_and(|speedup| speedup.estimate < 1.0);
-        self.finalists
-            .sort_by(|a, b| (a.fate, seems_slower(a)).cmp(&(b.fate, seems_slower(b))).then(low(b).total_cmp(&low(a))));
-        self.winner =
-            self.finalists.first().filter(|finalist| finalist.fate == Fate::Faster).map(|finalist| finalist.place);
+        self.finalists.sort_by(|a, b| {
+            (a.outcome, seems_slower(a)).cmp(&(b.outcome, seems_slower(b))).then(low(b).total_cmp(&low(a)))
+        });
+        self.winner = self
+            .finalists
+            .first()
+            .filter(|finalist| finalist.outcome == FinalistOutcome::Faster)
+            .map(|finalist| finalist.place);
         self.significant = self.winner.is_some();
     }
 
@@ -143,14 +148,14 @@ impl Confirmation {
             format!("{} ({} to {})", ratio(speedup.estimate), ratio(speedup.low), ratio(speedup.high))
         };
         match self.finalists.first() {
-            Some(Finalist { speedup: Some(speedup), fate: Fate::Faster, .. }) => {
+            Some(Finalist { speedup: Some(speedup), outcome: FinalistOutcome::Faster, .. }) => {
                 format!(
                     "confirmed: speedup {} over the baseline at {percent} % confidence, {} rounds",
                     interval(*speedup),
                     self.rounds
                 )
             }
-            Some(Finalist { speedup: Some(speedup), fate: Fate::Slower, .. }) => {
+            Some(Finalist { speedup: Some(speedup), outcome: FinalistOutcome::Slower, .. }) => {
                 format!(
                     "no improvement: the best candidate is slower than the baseline, speedup {} at {percent} % confidence, {} rounds",
                     interval(*speedup),
@@ -165,7 +170,7 @@ impl Confirmation {
                     self.rounds
                 )
             }
-            Some(Finalist { fate: Fate::Failed, .. }) => {
+            Some(Finalist { outcome: FinalistOutcome::Failed, .. }) => {
                 "no significant improvement: no candidate verified again".into()
             }
             Some(_) => {
@@ -245,11 +250,13 @@ pub fn confirm<E>(
         }
     }
     let of = |(place, race): (usize, &Race)| {
-        let (fate, speedup) = match race.state {
-            State::Failed => (Fate::Failed, None),
-            State::Running | State::Outrun => (Fate::Undecided, race.interval(step, 1.0 - error).map(Interval::exp)),
+        let (outcome, speedup) = match race.state {
+            State::Failed => (FinalistOutcome::Failed, None),
+            State::Running | State::Outrun => {
+                (FinalistOutcome::Undecided, race.interval(step, 1.0 - error).map(Interval::exp))
+            }
         };
-        Finalist { place, trial: 0, speedup, rounds: race.rounds.len(), fate }
+        Finalist { place, trial: 0, speedup, rounds: race.rounds.len(), outcome }
     };
     let mut confirmation = Confirmation {
         confidence: settings.confidence,
@@ -343,11 +350,14 @@ mod tests {
     #[test]
     fn a_faster_candidate_wins_with_its_interval() {
         let found = against(&[16, 8, 32], 0.05, 1);
-        assert_eq!((found.winner, found.finalists[0].fate), (Some(1), Fate::Faster));
+        assert_eq!((found.winner, found.finalists[0].outcome), (Some(1), FinalistOutcome::Faster));
         let speedup = found.finalists[0].speedup.unwrap();
         let truth = 13_200.0 / 10_800.0;
         assert!(speedup.low < truth && truth < speedup.high && speedup.high - speedup.low < 0.1, "{speedup:?}");
-        assert_eq!(found.finalists.iter().find(|finalist| finalist.place == 2).unwrap().fate, Fate::Outrun);
+        assert_eq!(
+            found.finalists.iter().find(|finalist| finalist.place == 2).unwrap().outcome,
+            FinalistOutcome::Outrun
+        );
         assert!(found.sentence().starts_with("confirmed: speedup 1.2"), "{}", found.sentence());
         assert!((found.baseline.unwrap() / 13_200.0 - 1.0).abs() < 0.1);
     }
@@ -360,8 +370,8 @@ mod tests {
         }
         found.reject(11);
         assert_eq!(
-            (found.finalists[0].trial, found.finalists[1].trial, found.finalists[1].fate),
-            (10, 11, Fate::Failed)
+            (found.finalists[0].trial, found.finalists[1].trial, found.finalists[1].outcome),
+            (10, 11, FinalistOutcome::Failed)
         );
         found.reject(10);
         assert!(!found.significant && found.sentence().contains("no candidate verified again"), "{}", found.sentence());
@@ -385,12 +395,12 @@ mod tests {
     fn slower_and_failing_candidates_are_told() {
         let found = against(&[999, 64], 0.02, 2);
         assert_eq!(found.winner, None);
-        assert_eq!((found.finalists[0].place, found.finalists[0].fate), (1, Fate::Slower));
-        assert_eq!((found.finalists[1].fate, found.finalists[1].rounds), (Fate::Failed, 0));
+        assert_eq!((found.finalists[0].place, found.finalists[0].outcome), (1, FinalistOutcome::Slower));
+        assert_eq!((found.finalists[1].outcome, found.finalists[1].rounds), (FinalistOutcome::Failed, 0));
         assert_eq!(found.rounds, 6);
         assert!(against(&[999], 0.02, 2).sentence().contains("verified again"));
         let mut early = against(&[8], 0.02, 2);
-        (early.rounds, early.finalists[0].speedup, early.finalists[0].fate) = (1, None, Fate::Undecided);
+        (early.rounds, early.finalists[0].speedup, early.finalists[0].outcome) = (1, None, FinalistOutcome::Undecided);
         assert!(early.sentence().contains("after 1 rounds"), "{}", early.sentence());
         let nothing = against(&[], 0.1, 1);
         assert_eq!(nothing.rounds, 0);
@@ -480,12 +490,12 @@ mod tests {
         let mut found = with_one_that_verifies(u32::MAX);
         let of =
             |found: &Confirmation, place: usize| found.finalists.iter().find(|it| it.place == place).unwrap().clone();
-        assert_eq!((found.winner, of(&found, 1).fate), (Some(0), Fate::Outrun), "{found:?}");
+        assert_eq!((found.winner, of(&found, 1).outcome), (Some(0), FinalistOutcome::Outrun), "{found:?}");
         found.finalists.retain(|it| it.place != 2);
         (found.finalists[0].trial, found.finalists[1].trial) = (7, 8);
         found.reject(7);
-        let fates: Vec<_> = found.finalists.iter().map(|it| (it.trial, it.fate, it.speedup.is_some())).collect();
-        assert_eq!(fates, [(8, Fate::Faster, true), (7, Fate::Failed, false)]);
+        let outcomes: Vec<_> = found.finalists.iter().map(|it| (it.trial, it.outcome, it.speedup.is_some())).collect();
+        assert_eq!(outcomes, [(8, FinalistOutcome::Faster, true), (7, FinalistOutcome::Failed, false)]);
         assert!(
             found.significant && found.winner == Some(1) && found.sentence().starts_with("confirmed: speedup 1.1"),
             "{found:?}"
@@ -493,7 +503,8 @@ mod tests {
         // In the middle of the rounds, after it has beaten the other: that one is measured again.
         let found = with_one_that_verifies(10);
         assert!(
-            (of(&found, 0).fate, of(&found, 0).speedup) == (Fate::Failed, None) && found.winner != Some(0),
+            (of(&found, 0).outcome, of(&found, 0).speedup) == (FinalistOutcome::Failed, None)
+                && found.winner != Some(0),
             "{found:?}"
         );
         assert!(of(&found, 1).rounds > 6 && of(&found, 1).speedup.is_some_and(|it| it.low > 1.0), "{found:?}");
@@ -520,9 +531,9 @@ mod tests {
             })
             .unwrap()
         };
-        assert_eq!(by(1).finalists[0].fate, Fate::Faster);
+        assert_eq!(by(1).finalists[0].outcome, FinalistOutcome::Faster);
         let coarse = by(64);
-        assert_eq!((coarse.finalists[0].fate, coarse.winner), (Fate::Undecided, None), "{coarse:?}");
+        assert_eq!((coarse.finalists[0].outcome, coarse.winner), (FinalistOutcome::Undecided, None), "{coarse:?}");
     }
 
     #[test]
@@ -530,7 +541,10 @@ mod tests {
         let times = |configuration: &&Configuration| Some(vec![if configuration.block.x == 1 { 1_000 } else { 0 }; 5]);
         let measure = |order: &[&Configuration]| Ok::<_, std::convert::Infallible>(order.iter().map(times).collect());
         let found = confirm(&block(1), &[block(2)], &RoundSettings::default(), measure).unwrap();
-        assert_eq!((found.finalists[0].fate, found.finalists[0].speedup, found.winner), (Fate::Failed, None, None));
+        assert_eq!(
+            (found.finalists[0].outcome, found.finalists[0].speedup, found.winner),
+            (FinalistOutcome::Failed, None, None)
+        );
         let measure =
             |order: &[&Configuration]| Ok::<_, std::convert::Infallible>(order.iter().map(|_| None).collect());
         let found = confirm(&block(1), &[block(2)], &RoundSettings::default(), measure).unwrap();

@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use crate::interrupt;
-use crate::server::{Greeting, Runs, Server, ServerCommand, ServerError};
+use crate::server::{Runs, Server, ServerCommand, ServerError, ServerGreeting};
 use crate::simulate::Simulation;
 
 /// Servers that may end in a row without settling a single configuration.
@@ -31,7 +31,7 @@ pub struct Evaluated {
 pub struct Evaluator {
     lanes: Vec<Lane>,
     /// Answers in place of all lanes.
-    simulation: Option<(Simulation, Greeting)>,
+    simulation: Option<(Simulation, ServerGreeting)>,
     /// The lane at work.
     active: usize,
     /// Results of what is under way in lanes after the first.
@@ -77,7 +77,7 @@ impl Evaluator {
     /// An evaluator that replays nothing.
     pub fn simulated(simulation: Simulation) -> Self {
         let (device, driver) = ("recorded results".into(), "none".into());
-        let greeting = Greeting {
+        let greeting = ServerGreeting {
             device,
             driver,
             assembler: String::new(),
@@ -102,7 +102,7 @@ impl Evaluator {
     }
 
     /// What the first instance's server says of itself.
-    pub fn greeting(&self) -> &Greeting {
+    pub fn greeting(&self) -> &ServerGreeting {
         self.simulation.as_ref().map_or_else(|| self.lanes[0].server.greeting(), |(_, greeting)| greeting)
     }
 
@@ -234,5 +234,10 @@ impl Lane {
 
 /// The result of a configuration whose server ended.
 fn broken(error: &ServerError) -> ReplayResult {
-    ReplayResult { failed: true, error: error.to_string(), status: Status::InternalError, ..ReplayResult::default() }
+    ReplayResult {
+        failed: true,
+        error: error.to_string(),
+        status: ReplayStatus::InternalError,
+        ..ReplayResult::default()
+    }
 }

@@ -1,4 +1,4 @@
-//! The reasons why a candidate failed, in the words that a line has room for and in full.
+//! The reasons why a candidate failed, short enough for a line, and in full.
 
 use mneme_core::result::{Mismatch, ReplayResult};
 use mneme_core::units::figure;

@@ -19,7 +19,6 @@ pub mod measured;
 pub mod metric;
 pub mod objective;
 pub mod options;
-pub mod racing;
 pub mod report;
 pub mod results;
 pub mod sampler;

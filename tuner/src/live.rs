@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use mneme_core::units;
 
 use mneme_core::text::shorten;
@@ -65,10 +65,10 @@ impl Live {
     }
 
     /// A trial has ended so.
-    pub fn trial(&mut self, status: Status) {
+    pub fn trial(&mut self, status: ReplayStatus) {
         self.progress.inc(1);
         match status {
-            Status::Verified => self.verified += 1,
+            ReplayStatus::Verified => self.verified += 1,
             other => *self.failed.entry(reading(other)).or_default() += 1,
         }
         let failed: u64 = self.failed.values().sum();
@@ -104,16 +104,16 @@ impl Live {
 }
 
 /// A class of failure as people read it.
-pub fn reading(status: Status) -> &'static str {
+pub fn reading(status: ReplayStatus) -> &'static str {
     match status {
-        Status::Verified => "verified",
-        Status::FailedVerification => "not verified",
-        Status::CompileError => "not built",
-        Status::InvalidConfig => "invalid",
-        Status::InvalidLaunch => "launch refused",
-        Status::RuntimeError => "failed while running",
-        Status::Timeout => "out of time",
-        Status::InternalError => "our fault",
+        ReplayStatus::Verified => "verified",
+        ReplayStatus::FailedVerification => "not verified",
+        ReplayStatus::CompileError => "not built",
+        ReplayStatus::InvalidConfig => "invalid",
+        ReplayStatus::InvalidLaunch => "launch refused",
+        ReplayStatus::RuntimeError => "failed while running",
+        ReplayStatus::Timeout => "out of time",
+        ReplayStatus::InternalError => "our fault",
     }
 }
 
@@ -140,7 +140,12 @@ mod tests {
         let mut live = on(&terminal, Some(4));
         live.baseline(2000.0);
         assert!(screen(&live, &terminal).contains("the baseline takes 2.0 µs"), "{}", terminal.contents());
-        for status in [Status::Verified, Status::CompileError, Status::FailedVerification, Status::CompileError] {
+        for status in [
+            ReplayStatus::Verified,
+            ReplayStatus::CompileError,
+            ReplayStatus::FailedVerification,
+            ReplayStatus::CompileError,
+        ] {
             live.trial(status);
         }
         live.best(1000.0, "passes=default<O1> blockDim.x=64");
@@ -161,7 +166,7 @@ mod tests {
     fn a_session_without_an_end_has_no_time_left() {
         let terminal = InMemoryTerm::new(10, 120);
         let mut live = on(&terminal, None);
-        live.trial(Status::Timeout);
+        live.trial(ReplayStatus::Timeout);
         let seen = screen(&live, &terminal);
         assert!(seen.contains("1 ") && !seen.contains("left"), "{seen}");
         assert!(seen.contains("0, failed 1: 1 out of time"), "{seen}");
@@ -173,7 +178,7 @@ mod tests {
     #[test]
     fn nothing_is_drawn_for_nobody() {
         let mut live = Live::new(Some(1), true);
-        live.trial(Status::Verified);
+        live.trial(ReplayStatus::Verified);
         assert!(live.progress.is_hidden());
     }
 }

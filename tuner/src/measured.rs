@@ -16,7 +16,7 @@ use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::rules::Rules;
 use serde::{Deserialize, Serialize};
 
-use crate::server::Greeting;
+use crate::server::ServerGreeting;
 
 /// Sums of a recording, and where it was replayed. A sum is 16 hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,8 +76,8 @@ impl Measured {
 
     /// The same on this device.
     #[must_use]
-    pub fn on(self, greeting: &Greeting) -> Self {
-        let Greeting { device, driver, version, assembler, timer, .. } = greeting.clone();
+    pub fn on(self, greeting: &ServerGreeting) -> Self {
+        let ServerGreeting { device, driver, version, assembler, timer, .. } = greeting.clone();
         Self { device, driver, version, assembler, timer, ..self }
     }
 
@@ -140,12 +140,12 @@ mod tests {
 
     #[test]
     fn places_are_told_apart_by_what_makes_the_code_and_what_times_it() {
-        let greeting = |assembler: &str, timer: &str| Greeting {
+        let greeting = |assembler: &str, timer: &str| ServerGreeting {
             device: "GPU".into(),
             driver: "13.0".into(),
             assembler: assembler.into(),
             timer: timer.into(),
-            ..Greeting::default()
+            ..ServerGreeting::default()
         };
         let place = |assembler, timer| Measured::default().on(&greeting(assembler, timer)).place().unwrap();
         assert_eq!(place("ptxas 13.0", "events"), "GPU (driver 13.0, mneme-replay , ptxas 13.0)");

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use mneme_core::configuration::Configuration;
 
-use crate::sampler::{Ahead, History, Outcome, Sampler};
-use crate::space::{Point, Space};
+use crate::sampler::{Ahead, History, Sampler, TrialOutcome};
+use crate::space::{Point, SearchSpace};
 
 /// Points in a row that may bring nothing new before a search is given up.
 const FRUITLESS: usize = 20_000;
@@ -47,7 +47,7 @@ pub enum End {
 
 /// A search in progress.
 pub struct Search {
-    space: Box<dyn Space>,
+    space: Box<dyn SearchSpace>,
     sampler: Box<dyn Sampler>,
     history: History,
     /// Trial of each configuration, by hash.
@@ -62,7 +62,7 @@ pub struct Search {
 }
 
 impl Search {
-    pub fn new(space: Box<dyn Space>, sampler: Box<dyn Sampler>) -> Self {
+    pub fn new(space: Box<dyn SearchSpace>, sampler: Box<dyn Sampler>) -> Self {
         Self {
             space,
             sampler,
@@ -75,7 +75,7 @@ impl Search {
         }
     }
 
-    pub fn space(&self) -> &dyn Space {
+    pub fn space(&self) -> &dyn SearchSpace {
         &*self.space
     }
 
@@ -114,8 +114,8 @@ impl Search {
                 Err(rejection) => {
                     self.rejected += 1;
                     self.reason = Some(rejection.to_string());
-                    self.sampler.tell(&point, &Outcome::Rejected);
-                    self.history.add(point, Some(Outcome::Rejected));
+                    self.sampler.tell(&point, &TrialOutcome::Rejected);
+                    self.history.add(point, Some(TrialOutcome::Rejected));
                     continue;
                 }
             };
@@ -137,7 +137,7 @@ impl Search {
     }
 
     /// A trial of a session before, as its results have it: in the order of their numbers, before the first question.
-    pub fn resume(&mut self, point: Point, hash: String, outcome: Outcome) -> u64 {
+    pub fn resume(&mut self, point: Point, hash: String, outcome: TrialOutcome) -> u64 {
         let trial = self.begin(hash, point);
         self.tell(trial, outcome);
         trial
@@ -151,7 +151,7 @@ impl Search {
     }
 
     /// Says what became of a candidate.
-    pub fn tell(&mut self, trial: u64, outcome: Outcome) {
+    pub fn tell(&mut self, trial: u64, outcome: TrialOutcome) {
         for place in self.places[trial as usize].clone() {
             self.sampler.tell(&self.history.tried()[place].point, &outcome);
             self.history.settle(place, outcome.clone());
@@ -165,20 +165,20 @@ mod tests {
     use crate::sampler::{Exhaustive, Random};
     use crate::space::{Domain, Parameter, Rejection};
     use mneme_core::launch::Dim3;
-    use mneme_core::result::Status;
+    use mneme_core::result::ReplayStatus;
     use std::collections::BTreeSet;
 
     /// Blocks of `x` threads, where `half` halves them; odd ones are rejected.
     struct Halves(Vec<Parameter>);
 
     impl Halves {
-        fn boxed() -> Box<dyn Space> {
+        fn boxed() -> Box<dyn SearchSpace> {
             let x = Domain::Integer { low: 1, high: 16, step: 1, log: false };
             Box::new(Self(vec![Parameter::new("x", x), Parameter::new("half", Domain::Boolean)]))
         }
     }
 
-    impl Space for Halves {
+    impl SearchSpace for Halves {
         fn parameters(&self) -> &[Parameter] {
             &self.0
         }
@@ -202,7 +202,7 @@ mod tests {
         let mut blocks = Vec::new();
         while let Next::Try(candidate) = search.propose() {
             blocks.push(candidate.configuration.block.x);
-            search.tell(candidate.trial, Outcome::Failed(Status::Timeout));
+            search.tell(candidate.trial, TrialOutcome::Failed(ReplayStatus::Timeout));
         }
         blocks
     }
@@ -230,7 +230,7 @@ mod tests {
         }
         assert_eq!(search.propose(), Next::Wait);
         for trial in trials {
-            search.tell(trial, Outcome::Measured(vec![trial as f64]));
+            search.tell(trial, TrialOutcome::Measured(vec![trial as f64]));
         }
         assert_eq!(search.propose(), Next::End(End::Exhausted));
         assert!(search.history().tried().iter().all(|tried| tried.outcome.is_some()));
@@ -253,7 +253,7 @@ mod tests {
         let mut search = Search::new(Halves::boxed(), Box::new(Random::new(1)));
         let Next::Try(first) = search.propose() else { panic!("a candidate") };
         let mut resumed = Search::new(Halves::boxed(), Box::new(Random::new(1)));
-        resumed.resume(first.point, first.hash, Outcome::Measured(vec![1.0]));
+        resumed.resume(first.point, first.hash, TrialOutcome::Measured(vec![1.0]));
         let blocks = candidates(&mut resumed);
         assert_eq!(blocks.len(), 11);
         assert_eq!(blocks.iter().collect::<BTreeSet<_>>().len(), 11);

@@ -74,14 +74,14 @@ pub struct Server {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    greeting: Greeting,
+    greeting: ServerGreeting,
     /// Configurations submitted and not answered.
     pending: usize,
 }
 
 /// What a server says of itself.
 #[derive(Clone, Debug, Default)]
-pub struct Greeting {
+pub struct ServerGreeting {
     /// Name and driver of the first device.
     pub device: String,
     pub driver: String,
@@ -112,14 +112,15 @@ impl ServerCommand {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().map_err(failed)?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-        let mut server = Server { child, input, output, greeting: Greeting::default(), pending: 0 };
+        let mut server = Server { child, input, output, greeting: ServerGreeting::default(), pending: 0 };
         match server.read()? {
             Reply::Hello(hello) if hello.protocol > protocol::VERSION => {
                 Err(ServerError::Protocol { found: hello.protocol })
             }
             Reply::Hello(hello) => {
                 let Hello { device, driver, assembler, timer, devices, version, limits, builders, .. } = *hello;
-                server.greeting = Greeting { device, driver, assembler, timer, devices, version, limits, builders };
+                server.greeting =
+                    ServerGreeting { device, driver, assembler, timer, devices, version, limits, builders };
                 Ok(server)
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),
@@ -133,7 +134,7 @@ fn open_log(path: &Path) -> std::io::Result<File> {
 }
 
 impl Server {
-    pub fn greeting(&self) -> &Greeting {
+    pub fn greeting(&self) -> &ServerGreeting {
         &self.greeting
     }
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Deserialize;
 
-use crate::space::{Space, Table};
+use crate::space::{ResultsTable, SearchSpace};
 
 /// Why recorded results cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,17 +68,17 @@ impl Simulation {
     }
 
     /// The results of a table, of which the slowest is the baseline's: a table has none of its own.
-    pub fn of(path: &Path, table: &Table) -> Self {
+    pub fn of(path: &Path, table: &ResultsTable) -> Self {
         let nanoseconds = |time: f64| (time * 1e6).round().max(1.0) as u64;
         let measured = |time: f64| ReplayResult {
             exec_time: vec![nanoseconds(time)],
-            status: Status::Verified,
+            status: ReplayStatus::Verified,
             verified: true,
             ..ReplayResult::default()
         };
         let failed = |error: &String| ReplayResult {
             failed: true,
-            status: Status::InvalidConfig,
+            status: ReplayStatus::InvalidConfig,
             error: error.clone(),
             ..ReplayResult::default()
         };
@@ -122,7 +122,7 @@ impl Simulation {
     pub fn replay(&self, configuration: &Configuration) -> ReplayResult {
         self.results.get(&configuration.hash()).cloned().unwrap_or_else(|| ReplayResult {
             failed: true,
-            status: Status::InvalidConfig,
+            status: ReplayStatus::InvalidConfig,
             error: format!("{} has no result of this configuration", self.folder.display()),
             ..ReplayResult::default()
         })
@@ -143,7 +143,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let result = |time: u64| ReplayResult {
             exec_time: vec![time],
-            status: Status::Verified,
+            status: ReplayStatus::Verified,
             verified: true,
             ..ReplayResult::default()
         };
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(simulation.replay(&block(64)).exec_time, [5]);
         assert_eq!(simulation.baseline().unwrap().exec_time, [9]);
         let missing = simulation.replay(&block(96));
-        assert_eq!((missing.status, missing.verified), (Status::InvalidConfig, false));
+        assert_eq!((missing.status, missing.verified), (ReplayStatus::InvalidConfig, false));
         assert!(missing.error.contains("no result"));
     }
 

@@ -6,7 +6,7 @@ use mneme_core::configuration::{Configuration, Specialize};
 
 /// What `mneme replay` has to be told besides the configuration.
 #[derive(Clone, Debug, Default)]
-pub struct Circumstances<'a> {
+pub struct ReplayedWinner<'a> {
     /// `<static-hash>.json` and dynamic hash.
     pub database: &'a str,
     pub instance: &'a str,
@@ -17,12 +17,12 @@ pub struct Circumstances<'a> {
 }
 
 /// The command that replays a configuration, for a POSIX shell.
-pub fn replay_command(circumstances: &Circumstances, configuration: &Configuration) -> String {
+pub fn replay_command(winner: &ReplayedWinner, configuration: &Configuration) -> String {
     let it = configuration;
     let mut words: Vec<String> =
-        ["mneme", "replay", "-rdb", circumstances.database, "-rid", circumstances.instance].map(Into::into).into();
+        ["mneme", "replay", "-rdb", winner.database, "-rid", winner.instance].map(Into::into).into();
     for (axis, name) in ["x", "y", "z"].iter().enumerate() {
-        let as_recorded = |of: fn(&Configuration) -> u32| circumstances.recorded.map(of) == Some(of(it));
+        let as_recorded = |of: fn(&Configuration) -> u32| winner.recorded.map(of) == Some(of(it));
         let grid: [fn(&Configuration) -> u32; 3] = [|it| it.grid.x, |it| it.grid.y, |it| it.grid.z];
         let block: [fn(&Configuration) -> u32; 3] = [|it| it.block.x, |it| it.block.y, |it| it.block.z];
         for (kind, of) in [("gid", grid[axis]), ("bid", block[axis])] {
@@ -31,7 +31,7 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
             }
         }
     }
-    if circumstances.recorded.map(|recorded| recorded.shared_mem) != Some(it.shared_mem) {
+    if winner.recorded.map(|recorded| recorded.shared_mem) != Some(it.shared_mem) {
         words.push(format!("--shared-mem={}", it.shared_mem));
     }
     match &it.specialize {
@@ -65,9 +65,9 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
     }
     words.extend(it.ptxas_options.iter().flatten().map(|option| format!("--ptxas-option={option}")));
     words.extend(it.llvm_options.iter().map(|option| format!("--llvm-option={option}")));
-    words.extend(circumstances.options.iter().cloned());
+    words.extend(winner.options.iter().cloned());
     // Naming a pipeline lifts PTX; that of the recording needs no name.
-    let as_recorded = circumstances.recorded.is_some_and(|recorded| recorded.passes == it.passes) && !it.lift;
+    let as_recorded = winner.recorded.is_some_and(|recorded| recorded.passes == it.passes) && !it.lift;
     if !it.original && !as_recorded {
         words.push(it.passes.clone());
     }
@@ -114,14 +114,14 @@ mod tests {
     #[test]
     fn what_is_as_recorded_goes_without_saying() {
         let recorded = Configuration::recorded(Dim3::new(40, 2, 1), Dim3::new(256, 1, 1), 0);
-        let circumstances = Circumstances {
+        let winner = ReplayedWinner {
             database: "it's/7.json",
             instance: "9",
             recorded: Some(&recorded),
             options: vec!["--rtol=0.1".into()],
         };
         assert_eq!(
-            replay_command(&circumstances, &recorded),
+            replay_command(&winner, &recorded),
             "mneme replay -rdb 'it'\\''s/7.json' -rid 9 --codegen-opt=3 --rtol=0.1"
         );
         let mut best = recorded.clone();
@@ -133,7 +133,7 @@ mod tests {
         best.llvm = Some(22);
         (best.internalize, best.ptx_opt, best.ptxas_options) = (true, Some(1), Some(vec!["--fmad=false".into()]));
         assert_eq!(
-            replay_command(&Circumstances { database: "7.json", instance: "9", ..circumstances }, &best),
+            replay_command(&ReplayedWinner { database: "7.json", instance: "9", ..winner }, &best),
             "mneme replay -rdb 7.json -rid 9 -gidx 80 -bidx 128 --specialize=0,2 --set-launch-bounds --max-threads=128 \
              --min-blocks-per-sm=2 --codegen-opt=3 --ptx-opt=1 --llvm=22 --internalize --ptxas-option=--fmad=false --llvm-option=-unroll-count=4 --rtol=0.1 'default<O1>'"
         );
@@ -159,7 +159,7 @@ mod tests {
     fn a_launch_that_is_not_known_is_said_whole() {
         let best = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(8, 1, 1), 16);
         let command =
-            replay_command(&Circumstances { database: "a", instance: "b", ..Circumstances::default() }, &best);
+            replay_command(&ReplayedWinner { database: "a", instance: "b", ..ReplayedWinner::default() }, &best);
         assert_eq!(
             command,
             "mneme replay -rdb a -rid b -gidx 1 -bidx 8 -gidy 1 -bidy 1 -gidz 1 -bidz 1 --shared-mem=16 --codegen-opt=3 'default<O3>'"

@@ -9,7 +9,7 @@ pub mod structures;
 pub mod sys;
 pub mod types;
 
-pub use crate::Function;
+pub use crate::VendorFunction;
 
 /// How a function treats stream 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

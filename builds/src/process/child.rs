@@ -1,4 +1,4 @@
-//! Forked children: how they start, and how their ends are told to the user.
+//! Forked children: how they start, and how their ends are reported.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -14,7 +14,7 @@ use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, setpgid};
 const REAP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Bytes of a child's words that are of use to anybody.
-const SAID_LIMIT: u64 = 256 * 1024;
+const OUTPUT_LIMIT: u64 = 256 * 1024;
 
 /// A child process; killed when dropped.
 pub struct Child {
@@ -140,14 +140,14 @@ impl Child {
     }
 
     /// What the child wrote to its standard output and error, where that was kept aside; a part of what is very long.
-    pub fn said(&mut self) -> Option<String> {
+    pub fn output(&mut self) -> Option<String> {
         let file = self.complaints.as_mut()?;
         file.rewind().ok()?;
         let mut text = Vec::new();
-        let mut part = file.take(SAID_LIMIT);
+        let mut part = file.take(OUTPUT_LIMIT);
         part.read_to_end(&mut text).ok()?;
         let mut text = String::from_utf8_lossy(&text).into_owned();
-        let left = file.metadata().map_or(0, |metadata| metadata.len().saturating_sub(SAID_LIMIT));
+        let left = file.metadata().map_or(0, |metadata| metadata.len().saturating_sub(OUTPUT_LIMIT));
         if left > 0 {
             text.push_str(&format!("\n… and {left} bytes more\n"));
         }
@@ -156,7 +156,7 @@ impl Child {
 
     /// The line of it that tells most of what went wrong, if any.
     pub fn complaint(&mut self) -> Option<String> {
-        let text = self.said()?;
+        let text = self.output()?;
         // LLVM's own sentence is worth more than the stack dump that follows it.
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         lines
@@ -256,13 +256,13 @@ mod tests {
         let said = |work| {
             let mut child = Child::start(ChildStderr::Kept, work).unwrap();
             child.wait(Duration::from_secs(20));
-            (child.said().unwrap(), child.complaint())
+            (child.output().unwrap(), child.complaint())
         };
         assert_eq!(said(print("\nremark: a\nLLVM ERROR: b\n", 1)).1.unwrap(), "LLVM ERROR: b");
         assert_eq!(said(print("", 1)), (String::new(), None));
-        let (long, _) = said(print("0123456\n", SAID_LIMIT as usize / 8 + 2));
+        let (long, _) = said(print("0123456\n", OUTPUT_LIMIT as usize / 8 + 2));
         assert!(
-            long.len() < SAID_LIMIT as usize + 64 && long.ends_with("… and 16 bytes more\n"),
+            long.len() < OUTPUT_LIMIT as usize + 64 && long.ends_with("… and 16 bytes more\n"),
             "{}",
             &long[long.len() - 64..]
         );

@@ -340,7 +340,7 @@ mod tests {
                 None
             }
             Some(ProcessEnd::Exited(status)) => Some(status),
-            end => panic!("{end:?}: {:?}", child.said()),
+            end => panic!("{end:?}: {:?}", child.output()),
         }
     }
 

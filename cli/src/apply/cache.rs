@@ -16,7 +16,7 @@ use mneme_core::files::{self, FileAccess};
 use mneme_core::hash::{checksum, chunk_id};
 use mneme_core::install;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::manifest::RecordedArgument;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -190,7 +190,7 @@ fn usual_folder() -> Option<PathBuf> {
 /// Everything that code depends on.
 pub fn key(
     record: &KernelRecord,
-    arguments: &[Argument],
+    arguments: &[RecordedArgument],
     compiled: Option<&CompileOptions>,
     configuration: &Configuration,
     architecture: &str,

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use mneme_core::configuration::Configuration;
 use mneme_core::install;
 use mneme_core::protocol::{Changes, Outputs, Reply, Request, Submission};
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
-use super::Found;
+use super::AppliedWinner;
 use super::cache::{CodeCache, CompiledCode};
 use crate::child::end_with_this_thread;
 use crate::siblings;
@@ -16,7 +16,7 @@ use crate::siblings;
 /// Compiles a configuration for the device of this machine, which has to be of the architecture. One that starts
 /// `more_threads` than the recorded launch is checked for what these do.
 pub fn compile(
-    found: &Found,
+    found: &AppliedWinner,
     id: &str,
     architecture: &str,
     more_threads: bool,
@@ -33,7 +33,7 @@ pub fn compile(
         let said = std::fs::read_to_string(&messages).unwrap_or_default();
         said.lines().for_each(|line| mneme_core::remark!("{line}"));
     })?;
-    if result.status != Status::Verified {
+    if result.status != ReplayStatus::Verified {
         let why = if result.error.is_empty() { "its memory differs" } else { &result.error };
         return Err(format!("its configuration does not verify here ({}: {why}); tune it here", result.status.name()));
     }
@@ -48,7 +48,7 @@ pub fn compile(
 
 /// Whether a configuration, which starts more threads than the recorded launch, finds no fault in what they do. A
 /// verified replay does not say so: what lies behind an allocation belongs to somebody else in the application.
-fn touches_no_other_memory(found: &Found, id: &str, architecture: &str) -> bool {
+fn touches_no_other_memory(found: &AppliedWinner, id: &str, architecture: &str) -> bool {
     let Ok(program) = siblings::find(install::REPLAYER) else { return false };
     let Configuration { grid, block, shared_mem, .. } = &found.configuration;
     let mut command = Command::new(program);
@@ -68,7 +68,7 @@ fn touches_no_other_memory(found: &Found, id: &str, architecture: &str) -> bool 
 
 /// Replays an instance once, in a process that does not outlive the calling thread.
 pub fn replay(
-    tuned: &Found,
+    tuned: &AppliedWinner,
     id: &str,
     architecture: &str,
     outputs: Outputs,

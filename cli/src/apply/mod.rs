@@ -20,12 +20,12 @@ use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::console::check_place;
 use mneme_core::hash::checksum;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::{Allocation, Argument};
+use mneme_core::recording::manifest::{Allocation, RecordedArgument};
 use mneme_core::recording::moments::Moments;
-use mneme_core::summary::{Mode, merged};
+use mneme_core::summary::{RecorderMode, merged};
 use mneme_core::tuned::{
-    Circumstances, Folded, Rule, SPECIALISATION_VARIABLE, Shape, TIMES_VARIABLE, TRIALS_VARIABLE, VARIABLE, Winner,
-    Winners,
+    DimensionRule, Folded, LaunchDimensions, RuleInputs, SPECIALISATION_VARIABLE, TIMES_VARIABLE, TRIALS_VARIABLE,
+    VARIABLE, Winner, Winners,
 };
 use serde_json::json;
 
@@ -93,14 +93,14 @@ pub struct ApplyOptions {
 
 /// A configuration that is to be used for a kernel.
 #[derive(Clone)]
-pub struct Found {
+pub struct AppliedWinner {
     pub database: PathBuf,
     /// Dynamic hash.
     pub id: String,
     pub configuration: Configuration,
     /// Of the device that it was found on, as recordings name it; `None` where that is not known.
     pub architecture: Option<String>,
-    rule: Option<Rule>,
+    rule: Option<DimensionRule>,
     /// ns.
     pub before: Option<f64>,
     pub after: Option<f64>,
@@ -193,7 +193,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
             std::thread::spawn(move || specialiser.serve(&answers));
         }
     }
-    let status = options.application.run(Mode::Apply, &settings, &summaries_file)?;
+    let status = options.application.run(RecorderMode::Apply, &settings, &summaries_file)?;
     drop((temporary, folder));
     let summaries = summaries_file.read();
     let name = options.application.name();
@@ -202,7 +202,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     for kernel in tuned.into_iter().filter(|kernel| !launched.contains(*kernel) && !summaries.is_empty()) {
         mneme_core::remark!("mneme: {kernel} is tuned, and was not launched");
     }
-    report::publish(Mode::Apply, &name, status, &summaries, options.json.as_deref());
+    report::publish(RecorderMode::Apply, &name, status, &summaries, options.json.as_deref());
     let [found, compiled] = counts.get();
     if found + compiled > 0 {
         mneme_core::remark!("code: {found} from the cache, {compiled} compiled");
@@ -215,7 +215,7 @@ fn winners(
     options: &ApplyOptions,
     learnt: Option<PathBuf>,
     counts: &CodeCounts,
-) -> Result<Vec<(Found, Winner)>, CommandError> {
+) -> Result<Vec<(AppliedWinner, Winner)>, CommandError> {
     let mut sources = options.tuned.clone();
     sources.extend(learnt);
     if sources.is_empty() {
@@ -252,7 +252,7 @@ fn winners(
 }
 
 /// Compiles a configuration, unless the cache has it; a sentence where it cannot be used in an application.
-fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts, options: Allowed) -> Result<Winner, String> {
+fn winner(found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts, options: Allowed) -> Result<Winner, String> {
     let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
     let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
     if record.ours.format == 0 {
@@ -292,11 +292,12 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts, options: Allowe
         return Err(format!("{} does not have the arguments of its launch; record it anew", found.database.display()));
     }
     let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
-    let shape = |grid, block, shared_mem| Shape { grid, block, shared_mem };
+    let shape = |grid, block, shared_mem| LaunchDimensions { grid, block, shared_mem };
     let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
     let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
-    let threads =
-        |shape: &Shape, axis: usize| u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis]);
+    let threads = |shape: &LaunchDimensions, axis: usize| {
+        u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
+    };
     let more_threads = (0..3).any(|axis| threads(&tuned, axis) > threads(&recorded, axis));
     let mut key =
         cache::key(&record, &prologue.arguments, instance.ours.compiled.as_ref(), configuration, &architecture);
@@ -323,9 +324,9 @@ fn winner(found: &Found, cache: &CodeCache, counts: &CodeCounts, options: Allowe
     }
     let numbers = numbers(&prologue.arguments, &prologue.allocations);
     let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
-    let circumstances = Circumstances { launch: recorded, recorded, tuned, arguments: &values };
-    let comes_to = |rule: &Rule| rule.read().ok().and_then(|rule| rule.shape(&circumstances));
-    let fits = |rule: &Rule| rule.covers(&recorded, &tuned) && comes_to(rule) == Some(tuned);
+    let inputs = RuleInputs { launch: recorded, recorded, tuned, arguments: &values };
+    let comes_to = |rule: &DimensionRule| rule.read().ok().and_then(|rule| rule.shape(&inputs));
+    let fits = |rule: &DimensionRule| rule.covers(&recorded, &tuned) && comes_to(rule) == Some(tuned);
     Ok(Winner {
         kernel: record.kernel_name.clone(),
         static_hash: record.static_hash,
@@ -373,7 +374,7 @@ fn assumption(configuration: &Configuration) -> Option<String> {
 }
 
 /// The words of arguments that lie in no allocation, as far as whole ones do not.
-fn numbers(arguments: &[Argument], allocations: &[Allocation]) -> Vec<(u32, u32)> {
+fn numbers(arguments: &[RecordedArgument], allocations: &[Allocation]) -> Vec<(u32, u32)> {
     // One behind the last byte is an address still.
     let is_address = |word: u64| allocations.iter().any(|it| it.address <= word && word - it.address <= it.size);
     let words = (0..).zip(arguments).flat_map(|(index, argument)| {

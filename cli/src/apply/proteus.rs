@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use mneme_core::configuration::Configuration;
-use mneme_core::recording::database::{self, Instance, KernelRecord};
+use mneme_core::recording::database::{self, InstanceRecord, KernelRecord};
 use serde::Deserialize;
 
-use super::Found;
+use super::AppliedWinner;
 
 /// What Proteus reads of a kernel.
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ struct Tuned {
 }
 
 /// The kernels of a file, as they are in a recording.
-pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
+pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
     let name = file.display();
     let text = std::fs::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
     let tuned: std::collections::BTreeMap<String, Tuned> = serde_json::from_slice(&text).map_err(|error| {
@@ -53,7 +53,7 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String
         let of_name = recorded.iter().filter(|(_, record)| record.kernel_name == *kernel);
         let before = found.len();
         for (database, record) in of_name {
-            found.extend(record.instances.iter().map(|(id, instance)| Found {
+            found.extend(record.instances.iter().map(|(id, instance)| AppliedWinner {
                 database: database.clone(),
                 id: id.clone(),
                 configuration: tuned.configuration(instance),
@@ -77,7 +77,7 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String
 
 impl Tuned {
     /// For a recorded launch, whose dimensions stay.
-    fn configuration(&self, instance: &Instance) -> Configuration {
+    fn configuration(&self, instance: &InstanceRecord) -> Configuration {
         let recorded = instance.recorded_configuration();
         let by_level = || self.opt_level.map(|level| format!("default<O{level}>"));
         Configuration {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::CPU_DEVICE;
-use mneme_core::tuned::Rule;
+use mneme_core::tuned::DimensionRule;
 use serde_json::{Map, Value};
 
-use super::Found;
+use super::AppliedWinner;
 
 const BEST: &str = "best.json";
 /// What the built-in spaces say of their grids.
@@ -17,7 +17,7 @@ const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along e
 const COMPARISON: [&str; 4] = ["rtol", "atol", "dtype", "tolerance"];
 
 /// The winners of a session, or of the sessions in a folder. `recordings` is where the recording is now.
-pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
+pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
     if folder.join(BEST).is_file() {
         return session(folder, recordings);
     }
@@ -43,7 +43,7 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, Stri
     Ok(sessions.iter().filter_map(read).flatten().collect())
 }
 
-fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, String> {
+fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
     let best = json(&folder.join(BEST))?;
     let (options, baseline) =
         (json(&folder.join("config.json"))?, json(&folder.join("baseline.json")).unwrap_or_default());
@@ -91,7 +91,7 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<Found>, Strin
         };
         let of_baseline =
             baseline["instances"].as_array().and_then(|known| known.iter().find(|it| it["record_id"] == id));
-        found.push(Found {
+        found.push(AppliedWinner {
             database: database.clone(),
             id: id.to_owned(),
             configuration,
@@ -145,14 +145,15 @@ fn comparison(name: &str, value: &Value) -> Vec<String> {
 }
 
 /// The rule of a space for dimensions, with the values of the winner's parameters.
-fn rule(space: &Value, parameters: &Value) -> Option<Rule> {
+fn rule(space: &Value, parameters: &Value) -> Option<DimensionRule> {
     let derived = space["derived"].as_object()?;
     if derived.get("grid").and_then(Value::as_str) == Some(SAME_THREADS) {
-        return Some(Rule::same_threads());
+        return Some(DimensionRule::same_threads());
     }
     let numbers = parameters.as_object()?.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
     let values: BTreeMap<String, f64> = numbers.collect();
-    Some(Rule { values, derived: ordered(derived)? }).filter(|rule| rule.read().is_ok() && !rule.derived.is_empty())
+    Some(DimensionRule { values, derived: ordered(derived)? })
+        .filter(|rule| rule.read().is_ok() && !rule.derived.is_empty())
 }
 
 /// Derived values, each after those that it uses.
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn rules_of_spaces_are_found() {
         let preset = json!({"derived": {"grid": SAME_THREADS, "max_threads": "threads of the block"}});
-        assert_eq!(rule(&preset, &Value::Null), Some(Rule::same_threads()));
+        assert_eq!(rule(&preset, &Value::Null), Some(DimensionRule::same_threads()));
         let file = json!({"derived": {"grid.x": "ceil(threads / block.x)", "threads": "args[2] / items"}});
         let found = rule(&file, &json!({"items": 4, "passes": "default<O3>"})).unwrap();
         assert_eq!(found.values, [("items".to_owned(), 4.0)].into());

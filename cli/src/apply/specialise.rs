@@ -16,7 +16,7 @@ use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, Win
 
 use super::cache::{self, CodeCache, CompiledCode};
 use super::run_folder::Answers;
-use super::{Found, launch_bound};
+use super::{AppliedWinner, launch_bound};
 
 /// How often requests are looked for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -25,14 +25,14 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// The winners of a run: those that it began with, and what has been made for it since.
 #[derive(Clone, Default)]
-pub struct UsedWinners(Arc<Mutex<Vec<(Found, Winner)>>>);
+pub struct UsedWinners(Arc<Mutex<Vec<(AppliedWinner, Winner)>>>);
 
 impl UsedWinners {
-    pub fn new(winners: Vec<(Found, Winner)>) -> Self {
+    pub fn new(winners: Vec<(AppliedWinner, Winner)>) -> Self {
         Self(Arc::new(Mutex::new(winners)))
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Vec<(Found, Winner)>> {
+    pub fn lock(&self) -> MutexGuard<'_, Vec<(AppliedWinner, Winner)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -154,7 +154,7 @@ impl Specialiser {
             source: entry.code.clone(),
             code: entry.code,
         };
-        let used = Found {
+        let used = AppliedWinner {
             database: folder.join(record.file_name()),
             id: String::new(),
             configuration,
@@ -240,11 +240,12 @@ mod tests {
     use super::*;
     use mneme_core::launch::Dim3;
     use mneme_core::recording::database::{KernelDetails, KernelRecord};
-    use mneme_core::recording::manifest::Argument;
-    use mneme_core::tuned::Shape;
+    use mneme_core::recording::manifest::RecordedArgument;
+    use mneme_core::tuned::LaunchDimensions;
 
     fn request() -> SpecialisationRequest {
-        let shape = |block| Shape { grid: Dim3::new(8, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 16 };
+        let shape =
+            |block| LaunchDimensions { grid: Dim3::new(8, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 16 };
         let record = KernelRecord {
             static_hash: 1,
             arena_address: String::new(),
@@ -258,7 +259,7 @@ mod tests {
             instances: Default::default(),
             ours: KernelDetails::default(),
         };
-        let arguments = (0..3).map(|index| Argument { offset: 8 * index, bytes: vec![0; 8] }).collect();
+        let arguments = (0..3).map(|index| RecordedArgument { offset: 8 * index, bytes: vec![0; 8] }).collect();
         let (recorded, shape) = (shape(64), shape(32));
         SpecialisationRequest {
             record,

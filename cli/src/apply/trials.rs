@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use mneme_core::configuration::Configuration;
 use mneme_core::protocol::Outputs;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use mneme_core::tuned::{TrialVerdict, Winner, WinnerTrial};
 
 use super::run_folder::Answers;
 use super::specialise::UsedWinners;
-use super::{Found, compile};
+use super::{AppliedWinner, compile};
 
 /// How often trials are looked for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -48,7 +48,7 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
 }
 
 /// Replays the recorded launch with the winner's code and dimensions.
-fn replay(found: &Found, winner: &Winner, trial: &WinnerTrial, database: PathBuf) -> Result<(), String> {
+fn replay(found: &AppliedWinner, winner: &Winner, trial: &WinnerTrial, database: PathBuf) -> Result<(), String> {
     let shape = trial.shape;
     let configuration = Configuration {
         grid: shape.grid,
@@ -57,15 +57,17 @@ fn replay(found: &Found, winner: &Winner, trial: &WinnerTrial, database: PathBuf
         max_threads: winner.max_threads.or(found.configuration.max_threads),
         ..found.configuration.clone()
     };
-    let tried = Found { database, configuration, ..found.clone() };
+    let tried = AppliedWinner { database, configuration, ..found.clone() };
     let id = trial.dynamic_hash.to_string();
     // What it says belongs into the verdict, not between the lines of the application.
     let result = compile::replay(&tried, &id, &winner.architecture, Outputs::default(), Stdio::null())
         .map_err(|error| format!("it cannot be verified: {error}"))?;
     let why = if result.error.is_empty() { result.status.name() } else { &result.error };
     match result.status {
-        Status::Verified => Ok(()),
-        Status::FailedVerification => Err(format!("it does not compute what the application's own code does ({why})")),
+        ReplayStatus::Verified => Ok(()),
+        ReplayStatus::FailedVerification => {
+            Err(format!("it does not compute what the application's own code does ({why})"))
+        }
         status => Err(format!("it does not replay ({}: {why})", status.name())),
     }
 }

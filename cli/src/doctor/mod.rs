@@ -22,7 +22,7 @@ pub struct DoctorOptions {
 /// How a part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum CheckState {
     Ok,
     /// Something optional is not there.
     Absent,
@@ -35,7 +35,7 @@ pub enum State {
 pub struct Check {
     /// A name that stays, for programs.
     pub name: &'static str,
-    pub state: State,
+    pub state: CheckState,
     /// What was found, or what is wrong.
     pub detail: String,
     /// What to do about it.
@@ -45,15 +45,15 @@ pub struct Check {
 
 impl Check {
     pub fn ok(name: &'static str, detail: impl Into<String>) -> Self {
-        Self { name, state: State::Ok, detail: detail.into(), remedy: None }
+        Self { name, state: CheckState::Ok, detail: detail.into(), remedy: None }
     }
 
     pub fn absent(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { name, state: State::Absent, detail: detail.into(), remedy: Some(remedy.into()) }
+        Self { name, state: CheckState::Absent, detail: detail.into(), remedy: Some(remedy.into()) }
     }
 
     pub fn missing(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { state: State::Missing, ..Self::absent(name, detail, remedy) }
+        Self { state: CheckState::Missing, ..Self::absent(name, detail, remedy) }
     }
 }
 
@@ -68,7 +68,7 @@ struct Report<'a> {
 
 pub fn run(options: &DoctorOptions) -> Result<(), CommandError> {
     let checks = [parts::checks(), system::checks(), gpu::checks()].concat();
-    let healthy = checks.iter().all(|check| check.state != State::Missing);
+    let healthy = checks.iter().all(|check| check.state != CheckState::Missing);
     if options.json {
         let report = Report { version: env!("CARGO_PKG_VERSION"), healthy, checks: &checks };
         print(&(serde_json::to_string_pretty(&report).expect("plain data serialises") + "\n"))?;
@@ -82,9 +82,9 @@ fn text(checks: &[Check]) -> String {
     let mut text = String::new();
     for Check { name, state, detail, remedy } in checks {
         let mark = match state {
-            State::Ok => "ok",
-            State::Absent => "absent",
-            State::Missing => "MISSING",
+            CheckState::Ok => "ok",
+            CheckState::Absent => "absent",
+            CheckState::Missing => "MISSING",
         };
         text += &format!("{mark:<8} {name:<12} {detail}\n");
         if let Some(remedy) = remedy {

@@ -132,7 +132,7 @@ fn toolkit() -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::doctor::CheckState;
 
     #[test]
     fn a_clang_that_no_builder_reads_is_named() {
@@ -140,10 +140,10 @@ mod tests {
             let found: Vec<_> = found.iter().map(|(name, version)| ((*name).to_owned(), *version)).collect();
             clang(&found, &[19, 22])
         };
-        assert_eq!(of(&[("clang-19", 19), ("clang", 22)]).state, State::Ok);
+        assert_eq!(of(&[("clang-19", 19), ("clang", 22)]).state, CheckState::Ok);
         assert!(of(&[("clang", 15)]).detail.contains("no clang of version 17"));
         let newer = of(&[("clang-19", 19), ("clang", 23)]);
-        assert_eq!(newer.state, State::Absent);
+        assert_eq!(newer.state, CheckState::Absent);
         assert!(newer.detail.contains("clang is of LLVM 23") && newer.remedy.unwrap().contains("mneme-build-23"));
         assert_eq!(clang_version("Debian clang version 19.1.7 (3~deb12u1)\nTarget: x"), Some(19));
         assert_eq!(clang_version("gcc"), None);

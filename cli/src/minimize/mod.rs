@@ -13,11 +13,11 @@ use std::process::Command;
 use clap::Args;
 use mneme_core::observation::Touched;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::manifest::MemoryState;
 use mneme_core::recording::reduce::reduce;
 use mneme_core::recording::rules::{RuleRegion, Rules};
 use mneme_core::recording::{Moments, RecordingError, housekeeping};
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use mneme_core::tolerance::Norm;
 use mneme_core::{install, units};
 use tempfile::TempDir;
@@ -79,7 +79,7 @@ fn minimize(
         return Err(RecordingError::Taken { path, instance: id.into() }.into());
     }
     let before = replayer.replay(&kernel.path, id, &[])?;
-    if before.status != Status::Verified {
+    if before.status != ReplayStatus::Verified {
         return Err(CommandError::Unverified { what: format!("instance {id} as recorded"), why: before.error });
     }
     // Whether instrumented code comes to the last bit of every number does not matter.
@@ -96,7 +96,7 @@ fn minimize(
     let arguments: Vec<Option<u64>> =
         arguments.map(|argument| argument.bytes.as_slice().try_into().ok().map(u64::from_le_bytes)).collect();
     let needed = needed(&touched, arguments.iter().copied().flatten())?;
-    let change = |prologue: &mut State, epilogue: &mut State| {
+    let change = |prologue: &mut MemoryState, epilogue: &mut MemoryState| {
         for state in [&mut *prologue, &mut *epilogue] {
             keep_tolerances(state, &rules, &arguments);
         }
@@ -151,7 +151,7 @@ fn scratch_beside(to: &Path) -> Result<TempDir, CommandError> {
 /// Why a replay has not verified, if so.
 fn unverified(replay: Result<ReplayResult, CommandError>, what: impl FnOnce() -> String) -> Option<CommandError> {
     match replay {
-        Ok(result) if result.status == Status::Verified => None,
+        Ok(result) if result.status == ReplayStatus::Verified => None,
         Ok(result) => Some(CommandError::Unverified { what: what(), why: result.error }),
         Err(error) => Some(error),
     }
@@ -186,7 +186,7 @@ fn needed(touched: &Touched, pointers: impl Iterator<Item = u64>) -> Result<Vec<
 
 /// Has each allocation say itself what rules say of it: those that name an argument or an address would not name every
 /// piece of it.
-fn keep_tolerances(state: &mut State, rules: &Rules, arguments: &[Option<u64>]) {
+fn keep_tolerances(state: &mut MemoryState, rules: &Rules, arguments: &[Option<u64>]) {
     for allocation in &mut state.header.allocations {
         let region =
             RuleRegion { tag: &allocation.tag, variable: None, address: allocation.address, size: allocation.size };

@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 
 use mneme_core::observation::{Fault, TouchedRange};
 use mneme_core::protocol::{Changes, Moment, Outputs, Reply, Request, Submission};
-use mneme_core::recording::manifest::{Region, State, pair};
+use mneme_core::recording::manifest::{MemoryState, RecordedRegion, pair};
 use mneme_core::recording::{Moments, RecordingError, housekeeping};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use mneme_core::units;
 
 use super::Replayer;
@@ -198,7 +198,8 @@ impl Copy<'_> {
             Ok(given)
         })?;
         let is_same = self.behaviour(&done)?.as_ref() == Some(behaviour);
-        let verifies = is_same && self.replayer.replay(&self.file(&done), self.id, &[])?.status == Status::Verified;
+        let verifies =
+            is_same && self.replayer.replay(&self.file(&done), self.id, &[])?.status == ReplayStatus::Verified;
         Ok(verifies.then_some(ScrubOutcome { folder: done, replaced: replaced.get() }))
     }
 
@@ -256,7 +257,8 @@ impl Copy<'_> {
             }
         }
         let _ = child.wait();
-        let has_run = matches!(status, Some(Status::Verified | Status::FailedVerification)) && file.is_file();
+        let has_run =
+            matches!(status, Some(ReplayStatus::Verified | ReplayStatus::FailedVerification)) && file.is_file();
         Ok(has_run.then(|| LeftMemory { path: file.into(), places }))
     }
 }
@@ -279,13 +281,13 @@ impl LeftMemory {
 }
 
 /// The region of an address and a size.
-fn position(state: &State, (address, size): (u64, u64)) -> usize {
-    let is_it = |region: Region<'_>| (region.address, region.size) == (address, size);
+fn position(state: &MemoryState, (address, size): (u64, u64)) -> usize {
+    let is_it = |region: RecordedRegion<'_>| (region.address, region.size) == (address, size);
     state.regions().position(is_it).expect("both moments have the same regions")
 }
 
 /// Where memory is, ascending and disjoint.
-fn addresses(state: &State) -> Vec<Range<u64>> {
+fn addresses(state: &MemoryState) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> =
         state.regions().map(|region| region.address..region.address + region.size).collect();
     ranges.sort_unstable_by_key(|range| range.start);

@@ -187,7 +187,7 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::result::Status;
+    use mneme_core::result::ReplayStatus;
 
     use super::super::stored::{CaseName, CaseResult};
     use super::super::verdict::compare;
@@ -199,7 +199,7 @@ mod tests {
         let times = vec![1000; 11];
         let result = CaseResult {
             case,
-            status: Status::Verified,
+            status: ReplayStatus::Verified,
             error: String::new(),
             times,
             timer: timer.into(),

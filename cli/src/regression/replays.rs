@@ -6,7 +6,7 @@ use std::process::Command;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use mneme_core::install;
-use mneme_core::result::{Environment, Status};
+use mneme_core::result::{Environment, ReplayStatus};
 
 use crate::error::CommandError;
 use crate::replay;
@@ -84,7 +84,7 @@ pub fn run(cases: &[Case], iterations: u32, device: Option<&str>) -> Result<Resu
             passes => drop(replay.args(["--", passes])),
         }
         let result = replay::run(&mut replay)?;
-        if result.status == Status::Verified && environment.device.is_empty() {
+        if result.status == ReplayStatus::Verified && environment.device.is_empty() {
             // The code is another for each.
             environment = Environment { code: String::new(), ..result.environment.clone() };
         }

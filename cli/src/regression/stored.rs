@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use mneme_core::files::{self, FileAccess, Temporary};
-use mneme_core::result::{Environment, Status};
+use mneme_core::result::{Environment, ReplayStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CommandError;
@@ -28,7 +28,7 @@ pub struct ResultsFile {
 pub struct CaseResult {
     #[serde(flatten)]
     pub case: CaseName,
-    pub status: Status,
+    pub status: ReplayStatus,
     /// Empty, or one sentence.
     pub error: String,
     /// Times of the measured runs, ns.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use serde::Serialize;
 
 use super::stored::{CaseName, CaseResult, ResultsFile};
@@ -65,7 +65,7 @@ pub struct Compared {
 /// What came of the replay of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaseOutcome {
-    pub status: Status,
+    pub status: ReplayStatus,
     /// Empty, or one sentence.
     pub error: String,
     /// Times of the measured runs, ns.
@@ -113,8 +113,8 @@ pub fn compare(before: Option<&ResultsFile>, after: &ResultsFile, threshold: f64
 
 fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compared {
     // Times of what was wrong say nothing.
-    let right_before = before.filter(|result| result.status == Status::Verified);
-    let is_right = after.status == Status::Verified;
+    let right_before = before.filter(|result| result.status == ReplayStatus::Verified);
+    let is_right = after.status == ReplayStatus::Verified;
     // Two clocks differ by what each counts around a kernel, whatever the kernel does.
     let clocks = right_before.filter(|before| is_right && before.timer != after.timer);
     let ratio = right_before.filter(|_| is_right && clocks.is_none()).and_then(|it| ratio(&it.times, &after.times));
@@ -199,10 +199,10 @@ fn sorted(times: &[u64]) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    fn result(passes: &str, status: Status, times: &[u64]) -> CaseResult {
+    fn result(passes: &str, status: ReplayStatus, times: &[u64]) -> CaseResult {
         let case =
             CaseName { kernel: "k(int)".into(), static_hash: "1".into(), instance: "2".into(), passes: passes.into() };
-        let timer = if status == Status::Verified { "events" } else { "" };
+        let timer = if status == ReplayStatus::Verified { "events" } else { "" };
         CaseResult { case, status, error: String::new(), times: times.to_vec(), timer: timer.into(), registers: 8 }
     }
 
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn too_few_runs_are_not_compared() {
-        let of = |times: &[u64]| ResultsFile::new(vec![result("", Status::Verified, times)], Default::default());
+        let of = |times: &[u64]| ResultsFile::new(vec![result("", ReplayStatus::Verified, times)], Default::default());
         for (before, now) in [(&around(1000)[..], &[9000; MIN_RUNS - 1][..]), (&[], &around(1000)), (&[0; 9], &[5; 9])]
         {
             let found = &compare(Some(&of(before)), &of(now), 0.05)[0];
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_verdict_needs_more_than_the_threshold_and_confidence() {
-        let of = |median: u64| [result("", Status::Verified, &around(median))];
+        let of = |median: u64| [result("", ReplayStatus::Verified, &around(median))];
         assert_eq!(verdicts(&of(1000), &of(1000), 0.05), [CaseVerdict::Same]);
         assert_eq!(verdicts(&of(1000), &of(1040), 0.05), [CaseVerdict::Same]);
         assert_eq!(verdicts(&of(1000), &of(1100), 0.05), [CaseVerdict::Slower]);
@@ -238,19 +238,19 @@ mod tests {
         assert_eq!(verdicts(&of(1000), &of(1100), 0.2), [CaseVerdict::Same]);
         // Times that scatter as widely as they differ tell nothing, and few are not compared.
         let wide: Vec<u64> = (0..11).map(|index| 500 + 120 * index).collect();
-        assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &wide)], 0.05), [CaseVerdict::Same]);
-        let few = result("", Status::Verified, &[2000; 6]);
+        assert_eq!(verdicts(&of(1000), &[result("", ReplayStatus::Verified, &wide)], 0.05), [CaseVerdict::Same]);
+        let few = result("", ReplayStatus::Verified, &[2000; 6]);
         assert_eq!(verdicts(&of(1000), &[few], 0.05), [CaseVerdict::NotComparable]);
-        assert_eq!(verdicts(&of(1000), &[result("", Status::Verified, &[2000; 7])], 0.05), [CaseVerdict::Slower]);
+        assert_eq!(verdicts(&of(1000), &[result("", ReplayStatus::Verified, &[2000; 7])], 0.05), [CaseVerdict::Slower]);
     }
 
     #[test]
     fn what_is_wrong_or_gone_is_told() {
-        let good = result("", Status::Verified, &around(1000));
-        let bad = result("", Status::FailedVerification, &around(10));
+        let good = result("", ReplayStatus::Verified, &around(1000));
+        let bad = result("", ReplayStatus::FailedVerification, &around(10));
         assert_eq!(verdicts(std::slice::from_ref(&good), std::slice::from_ref(&bad), 0.05), [CaseVerdict::Broken]);
         assert_eq!(verdicts(std::slice::from_ref(&bad), std::slice::from_ref(&good), 0.05), [CaseVerdict::Verified]);
-        let other = result("default<O1>", Status::Verified, &around(1000));
+        let other = result("default<O1>", ReplayStatus::Verified, &around(1000));
         assert_eq!(
             verdicts(std::slice::from_ref(&good), std::slice::from_ref(&other), 0.05),
             [CaseVerdict::Verified, CaseVerdict::Missing]
@@ -264,17 +264,20 @@ mod tests {
             ResultsFile::new(vec![case], Default::default())
         };
         let of = |before: &str, after: &str, status| {
-            compare(Some(&file(before, Status::Verified)), &file(after, status), 0.05).remove(0)
+            compare(Some(&file(before, ReplayStatus::Verified)), &file(after, status), 0.05).remove(0)
         };
-        let compared = of("cupti", "events", Status::Verified);
+        let compared = of("cupti", "events", ReplayStatus::Verified);
         assert_eq!((compared.verdict, compared.ratio), (CaseVerdict::NotComparable, None));
         assert_eq!(compared.error, "timed by cupti before, and by events now");
         assert!(!compared.verdict.fails());
-        assert_eq!(of("", "events", Status::Verified).error, "timed by what is not known before, and by events now");
+        assert_eq!(
+            of("", "events", ReplayStatus::Verified).error,
+            "timed by what is not known before, and by events now"
+        );
         // What is wrong is wrong by any clock.
-        assert_eq!(of("cupti", "events", Status::FailedVerification).verdict, CaseVerdict::Broken);
-        assert_eq!(of("cupti", "", Status::CompileError).error, "compile_error");
-        assert_eq!(of("cupti", "cupti", Status::Verified).verdict, CaseVerdict::Same);
+        assert_eq!(of("cupti", "events", ReplayStatus::FailedVerification).verdict, CaseVerdict::Broken);
+        assert_eq!(of("cupti", "", ReplayStatus::CompileError).error, "compile_error");
+        assert_eq!(of("cupti", "cupti", ReplayStatus::Verified).verdict, CaseVerdict::Same);
     }
 
     /// The share of samples whose bounds hold the median of what they are drawn from.

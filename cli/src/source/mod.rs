@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mneme_core::configuration::Configuration;
 use mneme_core::files::{self, FileAccess};
-use mneme_core::launch::Dim3;
 use mneme_core::recording::database::KernelRecord;
+use mneme_core::tuned::LaunchDimensions;
 use serde_json::Value;
 
 use crate::apply::results;
@@ -45,14 +45,6 @@ struct TunedLaunch {
     before: Option<f64>,
     after: Option<f64>,
     source: PathBuf,
-}
-
-#[derive(Clone, Copy)]
-struct LaunchDimensions {
-    grid: Dim3,
-    block: Dim3,
-    /// Dynamic shared memory, bytes.
-    shared_mem: u32,
 }
 
 /// Writes the files that are named, from results folders. `recordings` is where the recordings are now.
@@ -239,6 +231,7 @@ fn provenance(launch: &TunedLaunch) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mneme_core::launch::Dim3;
     use serde_json::json;
 
     use super::*;

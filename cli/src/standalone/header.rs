@@ -3,16 +3,16 @@
 use std::fmt::{self, Write};
 
 use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{Instance, KernelRecord};
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::database::{InstanceRecord, KernelRecord};
+use mneme_core::recording::manifest::MemoryState;
 
 use super::memory::{KeptMemory, MemoryPiece, regions};
 
 /// The text of the header.
 pub fn of(
     kernel: &KernelRecord,
-    (id, instance): (&str, &Instance),
-    prologue: &State,
+    (id, instance): (&str, &InstanceRecord),
+    prologue: &MemoryState,
     memory: &KeptMemory,
     code: &str,
 ) -> String {
@@ -24,8 +24,8 @@ pub fn of(
 fn write(
     text: &mut String,
     kernel: &KernelRecord,
-    (id, instance): (&str, &Instance),
-    prologue: &State,
+    (id, instance): (&str, &InstanceRecord),
+    prologue: &MemoryState,
     memory: &KeptMemory,
     code: &str,
 ) -> fmt::Result {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use mneme_core::recording::Moments;
-use mneme_core::recording::manifest::{Region, State};
+use mneme_core::recording::manifest::{MemoryState, RecordedRegion};
 use mneme_core::recording::store::Store;
 
 use super::pointers::{Pointer, VariablePointers};
@@ -38,7 +38,7 @@ pub struct KeptMemory {
 }
 
 /// The regions of a state by address.
-pub fn regions(state: &State) -> Vec<Region<'_>> {
+pub fn regions(state: &MemoryState) -> Vec<RecordedRegion<'_>> {
     let mut regions: Vec<_> = state.regions().collect();
     regions.sort_by_key(|region| region.address);
     regions
@@ -77,7 +77,7 @@ impl KeptMemory {
         file: &mut impl Write,
         failed: &impl Fn(std::io::Error) -> CommandError,
         (store, pointers): (&Store, &VariablePointers),
-        (number, region): (usize, &Region<'_>),
+        (number, region): (usize, &RecordedRegion<'_>),
         wanted: impl Fn(usize) -> bool,
         is_after: bool,
     ) -> Result<(), CommandError> {

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use mneme_core::hash::checksum;
 use mneme_core::recording::code::immovable;
-use mneme_core::recording::database::Instance;
+use mneme_core::recording::database::InstanceRecord;
 use mneme_core::recording::{CodeKind, Moments, RecordingError};
 use mneme_core::units;
 
@@ -148,7 +148,7 @@ fn given(path: &Path) -> Result<Code, CommandError> {
 }
 
 /// The first form that is machine code or PTX.
-fn original(kernel: &KernelFile, instance: &Instance) -> Result<Code, CommandError> {
+fn original(kernel: &KernelFile, instance: &InstanceRecord) -> Result<Code, CommandError> {
     for code in &instance.ours.original {
         let kind = CodeKind::of(&code.file);
         if matches!(kind, CodeKind::Cubin | CodeKind::Ptx) {

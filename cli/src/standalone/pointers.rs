@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use mneme_core::recording::leads::Leads;
-use mneme_core::recording::manifest::Region;
+use mneme_core::recording::manifest::RecordedRegion;
 
 /// What addresses lead to variables. Tables of functions are not meant: they are where they were recorded.
 pub struct VariablePointers {
@@ -27,8 +27,8 @@ pub struct Pointer {
 }
 
 impl VariablePointers {
-    pub fn of(regions: &[Region<'_>]) -> Self {
-        let range = |region: &Region<'_>| region.address..region.address.saturating_add(region.size);
+    pub fn of(regions: &[RecordedRegion<'_>]) -> Self {
+        let range = |region: &RecordedRegion<'_>| region.address..region.address.saturating_add(region.size);
         let own = regions.iter().filter_map(|region| {
             let variable = region.variable.filter(|variable| !variable.code)?;
             Some((variable.name.clone(), range(region)))
@@ -72,16 +72,16 @@ impl VariablePointers {
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::recording::manifest::{Header, State, Variable};
+    use mneme_core::recording::manifest::{Header, MemoryState, RecordedVariable};
 
     use super::*;
 
     fn pointers() -> VariablePointers {
         let variable =
-            |name: &str, address, code| Variable { name: name.into(), address, size: 16, constant: code, code };
+            |name: &str, address, code| RecordedVariable { name: name.into(), address, size: 16, constant: code, code };
         let variables = vec![variable("table", 0x7000_0000_0010, false), variable("methods", 0x7000_0000_0020, true)];
         let chunks = vec![Vec::new(); variables.len()];
-        let state = State { header: Header { variables, ..Header::default() }, chunks };
+        let state = MemoryState { header: Header { variables, ..Header::default() }, chunks };
         VariablePointers::of(&state.regions().collect::<Vec<_>>())
     }
 

@@ -51,11 +51,11 @@ impl Default for AssemblerOptions<'_> {
 
 impl AssemblerOptions<'_> {
     /// In ptxas's spelling, and that it shall tell of spills.
-    fn words(self) -> Vec<String> {
-        ["-v".into()].into_iter().chain(self.own_words()).collect()
+    fn arguments(self) -> Vec<String> {
+        ["-v".into()].into_iter().chain(self.own_arguments()).collect()
     }
 
-    fn own_words(self) -> impl Iterator<Item = String> {
+    fn own_arguments(self) -> impl Iterator<Item = String> {
         let level = std::iter::once(format!("-O{}", self.level));
         let others = self.others.iter().filter(move |word| self.registers == 0 || !limits_registers(word)).cloned();
         level.chain(others).chain((self.registers > 0).then(|| format!("-maxrregcount={}", self.registers)))
@@ -171,7 +171,7 @@ impl Assembler {
                     remarks.push(format!("{} {how}", self.name()));
                 }
                 if options.matter() {
-                    remarks.push(format!("without {}", options.own_words().collect::<Vec<_>>().join(" ")));
+                    remarks.push(format!("without {}", options.own_arguments().collect::<Vec<_>>().join(" ")));
                 }
                 let image = [ptx.as_bytes(), b"\0"].concat();
                 Ok(Assembled { image, kind: ImageKind::Ptx, spills: None, assembler: named(&Self::Driver, &remarks) })

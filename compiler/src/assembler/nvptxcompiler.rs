@@ -95,7 +95,7 @@ impl NvPtxCompiler {
         device: &str,
         options: AssemblerOptions<'_>,
     ) -> Result<(Vec<u8>, String), Rejection> {
-        let words = std::iter::once(format!("-arch={device}")).chain(options.words());
+        let words = std::iter::once(format!("-arch={device}")).chain(options.arguments());
         let words: Vec<CString> =
             words.map(CString::new).collect::<Result<_, _>>().map_err(|_| Rejection::Architecture)?;
         let words: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();

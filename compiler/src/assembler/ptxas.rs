@@ -51,7 +51,7 @@ impl Ptxas {
         };
         let (source, mut cubin) = (pass(ptx.as_bytes())?, pass(&[])?);
         let mut command = Command::new(&self.program);
-        command.arg(format!("-arch={device}")).args(options.words()).arg("-o").arg(cubin.path()).arg(source.path());
+        command.arg(format!("-arch={device}")).args(options.arguments()).arg("-o").arg(cubin.path()).arg(source.path());
         let output = programs::output(&mut command)
             .map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
         let words = [output.stderr, output.stdout].concat();

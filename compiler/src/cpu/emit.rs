@@ -12,7 +12,7 @@ use llvm_sys::comdat::LLVMSetComdat;
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMStripModuleDebugInfo;
 use llvm_sys::target_machine::LLVMCodeGenFileType;
-use mneme_core::image::cpu_object::{self, Table};
+use mneme_core::image::cpu_object::{self, CpuTable};
 
 use crate::ir;
 use crate::llvm::{self, PassGate};
@@ -83,7 +83,7 @@ pub fn link(module: &Module<'_>, assembly: &str) -> Result<(), LowerError> {
 }
 
 /// Makes all definitions local but those that the table names, and gives functions this machine's features.
-pub fn seal(module: &Module<'_>, table: &Table) {
+pub fn seal(module: &Module<'_>, table: &CpuTable) {
     let (cpu, features) = processor();
     for name in ["llvm.used", "llvm.compiler.used", "llvm.global_ctors", "llvm.global_dtors"] {
         if let Some(list) = ir::variable(module, name) {
@@ -138,7 +138,7 @@ pub fn inline(module: &Module<'_>, machine: &TargetMachine) -> Result<(), LowerE
 pub fn object(
     module: &Module<'_>,
     machine: &TargetMachine,
-    table: &Table,
+    table: &CpuTable,
     gate: PassGate<'_>,
 ) -> Result<Vec<u8>, LowerError> {
     module.verify().map_err(|message| LowerError::Invalid(message.to_string()))?;
@@ -171,7 +171,7 @@ fn imports_compiler_rt(object: &[u8]) -> Result<bool, LowerError> {
     }))
 }
 
-fn add_table(module: &Module<'_>, table: &Table) -> Result<(), LowerError> {
+fn add_table(module: &Module<'_>, table: &CpuTable) -> Result<(), LowerError> {
     let json = serde_json::to_vec(table).map_err(|error| LowerError::Table(error.to_string()))?;
     let context = module.get_context();
     let bytes = context.const_string(&json, false);

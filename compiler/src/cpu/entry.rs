@@ -18,7 +18,7 @@ const PREFIX: &str = "__mneme_cpu_kernel.";
 
 /// Layout of a kernel's parameters and its launch bound. To be asked while the module still has the GPU's data layout.
 pub struct EntryLayout {
-    pub parameters: Vec<cpu_object::Parameter>,
+    pub parameters: Vec<cpu_object::CpuParameter>,
     pub max_threads: u32,
     pub warp_size: u32,
 }
@@ -27,7 +27,7 @@ impl EntryLayout {
     pub fn of(module: &Module<'_>, kernel: Value<'_>) -> EntryLayout {
         let parameters = parameters::of(module, kernel)
             .into_iter()
-            .map(|argument| cpu_object::Parameter { offset: argument.offset, size: argument.size })
+            .map(|argument| cpu_object::CpuParameter { offset: argument.offset, size: argument.size })
             .collect();
         EntryLayout { parameters, max_threads: launch_bound(module, kernel), warp_size: wave::size(module, kernel) }
     }
@@ -52,7 +52,7 @@ pub fn define(
     kernel: &KernelClosure<'_>,
     interface: EntryLayout,
     extent: SharedMemoryLayout,
-) -> cpu_object::Kernel {
+) -> cpu_object::CpuKernel {
     let entry = format!("{PREFIX}{}", kernel.name);
     // SAFETY: all values and types belong to the module; the kernel has as many parameters as its interface.
     unsafe {
@@ -103,7 +103,7 @@ pub fn define(
     edit::remove_enum_attribute(kernel.function, "noinline");
     edit::remove_enum_attribute(kernel.function, "optnone");
     edit::add_enum_attribute(module, kernel.function, "alwaysinline");
-    cpu_object::Kernel {
+    cpu_object::CpuKernel {
         name: kernel.name.clone(),
         entry,
         parameter_bytes: interface.bytes(),

@@ -8,7 +8,7 @@ use llvm_sys::prelude::*;
 use crate::ir::Value;
 
 /// The blocks of a function by number, the entry first.
-pub struct Graph {
+pub struct ControlFlowGraph {
     pub blocks: Vec<LLVMBasicBlockRef>,
     pub numbers: HashMap<LLVMBasicBlockRef, usize>,
     pub successors: Vec<Vec<usize>>,
@@ -24,7 +24,7 @@ pub struct Loop {
     pub body: HashSet<usize>,
 }
 
-impl Graph {
+impl ControlFlowGraph {
     pub fn of(function: Value<'_>) -> Self {
         // SAFETY: a live defined function; LLVM fills exactly as many as it counted. Successors of a terminator are
         // blocks of the function.

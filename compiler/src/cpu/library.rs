@@ -9,7 +9,7 @@ use llvm_sys::LLVMLinkage;
 use crate::ir::{self, Value, edit};
 
 use super::is_amdgcn;
-use super::operations::text::{Body, Meaning, Signature};
+use super::operations::text::{FunctionBody, FunctionSignature, Meaning};
 
 /// Makes the functions that are more than code declarations.
 pub fn cut(module: &Module<'_>) {
@@ -83,18 +83,18 @@ fn purpose(name: &str) -> Option<Purpose> {
 }
 
 /// The meaning of a function of the library that a module declares; `None` where it is as in other modules.
-pub fn meaning(name: &str, signature: &Signature) -> Option<Meaning> {
+pub fn meaning(name: &str, signature: &FunctionSignature) -> Option<Meaning> {
     match purpose(name)? {
         Purpose::Assertion => None,
         Purpose::Nobody(construct) => Some(Meaning::Unsupported(format!("{construct} (`{name}`)"))),
         Purpose::Output => {
-            let mut body = Body::default();
+            let mut body = FunctionBody::default();
             let message = body.value("call i64 @__mneme_cpu_ockl_printf_begin(i64 0)");
             body.ret(&signature.result, message);
             Some(Meaning::Defined(body))
         }
         Purpose::Message(import) => {
-            let mut body = Body::default();
+            let mut body = FunctionBody::default();
             let arguments: Vec<String> =
                 signature.parameters.iter().enumerate().map(|(index, ty)| format!("{ty} %a{index}")).collect();
             let result = signature.result.as_str();

@@ -31,7 +31,7 @@ mod wave;
 
 use inkwell::module::Module;
 use mneme_core::compile_options::CompileOptions;
-use mneme_core::image::cpu_object::{self, Refusal, Table};
+use mneme_core::image::cpu_object::{self, CpuTable, Refusal};
 
 use crate::llvm::{self, PassGate};
 
@@ -106,7 +106,7 @@ pub fn lower_part<'ctx>(
         llvm::widen_scopes(&module);
     }
     let mut table =
-        Table { version: cpu_object::VERSION, variables: variables::list(&module), refused, ..Table::default() };
+        CpuTable { version: cpu_object::VERSION, variables: variables::list(&module), refused, ..CpuTable::default() };
     for ((kernel, interface), extent) in kernels.iter().zip(interfaces).zip(extents) {
         if let Some(reason) = &kernel.refusal {
             table.refused.push(Refusal { kernel: kernel.name.clone(), reason: reason.clone() });

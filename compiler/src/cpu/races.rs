@@ -9,7 +9,7 @@ use llvm_sys::LLVMOpcode::{LLVMCall, LLVMLoad, LLVMStore};
 
 use crate::ir::{Value, edit};
 
-use super::graph::Graph;
+use super::graph::ControlFlowGraph;
 use super::pointers::{LOADS, Memory, Step as Origin, memory, step, unwatched};
 use super::replace::Replaced;
 
@@ -49,7 +49,7 @@ pub fn racing_stores<'m>(
     kernels: &HashSet<Value<'m>>,
     meeting: &HashSet<Value<'m>>,
 ) -> HashSet<Value<'m>> {
-    let graph = Graph::of(function);
+    let graph = ControlFlowGraph::of(function);
     let (accesses, steps) = steps(function, &graph, kernels, meeting);
     let mut racing = HashSet::new();
     if accesses.iter().all(|access| !access.is_store) || accesses.iter().all(|access| access.is_store) {
@@ -112,7 +112,7 @@ pub fn meeting<'m>(functions: &[Value<'m>], replaced: &Replaced<'m>) -> HashSet<
 
 fn steps<'m>(
     function: Value<'m>,
-    graph: &Graph,
+    graph: &ControlFlowGraph,
     kernels: &HashSet<Value<'m>>,
     meeting: &HashSet<Value<'m>>,
 ) -> (Vec<Access<'m>>, Vec<Vec<Step>>) {

@@ -10,7 +10,7 @@ use inkwell::module::Module;
 use crate::ir::{self, Value, annotations, edit};
 
 use super::intrinsics::{self, amdgcn};
-use super::operations::text::{Meaning, Signature};
+use super::operations::text::{FunctionSignature, Meaning};
 use super::{LowerError, emit, is_amdgcn, narrow, ptx, wave};
 
 /// What the replacement left to know.
@@ -105,7 +105,7 @@ fn active_lanes<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
             };
             let name = format!("__mneme_cpu.{register}.{result}");
             let new = edit::replace_calls(module, &calls, &name);
-            let signature = Signature { name, result: result.into(), parameters: Vec::new() };
+            let signature = FunctionSignature { name, result: result.into(), parameters: Vec::new() };
             replaced.definitions.push_str(&signature.define(&body));
             replaced.collective.extend(new);
         }
@@ -171,9 +171,9 @@ fn inline_assembly<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
     }
 }
 
-fn signature(name: String, function_type: llvm_sys::prelude::LLVMTypeRef) -> Signature {
+fn signature(name: String, function_type: llvm_sys::prelude::LLVMTypeRef) -> FunctionSignature {
     let (result, parameters) = edit::signature(function_type);
-    Signature {
+    FunctionSignature {
         name,
         result: edit::type_text(result),
         parameters: parameters.into_iter().map(edit::type_text).collect(),

@@ -21,7 +21,7 @@ use llvm_sys::prelude::*;
 use crate::ir::{self, Value, edit};
 
 use super::LowerError;
-use super::graph::{Graph, Loop};
+use super::graph::{ControlFlowGraph, Loop};
 use super::lockstep::{CONVERGE, WAVE_CONVERGE};
 
 const SITE: &str = "__mneme_cpu_wave_site";
@@ -127,7 +127,7 @@ struct Plan<'m> {
 
 impl<'m> Plan<'m> {
     fn of(function: Value<'m>, functions: &HashSet<Value<'_>>) -> Self {
-        let graph = Graph::of(function);
+        let graph = ControlFlowGraph::of(function);
         let mut meetings: Vec<Vec<(Value<'m>, Meeting)>> = vec![Vec::new(); graph.blocks.len()];
         for instruction in function.instructions() {
             if let Some(meeting) = meeting(instruction, functions) {
@@ -169,7 +169,7 @@ impl<'m> Plan<'m> {
     /// Whether lanes may come to a place of the loop in its next round before others have left those of this round.
     /// They do not where each lane comes to all of them in each round.
     fn may_part(
-        graph: &Graph,
+        graph: &ControlFlowGraph,
         of: &Loop,
         depth: usize,
         nesting: &[Vec<usize>],

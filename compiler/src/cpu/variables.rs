@@ -4,7 +4,7 @@ use inkwell::module::Module;
 use llvm_sys::LLVMLinkage;
 use llvm_sys::core::{LLVMConstNull, LLVMSetInitializer};
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
-use mneme_core::image::cpu_object::Variable;
+use mneme_core::image::cpu_object::CpuVariable;
 
 use crate::ir::{self, Value, reach};
 
@@ -37,7 +37,7 @@ fn is_table(variable: Value<'_>) -> bool {
 }
 
 /// Every variable in global or constant memory that has a name of its own.
-pub fn list(module: &Module<'_>) -> Vec<Variable> {
+pub fn list(module: &Module<'_>) -> Vec<CpuVariable> {
     ir::variables(module)
         .into_iter()
         .filter(|variable| !variable.is_declaration() && variable.linkage() != LLVMLinkage::LLVMPrivateLinkage)
@@ -48,7 +48,7 @@ pub fn list(module: &Module<'_>) -> Vec<Variable> {
             let size =
                 unsafe { LLVMABISizeOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), variable.content_type()) };
             let name = variable.name();
-            Variable { symbol: name.clone(), name, size, constant: variable.space() == CONSTANT }
+            CpuVariable { symbol: name.clone(), name, size, constant: variable.space() == CONSTANT }
         })
         .collect()
 }

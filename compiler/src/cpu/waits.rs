@@ -17,7 +17,7 @@ use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage};
 
 use crate::ir::{self, Value};
 
-use super::graph::{Graph, Loop};
+use super::graph::{ControlFlowGraph, Loop};
 use super::{LowerError, emit};
 use crate::ir::edit;
 
@@ -128,7 +128,7 @@ struct WaitingLoop {
 }
 
 fn waiting_loops(function: Value<'_>, communicating: &HashSet<Value<'_>>) -> Vec<WaitingLoop> {
-    let graph = Graph::of(function);
+    let graph = ControlFlowGraph::of(function);
     let mut loops = Vec::new();
     for Loop { header, latches, body } in graph.loops() {
         let instructions = || body.iter().flat_map(|block| instructions(graph.blocks[*block]));
@@ -155,7 +155,7 @@ fn instructions<'m>(block: LLVMBasicBlockRef) -> impl Iterator<Item = Value<'m>>
 }
 
 /// Whether what the loop reads from memory decides whether it ends; so it is for one that never does.
-fn depends_on_memory(graph: &Graph, body: &HashSet<usize>) -> bool {
+fn depends_on_memory(graph: &ControlFlowGraph, body: &HashSet<usize>) -> bool {
     let leaves = |block: &&usize| graph.successors[**block].iter().any(|to| !body.contains(to));
     let mut pending: Vec<Value<'_>> = body.iter().filter(leaves).flat_map(|block| condition(graph, *block)).collect();
     let mut seen = HashSet::new();
@@ -184,7 +184,7 @@ fn depends_on_memory(graph: &Graph, body: &HashSet<usize>) -> bool {
 }
 
 /// What the end of a block decides by.
-fn condition(graph: &Graph, block: usize) -> Option<Value<'static>> {
+fn condition(graph: &ControlFlowGraph, block: usize) -> Option<Value<'static>> {
     // SAFETY: the terminator of a live block; a conditional branch and a switch have their condition first.
     unsafe {
         let terminator = LLVMGetBasicBlockTerminator(graph.blocks[block]);
@@ -192,13 +192,13 @@ fn condition(graph: &Graph, block: usize) -> Option<Value<'static>> {
     }
 }
 
-fn is_in(graph: &Graph, instruction: Value<'_>, body: &HashSet<usize>) -> bool {
+fn is_in(graph: &ControlFlowGraph, instruction: Value<'_>, body: &HashSet<usize>) -> bool {
     // SAFETY: a live instruction in a block.
     let block = unsafe { LLVMGetInstructionParent(instruction.raw()) };
     graph.numbers.get(&block).is_some_and(|number| body.contains(number))
 }
 
-fn joins(graph: &Graph, phi: Value<'_>, body: &HashSet<usize>) -> bool {
+fn joins(graph: &ControlFlowGraph, phi: Value<'_>, body: &HashSet<usize>) -> bool {
     // SAFETY: a live phi and indices below its count.
     let incoming = unsafe { (0..LLVMCountIncoming(phi.raw())).map(|index| LLVMGetIncomingBlock(phi.raw(), index)) };
     incoming.filter(|block| graph.numbers.get(block).is_some_and(|number| body.contains(number))).count() > 1

@@ -6,7 +6,7 @@ use llvm_sys::core::*;
 use mneme_core::image::architecture::Vendor;
 use mneme_core::observation::Access;
 
-use super::emitter::{self, Emitter};
+use super::emitter::{self, ModuleEmitter};
 use super::target;
 use crate::ir::Value;
 use crate::ir::edit;
@@ -63,7 +63,7 @@ pub fn constant(value: Value<'_>) -> Option<u64> {
     unsafe { (!LLVMIsAConstantInt(value.raw()).is_null()).then(|| LLVMConstIntGetZExtValue(value.raw())) }
 }
 
-pub fn of<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect<'m> {
+pub fn of<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect<'m> {
     let effect = all(emitter, instruction);
     let MemoryEffect::Accesses(found) = &effect else { return effect };
     let vendor = target::vendor(emitter.module);
@@ -74,7 +74,7 @@ pub fn of<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect
     }
 }
 
-fn all<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect<'m> {
+fn all<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect<'m> {
     let fixed = |operand: u32, bytes: u64, alignment: u64, access: Access, value: Option<Value<'m>>| {
         MemoryEffect::Accesses(vec![MemoryAccess {
             instruction,
@@ -172,7 +172,7 @@ fn assembly(vendor: Vendor, text: &str) -> Option<String> {
     })
 }
 
-fn call<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, operands: &[Value<'m>]) -> MemoryEffect<'m> {
+fn call<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>, operands: &[Value<'m>]) -> MemoryEffect<'m> {
     let none = MemoryEffect::Accesses(Vec::new());
     let Some(callee) = edit::called_value(instruction) else { return none };
     if let Some((text, _)) = edit::inline_asm(callee) {

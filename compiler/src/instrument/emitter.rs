@@ -19,13 +19,13 @@ unsafe extern "C" {
 pub const PREFIX: &str = "__mneme_";
 
 /// Adds instructions at a place.
-pub struct Emitter<'m, 'ctx> {
+pub struct ModuleEmitter<'m, 'ctx> {
     pub module: &'m Module<'ctx>,
     builder: LLVMBuilderRef,
     context: LLVMContextRef,
 }
 
-impl Drop for Emitter<'_, '_> {
+impl Drop for ModuleEmitter<'_, '_> {
     fn drop(&mut self) {
         // SAFETY: made by `new`, used by this object only.
         unsafe { LLVMDisposeBuilder(self.builder) }
@@ -36,7 +36,7 @@ fn made<'m>(raw: LLVMValueRef) -> Value<'m> {
     Value::new(raw).expect("LLVM's builder returns a value")
 }
 
-impl<'m, 'ctx> Emitter<'m, 'ctx> {
+impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
     pub fn new(module: &'m Module<'ctx>) -> Self {
         // SAFETY: the module is alive; the builder is disposed of with the object.
         unsafe {

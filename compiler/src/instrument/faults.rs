@@ -12,10 +12,10 @@ use mneme_core::image::architecture::Vendor;
 use mneme_core::observation::Access;
 
 use super::accesses::{self, Length, MemoryAccess, MemoryEffect};
-use super::emitter::{self, Emitter, PREFIX};
+use super::emitter::{self, ModuleEmitter, PREFIX};
 use super::locals;
-use super::objects::{Address, Root, may_be_parameter};
-use super::order::{self, Order};
+use super::objects::{PointerOffset, Root, may_be_parameter};
+use super::order::{self, ThreadOrder};
 use super::sites::{Sites, readable};
 use super::target::{self, SHARED};
 use crate::ir::edit;
@@ -49,7 +49,7 @@ pub fn watched_address(call: Value<'_>) -> Option<Value<'_>> {
 pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrumented {
     let shared = Shared::of(module, kernel);
     let vendor = target::vendor(module);
-    let (emitter, sites) = (Emitter::new(module), Sites::default());
+    let (emitter, sites) = (ModuleEmitter::new(module), Sites::default());
     let mut watcher = Watcher { emitter, vendor, shared, sites, known, unwatched: BTreeSet::new() };
     for function in ir::functions(module)
         .into_iter()
@@ -84,7 +84,7 @@ struct Shared<'m> {
 
 impl<'m> Shared<'m> {
     fn of(module: &'m Module<'_>, kernel: Value<'m>) -> Self {
-        let emitter = Emitter::new(module);
+        let emitter = ModuleEmitter::new(module);
         let reached = reach::closure([kernel]);
         let variables: Vec<Value<'m>> = ir::variables(module)
             .into_iter()
@@ -108,7 +108,7 @@ impl<'m> Shared<'m> {
     }
 
     /// Defines the function that finds the variable of an address. Nothing calls it before [`define_own`].
-    fn define(&self, emitter: &Emitter<'m, '_>) {
+    fn define(&self, emitter: &ModuleEmitter<'m, '_>) {
         let word = emitter.integer(64);
         let object = emitter.structure(&mut [word, word, word]);
         let parameters = emitter.define(SHARED_OBJECT, object, &[word, word]);
@@ -135,7 +135,7 @@ pub fn define_own(module: &Module<'_>) {
     if let Some(list) = ir::variable(module, llvm::KEPT) {
         list.delete_global();
     }
-    let emitter = Emitter::new(module);
+    let emitter = ModuleEmitter::new(module);
     let word = emitter.integer(64);
     let parameters = emitter.define("__mneme_own_object", emitter.integer(1), &[word, word]);
     let (address, bytes) = (parameters[0], parameters[1]);
@@ -158,7 +158,7 @@ pub fn define_own(module: &Module<'_>) {
 }
 
 struct Watcher<'m, 'ctx> {
-    emitter: Emitter<'m, 'ctx>,
+    emitter: ModuleEmitter<'m, 'ctx>,
     vendor: Vendor,
     shared: Shared<'m>,
     sites: Sites,
@@ -188,7 +188,7 @@ impl<'m> Watcher<'m, '_> {
 
     fn access(&mut self, function: Value<'m>, access: MemoryAccess<'m>) {
         let pointer = access.pointer();
-        let address = Address::of(&self.emitter, pointer);
+        let address = PointerOffset::of(&self.emitter, pointer);
         let root = address.root(&self.emitter, function);
         if let Root::Launch = root {
             return;
@@ -238,7 +238,7 @@ impl<'m> Watcher<'m, '_> {
     }
 
     /// An access to a shared variable that is known.
-    fn shared(&mut self, access: &MemoryAccess<'m>, address: &Address<'m>, variable: Value<'m>) {
+    fn shared(&mut self, access: &MemoryAccess<'m>, address: &PointerOffset<'m>, variable: Value<'m>) {
         let Some((place, size)) = self.shared.get(variable) else { return };
         let name = readable(&variable.name());
         let site = self.site(access, Some(shared_name(&name, size)));
@@ -262,7 +262,7 @@ impl<'m> Watcher<'m, '_> {
 
     /// An access to a variable whose bounds alone matter: its address is nobody's business, so that it may live in
     /// registers.
-    fn by_offset(&mut self, access: &MemoryAccess<'m>, address: &Address<'m>, size: u64) {
+    fn by_offset(&mut self, access: &MemoryAccess<'m>, address: &PointerOffset<'m>, size: u64) {
         let root = address.root;
         let site = self.site(access, Some(own_name(root, size)));
         let alignment = if address.root_alignment() >= access.alignment { access.alignment } else { 1 };
@@ -289,7 +289,7 @@ impl<'m> Watcher<'m, '_> {
 
     /// An access to a variable's shadow, where the variable is accessed out of bounds, goes to the part that is there
     /// for it.
-    fn confine(&self, access: &MemoryAccess<'m>, address: &Address<'m>, size: u64) {
+    fn confine(&self, access: &MemoryAccess<'m>, address: &PointerOffset<'m>, size: u64) {
         let emitter = &self.emitter;
         let own = size.saturating_sub(locals::OUTSIDE);
         let starts = (own + 1).saturating_sub(access.bytes());
@@ -304,7 +304,7 @@ impl<'m> Watcher<'m, '_> {
         &mut self,
         function: Value<'m>,
         access: &MemoryAccess<'m>,
-        address: &Address<'m>,
+        address: &PointerOffset<'m>,
         root: Root<'m>,
         operand: u32,
     ) {
@@ -378,24 +378,24 @@ impl<'m> Watcher<'m, '_> {
     }
 
     /// Follows what orders the accesses of threads.
-    fn synchronisation(&self, instruction: Value<'m>, order: Order) {
+    fn synchronisation(&self, instruction: Value<'m>, order: ThreadOrder) {
         let emitter = &self.emitter;
         let hook = |name: &str| {
             emitter.call(name, emitter.void(), &[]);
         };
         match order {
-            Order::Block => {
+            ThreadOrder::Block => {
                 emitter.after(instruction);
                 hook("__mneme_barrier");
             }
-            Order::Warp => {
+            ThreadOrder::Warp => {
                 emitter.before(instruction);
                 hook("__mneme_warp_arrive");
                 emitter.after(instruction);
                 target::meeting(self.vendor).into_iter().for_each(hook);
                 hook("__mneme_warp_leave");
             }
-            Order::Unknown => {
+            ThreadOrder::Unknown => {
                 emitter.before(instruction);
                 hook("__mneme_relax");
             }

@@ -14,8 +14,8 @@ use llvm_sys::core::LLVMIsAAllocaInst;
 use mneme_core::observation::Site;
 
 use super::accesses::constant;
-use super::emitter::{self, Emitter, PREFIX};
-use super::objects::{Address, local_bytes};
+use super::emitter::{self, ModuleEmitter, PREFIX};
+use super::objects::{PointerOffset, local_bytes};
 use super::sites::Sites;
 use crate::ir::edit;
 use crate::ir::{self, Value};
@@ -58,7 +58,7 @@ struct Local<'m> {
 
 /// Adds shadows to all local variables that can be followed.
 pub fn shadow<'m>(module: &'m Module<'_>) -> Vec<Site> {
-    let emitter = Emitter::new(module);
+    let emitter = ModuleEmitter::new(module);
     let mut sites = Sites::default();
     // What was inlined keeps pointers that it was given in variables of its own.
     for function in ir::functions(module)
@@ -84,7 +84,7 @@ pub fn shadow<'m>(module: &'m Module<'_>) -> Vec<Site> {
 /// Drops the reads that were found to be of set variables, and numbers the others from `first` on.
 pub fn settle(module: &Module<'_>, shadowed: Vec<Site>, first: usize) -> Vec<Site> {
     let Some(unset) = ir::function(module, UNSET) else { return Vec::new() };
-    let emitter = Emitter::new(module);
+    let emitter = ModuleEmitter::new(module);
     let mut kept = Vec::new();
     for call in unset.users() {
         let arguments = call.call_arguments();
@@ -100,7 +100,7 @@ pub fn settle(module: &Module<'_>, shadowed: Vec<Site>, first: usize) -> Vec<Sit
     kept
 }
 
-fn follow<'m>(emitter: &Emitter<'m, '_>, variable: Value<'m>) -> Option<Local<'m>> {
+fn follow<'m>(emitter: &ModuleEmitter<'m, '_>, variable: Value<'m>) -> Option<Local<'m>> {
     // SAFETY: a checked cast.
     if unsafe { LLVMIsAAllocaInst(variable.raw()).is_null() } {
         return None;
@@ -109,7 +109,7 @@ fn follow<'m>(emitter: &Emitter<'m, '_>, variable: Value<'m>) -> Option<Local<'m
     let mut local = Local { variable, bytes, strays: false, pointers: Vec::new(), uses: Vec::new() };
     let mut pending = vec![variable];
     while let Some(pointer) = pending.pop() {
-        let address = Address::of(emitter, pointer);
+        let address = PointerOffset::of(emitter, pointer);
         for user in pointer.users() {
             match classify(user, pointer)? {
                 Use::Derive(derived) => {
@@ -167,7 +167,7 @@ fn classify<'m>(user: Value<'m>, pointer: Value<'m>) -> Option<Use<'m>> {
 }
 
 /// Makes the shadow of a variable, and the pointers into it.
-fn make<'m>(emitter: &Emitter<'m, '_>, local: &Local<'m>, shadows: &mut HashMap<Value<'m>, Value<'m>>) {
+fn make<'m>(emitter: &ModuleEmitter<'m, '_>, local: &Local<'m>, shadows: &mut HashMap<Value<'m>, Value<'m>>) {
     emitter.after(local.variable);
     let outside = if local.strays { OUTSIDE } else { 0 };
     let shadow = emitter.slot(emitter.bytes_of(local.bytes + outside), 8);
@@ -186,7 +186,7 @@ fn make<'m>(emitter: &Emitter<'m, '_>, local: &Local<'m>, shadows: &mut HashMap<
 }
 
 fn insert<'m>(
-    emitter: &Emitter<'m, '_>,
+    emitter: &ModuleEmitter<'m, '_>,
     local: &Local<'m>,
     what: &Use<'m>,
     pointer: Value<'m>,

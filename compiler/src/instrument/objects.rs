@@ -6,7 +6,7 @@ use llvm_sys::core::*;
 use llvm_sys::target::LLVMOffsetOfElement;
 
 use super::accesses::constant;
-use super::emitter::{self, Emitter};
+use super::emitter::{self, ModuleEmitter};
 use super::target::SHARED;
 use crate::ir::edit;
 use crate::ir::{Value, attributes};
@@ -15,7 +15,7 @@ use crate::ir::{Value, attributes};
 const DEPTH: u32 = 8;
 
 /// An address: a pointer that comes from elsewhere, and an offset from it.
-pub struct Address<'m> {
+pub struct PointerOffset<'m> {
     pub root: Value<'m>,
     /// Bytes.
     pub constant: i64,
@@ -40,8 +40,8 @@ pub enum Root<'m> {
 pub const LAUNCH: [&str; 3] =
     ["llvm.amdgcn.implicitarg.ptr", "llvm.amdgcn.dispatch.ptr", "llvm.amdgcn.kernarg.segment.ptr"];
 
-impl<'m> Address<'m> {
-    pub fn of(emitter: &Emitter<'m, '_>, pointer: Value<'m>) -> Self {
+impl<'m> PointerOffset<'m> {
+    pub fn of(emitter: &ModuleEmitter<'m, '_>, pointer: Value<'m>) -> Self {
         let mut address = Self { root: pointer, constant: 0, variable: Vec::new() };
         while let Some(next) = address.step(emitter) {
             address.root = next;
@@ -50,7 +50,7 @@ impl<'m> Address<'m> {
     }
 
     /// Follows the root one step back.
-    fn step(&mut self, emitter: &Emitter<'m, '_>) -> Option<Value<'m>> {
+    fn step(&mut self, emitter: &ModuleEmitter<'m, '_>) -> Option<Value<'m>> {
         let value = self.root;
         if value.as_instruction().is_none() && !edit::is_constant_expression(value) {
             return None;
@@ -92,7 +92,7 @@ impl<'m> Address<'m> {
     }
 
     /// The offset, as instructions where it is no constant.
-    pub fn offset(&self, emitter: &Emitter<'m, '_>) -> Value<'m> {
+    pub fn offset(&self, emitter: &ModuleEmitter<'m, '_>) -> Value<'m> {
         let start = emitter.number(64, self.constant);
         self.variable.iter().fold(start, |sum, (index, scale)| {
             let index = emitter.widened(*index);
@@ -100,7 +100,7 @@ impl<'m> Address<'m> {
         })
     }
 
-    pub fn root(&self, emitter: &Emitter<'m, '_>, function: Value<'m>) -> Root<'m> {
+    pub fn root(&self, emitter: &ModuleEmitter<'m, '_>, function: Value<'m>) -> Root<'m> {
         let root = self.root;
         if let Some(variable) = root.as_variable() {
             return match variable.space() {
@@ -140,7 +140,7 @@ impl<'m> Address<'m> {
 }
 
 /// Bytes of a local variable of fixed size.
-pub fn local_bytes<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> Option<u64> {
+pub fn local_bytes<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>) -> Option<u64> {
     // SAFETY: a checked cast; an alloca has a sized type and a count, its first operand.
     unsafe {
         if LLVMIsAAllocaInst(instruction.raw()).is_null() {
@@ -161,12 +161,12 @@ fn choices(value: Value<'_>) -> Vec<Value<'_>> {
 }
 
 /// Whether an instruction can only give pointers to the memory by which a kernel knows its launch.
-fn is_launch<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, depth: u32) -> bool {
+fn is_launch<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>, depth: u32) -> bool {
     if instruction.is_call() {
         return instruction.callee().is_some_and(|callee| LAUNCH.contains(&&*callee.name()));
     }
     let is = |pointer| {
-        let root = Address::of(emitter, pointer).root;
+        let root = PointerOffset::of(emitter, pointer).root;
         root.as_instruction().is_some_and(|root| depth > 0 && is_launch(emitter, root, depth - 1))
     };
     let choices = choices(instruction);
@@ -175,12 +175,12 @@ fn is_launch<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, depth: u32) 
 
 /// Whether a pointer may be, or be inside of, an aggregate that the function takes by value: such memory has no address
 /// of the kinds that are told apart while the code runs.
-pub fn may_be_parameter<'m>(emitter: &Emitter<'m, '_>, pointer: Value<'m>, function: Value<'m>) -> bool {
+pub fn may_be_parameter<'m>(emitter: &ModuleEmitter<'m, '_>, pointer: Value<'m>, function: Value<'m>) -> bool {
     may_be(emitter, pointer, function, DEPTH)
 }
 
-fn may_be<'m>(emitter: &Emitter<'m, '_>, pointer: Value<'m>, function: Value<'m>, depth: u32) -> bool {
-    let address = Address::of(emitter, pointer);
+fn may_be<'m>(emitter: &ModuleEmitter<'m, '_>, pointer: Value<'m>, function: Value<'m>, depth: u32) -> bool {
+    let address = PointerOffset::of(emitter, pointer);
     let root = address.root;
     if root.as_instruction().is_none() {
         return matches!(address.root(emitter, function), Root::Local(_));

@@ -14,7 +14,7 @@ use crate::ir::edit;
 
 /// What an instruction orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ThreadOrder {
     /// All threads of the block.
     Block,
     /// Lanes of a warp.
@@ -107,8 +107,8 @@ const AMD_UNKNOWN: &[&str] = &[
 ];
 
 /// The instructions of a function that order something.
-pub fn of<'m>(vendor: Vendor, function: Value<'m>) -> HashMap<Value<'m>, Order> {
-    let mut found: HashMap<Value<'m>, Order> = function
+pub fn of<'m>(vendor: Vendor, function: Value<'m>) -> HashMap<Value<'m>, ThreadOrder> {
+    let mut found: HashMap<Value<'m>, ThreadOrder> = function
         .instructions()
         .into_iter()
         .filter_map(|instruction| Some((instruction, order(vendor, instruction)?)))
@@ -121,9 +121,9 @@ pub fn of<'m>(vendor: Vendor, function: Value<'m>) -> HashMap<Value<'m>, Order> 
     found
 }
 
-fn order(vendor: Vendor, instruction: Value<'_>) -> Option<Order> {
+fn order(vendor: Vendor, instruction: Value<'_>) -> Option<ThreadOrder> {
     if instruction.opcode() == LLVMFence {
-        return Some(Order::Unknown);
+        return Some(ThreadOrder::Unknown);
     }
     let callee = instruction.is_call().then(|| edit::called_value(instruction)).flatten()?;
     if let Some((text, _)) = edit::inline_asm(callee) {
@@ -131,7 +131,7 @@ fn order(vendor: Vendor, instruction: Value<'_>) -> Option<Order> {
             Vendor::Nvidia => PTX_ORDER.iter().any(|word| text.contains(word)),
             Vendor::Amd => target::instructions(&text).any(|code| !IDLE.iter().any(|idle| code.starts_with(idle))),
         };
-        return orders.then_some(Order::Unknown);
+        return orders.then_some(ThreadOrder::Unknown);
     }
     let name = callee.name();
     let (name, block, warp, unknown) = if let Some(name) = name.strip_prefix("llvm.nvvm.") {
@@ -141,16 +141,16 @@ fn order(vendor: Vendor, instruction: Value<'_>) -> Option<Order> {
     };
     let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
     match name {
-        _ if block.contains(&name) => Some(Order::Block),
-        _ if begins(warp) => Some(Order::Warp),
-        _ if begins(unknown) => Some(Order::Unknown),
+        _ if block.contains(&name) => Some(ThreadOrder::Block),
+        _ if begins(warp) => Some(ThreadOrder::Warp),
+        _ if begins(unknown) => Some(ThreadOrder::Unknown),
         _ => None,
     }
 }
 
 /// The fences between which and a barrier the thread accesses no memory that others see: those before and after one of
 /// the block, and those of a wave before and after one of the wave. They order nothing that the barrier does not.
-fn parts_of_barriers<'m>(function: Value<'m>, orders: &HashMap<Value<'m>, Order>) -> HashSet<Value<'m>> {
+fn parts_of_barriers<'m>(function: Value<'m>, orders: &HashMap<Value<'m>, ThreadOrder>) -> HashSet<Value<'m>> {
     let graph = Graph::of(function);
     function
         .instructions()
@@ -158,8 +158,8 @@ fn parts_of_barriers<'m>(function: Value<'m>, orders: &HashMap<Value<'m>, Order>
         .filter(|fence| fence.opcode() == LLVMFence)
         .filter(|fence| {
             let ends = |instruction: Value<'m>| match orders.get(&instruction) {
-                Some(Order::Block) => true,
-                Some(Order::Warp) => is_wave_barrier(instruction) && is_of_wave(*fence),
+                Some(ThreadOrder::Block) => true,
+                Some(ThreadOrder::Warp) => is_wave_barrier(instruction) && is_of_wave(*fence),
                 _ => false,
             };
             graph.meets(*fence, Direction::Forward, &ends) || graph.meets(*fence, Direction::Backward, &ends)

@@ -1,4 +1,4 @@
-//! Instrumentation that tells which memory a kernel touches.
+//! Instrumentation that reports which memory a kernel touches.
 //!
 //! Every access is preceded by a call that marks what it reads or writes, where that is recorded memory. It works on
 //! the code as the front end wrote it: a pipeline may leave accesses out, and what it adds is memory that others touch.
@@ -11,7 +11,7 @@ use mneme_builds::instrument::Instrumented;
 use mneme_core::observation::Access;
 
 use super::accesses::{self, Length, MemoryEffect};
-use super::emitter::{self, Emitter, PREFIX};
+use super::emitter::{self, ModuleEmitter, PREFIX};
 use super::sites::{Sites, readable};
 use super::target::{LOCAL, SHARED};
 use crate::ir::{self, Value};
@@ -21,7 +21,7 @@ const WRITTEN: i64 = 2;
 
 /// Instruments what accesses memory other than a thread's and a block's own.
 pub fn watch(module: &Module<'_>) -> Instrumented {
-    let emitter = Emitter::new(module);
+    let emitter = ModuleEmitter::new(module);
     let mut sites = Sites::default();
     let mut unwatched = BTreeSet::new();
     let functions = ir::functions(module).into_iter();

@@ -9,14 +9,14 @@ use mneme_builds::instrument::Instrumented;
 use mneme_core::observation::Access;
 
 use super::accesses::{self, Length, MemoryEffect};
-use super::emitter::{self, Emitter, PREFIX};
+use super::emitter::{self, ModuleEmitter, PREFIX};
 use super::sites::{Sites, readable};
 use super::target::{CONSTANT, LOCAL, SHARED};
 use crate::ir::{self, Value};
 
 /// Instruments what writes to global memory. To be called after the pipeline, so that the code is what it made.
 pub fn watch(module: &Module<'_>) -> Instrumented {
-    let emitter = Emitter::new(module);
+    let emitter = ModuleEmitter::new(module);
     let mut sites = Sites::default();
     let mut unwatched = BTreeSet::new();
     for function in ir::functions(module)

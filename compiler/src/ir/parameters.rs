@@ -8,7 +8,7 @@ use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMTypeRef;
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement};
-use mneme_core::image::ir_section::Argument;
+use mneme_core::image::ir_section::IrArgument;
 
 use super::{Value, attributes};
 
@@ -18,7 +18,7 @@ const BY_VALUE: &str = "byval";
 const MOST_POINTERS: usize = 512;
 
 /// The parameters of `kernel`, in order.
-pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
+pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<IrArgument> {
     let mut offset = 0u64;
     kernel
         .parameters()
@@ -30,7 +30,7 @@ pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
             let pointers = passed_aggregate(kernel, index as u32, parameter).and_then(|ty| pointers(module, ty));
             let pointers = pointers.map(|pointers| pointers.into_iter().map(|(offset, _)| offset as u32).collect());
             let argument =
-                Argument { name: parameter.name(), kind, offset: offset as u32, size: size as u32, pointers };
+                IrArgument { name: parameter.name(), kind, offset: offset as u32, size: size as u32, pointers };
             offset += size;
             argument
         })

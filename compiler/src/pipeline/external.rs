@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use inkwell::context::Context;
 use inkwell::module::Module;
-use mneme_builds::external::External;
+use mneme_builds::plan::External;
 use mneme_builds::programs::{self, TransientFile};
 
 use crate::LLVM_MAJOR;

@@ -9,7 +9,7 @@ use llvm_sys::prelude::{LLVMBuilderRef, LLVMTypeRef};
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement, LLVMStoreSizeOfType};
 use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMUnnamedAddr};
 use mneme_core::configuration::Specialize;
-use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::manifest::RecordedArgument;
 
 use crate::instrument::accesses;
 use crate::ir::{Value, attributes, parameters};
@@ -26,7 +26,7 @@ pub fn fold(
     module: &Module<'_>,
     kernel: Value<'_>,
     specialize: &Specialize,
-    recorded: &[Argument],
+    recorded: &[RecordedArgument],
     log: &mut Vec<String>,
 ) {
     for (index, (parameter, layout)) in (0..).zip(kernel.parameters().into_iter().zip(parameters::of(module, kernel))) {

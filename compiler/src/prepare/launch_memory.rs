@@ -1,4 +1,4 @@
-//! The memory by which kernels for AMD's GPUs know their launch: hidden arguments, and the packet.
+//! The memory that describes a launch to kernels for AMD's GPUs: hidden arguments, and the packet.
 //!
 //! From code object version 5 on hidden arguments hold the numbers of blocks and their sizes; before, code takes them
 //! from the packet. LLVM's "User Guide for AMDGPU Backend" has both layouts.
@@ -13,8 +13,8 @@ use mneme_core::launch::Dim3;
 
 use crate::code_version;
 use crate::instrument::accesses::constant;
-use crate::instrument::emitter::{self, Emitter};
-use crate::instrument::objects::Address;
+use crate::instrument::emitter::{self, ModuleEmitter};
+use crate::instrument::objects::PointerOffset;
 use crate::ir::{self, Value};
 
 const HIDDEN: &str = "llvm.amdgcn.implicitarg.ptr";
@@ -40,7 +40,7 @@ pub fn fold(module: &Module<'_>, grid: Dim3, block: Dim3) {
         put(&mut packet, 4 + 2 * axis, &(threads as u16).to_le_bytes());
         put(&mut packet, 12 + 4 * axis, &blocks.wrapping_mul(threads).to_le_bytes());
     }
-    let emitter = Emitter::new(module);
+    let emitter = ModuleEmitter::new(module);
     for (intrinsic, known) in [(HIDDEN, hidden), (PACKET, packet)] {
         for load in ir::calls(module, intrinsic).into_iter().flat_map(loads) {
             if let Some(value) = value(&emitter, load, &known) {
@@ -53,7 +53,7 @@ pub fn fold(module: &Module<'_>, grid: Dim3, block: Dim3) {
 
 /// Whether code asks how large dynamic shared memory is.
 pub fn asks_for_shared(module: &Module<'_>) -> bool {
-    let emitter = Emitter::new(module);
+    let emitter = ModuleEmitter::new(module);
     let may_read_size = |load| offsets(&emitter, load).is_none_or(|offsets| offsets.contains(&DYNAMIC_SHARED));
     !ir::calls(module, STATIC_SIZE).is_empty()
         || ir::calls(module, HIDDEN).into_iter().flat_map(loads).any(may_read_size)
@@ -80,8 +80,8 @@ fn loads(pointer: Value<'_>) -> Vec<Value<'_>> {
 }
 
 /// The offsets that a load may be at: one, or those that a condition chooses between.
-fn offsets<'m>(emitter: &Emitter<'m, '_>, load: Value<'m>) -> Option<Vec<i64>> {
-    let address = Address::of(emitter, load.operands()[0]);
+fn offsets<'m>(emitter: &ModuleEmitter<'m, '_>, load: Value<'m>) -> Option<Vec<i64>> {
+    let address = PointerOffset::of(emitter, load.operands()[0]);
     match &address.variable[..] {
         [] => Some(vec![address.constant]),
         [(index, scale)] => {
@@ -100,7 +100,7 @@ fn choice(value: Value<'_>) -> Option<(Value<'_>, i64, i64)> {
 }
 
 /// What a load gives, where all its bytes are known.
-fn value<'m>(emitter: &Emitter<'m, '_>, load: Value<'m>, known: &Known) -> Option<Value<'m>> {
+fn value<'m>(emitter: &ModuleEmitter<'m, '_>, load: Value<'m>, known: &Known) -> Option<Value<'m>> {
     if emitter::kind(load.ty()) != LLVMIntegerTypeKind {
         return None;
     }
@@ -115,7 +115,7 @@ fn value<'m>(emitter: &Emitter<'m, '_>, load: Value<'m>, known: &Known) -> Optio
     match found[..] {
         [offset] => at(offset),
         [yes, no] => {
-            let address = Address::of(emitter, load.operands()[0]);
+            let address = PointerOffset::of(emitter, load.operands()[0]);
             let (condition, ..) = choice(address.variable.first()?.0)?;
             let (yes, no) = (at(yes)?, at(no)?);
             emitter.before(load);

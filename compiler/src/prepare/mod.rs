@@ -25,7 +25,7 @@ use mneme_builds::instrument::Instrument;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Specialize;
 use mneme_core::recording::database::ArgumentLayout;
-use mneme_core::recording::manifest::Variable;
+use mneme_core::recording::manifest::RecordedVariable;
 
 use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;
@@ -112,7 +112,7 @@ pub fn specialise(
 pub fn reduce(
     module: &Module<'_>,
     kernel_name: &str,
-    variables: &[Variable],
+    variables: &[RecordedVariable],
     machine: &TargetMachine,
 ) -> Result<(), BuildError> {
     let kernel = ir::kernel(module, kernel_name)?;

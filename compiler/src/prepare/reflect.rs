@@ -1,4 +1,4 @@
-//! Answers to `__nvvm_reflect`, by which libdevice asks about the compilation.
+//! Answers to `__nvvm_reflect`, by which libdevice queries the compilation.
 //!
 //! They are given before any pipeline runs.
 //!

@@ -16,7 +16,7 @@ use llvm_sys::LLVMOpcode::*;
 use llvm_sys::core::*;
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage};
-use mneme_core::recording::manifest::Variable;
+use mneme_core::recording::manifest::RecordedVariable;
 
 use super::prune;
 use crate::error::BuildError;
@@ -39,7 +39,7 @@ pub fn device_symbol(name: &str) -> String {
 }
 
 /// The recorded variable that a variable of the IR is.
-pub fn record_of<'r>(recorded: &'r [Variable], variable: Value<'_>) -> Option<&'r Variable> {
+pub fn record_of<'r>(recorded: &'r [RecordedVariable], variable: Value<'_>) -> Option<&'r RecordedVariable> {
     let name = variable.name();
     recorded.iter().find(|record| record.name == name || record.name == device_symbol(&name))
 }
@@ -63,7 +63,7 @@ impl Placement {
     /// Finds the recorded variables; constant ones are to be at their addresses too if `everything` (on the CPU device
     /// and on AMD's GPUs, whose constant memory is memory like any other). `as_written` says that the program was
     /// compiled from this IR, so that what it says of initial values and of who else knows a variable holds.
-    pub fn of(module: &Module<'_>, recorded: &[Variable], everything: bool, as_written: bool) -> Self {
+    pub fn of(module: &Module<'_>, recorded: &[RecordedVariable], everything: bool, as_written: bool) -> Self {
         let mut found = Vec::new();
         for variable in ir::variables(module) {
             let Some(record) = record_of(recorded, variable) else { continue };

@@ -118,7 +118,7 @@ fn with(built: Built, assembled: &Assembled) -> BuildOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::result::Status;
+    use mneme_core::result::ReplayStatus;
 
     const PTX: ChunkId = ChunkId([7; 16]);
 
@@ -173,7 +173,7 @@ mod tests {
         let mut assemblies = Assemblies::default();
         assert!(assemblies.ask(1, PTX) && !assemblies.ask(2, PTX) && !assemblies.ask(3, PTX));
         assert!(assemblies.settle(2, built("two", b"")).is_empty());
-        let failed = NotBuilt { rejected: true, ..NotBuilt::new(Status::CompileError, "no such instruction") };
+        let failed = NotBuilt { rejected: true, ..NotBuilt::new(ReplayStatus::CompileError, "no such instruction") };
         let complete = assemblies.settle(1, Err(failed.clone()));
         assert!(
             complete.iter().all(|(_, outcome, _)| outcome.as_ref().unwrap().as_ref().unwrap_err() == &failed)
@@ -191,7 +191,7 @@ mod tests {
         let mut assemblies = Assemblies::default();
         assert!(assemblies.ask(1, PTX) && !assemblies.ask(2, PTX) && !assemblies.ask(3, PTX));
         assert!(assemblies.settle(2, built("two", b"")).is_empty());
-        let complete = assemblies.settle(1, Err(NotBuilt::new(Status::Timeout, "late")));
+        let complete = assemblies.settle(1, Err(NotBuilt::new(ReplayStatus::Timeout, "late")));
         assert!(complete[0].1.as_ref().unwrap().is_err(), "its own");
         assert_eq!((complete.len(), complete[1].0, &complete[1].1), (2, 2, &None), "the neighbour is built again");
         assert!(assemblies.settle(3, built("three", b""))[0].1.is_none());

@@ -13,7 +13,7 @@ use mneme_builds::process::frame::{self, Inbox};
 use mneme_builds::progress::{BuildProgress as Place, Stage};
 use mneme_builds::{BuildOutcome, BuildText, BuildTexts, Built, NotBuilt, Target};
 use mneme_core::hash::{ChunkId, chunk_id};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use serde::{Deserialize, Serialize};
 
 use super::compile::compile;
@@ -71,7 +71,7 @@ impl Builder {
         let (stream, theirs) = UnixStream::pair()?;
         let place = Place::new()?;
         let child = Child::start(ChildStderr::Kept, || live(build, &place, options, memory, theirs))?.leading();
-        Ok(Self::new(child, place, stream, limit, build.tells_texts()))
+        Ok(Self::new(child, place, stream, limit, build.reports_texts()))
     }
 
     fn new(child: Child, place: Place, stream: UnixStream, limit: Duration, keeps_log: bool) -> Self {
@@ -115,7 +115,7 @@ impl Builder {
         let error = format!(
             "the build took longer than {limit} s and was stopped{place}; --timeout (mneme-tune: --trial-timeout) raises the limit"
         );
-        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::Timeout, error) }))
+        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(ReplayStatus::Timeout, error) }))
     }
 
     /// How it was ended by what an assembler did in its memory, if so; known once it is done.
@@ -177,18 +177,18 @@ impl Builder {
         if !self.keeps_log {
             return not_built;
         }
-        let log = self.child.said().unwrap_or_default().lines().map(str::to_owned).collect();
+        let log = self.child.output().unwrap_or_default().lines().map(str::to_owned).collect();
         NotBuilt { texts: Box::new(std::mem::take(&mut self.texts)), log, ..not_built }
     }
 
     /// LLVM's own words, those of passes that print and of an external program included, are part of the build's log.
     fn with_what_was_said(&mut self, mut built: Built) -> Built {
-        built.log.extend(self.child.said().unwrap_or_default().lines().map(str::to_owned));
+        built.log.extend(self.child.output().unwrap_or_default().lines().map(str::to_owned));
         built
     }
 
     fn ended(&mut self, end: Option<ProcessEnd>) -> BuildOutcome {
-        let said = self.child.said().unwrap_or_default();
+        let said = self.child.output().unwrap_or_default();
         let place = self.place.place();
         // As LLVM says it, and as Rust does.
         let error = if said.contains("out of memory") || said.contains("memory allocation of") {
@@ -200,12 +200,12 @@ impl Builder {
             let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
             format!("the compiler {how}{place}{said}")
         };
-        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::CompileError, error) }))
+        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(ReplayStatus::CompileError, error) }))
     }
 }
 
 fn internal(error: &str) -> NotBuilt {
-    NotBuilt::new(Status::InternalError, error)
+    NotBuilt::new(ReplayStatus::InternalError, error)
 }
 
 /// The life of the child. `options` tells assemblers' options apart: equal PTX under other options is other code.

@@ -4,7 +4,7 @@ use mneme_builds::progress::BuildProgress;
 use mneme_builds::{
     BuildOutcome, BuildText, BuildTexts, Built, Keep, NotBuilt, Probe, ProbeResult, Replacement, probe::Inventory,
 };
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use super::inputs::Build;
 use super::original;
@@ -22,7 +22,7 @@ pub fn compile(
         return original::of(build);
     }
     run(build, is_known, reader).map_err(|error| {
-        let status = if error.is_usage() { Status::InvalidConfig } else { Status::CompileError };
+        let status = if error.is_usage() { ReplayStatus::InvalidConfig } else { ReplayStatus::CompileError };
         let rejected = matches!(error, BuildError::Assemble { .. });
         NotBuilt {
             place: build.progress.and_then(BuildProgress::last),
@@ -89,7 +89,7 @@ fn run(
         revise: Some(&mut revise),
         codegen: Some(&mut codegen),
         is_known: Some(is_known),
-        reader: build.tells_texts().then_some(reader),
+        reader: build.reports_texts().then_some(reader),
     };
     let artifact = crate::build_with(&request, hooks)?;
     let built = Built {

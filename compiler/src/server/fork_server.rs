@@ -8,7 +8,7 @@ use mneme_builds::BuildOutcome;
 use mneme_builds::process::child::Child;
 use mneme_builds::process::frame::{Inbox, Outbox};
 use mneme_builds::process::readiness::Waiting;
-use mneme_builds::protocol::{Order, Reply};
+use mneme_builds::protocol::{BuildOrder, BuildReply};
 use mneme_core::configuration::Configuration;
 use mneme_core::hash::chunk_id;
 use nix::poll::PollFlags;
@@ -39,7 +39,7 @@ pub fn serve(inputs: &Inputs, supervisor: UnixStream, keeps_ir: bool) -> std::io
 
 /// A builder at work.
 struct AtWork {
-    order: Order,
+    order: BuildOrder,
     builder: Builder,
     /// An assembler has ended the builder before.
     again: bool,
@@ -85,14 +85,14 @@ impl Server<'_> {
             if ready[0] && !self.inbox.receive(&mut self.supervisor)? {
                 return Ok(());
             }
-            while let Some((order, _)) = self.inbox.pop::<Order>()? {
+            while let Some((order, _)) = self.inbox.pop::<BuildOrder>()? {
                 self.start(order, None)?;
             }
         }
     }
 
     /// Starts a builder. `lost` says how another one was ended by its assembler, which this one is to do without.
-    fn start(&mut self, order: Order, lost: Option<String>) -> std::io::Result<()> {
+    fn start(&mut self, order: BuildOrder, lost: Option<String>) -> std::io::Result<()> {
         let memory = self.inputs.plan.memory;
         let build = Build::new(self.inputs, &order.target, &order.spec);
         let preloaded = self.preload.as_mut().and_then(|preload| preload.of(&build));
@@ -110,7 +110,7 @@ impl Server<'_> {
         if let Some(how) = builder.lost_to_the_assembler().filter(|_| !again) {
             // Both together have the time of one.
             let limit = builder.deadline().saturating_duration_since(Instant::now());
-            return self.start(Order { limit, ..order }, Some(how));
+            return self.start(BuildOrder { limit, ..order }, Some(how));
         }
         self.leaving.push(builder.dismiss());
         if let (Ok(_), true, Some(preload)) = (&outcome, of_recording, &mut self.preload) {
@@ -122,7 +122,7 @@ impl Server<'_> {
                 Some(Err(not_built)) => (Some(Err(not_built)), Vec::new()),
                 None => (None, Vec::new()),
             };
-            self.outbox.push(&Reply { number, outcome, assembled }, &image)?;
+            self.outbox.push(&BuildReply { number, outcome, assembled }, &image)?;
         }
         Ok(())
     }
@@ -195,8 +195,8 @@ mod tests {
         let unit = Dim3::new(1, 1, 1);
         let spec = BuildSpec { replacement, ..BuildSpec::new(Configuration::recorded(unit, unit, 0)) };
         let target = Target::Nvptx { arch: "sm_90".into() };
-        frame::write(&mut ours, &Order { number: 1, target, spec, limit: Duration::from_secs(60) }, &[]).unwrap();
-        let (reply, image) = frame::read::<Reply>(&mut ours).unwrap().unwrap();
+        frame::write(&mut ours, &BuildOrder { number: 1, target, spec, limit: Duration::from_secs(60) }, &[]).unwrap();
+        let (reply, image) = frame::read::<BuildReply>(&mut ours).unwrap().unwrap();
         let built = reply.outcome.unwrap().unwrap();
         assert!(!image.is_empty() && reply.assembled);
         // Others have no such loop to fear.

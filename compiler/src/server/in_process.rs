@@ -5,7 +5,7 @@
 use std::os::unix::net::UnixStream;
 
 use mneme_builds::process::frame;
-use mneme_builds::protocol::{Order, Reply};
+use mneme_builds::protocol::{BuildOrder, BuildReply};
 use mneme_builds::{BuildTexts, NotBuilt};
 
 use super::compile::compile;
@@ -16,7 +16,7 @@ use super::inputs::{Build, Inputs};
 /// # Errors
 /// The stream.
 pub fn serve(inputs: &Inputs, mut client: UnixStream) -> std::io::Result<()> {
-    while let Some((order, _)) = frame::read::<Order>(&mut client)? {
+    while let Some((order, _)) = frame::read::<BuildOrder>(&mut client)? {
         let mut texts = BuildTexts::default();
         let mut reader = |text, contents: &str| texts.add(text, contents.to_owned());
         let outcome = compile(&Build::new(inputs, &order.target, &order.spec), &mut |_| false, &mut reader);
@@ -25,7 +25,7 @@ pub fn serve(inputs: &Inputs, mut client: UnixStream) -> std::io::Result<()> {
             Err(failed) => (Err(NotBuilt { texts: Box::new(texts), ..failed }), Vec::new()),
         };
         let assembled = outcome.is_ok();
-        frame::write(&mut client, &Reply { number: order.number, outcome: Some(outcome), assembled }, &image)?;
+        frame::write(&mut client, &BuildReply { number: order.number, outcome: Some(outcome), assembled }, &image)?;
     }
     Ok(())
 }

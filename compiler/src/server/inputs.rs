@@ -42,8 +42,8 @@ impl<'a> Build<'a> {
         self.spec.replacement.as_deref().or(self.inputs.replacement.as_ref())
     }
 
-    /// Whether a build that fails tells the texts that it had come to.
-    pub fn tells_texts(&self) -> bool {
+    /// Whether a build that fails reports the texts that it had come to.
+    pub fn reports_texts(&self) -> bool {
         self.inputs.plan.texts || self.spec.keep_ir
     }
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 
 use mneme_builds::process::{child, frame};
-use mneme_builds::protocol::{Greeted, Greeting, Opening};
+use mneme_builds::protocol::{BuilderGreeting, Greeted, Opening};
 
 use self::inputs::Inputs;
 
@@ -27,7 +27,7 @@ use self::inputs::Inputs;
 /// # Errors
 /// The stream, which may be cut off, or not say what is understood; or the system.
 pub fn run(mut client: UnixStream, prepared: bool) -> io::Result<()> {
-    let greeting = Greeting { version: env!("CARGO_PKG_VERSION").into(), llvm: crate::llvm_version() };
+    let greeting = BuilderGreeting { version: env!("CARGO_PKG_VERSION").into(), llvm: crate::llvm_version() };
     frame::write(&mut client, &Greeted::Ok(greeting), &[])?;
     if prepared {
         crate::warm_up();

@@ -7,13 +7,13 @@ use mneme_core::image::{code_object, cubin, ptx};
 use mneme_core::recording::CodeKind;
 use mneme_core::recording::code::immovable;
 use mneme_core::recording::database::CodeFile;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use super::inputs::Build;
 
 /// The form of it that the build's target runs, as it is.
 pub fn of(build: &Build<'_>) -> BuildOutcome {
-    let invalid = |error: String| NotBuilt::new(Status::InvalidConfig, error);
+    let invalid = |error: String| NotBuilt::new(ReplayStatus::InvalidConfig, error);
     build.spec.configuration.check().map_err(invalid)?;
     if build.spec.instrument.is_some() || build.inputs.plan.external.is_some() {
         return Err(invalid(
@@ -40,7 +40,7 @@ pub fn of(build: &Build<'_>) -> BuildOutcome {
 
 /// Reads the first form that the target runs.
 fn read(recorded: &RecordedKernel, target: &Target) -> Result<(Vec<u8>, CodeKind), NotBuilt> {
-    let invalid = |error: &str| NotBuilt::new(Status::InvalidConfig, error);
+    let invalid = |error: &str| NotBuilt::new(ReplayStatus::InvalidConfig, error);
     let forms = &recorded.original;
     if forms.is_empty() {
         return Err(invalid(
@@ -49,8 +49,9 @@ fn read(recorded: &RecordedKernel, target: &Target) -> Result<(Vec<u8>, CodeKind
     }
     for CodeFile { file, checksum: sum } in forms {
         let path = recorded.folder.join(file);
-        let broken =
-            |what: &dyn std::fmt::Display| NotBuilt::new(Status::CompileError, format!("{}: {what}", path.display()));
+        let broken = |what: &dyn std::fmt::Display| {
+            NotBuilt::new(ReplayStatus::CompileError, format!("{}: {what}", path.display()))
+        };
         let bytes = std::fs::read(&path).map_err(|error| broken(&error))?;
         if checksum(&bytes) != *sum {
             return Err(broken(&"its checksum does not match"));

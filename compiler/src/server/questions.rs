@@ -4,11 +4,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use mneme_builds::interface::KernelInterface;
 use mneme_builds::process::confinement::{self, AllowedResources};
 use mneme_builds::process::frame;
+use mneme_builds::protocol::KernelInterface;
 use mneme_builds::protocol::{CodeParts, Question};
-use mneme_core::image::ir_section::Table;
+use mneme_core::image::ir_section::IrTable;
 
 /// Answers; LLVM may end this process on what is damaged.
 ///
@@ -34,7 +34,7 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
         }
         Question::Describe { origin } => {
             confine(&client);
-            let described: Result<Table, String> =
+            let described: Result<IrTable, String> =
                 crate::unit::describe(blob, &origin).map_err(|error| error.to_string());
             frame::write(&mut client, &described, &[])
         }

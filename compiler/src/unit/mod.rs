@@ -17,7 +17,7 @@ use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleD
 pub use mneme_builds::protocol::UnitOrigin;
 use mneme_core::image::bitcode;
 use mneme_core::image::ir_section::{
-    CODE_ADDRESS, DEVICE_HEAP, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo,
+    CODE_ADDRESS, DEVICE_HEAP, INDIRECT_CALL, IrTable, Symbol, SymbolKind, TEXTURE, VIRTUAL_CALL, VariableInfo,
 };
 
 use crate::error::BuildError;
@@ -30,13 +30,13 @@ const CONSTANT: u32 = 4;
 const HEAP_FUNCTIONS: [&str; 2] = ["__ockl_dm_alloc", "__ockl_dm_dealloc"];
 
 /// The table of `bitcode`.
-pub fn describe(bitcode: &[u8], origin: &UnitOrigin) -> Result<Table, BuildError> {
+pub fn describe(bitcode: &[u8], origin: &UnitOrigin) -> Result<IrTable, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let module = read::parse(&context, &diagnostics, bitcode)?;
     module.strip_debug_info();
     let producer = bitcode::producer(bitcode).unwrap_or_default();
-    Ok(Table {
+    Ok(IrTable {
         arch: origin.arch.clone(),
         triple: module.get_triple().as_str().to_string_lossy().into_owned(),
         unit: origin.unit.clone(),
@@ -85,16 +85,7 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
         .filter(|(_, marks): &(String, Vec<u32>)| !marks.is_empty())
         .collect();
     let has_features = !features.is_empty();
-    let mark = |name: &str| Symbol {
-        name: name.to_owned(),
-        kind: SymbolKind::Function,
-        defined: false,
-        external: true,
-        hash: 0,
-        refs: Vec::new(),
-        arguments: Vec::new(),
-        variable: None,
-    };
+    let mark = |name: &str| Symbol { defined: false, ..Symbol::exported(name, SymbolKind::Function) };
     let own = globals.iter().map(|global| {
         let name = global.name();
         let defined = !global.is_declaration();

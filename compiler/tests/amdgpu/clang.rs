@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use mneme_builds::Target;
 use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, build};
 use mneme_core::configuration::Configuration;
-use mneme_core::image::code_object::{self, CodeObject, Kernel};
+use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
 use mneme_core::launch::Dim3;
 
 /// Where device libraries that clang 19 reads are: Debian 12's, those of ROCm's own packages, those built for clang 19.
@@ -155,7 +155,7 @@ pub fn build_for(
 }
 
 /// What the code object says of the kernel.
-pub fn kernel_of(image: &[u8], kernel: &str) -> (CodeObject, Kernel) {
+pub fn kernel_of(image: &[u8], kernel: &str) -> (CodeObject, AmdKernel) {
     let object = code_object::parse(image).expect("it is a code object");
     let found = object.kernels.iter().find(|found| found.name == kernel).expect("it has the kernel").clone();
     (object, found)

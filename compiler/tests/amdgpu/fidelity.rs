@@ -8,23 +8,23 @@ use mneme_compiler::{BuildRequest, InputCode, build};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::image::architecture::Processor;
-use mneme_core::image::code_object::{self, CodeObject, Kernel};
+use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
 use mneme_core::image::{bundle, elf, ir_section};
-use mneme_core::recording::manifest::Variable;
+use mneme_core::recording::manifest::RecordedVariable;
 
 use crate::clang::{Program, build_for, compiled, is_known, kernel_of, usual, versions};
 
 /// Names of arguments are kept in recorded IR alone.
-fn nameless(kernel: &Kernel) -> Kernel {
+fn nameless(kernel: &AmdKernel) -> AmdKernel {
     let mut kernel = kernel.clone();
     kernel.arguments.iter_mut().for_each(|argument| argument.name.clear());
     kernel
 }
 
 /// What of it has to do with registers, which depend on what else is in the program.
-fn without_resources(kernel: &Kernel) -> Kernel {
-    let none = Kernel::default();
-    Kernel {
+fn without_resources(kernel: &AmdKernel) -> AmdKernel {
+    let none = AmdKernel::default();
+    AmdKernel {
         sgprs: none.sgprs,
         vgprs: none.vgprs,
         agprs: none.agprs,
@@ -215,7 +215,7 @@ fn definition(ir: &str, kernel: &str) -> String {
 
 #[test]
 fn passes_see_variables_as_the_applications_did() {
-    let variables = [("total", 4, false), ("weights", 64, true)].map(|(name, size, constant)| Variable {
+    let variables = [("total", 4, false), ("weights", 64, true)].map(|(name, size, constant)| RecordedVariable {
         name: name.into(),
         address: 0x7f12_3400 + 0x1000 * size,
         size,

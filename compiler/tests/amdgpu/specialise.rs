@@ -3,9 +3,9 @@
 use mneme_builds::{Keep, Target};
 use mneme_compiler::{BuildRequest, InputCode, RecordedLaunch, build};
 use mneme_core::configuration::{Configuration, Specialize};
-use mneme_core::image::code_object::Kernel;
+use mneme_core::image::code_object::AmdKernel;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Variable};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedArgument, RecordedVariable};
 
 use crate::clang::{Program, build_for, kernel_of, usual};
 
@@ -21,7 +21,7 @@ fn built(
     kernel: &str,
     configuration: &Configuration,
     recorded: RecordedLaunch<'_>,
-) -> (String, Kernel, Vec<String>) {
+) -> (String, AmdKernel, Vec<String>) {
     let (modules, target) = ([ir], Target::gpu(DEVICE));
     let mut request = BuildRequest::new(InputCode::Ir(&modules), kernel, &target, configuration);
     request.recorded = recorded;
@@ -37,13 +37,13 @@ fn body<'t>(ir: &'t str, kernel: &str) -> &'t str {
     ir[start..].split("\n}").next().unwrap()
 }
 
-fn arguments(parts: &[&[u8]]) -> Vec<Argument> {
+fn arguments(parts: &[&[u8]]) -> Vec<RecordedArgument> {
     let mut offset = 0;
     parts
         .iter()
         .map(|bytes| {
             offset = u32::next_multiple_of(offset, bytes.len().min(8) as u32);
-            let argument = Argument { offset, bytes: bytes.to_vec() };
+            let argument = RecordedArgument { offset, bytes: bytes.to_vec() };
             offset += bytes.len() as u32;
             argument
         })
@@ -71,8 +71,8 @@ fn aggregates_lose_their_numbers_and_keep_their_pointers() {
     numbers.extend(4.25f64.to_le_bytes());
     let pointer = 0x7000_0000_0000_u64.to_le_bytes();
     let buffers = [&pointer[..], &pointer, &11i32.to_le_bytes(), &3i16.to_le_bytes(), &[0; 2]].concat();
-    let values: Vec<Argument> = [(0, numbers), (16, buffers), (40, vec![5]), (48, pointer.to_vec())]
-        .map(|(offset, bytes)| Argument { offset, bytes })
+    let values: Vec<RecordedArgument> = [(0, numbers), (16, buffers), (40, vec![5]), (48, pointer.to_vec())]
+        .map(|(offset, bytes)| RecordedArgument { offset, bytes })
         .into();
     let recorded = RecordedLaunch { arguments: &values, ..RecordedLaunch::default() };
     let configuration = Configuration { specialize: Specialize::All, ..usual() };
@@ -147,8 +147,13 @@ fn dynamic_shared_memory_becomes_static() {
 #[test]
 fn variables_are_where_they_were_recorded() {
     let ir = program(5).ir();
-    let variable =
-        |name: &str, address, size, constant| Variable { name: name.into(), address, size, constant, code: false };
+    let variable = |name: &str, address, size, constant| RecordedVariable {
+        name: name.into(),
+        address,
+        size,
+        constant,
+        code: false,
+    };
     let variables = [variable("total", 0x7f12_3400, 4, false), variable("weights", 0x7f56_7800, 64, true)];
     let recorded = RecordedLaunch { variables: &variables, ..RecordedLaunch::default() };
     let (ir, ..) = built(&ir, "variables", &usual(), recorded);

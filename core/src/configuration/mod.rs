@@ -82,7 +82,7 @@ pub struct Configuration {
     pub warmup: Option<u32>,
     /// What the device's caches hold when a measured run starts.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub cache: Cache,
+    pub cache: CacheState,
     /// Limit for the build, and for all runs together, seconds, in place of the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
@@ -185,7 +185,7 @@ impl<'de> Deserialize<'de> for Specialize {
 /// What the device's caches hold when a measured run starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Cache {
+pub enum CacheState {
     /// What the run before left.
     #[default]
     Hot,
@@ -251,7 +251,7 @@ impl Configuration {
             llvm: None,
             iterations: None,
             warmup: None,
-            cache: Cache::Hot,
+            cache: CacheState::Hot,
             timeout_s: None,
             lift: false,
             original: false,
@@ -295,7 +295,7 @@ impl Configuration {
             codegen_method: default_codegen_method(),
             iterations: None,
             warmup: None,
-            cache: Cache::default(),
+            cache: CacheState::default(),
             tolerance: None,
             ..self
         }
@@ -459,7 +459,7 @@ mod tests {
             |it| it.llvm_options = vec!["-unroll-count=4".into()],
             |it| it.iterations = Some(7),
             |it| it.warmup = Some(0),
-            |it| it.cache = Cache::Cold,
+            |it| it.cache = CacheState::Cold,
             |it| it.timeout_s = Some(2.0),
             |it| it.original = true,
             |it| it.tolerance = Some(Tolerance::default()),
@@ -506,7 +506,7 @@ mod tests {
         full.ptxas_options = Some(vec!["--fmad=false".into()]);
         full.llvm_options = vec!["-debug-pass-manager".into()];
         full.llvm = Some(22);
-        full.cache = Cache::Cold;
+        full.cache = CacheState::Cold;
         full.timeout_s = Some(0.5);
         full.specialize = Specialize::Arguments(vec![1, 4]);
         let text = serde_json::to_string(&full).unwrap();
@@ -539,7 +539,7 @@ mod tests {
             original: true,
             block: Dim3::new(64, 1, 1),
             iterations: Some(9),
-            cache: Cache::Cold,
+            cache: CacheState::Cold,
             ..example()
         };
         assert_eq!(measured.check(), Ok(()));

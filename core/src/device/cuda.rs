@@ -9,7 +9,7 @@ use mneme_abi::cuda::driver::pointers;
 use mneme_abi::cuda::structures::{LaunchAttribute, LaunchConfiguration, launch_attribute};
 use mneme_abi::cuda::types::*;
 
-use super::gpu::{Gpu, LaunchCall, Vendor, VendorLibrary};
+use super::gpu::{Gpu, LaunchCall, VendorDriver, VendorLibrary};
 use super::{DeviceError, DeviceLimits};
 use crate::launch::{Dim3, Launch};
 
@@ -118,7 +118,7 @@ impl Nvidia {
     }
 }
 
-impl Vendor for Nvidia {
+impl VendorDriver for Nvidia {
     fn spelling(&self) -> fn(&'static str) -> &'static str {
         |symbol| symbol
     }

@@ -10,7 +10,7 @@ use mneme_abi::hip::properties::{PropertiesR0000, PropertiesR0600};
 use mneme_abi::hip::runtime::pointers;
 use mneme_abi::hip::types::*;
 
-use super::gpu::{Gpu, LaunchCall, Vendor, VendorLibrary};
+use super::gpu::{Gpu, LaunchCall, VendorDriver, VendorLibrary};
 use super::{DeviceError, DeviceLimits};
 use crate::launch::Dim3;
 
@@ -94,7 +94,7 @@ fn refused(function: &'static str, text: impl Into<String>) -> DeviceError {
     DeviceError::Call { function, code: Status::NOT_SUPPORTED.0, name, text: text.into() }
 }
 
-impl Vendor for Amd {
+impl VendorDriver for Amd {
     fn spelling(&self) -> fn(&'static str) -> &'static str {
         spelled
     }

@@ -7,7 +7,7 @@
 //! the scalar registers leave, waves of the blocks whose shared memory fits / SIMD units)
 
 use super::architecture::Processor;
-use super::code_object::Kernel;
+use super::code_object::AmdKernel;
 
 /// Resources of what the waves of a block share: a compute unit, or (from gfx10 on, unless code is compiled for
 /// `cumode`) a pair of them.
@@ -74,7 +74,7 @@ impl Hardware {
     }
 
     /// Waves that a SIMD unit holds of blocks of `threads` with `shared` bytes of shared memory each.
-    pub fn waves(&self, kernel: &Kernel, threads: u32, shared: u32) -> u32 {
+    pub fn waves(&self, kernel: &AmdKernel, threads: u32, shared: u32) -> u32 {
         let rounded = kernel.vgprs.max(1).next_multiple_of(self.vgpr_unit);
         let by_vgprs = (self.vgprs / rounded).max(1);
         let by_sgprs = match kernel.sgprs {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn waves(name: &str, lanes: u32, vgprs: u32, sgprs: u32, threads: u32, shared: u32) -> u32 {
-        let kernel = Kernel { vgprs, sgprs, ..Kernel::default() };
+        let kernel = AmdKernel { vgprs, sgprs, ..AmdKernel::default() };
         Hardware::of(&Processor::parse(name).unwrap(), lanes, false).waves(&kernel, threads, shared)
     }
 

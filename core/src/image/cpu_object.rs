@@ -9,20 +9,20 @@ pub const SECTION: &str = ".mneme.cpu";
 pub const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Table {
+pub struct CpuTable {
     pub version: u32,
-    pub kernels: Vec<Kernel>,
-    pub variables: Vec<Variable>,
+    pub kernels: Vec<CpuKernel>,
+    pub variables: Vec<CpuVariable>,
     pub refused: Vec<Refusal>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Kernel {
+pub struct CpuKernel {
     /// Mangled name, as the application knows it.
     pub name: String,
     /// Symbol of the entry, `extern "C" fn(params: *const u8)`.
     pub entry: String,
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<CpuParameter>,
     /// Size of the parameter buffer, bytes.
     pub parameter_bytes: u32,
     /// Offset of dynamic shared memory from the block's shared base: the static shared memory, rounded up, bytes.
@@ -45,14 +45,14 @@ fn warp_size_of_cuda() -> u32 {
 
 /// One kernel parameter in the parameter buffer; offset and size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parameter {
+pub struct CpuParameter {
     pub offset: u32,
     pub size: u32,
 }
 
 /// A `__device__` or `__constant__` variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Variable {
+pub struct CpuVariable {
     pub name: String,
     /// Symbol in the object, of `size` bytes.
     pub symbol: String,
@@ -69,7 +69,7 @@ pub struct Refusal {
 
 /// Variables of a code object whose initial values hold addresses of code or of variables.
 pub fn holding_addresses(object: &[u8]) -> Vec<String> {
-    let table = elf::section(object, SECTION).and_then(|table| serde_json::from_slice::<Table>(table).ok());
+    let table = elf::section(object, SECTION).and_then(|table| serde_json::from_slice::<CpuTable>(table).ok());
     let (Some(table), Ok(elf)) = (table, Elf::parse(object)) else { return Vec::new() };
     let relocated = |section: usize, place: std::ops::Range<u64>| {
         elf.shdr_relocs.iter().any(|(header, relocations)| {
@@ -77,7 +77,7 @@ pub fn holding_addresses(object: &[u8]) -> Vec<String> {
             target == Some(section) && relocations.iter().any(|relocation| place.contains(&relocation.r_offset))
         })
     };
-    let holds = |variable: &Variable| {
+    let holds = |variable: &CpuVariable| {
         let named = |symbol: &goblin::elf::Sym| elf.strtab.get_at(symbol.st_name) == Some(&variable.symbol);
         let symbol = elf.syms.iter().find(named);
         symbol.is_some_and(|symbol| {

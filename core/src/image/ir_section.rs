@@ -9,7 +9,7 @@
 //! u64 length of the table, bytes
 //! u64 length of the stored bitcode, bytes
 //! u64 checksum (XXH3-64) of table and stored bitcode
-//! table: JSON, see [`Table`]
+//! table: JSON, see [`IrTable`]
 //! bitcode, zstd-compressed; then zeros up to the length
 //! ```
 //!
@@ -46,7 +46,7 @@ const VIRTUAL_TABLE: &str = "_ZTV";
 
 /// What a reader needs to know of a unit without reading its bitcode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Table {
+pub struct IrTable {
     /// GPU architecture, e.g. "sm_90" or "gfx90a".
     pub arch: String,
     /// LLVM target triple of the bitcode, e.g. "nvptx64-nvidia-cuda".
@@ -93,14 +93,22 @@ pub struct Symbol {
     pub refs: Vec<u32>,
     /// Kernels only: their parameters, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<IrArgument>,
     /// Variables only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<VariableInfo>,
 }
 
+impl Symbol {
+    /// A definition that other units see, without references and hash.
+    pub fn exported(name: impl Into<String>, kind: SymbolKind) -> Self {
+        let name = name.into();
+        Self { name, kind, defined: true, external: true, hash: 0, refs: vec![], arguments: vec![], variable: None }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Argument {
+pub struct IrArgument {
     /// Source name where the IR has one, else "".
     pub name: String,
     /// IR type: "ptr", "i32", "float", …; "byval" for an aggregate passed by value, in whichever form.
@@ -113,7 +121,14 @@ pub struct Argument {
     pub pointers: Option<Vec<u32>>,
 }
 
-impl Argument {
+impl IrArgument {
+    /// One that is no aggregate, or of which nothing more is known.
+    pub fn new(name: impl Into<String>, kind: impl Into<String>, offset: u32, size: u32) -> Self {
+        Self { name: name.into(), kind: kind.into(), offset, size, pointers: None }
+    }
+}
+
+impl IrArgument {
     /// Whether the value may be folded into the code (upstream's rule: i1, i8, i32, i64, float, double).
     pub fn specialisable(&self) -> bool {
         matches!(self.kind.as_str(), "i1" | "i8" | "i32" | "i64" | "float" | "double")
@@ -139,7 +154,7 @@ pub struct VariableInfo {
 /// One record: a unit for one architecture.
 #[derive(Clone, Debug)]
 pub struct Unit<'a> {
-    pub table: Table,
+    pub table: IrTable,
     stored: Cow<'a, [u8]>,
 }
 
@@ -165,7 +180,7 @@ impl Unit<'_> {
 }
 
 /// Encodes one record.
-pub fn encode(table: &Table, bitcode: &[u8]) -> std::io::Result<Vec<u8>> {
+pub fn encode(table: &IrTable, bitcode: &[u8]) -> std::io::Result<Vec<u8>> {
     let table = serde_json::to_vec(table)?;
     let stored = zstd::bulk::compress(bitcode, 9)?;
     let mut record = Vec::with_capacity(HEADER + table.len() + stored.len() + 8);
@@ -379,20 +394,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn symbol(name: &str, kind: SymbolKind, defined: bool, refs: &[u32]) -> Symbol {
-        Symbol {
-            name: name.into(),
-            kind,
-            defined,
-            external: true,
-            hash: u64::from(defined) * 7,
-            refs: refs.to_vec(),
-            arguments: vec![],
-            variable: None,
-        }
+        Symbol { defined, hash: u64::from(defined) * 7, refs: refs.to_vec(), ..Symbol::exported(name, kind) }
     }
 
     fn unit(symbols: Vec<Symbol>) -> Unit<'static> {
-        let table = Table { arch: "sm_90".into(), symbols, ..Table::default() };
+        let table = IrTable { arch: "sm_90".into(), symbols, ..IrTable::default() };
         let record = encode(&table, b"BC").unwrap();
         decode(&record).remove(0).into_owned()
     }
@@ -400,7 +406,7 @@ mod tests {
     #[test]
     fn the_units_of_an_image_are_those_that_became_it() {
         let unit = |images: &[u64]| {
-            let table = Table { images: images.to_vec(), ..Table::default() };
+            let table = IrTable { images: images.to_vec(), ..IrTable::default() };
             decode(&encode(&table, b"BC").unwrap()).remove(0).into_owned()
         };
         let units = [unit(&[1, 2]), unit(&[3]), unit(&[])];
@@ -414,7 +420,7 @@ mod tests {
     #[test]
     fn records_survive_concatenation_and_padding() {
         let compiled = Some(CompileOptions { level: "2".into(), ..CompileOptions::default() });
-        let table = Table { arch: "sm_90".into(), unit: "u".into(), compiled, ..Table::default() };
+        let table = IrTable { arch: "sm_90".into(), unit: "u".into(), compiled, ..IrTable::default() };
         let mut section = vec![0; 16];
         section.extend(encode(&table, b"first").unwrap());
         section.extend([0; 24]);
@@ -427,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_damaged_record_is_skipped_and_its_neighbour_read() {
-        let table = Table::default();
+        let table = IrTable::default();
         let mut first = encode(&table, b"first").unwrap();
         let last = first.len() - 9;
         first[last] ^= 0x40;
@@ -438,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closure_crosses_units_and_ignores_strangers() {
+    fn the_closure_crosses_units_and_ignores_unrelated_units() {
         let first = unit(vec![
             symbol("kernel", SymbolKind::Kernel, true, &[1]),
             symbol("helper", SymbolKind::Function, false, &[]),

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::RecordingError;
-use super::database::{CodeFile, Instance, KernelRecord, kernels};
-use super::manifest::{State, is_manifest};
+use super::database::{CodeFile, InstanceRecord, KernelRecord, kernels};
+use super::manifest::{MemoryState, is_manifest};
 use super::moments::{self, Moments};
 use super::pack::{self, PackReader};
 use super::rules::Rules;
@@ -89,7 +89,7 @@ fn check_file(path: &Path, sum: Option<u64>, report: &mut CheckReport) -> bool {
 fn check_instance(
     folder: &Path,
     record: &KernelRecord,
-    instance: &Instance,
+    instance: &InstanceRecord,
     store: Option<&Store>,
     known: &mut HashSet<ChunkId>,
     report: &mut CheckReport,
@@ -103,7 +103,8 @@ fn check_instance(
     }
     let names = [&instance.prologue, &instance.epilogue];
     report.bytes += names.iter().map(|name| length(&folder.join(name))).sum::<u64>();
-    let states = names.map(|name| State::load(&folder.join(name)).map_err(|error| report.problems.push(error)).ok());
+    let states =
+        names.map(|name| MemoryState::load(&folder.join(name)).map_err(|error| report.problems.push(error)).ok());
     if let [Some(prologue), Some(epilogue)] = &states {
         report.problems.extend(moments::check_pair(folder, instance, prologue, epilogue).err());
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{Argument, Variable};
+use super::manifest::{RecordedArgument, RecordedVariable};
 use crate::image::{code_object, cpu_object, cubin, ptx};
 
 /// The forms that code is recorded in.
@@ -53,8 +53,8 @@ impl CodeKind {
 
 /// Why the code needs a variable where it was: something points into it, or it points into the code's own module.
 pub fn immovable(
-    variables: &[Variable],
-    arguments: &[Argument],
+    variables: &[RecordedVariable],
+    arguments: &[RecordedArgument],
     code: &[u8],
     kind: CodeKind,
     kernel: &str,

@@ -41,7 +41,7 @@ pub struct KernelRecord {
     pub specializations: Vec<bool>,
     /// By dynamic hash, in decimal.
     #[serde(rename = "instances")]
-    pub instances: BTreeMap<String, Instance>,
+    pub instances: BTreeMap<String, InstanceRecord>,
     #[serde(rename = "Mneme", default)]
     pub ours: KernelDetails,
 }
@@ -94,7 +94,7 @@ pub struct ArgumentLayout {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Instance {
+pub struct InstanceRecord {
     pub prologue: String,
     pub epilogue: String,
     pub block_dims: Dim3,
@@ -136,7 +136,7 @@ pub struct CodeFile {
     pub checksum: u64,
 }
 
-impl Instance {
+impl InstanceRecord {
     /// The recorded launch, compiled as the application was where that is known.
     pub fn recorded_configuration(&self) -> Configuration {
         let launch = Configuration::recorded(self.grid_dims, self.block_dims, self.shared_mem);
@@ -189,7 +189,7 @@ impl KernelRecord {
             return Err(RecordingError::damaged(path, "its checksum does not match"));
         }
         let files = record.modules.iter().chain(&record.binary_blobs);
-        let files = files.chain(record.instances.values().flat_map(Instance::files));
+        let files = files.chain(record.instances.values().flat_map(InstanceRecord::files));
         for name in files {
             if !is_plain_name(name) {
                 return Err(RecordingError::Outside { path: path.into(), name: name.clone() });
@@ -209,7 +209,7 @@ impl KernelRecord {
     }
 
     /// The instance named, or the only one where `id` is `None`.
-    pub fn instance(&self, path: &Path, id: Option<&str>) -> Result<(&str, &Instance), RecordingError> {
+    pub fn instance(&self, path: &Path, id: Option<&str>) -> Result<(&str, &InstanceRecord), RecordingError> {
         let missing =
             |id: &str| RecordingError::NoInstance { path: path.into(), instance: id.into(), known: self.known() };
         match id {
@@ -227,7 +227,7 @@ impl KernelRecord {
     }
 
     /// One instance, or all where none is named.
-    pub fn chosen(&self, path: &Path, id: Option<&str>) -> Result<Vec<(&str, &Instance)>, RecordingError> {
+    pub fn chosen(&self, path: &Path, id: Option<&str>) -> Result<Vec<(&str, &InstanceRecord)>, RecordingError> {
         match id {
             Some(_) => self.instance(path, id).map(|found| vec![found]),
             None => Ok(self.instances.iter().map(|(id, instance)| (id.as_str(), instance)).collect()),
@@ -287,7 +287,12 @@ pub(super) fn lock(folder: &Path) -> Result<FolderLock, RecordingError> {
 
 /// Adds an instance (and a kernel seen for the first time) whose files are there already, safely against other
 /// processes that do the same. [`Draft`](super::draft::Draft) adds one with its files.
-pub fn add_instance(folder: &Path, kernel: &KernelRecord, id: &str, instance: Instance) -> Result<(), RecordingError> {
+pub fn add_instance(
+    folder: &Path,
+    kernel: &KernelRecord,
+    id: &str,
+    instance: InstanceRecord,
+) -> Result<(), RecordingError> {
     let _lock = lock(folder)?;
     let mut record = load_or_begin(folder, kernel)?;
     record.instances.insert(id.into(), instance);

@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::Path;
 
 use super::RecordingError;
-use super::database::{self, Instance, KernelRecord, load_or_begin};
-use super::manifest::State;
+use super::database::{self, InstanceRecord, KernelRecord, load_or_begin};
+use super::manifest::MemoryState;
 use crate::files::Temporary;
 
 /// The files of an instance that is not in its folder yet; dropping it removes them.
@@ -25,7 +25,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Writes a manifest. The chunks that it names must be on disk (synced) before the instance is published.
-    pub fn add_state(&mut self, name: &str, state: &State) -> Result<u64, RecordingError> {
+    pub fn add_state(&mut self, name: &str, state: &MemoryState) -> Result<u64, RecordingError> {
         let bytes = state.encode();
         let path = self.folder.join(name);
         self.add(name, |file| file.write_all(&bytes).map(|()| bytes.len() as u64).map_err(RecordingError::io(path)))
@@ -50,7 +50,7 @@ impl<'a> Draft<'a> {
         self,
         kernel: &KernelRecord,
         id: &str,
-        instance: Instance,
+        instance: InstanceRecord,
         prepare: impl FnOnce(&mut KernelRecord) -> Result<u64, RecordingError>,
     ) -> Result<Option<u64>, RecordingError> {
         let _lock = database::lock(self.folder)?;
@@ -77,7 +77,7 @@ impl<'a> Draft<'a> {
 mod tests {
     use super::*;
     use crate::recording::fixture::{self, instance};
-    use crate::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, pair};
+    use crate::recording::manifest::{Allocation, AllocationKind, Header, Moment, RecordedArgument, pair};
     use crate::recording::store::StoreWriter;
     use crate::recording::{Moments, check};
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     /// Memory of a writer, before and after.
-    fn states(folder: &Path, writer: u8, address: u64) -> [State; 2] {
+    fn states(folder: &Path, writer: u8, address: u64) -> [MemoryState; 2] {
         let store = StoreWriter::open(folder, 1).unwrap();
         let [mut before, mut after] = [(Moment::Prologue, 1), (Moment::Epilogue, 2)].map(|(moment, step)| {
             let allocation = Allocation {
@@ -100,17 +100,23 @@ mod tests {
                 tolerance: None,
                 shared: false,
             };
-            let arguments =
-                if moment == Moment::Prologue { vec![Argument { offset: 0, bytes: vec![writer] }] } else { vec![] };
+            let arguments = if moment == Moment::Prologue {
+                vec![RecordedArgument { offset: 0, bytes: vec![writer] }]
+            } else {
+                vec![]
+            };
             let chunks = vec![store.put_region(&[writer * 16 + step; 100]).unwrap()];
-            State { header: Header { moment, allocations: vec![allocation], arguments, ..Header::default() }, chunks }
+            MemoryState {
+                header: Header { moment, allocations: vec![allocation], arguments, ..Header::default() },
+                chunks,
+            }
         });
         store.finish().unwrap();
         pair(&mut before, &mut after);
         [before, after]
     }
 
-    fn draft<'a>(folder: &'a Path, states: &[State; 2]) -> Draft<'a> {
+    fn draft<'a>(folder: &'a Path, states: &[MemoryState; 2]) -> Draft<'a> {
         let mut draft = Draft::new(folder);
         for (name, state) in NAMES.iter().zip(states) {
             draft.add_state(name, state).unwrap();
@@ -142,7 +148,7 @@ mod tests {
     #[test]
     fn many_writers_at_once_leave_one_whole_instance() {
         let folder = tempfile::tempdir().unwrap();
-        let all: Vec<[State; 2]> = (1..9).map(|writer| states(folder.path(), writer, 0x1000)).collect();
+        let all: Vec<[MemoryState; 2]> = (1..9).map(|writer| states(folder.path(), writer, 0x1000)).collect();
         let winners = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 all.iter().map(|states| scope.spawn(|| publish(draft(folder.path(), states)).is_some())).collect();
@@ -159,8 +165,10 @@ mod tests {
         let [one, other, elsewhere] =
             [(1, 0x1000), (2, 0x1000), (3, 0x2000)].map(|(writer, at)| states(folder.path(), writer, at));
         publish(draft(folder.path(), &one)).unwrap();
-        let without_pair =
-            |state: &State| State { header: Header { pair: None, ..state.header.clone() }, ..state.clone() };
+        let without_pair = |state: &MemoryState| MemoryState {
+            header: Header { pair: None, ..state.header.clone() },
+            ..state.clone()
+        };
         for (before, after, what) in [
             (one[0].clone(), other[1].clone(), "they are of two recordings"),
             (one[0].clone(), without_pair(&one[1]), "they are of two recordings"),

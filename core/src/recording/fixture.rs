@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::database::{Instance, InstanceDetails, KernelDetails, KernelRecord, VERSION};
+use super::database::{InstanceDetails, InstanceRecord, KernelDetails, KernelRecord, VERSION};
 use crate::launch::Dim3;
 
 /// Kernel 42, without instances.
@@ -23,8 +23,8 @@ pub fn kernel() -> KernelRecord {
 }
 
 /// Its instance 7.
-pub fn instance() -> Instance {
-    Instance {
+pub fn instance() -> InstanceRecord {
+    InstanceRecord {
         prologue: "DeviceState.prologue.42.7.mneme".into(),
         epilogue: "DeviceState.epilogue.42.7.mneme".into(),
         block_dims: Dim3::new(256, 1, 1),

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use super::RecordingError;
 use super::code::ORIGINAL;
-use super::database::{self, Instance, KernelRecord};
+use super::database::{self, InstanceRecord, KernelRecord};
 use super::draft::Draft;
-use super::manifest::{State, is_manifest};
+use super::manifest::{MemoryState, is_manifest};
 use super::moments::Moments;
 use super::pack::{self, PackReader, PackWriter};
 use super::rules::Rules;
@@ -35,7 +35,7 @@ pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result
     let lock = database::lock(folder)?;
     let path = folder.join(format!("{static_hash}.json"));
     let mut record = KernelRecord::load(&path)?;
-    let doomed: Vec<(String, Instance)> =
+    let doomed: Vec<(String, InstanceRecord)> =
         record.chosen(&path, instance)?.into_iter().map(|(id, found)| (id.to_owned(), found.clone())).collect();
     for (id, _) in &doomed {
         record.instances.remove(id);
@@ -77,7 +77,7 @@ pub fn copy_changed(
     to: &Path,
     static_hash: u64,
     instance: Option<&str>,
-    change: impl Fn(&mut State, &mut State),
+    change: impl Fn(&mut MemoryState, &mut MemoryState),
 ) -> Result<HousekeepingOutcome, RecordingError> {
     copy_rewritten(from, to, static_hash, instance, |_, _, prologue, epilogue| {
         change(prologue, epilogue);
@@ -92,7 +92,7 @@ pub fn copy_rewritten(
     to: &Path,
     static_hash: u64,
     instance: Option<&str>,
-    change: impl Fn(&Store, &StoreWriter, &mut State, &mut State) -> Result<HashSet<ChunkId>, RecordingError>,
+    change: impl Fn(&Store, &StoreWriter, &mut MemoryState, &mut MemoryState) -> Result<HashSet<ChunkId>, RecordingError>,
 ) -> Result<HousekeepingOutcome, RecordingError> {
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;
@@ -159,7 +159,7 @@ fn copy_code(
     from: &Path,
     to: &Path,
     record: &KernelRecord,
-    instance: &Instance,
+    instance: &InstanceRecord,
     is_known: bool,
 ) -> Result<u64, RecordingError> {
     let mut bytes = 0;
@@ -182,7 +182,7 @@ fn check_same(
     to: &Path,
     record: &KernelRecord,
     id: &str,
-    instance: &Instance,
+    instance: &InstanceRecord,
 ) -> Result<(), RecordingError> {
     let path = to.join(record.file_name());
     let there = KernelRecord::load(&path)?;
@@ -190,7 +190,7 @@ fn check_same(
     for (name, other) in [(&instance.prologue, &known.prologue), (&instance.epilogue, &known.epilogue)] {
         let (path_of_it, other) = (from.join(name), to.join(other));
         let is_same = match (is_manifest(&path_of_it)?, is_manifest(&other)?) {
-            (true, true) => State::load(&path_of_it)? == State::load(&other)?,
+            (true, true) => MemoryState::load(&path_of_it)? == MemoryState::load(&other)?,
             (false, false) => have_equal_contents(&path_of_it, &other)?,
             _ => false,
         };
@@ -244,7 +244,7 @@ fn copy_file(from: &Path, target: &mut std::fs::File) -> Result<u64, RecordingEr
 fn copy_chunks(
     source: &Store,
     target: &StoreWriter,
-    state: &State,
+    state: &MemoryState,
     done: &mut HashSet<ChunkId>,
 ) -> Result<(), RecordingError> {
     let mut buffer = Vec::new();
@@ -288,7 +288,7 @@ fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> 
     for path in manifests(folder)? {
         // Snapshots of the existing Mneme need no chunks.
         if is_manifest(&path)? {
-            live.extend(State::load(&path)?.chunks.into_iter().flatten());
+            live.extend(MemoryState::load(&path)?.chunks.into_iter().flatten());
         }
     }
     let mut freed = 0;
@@ -446,7 +446,7 @@ mod tests {
                 shared: false,
             };
             let header = Header { moment, allocations: vec![allocation], ..Header::default() };
-            let state = State { header, chunks: vec![store.put_region(&bytes).unwrap()] };
+            let state = MemoryState { header, chunks: vec![store.put_region(&bytes).unwrap()] };
             store.sync().unwrap();
             let name = format!(
                 "DeviceState.{}.{static_hash}.{id}.mneme",
@@ -471,7 +471,7 @@ mod tests {
             instances: Default::default(),
             ours: KernelDetails::default(),
         };
-        let instance = Instance {
+        let instance = InstanceRecord {
             prologue: names[0].clone(),
             epilogue: names[1].clone(),
             block_dims: Dim3::default(),
@@ -521,7 +521,7 @@ mod tests {
         let (_, instance) = kernel.instance(&path, Some(&seed.to_string())).unwrap();
         let store = Store::open(folder).unwrap();
         for name in [&instance.prologue, &instance.epilogue] {
-            let state = State::load(&folder.join(name)).unwrap();
+            let state = MemoryState::load(&folder.join(name)).unwrap();
             let region = state.regions().next().unwrap();
             let mut out = vec![1; region.size as usize];
             store.read_region(&region, &mut out).unwrap();
@@ -565,9 +565,9 @@ mod tests {
         assert_eq!(copy(from.path(), &to, 42, Some("5")).unwrap().instances, 1);
         check(&to, 42, 5);
         let store = Store::open(&to).unwrap();
-        let strangers = State::load(&from.path().join("DeviceState.prologue.42.3.mneme")).unwrap();
+        let others = MemoryState::load(&from.path().join("DeviceState.prologue.42.3.mneme")).unwrap();
         assert!(
-            !strangers.chunks.iter().flatten().all(|id| store.contains(id)),
+            !others.chunks.iter().flatten().all(|id| store.contains(id)),
             "chunks of the other instance stayed behind"
         );
         move_to(from.path(), &to, 42, None).unwrap();

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RecordingError;
@@ -32,7 +33,7 @@ const MAGIC: &[u8; 8] = b"MNEMEST1";
 
 /// The state of device memory at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct State {
+pub struct MemoryState {
     pub header: Header,
     /// Chunk identities of each region: `header.variables`, then `header.allocations`.
     pub chunks: Vec<Vec<ChunkId>>,
@@ -42,26 +43,29 @@ pub struct State {
 pub struct Header {
     pub moment: Moment,
     /// Device variables and constants by name.
-    pub variables: Vec<Variable>,
+    pub variables: Vec<RecordedVariable>,
     pub allocations: Vec<Allocation>,
     /// The parameter buffer of the launch, by argument; in prologues only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<RecordedArgument>,
     /// The same number in both manifests of an instance ([`pair`]); absent in files of before there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A point in time of the recorded launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Moment {
+    /// Before the launch.
     #[default]
     Prologue,
+    /// After it.
     Epilogue,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Variable {
+pub struct RecordedVariable {
     /// Mangled name.
     pub name: String,
     /// Where the recording device had it.
@@ -105,18 +109,18 @@ pub enum AllocationKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Argument {
+pub struct RecordedArgument {
     /// Offset in the parameter buffer, bytes.
     pub offset: u32,
     #[serde(with = "hex")]
     pub bytes: Vec<u8>,
 }
 
-/// A stretch of device memory in a [`State`].
+/// A stretch of device memory in a [`MemoryState`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Region<'a> {
+pub struct RecordedRegion<'a> {
     /// Name of the device variable; `None` for an allocation.
-    pub variable: Option<&'a Variable>,
+    pub variable: Option<&'a RecordedVariable>,
     pub tag: &'a str,
     /// How the application wanted it compared.
     pub tolerance: Option<Tolerance>,
@@ -128,7 +132,7 @@ pub struct Region<'a> {
     pub chunks: &'a [ChunkId],
 }
 
-impl Region<'_> {
+impl RecordedRegion<'_> {
     /// Offset and length, bytes, of chunk `index` in the region.
     pub fn extent(&self, index: usize) -> (u64, u64) {
         let offset = index as u64 * CHUNK;
@@ -141,9 +145,9 @@ pub fn chunk_count(size: u64) -> usize {
     size.div_ceil(CHUNK) as usize
 }
 
-impl State {
+impl MemoryState {
     /// Variables first, then allocations.
-    pub fn regions(&self) -> impl Iterator<Item = Region<'_>> {
+    pub fn regions(&self) -> impl Iterator<Item = RecordedRegion<'_>> {
         let variables =
             self.header.variables.iter().map(|it| (Some(it), it.name.as_str(), None, false, it.address, it.size));
         let allocations = self
@@ -152,7 +156,7 @@ impl State {
             .iter()
             .map(|it| (None, it.tag.as_str(), it.tolerance, it.shared, it.address, it.size));
         variables.chain(allocations).zip(&self.chunks).map(
-            |((variable, tag, tolerance, shared, address, size), chunks)| Region {
+            |((variable, tag, tolerance, shared, address, size), chunks)| RecordedRegion {
                 variable,
                 tag,
                 tolerance,
@@ -250,21 +254,21 @@ impl State {
 
 /// Marks two states as the halves of one instance: with the XXH3-64 of what both say, so that equal recordings have
 /// equal files.
-pub fn pair(prologue: &mut State, epilogue: &mut State) {
+pub fn pair(prologue: &mut MemoryState, epilogue: &mut MemoryState) {
     (prologue.header.pair, epilogue.header.pair) = (None, None);
     let sum = Hash64::new().part(&prologue.encode()).part(&epilogue.encode()).finish();
     (prologue.header.pair, epilogue.header.pair) = (Some(sum), Some(sum));
 }
 
 /// Why two states cannot be the halves of one instance, said of the second one.
-pub(super) fn mismatch(prologue: &State, epilogue: &State) -> Option<String> {
+pub(super) fn mismatch(prologue: &MemoryState, epilogue: &MemoryState) -> Option<String> {
     if (prologue.header.moment, epilogue.header.moment) != (Moment::Prologue, Moment::Epilogue) {
         return Some("one of the two is in the place of the other".into());
     }
     if prologue.header.pair != epilogue.header.pair {
         return Some("they are of two recordings".into());
     }
-    let regions = |state: &State| {
+    let regions = |state: &MemoryState| {
         let mut all: Vec<_> =
             state.regions().map(|it| (it.variable.map(|it| it.name.clone()), it.address, it.size)).collect();
         all.sort_unstable();
@@ -327,11 +331,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn state() -> State {
-        State {
+    fn state() -> MemoryState {
+        MemoryState {
             header: Header {
                 moment: Moment::Prologue,
-                variables: vec![Variable {
+                variables: vec![RecordedVariable {
                     name: "counter".into(),
                     address: 0x1000,
                     size: 4,
@@ -347,8 +351,8 @@ mod tests {
                     shared: false,
                 }],
                 arguments: vec![
-                    Argument { offset: 0, bytes: vec![1, 2, 3, 4] },
-                    Argument { offset: 8, bytes: vec![0xff; 8] },
+                    RecordedArgument { offset: 0, bytes: vec![1, 2, 3, 4] },
+                    RecordedArgument { offset: 8, bytes: vec![0xff; 8] },
                 ],
                 pair: Some(u64::MAX),
             },
@@ -361,7 +365,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.mneme");
         state().save(&path).unwrap();
-        assert_eq!(State::load(&path).unwrap(), state());
+        assert_eq!(MemoryState::load(&path).unwrap(), state());
         assert_eq!(state().parameter_buffer(), [1, 2, 3, 4, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
         assert_eq!(state().regions().nth(1).unwrap().extent(1), (CHUNK, 1));
     }
@@ -384,7 +388,7 @@ mod tests {
         let mut hostile = state();
         hostile.header.arguments[1].offset = u32::MAX;
         hostile.save(&path).unwrap();
-        assert!(matches!(State::load(&path), Err(RecordingError::Damaged { .. })));
+        assert!(matches!(MemoryState::load(&path), Err(RecordingError::Damaged { .. })));
     }
 
     #[test]
@@ -396,8 +400,8 @@ mod tests {
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
-            assert!(State::parse(&path, &bad).is_err(), "byte {at}");
-            assert!(State::parse(&path, &good[..at]).is_err(), "cut at {at}");
+            assert!(MemoryState::parse(&path, &bad).is_err(), "byte {at}");
+            assert!(MemoryState::parse(&path, &good[..at]).is_err(), "cut at {at}");
         }
     }
 
@@ -409,7 +413,7 @@ mod tests {
             whole.extend_from_slice(&bytes);
             let sum = checksum(&whole);
             whole.extend_from_slice(&sum.to_le_bytes());
-            let _ = State::parse(Path::new("x"), &whole);
+            let _ = MemoryState::parse(Path::new("x"), &whole);
         }
     }
 }

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::database::{ArgumentLayout, Instance, KernelRecord};
-use super::manifest::{self, State, is_manifest};
+use super::database::{ArgumentLayout, InstanceRecord, KernelRecord};
+use super::manifest::{self, MemoryState, is_manifest};
 use super::store::Store;
 use super::{RecordingError, upstream};
 
 /// Both moments of an instance.
 pub struct Moments {
-    pub prologue: State,
-    pub epilogue: State,
+    pub prologue: MemoryState,
+    pub epilogue: MemoryState,
     /// What the states name, where it is in no pack of ours.
     chunks: Option<Arc<upstream::Chunks>>,
 }
@@ -19,11 +19,11 @@ pub struct Moments {
 impl Moments {
     /// Reads what the manifests say; of a recording of the existing Mneme all memory, which has no identities
     /// otherwise.
-    pub fn open(folder: &Path, kernel: &KernelRecord, instance: &Instance) -> Result<Self, RecordingError> {
+    pub fn open(folder: &Path, kernel: &KernelRecord, instance: &InstanceRecord) -> Result<Self, RecordingError> {
         let (prologue, epilogue) = (folder.join(&instance.prologue), folder.join(&instance.epilogue));
         match (is_manifest(&prologue)?, is_manifest(&epilogue)?) {
             (true, true) => {
-                let (prologue, epilogue) = (State::load(&prologue)?, State::load(&epilogue)?);
+                let (prologue, epilogue) = (MemoryState::load(&prologue)?, MemoryState::load(&epilogue)?);
                 check_pair(folder, instance, &prologue, &epilogue)?;
                 Ok(Self { prologue, epilogue, chunks: None })
             }
@@ -79,9 +79,9 @@ impl Moments {
 /// Refuses manifests that are not the halves of one instance.
 pub(super) fn check_pair(
     folder: &Path,
-    instance: &Instance,
-    prologue: &State,
-    epilogue: &State,
+    instance: &InstanceRecord,
+    prologue: &MemoryState,
+    epilogue: &MemoryState,
 ) -> Result<(), RecordingError> {
     let damaged = |why| {
         let what = format!("it does not belong to {}: {why}", instance.prologue);
@@ -91,10 +91,10 @@ pub(super) fn check_pair(
 }
 
 /// Bytes of device memory that an instance describes.
-pub fn memory_bytes(folder: &Path, instance: &Instance) -> Result<u64, RecordingError> {
+pub fn memory_bytes(folder: &Path, instance: &InstanceRecord) -> Result<u64, RecordingError> {
     let path = folder.join(&instance.prologue);
     match instance.ours.memory_bytes {
-        0 if is_manifest(&path)? => Ok(State::load(&path)?.memory_bytes()),
+        0 if is_manifest(&path)? => Ok(MemoryState::load(&path)?.memory_bytes()),
         0 => upstream::memory::memory_bytes(&path),
         known => Ok(known),
     }

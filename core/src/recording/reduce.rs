@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::manifest::{Allocation, CHUNK, State, pair};
+use super::manifest::{Allocation, CHUNK, MemoryState, pair};
 use crate::hash::ChunkId;
 
 /// Leaves in both states the chunks of allocations that have a byte of `needed` (addresses, ascending and disjoint),
 /// that the launch has changed, or that are in an allocation which `stays_whole`. Neighbours become one allocation.
 /// Variables stay: their code has them anyway.
 pub fn reduce(
-    prologue: &mut State,
-    epilogue: &mut State,
+    prologue: &mut MemoryState,
+    epilogue: &mut MemoryState,
     needed: &[Range<u64>],
     stays_whole: impl Fn(&Allocation) -> bool,
 ) {
@@ -34,7 +34,7 @@ pub fn reduce(
     pair(prologue, epilogue);
 }
 
-fn allocations(state: &State) -> impl Iterator<Item = (&Allocation, &[ChunkId])> {
+fn allocations(state: &MemoryState) -> impl Iterator<Item = (&Allocation, &[ChunkId])> {
     let chunks = state.chunks.iter().skip(state.header.variables.len()).map(Vec::as_slice);
     state.header.allocations.iter().zip(chunks)
 }
@@ -57,7 +57,7 @@ fn runs(numbers: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
 }
 
 /// Replaces allocations, named by address and size, by runs of their chunks.
-fn keep(state: &mut State, kept: &HashMap<(u64, u64), Vec<Range<usize>>>) {
+fn keep(state: &mut MemoryState, kept: &HashMap<(u64, u64), Vec<Range<usize>>>) {
     let variables = state.header.variables.len();
     let (mut pieces, mut chunks) = (Vec::new(), state.chunks[..variables].to_vec());
     for (allocation, own) in allocations(state) {
@@ -78,7 +78,7 @@ mod tests {
     use super::super::manifest::{AllocationKind, Header, Moment, chunk_count, mismatch};
     use super::*;
 
-    fn states(sizes: &[u64], changed: &[(usize, usize)]) -> (State, State) {
+    fn states(sizes: &[u64], changed: &[(usize, usize)]) -> (MemoryState, MemoryState) {
         let mut next = 0x1000_0000u64;
         let mut allocations = Vec::new();
         let mut chunks = Vec::new();
@@ -101,13 +101,13 @@ mod tests {
             next += size.next_multiple_of(CHUNK) + CHUNK;
         }
         let header = Header { allocations, ..Header::default() };
-        let before = State { header: header.clone(), chunks: chunks.clone() };
+        let before = MemoryState { header: header.clone(), chunks: chunks.clone() };
         for (allocation, chunk) in changed {
             if let Some(id) = chunks.get_mut(*allocation).and_then(|chunks| chunks.get_mut(*chunk)) {
                 *id = ChunkId([0xff; 16]);
             }
         }
-        let after = State { header: Header { moment: Moment::Epilogue, ..header }, chunks };
+        let after = MemoryState { header: Header { moment: Moment::Epilogue, ..header }, chunks };
         (before, after)
     }
 
@@ -141,7 +141,7 @@ mod tests {
                 starts.iter().map(|at| 0x1000_0000 + at * CHUNK / 2..0x1000_0000 + at * CHUNK / 2 + 100).collect();
             reduce(&mut before, &mut after, &needed, |_| false);
             prop_assert_eq!(mismatch(&before, &after), None);
-            let chunks = |state: &State| -> HashMap<u64, ChunkId> {
+            let chunks = |state: &MemoryState| -> HashMap<u64, ChunkId> {
                 allocations(state)
                     .flat_map(|(it, chunks)| {
                         let start = it.address;

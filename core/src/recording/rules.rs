@@ -18,7 +18,7 @@ pub const VERSION: u32 = 1;
 pub struct Rules {
     pub version: u32,
     /// The last one that names a region decides.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ToleranceRule>,
 }
 
 impl Default for Rules {
@@ -29,7 +29,7 @@ impl Default for Rules {
 
 /// A tolerance, and the regions it is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct ToleranceRule {
     #[serde(flatten)]
     pub target: RuleTarget,
     #[serde(flatten)]
@@ -140,7 +140,7 @@ impl Rules {
     }
 
     /// Adds a rule, in place of one with the same target.
-    pub fn set(&mut self, rule: Rule) {
+    pub fn set(&mut self, rule: ToleranceRule) {
         self.remove(&rule.target);
         self.rules.push(rule);
     }
@@ -194,7 +194,7 @@ mod tests {
             .into_iter()
             .enumerate()
         {
-            rules.set(Rule { target, tolerance: tolerance(step as f64) });
+            rules.set(ToleranceRule { target, tolerance: tolerance(step as f64) });
             assert_eq!(rules.of(&ALLOCATION, &arguments), Some(tolerance(step as f64)));
         }
         for target in [
@@ -218,8 +218,8 @@ mod tests {
     #[test]
     fn rules_are_replaced_and_removed_by_target() {
         let mut rules = Rules::default();
-        rules.set(Rule { target: RuleTarget::Argument(1), tolerance: tolerance(1.0) });
-        rules.set(Rule { target: RuleTarget::Argument(1), tolerance: tolerance(2.0) });
+        rules.set(ToleranceRule { target: RuleTarget::Argument(1), tolerance: tolerance(1.0) });
+        rules.set(ToleranceRule { target: RuleTarget::Argument(1), tolerance: tolerance(2.0) });
         assert_eq!(rules.rules.len(), 1);
         assert!(rules.remove(&RuleTarget::Argument(1)) && !rules.remove(&RuleTarget::Argument(1)));
     }
@@ -230,11 +230,11 @@ mod tests {
         let database = folder.path().join("42.json");
         assert_eq!(Rules::load(&database).unwrap(), Rules::default());
         let mut rules = Rules::default();
-        rules.set(Rule {
+        rules.set(ToleranceRule {
             target: RuleTarget::Address(0x1000),
             tolerance: Tolerance { norm: Norm::L2, ..tolerance(1e-9) },
         });
-        rules.set(Rule { target: RuleTarget::Tag("scratch".into()), tolerance: Tolerance::ignored() });
+        rules.set(ToleranceRule { target: RuleTarget::Tag("scratch".into()), tolerance: Tolerance::ignored() });
         rules.save(&database).unwrap();
         assert_eq!(Rules::load(&database).unwrap(), rules);
         let json: serde_json::Value =
@@ -257,7 +257,7 @@ mod tests {
         write(r#"{"version": 1, "rules": [{"argument": 2, "ignore": true}]}"#);
         assert_eq!(
             Rules::load(&database).unwrap().rules,
-            [Rule { target: RuleTarget::Argument(2), tolerance: Tolerance::ignored() }]
+            [ToleranceRule { target: RuleTarget::Argument(2), tolerance: Tolerance::ignored() }]
         );
         for wrong in [
             "{",

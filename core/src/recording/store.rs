@@ -15,7 +15,7 @@ use nix::unistd::AccessFlags;
 use rayon::prelude::*;
 
 use super::RecordingError;
-use super::manifest::{CHUNK, Region};
+use super::manifest::{CHUNK, RecordedRegion};
 use super::pack::{self, ChunkLocation, PackReader, PackWriter};
 use super::upstream;
 use crate::hash::{ChunkId, recorded_id};
@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// Decodes a region into `out` (`region.size` bytes), on all cores.
-    pub fn read_region(&self, region: &Region<'_>, out: &mut [u8]) -> Result<(), RecordingError> {
+    pub fn read_region(&self, region: &RecordedRegion<'_>, out: &mut [u8]) -> Result<(), RecordingError> {
         assert_eq!(out.len() as u64, region.size, "the buffer must have the region's size");
         out.par_chunks_mut(CHUNK as usize).zip(region.chunks).try_for_each(|(out, id)| self.read_chunk(id, out))
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::rule::{Circumstances, ReadRule, Rule};
+pub use self::rule::{DimensionRule, ReadRule, RuleInputs};
 pub use self::specialised::{FoldedKinds, SPECIALISATION_VARIABLE, SpecialisationAnswer, SpecialisationRequest};
 pub use self::trial::{TRIALS_VARIABLE, TrialVerdict, WinnerTrial};
 use crate::checked_text;
@@ -20,7 +20,7 @@ use crate::files::{self, FileAccess};
 use crate::hash::checksum;
 use crate::image::elf;
 use crate::launch::Dim3;
-use crate::recording::manifest::Argument;
+use crate::recording::manifest::RecordedArgument;
 
 /// The environment variable that names such files, separated by colons.
 pub const VARIABLE: &str = "MNEME_TUNED";
@@ -55,12 +55,12 @@ pub struct Winner {
     /// Offset and size of each argument in the parameter buffer, bytes.
     pub layout: Vec<(u32, u32)>,
     /// The launch that it was tuned for, and what that is to be.
-    pub recorded: Shape,
-    pub tuned: Shape,
+    pub recorded: LaunchDimensions,
+    pub tuned: LaunchDimensions,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Dim3>,
     /// What the recorded launch was given.
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<RecordedArgument>,
     #[serde(default)]
     pub folded: Folded,
     /// Words of arguments that look like addresses, and are in no recorded allocation: the argument, and the offset in
@@ -75,7 +75,7 @@ pub struct Winner {
     pub max_threads: Option<u32>,
     /// What other launches are to be, where the space that it was found in says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<Rule>,
+    pub rule: Option<DimensionRule>,
     /// Times of a launch in the session that found it, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<f64>,
@@ -87,7 +87,7 @@ pub struct Winner {
 
 /// Dimensions of a launch, and its dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub struct LaunchDimensions {
     pub grid: Dim3,
     pub block: Dim3,
     pub shared_mem: u32,
@@ -179,15 +179,15 @@ mod tests {
             code: code.into(),
             checksum: checksum(b"code"),
             layout: vec![(0, 8)],
-            recorded: Shape::default(),
-            tuned: Shape { shared_mem: 8, ..Shape::default() },
+            recorded: LaunchDimensions::default(),
+            tuned: LaunchDimensions { shared_mem: 8, ..LaunchDimensions::default() },
             cluster: None,
-            arguments: vec![Argument { offset: 0, bytes: vec![1; 8] }],
+            arguments: vec![RecordedArgument { offset: 0, bytes: vec![1; 8] }],
             folded: Folded { arguments: vec![0], ..Folded::default() },
             numbers: vec![(0, 0)],
             keeps_dimensions: true,
             max_threads: Some(64),
-            rule: Some(Rule::same_threads()),
+            rule: Some(DimensionRule::same_threads()),
             before: Some(2.5),
             after: None,
             source: "results".into(),

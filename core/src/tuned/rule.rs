@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Shape;
+use super::LaunchDimensions;
 
 /// Characters of an expression, and nesting.
 const MAX_LENGTH: usize = 1000;
@@ -22,14 +22,14 @@ const RECORDED: &str = "recorded.";
 /// A rule as a file has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Rule {
+pub struct DimensionRule {
     /// What the tuner chose for parameters that are no fields of a launch.
     pub values: BTreeMap<String, f64>,
     /// Names and expressions, each of which may use those before it.
     pub derived: Vec<(String, String)>,
 }
 
-impl Rule {
+impl DimensionRule {
     /// The rule of the built-in spaces: as many threads along each axis as the application starts, or as many more as
     /// the last block has.
     pub fn same_threads() -> Self {
@@ -40,7 +40,7 @@ impl Rule {
     }
 
     /// Whether it says what the grid is along every axis along which the block is another one.
-    pub fn covers(&self, recorded: &Shape, tuned: &Shape) -> bool {
+    pub fn covers(&self, recorded: &LaunchDimensions, tuned: &LaunchDimensions) -> bool {
         let (recorded, tuned) = (recorded.block.as_array(), tuned.block.as_array());
         let says = |field: &str| self.derived.iter().any(|(name, _)| name == field);
         (0..3).all(|axis| recorded[axis] == tuned[axis] || says(FIELDS[axis]))
@@ -68,28 +68,27 @@ pub struct ReadRule {
 
 /// What a rule starts from.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'a> {
+pub struct RuleInputs<'a> {
     /// The application's launch: `recorded.grid.x` and so on, and the grid until the rule says otherwise.
-    pub launch: Shape,
+    pub launch: LaunchDimensions,
     /// Where the winner was recorded, and the winner's own: what differs was chosen.
-    pub recorded: Shape,
-    pub tuned: Shape,
+    pub recorded: LaunchDimensions,
+    pub tuned: LaunchDimensions,
     /// Little-endian bits of each argument of at most 8 bytes; `None` for larger ones.
     pub arguments: &'a [Option<u64>],
 }
 
 type Fields = [f64; 7];
 
-fn fields(shape: &Shape) -> Fields {
+fn fields(shape: &LaunchDimensions) -> Fields {
     let (grid, block) = (shape.grid.as_array().map(f64::from), shape.block.as_array().map(f64::from));
     [grid[0], grid[1], grid[2], block[0], block[1], block[2], f64::from(shape.shared_mem)]
 }
 
 impl ReadRule {
     /// The launch; `None` where it cannot be computed, or is no launch.
-    pub fn shape(&self, circumstances: &Circumstances<'_>) -> Option<Shape> {
-        let (asked, recorded, tuned) =
-            (fields(&circumstances.launch), fields(&circumstances.recorded), fields(&circumstances.tuned));
+    pub fn shape(&self, inputs: &RuleInputs<'_>) -> Option<LaunchDimensions> {
+        let (asked, recorded, tuned) = (fields(&inputs.launch), fields(&inputs.recorded), fields(&inputs.tuned));
         // What the tuner has not changed is the application's; a grid is for the rule to say.
         let mut now: Fields =
             std::array::from_fn(
@@ -104,7 +103,7 @@ impl ReadRule {
                     None => field(name).map(|field| now[field]).or_else(|| known.get(name).copied()),
                 }
             };
-            let value = expression.value(&lookup, circumstances.arguments)?;
+            let value = expression.value(&lookup, inputs.arguments)?;
             match FIELDS.iter().position(|field| field == name) {
                 Some(field) => now[field] = value,
                 None => _ = known.insert(name.clone(), value),
@@ -113,7 +112,7 @@ impl ReadRule {
         let whole =
             |value: f64| (value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value)).then_some(value as u32);
         let number = |field: usize| whole(now[field]).filter(|number| *number > 0);
-        Some(Shape {
+        Some(LaunchDimensions {
             grid: [number(0)?, number(1)?, number(2)?].into(),
             block: [number(3)?, number(4)?, number(5)?].into(),
             shared_mem: whole(now[6])?,
@@ -284,8 +283,8 @@ mod tests {
     use super::*;
     use crate::launch::Dim3;
 
-    fn shape(grid: u32, block: u32) -> Shape {
-        Shape { grid: Dim3::new(grid, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0 }
+    fn shape(grid: u32, block: u32) -> LaunchDimensions {
+        LaunchDimensions { grid: Dim3::new(grid, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0 }
     }
 
     fn value(text: &str) -> Option<f64> {
@@ -295,12 +294,16 @@ mod tests {
 
     #[test]
     fn a_rule_for_other_values_is_none_for_the_grid() {
-        let rule = |name: &str| Rule { derived: vec![(name.into(), "block.x".into())], ..Rule::default() };
+        let rule =
+            |name: &str| DimensionRule { derived: vec![(name.into(), "block.x".into())], ..DimensionRule::default() };
         assert!(!rule("max_threads").covers(&shape(40, 256), &shape(40, 128)));
         assert!(rule("grid.x").covers(&shape(40, 256), &shape(40, 128)));
         assert!(rule("max_threads").covers(&shape(40, 256), &shape(20, 256)));
-        let tall = Shape { block: Dim3::new(256, 2, 1), ..shape(40, 256) };
-        assert!(!rule("grid.x").covers(&shape(40, 256), &tall) && Rule::same_threads().covers(&shape(40, 256), &tall));
+        let tall = LaunchDimensions { block: Dim3::new(256, 2, 1), ..shape(40, 256) };
+        assert!(
+            !rule("grid.x").covers(&shape(40, 256), &tall)
+                && DimensionRule::same_threads().covers(&shape(40, 256), &tall)
+        );
     }
 
     #[test]
@@ -337,11 +340,10 @@ mod tests {
 
     #[test]
     fn the_grid_follows_the_launch() {
-        let rule = Rule::same_threads().read().unwrap();
+        let rule = DimensionRule::same_threads().read().unwrap();
         let of = |launch| {
-            let circumstances =
-                Circumstances { launch, recorded: shape(40, 256), tuned: shape(80, 128), arguments: &[] };
-            rule.shape(&circumstances)
+            let inputs = RuleInputs { launch, recorded: shape(40, 256), tuned: shape(80, 128), arguments: &[] };
+            rule.shape(&inputs)
         };
         assert_eq!(of(shape(40, 256)), Some(shape(80, 128)));
         assert_eq!(of(shape(7, 256)), Some(shape(14, 128)));
@@ -349,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_space_s_own_rule_may_use_arguments_and_helpers() {
-        let rule = Rule {
+        let rule = DimensionRule {
             values: [("items".to_owned(), 4.0)].into(),
             derived: vec![
                 ("threads".into(), "args[1] / items".into()),
@@ -358,16 +360,16 @@ mod tests {
             ],
         };
         let read = rule.read().unwrap();
-        let circumstances = Circumstances {
+        let inputs = RuleInputs {
             launch: shape(10, 256),
             recorded: shape(40, 256),
             tuned: shape(1, 64),
             arguments: &[None, Some(1000)],
         };
-        assert_eq!(read.shape(&circumstances), Some(Shape { shared_mem: 512, ..shape(4, 64) }));
-        assert_eq!(read.shape(&Circumstances { arguments: &[None, None], ..circumstances }), None);
-        assert_eq!(read.shape(&Circumstances { arguments: &[None, Some(0)], ..circumstances }), None, "no empty grid");
-        let other = Rule { derived: vec![("grid.x".into(), "device.limits".into())], ..rule };
-        assert_eq!(other.read().unwrap().shape(&circumstances), None);
+        assert_eq!(read.shape(&inputs), Some(LaunchDimensions { shared_mem: 512, ..shape(4, 64) }));
+        assert_eq!(read.shape(&RuleInputs { arguments: &[None, None], ..inputs }), None);
+        assert_eq!(read.shape(&RuleInputs { arguments: &[None, Some(0)], ..inputs }), None, "no empty grid");
+        let other = DimensionRule { derived: vec![("grid.x".into(), "device.limits".into())], ..rule };
+        assert_eq!(other.read().unwrap().shape(&inputs), None);
     }
 }

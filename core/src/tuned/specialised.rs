@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Shape, Winner, mailbox};
+use super::{LaunchDimensions, Winner, mailbox};
 use crate::compile_options::CompileOptions;
 use crate::launch::Dim3;
 use crate::recording::database::KernelRecord;
-use crate::recording::manifest::Argument;
+use crate::recording::manifest::RecordedArgument;
 
 /// The environment variable that says which arguments are folded; `mneme apply` sets it, and `MNEME_DATA_DIR`, which
 /// the requests go to.
@@ -53,13 +53,13 @@ pub struct SpecialisationRequest {
     pub compiled: Option<CompileOptions>,
     /// The winner that launches like this one get so far, by where it comes from and the launch that it was tuned for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base: Option<(PathBuf, Shape)>,
+    pub base: Option<(PathBuf, LaunchDimensions)>,
     /// The launch, and what it is to be.
-    pub recorded: Shape,
-    pub shape: Shape,
+    pub recorded: LaunchDimensions,
+    pub shape: LaunchDimensions,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Dim3>,
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<RecordedArgument>,
     /// Those that are folded, counted from 0.
     pub folded: Vec<u32>,
 }
@@ -122,11 +122,11 @@ mod tests {
         let request = SpecialisationRequest {
             record: fixture::kernel(),
             compiled: None,
-            base: Some(("results".into(), Shape::default())),
-            recorded: Shape::default(),
-            shape: Shape { shared_mem: 8, ..Shape::default() },
+            base: Some(("results".into(), LaunchDimensions::default())),
+            recorded: LaunchDimensions::default(),
+            shape: LaunchDimensions { shared_mem: 8, ..LaunchDimensions::default() },
             cluster: None,
-            arguments: vec![Argument { offset: 0, bytes: vec![1; 8] }],
+            arguments: vec![RecordedArgument { offset: 0, bytes: vec![1; 8] }],
             folded: vec![0],
         };
         request.save(folder.path(), "7-0").unwrap();

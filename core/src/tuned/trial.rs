@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Shape, Winner, mailbox};
+use super::{LaunchDimensions, Winner, mailbox};
 
 /// The environment variable with the number of launches on which a winner is tried; `mneme apply` sets it, and
 /// `MNEME_DATA_DIR`, which the recording and the trials go to.
@@ -22,9 +22,9 @@ pub struct WinnerTrial {
     pub kernel: String,
     /// Of the winner.
     pub source: PathBuf,
-    pub recorded: Shape,
+    pub recorded: LaunchDimensions,
     /// What the launch is to be with the winner.
-    pub shape: Shape,
+    pub shape: LaunchDimensions,
     /// Where the launch is recorded.
     pub static_hash: u64,
     pub dynamic_hash: u64,
@@ -82,8 +82,8 @@ mod tests {
         let trial = WinnerTrial {
             kernel: "_Z1kv".into(),
             source: "results".into(),
-            recorded: Shape::default(),
-            shape: Shape { shared_mem: 8, ..Shape::default() },
+            recorded: LaunchDimensions::default(),
+            shape: LaunchDimensions { shared_mem: 8, ..LaunchDimensions::default() },
             static_hash: u64::MAX,
             dynamic_hash: 1,
         };

@@ -14,7 +14,7 @@ use crate::status::{Status, StatusResult};
 
 /// A context. All devices share one address space, so it holds little but its settings.
 #[derive(Debug, Default)]
-pub struct Context {
+pub struct DeviceContext {
     device: i32,
     flags: AtomicU32,
     /// Values set by `cuCtxSetLimit`, by limit.
@@ -48,7 +48,7 @@ impl Primary {
 }
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
-static CONTEXTS: Registry<Context> = Registry::new();
+static CONTEXTS: Registry<DeviceContext> = Registry::new();
 static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
     Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_CPU_DEVICES]);
 /// The first fault of a kernel on each device, 0 while there is none.
@@ -154,8 +154,11 @@ pub fn pop(out: Out<usize>) -> StatusResult {
 
 pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> StatusResult {
     device(ordinal)?;
-    let handle =
-        CONTEXTS.insert(Arc::new(Context { device: ordinal, flags: AtomicU32::new(flags), ..Context::default() }));
+    let handle = CONTEXTS.insert(Arc::new(DeviceContext {
+        device: ordinal,
+        flags: AtomicU32::new(flags),
+        ..DeviceContext::default()
+    }));
     STACK.with(|stack| stack.push(handle));
     out.put(handle)
 }
@@ -251,7 +254,8 @@ pub fn retain_primary(out: Out<usize>, ordinal: i32) -> StatusResult {
     let primary = &mut primary()[ordinal as usize];
     if primary.handle == 0 {
         let flags = AtomicU32::new(primary.flags);
-        primary.handle = CONTEXTS.insert(Arc::new(Context { device: ordinal, flags, ..Context::default() }));
+        primary.handle =
+            CONTEXTS.insert(Arc::new(DeviceContext { device: ordinal, flags, ..DeviceContext::default() }));
     }
     primary.users += 1;
     out.put(primary.handle)

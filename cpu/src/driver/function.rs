@@ -15,7 +15,7 @@ use crate::abi::Out;
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-pub struct Function {
+pub struct KernelHandle {
     pub kernel: ImageKernel,
     /// Module or library that it came from.
     owner: usize,
@@ -26,9 +26,9 @@ pub struct Function {
     in_contexts: Mutex<HashMap<usize, usize>>,
 }
 
-static FUNCTIONS: Registry<Function> = Registry::new();
+static FUNCTIONS: Registry<KernelHandle> = Registry::new();
 
-impl Function {
+impl KernelHandle {
     pub fn new(owner: usize, kernel: ImageKernel) -> Result<Self, Status> {
         let name = CString::new(kernel.row().name.as_str()).map_err(|_| Status::INVALID_IMAGE)?;
         let all = if kernel.is_of_amd() { SHARED_OF_AMD } else { SHARED };
@@ -67,7 +67,7 @@ impl Function {
     }
 }
 
-pub fn register(function: Function) -> usize {
+pub fn register(function: KernelHandle) -> usize {
     FUNCTIONS.insert(Arc::new(function))
 }
 
@@ -78,7 +78,7 @@ pub fn unregister(handle: usize) {
     }
 }
 
-pub fn get(handle: usize) -> Result<Arc<Function>, Status> {
+pub fn get(handle: usize) -> Result<Arc<KernelHandle>, Status> {
     FUNCTIONS.get(handle)
 }
 

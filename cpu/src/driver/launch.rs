@@ -8,7 +8,7 @@ use mneme_abi::cuda::structures::{HostCall, LaunchAttribute, LaunchConfiguration
 use mneme_abi::cuda::types::launch_parameter;
 
 use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
-use super::function::Function;
+use super::function::KernelHandle;
 use super::work::{KernelLaunch, LaunchExtents, Work};
 use super::{context, function, graph, stream};
 use crate::abi::{HostFunction, In};
@@ -96,7 +96,7 @@ pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8]) -> StatusRes
     Ok(())
 }
 
-fn check(function: &Function, shape: &LaunchExtents) -> StatusResult {
+fn check(function: &KernelHandle, shape: &LaunchExtents) -> StatusResult {
     let fits = |extents: &[u32; 3], most: &[u32; 3]| {
         extents.iter().zip(most).all(|(extent, most)| (1..=*most).contains(extent))
     };
@@ -120,7 +120,7 @@ fn check(function: &Function, shape: &LaunchExtents) -> StatusResult {
 }
 
 /// The parameter buffer, from an array of pointers to arguments or from a buffer in `extra`.
-fn gather(function: &Function, parameters: In<*const u8>, extra: In<usize>) -> Result<Vec<u8>, Status> {
+fn gather(function: &KernelHandle, parameters: In<*const u8>, extra: In<usize>) -> Result<Vec<u8>, Status> {
     let row = function.kernel.row();
     let mut buffer = vec![0u8; row.parameter_bytes as usize];
     if !parameters.is_null() {

@@ -1,4 +1,4 @@
-//! Functions that allocate, free and ask about memory.
+//! Functions that allocate, free and query memory.
 //!
 //! Host and device share one address space, so "device memory" is memory whose bounds are known.
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::function::Function;
+use super::function::KernelHandle;
 use super::image::Image;
 use super::{context, function};
 use crate::abi::{CStringArgument, Out};
@@ -12,7 +12,7 @@ use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
 /// A module, or a library (which is a module that every context shares; here there is one device).
-pub struct Module {
+pub struct LoadedModule {
     image: Image,
     /// Handles given out, by kernel name.
     functions: Mutex<HashMap<String, usize>>,
@@ -20,11 +20,11 @@ pub struct Module {
     in_contexts: Mutex<HashMap<usize, usize>>,
 }
 
-static MODULES: Registry<Module> = Registry::new();
-static LIBRARIES: Registry<Module> = Registry::new();
+static MODULES: Registry<LoadedModule> = Registry::new();
+static LIBRARIES: Registry<LoadedModule> = Registry::new();
 
-fn new(image: Image) -> Arc<Module> {
-    Arc::new(Module { image, functions: Mutex::default(), in_contexts: Mutex::default() })
+fn new(image: Image) -> Arc<LoadedModule> {
+    Arc::new(LoadedModule { image, functions: Mutex::default(), in_contexts: Mutex::default() })
 }
 
 pub fn load_data(out: Out<usize>, image: *const c_void) -> StatusResult {
@@ -43,14 +43,14 @@ pub fn load_file(out: Out<usize>, path: CStringArgument) -> StatusResult {
     out.put(MODULES.insert(new(from_file(path)?)))
 }
 
-impl Module {
+impl LoadedModule {
     fn function(&self, owner: usize, name: &str) -> Result<usize, Status> {
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = functions.get(name) {
             return Ok(*handle);
         }
         let kernel = self.image.kernel(name)?;
-        let handle = function::register(Function::new(owner, kernel)?);
+        let handle = function::register(KernelHandle::new(owner, kernel)?);
         functions.insert(name.to_owned(), handle);
         Ok(handle)
     }

@@ -89,19 +89,19 @@ enum State {
     AtBarrier(u8),
     AtWarpOperation,
     /// At a place where lanes that come there together go on together.
-    AtSite(Site),
+    AtSite(CodeLocation),
     Exited,
 }
 
 /// A place in the code: its number in the code's order where the compiler has given one, and the address that the
 /// device was called from, which tells others apart and, since code tends to lie in order, sorts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Site {
+pub struct CodeLocation {
     number: u32,
     address: usize,
 }
 
-impl Site {
+impl CodeLocation {
     pub fn numbered(number: u32) -> Self {
         Self { number, address: 0 }
     }
@@ -353,7 +353,7 @@ impl Block {
         }
     }
 
-    fn arrive_at_site(&mut self, site: Site, operation: Operation) -> Turn {
+    fn arrive_at_site(&mut self, site: CodeLocation, operation: Operation) -> Turn {
         let current = self.current as usize;
         let (warp, _) = self.place(self.current);
         self.threads[current].operation = operation;
@@ -379,8 +379,8 @@ impl Block {
     }
 
     /// Which of two threads at sites comes first in the code.
-    fn order(&self, (a, at): (Site, usize), (b, bt): (Site, usize)) -> std::cmp::Ordering {
-        let path = |linear: usize, site: Site| self.threads[linear].calls.iter().copied().chain([site.number]);
+    fn order(&self, (a, at): (CodeLocation, usize), (b, bt): (CodeLocation, usize)) -> std::cmp::Ordering {
+        let path = |linear: usize, site: CodeLocation| self.threads[linear].calls.iter().copied().chain([site.number]);
         path(at, a).cmp(path(bt, b)).then(a.address.cmp(&b.address)).then(at.cmp(&bt))
     }
 
@@ -457,7 +457,7 @@ pub fn warp_operation(block: *mut Block, request: WarpRequest, operation: Operat
 }
 
 /// Lets the lanes of a warp that come to a site go on together, each with the result of its operation.
-pub fn site_operation(block: *mut Block, site: Site, operation: Operation) -> u64 {
+pub fn site_operation(block: *mut Block, site: CodeLocation, operation: Operation) -> u64 {
     settle(block, |block| block.arrive_at_site(site, operation))
 }
 

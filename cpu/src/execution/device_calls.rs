@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use super::block::{self, RunningThread, Site};
+use super::block::{self, CodeLocation, RunningThread};
 use super::context;
 use super::fault::KernelFault;
 use super::messages;
@@ -45,7 +45,7 @@ fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
 }
 
 /// The same for operations whose lanes are those at the same call.
-fn site_operation(site: Site, operation: Operation) -> u64 {
+fn site_operation(site: CodeLocation, operation: Operation) -> u64 {
     match running().block {
         block if block.is_null() => alone(operation),
         waiting => block::site_operation(waiting, site, operation),
@@ -112,7 +112,7 @@ pub extern "C" fn wave_leave() {
 }
 
 fn numbered_operation(address: usize, operation: Operation) -> u64 {
-    site_operation(Site::at(running().number.replace(u32::MAX), address), operation)
+    site_operation(CodeLocation::at(running().number.replace(u32::MAX), address), operation)
 }
 
 /// Lanes are grouped by where they call from, which is the return address: it becomes the last argument.
@@ -167,7 +167,7 @@ pub extern "C" fn wave_converge(site: u32) {
 fn gather(site: u32, operation: Operation) {
     let waiting = running().block;
     if !waiting.is_null() {
-        block::site_operation(waiting, Site::numbered(site), operation);
+        block::site_operation(waiting, CodeLocation::numbered(site), operation);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The hidden arguments and the dispatch packet, by which AMD kernels ask about their launch.
+//! The hidden arguments and the dispatch packet, by which AMD kernels query their launch.
 //!
 //! Hidden arguments are laid out as from version 5 of code objects on, the packet as the HSA standard has it. Addresses
 //! of the host's services are null: what needs them is lowered to something else, or refused.

@@ -98,8 +98,8 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>() && std::mem::offset_of!(Queued, value) == 24);
 
-/// Asks a worker, by its thread id, to leave the kernel.
-pub fn ask(worker: libc::pid_t) {
+/// Requests a worker, by its thread id, to leave the kernel.
+pub fn request_exit(worker: libc::pid_t) {
     // SAFETY: asks for numbers.
     let (process, user) = unsafe { (libc::getpid(), libc::getuid()) };
     let value = mark();
@@ -114,11 +114,11 @@ fn mark() -> usize {
     OVERDUE.as_ptr() as usize
 }
 
-/// Whether a signal asks to leave the kernel. For the signal handler.
+/// Whether a signal requests to leave the kernel. For the signal handler.
 ///
 /// # Safety
 /// `info` is what a handler of [`SIGNAL`] got.
-pub unsafe fn asks(info: *mut libc::siginfo_t) -> bool {
+pub unsafe fn requests_exit(info: *mut libc::siginfo_t) -> bool {
     // SAFETY: by the contract above; a queued signal has a value.
     unsafe { (*info).si_code == libc::SI_QUEUE && (*info).si_value().sival_ptr as usize == mark() }
 }

@@ -76,7 +76,7 @@ pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut Launch
             Some(patience) => pool.done.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0,
         };
         if state.busy > 0 && limit.is_over() && signals::are_ours(limit::SIGNAL) {
-            state.members.iter().for_each(|worker| limit::ask(*worker));
+            state.members.iter().for_each(|worker| limit::request_exit(*worker));
         }
     }
     state.job = None;

@@ -59,7 +59,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
     // SAFETY: not null, so what runs on this worker, whose parts lie still while a fiber runs.
     let running = unsafe { running.as_ref() };
     // SAFETY: the kernel passes what it knows of the signal.
-    let overdue = signal == limit::SIGNAL && unsafe { limit::asks(info) };
+    let overdue = signal == limit::SIGNAL && unsafe { limit::requests_exit(info) };
     if overdue && !limit::may_leave(registers[libc::REG_RIP as usize] as usize) {
         return;
     }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS};
 use goblin::elf::{Elf, SectionHeader};
-use mneme_core::image::cpu_object::Variable;
+use mneme_core::image::cpu_object::CpuVariable;
 
 use super::LoadError;
 
@@ -42,7 +42,7 @@ fn placed(elf: &Elf<'_>, header: &SectionHeader) -> bool {
 
 impl ObjectLayout {
     /// Places the sections of an object that has these variables.
-    pub fn of(elf: &Elf<'_>, image: &[u8], variables: &[Variable]) -> Result<Self, LoadError> {
+    pub fn of(elf: &Elf<'_>, image: &[u8], variables: &[CpuVariable]) -> Result<Self, LoadError> {
         let names: HashSet<&str> = variables.iter().map(|variable| variable.symbol.as_str()).collect();
         let named =
             elf.syms.iter().filter(|symbol| elf.strtab.get_at(symbol.st_name).is_some_and(|it| names.contains(it)));

@@ -27,12 +27,12 @@ impl PlacementRange {
 }
 
 #[derive(Debug)]
-pub struct Mapping {
+pub struct ObjectMapping {
     start: u64,
     size: u64,
 }
 
-impl Mapping {
+impl ObjectMapping {
     /// Reserves `size` bytes at the first free slot.
     pub fn reserve(range: PlacementRange, size: u64) -> Result<Self> {
         let size = size.max(1).next_multiple_of(PAGE);
@@ -84,7 +84,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for ObjectMapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours; the module that owned it has been unloaded.
         unsafe { libc::munmap(self.start as *mut _, self.size as usize) };

@@ -14,7 +14,7 @@ mod relocation;
 
 use goblin::elf::Elf;
 use goblin::elf::header::{EM_X86_64, ET_REL};
-use mneme_core::image::cpu_object::{SECTION, Table};
+use mneme_core::image::cpu_object::{CpuTable, SECTION};
 use thiserror::Error;
 
 pub use mapping::PlacementRange;
@@ -34,8 +34,8 @@ pub enum LoadError {
 
 /// A code object in memory; unmapped when dropped.
 pub struct Loaded {
-    pub table: Table,
-    mapping: mapping::Mapping,
+    pub table: CpuTable,
+    mapping: mapping::ObjectMapping,
     symbols: std::collections::HashMap<String, u64>,
 }
 
@@ -66,7 +66,7 @@ pub fn load(image: &[u8], range: PlacementRange) -> Result<Loaded, LoadError> {
     }
     let table = mneme_core::image::elf::section(image, SECTION)
         .ok_or_else(|| LoadError::Damaged(format!("it has no section {SECTION}")))?;
-    let table: Table = serde_json::from_slice(table).map_err(|error| damaged(&error))?;
+    let table: CpuTable = serde_json::from_slice(table).map_err(|error| damaged(&error))?;
     if table.version != mneme_core::image::cpu_object::VERSION {
         return Err(LoadError::Damaged(format!(
             "its table has version {}, this CPU device reads version {}",
@@ -75,7 +75,7 @@ pub fn load(image: &[u8], range: PlacementRange) -> Result<Loaded, LoadError> {
         )));
     }
     let layout = layout::ObjectLayout::of(&elf, image, &table.variables)?;
-    let mapping = mapping::Mapping::reserve(range, layout.size)?;
+    let mapping = mapping::ObjectMapping::reserve(range, layout.size)?;
     let mut linker = relocation::Linker::new(&elf, &layout, mapping.start())?;
     if let Some(kernel) = table.kernels.iter().find(|kernel| !linker.is_code(&kernel.entry)) {
         return Err(LoadError::Damaged(format!("there is no code behind its kernel {}", kernel.name)));

@@ -1,6 +1,6 @@
 //! Objects made by the C compiler, loaded and called.
 
-use mneme_core::image::cpu_object::Variable;
+use mneme_core::image::cpu_object::CpuVariable;
 use proptest::prelude::*;
 
 use super::*;
@@ -25,7 +25,7 @@ const SOURCE: &str = r#"
 
 #[test]
 fn code_data_and_imports_find_one_another() {
-    let variable = Variable { name: "zeroed".into(), symbol: "zeroed".into(), size: 4000, constant: false };
+    let variable = CpuVariable { name: "zeroed".into(), symbol: "zeroed".into(), size: 4000, constant: false };
     let loaded = testing::load(SOURCE, vec![], vec![variable]);
     let probe = loaded.symbol("probe").unwrap();
     // SAFETY: the function above.
@@ -43,7 +43,7 @@ fn code_data_and_imports_find_one_another() {
 #[test]
 fn no_page_is_writable_and_executable() {
     // The host sets constants too.
-    let fixed = Variable { name: "fixed".into(), symbol: "fixed".into(), size: 16, constant: true };
+    let fixed = CpuVariable { name: "fixed".into(), symbol: "fixed".into(), size: 16, constant: true };
     let loaded = testing::load(SOURCE, vec![], vec![fixed]);
     let permissions = |address: u64| {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

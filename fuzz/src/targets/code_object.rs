@@ -3,10 +3,10 @@
 use mneme_core::image::code_object::{self, sample};
 use mneme_core::image::{cpu_object, elf};
 
-use super::{Target, nothing};
+use super::{FuzzTarget, nothing};
 
-pub const CPU_OBJECT: Target = Target { name: "cpu_object", seeds: cpu_seeds, seal: nothing, run: run_cpu };
-pub const CODE_OBJECT: Target = Target { name: "code_object", seeds, seal: nothing, run };
+pub const CPU_OBJECT: FuzzTarget = FuzzTarget { name: "cpu_object", seeds: cpu_seeds, seal: nothing, run: run_cpu };
+pub const CODE_OBJECT: FuzzTarget = FuzzTarget { name: "code_object", seeds, seal: nothing, run };
 
 fn seeds() -> Vec<Vec<u8>> {
     let seeds = [sample::code_object(5, 0x53f), sample::code_object(4, 0xe2f)];

@@ -7,12 +7,12 @@ use std::process::Command;
 
 use mneme_core::image::{bundle, cubin, elf, embedded, fatbin, ptx};
 
-use super::{Target, nothing};
+use super::{FuzzTarget, nothing};
 
-pub const FATBIN: Target = Target { name: "fatbin", seeds: fatbin_seeds, seal: nothing, run: run_fatbin };
-pub const CUBIN: Target = Target { name: "cubin", seeds: cubin_seeds, seal: nothing, run: run_cubin };
-pub const BUNDLE: Target = Target { name: "bundle", seeds: bundle_seeds, seal: nothing, run: run_bundle };
-pub const PTX: Target = Target { name: "ptx", seeds: ptx_seeds, seal: nothing, run: run_ptx };
+pub const FATBIN: FuzzTarget = FuzzTarget { name: "fatbin", seeds: fatbin_seeds, seal: nothing, run: run_fatbin };
+pub const CUBIN: FuzzTarget = FuzzTarget { name: "cubin", seeds: cubin_seeds, seal: nothing, run: run_cubin };
+pub const BUNDLE: FuzzTarget = FuzzTarget { name: "bundle", seeds: bundle_seeds, seal: nothing, run: run_bundle };
+pub const PTX: FuzzTarget = FuzzTarget { name: "ptx", seeds: ptx_seeds, seal: nothing, run: run_ptx };
 
 const TEXT: &str = ".version 7.8\n.target sm_70\n.address_size 64\n.extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n\
     .global .align 4 .u32 state = 7;\n.const .align 8 .u64 table[2] = {state, generic(state)};\n\

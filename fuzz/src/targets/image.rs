@@ -1,14 +1,14 @@
 //! Targets for images of code.
 
 use mneme_core::hash::checksum;
-use mneme_core::image::ir_section::{self, Argument, Symbol, SymbolKind, Table, VariableInfo};
+use mneme_core::image::ir_section::{self, IrArgument, IrTable, Symbol, SymbolKind, VariableInfo};
 use mneme_core::image::{bitcode, elf};
 
-use super::{Target, nothing};
+use super::{FuzzTarget, nothing};
 
-pub const ELF: Target = Target { name: "elf", seeds: elf_seeds, seal: nothing, run: run_elf };
-pub const BITCODE: Target = Target { name: "bitcode", seeds: bitcode_seeds, seal: nothing, run: run_bitcode };
-pub const IR_SECTION: Target = Target { name: "ir_section", seeds: ir_seeds, seal: seal_ir, run: run_ir };
+pub const ELF: FuzzTarget = FuzzTarget { name: "elf", seeds: elf_seeds, seal: nothing, run: run_elf };
+pub const BITCODE: FuzzTarget = FuzzTarget { name: "bitcode", seeds: bitcode_seeds, seal: nothing, run: run_bitcode };
+pub const IR_SECTION: FuzzTarget = FuzzTarget { name: "ir_section", seeds: ir_seeds, seal: seal_ir, run: run_ir };
 
 /// An ELF file with a section table of three rows, one of them of this name.
 pub(super) fn with_section(name: &str, contents: &[u8]) -> Vec<u8> {
@@ -85,16 +85,15 @@ fn run_bitcode(input: &[u8]) {
 
 fn ir_seeds() -> Vec<Vec<u8>> {
     let symbol = |name: &str, kind, defined, refs: &[u32]| Symbol {
-        name: name.into(),
-        kind,
         defined,
         external: defined,
         hash: 5,
         refs: refs.to_vec(),
-        arguments: vec![Argument { name: "x".into(), kind: "ptr".into(), offset: 0, size: 8, pointers: None }],
+        arguments: vec![IrArgument::new("x", "ptr", 0, 8)],
         variable: (kind == SymbolKind::Variable).then_some(VariableInfo { space: 1, size: 64, align: 8, code: false }),
+        ..Symbol::exported(name, kind)
     };
-    let table = |symbols| Table { arch: "sm_90".into(), rdc: true, symbols, ..Table::default() };
+    let table = |symbols| IrTable { arch: "sm_90".into(), rdc: true, symbols, ..IrTable::default() };
     let kernel = table(vec![
         symbol("k", SymbolKind::Kernel, true, &[1, 2]),
         symbol("helper", SymbolKind::Function, false, &[]),

@@ -5,9 +5,9 @@
 use mneme_builds::process::frame::{self, Inbox};
 use serde_json::{Value, json};
 
-use super::{Target, nothing};
+use super::{FuzzTarget, nothing};
 
-pub const MESSAGE: Target = Target { name: "message", seeds, seal: nothing, run };
+pub const MESSAGE: FuzzTarget = FuzzTarget { name: "message", seeds, seal: nothing, run };
 
 fn seeds() -> Vec<Vec<u8>> {
     let mut stream = Vec::new();

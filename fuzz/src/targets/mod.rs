@@ -11,7 +11,7 @@ mod settings;
 mod snapshot;
 
 /// A parser of untrusted bytes.
-pub struct Target {
+pub struct FuzzTarget {
     pub name: &'static str,
     /// Well-formed inputs, from which others are made.
     pub seeds: fn() -> Vec<Vec<u8>>,
@@ -21,7 +21,7 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
-pub const TARGETS: &[Target] = &[
+pub const TARGETS: &[FuzzTarget] = &[
     image::ELF,
     image::IR_SECTION,
     image::BITCODE,
@@ -41,7 +41,7 @@ pub const TARGETS: &[Target] = &[
     code_object::CPU_OBJECT,
 ];
 
-pub fn target(name: &str) -> Option<&'static Target> {
+pub fn target(name: &str) -> Option<&'static FuzzTarget> {
     TARGETS.iter().find(|target| target.name == name)
 }
 

@@ -9,20 +9,23 @@ use mneme_core::checked_text::write_checksum;
 use mneme_core::hash::{ChunkId, checksum, chunk_id};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::{
-    ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord, VERSION,
+    ArgumentLayout, InstanceDetails, InstanceRecord, KernelDetails, KernelRecord, VERSION,
 };
-use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, State, Variable};
+use mneme_core::recording::manifest::{
+    Allocation, AllocationKind, Header, MemoryState, Moment, RecordedArgument, RecordedVariable,
+};
 use mneme_core::recording::pack::{PackReader, PackWriter};
 
-use super::{Target, nothing};
+use super::{FuzzTarget, nothing};
 
-pub const DATABASE: Target =
-    Target { name: "database", seeds: database_seeds, seal: write_checksum, run: run_database };
-pub const MANIFEST: Target = Target { name: "manifest", seeds: manifest_seeds, seal: seal_manifest, run: run_manifest };
-pub const PACK: Target = Target { name: "pack", seeds: pack_seeds, seal: nothing, run: run_pack };
+pub const DATABASE: FuzzTarget =
+    FuzzTarget { name: "database", seeds: database_seeds, seal: write_checksum, run: run_database };
+pub const MANIFEST: FuzzTarget =
+    FuzzTarget { name: "manifest", seeds: manifest_seeds, seal: seal_manifest, run: run_manifest };
+pub const PACK: FuzzTarget = FuzzTarget { name: "pack", seeds: pack_seeds, seal: nothing, run: run_pack };
 
 fn database_seeds() -> Vec<Vec<u8>> {
-    let instance = Instance {
+    let instance = InstanceRecord {
         prologue: "DeviceState.prologue.42.7.mneme".into(),
         epilogue: "DeviceState.epilogue.42.7.mneme".into(),
         block_dims: Dim3::new(256, 1, 1),
@@ -70,7 +73,7 @@ fn run_database(input: &[u8]) {
 fn manifest_seeds() -> Vec<Vec<u8>> {
     let header = Header {
         moment: Moment::Prologue,
-        variables: vec![Variable { name: "v".into(), address: 0x2000, size: 16, constant: true, code: false }],
+        variables: vec![RecordedVariable { name: "v".into(), address: 0x2000, size: 16, constant: true, code: false }],
         allocations: vec![
             // Fields that others add have their defaults.
             serde_json::from_value::<Allocation>(
@@ -78,15 +81,15 @@ fn manifest_seeds() -> Vec<Vec<u8>> {
             )
             .expect("the seed is well-formed"),
         ],
-        arguments: vec![Argument { offset: 0, bytes: vec![1; 8] }],
+        arguments: vec![RecordedArgument { offset: 0, bytes: vec![1; 8] }],
         pair: Some(7),
     };
     assert_eq!(header.allocations[0].kind, AllocationKind::Arena);
     let chunks = vec![vec![chunk_id(b"v")], vec![ChunkId::ZERO, chunk_id(b"1"), chunk_id(b"2"), ChunkId::ZERO]];
-    let state = State { header, chunks };
+    let state = MemoryState { header, chunks };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("m");
-    state.save(&path).and_then(|()| State::load(&path)).expect("the seed is well-formed");
+    state.save(&path).and_then(|()| MemoryState::load(&path)).expect("the seed is well-formed");
     vec![std::fs::read(path).expect("just written")]
 }
 
@@ -99,7 +102,7 @@ fn seal_manifest(input: &mut [u8]) {
 
 fn run_manifest(input: &[u8]) {
     in_a_file(input, |path| {
-        if let Ok(state) = State::load(path) {
+        if let Ok(state) = MemoryState::load(path) {
             state.memory_bytes();
             state.parameter_buffer();
             for region in state.regions() {

@@ -1,16 +1,18 @@
-//! Targets for files that tell programs of ours what to do: compiled winners and rules for buffers.
+//! Targets for files that direct programs of ours: compiled winners and rules for buffers.
 
 use mneme_core::checked_text::write_checksum;
-use mneme_core::recording::rules::{Rule, RuleTarget, Rules};
+use mneme_core::recording::rules::{RuleTarget, Rules, ToleranceRule};
 use mneme_core::tolerance::Tolerance;
-use mneme_core::tuned::{Circumstances, Rule as LaunchRule, VERSION, Winners};
+use mneme_core::tuned::{DimensionRule as LaunchRule, RuleInputs, VERSION, Winners};
 
 use super::recording::in_a_file;
-use super::{Target, nothing};
+use super::{FuzzTarget, nothing};
 
-pub const WINNERS: Target = Target { name: "winners", seeds: winner_seeds, seal: write_checksum, run: run_winners };
-pub const EXPRESSION: Target = Target { name: "expression", seeds: expressions, seal: nothing, run: run_expression };
-pub const RULES: Target = Target { name: "rules", seeds: rule_seeds, seal: nothing, run: run_rules };
+pub const WINNERS: FuzzTarget =
+    FuzzTarget { name: "winners", seeds: winner_seeds, seal: write_checksum, run: run_winners };
+pub const EXPRESSION: FuzzTarget =
+    FuzzTarget { name: "expression", seeds: expressions, seal: nothing, run: run_expression };
+pub const RULES: FuzzTarget = FuzzTarget { name: "rules", seeds: rule_seeds, seal: nothing, run: run_rules };
 
 fn winner_seeds() -> Vec<Vec<u8>> {
     let shape =
@@ -34,7 +36,7 @@ fn run_winners(input: &[u8]) {
         for winner in &found.winners {
             let Some(Ok(rule)) = winner.rule.as_ref().map(LaunchRule::read) else { continue };
             let (recorded, tuned) = (winner.recorded, winner.tuned);
-            rule.shape(&Circumstances { launch: recorded, recorded, tuned, arguments: &[Some(7), None] });
+            rule.shape(&RuleInputs { launch: recorded, recorded, tuned, arguments: &[Some(7), None] });
         }
     });
 }
@@ -50,7 +52,7 @@ fn run_expression(input: &[u8]) {
 
 fn rule_seeds() -> Vec<Vec<u8>> {
     let targets = [RuleTarget::Tag("t".into()), RuleTarget::Argument(2), RuleTarget::Address(0x1000_0000_0000)];
-    let rules = targets.map(|target| Rule { target, tolerance: Tolerance::default() }).into();
+    let rules = targets.map(|target| ToleranceRule { target, tolerance: Tolerance::default() }).into();
     vec![serde_json::to_vec(&Rules { rules, ..Rules::default() }).expect("plain data serialises")]
 }
 

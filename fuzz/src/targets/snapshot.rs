@@ -6,9 +6,9 @@ use mneme_core::recording::manifest::CHUNK;
 use mneme_core::recording::upstream::memory;
 
 use super::recording::in_a_file;
-use super::{Target, nothing};
+use super::{FuzzTarget, nothing};
 
-pub const UPSTREAM: Target = Target { name: "upstream", seeds, seal: nothing, run };
+pub const UPSTREAM: FuzzTarget = FuzzTarget { name: "upstream", seeds, seal: nothing, run };
 
 /// How many chunks of a pair are read.
 const CHUNKS: usize = 16;

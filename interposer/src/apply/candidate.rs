@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 
 use mneme_core::launch::Launch;
-use mneme_core::tuned::{Circumstances, ReadRule, Shape, Winner};
+use mneme_core::tuned::{LaunchDimensions, ReadRule, RuleInputs, Winner};
 
 use super::loaded::TunedCode;
 use super::trials::Trials;
@@ -55,8 +55,8 @@ enum Expected {
 }
 
 /// The shape of a launch.
-pub fn shape_of(launch: &Launch) -> Shape {
-    Shape { grid: launch.grid, block: launch.block, shared_mem: launch.shared_mem }
+pub fn shape_of(launch: &Launch) -> LaunchDimensions {
+    LaunchDimensions { grid: launch.grid, block: launch.block, shared_mem: launch.shared_mem }
 }
 
 impl WinnerCandidate {
@@ -139,7 +139,7 @@ impl WinnerCandidate {
     }
 
     /// What another launch is to be; `None` where the code is not for it.
-    pub fn shape_for(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<Shape> {
+    pub fn shape_for(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<LaunchDimensions> {
         if !are(&self.folded, arguments) {
             return None;
         }
@@ -150,14 +150,14 @@ impl WinnerCandidate {
     }
 
     /// Whether the code can be launched so.
-    fn allows(&self, shape: &Shape) -> bool {
+    fn allows(&self, shape: &LaunchDimensions) -> bool {
         let Winner { tuned, folded, max_threads, .. } = self.winner();
         let dimensions = !folded.dimensions || (shape.grid, shape.block) == (tuned.grid, tuned.block);
         let shared = !(folded.shared_size || folded.shared_memory) || shape.shared_mem == tuned.shared_mem;
         dimensions && shared && max_threads.is_none_or(|most| shape.block.count() <= u64::from(most))
     }
 
-    fn by_rule(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<Shape> {
+    fn by_rule(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<LaunchDimensions> {
         let rule = self.rule.as_ref().filter(|_| !self.keeps_dimensions())?;
         let Winner { recorded, tuned, cluster, .. } = self.winner();
         let asked = shape_of(launch);
@@ -168,9 +168,9 @@ impl WinnerCandidate {
             return None;
         }
         let values = self.numbers(arguments);
-        let circumstances = Circumstances { launch: asked, recorded: *recorded, tuned: *tuned, arguments: &values };
-        let shape = rule.shape(&circumstances)?;
-        let threads = |shape: &Shape, axis: usize| {
+        let inputs = RuleInputs { launch: asked, recorded: *recorded, tuned: *tuned, arguments: &values };
+        let shape = rule.shape(&inputs)?;
+        let threads = |shape: &LaunchDimensions, axis: usize| {
             u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
         };
         // A kernel need not bear threads that the application does not start, nor miss those that it does, unless it
@@ -221,16 +221,16 @@ fn are(pieces: &[Piece], arguments: &LaunchArguments) -> bool {
 mod tests {
     use super::*;
     use mneme_core::launch::{Dim3, LaunchAttributes};
-    use mneme_core::recording::manifest::Argument;
-    use mneme_core::tuned::{Folded, Rule};
+    use mneme_core::recording::manifest::RecordedArgument;
+    use mneme_core::tuned::{DimensionRule, Folded};
 
     const LARGE: u64 = 5_000_000_000;
 
-    fn shape(grid: u32, block: u32) -> Shape {
-        Shape { grid: Dim3::new(grid, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0 }
+    fn shape(grid: u32, block: u32) -> LaunchDimensions {
+        LaunchDimensions { grid: Dim3::new(grid, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0 }
     }
 
-    fn winner(folded: &[u32], tuned: Shape, rule: Option<Rule>) -> &'static Winner {
+    fn winner(folded: &[u32], tuned: LaunchDimensions, rule: Option<DimensionRule>) -> &'static Winner {
         Box::leak(Box::new(Winner {
             kernel: "k".into(),
             static_hash: 1,
@@ -241,7 +241,7 @@ mod tests {
             recorded: shape(40, 256),
             tuned,
             cluster: None,
-            arguments: vec![Argument { offset: 0, bytes: LARGE.to_le_bytes().into() }],
+            arguments: vec![RecordedArgument { offset: 0, bytes: LARGE.to_le_bytes().into() }],
             folded: Folded { arguments: folded.into(), ..Folded::default() },
             numbers: Vec::new(),
             keeps_dimensions: false,
@@ -254,7 +254,11 @@ mod tests {
     }
 
     /// Whether a launch with this argument is the recorded one, and what another is to be.
-    fn judge(candidate: &WinnerCandidate, asked: Shape, mut argument: u64) -> (bool, Option<Shape>) {
+    fn judge(
+        candidate: &WinnerCandidate,
+        asked: LaunchDimensions,
+        mut argument: u64,
+    ) -> (bool, Option<LaunchDimensions>) {
         let mut place = std::ptr::from_mut(&mut argument).cast();
         let arguments = LaunchArguments::new(&raw mut place, std::ptr::null_mut());
         let attributes = LaunchAttributes::default();
@@ -278,13 +282,19 @@ mod tests {
     #[test]
     fn a_rule_does_not_leave_out_threads_unless_its_winner_did() {
         let code = KernelCode::with_kinds(&["i64"]);
-        let blocks = |text: &str| Some(Rule { derived: vec![("grid.x".into(), text.into())], ..Rule::default() });
-        let same = WinnerCandidate::new(winner(&[], shape(80, 128), Some(Rule::same_threads())), &code).unwrap();
+        let blocks = |text: &str| {
+            Some(DimensionRule { derived: vec![("grid.x".into(), text.into())], ..DimensionRule::default() })
+        };
+        let same =
+            WinnerCandidate::new(winner(&[], shape(80, 128), Some(DimensionRule::same_threads())), &code).unwrap();
         assert_eq!(judge(&same, shape(10, 256), 7).1, Some(shape(20, 128)));
         let constant = WinnerCandidate::new(winner(&[], shape(80, 128), blocks("80")), &code).unwrap();
         assert_eq!(judge(&constant, shape(50, 256), 7).1, Some(shape(50, 256)), "the code alone");
         assert_eq!(judge(&constant, shape(10, 256), 7).1, Some(shape(10, 256)), "the code alone");
-        let kept = Winner { keeps_dimensions: true, ..winner(&[], shape(80, 128), Some(Rule::same_threads())).clone() };
+        let kept = Winner {
+            keeps_dimensions: true,
+            ..winner(&[], shape(80, 128), Some(DimensionRule::same_threads())).clone()
+        };
         let kept = WinnerCandidate::new(Box::leak(Box::new(kept)), &code).unwrap();
         assert_eq!(judge(&kept, shape(40, 256), LARGE), (false, Some(shape(40, 256))));
         assert_eq!(judge(&same, shape(i32::MAX as u32, 256), 7).1, Some(shape(i32::MAX as u32, 256)), "too many");

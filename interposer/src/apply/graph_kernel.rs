@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use mneme_core::tuned::{Shape, Winner};
+use mneme_core::tuned::{LaunchDimensions, Winner};
 
 use super::candidate::shape_of;
 use super::{ELSEWHERE, Kept, KernelReplacement, UNTRIED, choose, of};
@@ -22,7 +22,7 @@ pub struct GraphKernel {
 #[derive(Clone, Copy)]
 struct Tuned {
     function: CUfunction,
-    shape: Shape,
+    shape: LaunchDimensions,
     winner: &'static Winner,
     is_reshaped: bool,
     is_variant: bool,
@@ -48,7 +48,7 @@ impl GraphKernel {
     }
 
     /// What is to be launched, if it is not the application's own.
-    pub fn tuned(&self) -> Option<(CUfunction, Shape)> {
+    pub fn tuned(&self) -> Option<(CUfunction, LaunchDimensions)> {
         self.tuned.as_ref().ok().map(|tuned| (tuned.function, tuned.shape))
     }
 
@@ -86,7 +86,7 @@ fn tuned(
     })?;
     Ok(Tuned {
         function: choice.loaded.function,
-        shape: choice.asked(),
+        shape: choice.requested(),
         winner: choice.candidate.winner(),
         is_reshaped: choice.shape != shape_of(&request.launch),
         is_variant: choice.candidate.is_variant,

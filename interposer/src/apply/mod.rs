@@ -22,8 +22,8 @@ pub use on_trial::{NotRecorded, OnTrial};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mneme_core::summary::{Applied, Failure};
-use mneme_core::tuned::Shape;
+use mneme_core::summary::{Applied, RecordingFailure};
+use mneme_core::tuned::LaunchDimensions;
 
 use self::candidate::{WinnerCandidate, shape_of};
 use self::loaded::LoadedCode;
@@ -109,14 +109,14 @@ fn want(
     specialisation: &Specialisation,
     request: &LaunchRequest,
     base: Option<&WinnerCandidate>,
-    shape: Shape,
+    shape: LaunchDimensions,
 ) {
     let at = base.and_then(|base| replacement.index_of(base));
     if let Some(wanted) = specialisation.note(&request.launch, &request.arguments, at) {
         let Some(Ok(code)) = kernel.progress.code.get() else { return };
         let refused = match obstacle(code) {
             Some(reason) => Some(reason),
-            None => requests::ask(kernel, request, wanted, base, shape).is_none().then(|| NO_REQUEST.to_owned()),
+            None => requests::submit(kernel, request, wanted, base, shape).is_none().then(|| NO_REQUEST.to_owned()),
         };
         if let Some(reason) = refused {
             info!("{} is not specialised: {reason}", kernel.demangled);
@@ -146,7 +146,7 @@ enum Kept<'a> {
     /// It is no launch yet: what launches its graph counts.
     Captured,
     /// The winner, and what it would make of the launch.
-    Untried(&'a WinnerCandidate, Shape),
+    Untried(&'a WinnerCandidate, LaunchDimensions),
     For(&'static str),
     /// Said already, of all launches of the kernel.
     GivenUp,
@@ -156,14 +156,14 @@ enum Kept<'a> {
 struct Choice<'a> {
     candidate: &'a WinnerCandidate,
     loaded: &'static LoadedCode,
-    shape: Shape,
+    shape: LaunchDimensions,
 }
 
 impl Choice<'_> {
     /// What the driver is asked for.
-    fn asked(&self) -> Shape {
+    fn requested(&self) -> LaunchDimensions {
         let is_in_code = self.candidate.winner().folded.shared_memory;
-        Shape { shared_mem: if is_in_code { 0 } else { self.shape.shared_mem }, ..self.shape }
+        LaunchDimensions { shared_mem: if is_in_code { 0 } else { self.shape.shared_mem }, ..self.shape }
     }
 }
 
@@ -312,7 +312,7 @@ fn choose<'a>(
 }
 
 /// Whether CUDA takes no such grid.
-fn has_too_many_blocks(shape: &Shape) -> bool {
+fn has_too_many_blocks(shape: &LaunchDimensions) -> bool {
     !recorded_family::is_hip() && shape.grid.as_array().into_iter().zip(MOST_BLOCKS).any(|(blocks, most)| blocks > most)
 }
 
@@ -367,7 +367,7 @@ fn replace(
         let what = if choice.candidate.is_variant { "code made for launches like it," } else { "the winner of" };
         info!("{} is replaced by {what} {}", kernel.demangled, winner.source.display());
     }
-    if gate::passing(&|| start::start(request, choice.loaded.function, &choice.asked())) == Status::SUCCESS {
+    if gate::passing(&|| start::start(request, choice.loaded.function, &choice.requested())) == Status::SUCCESS {
         replacement.count(winner, choice.shape != shape_of(&request.launch), choice.candidate.is_variant);
         return LaunchOutcome::Replaced(Status::SUCCESS);
     }
@@ -396,7 +396,7 @@ pub fn forget(context: Option<usize>) {
 }
 
 /// What became of a kernel's launches; `None` where there is nothing tuned for it.
-pub fn outcome(kernel: &Kernel) -> Option<(Applied, Vec<Failure>)> {
+pub fn outcome(kernel: &Kernel) -> Option<(Applied, Vec<RecordingFailure>)> {
     let launches = kernel.progress.launches.load(Ordering::Relaxed);
     let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<KernelReplacement>());
     let was_wanted = known.and_then(|known| known.specialisation.as_ref()).is_some_and(Specialisation::was_wanted);

@@ -1,7 +1,7 @@
 //! The likeness of a kernel's launches: which of them repeat, and what all of these have in common.
 
 use mneme_core::launch::Dim3;
-use mneme_core::tuned::Shape;
+use mneme_core::tuned::LaunchDimensions;
 
 /// Launches that are alike before code is made for them.
 const REPEATS: u32 = 16;
@@ -15,7 +15,7 @@ pub const MOST_ARGUMENTS: usize = 16;
 /// What launches are alike in, their arguments aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Likeness {
-    pub recorded: Shape,
+    pub recorded: LaunchDimensions,
     pub cluster: Option<Dim3>,
     /// Among the kernel's winners, the one that they get so far.
     pub base: Option<usize>,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn likeness(block: u32) -> Likeness {
-        let recorded = Shape { block: Dim3::new(block, 1, 1), ..Shape::default() };
+        let recorded = LaunchDimensions { block: Dim3::new(block, 1, 1), ..LaunchDimensions::default() };
         Likeness { recorded, cluster: None, base: None }
     }
 

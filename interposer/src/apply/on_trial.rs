@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mneme_core::recording::store::without_signals;
-use mneme_core::tuned::{Shape, TrialVerdict, WinnerTrial};
+use mneme_core::tuned::{LaunchDimensions, TrialVerdict, WinnerTrial};
 
 use super::candidate::WinnerCandidate;
 use super::trials::Trials;
@@ -26,7 +26,7 @@ pub struct OnTrial {
     kernel: Arc<Kernel>,
     /// Among the kernel's candidates.
     candidate: usize,
-    shape: Shape,
+    shape: LaunchDimensions,
     number: u64,
 }
 
@@ -43,7 +43,7 @@ impl OnTrial {
         kernel: &Arc<Kernel>,
         replacement: &KernelReplacement,
         candidate: &WinnerCandidate,
-        shape: Shape,
+        shape: LaunchDimensions,
     ) -> Option<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let index = replacement.index_of(candidate)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use mneme_core::summary::{Applied, Failure};
+use mneme_core::summary::{Applied, RecordingFailure};
 use mneme_core::tuned::Winner;
 
 use super::candidate::WinnerCandidate;
@@ -118,11 +118,11 @@ impl KernelReplacement {
     }
 
     /// What became of so many launches.
-    pub fn outcome(&self, launches: u64) -> (Applied, Vec<Failure>) {
+    pub fn outcome(&self, launches: u64) -> (Applied, Vec<RecordingFailure>) {
         let replaced = self.replaced.load(Ordering::Relaxed);
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        let failure = |reason: &str, launches, broken| Failure { reason: reason.to_owned(), launches, broken };
-        let mut failures: Vec<Failure> =
+        let failure = |reason: &str, launches, broken| RecordingFailure { reason: reason.to_owned(), launches, broken };
+        let mut failures: Vec<RecordingFailure> =
             kept.iter().map(|(reason, count)| failure(reason, count.load(Ordering::Relaxed), false)).collect();
         let known: u64 = failures.iter().map(|failure| failure.launches).sum();
         // After it was given up, launches are only counted.
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_launch_has_one_fate() {
+    fn every_launch_has_one_outcome() {
         let replacement = KernelReplacement::new(Err("its code has changed".into()), None);
         replacement.count_kept("inside a stream capture");
         replacement.count_kept("inside a stream capture");

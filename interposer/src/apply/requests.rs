@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mneme_core::launch::Launch;
 use mneme_core::recording::store::without_signals;
-use mneme_core::tuned::{Shape, SpecialisationAnswer, SpecialisationRequest};
+use mneme_core::tuned::{LaunchDimensions, SpecialisationAnswer, SpecialisationRequest};
 
 use super::candidate::{WinnerCandidate, shape_of};
 use super::specialisation::Wanted;
@@ -57,13 +57,13 @@ fn requests() -> MutexGuard<'static, Requests> {
     REQUESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks for code for a launch under way, which gets the winner `base` and these dimensions so far.
-pub fn ask(
+/// Requests code for a launch under way, which gets the winner `base` and these dimensions so far.
+pub fn submit(
     kernel: &Arc<Kernel>,
     request: &LaunchRequest,
     wanted: Wanted,
     base: Option<&WinnerCandidate>,
-    shape: Shape,
+    shape: LaunchDimensions,
 ) -> Option<()> {
     let Some(Ok(code)) = kernel.progress.code.get() else { return None };
     let (device, context) = (driver::current_device()?, driver::current_context()?);

@@ -5,7 +5,7 @@ use std::ffi::c_uint;
 use mneme_abi::cuda::structures::{LaunchAttribute, LaunchConfiguration};
 use mneme_core::device::cuda;
 use mneme_core::launch::Launch;
-use mneme_core::tuned::Shape;
+use mneme_core::tuned::LaunchDimensions;
 
 use crate::driver::{CUfunction, CUstream, Status, hip, hooked};
 use crate::kernels::request::{Extras, LaunchRequest};
@@ -23,7 +23,7 @@ pub fn obstacle(request: &LaunchRequest) -> Option<&'static str> {
 }
 
 /// Launches a function with the arguments, stream and attributes of a request, and other dimensions.
-pub fn start(request: &LaunchRequest, function: CUfunction, shape: &Shape) -> Status {
+pub fn start(request: &LaunchRequest, function: CUfunction, shape: &LaunchDimensions) -> Status {
     let stream = request.stream as CUstream;
     let (parameters, extra) = request.arguments.raw();
     let (grid, block) = (shape.grid, shape.block);

@@ -95,9 +95,9 @@ fn mark(status: Status) {
     LAST.set(Some(Marked { status, mark: hip::peek_at_last_error() }));
 }
 
-/// The application's status where the library has told the mark.
-fn unmarked(kept: Option<Marked>, told: Status) -> Status {
-    kept.filter(|kept| kept.mark == told).map_or(told, |kept| kept.status)
+/// The application's status where the library has returned the mark.
+fn unmarked(kept: Option<Marked>, returned: Status) -> Status {
+    kept.filter(|kept| kept.mark == returned).map_or(returned, |kept| kept.status)
 }
 
 /// Whether this is HIP 7 or later, where a call that succeeds leaves the status of an earlier one that has failed.
@@ -118,24 +118,24 @@ pub unsafe fn take(call: &dyn Fn() -> Status) -> Status {
     }
     match (call(), FAILED.take()) {
         (Status::SUCCESS, Some(failed)) => failed,
-        (told, _) => told,
+        (returned, _) => returned,
     }
 }
 
 /// # Safety
 /// The arguments are those of `hipPeekAtLastError`.
 pub unsafe fn peek(call: &dyn Fn() -> Status) -> Status {
-    let told = call();
+    let returned = call();
     if !is_known_to_remember() {
-        return unmarked(LAST.get(), told);
+        return unmarked(LAST.get(), returned);
     }
     match FAILED.get() {
         // What it tells is its own status, too.
-        Some(failed) if told == Status::SUCCESS => {
+        Some(failed) if returned == Status::SUCCESS => {
             put_back(Left { last: failed, failed });
             failed
         }
-        _ => told,
+        _ => returned,
     }
 }
 

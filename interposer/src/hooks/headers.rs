@@ -10,7 +10,7 @@ use super::CUDA;
 use super::proc_address::{NEWEST, variant};
 use super::unhooked::UNHOOKED;
 use mneme_abi::cuda::driver::FUNCTIONS;
-use mneme_abi::cuda::{Function, split_name};
+use mneme_abi::cuda::{VendorFunction, split_name};
 use mneme_abi::headers::{Passed, expression, found, in_rust, types};
 
 /// What a header declares.
@@ -153,8 +153,8 @@ fn versions_are_those_of_the_headers() {
         .for_each(|(name, versions)| since.entry(name).or_default().extend(versions));
     let symbols: BTreeSet<&String> = headers.iter().flat_map(|header| header.functions.keys()).collect();
     // cudaProfiler.h declares these two, which is not among the pinned headers.
-    let of_others = |function: &&Function| ["cuProfilerStart", "cuProfilerStop"].contains(&function.name);
-    for Function { name, since: declared, .. } in FUNCTIONS.iter().filter(|function| !of_others(function)) {
+    let of_others = |function: &&VendorFunction| ["cuProfilerStart", "cuProfilerStop"].contains(&function.name);
+    for VendorFunction { name, since: declared, .. } in FUNCTIONS.iter().filter(|function| !of_others(function)) {
         assert!(symbols.iter().any(|symbol| symbol == name), "{name} is in no header");
         let (form, _) = form_of(name);
         let (base, _) = split_name(name);

@@ -73,7 +73,7 @@ pub fn all() -> impl Iterator<Item = &'static Hook> {
 
 /// Our function of a name, if it is hooked.
 pub fn by_name(name: &CStr) -> Option<*mut c_void> {
-    static MAP: OnceLock<HashMap<&'static CStr, registration::Address>> = OnceLock::new();
+    static MAP: OnceLock<HashMap<&'static CStr, registration::FunctionAddress>> = OnceLock::new();
     let map = MAP.get_or_init(|| {
         all().map(|hook| (hook.name, hook.address)).chain(registration::FUNCTIONS.iter().copied()).collect()
     });

@@ -13,7 +13,7 @@ use crate::process::family::Family;
 use crate::process::reentrancy;
 
 /// Gives the address of a function.
-pub type Address = fn() -> *mut c_void;
+pub type FunctionAddress = fn() -> *mut c_void;
 
 /// Runs the vendor's function, and what we note before or after it, with hooks switched off; what we note must not end
 /// the program.
@@ -80,7 +80,7 @@ macro_rules! export {
 macro_rules! follow_each {
     ($($name:ident $arguments:tt before $before:tt after $after:tt;)*) => {
         /// Names and addresses of the functions here.
-        pub static FUNCTIONS: &[(&CStr, Address)] = &[
+        pub static FUNCTIONS: &[(&CStr, FunctionAddress)] = &[
             $((c_name(concat!(stringify!($name), "\0")), || $name as *const () as *mut c_void),)*
         ];
 

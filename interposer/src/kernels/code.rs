@@ -16,7 +16,7 @@ use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo
 use mneme_core::image::{embedded, ir_path};
 use mneme_core::launch::Launch;
 use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDetails, KernelRecord, VERSION};
-use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::manifest::RecordedArgument;
 use mneme_core::recording::{CodeKind, RecordingError};
 use mneme_core::tuned::FoldedKinds;
 
@@ -270,22 +270,8 @@ impl KernelCode {
             .iter()
             .filter_map(|module| module.bytes().ok())
             .fold(Hash64::new().part(name.as_bytes()), |hash, bytes| hash.part(&bytes));
-        let symbol = |name: &str, kind| Symbol {
-            name: name.to_owned(),
-            kind,
-            defined: true,
-            external: true,
-            hash: 0,
-            refs: Vec::new(),
-            arguments: Vec::new(),
-            variable: None,
-        };
-        let argument = |(offset, size): &(u32, u32)| ir_section::Argument {
-            name: String::new(),
-            kind: if *size > 8 { "byval".into() } else { String::new() },
-            offset: *offset,
-            size: *size,
-            pointers: None,
+        let argument = |(offset, size): &(u32, u32)| {
+            ir_section::IrArgument::new("", if *size > 8 { "byval" } else { "" }, *offset, *size)
         };
         let variable = |(name, constant): &(String, bool)| Symbol {
             variable: Some(VariableInfo {
@@ -294,7 +280,7 @@ impl KernelCode {
                 align: 0,
                 code: false,
             }),
-            ..symbol(name, SymbolKind::Variable)
+            ..Symbol::exported(name, SymbolKind::Variable)
         };
         Ok(Self {
             static_hash: hash.finish(),
@@ -302,7 +288,7 @@ impl KernelCode {
             triple: native.triple.into(),
             kernel: Symbol {
                 arguments: native.parameters.iter().map(argument).collect(),
-                ..symbol(name, SymbolKind::Kernel)
+                ..Symbol::exported(name, SymbolKind::Kernel)
             },
             variables: native.variables.iter().map(variable).collect(),
             modules,
@@ -366,7 +352,7 @@ impl KernelCode {
     /// Scalar arguments of these kinds, as far as their types are known: index, offset in the parameter buffer and
     /// size, bytes.
     pub fn foldable(&self, kinds: FoldedKinds) -> impl Iterator<Item = (u32, u32, usize)> {
-        let is_meant = move |argument: &ir_section::Argument| {
+        let is_meant = move |argument: &ir_section::IrArgument| {
             argument.specialisable() && (kinds == FoldedKinds::Scalars || argument.kind.starts_with('i'))
         };
         let arguments = (0..).zip(&self.kernel.arguments).filter(move |(_, argument)| is_meant(argument));
@@ -406,7 +392,7 @@ impl KernelCode {
 
     /// Identity of a launch among those of the kernel: dimensions, shared memory and scalar arguments. Pointers and
     /// structures (which may hold pointers) differ between runs that do the same.
-    pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
+    pub fn dynamic_hash(&self, launch: &Launch, arguments: &[RecordedArgument]) -> u64 {
         let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
         let mut hash = Hash64::new();
         LaunchShape::of(launch).numbers().for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
@@ -415,7 +401,7 @@ impl KernelCode {
     }
 
     /// What goes into that identity.
-    pub fn key(&self, launch: &Launch, arguments: &[Argument]) -> Key {
+    pub fn key(&self, launch: &Launch, arguments: &[RecordedArgument]) -> Key {
         let known = arguments.iter().enumerate().filter_map(|(index, argument)| {
             let value = if self.is_scalar(index, &argument.bytes) {
                 ArgumentValue::of(&argument.bytes)
@@ -489,7 +475,7 @@ impl KernelCode {
             modules: self.module_names(),
             binary_blobs: Vec::new(),
             arg_names: self.kernel.arguments.iter().map(|argument| argument.name.clone()).collect(),
-            specializations: self.kernel.arguments.iter().map(ir_section::Argument::specialisable).collect(),
+            specializations: self.kernel.arguments.iter().map(ir_section::IrArgument::specialisable).collect(),
             instances: Default::default(),
             ours: KernelDetails {
                 format: VERSION,
@@ -528,24 +514,9 @@ impl KernelCode {
         let arguments = kinds
             .iter()
             .enumerate()
-            .map(|(index, kind)| ir_section::Argument {
-                name: String::new(),
-                kind: (*kind).to_owned(),
-                offset: 8 * index as u32,
-                size: 8,
-                pointers: None,
-            })
+            .map(|(index, kind)| ir_section::IrArgument::new("", *kind, 8 * index as u32, 8))
             .collect();
-        let kernel = Symbol {
-            name: "k".into(),
-            kind: SymbolKind::Kernel,
-            defined: true,
-            external: true,
-            hash: 0,
-            refs: vec![],
-            arguments,
-            variable: None,
-        };
+        let kernel = Symbol { arguments, ..Symbol::exported("k", SymbolKind::Kernel) };
         Self {
             static_hash: 1,
             arch: String::new(),
@@ -607,11 +578,11 @@ mod tests {
         }
     }
 
-    fn arguments(values: &[u64]) -> Vec<Argument> {
+    fn arguments(values: &[u64]) -> Vec<RecordedArgument> {
         values
             .iter()
             .enumerate()
-            .map(|(index, value)| Argument { offset: 8 * index as u32, bytes: value.to_le_bytes().to_vec() })
+            .map(|(index, value)| RecordedArgument { offset: 8 * index as u32, bytes: value.to_le_bytes().to_vec() })
             .collect()
     }
 

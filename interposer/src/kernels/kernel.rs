@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use mneme_abi::cuda::sys::CUfunction_attribute;
 use mneme_core::launch::LaunchAttributes;
-use mneme_core::summary::Mode;
+use mneme_core::summary::RecorderMode;
 use mneme_core::symbol;
 
 use super::origin::CodeOrigin;
@@ -43,7 +43,7 @@ impl Kernel {
     /// Whether the user wants it recorded, or replaced, by this process.
     pub fn is_selected(&self) -> bool {
         let selects = |settings: &RecorderSettings| match settings.mode {
-            Mode::Apply => {
+            RecorderMode::Apply => {
                 (settings.specialise.is_some() || !winners::of(&self.name).is_empty())
                     && settings.selects(&self.name, &self.demangled)
             }

@@ -146,26 +146,17 @@ fn architectures<'a>(units: &[&'a Unit<'_>], kernel: &str, vendor: Vendor) -> Ve
 mod tests {
     use super::*;
     use mneme_core::image::architecture::Architecture;
-    use mneme_core::image::ir_section::{Symbol, Table, decode, encode};
+    use mneme_core::image::ir_section::{IrTable, Symbol, decode, encode};
 
     fn unit(arch: &str) -> Unit<'static> {
-        let symbol = Symbol {
-            name: "k".into(),
-            kind: SymbolKind::Kernel,
-            defined: true,
-            external: true,
-            hash: 1,
-            refs: vec![],
-            arguments: vec![],
-            variable: None,
-        };
-        let table = Table { arch: arch.into(), symbols: vec![symbol], ..Table::default() };
+        let symbols = vec![Symbol::exported("k", SymbolKind::Kernel)];
+        let table = IrTable { arch: arch.into(), symbols, ..IrTable::default() };
         decode(&encode(&table, b"BC").unwrap()).remove(0).into_owned()
     }
 
     #[test]
     fn ir_for_amds_gpus_is_the_processors_own() {
-        let amd = |arch: &str| Table { triple: "amdgcn-amd-amdhsa".into(), ..unit(arch).table };
+        let amd = |arch: &str| IrTable { triple: "amdgcn-amd-amdhsa".into(), ..unit(arch).table };
         let unit = |arch: &str| decode(&encode(&amd(arch), b"BC").unwrap()).remove(0).into_owned();
         let units = [unit("gfx90a"), unit("gfx1030"), unit("gfx10-3-generic")];
         let units: Vec<&Unit<'_>> = units.iter().collect();

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mneme_core::summary::{Shape, Times};
+use mneme_core::summary::{ShapeSummary, Times};
 
 use super::request::LaunchRequest;
 
@@ -18,7 +18,7 @@ pub struct Profile {
 #[derive(Clone, Default)]
 struct Known {
     times: Times,
-    shapes: Vec<Shape>,
+    shapes: Vec<ShapeSummary>,
 }
 
 impl Profile {
@@ -36,14 +36,14 @@ impl Profile {
         let mut known = self.lock();
         match known.shapes.iter().position(|shape| (shape.grid, shape.block) == (grid, block)) {
             Some(index) => known.shapes[index].launches += 1,
-            None if known.shapes.len() < SHAPES => known.shapes.push(Shape { grid, block, launches: 1 }),
+            None if known.shapes.len() < SHAPES => known.shapes.push(ShapeSummary { grid, block, launches: 1 }),
             None => known.shapes[SHAPES - 1].launches += 1,
         }
         known.times.total.checked_div(known.times.count).unwrap_or(0)
     }
 
     /// Times, and shapes by frequency.
-    pub fn result(&self) -> (Option<Times>, Vec<Shape>) {
+    pub fn result(&self) -> (Option<Times>, Vec<ShapeSummary>) {
         let mut known = self.lock().clone();
         known.shapes.sort_by_key(|shape| std::cmp::Reverse(shape.launches));
         ((known.times.count > 0).then_some(known.times), known.shapes)

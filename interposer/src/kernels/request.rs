@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use mneme_abi::cuda::structures::LaunchAttribute;
 use mneme_core::launch::Launch;
-use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::manifest::RecordedArgument;
 
 use crate::driver::{CUfunction, launch_parameter};
 
@@ -62,9 +62,9 @@ impl LaunchArguments {
     ///
     /// # Safety
     /// The layout must be the kernel's, and the launch must still be under way.
-    pub unsafe fn read(&self, layout: impl Iterator<Item = (u32, u32)>) -> Option<Vec<Argument>> {
+    pub unsafe fn read(&self, layout: impl Iterator<Item = (u32, u32)>) -> Option<Vec<RecordedArgument>> {
         let mut arguments = Vec::new();
-        let copy = |_, offset, bytes: &[u8]| arguments.push(Argument { offset, bytes: bytes.to_vec() });
+        let copy = |_, offset, bytes: &[u8]| arguments.push(RecordedArgument { offset, bytes: bytes.to_vec() });
         // SAFETY: the caller's promise.
         unsafe { self.visit(layout, copy) }.then_some(arguments)
     }
@@ -176,7 +176,7 @@ mod tests {
         // SAFETY: both hold two values of this layout.
         let (one, other) = unsafe { (from_pointers.read(layout.into_iter()), from_buffer.read(layout.into_iter())) };
         assert_eq!(one, other);
-        assert_eq!(one.unwrap()[1], Argument { offset: 8, bytes: pointer.to_le_bytes().to_vec() });
+        assert_eq!(one.unwrap()[1], RecordedArgument { offset: 8, bytes: pointer.to_le_bytes().to_vec() });
         // The list holds the address of `size`.
         // SAFETY: a local of this type.
         unsafe { (&raw mut size).write_volatile(12) };

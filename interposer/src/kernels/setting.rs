@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use mneme_core::summary::Mode;
+use mneme_core::summary::RecorderMode;
 
 use super::function_settings::Setting;
 use super::handles;
@@ -12,7 +12,7 @@ use crate::process::settings::settings;
 fn noted(call: &dyn Fn() -> Status, function: CUfunction, setting: Setting, value: c_int) -> Status {
     let status = call();
     if status == Status::SUCCESS
-        && settings().mode == Mode::Apply
+        && settings().mode == RecorderMode::Apply
         && let Some(function) = handles::function(function)
     {
         function.kernel.progress.function_settings.set(setting, value);

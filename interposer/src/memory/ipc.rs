@@ -112,7 +112,7 @@ pub unsafe fn open_shared(
             return Status::SUCCESS;
         }
         // Asked outside of the gate, because it may take its time.
-        return match imports::ask(handle) {
+        return match imports::request(handle) {
             Ok(offer) => gate::passing(&|| match offer.map(context) {
                 Ok((opened, bytes)) => {
                     track_opened(opened, bytes);

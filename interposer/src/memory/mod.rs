@@ -1,4 +1,4 @@
-//! Device memory: the arena that serves the application, live allocations, what is said about them.
+//! Device memory: the arena that serves the application, live allocations, annotations.
 
 pub mod access;
 pub mod allocations;

@@ -1,4 +1,4 @@
-//! Handlers of the functions that the arena serves: `cuMemAlloc` and what asks about its memory.
+//! Handlers of the functions that the arena serves: `cuMemAlloc` and queries about its memory.
 //!
 //! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same
 //! arguments.
@@ -252,8 +252,8 @@ pub unsafe fn address_range(
     }
     let Some(device) = driver::current_device() else { return Status::INVALID_CONTEXT };
     // As the vendor answers (seen with driver 580): of another device's memory CUDA knows nothing.
-    let is_told = |live: &LiveAllocation| live.device == device || recorded_family::is_hip();
-    let live = ALLOCATIONS.containing(address).filter(is_told);
+    let is_reported = |live: &LiveAllocation| live.device == device || recorded_family::is_hip();
+    let live = ALLOCATIONS.containing(address).filter(is_reported);
     let status = driver::answer(if live.is_some() { Status::SUCCESS } else { Status::NOT_FOUND });
     let (Status::SUCCESS, Some(live)) = (status, live) else { return status };
     // SAFETY: either may be null, else it is the application's place for the result.

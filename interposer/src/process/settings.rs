@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use mneme_core::environment;
-use mneme_core::summary::{self, Mode};
+use mneme_core::summary::{self, RecorderMode};
 use mneme_core::tuned::{self, FoldedKinds};
 use regex::Regex;
 
@@ -25,7 +25,7 @@ pub struct RecorderSettings {
     /// `MNEME_SKIP_RECORDINGS`: first launches of a kernel that are not recorded; 0.
     pub skip_recordings: u64,
     /// `MNEME_MODE`: `record`, `profile`, `dry-run` or `apply`; `record`.
-    pub mode: Mode,
+    pub mode: RecorderMode,
     /// `MNEME_TUNED`: files of compiled winners, for `apply`.
     pub tuned: Vec<PathBuf>,
     /// `MNEME_VERIFY_FIRST`: launches on which a winner is tried before it is used, for `apply`; 0.
@@ -118,7 +118,7 @@ pub fn settings() -> &'static RecorderSettings {
 impl RecorderSettings {
     /// Whether the numbers of launches decide about them.
     pub fn leaves_out_any(&self) -> bool {
-        self.mode != Mode::Apply && (self.skip_recordings > 0 || self.sample > 1)
+        self.mode != RecorderMode::Apply && (self.skip_recordings > 0 || self.sample > 1)
     }
 
     /// Whether this launch of a kernel, counted from 0, is not looked at.
@@ -143,10 +143,10 @@ impl RecorderSettings {
                 })
                 .ok()
         });
-        let mode = variable("MNEME_MODE").map_or(Mode::Record, |text| {
-            Mode::parse(text.trim()).unwrap_or_else(|| {
+        let mode = variable("MNEME_MODE").map_or(RecorderMode::Record, |text| {
+            RecorderMode::parse(text.trim()).unwrap_or_else(|| {
                 warning!("MNEME_MODE is '{text}', which is none of record, profile, dry-run and apply; record is used");
-                Mode::Record
+                RecorderMode::Record
             })
         });
         let verify_first = u32::try_from(number(tuned::TRIALS_VARIABLE, 0)).unwrap_or(u32::MAX);
@@ -156,9 +156,9 @@ impl RecorderSettings {
                 let name = tuned::SPECIALISATION_VARIABLE;
                 warning!("{name} is '{text}', which is neither integers nor scalars; nothing is specialised");
             }
-            kinds.filter(|_| mode == Mode::Apply)
+            kinds.filter(|_| mode == RecorderMode::Apply)
         });
-        let records_nothing = mode == Mode::Profile || (mode == Mode::Apply && verify_first == 0);
+        let records_nothing = mode == RecorderMode::Profile || (mode == RecorderMode::Apply && verify_first == 0);
         let arena = variable("MNEME_ARENA").map(|text| !is_off(&text));
         let rank = rank(variable);
         Self {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use mneme_core::summary::Mode;
+use mneme_core::summary::RecorderMode;
 use mneme_core::tuned::{VARIABLE, Winner, Winners};
 
 use crate::process::log::warning;
@@ -18,7 +18,7 @@ pub fn of(kernel: &str) -> &'static [Winner] {
 fn read() -> HashMap<String, Vec<Winner>> {
     let settings = settings();
     let mut known: HashMap<String, Vec<Winner>> = HashMap::new();
-    if settings.mode != Mode::Apply {
+    if settings.mode != RecorderMode::Apply {
         return known;
     }
     if settings.tuned.is_empty() && settings.specialise.is_none() {

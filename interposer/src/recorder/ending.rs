@@ -1,10 +1,10 @@
-//! The end of a recording: packs are closed, occurrences written, and the user told.
+//! The end of a recording: packs are closed, occurrences written, and a report printed.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mneme_core::recording::database;
-use mneme_core::summary::{self as report, Mode, Summary};
+use mneme_core::summary::{self as report, RecorderMode, RecorderSummary};
 
 use super::{FINISHED, STARTED, is_recording_process, output, profile, summary};
 use crate::apply;
@@ -32,10 +32,10 @@ pub fn finish() -> bool {
     let settings = settings();
     let kernels: Vec<_> =
         handles::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();
-    let summary = Summary {
+    let summary = RecorderSummary {
         process: std::process::id(),
         rank: settings.rank,
-        selected: settings.rank_selected || settings.mode == Mode::Apply,
+        selected: settings.rank_selected || settings.mode == RecorderMode::Apply,
         mode: settings.mode,
         device: driver::current_device().map(|device| DeviceDescription::of(device).name).unwrap_or_default(),
         folder: settings.folder.display().to_string(),
@@ -70,7 +70,7 @@ fn write_occurrences() {
 }
 
 /// Says what became of a kernel.
-fn report_on(kernel: &Kernel) -> report::Kernel {
+fn report_on(kernel: &Kernel) -> report::KernelSummary {
     let progress = &kernel.progress;
     let settings = settings();
     let recorded = progress.recorded();
@@ -79,7 +79,7 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
     };
     let (instances, known) = (count(|occurrences| occurrences.written), count(|occurrences| occurrences.known_before));
     let file = match progress.code.get() {
-        Some(Ok(code)) if settings.mode == Mode::Record && instances + known > 0 => {
+        Some(Ok(code)) if settings.mode == RecorderMode::Record && instances + known > 0 => {
             Some(settings.folder.join(format!("{}.json", code.static_hash)).display().to_string())
         }
         _ => None,
@@ -87,25 +87,32 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
     let launches = progress.launches.load(Ordering::Relaxed);
     let seen: u64 =
         recorded.instances.iter().map(|(hash, occurrences)| occurrences.count + progress.tally.launches(*hash)).sum();
-    let failure = |(reason, failed): (&String, &Failed)| report::Failure {
+    let failure = |(reason, failed): (&String, &Failed)| report::RecordingFailure {
         reason: reason.clone(),
         launches: failed.launches,
         broken: failed.broken,
     };
     let mut failures: Vec<_> = recorded.failures.iter().map(failure).collect();
     if let Some(Err(reason)) = progress.code.get() {
-        failures.push(report::Failure { reason: reason.clone(), launches: progress.tally.refused(), broken: false });
+        failures.push(report::RecordingFailure {
+            reason: reason.clone(),
+            launches: progress.tally.refused(),
+            broken: false,
+        });
     }
     let failed: u64 = failures.iter().map(|failure| failure.launches).sum();
-    let mut left_out =
-        if settings.mode == Mode::Profile { 0 } else { launches.saturating_sub(seen + failed + recorded.rejected) };
+    let mut left_out = if settings.mode == RecorderMode::Profile {
+        0
+    } else {
+        launches.saturating_sub(seen + failed + recorded.rejected)
+    };
     if recorded.given_up && left_out > 0 {
         let launches = std::mem::take(&mut left_out);
         let broken = failures.iter().any(|failure| failure.broken);
-        failures.push(report::Failure { reason: "given up after that".to_owned(), launches, broken });
+        failures.push(report::RecordingFailure { reason: "given up after that".to_owned(), launches, broken });
     }
-    let outcome = if settings.mode == Mode::Apply { apply::outcome(kernel) } else { None };
-    if settings.mode == Mode::Apply {
+    let outcome = if settings.mode == RecorderMode::Apply { apply::outcome(kernel) } else { None };
+    if settings.mode == RecorderMode::Apply {
         left_out = 0;
     }
     let applied = outcome.map(|(applied, kept)| {
@@ -113,7 +120,7 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         applied
     });
     let (profiled, shapes) = progress.profile.result();
-    report::Kernel {
+    report::KernelSummary {
         kernel: kernel.demangled.clone(),
         mangled: kernel.name.clone(),
         launches,
@@ -129,7 +136,7 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         failures,
         // What was recorded for a trial of tuned code ran without it.
         gpu_time: profiled
-            .or((recorded.gpu_time.count > 0 && settings.mode != Mode::Apply).then_some(recorded.gpu_time)),
+            .or((recorded.gpu_time.count > 0 && settings.mode != RecorderMode::Apply).then_some(recorded.gpu_time)),
         shapes,
         applied,
     }

@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use mneme_core::recording::manifest::{Allocation, State, Variable};
+use mneme_core::recording::manifest::{Allocation, MemoryState, RecordedVariable};
 
 use crate::memory::access;
 use crate::memory::allocations::LiveAllocation;
@@ -30,7 +30,12 @@ pub struct HostWriteWatch {
 
 impl HostWriteWatch {
     /// Of what is recorded of a launch; `live` is what is known of the allocations.
-    pub fn new(context: usize, variables: &[Variable], allocations: &[Allocation], live: &[LiveAllocation]) -> Self {
+    pub fn new(
+        context: usize,
+        variables: &[RecordedVariable],
+        allocations: &[Allocation],
+        live: &[LiveAllocation],
+    ) -> Self {
         let variables = variables
             .iter()
             .map(|it| (Span { address: it.address, size: it.size, kind: None }, access::is_managed(it.address)));
@@ -45,7 +50,7 @@ impl HostWriteWatch {
     }
 
     /// Whether a state does not hold any more: somebody has written, and no kernel runs.
-    pub fn has_changed_since(&self, state: &State) -> Result<bool, SnapshotError> {
+    pub fn has_changed_since(&self, state: &MemoryState) -> Result<bool, SnapshotError> {
         if self.regions.is_empty() {
             return Ok(false);
         }
@@ -55,7 +60,7 @@ impl HostWriteWatch {
     }
 
     /// The same after the launch, where it left other memory than it found.
-    pub fn changes_after(&self, prologue: &State, epilogue: &State) -> Result<bool, SnapshotError> {
+    pub fn changes_after(&self, prologue: &MemoryState, epilogue: &MemoryState) -> Result<bool, SnapshotError> {
         if self.regions.iter().all(|(index, _)| prologue.chunks[*index] == epilogue.chunks[*index]) {
             return Ok(false);
         }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mneme_core::launch::LaunchAttributes;
 use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::{Instance, InstanceDetails};
-use mneme_core::recording::manifest::{Argument, Moment, Variable};
+use mneme_core::recording::database::{InstanceDetails, InstanceRecord};
+use mneme_core::recording::manifest::{Moment, RecordedArgument, RecordedVariable};
 use mneme_core::recording::store;
 
 use super::host_writes::HostWriteWatch;
@@ -218,7 +218,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
 
     let (static_hash, dynamic_hash) = (plan.code.static_hash, plan.dynamic_hash);
     let name = |moment| format!("DeviceState.{moment}.{static_hash}.{dynamic_hash}.mneme");
-    let instance = Instance {
+    let instance = InstanceRecord {
         prologue: name("prologue"),
         epilogue: name("epilogue"),
         block_dims: request.launch.block,
@@ -258,7 +258,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
 }
 
 /// The device variables of the closure that the loaded code has.
-fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
+fn variables(plan: &Plan) -> Result<Vec<RecordedVariable>, InstanceFailure> {
     let mut variables = Vec::new();
     for (name, kind) in plan.code.variables() {
         if plan.function.home.is_managed(name) {
@@ -267,7 +267,7 @@ fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
         match plan.function.home.variable(name) {
             Some((address, size)) => {
                 let (constant, code) = (kind == VariableKind::Constant, kind == VariableKind::Code);
-                variables.push(Variable { name: name.to_owned(), address, size, constant, code });
+                variables.push(RecordedVariable { name: name.to_owned(), address, size, constant, code });
             }
             // What is named after loaded code is there; a constant that nobody finds holds what the code says.
             None if !plan.code.has_ir() && kind != VariableKind::Constant => {
@@ -287,12 +287,13 @@ fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
 }
 
 /// A variable that an argument points into.
-fn anchored(variables: &[Variable], arguments: &[Argument]) -> Option<String> {
+fn anchored(variables: &[RecordedVariable], arguments: &[RecordedArgument]) -> Option<String> {
     let words = || {
         arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word))
     };
-    let holds =
-        |variable: &&Variable| words().any(|word| (variable.address..variable.address + variable.size).contains(&word));
+    let holds = |variable: &&RecordedVariable| {
+        words().any(|word| (variable.address..variable.address + variable.size).contains(&word))
+    };
     variables.iter().find(holds).map(|variable| demangle(&variable.name))
 }
 
@@ -327,7 +328,7 @@ fn check(status: Status) -> Result<(), InstanceFailure> {
 }
 
 /// The value of an argument of at most 8 bytes, 0 for larger ones.
-fn scalar(argument: &Argument) -> u64 {
+fn scalar(argument: &RecordedArgument) -> u64 {
     let mut value = [0; 8];
     match value.get_mut(..argument.bytes.len()) {
         Some(low) => low.copy_from_slice(&argument.bytes),

@@ -17,8 +17,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::Argument;
-use mneme_core::summary::Mode;
+use mneme_core::recording::manifest::RecordedArgument;
+use mneme_core::summary::RecorderMode;
 
 pub use ending::finish;
 use instance::{InstanceFailure, record_launch};
@@ -45,7 +45,7 @@ const ATTEMPTS: u64 = 3;
 struct Plan {
     function: FunctionHandle,
     code: Arc<KernelCode>,
-    arguments: Vec<Argument>,
+    arguments: Vec<RecordedArgument>,
     dynamic_hash: u64,
     context: LiveContext,
 }
@@ -83,7 +83,7 @@ fn begin() {
     }
     STARTED.get_or_init(|| {
         FLAGS.leaves_out.store(settings().leaves_out_any(), Ordering::Relaxed);
-        FLAGS.records.store(settings().mode != Mode::Profile, Ordering::SeqCst);
+        FLAGS.records.store(settings().mode != RecorderMode::Profile, Ordering::SeqCst);
         Instant::now()
     });
     if FINISHED.load(Ordering::SeqCst) || INHERITED.load(Ordering::Relaxed) {
@@ -101,11 +101,11 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     if !FLAGS.records.load(Ordering::Acquire) {
         return launch_unrecorded(call, &request, function);
     }
-    if settings().mode == Mode::Apply {
+    if settings().mode == RecorderMode::Apply {
         return launch_applied(call, &request, function);
     }
     match decide(function, &request) {
-        Some(Decision::Record(plan)) if settings().mode == Mode::DryRun => {
+        Some(Decision::Record(plan)) if settings().mode == RecorderMode::DryRun => {
             note_planned(&plan);
             gate::passing(call)
         }
@@ -138,7 +138,7 @@ fn launch_applied(call: &dyn Fn() -> Status, request: &LaunchRequest, function: 
 #[cold]
 fn launch_unrecorded(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
     let number = function.kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
-    if settings().mode != Mode::Profile {
+    if settings().mode != RecorderMode::Profile {
         return gate::passing(call);
     }
     // Outside the gate: nothing is recorded, so that nobody closes it.

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::{Instance, KernelRecord};
+use mneme_core::recording::database::{InstanceRecord, KernelRecord};
 use mneme_core::recording::draft::Draft;
-use mneme_core::recording::manifest::{State, pair};
+use mneme_core::recording::manifest::{MemoryState, pair};
 use mneme_core::recording::store::{self, StoreWriter};
 
 use super::signals;
@@ -90,9 +90,9 @@ pub struct PendingInstance {
     pub code: Arc<KernelCode>,
     pub record: KernelRecord,
     pub dynamic_hash: u64,
-    pub instance: Instance,
-    pub prologue: State,
-    pub epilogue: State,
+    pub instance: InstanceRecord,
+    pub prologue: MemoryState,
+    pub epilogue: MemoryState,
     /// Bytes of its chunks on disk.
     pub written: Arc<AtomicU64>,
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use mneme_core::recording::leads::Leads;
-use mneme_core::recording::manifest::{Allocation, AllocationKind, Variable};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedVariable};
 use mneme_core::tolerance::Tolerance;
 
 use super::Plan;
@@ -22,7 +22,7 @@ const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 
 /// Every live allocation, and the variables of loaded code but for these; what the kernel has at two addresses is
 /// marked.
-fn everything(plan: &Plan, but: &[Variable]) -> Vec<LiveAllocation> {
+fn everything(plan: &Plan, but: &[RecordedVariable]) -> Vec<LiveAllocation> {
     let mut all = ALLOCATIONS.all();
     let others = loaded_variables::all();
     let others = others.into_iter().filter(|other| but.iter().all(|variable| variable.address != other.address));
@@ -46,7 +46,7 @@ fn everything(plan: &Plan, but: &[Variable]) -> Vec<LiveAllocation> {
 }
 
 /// Whether a kernel has to be led there by an address to touch it.
-fn is_told(live: &LiveAllocation) -> bool {
+fn needs_address(live: &LiveAllocation) -> bool {
     matches!(
         live.access,
         KernelAccess::Arguments | KernelAccess::Variable | KernelAccess::Multicast | KernelAccess::Aliased
@@ -67,29 +67,29 @@ fn words(plan: &Plan) -> impl Iterator<Item = u64> {
 }
 
 /// All live memory that the kernel can touch, as far as its arguments tell, beside its own variables.
-pub fn through_arguments(plan: &Plan, variables: &[Variable]) -> Vec<LiveAllocation> {
+pub fn through_arguments(plan: &Plan, variables: &[RecordedVariable]) -> Vec<LiveAllocation> {
     let all = everything(plan, variables);
-    let told: Vec<LiveAllocation> = all.iter().filter(|live| is_told(live)).copied().collect();
-    let leads = leads(&told, &all);
+    let addressed: Vec<LiveAllocation> = all.iter().filter(|live| needs_address(live)).copied().collect();
+    let leads = leads(&addressed, &all);
     let led_to: BTreeSet<usize> = words(plan).flat_map(|word| leads.of(word)).copied().collect();
-    let untold = all.iter().filter(|live| !is_told(live) && live.is_accessible_from(plan.context)).copied();
-    let mut live: Vec<LiveAllocation> = led_to.into_iter().map(|index| told[index]).chain(untold).collect();
+    let others = all.iter().filter(|live| !needs_address(live) && live.is_accessible_from(plan.context)).copied();
+    let mut live: Vec<LiveAllocation> = led_to.into_iter().map(|index| addressed[index]).chain(others).collect();
     live.sort_unstable_by_key(|live| live.address);
     live
 }
 
-/// Further memory that has to be told of, and whose address is in memory that the kernel can touch: these variables and
+/// Further memory that needs an address, which is in memory that the kernel can touch: these variables and
 /// allocations, or other such memory. The current context must be idle.
 pub fn through_memory(
     plan: &Plan,
     live: &[LiveAllocation],
-    variables: &[Variable],
+    variables: &[RecordedVariable],
     allocations: &[Allocation],
 ) -> Result<Vec<LiveAllocation>, SnapshotError> {
     let known: BTreeSet<u64> = live.iter().map(|live| live.address).collect();
     let all = everything(plan, variables);
     let mut unreached: Vec<LiveAllocation> =
-        all.iter().filter(|live| is_told(live) && !known.contains(&live.address)).copied().collect();
+        all.iter().filter(|live| needs_address(live) && !known.contains(&live.address)).copied().collect();
     let mut reached: Vec<LiveAllocation> = Vec::new();
     let (mut variables, mut new) = (variables, allocations.to_vec());
     while !(unreached.is_empty() || variables.is_empty() && new.is_empty()) {
@@ -134,7 +134,7 @@ pub fn allocations(live: &[LiveAllocation]) -> Vec<Allocation> {
 
 /// Memory that arguments point into and that no hook has seen being allocated, as far as the vendor knows it: what a
 /// graph has allocated, or variables that the kernel does not know by name.
-pub fn unseen_allocations(plan: &Plan, variables: &[Variable], allocations: &[Allocation]) -> Vec<Allocation> {
+pub fn unseen_allocations(plan: &Plan, variables: &[RecordedVariable], allocations: &[Allocation]) -> Vec<Allocation> {
     let mut known: Vec<(u64, u64)> = variables.iter().map(|variable| (variable.address, variable.size)).collect();
     known.extend(allocations.iter().map(|allocation| (allocation.address, allocation.size)));
     let mut found = Vec::new();

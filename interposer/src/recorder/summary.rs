@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use mneme_core::files;
-use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary};
+use mneme_core::summary::{KernelSummary, MEMORY_NAME, RecorderMode, RecorderSummary};
 use mneme_core::units;
 
 /// Which settings leave launches out.
@@ -18,7 +18,7 @@ const SELECTION: &str =
 
 /// Appends the summary to the file that the user named, and has the user see it: by `mneme`, where that has started us,
 /// else on standard error.
-pub fn deliver(summary: &Summary, file: Option<&Path>) {
+pub fn deliver(summary: &RecorderSummary, file: Option<&Path>) {
     if let Some(file) = file {
         match append(summary, file) {
             Ok(true) => return,
@@ -72,7 +72,7 @@ fn is_memory(path: &Path) -> bool {
 }
 
 /// Whether it went to memory of `mneme`, which shows it.
-fn append(summary: &Summary, file: &Path) -> std::io::Result<bool> {
+fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut line = serde_json::to_vec(summary)?;
     line.push(b'\n');
@@ -91,12 +91,12 @@ fn append(summary: &Summary, file: &Path) -> std::io::Result<bool> {
 }
 
 /// The text for all kernels; empty where none was launched.
-fn text(summary: &Summary) -> String {
-    let mut kernels: Vec<&Kernel> = summary.kernels.iter().filter(|kernel| kernel.launches > 0).collect();
-    if summary.mode == Mode::Apply {
+fn text(summary: &RecorderSummary) -> String {
+    let mut kernels: Vec<&KernelSummary> = summary.kernels.iter().filter(|kernel| kernel.launches > 0).collect();
+    if summary.mode == RecorderMode::Apply {
         kernels.retain(|kernel| kernel.applied.is_some());
     }
-    if summary.mode == Mode::Profile {
+    if summary.mode == RecorderMode::Profile {
         kernels.sort_by(|one, other| other.total_gpu_time().total_cmp(&one.total_gpu_time()));
     } else {
         kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
@@ -105,17 +105,17 @@ fn text(summary: &Summary) -> String {
         let plural = if kernel.launches == 1 { "" } else { "es" };
         let _ = write!(text, "mneme: {}: {} launch{plural}", shorten(&kernel.kernel), kernel.launches);
         match summary.mode {
-            Mode::Profile => time(kernel, &mut text),
-            Mode::Record => outcome(kernel, "recorded", &mut text),
-            Mode::DryRun => outcome(kernel, "to be recorded", &mut text),
-            Mode::Apply => applied(kernel, &mut text),
+            RecorderMode::Profile => time(kernel, &mut text),
+            RecorderMode::Record => outcome(kernel, "recorded", &mut text),
+            RecorderMode::DryRun => outcome(kernel, "to be recorded", &mut text),
+            RecorderMode::Apply => applied(kernel, &mut text),
         }
         text.push('\n');
         text
     })
 }
 
-fn time(kernel: &Kernel, text: &mut String) {
+fn time(kernel: &KernelSummary, text: &mut String) {
     let _ = match kernel.gpu_time {
         Some(times) => {
             write!(text, ", {:.3} ms of GPU time, {:.1} µs each", kernel.total_gpu_time() / 1e6, times.mean() / 1e3)
@@ -124,7 +124,7 @@ fn time(kernel: &Kernel, text: &mut String) {
     };
 }
 
-fn applied(kernel: &Kernel, text: &mut String) {
+fn applied(kernel: &KernelSummary, text: &mut String) {
     let applied = kernel.applied.unwrap_or_default();
     let _ = write!(text, ", {} replaced by tuned code", applied.replaced);
     if applied.reshaped > 0 {
@@ -138,7 +138,7 @@ fn applied(kernel: &Kernel, text: &mut String) {
     }
 }
 
-fn outcome(kernel: &Kernel, verb: &str, text: &mut String) {
+fn outcome(kernel: &KernelSummary, verb: &str, text: &mut String) {
     let _ = write!(text, ", {} {verb}", kernel.instances);
     if kernel.known > 0 {
         let _ = write!(text, " ({} recorded before)", kernel.known);
@@ -183,7 +183,7 @@ fn shorten(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::summary::{Failure, Times};
+    use mneme_core::summary::{RecordingFailure, Times};
 
     #[test]
     fn names_lose_parameters_and_return_type() {
@@ -194,49 +194,49 @@ mod tests {
         assert_eq!(shorten(&"x".repeat(100)).chars().count(), 60);
     }
 
-    fn summary(mode: Mode, kernel: Kernel) -> Summary {
-        Summary { mode, kernels: vec![kernel], ..Summary::default() }
+    fn summary(mode: RecorderMode, kernel: KernelSummary) -> RecorderSummary {
+        RecorderSummary { mode, kernels: vec![kernel], ..RecorderSummary::default() }
     }
 
-    fn kernel(launches: u64) -> Kernel {
-        Kernel {
+    fn kernel(launches: u64) -> KernelSummary {
+        KernelSummary {
             kernel: "k(int)".into(),
             launches,
             instances: 1,
             disk_bytes: 1_310_720,
             file: Some("d/42.json".into()),
-            ..Kernel::default()
+            ..KernelSummary::default()
         }
     }
 
     #[test]
     fn a_line_says_what_happened() {
         assert_eq!(
-            text(&summary(Mode::Record, Kernel { repeats: 2, left_out: 1, ..kernel(4) })),
+            text(&summary(RecorderMode::Record, KernelSummary { repeats: 2, left_out: 1, ..kernel(4) })),
             format!(
                 "mneme: k: 4 launches, 1 recorded, 1.25 MiB, d/42.json; 2 alike in dimensions and scalar arguments; 1 left out by {SELECTION}\n"
             )
         );
-        let failures = vec![Failure { reason: "device not idle".into(), launches: 2, broken: true }];
+        let failures = vec![RecordingFailure { reason: "device not idle".into(), launches: 2, broken: true }];
         assert_eq!(
-            text(&summary(Mode::Record, Kernel { failures, ..kernel(3) })),
+            text(&summary(RecorderMode::Record, KernelSummary { failures, ..kernel(3) })),
             "mneme: k: 3 launches, 1 recorded, 1.25 MiB, d/42.json; 2 not recorded: device not idle\n"
         );
-        assert_eq!(text(&summary(Mode::Record, kernel(0))), "");
+        assert_eq!(text(&summary(RecorderMode::Record, kernel(0))), "");
         let gpu_time = Some(Times { count: 1, total: 2000, min: 2000, max: 2000 });
         assert_eq!(
-            text(&summary(Mode::Profile, Kernel { gpu_time, ..kernel(1000) })),
+            text(&summary(RecorderMode::Profile, KernelSummary { gpu_time, ..kernel(1000) })),
             "mneme: k: 1000 launches, 2.000 ms of GPU time, 2.0 µs each\n"
         );
     }
 
     #[test]
     fn what_was_replaced_is_said_of_kernels_that_are_tuned() {
-        let failures = vec![Failure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
+        let failures = vec![RecordingFailure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
         let applied = Some(mneme_core::summary::Applied { replaced: 3, reshaped: 2, ..Default::default() });
-        let tuned = Kernel { applied, failures, ..kernel(4) };
-        let mut summary = summary(Mode::Apply, tuned);
-        summary.kernels.push(Kernel { kernel: "other()".into(), ..kernel(9) });
+        let tuned = KernelSummary { applied, failures, ..kernel(4) };
+        let mut summary = summary(RecorderMode::Apply, tuned);
+        summary.kernels.push(KernelSummary { kernel: "other()".into(), ..kernel(9) });
         assert_eq!(
             text(&summary),
             "mneme: k: 4 launches, 3 replaced by tuned code (2 with tuned dimensions); 1 not replaced: inside a stream capture\n"
@@ -248,14 +248,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("summary");
         for _ in 0..2 {
-            assert!(!append(&summary(Mode::Record, kernel(4)), &file).unwrap());
+            assert!(!append(&summary(RecorderMode::Record, kernel(4)), &file).unwrap());
         }
         let read = mneme_core::summary::parse(&std::fs::read_to_string(&file).unwrap());
-        assert_eq!(read, [summary(Mode::Record, kernel(4)), summary(Mode::Record, kernel(4))]);
+        assert_eq!(read, [summary(RecorderMode::Record, kernel(4)), summary(RecorderMode::Record, kernel(4))]);
         // A descriptor that is not the memory of `mneme` is left alone.
         let open = File::options().write(true).open(&file).unwrap();
         let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open));
-        assert!(!append(&summary(Mode::Record, kernel(9)), Path::new(&descriptor)).unwrap());
+        assert!(!append(&summary(RecorderMode::Record, kernel(9)), Path::new(&descriptor)).unwrap());
         assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
     }
 }

@@ -22,7 +22,7 @@ use mneme_abi::cuda::sys::{CUevent_flags, CUstream_flags};
 use mneme_core::chunk_hash::{self, Stretch};
 use mneme_core::hash::{ChunkId, recorded_id};
 use mneme_core::recording::manifest::{
-    Allocation, AllocationKind, CHUNK, Header, Moment, State, Variable, chunk_count,
+    Allocation, AllocationKind, CHUNK, Header, MemoryState, Moment, RecordedVariable, chunk_count,
 };
 use mneme_core::recording::store::{StoreWriter, without_signals};
 
@@ -262,18 +262,18 @@ impl Region {
 pub fn take(
     destination: &Destination<'_>,
     moment: Moment,
-    variables: &[Variable],
+    variables: &[RecordedVariable],
     allocations: &[Allocation],
-) -> Result<State, SnapshotError> {
+) -> Result<MemoryState, SnapshotError> {
     let regions = regions(variables, allocations);
     let chunks = with_reader(destination.context, |reader| read(reader, destination, &regions));
     let chunks = chunks.map_err(|error| unreadable::explain(error, variables))?;
     let header =
         Header { moment, variables: variables.to_vec(), allocations: allocations.to_vec(), ..Header::default() };
-    Ok(State { header, chunks })
+    Ok(MemoryState { header, chunks })
 }
 
-fn regions(variables: &[Variable], allocations: &[Allocation]) -> Vec<Region> {
+fn regions(variables: &[RecordedVariable], allocations: &[Allocation]) -> Vec<Region> {
     let variables = variables.iter().map(|variable| Region::new(variable.address, variable.size, None));
     let allocations = allocations.iter().map(|allocation| Region {
         is_shared: allocation.shared,
@@ -301,7 +301,7 @@ fn with_reader<R>(
 pub fn addresses_of(
     ranges: &[Range<u64>],
     context: usize,
-    variables: &[Variable],
+    variables: &[RecordedVariable],
     allocations: &[Allocation],
 ) -> Result<Vec<bool>, SnapshotError> {
     let regions = regions(variables, allocations);
@@ -709,8 +709,13 @@ mod tests {
 
     #[test]
     fn variables_that_cannot_be_read_are_named() {
-        let variable =
-            |name: &str, address| Variable { name: name.into(), address, size: 4, constant: false, code: false };
+        let variable = |name: &str, address| RecordedVariable {
+            name: name.into(),
+            address,
+            size: 4,
+            constant: false,
+            code: false,
+        };
         let variables = [variable("before", 0xffc), variable("first", 0x1000), variable("second", 0x1004)];
         let error = SnapshotError::Copy { address: 0x1000, bytes: 8, status: Status(1), names: String::new() };
         let text = unreadable::explain(error, &variables).to_string();

@@ -1,6 +1,6 @@
 //! Memory that the driver does not let us read: its variables, and facts for a bug report.
 
-use mneme_core::recording::manifest::Variable;
+use mneme_core::recording::manifest::RecordedVariable;
 
 use super::SnapshotError;
 use crate::driver::{self, Status};
@@ -20,19 +20,17 @@ const ATTRIBUTES: [(&str, Attribute); 6] = [
 ];
 
 /// Names the variables in what could not be read.
-pub fn explain(error: SnapshotError, variables: &[Variable]) -> SnapshotError {
+pub fn explain(error: SnapshotError, variables: &[RecordedVariable]) -> SnapshotError {
     let SnapshotError::Copy { address, bytes, status, .. } = error else { return error };
     let end = address.saturating_add(bytes as u64);
-    let inside =
-        |variable: &&Variable| variable.address < end && address < variable.address.saturating_add(variable.size);
-    let found: Vec<&Variable> = variables.iter().filter(inside).collect();
+    let inside = |variable: &&RecordedVariable| {
+        variable.address < end && address < variable.address.saturating_add(variable.size)
+    };
+    let found: Vec<&RecordedVariable> = variables.iter().filter(inside).collect();
     if log::enabled(log::LogLevel::Debug) {
-        debug!("no copy of {bytes} bytes at {address:#x}: {}", told_by_the_driver(address));
-        for Variable { name, address, size, constant, .. } in &found {
-            debug!(
-                "variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}",
-                told_by_the_driver(*address)
-            );
+        debug!("no copy of {bytes} bytes at {address:#x}: {}", driver_error(address));
+        for RecordedVariable { name, address, size, constant, .. } in &found {
+            debug!("variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}", driver_error(*address));
         }
     }
     let names = found.iter().map(|variable| variable.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -40,7 +38,7 @@ pub fn explain(error: SnapshotError, variables: &[Variable]) -> SnapshotError {
     SnapshotError::Copy { address, bytes, status, names }
 }
 
-fn told_by_the_driver(address: u64) -> String {
+fn driver_error(address: u64) -> String {
     let (mut start, mut size) = (0, 0);
     // SAFETY: valid places; the driver answers with an error for what is no address of its.
     let status = unsafe { driver::hooked::cuMemGetAddressRange_v2::call(&mut start, &mut size, address) };

@@ -8,8 +8,8 @@ use std::process::Command;
 use mneme_core::hash::checksum;
 use mneme_core::image::{cubin, fatbin};
 use mneme_core::recording::CodeKind;
-use mneme_core::recording::database::{CodeFile, Instance, KernelRecord};
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::database::{CodeFile, InstanceRecord, KernelRecord};
+use mneme_core::recording::manifest::MemoryState;
 
 use super::{Run, record};
 
@@ -55,7 +55,7 @@ fn recorded(run: &Run) -> (KernelRecord, CodeKind, Vec<u8>) {
     let layout: Vec<_> = kernel.ours.arguments.iter().map(|argument| (argument.offset, argument.size)).collect();
     assert_eq!(layout, [(0, 8), (8, 4)]);
     let instance = kernel.instances.values().next().unwrap();
-    let prologue = State::load(&run.data().join(&instance.prologue)).unwrap();
+    let prologue = MemoryState::load(&run.data().join(&instance.prologue)).unwrap();
     assert_eq!(
         prologue.header.variables.iter().map(|variable| variable.name.as_str()).collect::<Vec<_>>(),
         ["counter"]
@@ -66,7 +66,7 @@ fn recorded(run: &Run) -> (KernelRecord, CodeKind, Vec<u8>) {
 
 /// The forms of the application's own code that every instance names.
 fn originals(run: &Run, kernel: &KernelRecord) -> Vec<Vec<u8>> {
-    let forms = |instance: &Instance| {
+    let forms = |instance: &InstanceRecord| {
         let read = |code: &CodeFile| {
             let bytes = std::fs::read(run.data().join(&code.file)).unwrap();
             assert_eq!(code.checksum, checksum(&bytes), "{}", code.file);

@@ -35,7 +35,7 @@ pub fn cross(
     if let Some(judged) = of(None, good, bad)? {
         finding.evidence.push(format!(
             "code generation of LLVM {bad} {} what the passes of LLVM {good} make",
-            words(judged, "compiles", "gets wrong")
+            description(judged, "compiles", "gets wrong")
         ));
     }
     let Some(number) = finding.pass.as_ref().map(|culprit| culprit.pass.number).filter(|number| *number > 0) else {
@@ -45,14 +45,14 @@ pub fn cross(
         if let Some(judged) = of(Some(limit), bad, good)? {
             finding.evidence.push(format!(
                 "code generation of LLVM {good} {} what the passes of LLVM {bad} {which} that one make",
-                words(judged, "compiles", "gets wrong")
+                description(judged, "compiles", "gets wrong")
             ));
         }
     }
     Ok(())
 }
 
-fn words(judged: Judgement, good: &'static str, bad: &'static str) -> &'static str {
+fn description(judged: Judgement, good: &'static str, bad: &'static str) -> &'static str {
     match judged {
         Judgement::Good => good,
         Judgement::Bad => bad,

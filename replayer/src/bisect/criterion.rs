@@ -1,6 +1,6 @@
 //! The criterion by which a replay is good or bad.
 
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::experiments::ExperimentOutcome;
 use super::search::Judgement;
@@ -20,18 +20,18 @@ impl Criterion {
         let status = observation.result.status;
         match self.failing {
             FailureKind::Crash => match status {
-                Status::InvalidConfig | Status::InternalError => Judgement::Unclear,
+                ReplayStatus::InvalidConfig | ReplayStatus::InternalError => Judgement::Unclear,
                 _ if built => Judgement::Good,
                 _ => Judgement::Bad,
             },
             FailureKind::Wrong => match status {
-                Status::Verified => Judgement::Good,
-                Status::FailedVerification | Status::RuntimeError => Judgement::Bad,
-                Status::Timeout if built => Judgement::Bad,
+                ReplayStatus::Verified => Judgement::Good,
+                ReplayStatus::FailedVerification | ReplayStatus::RuntimeError => Judgement::Bad,
+                ReplayStatus::Timeout if built => Judgement::Bad,
                 _ => Judgement::Unclear,
             },
             FailureKind::Slow | FailureKind::Regs => match self.figure(&observation.result) {
-                Some(figure) if status == Status::Verified => {
+                Some(figure) if status == ReplayStatus::Verified => {
                     if figure > self.bound {
                         Judgement::Bad
                     } else {

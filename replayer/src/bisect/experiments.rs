@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::observation::Observe;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::message::{RunSpec, VARIES};
-use crate::job::{Job, Schedule};
+use crate::job::{Job, JobSchedule};
 use crate::supervise::engine::Engine;
-use crate::supervise::{Client, Event};
+use crate::supervise::{Client, SupervisorEvent};
 use mneme_builds::Replacement;
 use mneme_builds::{BuildOutcome, BuildSpec, NotBuilt, Probe, ProbeResult};
 
@@ -86,12 +86,12 @@ impl ExperimentOutcome {
 
     /// The kernel ran and did not come to its end.
     pub fn has_failed(&self) -> bool {
-        self.built().is_some() && matches!(self.result.status, Status::RuntimeError | Status::Timeout)
+        self.built().is_some() && matches!(self.result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout)
     }
 
     /// The kernel ran to its end, whatever it left.
     pub fn has_run(&self) -> bool {
-        self.result.executed && !matches!(self.result.status, Status::RuntimeError | Status::Timeout)
+        self.result.executed && !matches!(self.result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout)
     }
 }
 
@@ -173,7 +173,7 @@ impl RunExperiments for ExperimentRunner<'_> {
             let job = Job::new(self.next, experiment.configuration, experiment.runs, experiment.warmup);
             let Experiment { replacement, keep_ir, probe, survey, digest, fresh, .. } = experiment;
             let job = Job {
-                schedule: Schedule { fresh, ..job.schedule },
+                schedule: JobSchedule { fresh, ..job.schedule },
                 build: BuildSpec { replacement, keep_ir, probe, ..job.build },
                 run: RunSpec { survey, digest, ..job.run },
             };
@@ -182,7 +182,8 @@ impl RunExperiments for ExperimentRunner<'_> {
         }
         let mut seen: HashMap<u64, ExperimentOutcome> = HashMap::new();
         while seen.len() < count {
-            if let Event::Finished { id, result, outcome, digest, .. } = self.engine.next(Client::default())? {
+            if let SupervisorEvent::Finished { id, result, outcome, digest, .. } = self.engine.next(Client::default())?
+            {
                 seen.insert(id, ExperimentOutcome { result: *result, outcome, digest });
             }
         }

@@ -44,7 +44,7 @@ impl Verdict {
         }
     }
 
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Good => "nothing fails",
             Self::IrPass => "an IR pass",

@@ -20,7 +20,7 @@ mod undefined;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::observation::Observe;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use self::criterion::Criterion;
 use self::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
@@ -102,10 +102,10 @@ impl Bisection<'_, '_, '_> {
         let mut finding = self.blank(&references[0]);
         finding.error = failed.result.error.clone();
         finding.mismatch = failed.result.mismatch.clone();
-        if failed.result.status == Status::InvalidConfig {
+        if failed.result.status == ReplayStatus::InvalidConfig {
             return Err(Fatal::new(exit::BAD_USAGE, failed.result.error));
         }
-        let good = |seen: &ExperimentOutcome| seen.result.status == Status::Verified;
+        let good = |seen: &ExperimentOutcome| seen.result.status == ReplayStatus::Verified;
         let Some(chosen) = seen.iter().position(good).or((self.options.failing == FailureKind::Crash).then_some(0))
         else {
             let mut finding = self.without_reference(finding, &seen[0]);

@@ -41,7 +41,7 @@ fn text(finding: &BisectFinding, colours: bool) -> String {
         text.push_str(words);
         text.push('\n');
     };
-    line(&format!("{}: {}", paint("1", finding.verdict.words()), finding.summary));
+    line(&format!("{}: {}", paint("1", finding.verdict.description()), finding.summary));
     line(&format!("  compared with  {}", finding.reference));
     if let Some((reference, figure)) = finding.figures {
         let (unit, factor) = if finding.failing == FailureKind::Slow { ("µs", 1e-3) } else { ("registers", 1.0) };

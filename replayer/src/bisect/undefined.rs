@@ -7,7 +7,7 @@
 use mneme_builds::probe::Revision;
 use mneme_core::configuration::Configuration;
 use mneme_core::observation::{Fault, Finding, Observe};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use super::experiments::{Experiment, ExperimentRunner, RunExperiments};
 use crate::error::Fatal;
@@ -39,14 +39,15 @@ pub fn evidence(runner: &mut ExperimentRunner<'_>, reference: &Configuration) ->
         evidence.push("the result depends on what local variables hold before they are set".into());
     }
     evidence.extend(watched.result.faults.iter().flat_map(|faults| &faults.findings).take(MOST).map(access));
-    if usual.has_run() && trapped.result.status == Status::RuntimeError {
+    if usual.has_run() && trapped.result.status == ReplayStatus::RuntimeError {
         // The first that ends the kernel by itself.
         let checked =
             runner.observe_one(trap(0, 0))?.probed().map_or_else(Vec::new, |probed| probed.inventory.checked.clone());
         let (mut from, mut to) = (0, checked.len());
         while from + 1 < to {
             let middle = (from + to) / 2;
-            let ended = runner.observe_one(trap(from as u64, middle as u64))?.result.status == Status::RuntimeError;
+            let ended =
+                runner.observe_one(trap(from as u64, middle as u64))?.result.status == ReplayStatus::RuntimeError;
             (from, to) = if ended { (from, middle) } else { (middle, to) };
         }
         let what = checked.get(from).map_or("an instruction", String::as_str);

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use mneme_builds::process::child::Child;
 use mneme_builds::process::frame::{Inbox, Outbox};
 use mneme_builds::program::{BuildProcess, BuildProgram, Preparation, ProgramError};
-use mneme_builds::protocol::{CodeParts, Greeted, Opening, Order, Reply};
+use mneme_builds::protocol::{BuildOrder, BuildReply, CodeParts, Greeted, Opening};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Replacement, Target};
 use nix::poll::PollFlags;
 
 /// The answer to an order.
-pub struct Answer {
+pub struct FinishedBuild {
     pub number: u64,
     /// `None` where the order is to come again: it relied on another, which came to nothing.
     pub outcome: Option<BuildOutcome>,
@@ -111,7 +111,7 @@ impl<'a> ForkServer<'a> {
     /// Orders a build; its outcome comes under the number returned. Never waits for the server.
     pub fn build(&mut self, spec: &BuildSpec, target: &Target, limit: Duration) -> std::io::Result<u64> {
         self.last += 1;
-        let order = Order { number: self.last, target: target.clone(), spec: spec.clone(), limit };
+        let order = BuildOrder { number: self.last, target: target.clone(), spec: spec.clone(), limit };
         self.outbox.push(&order, &[])?;
         // That it is gone shows at the next read.
         let _ = self.outbox.flush(&mut self.stream);
@@ -120,7 +120,7 @@ impl<'a> ForkServer<'a> {
 
     /// Reads what has arrived, and writes what could not be written before; never waits. An error means that the fork
     /// server is gone.
-    pub fn progress(&mut self) -> std::io::Result<Vec<Answer>> {
+    pub fn progress(&mut self) -> std::io::Result<Vec<FinishedBuild>> {
         if let Some(latest) = self.closed {
             return match self.child.end() {
                 None if Instant::now() < latest => Ok(Vec::new()),
@@ -145,9 +145,9 @@ impl<'a> ForkServer<'a> {
             self.greeted = true;
         }
         let mut answers = Vec::new();
-        while let Some((reply, image)) = self.inbox.pop::<Reply>()? {
+        while let Some((reply, image)) = self.inbox.pop::<BuildReply>()? {
             let outcome = reply.outcome.map(|outcome| outcome.map(|built| (built, image)));
-            answers.push(Answer { number: reply.number, outcome, assembled: reply.assembled });
+            answers.push(FinishedBuild { number: reply.number, outcome, assembled: reply.assembled });
         }
         Ok(answers)
     }
@@ -164,12 +164,12 @@ mod tests {
     use super::*;
     use mneme_builds::process::child::{ChildStderr, ProcessEnd};
     use mneme_builds::process::frame;
-    use mneme_builds::protocol::Greeting;
+    use mneme_builds::protocol::BuilderGreeting;
 
     /// A fork server that does something else.
     fn planted(life: impl FnOnce(UnixStream) -> i32) -> ForkServer<'static> {
         let program = Box::leak(Box::new(BuildProgram::at("mneme-build-19".into())));
-        let greeting = Greeting { version: env!("CARGO_PKG_VERSION").into(), llvm: "19.1.7".into() };
+        let greeting = BuilderGreeting { version: env!("CARGO_PKG_VERSION").into(), llvm: "19.1.7".into() };
         program.check(Ok(greeting)).unwrap();
         let (stream, theirs) = UnixStream::pair().unwrap();
         let child = Child::start(ChildStderr::Shown, || life(theirs)).unwrap();
@@ -183,14 +183,14 @@ mod tests {
 
     fn half(stream: &mut UnixStream) {
         let mut frame = Vec::new();
-        frame::write(&mut frame, &Reply { number: 1, outcome: None, assembled: false }, &[]).unwrap();
+        frame::write(&mut frame, &BuildReply { number: 1, outcome: None, assembled: false }, &[]).unwrap();
         std::io::Write::write_all(stream, &frame[..frame.len() / 2]).unwrap();
     }
 
     /// Asks until something is `wanted`; fails where a question takes a time that nobody has.
     fn ask<T>(
         server: &mut ForkServer<'_>,
-        wanted: impl Fn(std::io::Result<Vec<Answer>>, &ForkServer<'_>) -> Option<T>,
+        wanted: impl Fn(std::io::Result<Vec<FinishedBuild>>, &ForkServer<'_>) -> Option<T>,
     ) -> T {
         let start = Instant::now();
         loop {

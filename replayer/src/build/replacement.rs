@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_builds::source::{Source, SourceError};
+use mneme_builds::source::{CudaSource, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
 use mneme_core::exit;
 use mneme_core::recording::{CodeKind, RecordingError};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use crate::error::Fatal;
 use crate::recording::instance::RecordedInstance;
@@ -47,11 +47,11 @@ impl ReplacementFile {
                 let arch = Some(recorded.kernel.ours.ir_arch.as_str())
                     .filter(|arch| arch.starts_with("sm_"))
                     .unwrap_or("sm_90");
-                let source = Source { file, compiler, flags, arch, limit };
+                let source = CudaSource { file, compiler, flags, arch, limit };
                 return Ok(source.bitcode().map(Replacement::Ir).map_err(|error| {
                     let status = match error {
-                        SourceError::Rejected(_) => Status::CompileError,
-                        SourceError::Late { .. } => Status::Timeout,
+                        SourceError::Rejected(_) => ReplayStatus::CompileError,
+                        SourceError::Late { .. } => ReplayStatus::Timeout,
                     };
                     NotBuilt::new(status, error.to_string())
                 }));

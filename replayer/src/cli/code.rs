@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mneme_builds::external::External;
+use mneme_builds::plan::External;
 use mneme_builds::source;
 
 use crate::build::replacement::ReplacementFile;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mneme_builds::builders::{Builders, newest_version, written_by};
-use mneme_builds::external::External;
+use mneme_builds::plan::External;
 use mneme_builds::program::{Preparation, ProgramError};
 use mneme_builds::{BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
 use mneme_core::device::{Interface, Timer};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mneme_builds::Keep;
-use mneme_builds::external::External;
+use mneme_builds::plan::External;
 
 use super::device::Choice;
 use crate::build::replacement::ReplacementFile;

@@ -32,7 +32,7 @@ pub struct InspectionResult {
 
 /// Two ways to inspect.
 pub enum Inspector {
-    Device(Checker),
+    Device(DeviceInspector),
     Host,
 }
 
@@ -77,7 +77,7 @@ fn by_reading(
 }
 
 /// Inspects on the device.
-pub struct Checker {
+pub struct DeviceInspector {
     kernels: InspectionKernels,
     /// Tables on the device, see check.ptx.
     table: u64,
@@ -86,7 +86,7 @@ pub struct Checker {
     references: Vec<u64>,
 }
 
-impl Checker {
+impl DeviceInspector {
     pub fn new(device: &dyn Device) -> Result<Self, DeviceError> {
         Ok(Self { kernels: InspectionKernels::load(device)?, table: 0, out: 0, references: Vec::new() })
     }

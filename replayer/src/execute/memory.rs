@@ -14,7 +14,7 @@ use mneme_core::tolerance::measure::Errors;
 use rayon::prelude::*;
 
 use super::ExecutorPlan;
-use super::inspector::{self, Checker, Inspector};
+use super::inspector::{self, DeviceInspector, Inspector};
 use super::kernels::CheckMode;
 use super::pieces::Piece;
 use super::report::{BufferFailure, MismatchLocation};
@@ -63,7 +63,8 @@ impl<'a> ResidentMemory<'a> {
     /// decoded.
     pub fn map(device: &'a dyn Device, plan: &ExecutorPlan<'a>) -> Result<Self, DeviceError> {
         let (snapshot, absolute_constants) = (plan.snapshot, plan.has_absolute_constants());
-        let inspector = if plan.is_nvidia() { Inspector::Device(Checker::new(device)?) } else { Inspector::Host };
+        let inspector =
+            if plan.is_nvidia() { Inspector::Device(DeviceInspector::new(device)?) } else { Inspector::Host };
         let mut memory = Self { device, snapshot, absolute_constants, pieces: Vec::new(), inspector, flusher: None };
         let stretches = || memory.mapped_regions().map(|(_, region)| (region.address, region.size));
         for (start, size) in spans(stretches(), RESERVATION) {

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use mneme_core::configuration::Cache;
+use mneme_core::configuration::CacheState;
 use mneme_core::device::{Description, Timer};
 use mneme_core::launch::{Dim3, LaunchAttributes};
 use mneme_core::observation::{Fault, Observe};
 use mneme_core::protocol::StoppingRule;
-use mneme_core::result::{Clocks, Largest, Metrics, Mismatch, Status, Variation};
+use mneme_core::result::{Clocks, Largest, Metrics, Mismatch, ReplayStatus, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub struct RunSpec {
     /// When fewer runs are enough.
     pub stopping: Option<StoppingRule>,
     /// What the device's caches hold when a run starts.
-    pub cache: Cache,
+    pub cache: CacheState,
     /// The configuration's tolerance for buffers of which nothing is said.
     pub tolerance: Option<Tolerance>,
     /// Tell how runs differ from each other, in place of stopping at the first that differs from the recording.
@@ -140,7 +140,7 @@ pub const VARIES: &str = "varies";
 /// What became of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
-    pub status: Status,
+    pub status: ReplayStatus,
     /// Whether the kernel ran to its end at least once.
     pub executed: bool,
     /// Empty, or one sentence.

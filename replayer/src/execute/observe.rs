@@ -8,7 +8,7 @@ use mneme_builds::instrument::layout::{self, word};
 use mneme_core::device::{Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_core::launch::Launch;
 use mneme_core::observation::{Fault, Observe};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use super::launch::{launch_once, repaired};
 use super::memory::{MemoryVerdict, ResidentMemory};
@@ -131,7 +131,7 @@ impl Observer<'_> {
             Observe::Writes { .. } => self.writes(state[word::WRITES])?,
             Observe::Touched => Noted::Touched(self.touched(&table, state[word::MARKED])?),
         });
-        done.status = if verified { Status::Verified } else { Status::FailedVerification };
+        done.status = if verified { ReplayStatus::Verified } else { ReplayStatus::FailedVerification };
         Ok(())
     }
 

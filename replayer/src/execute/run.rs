@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_core::image::amd_hardware::shared_of_block;
 use mneme_core::launch::{Launch, Limits};
-use mneme_core::result::{Metrics, Status};
+use mneme_core::result::{Metrics, ReplayStatus};
 
 use super::launch::repaired;
 use super::memory::ResidentMemory;
@@ -57,7 +57,7 @@ impl<'a> Runner<'a> {
         file: Option<Result<File, String>>,
     ) -> RunOutcome {
         let timer_reason = self.untimed.clone();
-        let mut done = RunOutcome { status: Status::RuntimeError, timer_reason, ..RunOutcome::default() };
+        let mut done = RunOutcome { status: ReplayStatus::RuntimeError, timer_reason, ..RunOutcome::default() };
         let module = match self.device.load(image) {
             Ok(module) => module,
             Err(error) => {
@@ -67,9 +67,9 @@ impl<'a> Runner<'a> {
         };
         if let Err(error) = self.launches(memory, order, module, file.as_ref(), &mut done) {
             (done.status, done.error) = if error.is_refused_launch() {
-                (Status::InvalidLaunch, format!("the launch was refused: {error}"))
+                (ReplayStatus::InvalidLaunch, format!("the launch was refused: {error}"))
             } else {
-                (Status::RuntimeError, format!("the kernel failed: {error}"))
+                (ReplayStatus::RuntimeError, format!("the kernel failed: {error}"))
             };
         }
         if !done.broken && self.device.unload(module).is_err() {
@@ -128,11 +128,11 @@ impl<'a> Runner<'a> {
             };
             done.energy = repaired(self.energy(memory, launch), done)?;
         }
-        done.status = Status::Verified;
+        done.status = ReplayStatus::Verified;
         if let Some(survey) = survey {
             let (same, variations) = survey.end(memory, &series.comparisons);
             if !same {
-                done.status = Status::FailedVerification;
+                done.status = ReplayStatus::FailedVerification;
                 done.error = "the runs differ from the recording by more than the tolerances allow".into();
             }
             done.variations = Some(variations);

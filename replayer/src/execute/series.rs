@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use mneme_core::configuration::Cache;
+use mneme_core::configuration::CacheState;
 use mneme_core::device::{Device, DeviceError, DeviceFunction, Timer};
 use mneme_core::hash::chunk_id;
 use mneme_core::launch::Launch;
 use mneme_core::protocol::StoppingRule;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use super::launch::{launch_once, repaired};
 use super::memory::{MemoryVerdict, ResidentMemory};
@@ -63,7 +63,7 @@ impl Series<'_> {
             if is_over {
                 break;
             }
-            if order.spec.cache == Cache::Cold {
+            if order.spec.cache == CacheState::Cold {
                 memory.flush_cache()?;
             }
             self.moved.bring(*device)?;
@@ -95,7 +95,7 @@ impl Series<'_> {
             done.unwritten = done.unwritten.take().or(unwritten);
             done.largest = Some(done.largest.unwrap_or_default().and(largest.finite()));
             if !failures.is_empty() {
-                done.status = Status::FailedVerification;
+                done.status = ReplayStatus::FailedVerification;
                 done.differing_buffers = failures.len() as u64;
                 done.mismatches = failures.into_iter().take(MOST_TOLD).map(|failure| failure.mismatch).collect();
                 done.error = report::text(&done.mismatches, done.differing_buffers);

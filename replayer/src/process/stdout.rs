@@ -50,12 +50,12 @@ pub fn write(bytes: &[u8]) -> Result<(), Fatal> {
         }
     };
     written.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => unheard(),
+        io::ErrorKind::BrokenPipe => reader_gone(),
         _ => Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}")),
     })
 }
 
 /// The end of a program whose results nobody reads.
-pub fn unheard() -> Fatal {
+pub fn reader_gone() -> Fatal {
     Fatal::new(exit::INTERNAL, "nobody reads the results any more")
 }

@@ -7,7 +7,7 @@ use mneme_builds::builders::Builders;
 use mneme_core::configuration::Configuration;
 use mneme_core::hash::checksum;
 use mneme_core::launch::LaunchAttributes;
-use mneme_core::recording::database::{ArgumentLayout, Instance, KernelRecord};
+use mneme_core::recording::database::{ArgumentLayout, InstanceRecord, KernelRecord};
 use mneme_core::recording::store::Store;
 use mneme_core::recording::{CodeKind, Moments, RecordingError};
 
@@ -20,7 +20,7 @@ pub struct RecordedInstance {
     /// Its `<static-hash>.json`.
     pub database: PathBuf,
     pub kernel: KernelRecord,
-    pub instance: Instance,
+    pub instance: InstanceRecord,
     pub moments: Moments,
 }
 
@@ -59,7 +59,7 @@ impl RecordedInstance {
         }
         let ours = &mut self.kernel.ours;
         if ours.arguments.is_empty() {
-            let layout = |it: &mneme_core::image::ir_section::Argument| ArgumentLayout {
+            let layout = |it: &mneme_core::image::ir_section::IrArgument| ArgumentLayout {
                 offset: it.offset,
                 size: it.size,
                 kind: it.kind.clone(),
@@ -123,7 +123,7 @@ impl RecordedInstance {
 
     /// The instance's dynamic hash.
     pub fn id(&self) -> &str {
-        let own = |(_, instance): &(&String, &Instance)| instance.prologue == self.instance.prologue;
+        let own = |(_, instance): &(&String, &InstanceRecord)| instance.prologue == self.instance.prologue;
         self.kernel.instances.iter().find(own).map_or("", |(id, _)| id)
     }
 

@@ -1,4 +1,4 @@
-//! The parts of a kernel's interface that only its IR tells.
+//! The parts of a kernel's interface that only its IR has.
 //!
 //! In recordings of the existing Mneme these are where its parameters lie and which variables are constant. LLVM reads
 //! the IR in a process of its own, as it may crash on what is damaged.
@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use mneme_builds::builders::{Builders, written_by};
-use mneme_builds::interface::KernelInterface;
 use mneme_builds::program::AskError;
+use mneme_builds::protocol::KernelInterface;
 use mneme_builds::protocol::{CodeParts, Question};
 
 /// Reading IR takes seconds at most.

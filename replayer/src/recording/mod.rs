@@ -1,4 +1,4 @@
-//! The recording of a launch: its memory, and what only its IR tells.
+//! The recording of a launch: its memory, and what only its IR has.
 
 pub mod decoder;
 pub mod instance;

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 use mneme_core::hash::ChunkId;
 use mneme_core::recording::RecordingError;
-use mneme_core::recording::manifest::{CHUNK, State};
+use mneme_core::recording::manifest::{CHUNK, MemoryState};
 use mneme_core::recording::store::Store;
 use mneme_core::tolerance::Tolerance;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -80,8 +80,8 @@ impl SnapshotLayout {
         Self::between(&recorded.moments.prologue, &recorded.moments.epilogue).map_err(damaged)
     }
 
-    fn between(prologue: &State, epilogue: &State) -> Result<Self, String> {
-        let key = |variable: Option<&mneme_core::recording::manifest::Variable>, address: u64| {
+    fn between(prologue: &MemoryState, epilogue: &MemoryState) -> Result<Self, String> {
+        let key = |variable: Option<&mneme_core::recording::manifest::RecordedVariable>, address: u64| {
             (variable.map(|it| it.name.clone()), address)
         };
         let mut after: HashMap<_, _> =
@@ -296,7 +296,7 @@ mod tests {
     use mneme_core::recording::manifest::{Allocation, AllocationKind, Header, Moment};
     use mneme_core::recording::store::StoreWriter;
 
-    fn state(moment: Moment, chunks: Vec<ChunkId>, size: u64) -> State {
+    fn state(moment: Moment, chunks: Vec<ChunkId>, size: u64) -> MemoryState {
         let allocation = Allocation {
             address: 0x1000_0000_0000,
             size,
@@ -305,7 +305,10 @@ mod tests {
             tolerance: None,
             shared: false,
         };
-        State { header: Header { moment, allocations: vec![allocation], ..Header::default() }, chunks: vec![chunks] }
+        MemoryState {
+            header: Header { moment, allocations: vec![allocation], ..Header::default() },
+            chunks: vec![chunks],
+        }
     }
 
     #[test]
@@ -352,8 +355,8 @@ mod tests {
         let one = state(Moment::Prologue, vec![ChunkId::ZERO], CHUNK);
         let other = state(Moment::Epilogue, vec![ChunkId::ZERO], CHUNK - 1);
         assert!(SnapshotLayout::between(&one, &other).is_err());
-        assert!(SnapshotLayout::between(&one, &State::default()).is_err());
-        assert!(SnapshotLayout::between(&State::default(), &one).is_err());
+        assert!(SnapshotLayout::between(&one, &MemoryState::default()).is_err());
+        assert!(SnapshotLayout::between(&MemoryState::default(), &one).is_err());
         let mut far = one.clone();
         far.header.allocations[0].address = u64::MAX - CHUNK;
         assert!(SnapshotLayout::between(&far, &far).is_err());

@@ -7,7 +7,7 @@ use mneme_core::device::{Description, Timer};
 use mneme_core::image::amd_hardware::Hardware;
 use mneme_core::image::code_object::{self, CodeObject};
 use mneme_core::image::elf;
-use mneme_core::result::{AmdMetrics, ReplayResult, Status};
+use mneme_core::result::{AmdMetrics, ReplayResult, ReplayStatus};
 use serde::Serialize;
 
 use crate::execute::message::{Noted, RunOutcome};
@@ -38,12 +38,12 @@ pub fn result(
     regions: &[SnapshotRegion],
     llvm: &str,
 ) -> ReplayResult {
-    let verified = done.status == Status::Verified;
+    let verified = done.status == ReplayStatus::Verified;
     let mut result = ReplayResult {
         exec_time: done.times.clone(),
         verified,
         executed: done.executed,
-        failed: !matches!(done.status, Status::Verified | Status::FailedVerification),
+        failed: !matches!(done.status, ReplayStatus::Verified | ReplayStatus::FailedVerification),
         start_time: start.to_string(),
         end_time: jiff::Timestamp::now().to_string(),
         const_mem_usage: done.metrics.constant,
@@ -108,7 +108,7 @@ pub fn result(
         environment.code = mneme_core::hash::chunk_id(image).to_string();
     }
     if let Some(device) = device {
-        if done.status == Status::InvalidLaunch {
+        if done.status == ReplayStatus::InvalidLaunch {
             result.error += &refusal::reason(job.configuration(), &device.limits, done.metrics.static_shared);
         }
         result.gpu_id = device.ordinal;
@@ -157,7 +157,7 @@ fn resources(result: &mut ReplayResult, object: &CodeObject, entry: &str, config
 /// where that is known.
 pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>, llvm: &str) -> ReplayResult {
     let job = Job::new(0, recorded.clone(), 0, 0);
-    let done = RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() };
+    let done = RunOutcome { status: ReplayStatus::InvalidConfig, error, ..RunOutcome::default() };
     result(&jiff::Timestamp::now(), &job, None, &done, device, &[], llvm)
 }
 
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use mneme_core::launch::Dim3;
 
-    fn of(status: Status) -> ReplayResult {
+    fn of(status: ReplayStatus) -> ReplayResult {
         let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
         let job = Job::new(0, configuration, 3, 2);
         let done = RunOutcome { status, times: vec![5, 4, 3, 2, 1], ..RunOutcome::default() };
@@ -190,14 +190,14 @@ mod tests {
     #[test]
     fn flags_and_exit_statuses_follow_from_the_status() {
         for (status, verified, failed, exit_status) in [
-            (Status::Verified, true, false, 0),
-            (Status::FailedVerification, false, false, 1),
-            (Status::CompileError, false, true, 2),
-            (Status::InvalidLaunch, false, true, 3),
-            (Status::RuntimeError, false, true, 3),
-            (Status::Timeout, false, true, 4),
-            (Status::InvalidConfig, false, true, 64),
-            (Status::InternalError, false, true, 70),
+            (ReplayStatus::Verified, true, false, 0),
+            (ReplayStatus::FailedVerification, false, false, 1),
+            (ReplayStatus::CompileError, false, true, 2),
+            (ReplayStatus::InvalidLaunch, false, true, 3),
+            (ReplayStatus::RuntimeError, false, true, 3),
+            (ReplayStatus::Timeout, false, true, 4),
+            (ReplayStatus::InvalidConfig, false, true, 64),
+            (ReplayStatus::InternalError, false, true, 70),
         ] {
             let result = of(status);
             assert_eq!((result.verified, result.failed, result.status.exit_status()), (verified, failed, exit_status));
@@ -209,7 +209,7 @@ mod tests {
         let device = Description { name: "a GPU".into(), arch: "sm_90".into(), ordinal: 3, ..Description::default() };
         let recorded = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
         let result = refused("no".into(), &recorded, Some(&device), "19.1.7");
-        assert_eq!((result.status, result.failed, result.error.as_str()), (Status::InvalidConfig, true, "no"));
+        assert_eq!((result.status, result.failed, result.error.as_str()), (ReplayStatus::InvalidConfig, true, "no"));
         assert_eq!(
             (result.gpu_id, result.environment.device.as_str(), result.environment.arch.as_str()),
             (3, "a GPU", "sm_90")
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn code_objects_say_what_the_device_does_not() {
-        let kernel = code_object::Kernel {
+        let kernel = code_object::AmdKernel {
             name: "k".into(),
             vgprs: 96,
             sgprs: 30,
@@ -230,7 +230,7 @@ mod tests {
             private_segment: 16,
             wavefront_size: 64,
             code_size: 400,
-            ..code_object::Kernel::default()
+            ..code_object::AmdKernel::default()
         };
         let processor = mneme_core::image::architecture::Processor::parse("gfx90a").unwrap();
         let object = CodeObject { processor, version: 5, kernels: vec![kernel], variables: Vec::new() };
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn warm_up_runs_come_first_and_times_are_in_order() {
-        let result = of(Status::Verified);
+        let result = of(ReplayStatus::Verified);
         assert_eq!(result.measured(), [3, 2, 1]);
         let time = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
         assert!(time(&result.start_time) <= time(&result.end_time));

@@ -3,7 +3,7 @@
 //! It has text for people, and the tolerances that the kernel needs.
 
 use mneme_core::recording::RecordingError;
-use mneme_core::recording::rules::{Rule, RuleTarget, Rules};
+use mneme_core::recording::rules::{RuleTarget, Rules, ToleranceRule};
 use mneme_core::result::{Largest, Variation};
 use mneme_core::tolerance::{DataType, Threshold, Tolerance};
 use mneme_core::units::figure;
@@ -50,14 +50,14 @@ fn line(variation: &Variation, runs: usize) -> String {
 pub fn write<'a>(
     recorded: &RecordedInstance,
     variations: &'a [Variation],
-) -> Result<(Vec<Rule>, Vec<&'a Variation>), RecordingError> {
+) -> Result<(Vec<ToleranceRule>, Vec<&'a Variation>), RecordingError> {
     let arguments = elements::argument_pointers(recorded);
     let mut rules = Rules::load(&recorded.database)?;
     let (mut written, mut left) = (Vec::new(), Vec::new());
     for variation in variations.iter().filter(|variation| variation.runs > 0) {
         match (tolerance(variation), target(variation, &arguments)) {
             (Some(tolerance), Some(target)) => {
-                let rule = Rule { target, tolerance };
+                let rule = ToleranceRule { target, tolerance };
                 rules.set(rule.clone());
                 written.push(rule);
             }

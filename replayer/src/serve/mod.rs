@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::protocol::{self, Hello, Outputs, Reply, Request, Statistics, Submission};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use serde_json::Value;
 
 use self::data::Data;
@@ -24,7 +24,7 @@ use crate::process::lines::{self, Line, LineReader};
 use crate::process::stdout;
 use crate::report::result;
 use crate::supervise::engine::Engine;
-use crate::supervise::{Client, Event};
+use crate::supervise::{Client, SupervisorEvent};
 
 /// Serves until the end of input; returns the exit status.
 pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
@@ -33,8 +33,8 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
     let output = Some(stdout::descriptor());
     let device = loop {
         match engine.next(Client { output, ..Client::default() })? {
-            Event::Ready(device) => break device,
-            Event::Unheard => return Err(stdout::unheard()),
+            SupervisorEvent::Ready(device) => break device,
+            SupervisorEvent::ReaderGone => return Err(stdout::reader_gone()),
             _ => {}
         }
     };
@@ -74,8 +74,8 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
         let alarm = server.progress.filter(|_| server.engine.outstanding() > 0).map(|progress| progress.next);
         match server.engine.next(Client { input: open.then(|| stdin.as_fd()), output, alarm })? {
             // Without this, a client that was killed would be worked for until the next result.
-            Event::Unheard => return Err(stdout::unheard()),
-            Event::Input => {
+            SupervisorEvent::ReaderGone => return Err(stdout::reader_gone()),
+            SupervisorEvent::Input => {
                 let failed = |error| Fatal::new(exit::INTERNAL, format!("standard input cannot be read: {error}"));
                 open = lines.fill(&stdin).map_err(failed)?;
                 for line in lines.by_ref().filter(|line| !line.is_blank()) {
@@ -225,7 +225,7 @@ impl Server<'_> {
         let mut statistics = self.engine.statistics();
         if self.refused > 0 {
             statistics.submitted += self.refused;
-            *statistics.finished.entry(Status::InvalidConfig.name().into()).or_default() += self.refused;
+            *statistics.finished.entry(ReplayStatus::InvalidConfig.name().into()).or_default() += self.refused;
         }
         statistics
     }
@@ -237,9 +237,9 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn write_event(&mut self, event: Event) -> Result<(), Fatal> {
+    fn write_event(&mut self, event: SupervisorEvent) -> Result<(), Fatal> {
         match event {
-            Event::Finished { id, result, outcome, unwritten, .. } => {
+            SupervisorEvent::Finished { id, result, outcome, unwritten, .. } => {
                 if let Some(error) = unwritten {
                     say(&Reply::Error { id: Some(id), error })?;
                 }
@@ -250,18 +250,18 @@ impl Server<'_> {
                 }
                 say(&Reply::Result { id, result })
             }
-            Event::Cancelled(id) => {
+            SupervisorEvent::Cancelled(id) => {
                 self.outputs.remove(&id);
                 say(&Reply::Cancelled { id })
             }
-            Event::Tick => {
+            SupervisorEvent::Tick => {
                 if let Some(progress) = &mut self.progress {
                     progress.next = Instant::now() + progress.interval;
                     say(&Reply::Progress(self.statistics()))?;
                 }
                 Ok(())
             }
-            Event::Ready(_) | Event::Input | Event::Unheard => Ok(()),
+            SupervisorEvent::Ready(_) | SupervisorEvent::Input | SupervisorEvent::ReaderGone => Ok(()),
         }
     }
 }

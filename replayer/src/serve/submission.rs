@@ -10,7 +10,7 @@ use mneme_core::protocol::{Code, Near, Outputs, StoppingRule, Submission};
 use mneme_core::recording::CodeKind;
 
 use crate::execute::message::RunSpec;
-use crate::job::{Job, Schedule};
+use crate::job::{Job, JobSchedule};
 use mneme_builds::BuildOutcome;
 use mneme_builds::BuildSpec;
 use mneme_builds::Replacement;
@@ -38,7 +38,7 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
     let job = Job::new(submission.id, configuration, runs.0, runs.1);
     let keep_ir = submission.outputs.ir.is_some() || submission.outputs.ptx.is_some();
     Ok(Job {
-        schedule: Schedule {
+        schedule: JobSchedule {
             priority: submission.priority,
             fresh: submission.fresh,
             device: submission.device,

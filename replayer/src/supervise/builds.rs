@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mneme_builds::program::{Preparation, ProgramError};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use crate::build::fork_server::{ForkServer, ForkServerPlan};
 use crate::context::ReplayContext;
@@ -178,7 +178,8 @@ impl<'a> Builds<'a> {
     /// outside of it, or any that failed where the client asks for a `fresh` result.
     pub fn may_differ(&self, key: BuildKey, fresh: bool) -> bool {
         let failed = self.outcomes.get(&key).and_then(|outcome| outcome.as_ref().as_ref().err());
-        failed.is_some_and(|failed| fresh || matches!(failed.status, Status::Timeout | Status::InternalError))
+        failed
+            .is_some_and(|failed| fresh || matches!(failed.status, ReplayStatus::Timeout | ReplayStatus::InternalError))
     }
 
     /// Forgets one outcome.

@@ -2,7 +2,7 @@
 
 use super::single_process::SingleProcess;
 use super::supervisor::Supervisor;
-use super::{Client, Event};
+use super::{Client, SupervisorEvent};
 use crate::context::ReplayContext;
 use crate::context::settings::Isolation;
 use crate::error::Fatal;
@@ -87,7 +87,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Waits for something to happen and returns one event.
-    pub fn next(&mut self, client: Client<'_>) -> Result<Event, Fatal> {
+    pub fn next(&mut self, client: Client<'_>) -> Result<SupervisorEvent, Fatal> {
         match self {
             Self::Supervised(supervisor) => supervisor.next(client),
             Self::SingleProcess(process) => process.next(client),
@@ -95,7 +95,7 @@ impl<'a> Engine<'a> {
     }
 
     /// An event that is known already.
-    pub fn pending_event(&mut self) -> Option<Event> {
+    pub fn pending_event(&mut self) -> Option<SupervisorEvent> {
         match self {
             Self::Supervised(supervisor) => supervisor.pending_event(),
             Self::SingleProcess(process) => process.pending_event(),

@@ -21,7 +21,7 @@ use mneme_core::result::ReplayResult;
 use mneme_builds::BuildOutcome;
 
 /// What there is to tell a client.
-pub enum Event {
+pub enum SupervisorEvent {
     /// A device works and the recording is resident.
     Ready(Description),
     Finished {
@@ -37,7 +37,7 @@ pub enum Event {
     /// The client's requests can be read.
     Input,
     /// Nobody reads the results any more.
-    Unheard,
+    ReaderGone,
     /// The time that the client gave has come.
     Tick,
 }
@@ -49,6 +49,6 @@ pub struct Client<'a> {
     pub input: Option<BorrowedFd<'a>>,
     /// Where its results go; what becomes of it shows here even while there is nothing to write.
     pub output: Option<BorrowedFd<'a>>,
-    /// When to return with [`Event::Tick`].
+    /// When to return with [`SupervisorEvent::Tick`].
     pub alarm: Option<Instant>,
 }

@@ -74,7 +74,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Schedule;
+    use crate::job::JobSchedule;
     use mneme_core::configuration::Configuration;
     use mneme_core::launch::Dim3;
 
@@ -83,7 +83,7 @@ mod tests {
         for (id, priority) in (0..).zip(priorities) {
             let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
             let job = Job::new(id, configuration, 1, 0);
-            let job = Job { schedule: Schedule { priority: *priority, ..job.schedule }, ..job };
+            let job = Job { schedule: JobSchedule { priority: *priority, ..job.schedule }, ..job };
             queue.push(job, 19, jiff::Timestamp::UNIX_EPOCH);
         }
         queue

@@ -16,7 +16,7 @@ use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
 use mneme_core::recording::store::Store;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use nix::poll::PollFlags;
 
 use crate::build::fork_server::ForkServer;
@@ -27,7 +27,7 @@ use crate::execute::{ExecutorPlan, InProcessExecutor};
 use crate::job::Job;
 use crate::process::stdout;
 use crate::supervise::queue::{PendingJob, Queue};
-use crate::supervise::{Client, Event};
+use crate::supervise::{Client, SupervisorEvent};
 use mneme_builds::process::readiness::Waiting;
 
 /// How often a builder that is on its way out is looked after.
@@ -41,7 +41,7 @@ pub struct SingleProcess<'a> {
     servers: BTreeMap<u32, ForkServer<'a>>,
     target: Target,
     queue: Queue,
-    events: VecDeque<Event>,
+    events: VecDeque<SupervisorEvent>,
     statistics: Statistics,
     /// The context is lost.
     broken: bool,
@@ -74,7 +74,7 @@ impl<'a> SingleProcess<'a> {
             StartError::Device(error) => Fatal::new(exit::NO_DEVICE, choice.explain(&error, &context.recorded)),
         })?;
         let target = choice.target(resident.description(), &context.recorded.kernel.ours);
-        let events = VecDeque::from([Event::Ready(resident.description().clone())]);
+        let events = VecDeque::from([SupervisorEvent::Ready(resident.description().clone())]);
         Ok(Self {
             context,
             birth,
@@ -138,7 +138,7 @@ impl<'a> SingleProcess<'a> {
 
     fn cancelled(&mut self, id: u64) {
         self.statistics.cancelled += 1;
-        self.events.push_back(Event::Cancelled(id));
+        self.events.push_back(SupervisorEvent::Cancelled(id));
     }
 
     pub fn statistics(&self) -> Statistics {
@@ -148,12 +148,12 @@ impl<'a> SingleProcess<'a> {
         Statistics { outstanding, uptime_s: seconds, rate: finished as f64 / seconds, ..self.statistics.clone() }
     }
 
-    pub fn pending_event(&mut self) -> Option<Event> {
+    pub fn pending_event(&mut self) -> Option<SupervisorEvent> {
         self.events.pop_front()
     }
 
     /// Replays the next configuration; where there is none, waits for the client.
-    pub fn next(&mut self, client: Client<'_>) -> Result<Event, Fatal> {
+    pub fn next(&mut self, client: Client<'_>) -> Result<SupervisorEvent, Fatal> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
@@ -179,7 +179,7 @@ impl<'a> SingleProcess<'a> {
         let chosen = self.context.llvm_of(&job.build).map_err(|error| error.to_string());
         let outcome = match job.check(self.context).and(chosen) {
             Ok(_) => self.build(job, llvm)?,
-            Err(error) => Err(NotBuilt::new(Status::InvalidConfig, error)),
+            Err(error) => Err(NotBuilt::new(ReplayStatus::InvalidConfig, error)),
         };
         let version = self.version(llvm)?;
         self.statistics.built += 1;
@@ -200,7 +200,7 @@ impl<'a> SingleProcess<'a> {
             version,
         );
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
-        self.events.push_back(Event::Finished {
+        self.events.push_back(SupervisorEvent::Finished {
             id: job.schedule.id,
             result: Box::new(result),
             outcome: Some(Rc::new(outcome)),
@@ -226,7 +226,7 @@ impl<'a> SingleProcess<'a> {
                 Fatal::new(exit::INTERNAL, error)
             })?;
             if let Some(answer) = answers.into_iter().find(|answer| answer.number == number) {
-                let nothing = || Err(NotBuilt::new(Status::InternalError, "a build has no outcome"));
+                let nothing = || Err(NotBuilt::new(ReplayStatus::InternalError, "a build has no outcome"));
                 return Ok(answer.outcome.unwrap_or_else(nothing));
             }
         }
@@ -234,7 +234,7 @@ impl<'a> SingleProcess<'a> {
 }
 
 /// Looks what the client does, or waits for it.
-fn watch(client: Client<'_>, wait: bool) -> Result<Option<Event>, Fatal> {
+fn watch(client: Client<'_>, wait: bool) -> Result<Option<SupervisorEvent>, Fatal> {
     let mut waiting = Waiting::default();
     let input = waiting.on(client.input, PollFlags::POLLIN);
     let output = waiting.on(client.output, PollFlags::empty());
@@ -243,9 +243,9 @@ fn watch(client: Client<'_>, wait: bool) -> Result<Option<Event>, Fatal> {
     let [input, output] = [input, output].map(|source| ready.is(source));
     let alarm = client.alarm.is_some_and(|alarm| alarm <= Instant::now());
     Ok(match () {
-        () if output => Some(Event::Unheard),
-        () if input => Some(Event::Input),
-        () if alarm => Some(Event::Tick),
+        () if output => Some(SupervisorEvent::ReaderGone),
+        () if input => Some(SupervisorEvent::Input),
+        () if alarm => Some(SupervisorEvent::Tick),
         () => None,
     })
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use nix::poll::PollFlags;
 
 use super::architecture::TargetArchitecture;
@@ -19,7 +19,7 @@ use super::builds::Builds;
 use super::pool::{ExecutorPool, PoolEvent, RunningJob};
 use super::queue::{PendingJob, Queue};
 use super::shared::{Follower, Identity, SettledRun, Shared};
-use super::{Client, Event};
+use super::{Client, SupervisorEvent};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::message::RunOutcome;
@@ -47,7 +47,7 @@ pub struct Supervisor<'a> {
     queue: Queue,
     shared: Shared,
     greeted: bool,
-    events: VecDeque<Event>,
+    events: VecDeque<SupervisorEvent>,
     statistics: Statistics,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Supervisor<'a> {
             self.finish(
                 pending,
                 None,
-                &RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() },
+                &RunOutcome { status: ReplayStatus::InvalidConfig, error, ..RunOutcome::default() },
                 None,
                 None,
             );
@@ -135,7 +135,7 @@ impl<'a> Supervisor<'a> {
 
     fn cancelled(&mut self, id: u64) {
         self.statistics.cancelled += 1;
-        self.events.push_back(Event::Cancelled(id));
+        self.events.push_back(SupervisorEvent::Cancelled(id));
     }
 
     /// Configurations without a result yet.
@@ -160,7 +160,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Waits for something to happen and returns one event.
-    pub fn next(&mut self, client: Client<'_>) -> Result<Event, Fatal> {
+    pub fn next(&mut self, client: Client<'_>) -> Result<SupervisorEvent, Fatal> {
         loop {
             self.start_work()?;
             if let Some(event) = self.events.pop_front() {
@@ -179,7 +179,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// An event that is known already.
-    pub fn pending_event(&mut self) -> Option<Event> {
+    pub fn pending_event(&mut self) -> Option<SupervisorEvent> {
         self.events.pop_front()
     }
 
@@ -238,7 +238,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Ok(_) if pending.job.build.probe.until.is_some() => {
                     let done = RunOutcome {
-                        status: Status::CompileError,
+                        status: ReplayStatus::CompileError,
                         error: "the build was to have no code".into(),
                         ..RunOutcome::default()
                     };
@@ -272,7 +272,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Waits for descriptors and deadlines, and deals with one round of them; what the client does is an event.
-    fn wait(&mut self, client: Client<'_>) -> Result<Option<Event>, Fatal> {
+    fn wait(&mut self, client: Client<'_>) -> Result<Option<SupervisorEvent>, Fatal> {
         let mut waiting = Waiting::default();
         let input = waiting.on(client.input, PollFlags::POLLIN);
         // A pipe without a reader is an error.
@@ -297,10 +297,10 @@ impl<'a> Supervisor<'a> {
         }
         self.builds.watch()?;
         Ok(match client.alarm {
-            _ if output => Some(Event::Unheard),
-            _ if input => Some(Event::Input),
+            _ if output => Some(SupervisorEvent::ReaderGone),
+            _ if input => Some(SupervisorEvent::Input),
             // What was settled in this round is told first: it would not be outstanding, and have no result either.
-            Some(alarm) if alarm <= Instant::now() && self.events.is_empty() => Some(Event::Tick),
+            Some(alarm) if alarm <= Instant::now() && self.events.is_empty() => Some(SupervisorEvent::Tick),
             _ => None,
         })
     }
@@ -329,7 +329,7 @@ impl<'a> Supervisor<'a> {
                 self.note("the snapshot is resident");
                 if !self.greeted {
                     self.greeted = true;
-                    self.events.push_back(Event::Ready(description));
+                    self.events.push_back(SupervisorEvent::Ready(description));
                 }
             }
             PoolEvent::Unbegun(running) => {
@@ -395,7 +395,10 @@ impl<'a> Supervisor<'a> {
         if let Some(version) = &self.context.ir_version {
             result.environment.versions.insert("ir".into(), version.clone());
         }
-        let failed = matches!(result.status, Status::RuntimeError | Status::FailedVerification | Status::Timeout);
+        let failed = matches!(
+            result.status,
+            ReplayStatus::RuntimeError | ReplayStatus::FailedVerification | ReplayStatus::Timeout
+        );
         if failed && self.context.recorded.kernel.ours.calls_pointers && job.build.replacement.is_none() {
             result.error += CALLS_POINTERS;
         }
@@ -406,7 +409,7 @@ impl<'a> Supervisor<'a> {
         }
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         let (digest, unwritten) = (done.digest.clone(), done.unwritten.clone());
-        self.events.push_back(Event::Finished {
+        self.events.push_back(SupervisorEvent::Finished {
             id: job.schedule.id,
             result: Box::new(result),
             outcome,

@@ -18,8 +18,8 @@ use std::ops::Range;
 
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::leads::Leads;
-use mneme_core::recording::manifest::State;
-use mneme_core::recording::rules::{Rule, RuleRegion, RuleTarget, Rules};
+use mneme_core::recording::manifest::MemoryState;
+use mneme_core::recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 
 use crate::recording::instance::RecordedInstance;
@@ -168,7 +168,7 @@ impl Bounds {
             rules: options
                 .tolerances
                 .iter()
-                .filter_map(|entry| Some(Rule { target: entry.target.clone()?, tolerance: entry.tolerance }))
+                .filter_map(|entry| Some(ToleranceRule { target: entry.target.clone()?, tolerance: entry.tolerance }))
                 .collect(),
             ..Rules::default()
         };
@@ -224,14 +224,15 @@ impl Bounds {
 
 /// Whether the region at an address was left otherwise than it was found. What nobody has changed is compared, whoever
 /// could have.
-fn has_changed(address: u64, prologue: &State, epilogue: &State) -> bool {
-    let chunks =
-        |state: &State| state.regions().find(|region| region.address == address).map(|region| region.chunks.to_vec());
+fn has_changed(address: u64, prologue: &MemoryState, epilogue: &MemoryState) -> bool {
+    let chunks = |state: &MemoryState| {
+        state.regions().find(|region| region.address == address).map(|region| region.chunks.to_vec())
+    };
     chunks(prologue) != chunks(epilogue)
 }
 
 /// Whether an argument, or a part of one, is an address that leads into a region, one of all.
-fn is_led_to(region: Range<u64>, all: impl Iterator<Item = Range<u64>>, prologue: &State) -> bool {
+fn is_led_to(region: Range<u64>, all: impl Iterator<Item = Range<u64>>, prologue: &MemoryState) -> bool {
     let leads = Leads::to(&[region], &all.collect::<Vec<_>>());
     let words = prologue.header.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0);
     words.map(|word| u64::from_le_bytes(*word)).any(|word| !leads.of(word).is_empty())
@@ -282,7 +283,7 @@ fn general(options: &ToleranceOptions) -> Vec<General> {
 mod tests {
     use super::*;
     use mneme_core::hash::recorded_id;
-    use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header};
+    use mneme_core::recording::manifest::{Allocation, AllocationKind, Header, RecordedArgument};
 
     fn entry(text: &str) -> ToleranceOption {
         ToleranceOption::parse(text).unwrap()
@@ -341,9 +342,9 @@ mod tests {
 
     #[test]
     fn an_address_in_a_structure_leads_into_memory_too() {
-        let mut prologue = State::default();
+        let mut prologue = MemoryState::default();
         let bytes = [1u64, 0x1000].iter().flat_map(|word| word.to_le_bytes()).collect();
-        prologue.header.arguments.push(Argument { offset: 0, bytes });
+        prologue.header.arguments.push(RecordedArgument { offset: 0, bytes });
         let (far, near) = (0x10_0000..0x10_1000, 0x1001..0x2000);
         let is_led =
             |region: &Range<u64>, all: &[Range<u64>]| is_led_to(region.clone(), all.iter().cloned(), &prologue);
@@ -371,7 +372,7 @@ mod tests {
                 shared: true,
             };
             let header = Header { allocations: vec![allocation(0x1000), allocation(0x2000)], ..Header::default() };
-            State { header, chunks: [first, second].map(|byte| vec![recorded_id(&[byte; 8])]).into() }
+            MemoryState { header, chunks: [first, second].map(|byte| vec![recorded_id(&[byte; 8])]).into() }
         };
         let (before, after) = (state(1, 2), state(1, 3));
         assert!(!has_changed(0x1000, &before, &after) && has_changed(0x2000, &before, &after));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use mneme_core::protocol::{Changes, Reply, Request, Submission};
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use mneme_core::tolerance::{DataType, Tolerance};
 use mneme_core::{exit, install};
 use recording::{ELEMENTS, Recording};
@@ -465,8 +465,8 @@ fn a_configurations_tolerance_is_its_own() {
     let configurations =
         [None, within(7.0), within(6.0)].map(|tolerance| Configuration { tolerance, ..undone.clone() });
     let results = serve(&recording, &["--device", device], &configurations);
-    let statuses: Vec<Status> = results.iter().map(|result| result.status).collect();
-    assert_eq!(statuses, [Status::FailedVerification, Status::Verified, Status::FailedVerification]);
+    let statuses: Vec<ReplayStatus> = results.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [ReplayStatus::FailedVerification, ReplayStatus::Verified, ReplayStatus::FailedVerification]);
     assert!(
         results
             .iter()
@@ -596,19 +596,19 @@ fn what_a_kernel_breaks_is_mended_before_the_next() {
         shaped(512, "default<O1>"),
     ];
     let results = serve(&recording, &["--device", device, "--timeout", "5"], &configurations);
-    let statuses: Vec<Status> = results.iter().map(|result| result.status).collect();
+    let statuses: Vec<ReplayStatus> = results.iter().map(|result| result.status).collect();
     let expected = [
-        Status::Verified,
-        Status::RuntimeError,
-        Status::Verified,
-        Status::FailedVerification,
-        Status::Verified,
-        Status::Timeout,
-        Status::Verified,
-        Status::CompileError,
-        Status::InvalidConfig,
-        Status::FailedVerification,
-        Status::Verified,
+        ReplayStatus::Verified,
+        ReplayStatus::RuntimeError,
+        ReplayStatus::Verified,
+        ReplayStatus::FailedVerification,
+        ReplayStatus::Verified,
+        ReplayStatus::Timeout,
+        ReplayStatus::Verified,
+        ReplayStatus::CompileError,
+        ReplayStatus::InvalidConfig,
+        ReplayStatus::FailedVerification,
+        ReplayStatus::Verified,
     ];
     assert_eq!(statuses, expected, "{results:#?}");
     for result in results {
@@ -683,7 +683,7 @@ fn more_runs_than_can_be_counted_are_not_none() {
     let Reply::Result { result, .. } = serde_json::from_str(last.lines().last().unwrap()).unwrap() else {
         panic!("{last}")
     };
-    assert_eq!(result.status, Status::Timeout, "{result:?}");
+    assert_eq!(result.status, ReplayStatus::Timeout, "{result:?}");
 }
 
 #[test]

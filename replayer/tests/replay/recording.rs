@@ -9,8 +9,12 @@ use inkwell::memory_buffer::MemoryBuffer;
 use mneme_compiler as _;
 use mneme_core::hash::checksum;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{self, ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord};
-use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, State, Variable};
+use mneme_core::recording::database::{
+    self, ArgumentLayout, InstanceDetails, InstanceRecord, KernelDetails, KernelRecord,
+};
+use mneme_core::recording::manifest::{
+    Allocation, AllocationKind, Header, MemoryState, Moment, RecordedArgument, RecordedVariable,
+};
 use mneme_core::recording::store::StoreWriter;
 use tempfile::TempDir;
 
@@ -52,12 +56,12 @@ impl Recording {
             (0..ELEMENTS).map(|i| if i < ELEMENTS / 4 * 3 { i.wrapping_mul(31) } else { 0 }).collect();
         let after: Vec<i32> = before.iter().map(|value| value.wrapping_add(STEP)).collect();
         let arguments = [(0, DATA.to_le_bytes().to_vec()), (8, ELEMENTS.to_le_bytes().to_vec())]
-            .map(|(offset, bytes)| Argument { offset, bytes });
+            .map(|(offset, bytes)| RecordedArgument { offset, bytes });
         let prologue = state(&store, Moment::Prologue, &before, 5, arguments.to_vec());
         let epilogue = state(&store, Moment::Epilogue, &after, 5 + ELEMENTS, Vec::new());
         store.sync().unwrap();
         store.finish().unwrap();
-        let instance = Instance {
+        let instance = InstanceRecord {
             prologue: "DeviceState.prologue.42.7.mneme".into(),
             epilogue: "DeviceState.epilogue.42.7.mneme".into(),
             block_dims: Dim3::new(128, 1, 1),
@@ -82,12 +86,18 @@ impl Recording {
     }
 }
 
-fn state(store: &StoreWriter, moment: Moment, data: &[i32], counter: i32, arguments: Vec<Argument>) -> State {
+fn state(
+    store: &StoreWriter,
+    moment: Moment,
+    data: &[i32],
+    counter: i32,
+    arguments: Vec<RecordedArgument>,
+) -> MemoryState {
     let bytes = |values: &[i32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let contents = [bytes(&[STEP]), bytes(&[counter]), bytes(data)];
     let variable =
-        |name: &str, address, constant| Variable { name: name.into(), address, size: 4, constant, code: false };
-    State {
+        |name: &str, address, constant| RecordedVariable { name: name.into(), address, size: 4, constant, code: false };
+    MemoryState {
         header: Header {
             moment,
             variables: vec![variable("step", CONSTANT, true), variable("counter", COUNTER, false)],

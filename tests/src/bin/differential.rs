@@ -87,7 +87,7 @@ fn main() {
         };
         match batch.run(workers()) {
             Ok(report) => total.add(report),
-            Err(failure) => failures.push(told(&batch, &failure, options.shrinks)),
+            Err(failure) => failures.push(describe(&batch, &failure, options.shrinks)),
         }
         from += batch.count;
         progress(&total, failures.len(), start);
@@ -117,7 +117,7 @@ fn progress(total: &Report, failures: usize, start: Instant) {
 }
 
 /// Says how a failure is repeated, with as few sequences and steps as it takes.
-fn told(batch: &Batch, failure: &mneme_e2e::differential::Failure, shrinks: bool) -> serde_json::Value {
+fn describe(batch: &Batch, failure: &mneme_e2e::differential::SequenceFailure, shrinks: bool) -> serde_json::Value {
     let alone = failure.seed.map(|seed| batch.only(seed));
     let alone = alone
         .filter(|alone| alone.count < batch.count || batch.count == 1)

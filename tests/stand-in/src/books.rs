@@ -13,7 +13,7 @@ const LEAKS: &str = "MNEME_STAND_IN_LEAKS";
 
 /// Where memory comes from, and so what frees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum MemorySource {
     Malloc,
     Managed,
     Pool,
@@ -23,7 +23,7 @@ pub enum Source {
     Module(usize),
 }
 
-impl Source {
+impl MemorySource {
     /// The function that frees it.
     pub fn freed_by(self) -> &'static str {
         match self {
@@ -38,9 +38,9 @@ impl Source {
 
 /// An allocation.
 #[derive(Clone, Copy, Debug)]
-pub struct Block {
+pub struct MemoryBlock {
     pub size: u64,
-    pub source: Source,
+    pub source: MemorySource,
 }
 
 /// Physical memory of `hipMemCreate`.
@@ -78,7 +78,7 @@ pub enum Use {
 
 #[derive(Default)]
 pub struct Books {
-    pub blocks: BTreeMap<u64, Block>,
+    pub blocks: BTreeMap<u64, MemoryBlock>,
     /// Start and size of what was freed and not allocated again.
     pub freed: BTreeMap<u64, u64>,
     pub reserved: BTreeMap<u64, u64>,
@@ -115,15 +115,15 @@ pub fn overlapping<T: Copy>(map: &BTreeMap<u64, T>, start: u64, size: u64, of: i
 }
 
 impl Books {
-    pub fn allocated(&mut self, address: u64, size: u64, source: Source) {
+    pub fn allocated(&mut self, address: u64, size: u64, source: MemorySource) {
         while let Some((start, _)) = overlapping(&self.freed, address, size, |size| *size) {
             self.freed.remove(&start);
         }
-        self.blocks.insert(address, Block { size, source });
+        self.blocks.insert(address, MemoryBlock { size, source });
     }
 
     /// Takes an allocation off the books; `function` is what frees it.
-    pub fn release(&mut self, address: u64, allowed: &[Source]) -> Result<Block, Mistake> {
+    pub fn release(&mut self, address: u64, allowed: &[MemorySource]) -> Result<MemoryBlock, Mistake> {
         let Some(block) = self.blocks.get(&address).copied() else {
             return match holding(&self.blocks, address, |block| block.size) {
                 Some((start, block)) => wrong(format!(
@@ -182,7 +182,8 @@ impl Books {
 
     /// Whether an address is in memory that this library knows.
     pub fn knows(&self, address: u64) -> bool {
-        holding(&self.blocks, address, |block| block.size).is_some_and(|(_, block)| block.source != Source::Registered)
+        holding(&self.blocks, address, |block| block.size)
+            .is_some_and(|(_, block)| block.source != MemorySource::Registered)
             || holding(&self.mappings, address, |mapping| mapping.size).is_some()
             || holding(&self.reserved, address, |size| *size).is_some()
     }
@@ -234,7 +235,7 @@ impl Books {
     /// What is left, in words; `None` where nothing is.
     fn left(&self) -> Option<String> {
         let count = |number: usize, what: &str| (number > 0).then(|| format!("{number} {what}"));
-        let own = |block: &&Block| !matches!(block.source, Source::Module(_));
+        let own = |block: &&MemoryBlock| !matches!(block.source, MemorySource::Module(_));
         let left: Vec<String> = [
             count(self.blocks.values().filter(own).count(), "allocations"),
             count(self.mappings.len(), "mappings"),

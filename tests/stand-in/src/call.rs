@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use mneme_abi::hip::types::Status;
 
-use crate::mistake::{Answer, report};
+use crate::mistake::{CallResult, report};
 use crate::{books, devices, profiler};
 
 thread_local! {
@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// Makes a call of `function`.
-pub fn serve(function: &'static str, call: impl FnOnce() -> Answer) -> Status {
+pub fn serve(function: &'static str, call: impl FnOnce() -> CallResult) -> Status {
     books::watch_the_end();
     profiler::hip_is_called();
     let status = devices::make_one_current().and_then(|()| call()).unwrap_or_else(|mistake| {

@@ -9,10 +9,10 @@ use mneme_abi::hip::types::*;
 use mneme_core::image::bundle;
 
 use crate::backend;
-use crate::books::{Source, books};
+use crate::books::{MemorySource, books};
 use crate::compilation;
 use crate::devices;
-use crate::mistake::{Answer, Mistake, place, wrong};
+use crate::mistake::{CallResult, Mistake, place, wrong};
 
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const EM_AMDGPU: u16 = 224;
@@ -106,7 +106,7 @@ fn kernels(object: &[u8]) -> Option<Vec<String>> {
     Some(names.map(str::to_owned).collect())
 }
 
-pub unsafe fn load_data(driver: pointers::cuModuleLoadData, module: *mut CUmodule, image: *const c_void) -> Answer {
+pub unsafe fn load_data(driver: pointers::cuModuleLoadData, module: *mut CUmodule, image: *const c_void) -> CallResult {
     place(module, "the module")?;
     if image.is_null() {
         return wrong("the image is null");
@@ -149,7 +149,7 @@ pub unsafe fn load_data_ex(
     count: c_uint,
     options: *mut c_void,
     values: *mut *mut c_void,
-) -> Answer {
+) -> CallResult {
     if count > 0 && (options.is_null() || values.is_null()) {
         return wrong(format!("{count} options are given, and their places are null"));
     }
@@ -157,7 +157,7 @@ pub unsafe fn load_data_ex(
     unsafe { load_data(driver, module, image) }
 }
 
-pub unsafe fn load_file(driver: pointers::cuModuleLoadData, module: *mut CUmodule, file: *const c_char) -> Answer {
+pub unsafe fn load_file(driver: pointers::cuModuleLoadData, module: *mut CUmodule, file: *const c_char) -> CallResult {
     if file.is_null() {
         return wrong("the file's name is null");
     }
@@ -170,14 +170,14 @@ pub unsafe fn load_file(driver: pointers::cuModuleLoadData, module: *mut CUmodul
     unsafe { load_data(driver, module, bytes.as_ptr().cast()) }
 }
 
-pub unsafe fn unload(driver: pointers::cuModuleUnload, module: CUmodule) -> Answer {
+pub unsafe fn unload(driver: pointers::cuModuleUnload, module: CUmodule) -> CallResult {
     {
         let mut books = books();
         books.check_module(module)?;
         let handle = module as usize;
         books.modules.remove(&handle);
         books.gone.insert(handle);
-        books.blocks.retain(|_, block| block.source != Source::Module(handle));
+        books.blocks.retain(|_, block| block.source != MemorySource::Module(handle));
     }
     // SAFETY: the books say that it is a module.
     Ok(unsafe { driver(module) })
@@ -193,7 +193,7 @@ pub unsafe fn function(
     function: *mut CUfunction,
     module: CUmodule,
     name: *const c_char,
-) -> Answer {
+) -> CallResult {
     place(function, "the function")?;
     check_name(name)?;
     // SAFETY: just checked.
@@ -225,14 +225,14 @@ pub unsafe fn variable(
     bytes: *mut usize,
     module: CUmodule,
     name: *const c_char,
-) -> Answer {
+) -> CallResult {
     check_name(name)?;
     books().check_module(module)?;
     let (mut start, mut size) = (0, 0);
     // SAFETY: the books say that it is a module; the places are ours.
     let status = unsafe { driver(&mut start, &mut size, module, name) };
     if status == Status::SUCCESS {
-        books().allocated(start, size as u64, Source::Module(module as usize));
+        books().allocated(start, size as u64, MemorySource::Module(module as usize));
         // SAFETY: the caller's places, where there are any.
         unsafe {
             if !address.is_null() {
@@ -254,7 +254,7 @@ pub unsafe fn function_attribute(
     value: *mut c_int,
     attribute: c_uint,
     function: CUfunction,
-) -> Answer {
+) -> CallResult {
     place(value, "the value")?;
     if attribute > LAST_ATTRIBUTE {
         return wrong(format!("{attribute} is no attribute of a function"));

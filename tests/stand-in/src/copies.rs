@@ -5,7 +5,7 @@ use mneme_abi::hip::types::*;
 
 use crate::backend;
 use crate::books::{Use, books};
-use crate::mistake::{Answer, Mistake, wrong};
+use crate::mistake::{CallResult, Mistake, wrong};
 
 /// `hipMemcpyKind`.
 const HOST_TO_HOST: u32 = 0;
@@ -25,7 +25,7 @@ fn check_device(address: CUdeviceptr, bytes: usize, usage: Use) -> Result<(), Mi
 /// Checks a copy of memory whose place is known by its direction.
 macro_rules! copy {
     ($name:ident, $driver:ident, $to:ty, $from:ty, |$target:ident, $source:ident, $bytes:ident| $checks:block) => {
-        pub unsafe fn $name(driver: pointers::$driver, $target: $to, $source: $from, $bytes: usize) -> Answer {
+        pub unsafe fn $name(driver: pointers::$driver, $target: $to, $source: $from, $bytes: usize) -> CallResult {
             $checks
             // SAFETY: the device's side was checked; the host's is the caller's.
             Ok(unsafe { driver($target, $source, $bytes) })
@@ -41,7 +41,7 @@ macro_rules! copy {
             $source: $from,
             $bytes: usize,
             stream: CUstream,
-        ) -> Answer {
+        ) -> CallResult {
             books().check_stream(stream)?;
             $checks
             // SAFETY: as above.
@@ -75,12 +75,18 @@ copy!(async on_device_async, cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, |to
     check_device(from, bytes, Use::Read)?;
 });
 
-pub unsafe fn copy(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_uint) -> Answer {
+pub unsafe fn copy(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_uint) -> CallResult {
     // SAFETY: as for the caller.
     unsafe { copy_async(to, from, bytes, kind, std::ptr::null_mut()) }
 }
 
-pub unsafe fn copy_async(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_uint, stream: CUstream) -> Answer {
+pub unsafe fn copy_async(
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: c_uint,
+    stream: CUstream,
+) -> CallResult {
     books().check_stream(stream)?;
     let (target, source) = (to as u64, from as u64);
     let (knows_target, knows_source) = {
@@ -126,7 +132,12 @@ fn check_fill(address: CUdeviceptr, count: usize, width: usize) -> Result<(), Mi
 
 macro_rules! fill {
     ($name:ident, $in_stream:ident, $driver:ident, $async_driver:ident, $value:ty, $width:literal) => {
-        pub unsafe fn $name(driver: pointers::$driver, address: CUdeviceptr, value: $value, count: usize) -> Answer {
+        pub unsafe fn $name(
+            driver: pointers::$driver,
+            address: CUdeviceptr,
+            value: $value,
+            count: usize,
+        ) -> CallResult {
             check_fill(address, count, $width)?;
             // SAFETY: the range was checked.
             Ok(unsafe { driver(address, value, count) })
@@ -138,7 +149,7 @@ macro_rules! fill {
             value: $value,
             count: usize,
             stream: CUstream,
-        ) -> Answer {
+        ) -> CallResult {
             books().check_stream(stream)?;
             check_fill(address, count, $width)?;
             // SAFETY: the range was checked.
@@ -151,12 +162,12 @@ fill!(fill_bytes, fill_bytes_async, cuMemsetD8_v2, cuMemsetD8Async, c_uchar, 1);
 fill!(fill_halves, fill_halves_async, cuMemsetD16_v2, cuMemsetD16Async, c_ushort, 2);
 fill!(fill_words, fill_words_async, cuMemsetD32_v2, cuMemsetD32Async, c_uint, 4);
 
-pub unsafe fn fill(to: *mut c_void, value: c_int, bytes: usize) -> Answer {
+pub unsafe fn fill(to: *mut c_void, value: c_int, bytes: usize) -> CallResult {
     // SAFETY: as for the caller.
     unsafe { fill_async(to, value, bytes, std::ptr::null_mut()) }
 }
 
-pub unsafe fn fill_async(to: *mut c_void, value: c_int, bytes: usize, stream: CUstream) -> Answer {
+pub unsafe fn fill_async(to: *mut c_void, value: c_int, bytes: usize, stream: CUstream) -> CallResult {
     // SAFETY: the type is the function's.
     unsafe { fill_bytes_async(backend::function("cuMemsetD8Async")?, to as u64, value as u8, bytes, stream) }
 }

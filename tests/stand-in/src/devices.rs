@@ -10,7 +10,7 @@ use mneme_abi::hip::properties::{PropertiesR0000, PropertiesR0600};
 use mneme_abi::hip::types::*;
 
 use crate::backend;
-use crate::mistake::{Answer, Mistake, place, wrong};
+use crate::mistake::{CallResult, Mistake, place, wrong};
 
 /// The architecture that devices say they have.
 const VARIABLE: &str = "MNEME_STAND_IN_ARCH";
@@ -135,30 +135,30 @@ pub fn make_one_current() -> Result<(), Mistake> {
     if CURRENT.get().is_none() { make_current(0) } else { Ok(()) }
 }
 
-pub unsafe fn set_device(device: c_int) -> Answer {
+pub unsafe fn set_device(device: c_int) -> CallResult {
     check(device)?;
     make_current(device)?;
     Ok(Status::SUCCESS)
 }
 
-pub unsafe fn get_device(device: *mut c_int) -> Answer {
+pub unsafe fn get_device(device: *mut c_int) -> CallResult {
     place(device, "the device")?;
     // SAFETY: the place was checked.
     unsafe { *device = CURRENT.get().unwrap_or(0) };
     Ok(Status::SUCCESS)
 }
 
-pub unsafe fn init(flags: c_uint) -> Answer {
+pub unsafe fn init(flags: c_uint) -> CallResult {
     if flags != 0 { wrong("the flags must be 0") } else { Ok(Status::SUCCESS) }
 }
 
-pub unsafe fn device_count(driver: pointers::cuDeviceGetCount, count: *mut c_int) -> Answer {
+pub unsafe fn device_count(driver: pointers::cuDeviceGetCount, count: *mut c_int) -> CallResult {
     place(count, "the count")?;
     // SAFETY: the place was checked.
     Ok(unsafe { driver(count) })
 }
 
-pub unsafe fn device(device: *mut CUdevice, ordinal: c_int) -> Answer {
+pub unsafe fn device(device: *mut CUdevice, ordinal: c_int) -> CallResult {
     place(device, "the device")?;
     check(ordinal)?;
     // SAFETY: the place was checked.
@@ -170,7 +170,7 @@ fn name(device: c_int) -> String {
     format!("stand-in {} {device}", processor())
 }
 
-pub unsafe fn device_name(text: *mut c_char, length: c_int, device: CUdevice) -> Answer {
+pub unsafe fn device_name(text: *mut c_char, length: c_int, device: CUdevice) -> CallResult {
     place(text, "the name")?;
     check(device)?;
     let bytes = name(device);
@@ -190,7 +190,7 @@ fn put(place: &mut [c_char], text: &str) {
     }
 }
 
-pub unsafe fn version(version: *mut c_int) -> Answer {
+pub unsafe fn version(version: *mut c_int) -> CallResult {
     place(version, "the version")?;
     // SAFETY: the place was checked.
     unsafe { *version = VERSION };
@@ -230,7 +230,7 @@ fn memory() -> Result<usize, Mistake> {
     Ok(total)
 }
 
-pub unsafe fn properties_r0000(properties: *mut c_void, device: c_int) -> Answer {
+pub unsafe fn properties_r0000(properties: *mut c_void, device: c_int) -> CallResult {
     place(properties, "the properties")?;
     check(device)?;
     let mut filled = PropertiesR0000::default();
@@ -240,7 +240,7 @@ pub unsafe fn properties_r0000(properties: *mut c_void, device: c_int) -> Answer
     Ok(Status::SUCCESS)
 }
 
-pub unsafe fn properties_r0600(properties: *mut c_void, device: c_int) -> Answer {
+pub unsafe fn properties_r0600(properties: *mut c_void, device: c_int) -> CallResult {
     place(properties, "the properties")?;
     check(device)?;
     let mut filled = PropertiesR0600::default();
@@ -279,7 +279,7 @@ const WARP_SIZE: u32 = 87;
 const LAST_SHARED: u32 = 120;
 const OWN: std::ops::Range<u32> = 10_000..10_100;
 
-pub unsafe fn attribute(value: *mut c_int, attribute: c_uint, device: c_int) -> Answer {
+pub unsafe fn attribute(value: *mut c_int, attribute: c_uint, device: c_int) -> CallResult {
     place(value, "the value")?;
     check(device)?;
     if attribute > LAST_SHARED && !OWN.contains(&attribute) {
@@ -291,7 +291,7 @@ pub unsafe fn attribute(value: *mut c_int, attribute: c_uint, device: c_int) -> 
     Ok(Status::SUCCESS)
 }
 
-pub unsafe fn synchronize(driver: pointers::cuCtxSynchronize) -> Answer {
+pub unsafe fn synchronize(driver: pointers::cuCtxSynchronize) -> CallResult {
     // SAFETY: no pointers.
     Ok(unsafe { driver() })
 }
@@ -301,7 +301,7 @@ const LAST_LIMIT: u32 = 5;
 /// AMD's library declares it and does not support it.
 const PRINTF_LIMIT: u32 = 1;
 
-pub unsafe fn limit(driver: pointers::cuCtxGetLimit, value: *mut usize, limit: c_uint) -> Answer {
+pub unsafe fn limit(driver: pointers::cuCtxGetLimit, value: *mut usize, limit: c_uint) -> CallResult {
     place(value, "the limit")?;
     match limit {
         PRINTF_LIMIT => Ok(Status::UNSUPPORTED_LIMIT),
@@ -311,7 +311,7 @@ pub unsafe fn limit(driver: pointers::cuCtxGetLimit, value: *mut usize, limit: c
     }
 }
 
-pub unsafe fn set_limit(driver: pointers::cuCtxSetLimit, limit: c_uint, value: usize) -> Answer {
+pub unsafe fn set_limit(driver: pointers::cuCtxSetLimit, limit: c_uint, value: usize) -> CallResult {
     if limit > LAST_LIMIT {
         return wrong(format!("{limit} is no limit"));
     }
@@ -323,6 +323,6 @@ pub unsafe fn set_limit(driver: pointers::cuCtxSetLimit, limit: c_uint, value: u
 }
 
 /// What AMD's library declares, exports and does not support.
-pub unsafe fn unsupported() -> Answer {
+pub unsafe fn unsupported() -> CallResult {
     wrong("AMD's library does not support it; hipDeviceSynchronize does the same for the current device")
 }

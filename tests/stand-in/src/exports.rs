@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use mneme_abi::hip::types::*;
 
 use crate::call::{last_error, missing, serve, take_last_error};
-use crate::mistake::{Answer, place};
+use crate::mistake::{CallResult, place};
 use crate::{backend, code, copies, devices, launches, mappings, memory, pools, program, streams};
 
 /// Exports a function; the declaration gives its arguments.
@@ -372,14 +372,14 @@ fn text_of(status: Status) -> *const c_char {
     status.text().unwrap_or(name(status)).as_ptr()
 }
 
-unsafe fn put_name(status: Status, text: *mut *const c_char) -> Answer {
+unsafe fn put_name(status: Status, text: *mut *const c_char) -> CallResult {
     place(text, "the name")?;
     // SAFETY: the place was checked.
     unsafe { *text = name_of(status) };
     Ok(Status::SUCCESS)
 }
 
-unsafe fn put_text(status: Status, text: *mut *const c_char) -> Answer {
+unsafe fn put_text(status: Status, text: *mut *const c_char) -> CallResult {
     place(text, "the text")?;
     // SAFETY: the place was checked.
     unsafe { *text = text_of(status) };
@@ -396,7 +396,7 @@ unsafe fn by_name(
     _version: c_int,
     _flags: u64,
     result: *mut c_uint,
-) -> Answer {
+) -> CallResult {
     place(function, "the function")?;
     // SAFETY: an address in this library finds this library, in whose own symbol table the name is looked for; the
     // name is terminated, as the caller promises.

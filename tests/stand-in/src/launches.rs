@@ -7,7 +7,7 @@ use crate::backend;
 use crate::books::books;
 use crate::code;
 use crate::devices::{MAX_THREADS, SHARED_MEMORY};
-use crate::mistake::{Answer, Mistake, place, wrong};
+use crate::mistake::{CallResult, Mistake, place, wrong};
 use crate::profiler;
 
 /// `HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES`
@@ -19,14 +19,14 @@ const END: usize = 3;
 
 /// Blocks, threads of a block, and dynamic shared memory.
 #[derive(Clone, Copy)]
-pub struct Shape {
+pub struct LaunchSize {
     pub grid: [c_uint; 3],
     pub block: [c_uint; 3],
     pub shared: c_uint,
 }
 
-fn check_shape(function: CUfunction, shape: Shape) -> Result<(), Mistake> {
-    let Shape { grid, block, shared } = shape;
+fn check_shape(function: CUfunction, shape: LaunchSize) -> Result<(), Mistake> {
+    let LaunchSize { grid, block, shared } = shape;
     if grid.contains(&0) || block.contains(&0) {
         return wrong(format!("a dimension is 0: grid {grid:?}, block {block:?}"));
     }
@@ -111,17 +111,17 @@ unsafe fn buffer_size(extra: *mut *mut c_void) -> Result<usize, Mistake> {
 /// Checks and launches.
 pub unsafe fn run(
     function: CUfunction,
-    shape: Shape,
+    shape: LaunchSize,
     stream: CUstream,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
-) -> Answer {
+) -> CallResult {
     let name = books().check_function(function)?.to_owned();
     books().check_stream(stream)?;
     check_shape(function, shape)?;
     // SAFETY: as for the caller.
     unsafe { check_arguments(function, &name, parameters, extra) }?;
-    let Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared } = shape;
+    let LaunchSize { grid: [gx, gy, gz], block: [bx, by, bz], shared } = shape;
     let mut translated = Vec::new();
     // SAFETY: the type is the function's; everything else was checked. The driver's array ends with another key.
     unsafe {
@@ -152,8 +152,8 @@ pub unsafe fn launch(
     stream: CUstream,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
-) -> Answer {
-    let shape = Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
+) -> CallResult {
+    let shape = LaunchSize { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
     // SAFETY: as for the caller.
     unsafe { run(function, shape, stream, parameters, extra) }
 }
@@ -171,10 +171,10 @@ pub unsafe fn launch_cooperative(
     shared: c_uint,
     stream: CUstream,
     parameters: *mut *mut c_void,
-) -> Answer {
+) -> CallResult {
     let name = books().check_function(function)?.to_owned();
     books().check_stream(stream)?;
-    let shape = Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
+    let shape = LaunchSize { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
     check_shape(function, shape)?;
     // SAFETY: as for the caller, and checked.
     unsafe {
@@ -198,7 +198,7 @@ pub unsafe fn occupancy(
     threads: c_int,
     shared: usize,
     flags: c_uint,
-) -> Answer {
+) -> CallResult {
     place(blocks, "the number of blocks")?;
     books().check_function(function)?;
     if threads <= 0 || threads as u64 > MAX_THREADS {
@@ -217,7 +217,7 @@ pub unsafe fn occupancy_plain(
     function: CUfunction,
     threads: c_int,
     shared: usize,
-) -> Answer {
+) -> CallResult {
     // SAFETY: as for the caller.
     unsafe { occupancy(driver, blocks, function, threads, shared, 0) }
 }

@@ -6,7 +6,7 @@ use mneme_abi::hip::types::*;
 
 use crate::books::{ACCESS_NONE, ACCESS_READ, ACCESS_READ_WRITE, Mapping, Physical, books, overlapping};
 use crate::devices;
-use crate::mistake::{Answer, Mistake, place, wrong};
+use crate::mistake::{CallResult, Mistake, place, wrong};
 
 /// What the CPU device maps in, and what this library says.
 const GRANULARITY: u64 = 2 << 20;
@@ -56,7 +56,7 @@ pub unsafe fn granularity(
     granularity: *mut usize,
     properties: *const CUmemAllocationProp,
     option: c_uint,
-) -> Answer {
+) -> CallResult {
     place(granularity, "the granularity")?;
     // SAFETY: the caller's structure.
     unsafe { check_properties(properties) }?;
@@ -74,7 +74,7 @@ pub unsafe fn reserve(
     alignment: usize,
     hint: CUdeviceptr,
     flags: c_ulonglong,
-) -> Answer {
+) -> CallResult {
     place(address, "the address")?;
     check_size(size)?;
     if alignment != 0 && !alignment.is_power_of_two() {
@@ -94,7 +94,7 @@ pub unsafe fn reserve(
     }
 }
 
-pub unsafe fn free_reservation(driver: pointers::cuMemAddressFree, address: CUdeviceptr, size: usize) -> Answer {
+pub unsafe fn free_reservation(driver: pointers::cuMemAddressFree, address: CUdeviceptr, size: usize) -> CallResult {
     {
         let mut books = books();
         match books.reserved.get(&address) {
@@ -119,7 +119,7 @@ pub unsafe fn create(
     bytes: usize,
     properties: *const CUmemAllocationProp,
     flags: c_ulonglong,
-) -> Answer {
+) -> CallResult {
     place(handle, "the handle")?;
     check_size(bytes)?;
     // SAFETY: the caller's structure.
@@ -146,7 +146,7 @@ fn check_handle(handle: CUmemGenericAllocationHandle) -> Result<Physical, Mistak
     }
 }
 
-pub unsafe fn release(driver: pointers::cuMemRelease, handle: CUmemGenericAllocationHandle) -> Answer {
+pub unsafe fn release(driver: pointers::cuMemRelease, handle: CUmemGenericAllocationHandle) -> CallResult {
     check_handle(handle)?;
     if let Some(physical) = books().physical.get_mut(&handle) {
         physical.handles -= 1;
@@ -162,7 +162,7 @@ pub unsafe fn map(
     offset: usize,
     handle: CUmemGenericAllocationHandle,
     flags: c_ulonglong,
-) -> Answer {
+) -> CallResult {
     check_size(bytes)?;
     check_whole(address, "the address")?;
     let physical = check_handle(handle)?;
@@ -194,7 +194,7 @@ pub unsafe fn map(
     Ok(status)
 }
 
-pub unsafe fn unmap(driver: pointers::cuMemUnmap, address: CUdeviceptr, bytes: usize) -> Answer {
+pub unsafe fn unmap(driver: pointers::cuMemUnmap, address: CUdeviceptr, bytes: usize) -> CallResult {
     {
         let mut books = books();
         match books.mappings.get(&address) {
@@ -219,7 +219,7 @@ pub unsafe fn set_access(
     bytes: usize,
     accesses: *const CUmemAccessDesc,
     count: usize,
-) -> Answer {
+) -> CallResult {
     if accesses.is_null() || count == 0 {
         return wrong("no access is described");
     }
@@ -262,7 +262,7 @@ pub unsafe fn get_access(
     flags: *mut c_ulonglong,
     location: *const CUmemLocation,
     address: CUdeviceptr,
-) -> Answer {
+) -> CallResult {
     place(flags, "the access")?;
     if location.is_null() {
         return wrong("the location is null");
@@ -278,7 +278,7 @@ pub unsafe fn retain(
     driver: pointers::cuMemRetainAllocationHandle,
     handle: *mut CUmemGenericAllocationHandle,
     address: *mut c_void,
-) -> Answer {
+) -> CallResult {
     place(handle, "the handle")?;
     let start = address as u64;
     let Some((_, mapping)) = overlapping(&books().mappings, start, 1, |mapping| mapping.size) else {

@@ -3,8 +3,8 @@
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::hip::types::*;
 
-use crate::books::{Source, Use, books};
-use crate::mistake::{Answer, place, wrong};
+use crate::books::{MemorySource, Use, books};
+use crate::mistake::{CallResult, place, wrong};
 
 /// Flags of `hipHostMalloc` that HIP knows: portable, mapped, write-combined, NUMA, coherent, not coherent.
 const HOST_FLAGS: u32 = 0x1 | 0x2 | 0x4 | 0x2000_0000 | 0x4000_0000 | 0x8000_0000;
@@ -15,7 +15,7 @@ const REGISTER_FLAGS: u32 = 0xf;
 /// `hipMemAttachGlobal`, `…Host`, `…Single`.
 const ATTACH_FLAGS: [u32; 3] = [1, 2, 4];
 
-pub unsafe fn malloc(driver: pointers::cuMemAlloc_v2, address: *mut CUdeviceptr, bytes: usize) -> Answer {
+pub unsafe fn malloc(driver: pointers::cuMemAlloc_v2, address: *mut CUdeviceptr, bytes: usize) -> CallResult {
     place(address, "the address")?;
     // SAFETY: the place was checked.
     unsafe {
@@ -25,7 +25,7 @@ pub unsafe fn malloc(driver: pointers::cuMemAlloc_v2, address: *mut CUdeviceptr,
         }
         let status = driver(address, bytes);
         if status == Status::SUCCESS {
-            books().allocated(*address, bytes as u64, Source::Malloc);
+            books().allocated(*address, bytes as u64, MemorySource::Malloc);
         }
         Ok(status)
     }
@@ -36,7 +36,7 @@ pub unsafe fn malloc_managed(
     address: *mut CUdeviceptr,
     bytes: usize,
     flags: c_uint,
-) -> Answer {
+) -> CallResult {
     place(address, "the address")?;
     if !ATTACH_FLAGS.contains(&flags) {
         return wrong(format!("{flags} is no flag for managed memory"));
@@ -45,17 +45,17 @@ pub unsafe fn malloc_managed(
     unsafe {
         let status = driver(address, bytes, flags);
         if status == Status::SUCCESS {
-            books().allocated(*address, bytes as u64, Source::Managed);
+            books().allocated(*address, bytes as u64, MemorySource::Managed);
         }
         Ok(status)
     }
 }
 
-pub unsafe fn free(driver: pointers::cuMemFree_v2, address: CUdeviceptr) -> Answer {
+pub unsafe fn free(driver: pointers::cuMemFree_v2, address: CUdeviceptr) -> CallResult {
     if address == 0 {
         return Ok(Status::SUCCESS);
     }
-    books().release(address, &[Source::Malloc, Source::Managed, Source::Pool])?;
+    books().release(address, &[MemorySource::Malloc, MemorySource::Managed, MemorySource::Pool])?;
     // SAFETY: the books say that it is allocated.
     Ok(unsafe { driver(address) })
 }
@@ -65,7 +65,7 @@ pub unsafe fn host_malloc(
     host: *mut *mut c_void,
     bytes: usize,
     flags: c_uint,
-) -> Answer {
+) -> CallResult {
     place(host, "the address")?;
     if flags & !HOST_FLAGS != 0 {
         return wrong(format!("0x{flags:x} has flags that hipHostMalloc does not know"));
@@ -74,22 +74,22 @@ pub unsafe fn host_malloc(
     unsafe {
         let status = driver(host, bytes, flags & SHARED_HOST_FLAGS);
         if status == Status::SUCCESS {
-            books().allocated(*host as u64, bytes as u64, Source::Host);
+            books().allocated(*host as u64, bytes as u64, MemorySource::Host);
         }
         Ok(status)
     }
 }
 
-pub unsafe fn malloc_host(driver: pointers::cuMemHostAlloc, host: *mut *mut c_void, bytes: usize) -> Answer {
+pub unsafe fn malloc_host(driver: pointers::cuMemHostAlloc, host: *mut *mut c_void, bytes: usize) -> CallResult {
     // SAFETY: as for the caller.
     unsafe { host_malloc(driver, host, bytes, 0) }
 }
 
-pub unsafe fn host_free(driver: pointers::cuMemFreeHost, host: *mut c_void) -> Answer {
+pub unsafe fn host_free(driver: pointers::cuMemFreeHost, host: *mut c_void) -> CallResult {
     if host.is_null() {
         return Ok(Status::SUCCESS);
     }
-    books().release(host as u64, &[Source::Host])?;
+    books().release(host as u64, &[MemorySource::Host])?;
     // SAFETY: the books say that it is allocated.
     Ok(unsafe { driver(host) })
 }
@@ -99,7 +99,7 @@ pub unsafe fn host_register(
     host: *mut c_void,
     bytes: usize,
     flags: c_uint,
-) -> Answer {
+) -> CallResult {
     if host.is_null() || bytes == 0 {
         return wrong("there is nothing to register");
     }
@@ -116,13 +116,13 @@ pub unsafe fn host_register(
     // SAFETY: the caller's memory.
     let status = unsafe { driver(host, bytes, flags & SHARED_HOST_FLAGS) };
     if status == Status::SUCCESS {
-        books().allocated(start, bytes as u64, Source::Registered);
+        books().allocated(start, bytes as u64, MemorySource::Registered);
     }
     Ok(status)
 }
 
-pub unsafe fn host_unregister(driver: pointers::cuMemHostUnregister, host: *mut c_void) -> Answer {
-    books().release(host as u64, &[Source::Registered])?;
+pub unsafe fn host_unregister(driver: pointers::cuMemHostUnregister, host: *mut c_void) -> CallResult {
+    books().release(host as u64, &[MemorySource::Registered])?;
     // SAFETY: the books say that it is registered.
     Ok(unsafe { driver(host) })
 }
@@ -132,7 +132,7 @@ pub unsafe fn host_device_pointer(
     address: *mut CUdeviceptr,
     host: *mut c_void,
     flags: c_uint,
-) -> Answer {
+) -> CallResult {
     place(address, "the address")?;
     if flags != 0 {
         return wrong("the flags must be 0");
@@ -142,7 +142,7 @@ pub unsafe fn host_device_pointer(
     Ok(unsafe { driver(address, host, flags) })
 }
 
-pub unsafe fn get_info(driver: pointers::cuMemGetInfo_v2, free: *mut usize, total: *mut usize) -> Answer {
+pub unsafe fn get_info(driver: pointers::cuMemGetInfo_v2, free: *mut usize, total: *mut usize) -> CallResult {
     place(free, "the free memory")?;
     place(total, "the memory in all")?;
     // SAFETY: both places were checked.
@@ -154,7 +154,7 @@ pub unsafe fn address_range(
     base: *mut CUdeviceptr,
     size: *mut usize,
     address: CUdeviceptr,
-) -> Answer {
+) -> CallResult {
     if !books().knows(address) {
         // Programs ask this to find out.
         return Ok(Status::NOT_FOUND);

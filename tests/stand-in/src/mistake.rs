@@ -13,7 +13,7 @@ const FILE: &str = "MNEME_STAND_IN_MISTAKES";
 pub struct Mistake(String);
 
 /// A call's status, or why it is wrong.
-pub type Answer = Result<Status, Mistake>;
+pub type CallResult = Result<Status, Mistake>;
 
 /// `Err` with these words.
 pub fn wrong<T>(text: impl Into<String>) -> Result<T, Mistake> {

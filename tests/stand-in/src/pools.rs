@@ -3,8 +3,8 @@
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::hip::types::*;
 
-use crate::books::{Source, books};
-use crate::mistake::{Answer, Mistake, place, wrong};
+use crate::books::{MemorySource, books};
+use crate::mistake::{CallResult, Mistake, place, wrong};
 
 fn check_pool(pool: CUmemoryPool) -> Result<(), Mistake> {
     let books = books();
@@ -17,14 +17,14 @@ pub unsafe fn malloc_async(
     address: *mut CUdeviceptr,
     bytes: usize,
     stream: CUstream,
-) -> Answer {
+) -> CallResult {
     place(address, "the address")?;
     books().check_stream(stream)?;
     // SAFETY: the place was checked.
     unsafe {
         let status = driver(address, bytes, stream);
         if status == Status::SUCCESS {
-            books().allocated(*address, bytes as u64, Source::Pool);
+            books().allocated(*address, bytes as u64, MemorySource::Pool);
         }
         Ok(status)
     }
@@ -36,7 +36,7 @@ pub unsafe fn malloc_from_pool(
     bytes: usize,
     pool: CUmemoryPool,
     stream: CUstream,
-) -> Answer {
+) -> CallResult {
     place(address, "the address")?;
     check_pool(pool)?;
     books().check_stream(stream)?;
@@ -44,19 +44,19 @@ pub unsafe fn malloc_from_pool(
     unsafe {
         let status = driver(address, bytes, pool, stream);
         if status == Status::SUCCESS {
-            books().allocated(*address, bytes as u64, Source::Pool);
+            books().allocated(*address, bytes as u64, MemorySource::Pool);
         }
         Ok(status)
     }
 }
 
-pub unsafe fn free_async(driver: pointers::cuMemFreeAsync, address: CUdeviceptr, stream: CUstream) -> Answer {
+pub unsafe fn free_async(driver: pointers::cuMemFreeAsync, address: CUdeviceptr, stream: CUstream) -> CallResult {
     let mut books = books();
     books.check_stream(stream)?;
     if address == 0 {
         return wrong("null was never allocated");
     }
-    books.release(address, &[Source::Pool, Source::Malloc])?;
+    books.release(address, &[MemorySource::Pool, MemorySource::Malloc])?;
     drop(books);
     // SAFETY: the books say that it is allocated.
     Ok(unsafe { driver(address, stream) })
@@ -66,7 +66,7 @@ pub unsafe fn default_pool(
     driver: pointers::cuDeviceGetDefaultMemPool,
     pool: *mut CUmemoryPool,
     device: CUdevice,
-) -> Answer {
+) -> CallResult {
     place(pool, "the pool")?;
     crate::devices::check(device)?;
     // SAFETY: the place was checked.
@@ -79,7 +79,7 @@ pub unsafe fn default_pool(
     }
 }
 
-pub unsafe fn create(driver: pointers::cuMemPoolCreate, pool: *mut usize, properties: *const c_uint) -> Answer {
+pub unsafe fn create(driver: pointers::cuMemPoolCreate, pool: *mut usize, properties: *const c_uint) -> CallResult {
     place(pool, "the pool")?;
     if properties.is_null() {
         return wrong("the properties are null");
@@ -96,7 +96,7 @@ pub unsafe fn create(driver: pointers::cuMemPoolCreate, pool: *mut usize, proper
     }
 }
 
-pub unsafe fn destroy(driver: pointers::cuMemPoolDestroy, pool: CUmemoryPool) -> Answer {
+pub unsafe fn destroy(driver: pointers::cuMemPoolDestroy, pool: CUmemoryPool) -> CallResult {
     check_pool(pool)?;
     let mut books = books();
     books.pools.remove(&(pool as usize));

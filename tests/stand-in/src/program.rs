@@ -10,8 +10,8 @@ use mneme_core::thread_stack::ThreadStack;
 use crate::backend;
 use crate::code;
 use crate::copies;
-use crate::launches::{self, Shape};
-use crate::mistake::{Answer, Mistake, place, report, wrong};
+use crate::launches::{self, LaunchSize};
+use crate::mistake::{CallResult, Mistake, place, report, wrong};
 
 /// A registered file of code: where its bundle is, and its module once something of it is used.
 struct Registered {
@@ -187,9 +187,9 @@ pub unsafe fn launch(
     parameters: *mut *mut c_void,
     shared: usize,
     stream: CUstream,
-) -> Answer {
+) -> CallResult {
     let Ok(shared) = c_uint::try_from(shared) else { return wrong("more shared memory than there can be") };
-    let shape = Shape { grid: [grid.x, grid.y, grid.z], block: [block.x, block.y, block.z], shared };
+    let shape = LaunchSize { grid: [grid.x, grid.y, grid.z], block: [block.x, block.y, block.z], shared };
     // SAFETY: as for the caller.
     unsafe { launches::run(kernel(host)?, shape, stream, parameters, std::ptr::null_mut()) }
 }
@@ -201,7 +201,7 @@ pub unsafe fn launch_cooperative(
     parameters: *mut *mut c_void,
     shared: c_uint,
     stream: CUstream,
-) -> Answer {
+) -> CallResult {
     // SAFETY: as for the caller; the type is the function's.
     unsafe {
         launches::launch_cooperative(
@@ -227,12 +227,17 @@ thread_local! {
     static CONFIGURATIONS: ThreadStack<Configuration> = const { ThreadStack::new() };
 }
 
-pub unsafe fn push(grid: Dimensions, block: Dimensions, shared: usize, stream: CUstream) -> Answer {
+pub unsafe fn push(grid: Dimensions, block: Dimensions, shared: usize, stream: CUstream) -> CallResult {
     CONFIGURATIONS.with(|stack| stack.push((grid, block, shared, stream as usize)));
     Ok(Status::SUCCESS)
 }
 
-pub unsafe fn pop(grid: *mut Dimensions, block: *mut Dimensions, shared: *mut usize, stream: *mut CUstream) -> Answer {
+pub unsafe fn pop(
+    grid: *mut Dimensions,
+    block: *mut Dimensions,
+    shared: *mut usize,
+    stream: *mut CUstream,
+) -> CallResult {
     place(grid, "the grid")?;
     place(block, "the block")?;
     place(shared, "the shared memory")?;
@@ -260,14 +265,14 @@ fn variable(symbol: *const c_void) -> Result<(CUdeviceptr, usize), Mistake> {
     if status == Status::SUCCESS { Ok((address, size)) } else { wrong(format!("the variable {name:?} is not found")) }
 }
 
-pub unsafe fn symbol_address(address: *mut *mut c_void, symbol: *const c_void) -> Answer {
+pub unsafe fn symbol_address(address: *mut *mut c_void, symbol: *const c_void) -> CallResult {
     place(address, "the address")?;
     // SAFETY: the place was checked.
     unsafe { *address = variable(symbol)?.0 as *mut c_void };
     Ok(Status::SUCCESS)
 }
 
-pub unsafe fn symbol_size(size: *mut usize, symbol: *const c_void) -> Answer {
+pub unsafe fn symbol_size(size: *mut usize, symbol: *const c_void) -> CallResult {
     place(size, "the size")?;
     // SAFETY: the place was checked.
     unsafe { *size = variable(symbol)?.1 };
@@ -281,7 +286,7 @@ pub unsafe fn copy_to_symbol_async(
     offset: usize,
     kind: c_uint,
     stream: CUstream,
-) -> Answer {
+) -> CallResult {
     let (address, _) = variable(symbol)?;
     // SAFETY: as for the caller.
     unsafe { copies::copy_async((address + offset as u64) as *mut c_void, from, bytes, kind, stream) }
@@ -294,7 +299,7 @@ pub unsafe fn copy_from_symbol_async(
     offset: usize,
     kind: c_uint,
     stream: CUstream,
-) -> Answer {
+) -> CallResult {
     let (address, _) = variable(symbol)?;
     // SAFETY: as for the caller.
     unsafe { copies::copy_async(to, (address + offset as u64) as *const c_void, bytes, kind, stream) }
@@ -306,7 +311,7 @@ pub unsafe fn copy_to_symbol(
     bytes: usize,
     offset: usize,
     kind: c_uint,
-) -> Answer {
+) -> CallResult {
     let (address, _) = variable(symbol)?;
     // SAFETY: as for the caller.
     unsafe { copies::copy((address + offset as u64) as *mut c_void, from, bytes, kind) }
@@ -318,13 +323,13 @@ pub unsafe fn copy_from_symbol(
     bytes: usize,
     offset: usize,
     kind: c_uint,
-) -> Answer {
+) -> CallResult {
     let (address, _) = variable(symbol)?;
     // SAFETY: as for the caller.
     unsafe { copies::copy(to, (address + offset as u64) as *const c_void, bytes, kind) }
 }
 
-pub unsafe fn function_by_symbol(function: *mut CUfunction, symbol: *const c_void) -> Answer {
+pub unsafe fn function_by_symbol(function: *mut CUfunction, symbol: *const c_void) -> CallResult {
     place(function, "the function")?;
     // SAFETY: the place was checked.
     unsafe { *function = kernel(symbol)? };

@@ -4,7 +4,7 @@ use mneme_abi::cuda::driver::pointers;
 use mneme_abi::hip::types::*;
 
 use crate::books::{Event, books};
-use crate::mistake::{Answer, place, wrong};
+use crate::mistake::{CallResult, place, wrong};
 
 /// `hipStreamNonBlocking`
 const NON_BLOCKING: u32 = 1;
@@ -19,7 +19,7 @@ fn made(stream: CUstream) {
     books.streams.insert(stream as usize);
 }
 
-pub unsafe fn create(driver: pointers::cuStreamCreate, stream: *mut CUstream, flags: c_uint) -> Answer {
+pub unsafe fn create(driver: pointers::cuStreamCreate, stream: *mut CUstream, flags: c_uint) -> CallResult {
     place(stream, "the stream")?;
     if flags & !NON_BLOCKING != 0 {
         return wrong(format!("0x{flags:x} has flags that streams do not have"));
@@ -34,7 +34,7 @@ pub unsafe fn create(driver: pointers::cuStreamCreate, stream: *mut CUstream, fl
     }
 }
 
-pub unsafe fn create_plain(driver: pointers::cuStreamCreate, stream: *mut CUstream) -> Answer {
+pub unsafe fn create_plain(driver: pointers::cuStreamCreate, stream: *mut CUstream) -> CallResult {
     // SAFETY: as for the caller.
     unsafe { create(driver, stream, 0) }
 }
@@ -44,7 +44,7 @@ pub unsafe fn create_with_priority(
     stream: *mut CUstream,
     flags: c_uint,
     priority: c_int,
-) -> Answer {
+) -> CallResult {
     place(stream, "the stream")?;
     if flags & !NON_BLOCKING != 0 {
         return wrong(format!("0x{flags:x} has flags that streams do not have"));
@@ -59,7 +59,7 @@ pub unsafe fn create_with_priority(
     }
 }
 
-pub unsafe fn destroy(driver: pointers::cuStreamDestroy_v2, stream: CUstream) -> Answer {
+pub unsafe fn destroy(driver: pointers::cuStreamDestroy_v2, stream: CUstream) -> CallResult {
     {
         let mut books = books();
         let handle = stream as usize;
@@ -71,19 +71,19 @@ pub unsafe fn destroy(driver: pointers::cuStreamDestroy_v2, stream: CUstream) ->
     Ok(unsafe { driver(stream) })
 }
 
-pub unsafe fn synchronize(driver: pointers::cuStreamSynchronize, stream: CUstream) -> Answer {
+pub unsafe fn synchronize(driver: pointers::cuStreamSynchronize, stream: CUstream) -> CallResult {
     books().check_stream(stream)?;
     // SAFETY: the books say that it is a stream.
     Ok(unsafe { driver(stream) })
 }
 
-pub unsafe fn device(stream: CUstream, device: *mut CUdevice) -> Answer {
+pub unsafe fn device(stream: CUstream, device: *mut CUdevice) -> CallResult {
     books().check_stream(stream)?;
     // SAFETY: as for the caller. There is one device, or the thread's own is the stream's in every test.
     unsafe { crate::devices::get_device(device) }
 }
 
-pub unsafe fn query(driver: pointers::cuStreamQuery, stream: CUstream) -> Answer {
+pub unsafe fn query(driver: pointers::cuStreamQuery, stream: CUstream) -> CallResult {
     books().check_stream(stream)?;
     // SAFETY: the books say that it is a stream.
     Ok(unsafe { driver(stream) })
@@ -94,7 +94,7 @@ pub unsafe fn wait_event(
     stream: CUstream,
     event: CUevent,
     flags: c_uint,
-) -> Answer {
+) -> CallResult {
     books().check_stream(stream)?;
     books().check_event(event)?;
     if flags != 0 {
@@ -104,7 +104,7 @@ pub unsafe fn wait_event(
     Ok(unsafe { driver(stream, event, flags) })
 }
 
-pub unsafe fn event_create(driver: pointers::cuEventCreate, event: *mut CUevent, flags: c_uint) -> Answer {
+pub unsafe fn event_create(driver: pointers::cuEventCreate, event: *mut CUevent, flags: c_uint) -> CallResult {
     place(event, "the event")?;
     if flags & !EVENT_FLAGS != 0 {
         return wrong(format!("0x{flags:x} has flags that events do not have"));
@@ -121,12 +121,12 @@ pub unsafe fn event_create(driver: pointers::cuEventCreate, event: *mut CUevent,
     }
 }
 
-pub unsafe fn event_create_plain(driver: pointers::cuEventCreate, event: *mut CUevent) -> Answer {
+pub unsafe fn event_create_plain(driver: pointers::cuEventCreate, event: *mut CUevent) -> CallResult {
     // SAFETY: as for the caller.
     unsafe { event_create(driver, event, 0) }
 }
 
-pub unsafe fn event_destroy(driver: pointers::cuEventDestroy_v2, event: CUevent) -> Answer {
+pub unsafe fn event_destroy(driver: pointers::cuEventDestroy_v2, event: CUevent) -> CallResult {
     {
         let mut books = books();
         books.check_event(event)?;
@@ -137,7 +137,7 @@ pub unsafe fn event_destroy(driver: pointers::cuEventDestroy_v2, event: CUevent)
     Ok(unsafe { driver(event) })
 }
 
-pub unsafe fn event_record(driver: pointers::cuEventRecord, event: CUevent, stream: CUstream) -> Answer {
+pub unsafe fn event_record(driver: pointers::cuEventRecord, event: CUevent, stream: CUstream) -> CallResult {
     {
         let mut books = books();
         books.check_event(event)?;
@@ -150,13 +150,13 @@ pub unsafe fn event_record(driver: pointers::cuEventRecord, event: CUevent, stre
     Ok(unsafe { driver(event, stream) })
 }
 
-pub unsafe fn event_synchronize(driver: pointers::cuEventSynchronize, event: CUevent) -> Answer {
+pub unsafe fn event_synchronize(driver: pointers::cuEventSynchronize, event: CUevent) -> CallResult {
     books().check_event(event)?;
     // SAFETY: the books say that it is an event.
     Ok(unsafe { driver(event) })
 }
 
-pub unsafe fn event_query(driver: pointers::cuEventQuery, event: CUevent) -> Answer {
+pub unsafe fn event_query(driver: pointers::cuEventQuery, event: CUevent) -> CallResult {
     books().check_event(event)?;
     // SAFETY: the books say that it is an event.
     Ok(unsafe { driver(event) })
@@ -167,7 +167,7 @@ pub unsafe fn elapsed(
     milliseconds: *mut f32,
     start: CUevent,
     end: CUevent,
-) -> Answer {
+) -> CallResult {
     place(milliseconds, "the time")?;
     for event in [start, end] {
         let event = books().check_event(event)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{app, executable, have_hip};
-use mneme_e2e::installation::{Device, library, program};
+use mneme_e2e::installation::{TestDevice, library, program};
 use mneme_e2e::recording::{PIPELINES, is_named, load_kernels};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ struct StandIn {
 impl StandIn {
     /// `None`, said on standard output, on a GPU, or where there is no HIP.
     fn find(test: &str) -> Option<Self> {
-        if Device::under_test() != Device::Cpu || !have_hip(test) {
+        if TestDevice::under_test() != TestDevice::Cpu || !have_hip(test) {
             println!("skipped: {test} needs the stand-in for libamdhip64, on the CPU device");
             return None;
         }

@@ -8,10 +8,10 @@ use mneme_core::exit;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::tuned::Winners;
 use mneme_e2e::apps::{app, executable};
-use mneme_e2e::command::{Outcome, Run, run};
+use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::hip;
-use mneme_e2e::installation::{Cudart, Device, library, program};
-use mneme_e2e::recording::{Instance, Recording, record_executable_into, unrecorded};
+use mneme_e2e::installation::{Cudart, TestDevice, library, program};
+use mneme_e2e::recording::{Recording, TestInstance, record_executable_into, unrecorded};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -29,7 +29,7 @@ impl Tuned {
     }
 
     /// The results of a session that found these changes of an instance's configuration.
-    pub fn with(self, name: &str, instance: &Instance, changes: Value, derived: Value) -> Self {
+    pub fn with(self, name: &str, instance: &TestInstance, changes: Value, derived: Value) -> Self {
         let folder = self.folder.path().join("results").join(name);
         fs::create_dir_all(&folder).unwrap();
         let record = KernelRecord::load(&instance.database).unwrap();
@@ -55,14 +55,14 @@ impl Tuned {
 
     fn apply(&self) -> Run {
         run(program("mneme"))
-            .args(["apply", "--device", Device::under_test().name(), "--tuned"])
+            .args(["apply", "--device", TestDevice::under_test().name(), "--tuned"])
             .arg(self.results())
             .env("MNEME_CACHE_DIR", self.cache())
     }
 
     /// The application with the tuned kernels, and what became of the only one, or of that of a name.
     #[track_caller]
-    pub fn run(&self, executable: &Path, arguments: &[&str], kernel: &str) -> (Outcome, Value) {
+    pub fn run(&self, executable: &Path, arguments: &[&str], kernel: &str) -> (ProgramOutput, Value) {
         self.run_in(executable, arguments, kernel, &[])
     }
 
@@ -74,7 +74,7 @@ impl Tuned {
         arguments: &[&str],
         kernel: &str,
         environment: &[(&str, &OsStr)],
-    ) -> (Outcome, Value) {
+    ) -> (ProgramOutput, Value) {
         let json = self.folder.path().join("applied.json");
         let run = self.apply().arg("--json").arg(&json).arg("--").arg(executable).args(arguments);
         let outcome = environment.iter().fold(run, |run, (name, value)| run.env(name, value)).succeed();
@@ -102,14 +102,14 @@ impl Tuned {
 /// An application with the library alone.
 pub fn alone(executable: &Path, arguments: &[&str], manifest: &Path) -> Run {
     let recorder = library("libmneme_rec.so");
-    let preload = match Device::under_test() {
-        Device::Cpu => format!("{}:{}", recorder.display(), library("libmneme_cpu.so").display()),
-        Device::Cuda => recorder.display().to_string(),
+    let preload = match TestDevice::under_test() {
+        TestDevice::Cpu => format!("{}:{}", recorder.display(), library("libmneme_cpu.so").display()),
+        TestDevice::Cuda => recorder.display().to_string(),
     };
     run(executable)
         .args(arguments)
         .env("LD_PRELOAD", preload)
-        .env("MNEME_DEVICE", Device::under_test().name())
+        .env("MNEME_DEVICE", TestDevice::under_test().name())
         .env("MNEME_MODE", "apply")
         .env("MNEME_TUNED", manifest)
 }
@@ -309,7 +309,7 @@ fn every_form_of_a_launch_is_replaced() {
     let recording = Recording::of(app("launches"), &[]);
     let (database, record) = recording.kernel("mark");
     let id = record.instances.iter().find(|(_, instance)| !instance.ours.attributes.cooperative).unwrap().0;
-    let instance = Instance::new(&database, id);
+    let instance = TestInstance::new(&database, id);
     let tuned = Tuned::new().with("mark", &instance, json!({"passes": "default<O2>"}), json!({}));
     let (outcome, kernel) = tuned.run(&of("launches"), &[], "mark");
     assert_eq!(counts(&kernel), [7, 7, 0], "{outcome}");
@@ -321,7 +321,7 @@ fn what_is_set_on_a_function_is_set_on_its_tuned_code() {
     let (database, record) = recording.kernel("advance<1>");
     let id = record.instances.keys().next().unwrap();
     let tuned =
-        Tuned::new().with("advance", &Instance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
+        Tuned::new().with("advance", &TestInstance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
     // The program wants its launch refused before it sets the attribute, and taken afterwards.
     let (outcome, kernel) = tuned.run(&of("refused"), &[], "advance<1>");
     let [_, replaced, _] = counts(&kernel);
@@ -335,7 +335,8 @@ fn kernels_of_graphs_are_replaced() {
         Recording::by(|folder| record_executable_into(folder, &of("graphs"), &[]).env("MNEME_GRAPHS", "expand"));
     let (database, record) = recording.kernel("scale");
     let id = record.instances.keys().next().unwrap();
-    let tuned = Tuned::new().with("scale", &Instance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
+    let tuned =
+        Tuned::new().with("scale", &TestInstance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
     let (outcome, kernel) = tuned.run(&of("graphs"), &[], "scale");
     assert_eq!(counts(&kernel), [4, 4, 0], "two nodes, launched twice: {outcome}");
     assert!(!outcome.stderr.contains("not recorded"), "{outcome}");
@@ -349,7 +350,7 @@ fn a_graph_that_changes_keeps_its_tuned_kernels() {
     let one = json!({"block": {"x": 64}, "grid": {"x": 80}, "passes": "default<O2>"});
     let rule = json!({"grid": SAME_THREADS});
     let id = record.instances.keys().next().unwrap();
-    let tuned = Tuned::new().with("advance", &Instance::new(&database, id), one, rule);
+    let tuned = Tuned::new().with("advance", &TestInstance::new(&database, id), one, rule);
     let (outcome, kernel) = tuned.run(&of("updated"), &[], "advance");
     // The last is of a node of the first graph, in an executable that another one has updated.
     assert_eq!(counts(&kernel), [5, 4, 4], "{outcome}");
@@ -357,7 +358,7 @@ fn a_graph_that_changes_keeps_its_tuned_kernels() {
 }
 
 /// `repeated` with the scale of its data, under a winner that is tried on two launches; it ends after the message.
-fn on_trial(tuned: &Tuned, scale: &str, message: &str) -> (Outcome, Value) {
+fn on_trial(tuned: &Tuned, scale: &str, message: &str) -> (ProgramOutput, Value) {
     let [json, stop] = ["applied.json", "stop"].map(|name| tuned.folder.path().join(name));
     let _ = fs::remove_file(&stop);
     let run = tuned.apply().args(["--verify-first", "2", "-v", "info", "--json"]).arg(&json);
@@ -404,7 +405,7 @@ fn what_is_tuned_for_proteus_is_compiled_from_a_recording() {
     fs::write(&file, json!({ record.kernel_name: entry }).to_string()).unwrap();
     let apply = || {
         run(program("mneme"))
-            .args(["apply", "--device", Device::under_test().name()])
+            .args(["apply", "--device", TestDevice::under_test().name()])
             .env("MNEME_CACHE_DIR", tuned.cache())
             .env("PROTEUS_TUNED_KERNELS", &file)
     };
@@ -452,7 +453,7 @@ fn kernels_of_hip_programs_are_replaced() {
         });
         let (database, record) = recording.kernel(kernel);
         let id = record.instances.keys().next().unwrap();
-        let instance = Instance::new(&database, id);
+        let instance = TestInstance::new(&database, id);
         let tuned = Tuned::new().with(name, &instance, json!({"passes": "default<O2>"}), json!({}));
         let plain = run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
         let json = tuned.folder.path().join("applied.json");

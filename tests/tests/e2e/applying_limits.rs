@@ -4,8 +4,8 @@ use std::fs;
 
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Cudart, Device, program};
-use mneme_e2e::recording::{Instance, Recording, unrecorded};
+use mneme_e2e::installation::{Cudart, TestDevice, program};
+use mneme_e2e::recording::{Recording, TestInstance, unrecorded};
 use serde_json::{Value, json};
 
 use crate::applying::Tuned;
@@ -23,7 +23,7 @@ fn a_launch_that_is_refused_stays_refused_and_takes_no_winner_away() {
     let plain = unrecorded(app("bounded")).succeed();
     assert_eq!(plain.stdout.matches("refused").count(), 3, "{plain}");
     let first = record.instances.iter().find(|(_, instance)| (instance.grid_dims.y, instance.shared_mem) == (4, 1024));
-    let instance = Instance::new(&database, first.unwrap().0);
+    let instance = TestInstance::new(&database, first.unwrap().0);
     // Half as many blocks as the program starts, and twice as many; the second argument folded away has the kernel use
     // no shared memory of its own.
     for (name, block, grid) in [("halves", 4, 2), ("doubles", 1, 8)] {
@@ -98,10 +98,10 @@ fn of_damaged_sessions_and_strict_ones_others_are_not_the_victims() {
     assert_eq!(entries(&tuned), 1);
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");
-    let minimize = run(program("mneme")).args(["minimize", "--device", Device::under_test().name()]);
+    let minimize = run(program("mneme")).args(["minimize", "--device", TestDevice::under_test().name()]);
     minimize.arg(recording.folder()).arg(&small).succeed();
-    let Instance { database, id } = recording.single();
-    let small = Instance::new(&small.join(database.file_name().unwrap()), &id);
+    let TestInstance { database, id } = recording.single();
+    let small = TestInstance::new(&small.join(database.file_name().unwrap()), &id);
     tuned = tuned.with("part", &small, changes, json!({}));
     tuned.run(&executable(app("part"), Cudart::under_test()), &["8"], "part");
     assert_eq!(entries(&tuned), 2);

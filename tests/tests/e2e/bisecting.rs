@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::{DELICATE, app};
-use mneme_e2e::command::{Outcome, Run, run};
-use mneme_e2e::installation::{Device, program};
+use mneme_e2e::command::{ProgramOutput, Run, run};
+use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::Recording;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -39,7 +39,7 @@ impl Case {
     fn bisect(&self, kernel: &str, pipeline: &str) -> Run {
         run(program("mneme"))
             .args(["bisect".as_ref(), "-rdb".as_ref(), self.recording.folder().as_os_str()])
-            .args(["--kernel", kernel, "--json", "--device", Device::under_test().name(), pipeline, "-o"])
+            .args(["--kernel", kernel, "--json", "--device", TestDevice::under_test().name(), pipeline, "-o"])
             .arg(self.output.path())
     }
 
@@ -50,7 +50,7 @@ impl Case {
 
     /// What was planted was found, and nothing else.
     #[track_caller]
-    fn finds(&self, bisect: Run, status: i32, verdict: &str) -> (Outcome, Value) {
+    fn finds(&self, bisect: Run, status: i32, verdict: &str) -> (ProgramOutput, Value) {
         let outcome = bisect.exit_with(status);
         let json = outcome.json();
         assert_eq!(json["verdict"], verdict, "{outcome}");
@@ -173,7 +173,7 @@ fn wrong_code_generation_is_told_from_wrong_passes() {
         case.file("given.ll").contains("mneme.fault.codegen") && case.file("reproduce.sh").starts_with("#!/bin/sh")
     );
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         // It was made in code for this machine's processor, which Mneme alone makes of such IR.
         let path =
             format!("{}:{}", program("mneme-replay").parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -202,7 +202,7 @@ fn code_generation_that_gives_up_is_found_and_llvm_alone_shows_it() {
         assert_ne!(reproduced.status, 0, "{reproduced}");
         reproduced.complains("Cannot select");
     }
-    if Device::under_test() == Device::Cuda {
+    if TestDevice::under_test() == TestDevice::Cuda {
         let reproduced = run(case.output.path().join("reproduce.sh")).outcome();
         assert_ne!(reproduced.status, 0, "{reproduced}");
         reproduced.complains("Cannot select");
@@ -211,7 +211,7 @@ fn code_generation_that_gives_up_is_found_and_llvm_alone_shows_it() {
 
 #[test]
 fn an_assembler_that_gives_up_is_found() {
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         // No assembler takes part in what it runs.
         return;
     }
@@ -231,7 +231,7 @@ fn a_wrong_assembler_is_told_from_wrong_code_generation() {
     let case = Case::of("vecadd");
     let bisect =
         case.bisect("vecadd", "default<O1>,function(mneme-fault<assembler>),default<O3>").args(["--reduce", "100"]);
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         // No assembler takes part in what it runs.
         case.finds(bisect, NOTHING, "good");
         return;
@@ -273,10 +273,10 @@ fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
     let (outcome, json) =
         case.finds(case.bisect("numbers", "default<O3>").args(options), CONFIGURATION, "configuration");
     // But on a GPU, whose code generation takes the liberty by itself.
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         assert_eq!(json["pass"]["pass"], "instcombine", "{outcome}");
     }
-    if Device::under_test() == Device::Cpu && llvm_program("opt-19").is_some() {
+    if TestDevice::under_test() == TestDevice::Cpu && llvm_program("opt-19").is_some() {
         assert!(json["files"]["opt"].is_string(), "{outcome}");
         run("env").args(["-i", "PATH=/usr/bin:/bin"]).arg(case.output.path().join("reproduce.sh")).succeed();
         let plain = |name: &str| {
@@ -310,7 +310,7 @@ fn what_cannot_be_judged_is_said_to_be_so() {
     outcome.complains("the reference");
     run(program("mneme-bisect")).args(["-rdb", "/nonexistent.json"]).exit_with(mneme_core::exit::BAD_RECORDING);
     run(program("mneme-bisect")).args(["--failing", "sometimes"]).exit_with(mneme_core::exit::BAD_USAGE);
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         let outcome =
             case.bisect("vecadd", "default<O3>").args(["--failing", "regs"]).exit_with(mneme_core::exit::BAD_USAGE);
         outcome.complains("needs a GPU");

@@ -6,14 +6,14 @@
 use std::fs;
 use std::path::Path;
 
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::manifest::MemoryState;
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources, toolkit};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::have_hip;
-use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
 use mneme_e2e::platform::hip_arch;
-use mneme_e2e::recording::{Instance, load_kernels};
+use mneme_e2e::recording::{TestInstance, load_kernels};
 
 fn config(key: &str) -> String {
     let outcome = run(program("mneme")).args(["config", key]).succeed();
@@ -26,14 +26,14 @@ fn record_and_verify(executable: &Path, line: &str) {
     let folder = tempfile::tempdir().unwrap();
     let outcome = run(program("mneme"))
         .args(["record".as_ref(), "-rdb".as_ref(), folder.path().as_os_str(), "--".as_ref(), executable.as_os_str()])
-        .env("MNEME_DEVICE", Device::under_test().name())
+        .env("MNEME_DEVICE", TestDevice::under_test().name())
         .succeed();
     assert!(outcome.stdout.contains(line), "{outcome}");
     let kernels = load_kernels(folder.path());
     assert!(!kernels.is_empty(), "nothing was recorded: {outcome}");
     for (database, record) in kernels {
         for id in record.instances.keys() {
-            Instance::new(&database, id).verify("default<O2>", &[]);
+            TestInstance::new(&database, id).verify("default<O2>", &[]);
         }
     }
 }
@@ -87,7 +87,7 @@ fn cmake_with_a_launcher() {
 /// CMake's HIP language, with `add_mneme` and with a launcher, as Debian 12 needs it.
 #[test]
 fn cmake_with_hip() {
-    if Device::under_test() != Device::Cpu || !have_hip("cmake_with_hip") {
+    if TestDevice::under_test() != TestDevice::Cpu || !have_hip("cmake_with_hip") {
         return;
     }
     let source = sources().join("cmake/hip");
@@ -120,13 +120,14 @@ fn record_annotated(command: &[&Path]) {
         let recording = run(program("mneme"))
             .args(["record".as_ref(), "-rdb".as_ref(), folder.path().as_os_str(), "--".as_ref()])
             .args(command)
-            .env("MNEME_DEVICE", Device::under_test().name());
+            .env("MNEME_DEVICE", TestDevice::under_test().name());
         let outcome = if silent { recording.env("WOBBLE_SILENT", "1") } else { recording }.succeed();
         assert!(outcome.stdout.contains("wobble: ok"), "{outcome}");
         let (database, kernel) = load_kernels(folder.path()).remove(0);
         let (id, instance) = kernel.instances.first_key_value().expect("an instance");
-        let state = State::load(&folder.path().join(&instance.prologue)).unwrap_or_else(|error| panic!("{error}"));
-        (Instance::new(&database, id), state.header.allocations, folder)
+        let state =
+            MemoryState::load(&folder.path().join(&instance.prologue)).unwrap_or_else(|error| panic!("{error}"));
+        (TestInstance::new(&database, id), state.header.allocations, folder)
     };
     let (instance, allocations, _folder) = record(false);
     let tolerance = |tag: &str| {
@@ -165,7 +166,7 @@ fn annotations_from_every_language() {
             continue;
         }
         let plain = run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so"));
-        if Device::under_test() == Device::Cpu {
+        if TestDevice::under_test() == TestDevice::Cpu {
             assert!(plain.succeed().stdout.contains("wobble: ok"), "{language}: without the recorder");
         }
         record_annotated(&[&executable]);

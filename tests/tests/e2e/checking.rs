@@ -10,8 +10,8 @@ use mneme_core::observation::{Access, Fault, Finding, LastWrite};
 use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::{Platform, app, executable_for, sources};
 use mneme_e2e::hip;
-use mneme_e2e::installation::{Cudart, Device};
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::installation::{Cudart, TestDevice};
+use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::Value;
 
 /// The lines of `faulty.cu` that are marked, by mark ("fault: race").
@@ -37,7 +37,7 @@ fn recording(platform: Platform) -> Recording {
     Recording::of_executable(&executable_for(app("faulty"), platform), &[])
 }
 
-fn faulty(platform: Platform) -> Vec<(String, Instance)> {
+fn faulty(platform: Platform) -> Vec<(String, TestInstance)> {
     let recording = recording(platform);
     // The folder goes with the recording, which the tests outlive.
     let folder = mneme_e2e::recording::copy_of(recording.folder()).keep();
@@ -51,8 +51,8 @@ fn name(kernel: &KernelRecord) -> String {
     kernel.demangled_name.split('(').next().unwrap().to_owned()
 }
 
-fn instance(path: PathBuf, kernel: &KernelRecord) -> Instance {
-    Instance::new(&path, kernel.instances.keys().next().unwrap())
+fn instance(path: PathBuf, kernel: &KernelRecord) -> TestInstance {
+    TestInstance::new(&path, kernel.instances.keys().next().unwrap())
 }
 
 fn findings(json: &Value) -> Vec<Finding> {
@@ -152,7 +152,10 @@ fn every_planted_fault_is_found_in(platform: Platform) {
         if kernel == "late" {
             assert_eq!(example.block.x, 699, "{outcome}");
             let runs = json["Result"]["exec_time"].as_array().unwrap().len();
-            assert!(Device::under_test() == Device::Cuda || runs > 1, "blocks are watched in several runs: {outcome}");
+            assert!(
+                TestDevice::under_test() == TestDevice::Cuda || runs > 1,
+                "blocks are watched in several runs: {outcome}"
+            );
         }
         if fault == Fault::Race {
             let both = finding

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::install;
 use mneme_e2e::apps::app;
-use mneme_e2e::command::{Outcome, run};
-use mneme_e2e::installation::{Device, have_compiler, library, program};
+use mneme_e2e::command::{ProgramOutput, run};
+use mneme_e2e::installation::{TestDevice, have_compiler, library, program};
 use mneme_e2e::platform;
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -73,7 +73,7 @@ fn installation_with(builders: &[u32]) -> TempDir {
 }
 
 /// `mneme-replay` of an installation that is found by itself.
-fn replay_in(home: &TempDir, instance: &Instance, options: &[&str]) -> Outcome {
+fn replay_in(home: &TempDir, instance: &TestInstance, options: &[&str]) -> ProgramOutput {
     run(home.path().join("bin/mneme-replay"))
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
         .args(["--device", "cpu", "default<O3>"])
@@ -91,7 +91,7 @@ fn ir_of_each_clang_is_compiled_by_the_builder_of_its_version() {
             let path = compiled(name, version, folder.path());
             let recording = Recording::of_executable(&path, &[]);
             for (database, kernel) in recording.kernels() {
-                let instance = Instance::new(&database, kernel.instances.keys().next().unwrap());
+                let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
                 for passes in ["default<O0>", "default<O3>"] {
                     let json = instance.verify(passes, if name == "math" { &["--rtol", "1e-5"] } else { &[] });
                     let (llvm, ir) = versions(&json["Result"]);
@@ -130,7 +130,7 @@ fn two_versions_work_in_one_session() {
     std::fs::write(&configurations, input).unwrap();
     let outcome = run(program("mneme-replay"))
         .args(["sweep".as_ref(), "-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()])
-        .args(["--device", Device::under_test().name()])
+        .args(["--device", TestDevice::under_test().name()])
         .arg(&configurations)
         .succeed();
     let mut results: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -178,7 +178,7 @@ fn a_fault_of_one_version_is_found_between_the_two() {
     let bisect = |good: u32, bad: u32| {
         run(program("mneme"))
             .args(["bisect".as_ref(), "-rdb".as_ref(), instance.0.as_os_str()])
-            .args(["--json", "--device", Device::under_test().name(), &pipeline, "-o"])
+            .args(["--json", "--device", TestDevice::under_test().name(), &pipeline, "-o"])
             .arg(output.path())
             .args(["--good-llvm", &good.to_string(), "--bad-llvm", &bad.to_string()])
     };
@@ -202,7 +202,7 @@ fn what_no_builder_reads_is_refused_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let recording = Recording::of_executable(&compiled("vecadd", other, folder.path()), &[]);
     let (database, kernel) = recording.kernels().remove(0);
-    let instance = Instance::new(&database, kernel.instances.keys().next().unwrap());
+    let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
     let outcome = replay_in(&installation_with(&[19]), &instance, &[]);
     assert_eq!(outcome.status, 70, "{outcome}");
     outcome.complains(&format!("written by LLVM {other}, and no builder that is installed reads it: 19 is"));

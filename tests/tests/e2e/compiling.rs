@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use goblin::elf::Elf;
 use goblin::elf::section_header::{SHF_ALLOC, SHT_NOBITS};
-use mneme_core::image::ir_section::{SECTION, SymbolKind, Table, decode};
+use mneme_core::image::ir_section::{IrTable, SECTION, SymbolKind, decode};
 use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, recordable_clang, sources};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, have_compiler, program};
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 const SHF_GNU_RETAIN: u64 = 1 << 21;
 
 /// The tables of every record in a file, in order.
-fn tables(path: &Path) -> Vec<Table> {
+fn tables(path: &Path) -> Vec<IrTable> {
     let bytes = fs::read(path).unwrap();
     let elf = Elf::parse(&bytes).unwrap();
     let mut found = Vec::new();
@@ -34,7 +34,7 @@ fn tables(path: &Path) -> Vec<Table> {
     found
 }
 
-fn defines_kernel(table: &Table, part: &str) -> bool {
+fn defines_kernel(table: &IrTable, part: &str) -> bool {
     table.symbols.iter().any(|symbol| symbol.defined && symbol.name.contains(part) && symbol.kind == SymbolKind::Kernel)
 }
 

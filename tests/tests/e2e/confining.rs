@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use mneme_core::hash::checksum;
-use mneme_core::image::cpu_object::{SECTION, Table};
+use mneme_core::image::cpu_object::{CpuTable, SECTION};
 use mneme_e2e::apps::app;
-use mneme_e2e::installation::{Device, have_compiler};
+use mneme_e2e::installation::{TestDevice, have_compiler};
 use mneme_e2e::recording::Recording;
 
 /// A kernel that makes a file, by system calls of its own.
@@ -39,7 +39,7 @@ fn section(object: &Path, name: &str) -> Vec<u8> {
 /// An object whose one kernel is the intruder, under the name and with the parameters of the kernel that it takes the
 /// place of.
 fn intruder(object: &Path, kernel: &str, file: &Path) -> Vec<u8> {
-    let mut table: Table = serde_json::from_slice(&section(object, SECTION)).unwrap();
+    let mut table: CpuTable = serde_json::from_slice(&section(object, SECTION)).unwrap();
     table.kernels.retain(|row| row.name == kernel);
     assert_eq!(table.kernels.len(), 1);
     table.kernels[0].entry = "intrude".into();
@@ -61,7 +61,7 @@ fn intruder(object: &Path, kernel: &str, file: &Path) -> Vec<u8> {
 #[test]
 fn recorded_code_makes_no_file() {
     let test = "recorded_code_makes_no_file";
-    if Device::under_test() != Device::Cpu || !have_compiler(test) {
+    if TestDevice::under_test() != TestDevice::Cpu || !have_compiler(test) {
         println!("skipped: {test} is about the CPU device");
         return;
     }

@@ -5,17 +5,17 @@
 
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::{AllocationKind, State};
+use mneme_core::recording::manifest::{AllocationKind, MemoryState};
 use mneme_e2e::apps::app;
-use mneme_e2e::command::{Outcome, run};
-use mneme_e2e::installation::{Device, program};
-use mneme_e2e::recording::{Instance, is_named, load_kernels, record_into, unrecorded};
+use mneme_e2e::command::{ProgramOutput, run};
+use mneme_e2e::installation::{TestDevice, program};
+use mneme_e2e::recording::{TestInstance, is_named, load_kernels, record_into, unrecorded};
 use tempfile::TempDir;
 
 /// A recorded run of a program under settings.
 struct Recorded {
     folder: TempDir,
-    outcome: Outcome,
+    outcome: ProgramOutput,
     kernels: Vec<(std::path::PathBuf, KernelRecord)>,
 }
 
@@ -33,7 +33,7 @@ fn recorded(name: &str, settings: &[(&str, &str)]) -> Recorded {
     let kernels = load_kernels(folder.path());
     for (database, kernel) in &kernels {
         for id in kernel.instances.keys() {
-            Instance::new(database, id).verify("default<O3>", &[]);
+            TestInstance::new(database, id).verify("default<O3>", &[]);
         }
     }
     // Kernels that are refused by name are no failure of the recording.
@@ -75,7 +75,7 @@ impl Recorded {
     /// Sizes of the recorded allocations of a kind, for each instance.
     fn allocations(&self, name: &str, kind: AllocationKind) -> Vec<Vec<u64>> {
         let sizes = |prologue: &String| {
-            let state = State::load(&self.folder.path().join(prologue)).unwrap_or_else(|error| panic!("{error}"));
+            let state = MemoryState::load(&self.folder.path().join(prologue)).unwrap_or_else(|error| panic!("{error}"));
             let of_kind = state.header.allocations.iter().filter(|allocation| allocation.kind == kind);
             of_kind.map(|allocation| allocation.size).collect()
         };
@@ -107,7 +107,7 @@ fn managed_memory_that_the_host_writes_to_is_not_recorded_wrong() {
     assert_eq!(outcome.stdout, unrecorded(app).succeed().stdout);
     let report = mneme_core::recording::check::check(folder.path()).unwrap();
     assert!(report.problems.is_empty(), "{:#?}", report.problems);
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         assert_eq!((outcome.status, report.instances), (mneme_core::exit::NOT_RECORDED, 0), "{outcome}");
         outcome.complains("memory changed while it was recorded");
     }
@@ -129,7 +129,7 @@ fn page_locked_memory_is_found_by_its_address() {
     let mut sizes = recorded.allocations("follow", AllocationKind::Host);
     sizes.iter_mut().for_each(|sizes| sizes.sort_unstable());
     // NVIDIA's runtime may ask for all of it to be mapped.
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         assert_eq!(sizes, [[16, 8000]], "without the staging buffer");
     } else {
         assert!(sizes[0].starts_with(&[16, 8000]), "{sizes:?}");
@@ -154,7 +154,7 @@ fn addresses_beside_page_locked_memory_lead_there() {
     for kernel in ["from_one", "downward", "matrix"] {
         assert_eq!(recorded.occurrences(kernel), [1]);
     }
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         let host = |kernel| recorded.allocations(kernel, AllocationKind::Host).concat();
         assert_eq!((host("downward"), host("matrix")), (vec![8192], vec![8192]), "nothing further away");
     }
@@ -169,7 +169,7 @@ fn memory_that_is_mapped_at_two_addresses_is_refused() {
         assert!(refusal.contains("it reaches memory that is mapped at two addresses (cuMemMap)"), "{way}: {refusal}");
     }
     // A GPU's driver maps no part of a handle.
-    for way in if Device::under_test() == Device::Cpu { 3..=6 } else { 4..=6 } {
+    for way in if TestDevice::under_test() == TestDevice::Cpu { 3..=6 } else { 4..=6 } {
         assert_eq!(recorded.occurrences(&format!("forward<{way}>")), [1]);
     }
 }
@@ -182,7 +182,7 @@ fn launches_that_are_refused_again_and_again_cost_little() {
     assert!(recorded.kernels.iter().all(|(_, kernel)| !is_named(kernel, "advance<0>")));
     let kernels = recorded.outcome.stderr.as_str();
     // NVIDIA's runtime refuses blocks of any size that no device has, so that they never reach the driver.
-    let by_driver = if Device::under_test() == Device::Cpu { 0 } else { 1 };
+    let by_driver = if TestDevice::under_test() == TestDevice::Cpu { 0 } else { 1 };
     for (kernel, count) in [("advance<0>", 20), ("advance<1>", 1), ("advance<2>", 10)].into_iter().skip(by_driver) {
         let text = format!("{count} launch{} refused by the driver", if count > 1 { "es" } else { "" });
         assert!(
@@ -235,7 +235,9 @@ fn access() {
         assert_eq!(sizes(kernel, AllocationKind::Vendor), vec![page; mapped], "{kernel}");
         assert!(!sizes(kernel, AllocationKind::Arena).contains(&far), "{kernel}");
     }
-    if Device::under_test() == Device::Cpu || recorded.kernels.iter().any(|(_, kernel)| is_named(kernel, "across")) {
+    if TestDevice::under_test() == TestDevice::Cpu
+        || recorded.kernels.iter().any(|(_, kernel)| is_named(kernel, "across"))
+    {
         for (kernel, reaches_far) in [("across", false), ("bump<4>", true), ("bump<5>", false)] {
             assert_eq!(
                 sizes(kernel, AllocationKind::Vendor),
@@ -287,22 +289,22 @@ fn memory_that_another_process_writes_to() {
     let (database, kernel) = &recorded.kernels[0];
     let (id, instance) = kernel.instances.iter().next().unwrap();
     for state in [&instance.prologue, &instance.epilogue] {
-        let state = State::load(&recorded.folder.path().join(state)).unwrap();
+        let state = MemoryState::load(&recorded.folder.path().join(state)).unwrap();
         let shared = |shared| -> Vec<u64> {
             state.header.allocations.iter().filter(|it| it.shared == shared).map(|it| it.size).collect()
         };
         assert_eq!((shared(true), shared(false)), (vec![40_000], vec![400_000]));
     }
-    let outcome = Instance::new(database, id).replay("default<O2>").succeed();
+    let outcome = TestInstance::new(database, id).replay("default<O2>").succeed();
     outcome.complains("40000 bytes at 0x");
     outcome.complains("are not compared: other processes or devices could write to them");
     // What writes something else there would pass for right among many configurations.
-    let state = State::load(&recorded.folder.path().join(&instance.prologue)).unwrap();
+    let state = MemoryState::load(&recorded.folder.path().join(&instance.prologue)).unwrap();
     let mail = state.header.allocations.iter().find(|it| it.shared).unwrap().address;
     let (results, meant) = (tempfile::tempdir().unwrap(), format!("address:{mail:#x}=ignore"));
     let search = |program_name: &str, arguments: &[&str]| {
         let named = ["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()];
-        run(program(program_name)).args(arguments).args(named).args(["--device", Device::under_test().name()])
+        run(program(program_name)).args(arguments).args(named).args(["--device", TestDevice::under_test().name()])
     };
     let tune = [
         "--space-preset",
@@ -352,7 +354,7 @@ fn several_devices() {
     assert_eq!(recorded.occurrences("combine"), [1]);
     let arena = recorded.allocations("combine", AllocationKind::Arena);
     assert_eq!(arena, [[24_000; 3]], "with the peer's");
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         let mut own: Vec<_> = recorded.allocations("fill", AllocationKind::Arena).iter().map(Vec::len).collect();
         own.sort_unstable();
         assert_eq!(own, [1, 2], "without what the device does not reach");
@@ -386,7 +388,7 @@ fn launch_forms() {
 #[test]
 fn pageable_host_memory_is_refused() {
     let recorded = recorded("pageable", &[]);
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         assert!(recorded.kernels.is_empty());
         recorded.outcome.complains("its argument 1 (in) points to pageable host memory");
         recorded.outcome.complains("register that memory, or set the pointer to null where it is not used");
@@ -399,7 +401,7 @@ fn pageable_host_memory_is_refused() {
 fn pageable_host_memory_in_structures_is_refused() {
     let recorded = recorded("pageable_parts", &[]);
     assert_eq!(recorded.occurrences("tagged"), [1], "what is a number to the kernel is none of its memory");
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         assert!(recorded.refusal("through").contains("its argument 1 (view, byte 8) points to pageable host memory"));
         // One that no kernel follows is told too, as it may; the next launch is another.
         assert_eq!(recorded.occurrences("partly"), [1]);
@@ -424,7 +426,7 @@ fn virtual_functions_are_relocated() {
     // Optimised otherwise, the functions lie elsewhere.
     for (database, kernel) in &recorded.kernels {
         for id in kernel.instances.keys() {
-            Instance::new(database, id).verify("default<O0>", &[]);
+            TestInstance::new(database, id).verify("default<O0>", &[]);
         }
     }
 }
@@ -437,7 +439,7 @@ fn variables_that_only_arguments_lead_to() {
 
 #[test]
 fn clusters() {
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         // It says what it lacks, and the program is told.
         let refused = unrecorded(app("clusters")).outcome();
         assert_ne!(refused.status, 0, "{refused}");
@@ -456,7 +458,7 @@ fn graph_memory() {
     assert_eq!(recorded.occurrences("twice"), [1]);
     let sizes = recorded.allocations("twice", AllocationKind::Vendor);
     assert_eq!(sizes.len(), 1);
-    if Device::under_test() == Device::Cpu {
+    if TestDevice::under_test() == TestDevice::Cpu {
         assert_eq!(sizes, [[12_000]]);
     }
 }

@@ -3,11 +3,11 @@
 //! `scripts/differential` runs any number.
 
 use mneme_e2e::differential::{Batch, workers};
-use mneme_e2e::installation::Device;
+use mneme_e2e::installation::TestDevice;
 
 /// Enough that each kind of step happens in many places, few enough for some seconds. Contexts of a GPU take longer.
 fn sequences() -> u64 {
-    if Device::under_test() == Device::Cuda { 40 } else { 150 }
+    if TestDevice::under_test() == TestDevice::Cuda { 40 } else { 150 }
 }
 
 #[track_caller]

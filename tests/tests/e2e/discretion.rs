@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Cudart, Device, library, program};
+use mneme_e2e::installation::{Cudart, TestDevice, library, program};
 use mneme_e2e::recording::unrecorded;
 
 /// The program with the library, which has something to say: that it cannot read its winners.
 fn with_a_message(arguments: &[&str]) -> Command {
     let recorder = library("libmneme_rec.so");
-    let preload = match Device::under_test() {
-        Device::Cpu => format!("{}:{}", recorder.display(), library("libmneme_cpu.so").display()),
-        Device::Cuda => recorder.display().to_string(),
+    let preload = match TestDevice::under_test() {
+        TestDevice::Cpu => format!("{}:{}", recorder.display(), library("libmneme_cpu.so").display()),
+        TestDevice::Cuda => recorder.display().to_string(),
     };
     let mut command = Command::new("timeout");
     let executable = executable(app("confined"), Cudart::under_test());
     let settings = [
         format!("LD_PRELOAD={preload}"),
-        format!("MNEME_DEVICE={}", Device::under_test().name()),
+        format!("MNEME_DEVICE={}", TestDevice::under_test().name()),
         "MNEME_MODE=apply".into(),
         "MNEME_TUNED=/nowhere/tuned.json".into(),
     ];
@@ -69,7 +69,11 @@ fn a_pipe_that_nobody_reads_neither_ends_nor_stops_the_program() {
 fn functions_that_the_vendor_lacks_are_not_found() {
     let mut names = vec!["names", "printf", "hipInit"];
     // The CPU device has no such function of CUDA's; that of a GPU's driver is not to be seen by all.
-    names.extend(if Device::under_test() == Device::Cpu { &["cuInit", "cuGraphNodeSetEnabled"][..] } else { &[] });
+    names.extend(if TestDevice::under_test() == TestDevice::Cpu {
+        &["cuInit", "cuGraphNodeSetEnabled"][..]
+    } else {
+        &[]
+    });
     let output = with_a_message(&names).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     let plain = unrecorded(app("confined")).args(names).succeed();
@@ -82,7 +86,7 @@ fn a_program_that_confines_itself_is_reported_on_and_left_alive() {
     let executable = executable(app("confined"), Cudart::under_test());
     for how in ["none", "calls", "descriptors"] {
         let profile = run(program("mneme")).args(["profile", "--"]).arg(&executable).arg(how);
-        let outcome = profile.env("MNEME_DEVICE", Device::under_test().name()).succeed();
+        let outcome = profile.env("MNEME_DEVICE", TestDevice::under_test().name()).succeed();
         assert_eq!(outcome.stdout, "2\n", "{how}: {outcome}");
         outcome.complains("advance");
         assert!(!outcome.stderr.contains("launched no GPU kernel"), "{how}: {outcome}");

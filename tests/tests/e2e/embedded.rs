@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use mneme_e2e::apps::{Platform, compile_flags, link_flags, plain_clang, recordable_clang, sources};
-use mneme_e2e::command::{Outcome, Run, run};
+use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::hip;
-use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
-use mneme_e2e::recording::{Instance, load_kernels};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
+use mneme_e2e::recording::{TestInstance, load_kernels};
 use serde_json::json;
 
 use crate::applying::Tuned;
@@ -47,16 +47,16 @@ fn build(folder: &Path, source: &str, platform: Platform) -> Vec<u8> {
 }
 
 fn on_device(run: Run) -> Run {
-    match Device::under_test() {
-        Device::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
-        Device::Cuda => run,
+    match TestDevice::under_test() {
+        TestDevice::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
+        TestDevice::Cuda => run,
     }
 }
 
-fn record(database: &Path, executable: &Path) -> Outcome {
+fn record(database: &Path, executable: &Path) -> ProgramOutput {
     run(program("mneme"))
         .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
-        .env("MNEME_DEVICE", Device::under_test().name())
+        .env("MNEME_DEVICE", TestDevice::under_test().name())
         .succeed()
 }
 
@@ -80,7 +80,7 @@ fn launches_of_proteus_are_recorded_with_its_ir() {
     let (id, instance) = kernel.instances.first_key_value().expect("an instance");
     assert_eq!(instance.occurrences, 2);
     for passes in ["default<O3>", "default<O1>"] {
-        Instance::new(&file, id).verify(passes, &[]);
+        TestInstance::new(&file, id).verify(passes, &[]);
     }
 }
 
@@ -105,7 +105,7 @@ fn annotated_kernels_are_recorded_and_replaced(platform: Platform) {
     let mut names = Vec::new();
     for (file, kernel) in &kernels {
         let (id, _) = kernel.instances.first_key_value().expect("an instance");
-        let instance = Instance::new(file, id);
+        let instance = TestInstance::new(file, id);
         for passes in ["default<O3>", "default<O1>"] {
             instance.verify(passes, &[]);
         }
@@ -204,7 +204,7 @@ fn code_of_proteus_front_ends_is_recorded() {
         run(program("mneme"))
             .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
             .arg(code)
-            .env("MNEME_DEVICE", Device::under_test().name())
+            .env("MNEME_DEVICE", TestDevice::under_test().name())
             .env("MNEME_IR_PATH", ir)
     };
     let (ir, without) = compile("without", &[]);
@@ -217,19 +217,19 @@ fn code_of_proteus_front_ends_is_recorded() {
         let (file, kernel) = load_kernels(&database).remove(0);
         let (id, _) = kernel.instances.first_key_value().expect("an instance");
         for passes in ["default<O3>", "default<O1>"] {
-            Instance::new(&file, id).verify(passes, &[]);
+            TestInstance::new(&file, id).verify(passes, &[]);
         }
     }
     let (file, kernel) = load_kernels(&with.with_extension("recording")).remove(0);
     let (id, _) = kernel.instances.first_key_value().expect("an instance");
-    let tuned = Tuned::new().with("fill", &Instance::new(&file, id), json!({"passes": "default<O2>"}), json!({}));
+    let tuned = Tuned::new().with("fill", &TestInstance::new(&file, id), json!({"passes": "default<O2>"}), json!({}));
     let (_, kernel) = tuned.run(&executable, &[with.to_str().unwrap()], "fill");
     assert_eq!(kernel["applied"]["replaced"], 1, "{kernel}");
 
     let machine_code = record(&at("machine-code"), &without, "");
-    match Device::under_test() {
-        Device::Cpu => machine_code.exit_with(2).complains("device code without its LLVM IR"),
-        Device::Cuda => machine_code.succeed().complains("machine code"),
+    match TestDevice::under_test() {
+        TestDevice::Cpu => machine_code.exit_with(2).complains("device code without its LLVM IR"),
+        TestDevice::Cuda => machine_code.succeed().complains("machine code"),
     };
 }
 
@@ -256,7 +256,7 @@ fn what_clang_embeds_is_recorded() {
         assert_eq!(mneme_core::image::bitcode::triple(&bitcode).as_deref(), Some("nvptx64-nvidia-cuda"));
         let (id, _) = kernel.instances.first_key_value().expect("an instance");
         for passes in ["default<O3>", "default<O1>"] {
-            Instance::new(&file, id).verify(passes, &[]);
+            TestInstance::new(&file, id).verify(passes, &[]);
         }
     }
 }

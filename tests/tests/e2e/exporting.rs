@@ -6,11 +6,11 @@ use mneme_core::exit;
 use mneme_e2e::apps::{app, compile_flags, link_flags, recordable_clang, sources};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::damage::{damaged_copy, flip_middle_byte};
-use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
+use mneme_e2e::recording::{Recording, TestInstance};
 use tempfile::TempDir;
 
-fn export(folder: &Path, instance: &Instance) -> Run {
+fn export(folder: &Path, instance: &TestInstance) -> Run {
     let export = run(program("mneme")).arg("export").arg("--standalone").arg(folder).arg(&instance.database);
     export.args(["-rid", &instance.id])
 }
@@ -33,9 +33,9 @@ fn built(folder: &Path) -> Run {
 }
 
 fn on_device(run: Run) -> Run {
-    match Device::under_test() {
-        Device::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
-        Device::Cuda => run,
+    match TestDevice::under_test() {
+        TestDevice::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
+        TestDevice::Cuda => run,
     }
 }
 
@@ -103,9 +103,9 @@ fn variables() -> (TempDir, PathBuf, Recording) {
     (folder, source, recording)
 }
 
-fn instance(recording: &Recording, kernel: &str) -> Instance {
+fn instance(recording: &Recording, kernel: &str) -> TestInstance {
     let (database, kernel) = recording.kernel(kernel);
-    Instance::new(&database, kernel.instances.keys().next().unwrap())
+    TestInstance::new(&database, kernel.instances.keys().next().unwrap())
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn launches_run_and_verify_as_programs_of_their_own() {
     if !have_compiler("launches_run_and_verify_as_programs_of_their_own") {
         return;
     }
-    let on_cpu = Device::under_test() == Device::Cpu;
+    let on_cpu = TestDevice::under_test() == TestDevice::Cpu;
     let scratch = tempfile::tempdir().unwrap();
     let mut exported = 0;
     for name in ["saxpy", "variables", "stencil", "matmul", "bigstruct", "histogram"] {
@@ -121,7 +121,7 @@ fn launches_run_and_verify_as_programs_of_their_own() {
         let code = on_cpu.then(|| code(name, scratch.path()));
         for (database, kernel) in recording.kernels() {
             for id in kernel.instances.keys() {
-                let (folder, instance) = (scratch.path().join(exported.to_string()), Instance::new(&database, id));
+                let (folder, instance) = (scratch.path().join(exported.to_string()), TestInstance::new(&database, id));
                 if on_cpu {
                     // What the application runs there is no code for NVIDIA's driver.
                     let refused = export(&folder, &instance).exit_with(exit::BAD_USAGE);
@@ -161,7 +161,7 @@ fn what_cannot_be_exported_is_refused_by_name() {
     let several = run(program("mneme")).arg("export").arg("--standalone").arg(folder.path().join("a"));
     several.arg(recording.folder()).exit_with(exit::BAD_USAGE).complains("holds 2 kernels; name the STATIC-HASH.json");
     let (database, kernel) = recording.kernel("count");
-    let instance = Instance::new(&database, kernel.instances.keys().next().unwrap());
+    let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
     std::fs::write(folder.path().join("notes.txt"), "mine").unwrap();
     let text = folder.path().join("notes.txt");
     let refused = export(folder.path(), &instance).arg("--code").arg(&text).exit_with(exit::BAD_USAGE);
@@ -185,7 +185,7 @@ fn inputs_are_verified_and_errors_leave_nothing() {
     let (codes, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let code = code("saxpy", codes.path());
     let folder = scratch.path().join("a b");
-    let export = |instance: &Instance, status: i32, complaint: &str| {
+    let export = |instance: &TestInstance, status: i32, complaint: &str| {
         export(&folder, instance).arg("--code").arg(&code).exit_with(status).complains(complaint);
         assert!(names(scratch.path()).is_empty(), "{complaint}: {:?}", names(scratch.path()));
     };

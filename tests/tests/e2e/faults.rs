@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use mneme_core::exit;
 use mneme_core::recording::check::check;
 use mneme_e2e::apps::{app, executable};
-use mneme_e2e::command::{Outcome, Run, run};
-use mneme_e2e::installation::{Cudart, Device, library, program};
-use mneme_e2e::recording::{Instance, Recording, copy_of, load_kernels, record_into, unrecorded};
+use mneme_e2e::command::{ProgramOutput, Run, run};
+use mneme_e2e::installation::{Cudart, TestDevice, library, program};
+use mneme_e2e::recording::{Recording, TestInstance, copy_of, load_kernels, record_into, unrecorded};
 
 /// Records so many instances of a kernel that tests of many launches are not cut short.
 const ALL: (&str, &str) = ("MNEME_MAX_RECORDINGS", "100000");
@@ -33,7 +33,7 @@ fn whole_instances(folder: &Path) -> usize {
 fn replay_some(folder: &Path) {
     for (database, kernel) in load_kernels(folder) {
         let id = kernel.instances.keys().nth(kernel.instances.len() / 2);
-        Instance::new(&database, id.expect("a kernel without instances is not written")).verify("default<O2>", &[]);
+        TestInstance::new(&database, id.expect("a kernel without instances is not written")).verify("default<O2>", &[]);
     }
 }
 
@@ -43,13 +43,13 @@ fn preloaded(folder: &Path, arguments: &[&str]) -> Run {
         .args(arguments)
         .env("LD_PRELOAD", library("libmneme_rec.so"))
         .env("MNEME_DATA_DIR", folder)
-        .env("MNEME_DEVICE", Device::under_test().name())
+        .env("MNEME_DEVICE", TestDevice::under_test().name())
         .env(ALL.0, ALL.1)
 }
 
 /// What the application did as it does without the recorder.
 #[track_caller]
-fn unharmed(recorded: &Outcome, arguments: &[&str]) {
+fn unharmed(recorded: &ProgramOutput, arguments: &[&str]) {
     let plain = unrecorded(app("steps")).args(arguments).outcome();
     assert_eq!((recorded.status, &recorded.stdout), (plain.status, &plain.stdout), "{recorded}");
 }
@@ -57,12 +57,12 @@ fn unharmed(recorded: &Outcome, arguments: &[&str]) {
 #[test]
 fn a_killed_recording_has_whole_instances_only() {
     // Enough that recording takes long beside the steps that watch it.
-    let rounds = if Device::under_test() == Device::Cuda { 150 } else { 40 };
+    let rounds = if TestDevice::under_test() == TestDevice::Cuda { 150 } else { 40 };
     let spawn = |folder: &Path| {
         let mut command = Command::new(executable(app("steps"), Cudart::under_test()));
         command.arg(rounds.to_string()).stdout(Stdio::null()).stderr(Stdio::null());
         command.env("LD_PRELOAD", library("libmneme_rec.so")).env("MNEME_DATA_DIR", folder).env(ALL.0, ALL.1);
-        command.env("MNEME_DEVICE", Device::under_test().name()).spawn().unwrap()
+        command.env("MNEME_DEVICE", TestDevice::under_test().name()).spawn().unwrap()
     };
     let undisturbed = || {
         let folder = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn a_recording_that_was_killed_can_be_completed() {
     let mut command = Command::new(executable(app("steps"), Cudart::under_test()));
     command.args(["100000"]).stdout(Stdio::null()).stderr(Stdio::null());
     command.env("LD_PRELOAD", library("libmneme_rec.so")).env("MNEME_DATA_DIR", folder.path()).env(ALL.0, ALL.1);
-    let mut child = command.env("MNEME_DEVICE", Device::under_test().name()).spawn().unwrap();
+    let mut child = command.env("MNEME_DEVICE", TestDevice::under_test().name()).spawn().unwrap();
     let patience = Instant::now();
     while load_kernels_if_any(folder.path()) < 3 {
         assert!(patience.elapsed() < Duration::from_secs(60), "nothing is recorded");
@@ -155,7 +155,7 @@ fn a_full_disk_ends_the_recording_and_not_the_application() {
         .env("RECORDER", library("libmneme_rec.so"))
         .env("DISK", &disk)
         .env("KEPT", &kept)
-        .env("MNEME_DEVICE", Device::under_test().name())
+        .env("MNEME_DEVICE", TestDevice::under_test().name())
         .env(ALL.0, ALL.1)
         .outcome();
     if recorded.status == 77 || recorded.stderr.contains("unshare failed") || recorded.stderr.contains("unshare: ") {
@@ -196,7 +196,7 @@ fn a_folder_that_cannot_be_written_leaves_the_application_alone() {
 
 #[test]
 fn little_address_space_is_enough() {
-    if Device::under_test() == Device::Cuda {
+    if TestDevice::under_test() == TestDevice::Cuda {
         println!("skipped: little_address_space_is_enough, as CUDA itself takes more");
         return;
     }
@@ -223,7 +223,7 @@ fn little_address_space_is_enough() {
 
 #[test]
 fn a_limit_on_the_size_of_files_ends_no_application() {
-    if Device::under_test() == Device::Cuda {
+    if TestDevice::under_test() == TestDevice::Cuda {
         println!("skipped: a_limit_on_the_size_of_files_ends_no_application, as memory is no file there");
         return;
     }
@@ -287,7 +287,7 @@ fn ten_threads_record_at_once() {
     assert_eq!(whole_instances(folder.path()), 60, "{recorded}");
     let (database, kernel) = load_kernels(folder.path()).remove(0);
     for id in kernel.instances.keys().step_by(11) {
-        Instance::new(&database, id).verify("default<O3>", &[]);
+        TestInstance::new(&database, id).verify("default<O3>", &[]);
     }
 }
 
@@ -297,7 +297,7 @@ fn processes_that_record_the_same_instances_at_once_leave_whole_ones() {
     let expected = rounds.to_string();
     for attempt in 0..4 {
         let folder = tempfile::tempdir().unwrap();
-        let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let outcomes: Vec<ProgramOutput> = std::thread::scope(|scope| {
             let start = |rank: usize| {
                 let data = (1000 * rank + attempt).to_string();
                 let arguments = [expected.as_str(), "data", &data];
@@ -316,7 +316,7 @@ fn processes_that_record_the_same_instances_at_once_leave_whole_ones() {
         // Halves of two processes would be whole, and wrong.
         let (database, kernel) = load_kernels(folder.path()).remove(0);
         for id in kernel.instances.keys() {
-            Instance::new(&database, id).verify("default<O2>", &[]);
+            TestInstance::new(&database, id).verify("default<O2>", &[]);
         }
         let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         assert_eq!(names.filter(|name| name.ends_with(".tmp")).count(), 0);
@@ -359,7 +359,7 @@ fn a_flipped_bit_in_any_file_is_found_and_named() {
                     .keys()
                     .filter(|id| is_its_own && (path == database || path.to_str().unwrap().contains(*id)))
                 {
-                    Instance::new(&database, id)
+                    TestInstance::new(&database, id)
                         .replay("default<O1>")
                         .exit_with(exit::BAD_RECORDING)
                         .complains(path.to_str().unwrap());

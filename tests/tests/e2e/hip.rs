@@ -10,9 +10,9 @@ use mneme_core::image::stand_in;
 use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{GRAPHS, OWN, PRIVATE, SHARED, app, can_run, executable};
-use mneme_e2e::installation::{Device, have_compiler, library, program};
+use mneme_e2e::installation::{TestDevice, have_compiler, library, program};
 use mneme_e2e::platform::hip_arch;
-use mneme_e2e::recording::{Instance, Recording, record_executable_into, replay_everything};
+use mneme_e2e::recording::{Recording, TestInstance, record_executable_into, replay_everything};
 use serde_json::Value;
 
 macro_rules! programs {
@@ -98,16 +98,16 @@ fn the_recorded_compilation_gives_the_bits_of_hip_programs() {
     for name in ["stencil", "nbody", "microphysics", "chemistry", "convolution", "math"] {
         for (database, record) in record(name).kernels() {
             for id in record.instances.keys() {
-                Instance::new(&database, id).verify("default<O3>", &[]);
+                TestInstance::new(&database, id).verify("default<O3>", &[]);
             }
         }
     }
 }
 
 /// The only instance of a kernel.
-fn instance(recording: &Recording, kernel: &str) -> Instance {
+fn instance(recording: &Recording, kernel: &str) -> TestInstance {
     let (database, record) = recording.kernel(kernel);
-    Instance::new(&database, record.instances.keys().next().expect("an instance"))
+    TestInstance::new(&database, record.instances.keys().next().expect("an instance"))
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_recording_says_what_the_kernel_is_and_how_it_was_compiled() {
     let bitcode = std::fs::read(recording.folder().join(&record.modules[0])).unwrap();
     assert_eq!(mneme_core::image::bitcode::triple(&bitcode).as_deref(), Some("amdgcn-amd-amdhsa"));
     // What the application was compiled with is what a replay starts from.
-    let json = Instance::new(&database, id).verify("default<O3>", &[]);
+    let json = TestInstance::new(&database, id).verify("default<O3>", &[]);
     assert_eq!(json["Replay-config"]["passes"], "default<O3>");
 }
 
@@ -136,7 +136,7 @@ fn arguments_and_dimensions_are_folded() {
         for (database, record) in record(name).kernels() {
             for id in record.instances.keys() {
                 let options = ["--specialize", "--specialize-dims"];
-                Instance::new(&database, id).verify("default<O3>", &options);
+                TestInstance::new(&database, id).verify("default<O3>", &options);
             }
         }
     }
@@ -413,7 +413,7 @@ fn statuses_are_those_of_the_plain_run() {
 /// Also where ROCm is installed, which finds no GPU here.
 #[test]
 fn hip_that_is_loaded_by_name_is_the_cpu_device() {
-    if Device::under_test() != Device::Cpu || !have_compiler("hip_that_is_loaded_by_name_is_the_cpu_device") {
+    if TestDevice::under_test() != TestDevice::Cpu || !have_compiler("hip_that_is_loaded_by_name_is_the_cpu_device") {
         return;
     }
     let source = r#"

@@ -9,7 +9,7 @@ use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::program;
-use mneme_e2e::recording::{Instance, Recording, load_kernels, record_into};
+use mneme_e2e::recording::{Recording, TestInstance, load_kernels, record_into};
 
 fn mneme(command: &str) -> Run {
     run(program("mneme")).arg(command)
@@ -29,7 +29,7 @@ fn verify_all(folder: &Path) -> usize {
     let mut count = 0;
     for (database, kernel) in load_kernels(folder) {
         for id in kernel.instances.keys() {
-            Instance::new(&database, id).verify("default<O3>", &["--rtol", "1e-5", "--atol", "1e-6"]);
+            TestInstance::new(&database, id).verify("default<O3>", &["--rtol", "1e-5", "--atol", "1e-6"]);
             count += 1;
         }
     }
@@ -73,7 +73,7 @@ fn clean_keeps_what_others_use() {
     let first = kernel.instances.keys().next().unwrap();
     mneme("clean").arg(&database).args(["-rid", first]).succeed();
     assert_eq!(verify_all(recording.folder()), 5);
-    Instance::new(&database, first).replay("default<O3>").exit_with(exit::BAD_RECORDING);
+    TestInstance::new(&database, first).replay("default<O3>").exit_with(exit::BAD_RECORDING);
 
     mneme("clean").arg(&database).succeed();
     assert!(!database.exists());

@@ -15,9 +15,9 @@ use std::process::Command;
 use mneme_core::exit;
 use mneme_core::recording::check::check;
 use mneme_e2e::apps::{app, executable};
-use mneme_e2e::injection::{Fault, Traced, trace};
-use mneme_e2e::installation::{Cudart, Device, library, program};
-use mneme_e2e::recording::{Instance, Recording, copy_of, load_kernels};
+use mneme_e2e::injection::{InjectedFault, Traced, trace};
+use mneme_e2e::installation::{Cudart, TestDevice, library, program};
+use mneme_e2e::recording::{Recording, TestInstance, copy_of, load_kernels};
 use serde_json::{Value, json};
 
 use crate::applying::Tuned;
@@ -42,7 +42,7 @@ fn chosen(calls: usize, few: usize, kind: usize) -> Vec<usize> {
 
 /// Whether the tests mean something here.
 fn is_possible(test: &str) -> bool {
-    let is_cpu = Device::under_test() == Device::Cpu;
+    let is_cpu = TestDevice::under_test() == TestDevice::Cpu;
     if !is_cpu {
         println!("skipped: {test}, as what it is about does not depend on the device");
     }
@@ -69,7 +69,7 @@ fn whole_instances(folder: &Path, what: &str) -> usize {
 fn replay_all(folder: &Path) {
     for (database, kernel) in load_kernels(folder) {
         for id in kernel.instances.keys() {
-            Instance::new(&database, id).verify("default<O1>", &[]);
+            TestInstance::new(&database, id).verify("default<O1>", &[]);
         }
     }
 }
@@ -80,7 +80,7 @@ fn temporary_files(folder: &Path) -> Vec<String> {
     names.filter(|name| name.ends_with(".tmp")).collect()
 }
 
-fn describe(number: usize, fault: Fault, traced: &Traced) -> String {
+fn describe(number: usize, fault: InjectedFault, traced: &Traced) -> String {
     println!("{fault:?} at call {number}, {}", traced.at.as_deref().unwrap_or("which cannot fail so"));
     format!(
         "call {number}, {}, {fault:?}: status {:?}\n{}",
@@ -90,15 +90,15 @@ fn describe(number: usize, fault: Fault, traced: &Traced) -> String {
     )
 }
 
-const FAULTS: [Fault; 8] = [
-    Fault::Signal(libc::SIGKILL),
-    Fault::ErrorsFrom(libc::EIO),
-    Fault::Error(libc::EIO),
-    Fault::ErrorsFrom(libc::ENOSPC),
-    Fault::Error(libc::ENOSPC),
-    Fault::Error(libc::ENOMEM),
-    Fault::Error(libc::EINTR),
-    Fault::Signal(libc::SIGTERM),
+const FAULTS: [InjectedFault; 8] = [
+    InjectedFault::Signal(libc::SIGKILL),
+    InjectedFault::ErrorsFrom(libc::EIO),
+    InjectedFault::Error(libc::EIO),
+    InjectedFault::ErrorsFrom(libc::ENOSPC),
+    InjectedFault::Error(libc::ENOSPC),
+    InjectedFault::Error(libc::ENOMEM),
+    InjectedFault::Error(libc::EINTR),
+    InjectedFault::Signal(libc::SIGTERM),
 ];
 
 #[test]
@@ -116,7 +116,7 @@ fn a_recording_survives_a_fault_at_any_call() {
             let traced = trace(recording_into(folder.path()), folder.path(), Some((number, fault)));
             let what = describe(number, fault, &traced);
             match fault {
-                Fault::Signal(signal) => {
+                InjectedFault::Signal(signal) => {
                     let died = traced.status == Some(128 + signal);
                     assert!(died || (traced.status == Some(0) && traced.stdout == plain.stdout), "{what}");
                     assert!(signal != libc::SIGKILL || died || traced.at.is_none(), "{what}");
@@ -128,7 +128,7 @@ fn a_recording_survives_a_fault_at_any_call() {
             }
             let whole = whole_instances(folder.path(), &what);
             assert!(
-                fault != Fault::Error(libc::EINTR) || whole == INSTANCES,
+                fault != InjectedFault::Error(libc::EINTR) || whole == INSTANCES,
                 "an interrupted call is repeated: {what}"
             );
             assert!(whole == INSTANCES || traced.at.is_some(), "{what}");
@@ -158,7 +158,7 @@ const BEFORE: usize = 2;
 
 /// A session of so many candidates over `instance` in `folder`/results. Results come from `known`, a session that is
 /// over, or from the replayer and a cache beside the results.
-fn session(instance: &Instance, folder: &Path, candidates: usize, known: Option<&Path>) -> Command {
+fn session(instance: &TestInstance, folder: &Path, candidates: usize, known: Option<&Path>) -> Command {
     let mut command = Command::new(program("mneme-tune"));
     command.args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()]);
     command.args([
@@ -225,14 +225,14 @@ fn is_complete(folder: &Path, best: Option<&str>, what: &str) -> String {
 /// A program ends as its documentation says: with everything done, or one of `statuses` and a sentence that names a
 /// file of the folder.
 #[track_caller]
-fn ends_in_order(fault: Fault, traced: &Traced, statuses: &[i32], speaker: &str, folder: &Path, what: &str) {
+fn ends_in_order(fault: InjectedFault, traced: &Traced, statuses: &[i32], speaker: &str, folder: &Path, what: &str) {
     match (fault, traced.status) {
-        (Fault::Signal(signal), Some(status)) => {
+        (InjectedFault::Signal(signal), Some(status)) => {
             assert!([0, 128 + signal].contains(&status) || traced.at.is_none(), "{what}")
         }
         (_, Some(0)) => {}
         (_, Some(status)) => {
-            assert!(statuses.contains(&status) && fault != Fault::Error(libc::EINTR), "{what}");
+            assert!(statuses.contains(&status) && fault != InjectedFault::Error(libc::EINTR), "{what}");
             let named = folder.file_name().and_then(|name| name.to_str()).expect("a folder with a name");
             let said = traced.stderr.lines().filter(|line| line.starts_with(speaker) && line.contains(named));
             assert_eq!(said.count(), 1, "{what}");
@@ -297,7 +297,7 @@ fn a_session_survives_a_fault_at_any_call() {
                 if traced.status == Some(0) {
                     is_complete(folder.path(), Some(&best), &what);
                 }
-                if fault != Fault::Signal(libc::SIGKILL) {
+                if fault != InjectedFault::Signal(libc::SIGKILL) {
                     let left = [folder.path(), &folder.path().join("results")]
                         .map(|folder| if folder.is_dir() { temporary_files(folder) } else { Vec::new() });
                     assert_eq!(left.concat(), [""; 0], "{what}");
@@ -329,7 +329,7 @@ fn a_session_with_its_replayer_survives_a_fault_at_any_call() {
                 trace(session(&instance, folder.path(), CANDIDATES, None), folder.path(), Some((number, fault)));
             let what = describe(number, fault, &traced);
             // A signal may be for the replayer, of whose end the session then tells.
-            let told = matches!(fault, Fault::Signal(_))
+            let told = matches!(fault, InjectedFault::Signal(_))
                 && traced.status == Some(5)
                 && traced.stderr.contains("the replay server ended");
             if !told {
@@ -370,7 +370,7 @@ fn a_replay_survives_a_fault_at_any_call() {
                 serde_json::from_str::<Value>(&traced.stdout).is_ok_and(|json| json["Result"]["verified"] == true);
             assert_eq!(verified, traced.status == Some(0), "{what}\n{}", traced.stdout);
             // A signal may be for a child, of whose end the supervisor then tells.
-            if matches!(fault, Fault::Signal(_)) && traced.status.is_some_and(|status| status < 128) {
+            if matches!(fault, InjectedFault::Signal(_)) && traced.status.is_some_and(|status| status < 128) {
                 assert!(
                     verified || UNREAD.contains(&traced.status.unwrap_or_default()) && !traced.stderr.is_empty(),
                     "{what}"
@@ -420,7 +420,7 @@ fn an_application_that_is_specialised_survives_a_fault_at_any_call() {
             let traced = trace(apply(cache.path()), cache.path(), Some((number, fault)));
             let what = describe(number, fault, &traced);
             // What gets the signal may be the application, or mneme, whose end is the application's.
-            if let Fault::Signal(signal) = fault
+            if let InjectedFault::Signal(signal) = fault
                 && traced.status == Some(128 + signal)
             {
                 continue;
@@ -470,7 +470,7 @@ fn an_application_with_tuned_kernels_survives_a_fault_at_any_call() {
                 let traced = trace(apply(cache.path(), trials), cache.path(), Some((number, fault)));
                 let what = format!("{trials} trials, {}", describe(number, fault, &traced));
                 // What gets the signal may be the application, or mneme, whose end is the application's.
-                if let Fault::Signal(signal) = fault
+                if let InjectedFault::Signal(signal) = fault
                     && traced.status == Some(128 + signal)
                 {
                     continue;

@@ -5,7 +5,7 @@ use std::path::Path;
 use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Cudart, Device, checkout, have_compiler, program, target_folder};
+use mneme_e2e::installation::{Cudart, TestDevice, checkout, have_compiler, program, target_folder};
 
 const PROGRAMS: [&str; 6] = ["mneme", "mneme-replay", "mneme-bisect", "mneme-build-19", "mneme-tune", "mneme-cc"];
 
@@ -41,7 +41,7 @@ fn an_installation_is_complete() {
     assert!(flags.contains(prefix.join("include").to_str().unwrap()), "{flags}");
 
     let database = folder.path().join("recording");
-    let device = Device::under_test().name();
+    let device = TestDevice::under_test().name();
     let record = run(prefix.join("bin/mneme")).args(["record", "-rdb"]).arg(&database).arg("--");
     record.arg(executable(app("saxpy"), Cudart::under_test())).env("MNEME_DEVICE", device).succeed();
     let replay = run(prefix.join("bin/mneme-replay")).arg("-rdb").arg(&database).args(["--device", device]);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mneme_e2e::apps::app;
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Device, program};
+use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::Recording;
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
             .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
             .args([
                 "--device",
-                Device::under_test().name(),
+                TestDevice::under_test().name(),
                 "--space-preset",
                 "full",
                 "--sampler",

@@ -5,7 +5,7 @@ use std::fs;
 use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::installation::{Cudart, Device, program};
+use mneme_e2e::installation::{Cudart, TestDevice, program};
 use mneme_e2e::recording::unrecorded;
 
 #[test]
@@ -15,7 +15,7 @@ fn an_application_is_learnt_in_steps() {
     let plain = unrecorded(app("vecadd")).args(["1", "int"]).succeed();
     let apply = || {
         let run =
-            run(program("mneme")).args(["apply", "--device", Device::under_test().name(), "--learn"]).arg(&learnt);
+            run(program("mneme")).args(["apply", "--device", TestDevice::under_test().name(), "--learn"]).arg(&learnt);
         let run = run.env("MNEME_CACHE_DIR", folder.path().join("cache")).env("PROTEUS_TUNED_KERNELS", "").arg("--");
         let outcome = run.arg(executable(app("vecadd"), Cudart::under_test())).args(["1", "int"]).succeed();
         assert_eq!(outcome.stdout, plain.stdout, "{outcome}");

@@ -8,7 +8,7 @@ use mneme_core::exit;
 use mneme_e2e::apps::{app, sources};
 use mneme_e2e::command::run;
 use mneme_e2e::installation::{checkout, have_compiler};
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::recording::{Recording, TestInstance};
 
 /// The PTX that nvcc makes of a program; `None` where there is no nvcc, as on machines without network.
 fn ptx_of(name: &str, folder: &Path) -> Option<PathBuf> {
@@ -31,7 +31,7 @@ fn lifted_replays_verify(name: &str) {
     let recording = Recording::of(app(name), &[]);
     for (database, kernel) in recording.kernels() {
         for id in kernel.instances.keys() {
-            let instance = Instance::new(&database, id);
+            let instance = TestInstance::new(&database, id);
             for passes in ["", "default<O1>", "default<O3>"] {
                 for more in [&[][..], &["--specialize", "--facts"]] {
                     let replay = instance.replay(passes).arg("--ptx").arg(&file).args(more);
@@ -73,6 +73,6 @@ fn ptx_that_cannot_be_lifted_is_refused_by_name() {
     let recording = Recording::of(app("vecadd"), &[]);
     let (database, kernel) = recording.kernels().remove(0);
     let id = kernel.instances.keys().next().unwrap();
-    let refused = Instance::new(&database, id).replay("default<O1>").arg("--ptx").arg(&file);
+    let refused = TestInstance::new(&database, id).replay("default<O1>").arg("--ptx").arg(&file);
     refused.exit_with(exit::BAD_USAGE).complains("stacksave.u64");
 }

@@ -4,21 +4,21 @@ use std::fs;
 
 use mneme_e2e::apps::app;
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Device, program};
+use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::Recording;
 use serde_json::Value;
 
 #[test]
 fn long_kernels_are_not_warmed_up_and_are_run_as_often_as_it_takes() {
     // Tens of milliseconds.
-    let rounds = if Device::under_test().name() == "cpu" { "400000" } else { "8000000" };
+    let rounds = if TestDevice::under_test().name() == "cpu" { "400000" } else { "8000000" };
     let recording = Recording::of(app("spin"), &[rounds]);
     let instance = recording.single();
     let work = tempfile::tempdir().unwrap();
     let session = |name: &str, options: &[&str]| {
         let results = work.path().join(name);
         let done = run(program("mneme-tune"))
-            .args(["--device", Device::under_test().name()])
+            .args(["--device", TestDevice::under_test().name()])
             .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
             .args(["--seed", "3", "--finalists", "1", "--confirm-time", "2", "--baseline", "pipeline"])
             .args([

@@ -6,14 +6,14 @@ use mneme_core::exit;
 use mneme_core::hash::ChunkId;
 use mneme_core::recording::Moments;
 use mneme_e2e::apps::app;
-use mneme_e2e::command::{Outcome, run};
+use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::hip;
-use mneme_e2e::installation::{Device, program};
-use mneme_e2e::recording::{Instance, Recording, load_kernels};
+use mneme_e2e::installation::{TestDevice, program};
+use mneme_e2e::recording::{Recording, TestInstance, load_kernels};
 
-fn minimize(recording: &Recording, to: &Path) -> Outcome {
+fn minimize(recording: &Recording, to: &Path) -> ProgramOutput {
     let minimize = run(program("mneme")).arg("minimize").arg(recording.folder()).arg(to);
-    minimize.args(["--device", Device::under_test().name()]).outcome()
+    minimize.args(["--device", TestDevice::under_test().name()]).outcome()
 }
 
 fn disk(folder: &Path) -> u64 {
@@ -26,7 +26,7 @@ fn verified(folder: &Path) -> u64 {
     let mut bytes = 0;
     for (database, kernel) in load_kernels(folder) {
         for (id, instance) in &kernel.instances {
-            Instance::new(&database, id).verify("default<O2>", &[]);
+            TestInstance::new(&database, id).verify("default<O2>", &[]);
             bytes += instance.ours.memory_bytes;
         }
     }
@@ -49,7 +49,7 @@ fn a_kernel_that_touches_little_becomes_small() {
     // What is touched is as it was.
     let again = folder.path().join("again");
     let copy = run(program("mneme")).arg("minimize").arg(&small).arg(&again);
-    copy.args(["--device", Device::under_test().name()]).succeed();
+    copy.args(["--device", TestDevice::under_test().name()]).succeed();
     assert_eq!(verified(&again), verified(&small));
     // Nothing takes the place of another recording.
     let taken = minimize(&recording, &small);
@@ -71,7 +71,7 @@ fn chunks(folder: &Path) -> Vec<Vec<ChunkId>> {
 fn numbers_become_random_ones_where_the_kernel_touches_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let scrub = |recording: &Recording, to: &str, seed: &str| {
-        let minimize = run(program("mneme")).args(["minimize", "--device", Device::under_test().name(), "--scrub"]);
+        let minimize = run(program("mneme")).args(["minimize", "--device", TestDevice::under_test().name(), "--scrub"]);
         minimize.args(["--seed", seed]).arg(recording.folder()).arg(folder.path().join(to)).succeed()
     };
     let at = |name: &str| folder.path().join(name);
@@ -142,7 +142,7 @@ fn what_is_touched_is_told_and_a_damaged_recording_is_not_made_smaller() {
     let recording = Recording::of(app("atomics"), &[]);
     let instance = recording.single();
     let replay = run(program("mneme-replay")).arg("-rdb").arg(&instance.database).args(["--touched"]);
-    let touched = replay.args(["--device", Device::under_test().name(), "default<O3>"]).outcome();
+    let touched = replay.args(["--device", TestDevice::under_test().name(), "default<O3>"]).outcome();
     let result = &touched.json()["Result"];
     assert!(result["touched"]["ranges"].as_array().is_some_and(|ranges| !ranges.is_empty()), "{touched}");
     touched.complains("of recorded memory the kernel reads");
@@ -171,7 +171,7 @@ fn writes_behind_what_is_recorded_are_found() {
     verified(&small);
     let of = |name: &str| {
         let (database, kernel) = recording.kernel(name);
-        Instance::new(&database, kernel.instances.keys().next().unwrap())
+        TestInstance::new(&database, kernel.instances.keys().next().unwrap())
     };
     let clear = of("clear");
     for instance in [&clear, &clear.moved_to(&small)] {

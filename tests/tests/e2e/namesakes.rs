@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use mneme_e2e::apps::Platform;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::have_hip;
-use mneme_e2e::installation::{Cudart, Device, have_compiler, library};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library};
 use mneme_e2e::platform::{hip_arch, plain_clang, recordable_clang, sources};
-use mneme_e2e::recording::{Instance, Recording, record_executable_into};
+use mneme_e2e::recording::{Recording, TestInstance, record_executable_into};
 
 /// A program of units that are compiled each by itself.
 fn build(platform: Platform, folder: &Path) -> PathBuf {
@@ -36,7 +36,7 @@ fn verify(recording: &Recording, kernels: usize) {
     assert_eq!(recorded.len(), kernels, "{}", recording.outcome);
     for (database, record) in recorded {
         for id in record.instances.keys() {
-            Instance::new(&database, id).verify("default<O3>", &[]);
+            TestInstance::new(&database, id).verify("default<O3>", &[]);
         }
     }
 }
@@ -52,7 +52,7 @@ fn kernels_of_one_name_in_two_units_are_each_units_own() {
 #[test]
 fn kernels_of_one_name_in_two_units_of_hip_are_each_units_own() {
     let test = "kernels_of_one_name_in_two_units_of_hip_are_each_units_own";
-    if Device::under_test() == Device::Cpu && have_hip(test) {
+    if TestDevice::under_test() == TestDevice::Cpu && have_hip(test) {
         let folder = tempfile::tempdir().unwrap();
         let executable = build(Platform::Hip, folder.path());
         let plain = run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
@@ -66,7 +66,7 @@ fn kernels_of_one_name_in_two_units_of_hip_are_each_units_own() {
 #[test]
 fn a_module_is_not_taken_for_the_program() {
     let test = "a_module_is_not_taken_for_the_program";
-    if Device::under_test() != Device::Cpu || !have_hip(test) {
+    if TestDevice::under_test() != TestDevice::Cpu || !have_hip(test) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use mneme_core::exit;
 use mneme_core::recording::CodeKind;
 use mneme_e2e::apps::{APPS, App, app, sources};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Device, checkout, have_compiler};
+use mneme_e2e::installation::{TestDevice, checkout, have_compiler};
 use mneme_e2e::recording::{Recording, check_everything, record_executable_into, replay_everything};
 
 /// PTX for the CPU device's architecture and nothing else.
@@ -27,7 +27,7 @@ const OTHERS: [(&str, &str); 6] = [
 
 fn nvcc(test: &str) -> Option<PathBuf> {
     let nvcc = checkout().join(".deps/nvcc/bin/nvcc");
-    if Device::under_test() != Device::Cpu || !have_compiler(test) || !nvcc.is_file() {
+    if TestDevice::under_test() != TestDevice::Cpu || !have_compiler(test) || !nvcc.is_file() {
         println!("skipped: {test} needs the CPU device and {}", nvcc.display());
         return None;
     }

@@ -9,16 +9,16 @@ use mneme_core::exit;
 use mneme_core::recording::code::ORIGINAL;
 use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::app;
-use mneme_e2e::command::{Outcome, run};
-use mneme_e2e::installation::{Device, program};
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::command::{ProgramOutput, run};
+use mneme_e2e::installation::{TestDevice, program};
+use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::Value;
 
 /// What every instance names as its application's code, and the instances.
-fn instances(recording: &Recording) -> Vec<(Vec<String>, Instance)> {
+fn instances(recording: &Recording) -> Vec<(Vec<String>, TestInstance)> {
     let of = |(path, kernel): (std::path::PathBuf, KernelRecord)| {
         let named = kernel.instances.into_iter().map(move |(id, instance)| {
-            (instance.ours.original.into_iter().map(|code| code.file).collect(), Instance::new(&path, &id))
+            (instance.ours.original.into_iter().map(|code| code.file).collect(), TestInstance::new(&path, &id))
         });
         named.collect::<Vec<_>>()
     };
@@ -27,7 +27,7 @@ fn instances(recording: &Recording) -> Vec<(Vec<String>, Instance)> {
 
 #[test]
 fn the_applications_own_code_is_recorded_and_verifies() {
-    let extension = if Device::under_test() == Device::Cuda { ".cubin" } else { ".o" };
+    let extension = if TestDevice::under_test() == TestDevice::Cuda { ".cubin" } else { ".o" };
     for name in ["vecadd", "histogram", "matmul", "variables"] {
         let recording = Recording::of(app(name), &[]);
         let found = instances(&recording);
@@ -85,19 +85,19 @@ fn objects_that_the_applications_code_builds_differ_and_those_that_it_uses_do_no
     let recording = Recording::of(app("virtual"), &[]);
     let single = |name: &str| {
         let (path, kernel) = recording.kernel(name);
-        Instance::new(&path, kernel.instances.keys().next().unwrap())
+        TestInstance::new(&path, kernel.instances.keys().next().unwrap())
     };
     single("measure").verify("default<O3>", &["--original"]);
     let builds = single("build").replay("default<O3>").arg("--original").exit_with(exit::NOT_VERIFIED);
     builds.complains("tables of virtual functions");
 }
 
-fn tune(instance: &Instance, results: &Path, options: &[&str]) -> Outcome {
+fn tune(instance: &TestInstance, results: &Path, options: &[&str]) -> ProgramOutput {
     run(program("mneme-tune"))
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
         .args([
             "--device",
-            Device::under_test().name(),
+            TestDevice::under_test().name(),
             "--space-preset",
             "launch",
             "--launch-dim",

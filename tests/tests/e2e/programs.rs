@@ -7,7 +7,7 @@ use std::path::Path;
 use mneme_e2e::apps::{APPS, Platform, app, recordable_clang, sources};
 use mneme_e2e::hip::can_run;
 use mneme_e2e::installation::{Cudart, have_compiler};
-use mneme_e2e::recording::{Instance, Recording, check_everything, replay_everything, unrecorded};
+use mneme_e2e::recording::{Recording, TestInstance, check_everything, replay_everything, unrecorded};
 
 macro_rules! programs {
     ($($name:ident),* $(,)?) => {
@@ -80,7 +80,7 @@ fn parameters_of_all_kinds_are_folded() {
     let recording = Recording::of(app("parameters"), &[]);
     for (database, record) in recording.kernels() {
         for id in record.instances.keys() {
-            Instance::new(&database, id).verify("default<O3>", &["--specialize"]);
+            TestInstance::new(&database, id).verify("default<O3>", &["--specialize"]);
         }
     }
 }
@@ -101,7 +101,7 @@ fn verify_bitwise(recording: &Recording) {
     for (database, record) in recording.kernels() {
         for (id, instance) in &record.instances {
             let compiled = instance.ours.compiled.as_ref().expect("mneme-cc wrote down how it was compiled");
-            Instance::new(&database, id).verify(&compiled.pipeline(), &[]);
+            TestInstance::new(&database, id).verify(&compiled.pipeline(), &[]);
         }
     }
 }

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
-use mneme_e2e::recording::{Instance, Recording, load_kernels, record_into, unrecorded};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
+use mneme_e2e::recording::{Recording, TestInstance, load_kernels, record_into, unrecorded};
 
 #[test]
 fn a_bare_preload_records() {
@@ -19,13 +19,13 @@ fn a_bare_preload_records() {
         .arg("2")
         .env("LD_PRELOAD", library("libmneme_rec.so"))
         .env("MNEME_DATA_DIR", folder.path())
-        .env("MNEME_DEVICE", Device::under_test().name())
+        .env("MNEME_DEVICE", TestDevice::under_test().name())
         .succeed();
     assert_eq!(outcome.stdout, "vecadd: ok (n=20000)\n");
     let kernels = load_kernels(folder.path());
     assert_eq!(kernels.len(), 1);
     let id = kernels[0].1.instances.keys().next().unwrap();
-    Instance::new(&kernels[0].0, id).verify("default<O3>", &[]);
+    TestInstance::new(&kernels[0].0, id).verify("default<O3>", &[]);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn programs_die_as_they_would_by_themselves() {
             let kernels = load_kernels(folder.path());
             assert_eq!(kernels.len(), 1, "{way}: {recorded}");
             let id = kernels[0].1.instances.keys().next().unwrap();
-            Instance::new(&kernels[0].0, id).verify("default<O3>", &[]);
+            TestInstance::new(&kernels[0].0, id).verify("default<O3>", &[]);
         }
     }
 }
@@ -80,7 +80,7 @@ fn programs_die_as_they_would_by_themselves() {
 /// Numbers of descriptors that it has closed are its own, whatever the recorder had under them.
 #[test]
 fn a_program_that_closes_all_descriptors_keeps_its_files() {
-    if Device::under_test() == Device::Cuda {
+    if TestDevice::under_test() == TestDevice::Cuda {
         println!("skipped: a_program_that_closes_all_descriptors_keeps_its_files, as it closes those of the driver");
         return;
     }
@@ -93,7 +93,7 @@ fn a_program_that_closes_all_descriptors_keeps_its_files() {
     let kernels = load_kernels(&recording);
     assert_eq!(kernels[0].1.instances.len(), 4, "{recorded}");
     for id in kernels[0].1.instances.keys() {
-        Instance::new(&kernels[0].0, id).verify("default<O3>", &[]);
+        TestInstance::new(&kernels[0].0, id).verify("default<O3>", &[]);
     }
 }
 
@@ -134,7 +134,7 @@ fn a_second_run_adds_to_a_recording() {
     assert_eq!(kernels.len(), 1);
     assert_eq!(kernels[0].1.instances.len(), 2);
     for id in kernels[0].1.instances.keys() {
-        Instance::new(&kernels[0].0, id).verify("default<O2>", &[]);
+        TestInstance::new(&kernels[0].0, id).verify("default<O2>", &[]);
     }
 }
 
@@ -158,7 +158,7 @@ fn a_recording_is_upstreams_on_the_outside() {
 
 #[test]
 fn static_cudart_on_the_cpu_device_is_refused_in_one_sentence() {
-    if Device::under_test() == Device::Cuda
+    if TestDevice::under_test() == TestDevice::Cuda
         || !have_compiler("static_cudart_on_the_cpu_device_is_refused_in_one_sentence")
     {
         return;
@@ -176,7 +176,7 @@ fn static_cudart_on_the_cpu_device_is_refused_in_one_sentence() {
 /// `mneme record` with a program that launches nothing.
 fn record_shell(folder: &Path, options: &[&str], script: &str) -> Command {
     let mut command = Command::new(program("mneme"));
-    command.args(["record", "--device", Device::under_test().name(), "-rdb"]).arg(folder.join("recording"));
+    command.args(["record", "--device", TestDevice::under_test().name(), "-rdb"]).arg(folder.join("recording"));
     command.args(options).args(["--", "bash", "-c", script]);
     command
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::installation::{Device, program};
+use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::Recording;
 use serde_json::{Value, json};
 
 /// `mneme test` of a recording; times on a busy machine differ by more than any kernel's.
 fn test(folder: &Path) -> Run {
-    let test = run(program("mneme")).arg("test").arg(folder).args(["--device", Device::under_test().name()]);
+    let test = run(program("mneme")).arg("test").arg(folder).args(["--device", TestDevice::under_test().name()]);
     test.args(["--threshold", "900"])
 }
 

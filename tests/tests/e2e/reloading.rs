@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, recordable_clang, sources};
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::installation::{Cudart, Device, have_compiler, library};
-use mneme_e2e::recording::{Instance, Recording, record_executable_into};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library};
+use mneme_e2e::recording::{Recording, TestInstance, record_executable_into};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -56,9 +56,9 @@ fn image(factor: u32, folder: &TempDir) -> String {
 
 fn plain(executable: &Path, arguments: &[&str]) -> Run {
     let run = run(executable).args(arguments);
-    match Device::under_test() {
-        Device::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
-        Device::Cuda => run,
+    match TestDevice::under_test() {
+        TestDevice::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
+        TestDevice::Cuda => run,
     }
 }
 
@@ -67,7 +67,7 @@ fn launches(recording: &Recording) -> Vec<u64> {
     let mut launches = Vec::new();
     for (file, kernel) in recording.kernels() {
         for (id, instance) in &kernel.instances {
-            Instance::new(&file, id).verify("default<O2>", &[]);
+            TestInstance::new(&file, id).verify("default<O2>", &[]);
             launches.push(instance.occurrences);
         }
     }
@@ -103,7 +103,7 @@ fn a_plugin_that_is_built_anew_has_kernels_of_its_own() {
 #[test]
 fn ir_of_a_plugin_that_was_replaced_before_its_launch_is_not_used() {
     let name = "ir_of_a_plugin_that_was_replaced_before_its_launch_is_not_used";
-    if !have_compiler(name) || Device::under_test() == Device::Cpu {
+    if !have_compiler(name) || TestDevice::under_test() == TestDevice::Cpu {
         return eprintln!("{name} needs a GPU: not run");
     }
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn ir_in_a_file_is_that_of_the_recorded_image_alone() {
     assert_eq!(kernels.len(), 2, "{}", both.outcome);
     let verified = kernels.iter().filter(|(file, kernel)| {
         let id = kernel.instances.keys().next().unwrap();
-        Instance::new(file, id).replay("default<O2>").outcome().status == 0
+        TestInstance::new(file, id).replay("default<O2>").outcome().status == 0
     });
     assert_eq!(verified.count(), 1);
 }

@@ -7,15 +7,15 @@ use std::path::Path;
 
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::installation::{Device, program};
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::installation::{TestDevice, program};
+use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::Value;
 
-fn tune(instance: &Instance, space: &Path, results: &Path) -> Run {
-    tune_on(Device::under_test().name(), instance, space, results)
+fn tune(instance: &TestInstance, space: &Path, results: &Path) -> Run {
+    tune_on(TestDevice::under_test().name(), instance, space, results)
 }
 
-fn tune_on(device: &str, instance: &Instance, space: &Path, results: &Path) -> Run {
+fn tune_on(device: &str, instance: &TestInstance, space: &Path, results: &Path) -> Run {
     run(program("mneme-tune"))
         .args(["--device", device])
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
@@ -129,7 +129,7 @@ fn a_session_is_confirmed_and_can_be_simulated() {
 
 #[test]
 fn winners_are_confirmed_on_one_of_several_devices() {
-    if Device::under_test().name() != "cpu" {
+    if TestDevice::under_test().name() != "cpu" {
         return;
     }
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
@@ -215,7 +215,7 @@ fn the_best_of_a_session_is_polished_by_another() {
 
 #[test]
 fn energy_is_refused_where_nobody_counts_it() {
-    if Device::under_test().name() != "cpu" {
+    if TestDevice::under_test().name() != "cpu" {
         return;
     }
     let recording = Recording::of(app("vecadd"), &["1", "int"]);

@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mneme_e2e::apps::app;
-use mneme_e2e::installation::{Device, program};
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::installation::{TestDevice, program};
+use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::Value;
 
 const TUNERS: usize = 8;
@@ -94,7 +94,7 @@ fn run_as_owner(program: &str, arguments: &[&str]) -> String {
 /// What all tuners have in common.
 struct Tuning<'a> {
     python: OsString,
-    instance: &'a Instance,
+    instance: &'a TestInstance,
     storage: String,
     results: PathBuf,
 }
@@ -109,7 +109,7 @@ impl Tuning<'_> {
         let mut tuner = Command::new(program("mneme-tune"));
         tuner.env("MNEME_PYTHON", &self.python).stdout(Stdio::null()).stderr(log.unwrap());
         tuner.args(["-rdb".as_ref(), self.instance.database.as_os_str()]).args(["-rid", &self.instance.id]);
-        tuner.args(["--device", Device::under_test().name(), "--space-preset", "full", "--sampler", "tpe"]);
+        tuner.args(["--device", TestDevice::under_test().name(), "--space-preset", "full", "--sampler", "tpe"]);
         tuner.args(["--trials", &TRIALS.to_string(), "--iterations", "1", "--warmup", "0", "--finalists", "0"]);
         tuner.args(["--seed", &number.to_string(), "--study-name", "shared", "--optuna-storage", &self.storage]);
         tuner.arg("--cache").arg(self.results.join("cache/")).arg("--results-dir").arg(self.folder(number));

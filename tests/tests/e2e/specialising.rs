@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
-use mneme_e2e::command::{Outcome, Run, run};
-use mneme_e2e::installation::{Cudart, Device, program};
+use mneme_e2e::command::{ProgramOutput, Run, run};
+use mneme_e2e::installation::{Cudart, TestDevice, program};
 use mneme_e2e::recording::{Recording, unrecorded};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -30,14 +30,14 @@ impl Place {
     }
 
     fn apply(&self, options: &[&str]) -> Run {
-        let run = run(program("mneme")).args(["apply", "--device", Device::under_test().name(), "-v", "info"]);
+        let run = run(program("mneme")).args(["apply", "--device", TestDevice::under_test().name(), "-v", "info"]);
         run.args(options).env("MNEME_CACHE_DIR", self.at("cache")).env("PROTEUS_TUNED_KERNELS", "")
     }
 
     /// The application, which ends a while after it was said that something is so: its outcome, and the report on its
     /// kernel.
     #[track_caller]
-    fn until(&self, options: &[&str], tuned: Option<&Path>, said: &str) -> (Outcome, Value) {
+    fn until(&self, options: &[&str], tuned: Option<&Path>, said: &str) -> (ProgramOutput, Value) {
         let [report, stop] = ["report.json", "stop"].map(|name| self.at(name));
         let _ = fs::remove_file(&stop);
         let run = self.apply(options).arg("--json").arg(&report);
@@ -99,7 +99,7 @@ fn a_winner_is_specialised_while_it_is_used() {
     let recording = Recording::of(app("paced"), &["2"]);
     let (database, record) = recording.kernel("mix");
     let instance = record.instances.iter().find(|(_, it)| it.args[1] == 1000).unwrap();
-    let instance = mneme_e2e::recording::Instance::new(&database, instance.0);
+    let instance = mneme_e2e::recording::TestInstance::new(&database, instance.0);
     let changes = json!({"passes": "default<O2>", "block": {"x": 32}, "grid": {"x": 8}});
     let tuned = Tuned::new().with("mix", &instance, changes, json!({"grid.x": "grid.x"}));
     let place = Place::new();

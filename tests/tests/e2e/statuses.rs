@@ -6,8 +6,8 @@ use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::run;
 use mneme_e2e::damage::{damaged_copy, set_argument};
-use mneme_e2e::installation::{Device, program};
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::installation::{TestDevice, program};
+use mneme_e2e::recording::{Recording, TestInstance};
 
 #[test]
 fn an_unknown_pass_is_a_failed_build_in_llvms_words() {
@@ -85,14 +85,14 @@ fn command_lines_that_make_no_sense() {
 fn recordings_that_are_not_there() {
     let recording = Recording::of(app("saxpy"), &[]);
     let instance = recording.single();
-    let missing = Instance::new(&recording.folder().join("12345.json"), &instance.id);
+    let missing = TestInstance::new(&recording.folder().join("12345.json"), &instance.id);
     missing.replay("default<O3>").exit_with(exit::BAD_RECORDING).complains("12345.json");
     // The message for an unknown instance names those that there are.
-    let unknown = Instance::new(&instance.database, "1");
+    let unknown = TestInstance::new(&instance.database, "1");
     unknown.replay("default<O3>").exit_with(exit::BAD_RECORDING).complains(&instance.id);
     let text = recording.folder().join("67890.json");
     std::fs::write(&text, "not a recording").unwrap();
-    Instance::new(&text, &instance.id).replay("default<O3>").exit_with(exit::BAD_RECORDING);
+    TestInstance::new(&text, &instance.id).replay("default<O3>").exit_with(exit::BAD_RECORDING);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_instance_may_be_left_out_where_there_is_one() {
     let replay = |database: &std::path::Path| {
         run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str()]).args([
             "--device",
-            Device::under_test().name(),
+            TestDevice::under_test().name(),
             "default<O3>",
         ])
     };
@@ -127,14 +127,14 @@ fn the_command_mneme_replays_too() {
             "-rid".as_ref(),
             instance.id.as_ref(),
         ])
-        .args(["--device", Device::under_test().name(), "default<O3>"])
+        .args(["--device", TestDevice::under_test().name(), "default<O3>"])
         .succeed();
     assert_eq!(outcome.json()["Result"]["verified"], true);
 }
 
 #[test]
 fn a_machine_without_a_gpu_says_so() {
-    if Device::under_test() == Device::Cuda {
+    if TestDevice::under_test() == TestDevice::Cuda {
         println!("skipped: a_machine_without_a_gpu_says_so is for machines without one");
         return;
     }

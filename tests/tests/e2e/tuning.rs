@@ -8,14 +8,14 @@ use std::path::Path;
 
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::installation::{Device, program};
-use mneme_e2e::recording::{Instance, Recording, record_into};
+use mneme_e2e::installation::{TestDevice, program};
+use mneme_e2e::recording::{Recording, TestInstance, record_into};
 use serde_json::Value;
 
-fn tune(tuner: Run, instance: &Instance, results: &Path) -> Run {
+fn tune(tuner: Run, instance: &TestInstance, results: &Path) -> Run {
     tuner
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
-        .args(["--device", Device::under_test().name()])
+        .args(["--device", TestDevice::under_test().name()])
         .args(["--space-preset", "launch", "--launch-dim", "x", "--sampler", "exhaustive"])
         // Winners are confirmed in tests of their own.
         .args(["--iterations", "2", "--warmup", "1", "--finalists", "0", "--results-dir"])
@@ -169,7 +169,7 @@ fn the_exhaustive_example_in_all_its_forms() {
     fs::write(path("examples/tuning_vecadd_exhaustive.py"), ENTIRE_SPACE).unwrap();
 
     let tune = |arguments: &[&str]| run(program("mneme")).arg("tune").args(arguments).folder(folder.path()).succeed();
-    let device = Device::under_test().name();
+    let device = TestDevice::under_test().name();
     let selection =
         ["--record-database", database.as_str(), "--record-id", id.as_str(), "--device", device, "--finalists", "0"];
     let module = ["--space-module", "examples/tuning_vecadd_exhaustive.py:EntireSpace"];
@@ -256,7 +256,7 @@ fn a_kernel_is_tuned_for_all_its_instances() {
         run(program("mneme-tune"))
             .arg("-rdb")
             .arg(&database)
-            .args(["--device", Device::under_test().name()])
+            .args(["--device", TestDevice::under_test().name()])
             .args(common)
             .args(more)
     };
@@ -317,7 +317,7 @@ fn a_session_that_is_killed_goes_on() {
         ]);
         killed.args([
             "--device",
-            Device::under_test().name(),
+            TestDevice::under_test().name(),
             "--space-preset",
             "launch",
             "--launch-dim",
@@ -357,7 +357,7 @@ fn optuna_chooses_where_it_is_asked_to() {
             .args(["-rdb".as_ref(), instance.database.as_os_str()]);
         let tuner = tuner.args([
             "--device",
-            Device::under_test().name(),
+            TestDevice::under_test().name(),
             "--finalists",
             "0",
             "--iterations",

@@ -14,7 +14,7 @@ use mneme_e2e::damage::state_paths;
 use mneme_e2e::hip;
 use mneme_e2e::installation::program;
 use mneme_e2e::recording::{
-    Instance, PIPELINES, Recording, copy_of, load_kernels, record_executable_into, record_into,
+    PIPELINES, Recording, TestInstance, copy_of, load_kernels, record_executable_into, record_into,
 };
 
 const FLOATS: [&str; 4] = ["--rtol", "1e-5", "--atol", "1e-6"];
@@ -32,11 +32,11 @@ fn record_as(format: &str, name: &str, arguments: &[&str]) -> tempfile::TempDir 
 }
 
 #[track_caller]
-fn single(folder: &Path) -> Instance {
+fn single(folder: &Path) -> TestInstance {
     let kernels = load_kernels(folder);
     assert_eq!(kernels.len(), 1);
     assert_eq!(kernels[0].1.instances.len(), 1);
-    Instance::new(&kernels[0].0, kernels[0].1.instances.keys().next().unwrap())
+    TestInstance::new(&kernels[0].0, kernels[0].1.instances.keys().next().unwrap())
 }
 
 /// Leaves only what the existing Mneme writes.
@@ -118,7 +118,7 @@ fn what_only_the_ir_tells_is_taken_from_there() {
         for (database, kernel) in load_kernels(folder.path()) {
             forget_what_is_ours(&database);
             for id in kernel.instances.keys() {
-                Instance::new(&database, id).verify("default<O3>", &FLOATS);
+                TestInstance::new(&database, id).verify("default<O3>", &FLOATS);
             }
         }
     }
@@ -181,7 +181,7 @@ fn a_recording_of_an_amd_gpu_is_read_and_replayed() {
             let bitcode = fs::read(target.path().join(&stripped.modules[0])).unwrap();
             assert_eq!(mneme_core::image::bitcode::triple(&bitcode).as_deref(), Some("amdgcn-amd-amdhsa"));
             for id in kernel.instances.keys() {
-                let instance = Instance::new(&database, id);
+                let instance = TestInstance::new(&database, id);
                 for passes in PIPELINES {
                     instance.verify(passes, &FLOATS);
                 }

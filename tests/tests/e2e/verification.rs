@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::exit;
 use mneme_core::hash::ChunkId;
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::manifest::MemoryState;
 use mneme_core::recording::store;
 use mneme_e2e::apps::app;
 use mneme_e2e::damage::{damaged_copy, flip_middle_byte, set_argument, state_paths};
@@ -101,8 +101,8 @@ fn a_corrupted_epilogue_is_found() {
     let (_copy, instance) = damaged_copy(&recording);
     instance.verify("default<O3>", &[]);
     let (prologue, epilogue) = state_paths(&instance);
-    let before = State::load(&prologue).unwrap();
-    let mut after = State::load(&epilogue).unwrap();
+    let before = MemoryState::load(&prologue).unwrap();
+    let mut after = MemoryState::load(&epilogue).unwrap();
     // A well-formed epilogue that claims zeros where the kernel wrote something.
     let changed = (0..after.chunks.len())
         .flat_map(|region| (0..after.chunks[region].len()).map(move |chunk| (region, chunk)))

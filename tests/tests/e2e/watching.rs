@@ -6,11 +6,11 @@ use mneme_core::exit;
 use mneme_core::recording::rules::Rules;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::installation::{Cudart, Device, program};
+use mneme_e2e::installation::{Cudart, TestDevice, program};
 use mneme_e2e::recording::{Recording, load_kernels, record_into};
 
 fn mneme(arguments: &[&str]) -> Run {
-    run(program("mneme")).args(arguments).env("MNEME_DEVICE", Device::under_test().name())
+    run(program("mneme")).args(arguments).env("MNEME_DEVICE", TestDevice::under_test().name())
 }
 
 #[test]

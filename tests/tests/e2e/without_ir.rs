@@ -9,13 +9,13 @@ use mneme_core::exit;
 use mneme_core::recording::CodeKind;
 use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::sources;
-use mneme_e2e::command::{Outcome, Run, run};
-use mneme_e2e::installation::{Device, checkout, program};
+use mneme_e2e::command::{ProgramOutput, Run, run};
+use mneme_e2e::installation::{TestDevice, checkout, program};
 use mneme_e2e::recording::load_kernels;
 
 /// Whether a test can run; says why not.
 fn have_gpu(test: &str) -> bool {
-    let have = Device::under_test() == Device::Cuda;
+    let have = TestDevice::under_test() == TestDevice::Cuda;
     if !have {
         eprintln!("{test} needs a GPU: not run");
     }
@@ -23,7 +23,7 @@ fn have_gpu(test: &str) -> bool {
 }
 
 /// Records a command and requires that it succeeds.
-fn record(folder: &Path, options: &[&str], command: &[&str]) -> Outcome {
+fn record(folder: &Path, options: &[&str], command: &[&str]) -> ProgramOutput {
     recording_of(folder, options, command).succeed()
 }
 

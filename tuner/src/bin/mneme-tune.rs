@@ -27,7 +27,7 @@ enum Command {
 
 fn main() {
     mneme_core::console::size_limit_as_error();
-    mneme_manual::write_if_asked(CommandLine::command);
+    mneme_manual::write_if_requested(CommandLine::command);
     let arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
     let CommandLine { command, options } =
         CommandLine::try_parse_from(arguments).unwrap_or_else(|error| exit(options::refuse(&error)));

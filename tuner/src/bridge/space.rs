@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Bridge, BridgeError};
-use crate::space::{Domain, Parameter, Point, Rejection, Space};
+use crate::space::{Domain, Parameter, Point, Rejection, SearchSpace};
 
 /// A class of the user's for one recorded instance, in the helper process.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ fn argument(pair: &str) -> Result<(String, Value), BridgeError> {
     Ok((name.into(), serde_json::from_str(text).unwrap_or_else(|_| text.into())))
 }
 
-impl Space for PythonSpace {
+impl SearchSpace for PythonSpace {
     fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Bridge, BridgeError, PythonSpace};
 use crate::early_stop::EarlyStop;
-use crate::sampler::{History, Outcome, Sampler};
-use crate::space::{Domain, Parameter, Point, Space};
+use crate::sampler::{History, Sampler, TrialOutcome};
+use crate::space::{Domain, Parameter, Point, SearchSpace};
 
 /// How often in a row Optuna may propose what another session has, before that is taken: there may be nothing else left.
 const DRAWS: usize = 50;
@@ -79,7 +79,7 @@ impl OptunaSampler {
     pub fn new(
         bridge: &Bridge,
         options: &StudyOptions,
-        space: &dyn Space,
+        space: &dyn SearchSpace,
         python: Option<u64>,
     ) -> Result<Self, BridgeError> {
         let parameters: Vec<Value> = space.parameters().iter().map(describe).collect::<Result<_, _>>()?;
@@ -142,7 +142,7 @@ fn describe(parameter: &Parameter) -> Result<Value, BridgeError> {
 }
 
 impl Sampler for OptunaSampler {
-    fn ask(&mut self, space: &dyn Space, _history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, _history: &History) -> Option<Point> {
         for left in (0..DRAWS).rev() {
             let mut answer = self.request(&json!({"type": "ask"}))?;
             let number = answer["number"].as_u64()?;
@@ -166,7 +166,7 @@ impl Sampler for OptunaSampler {
         None
     }
 
-    fn tell(&mut self, point: &Point, outcome: &Outcome) {
+    fn tell(&mut self, point: &Point, outcome: &TrialOutcome) {
         let mut asked = self.asked.borrow_mut();
         let values = outcome.values().filter(|_| !asked.pruned.contains(point));
         let number = asked.numbers.get_mut(point).and_then(Vec::pop);

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use serde_json::{Map, Value, json};
 
 use super::ExportError;
@@ -53,16 +53,16 @@ fn result(archive: &Archive, trial: &Entry) -> Value {
 
 /// The format's name for a status.
 fn invalidity(status: &str, is_measured: bool) -> &'static str {
-    let is = |meant: Status| status == meant.name();
+    let is = |meant: ReplayStatus| status == meant.name();
     if is_measured {
         "correct"
-    } else if is(Status::FailedVerification) {
+    } else if is(ReplayStatus::FailedVerification) {
         "correctness"
-    } else if is(Status::CompileError) {
+    } else if is(ReplayStatus::CompileError) {
         "compile"
-    } else if is(Status::Timeout) {
+    } else if is(ReplayStatus::Timeout) {
         "timeout"
-    } else if is(Status::InvalidConfig) || is(Status::InvalidLaunch) {
+    } else if is(ReplayStatus::InvalidConfig) || is(ReplayStatus::InvalidLaunch) {
         "constraints"
     } else {
         "runtime"
@@ -73,7 +73,7 @@ fn invalidity(status: &str, is_measured: bool) -> &'static str {
 mod tests {
     use super::*;
     use crate::archive::tests::folder;
-    use crate::space::{Space, Table};
+    use crate::space::{ResultsTable, SearchSpace};
 
     #[test]
     fn every_trial_is_a_result_in_milliseconds() {
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(results[7]["invalidity"], "compile");
         assert_eq!(results[1]["times"]["runtimes"].as_array().unwrap().len(), 3);
         // What reads such files reads this one.
-        let table = Table::load(&path).unwrap();
+        let table = ResultsTable::load(&path).unwrap();
         assert_eq!(table.results.len(), archive.trials.len());
         assert!(table.space.parameters().iter().any(|parameter| parameter.name == "block.x"));
     }
@@ -109,13 +109,13 @@ mod tests {
     fn statuses_have_the_format_s_names() {
         let names = ["correctness", "compile", "constraints", "constraints", "runtime", "timeout", "runtime"];
         let statuses = [
-            Status::FailedVerification,
-            Status::CompileError,
-            Status::InvalidConfig,
-            Status::InvalidLaunch,
-            Status::RuntimeError,
-            Status::Timeout,
-            Status::InternalError,
+            ReplayStatus::FailedVerification,
+            ReplayStatus::CompileError,
+            ReplayStatus::InvalidConfig,
+            ReplayStatus::InvalidLaunch,
+            ReplayStatus::RuntimeError,
+            ReplayStatus::Timeout,
+            ReplayStatus::InternalError,
         ];
         assert_eq!(statuses.map(|status| invalidity(status.name(), false)), names);
     }

@@ -66,11 +66,11 @@ impl Expression {
 }
 
 /// What reads and evaluates expressions.
-pub struct Language {
+pub struct ExpressionEngine {
     engine: Engine,
 }
 
-impl Default for Language {
+impl Default for ExpressionEngine {
     fn default() -> Self {
         let mut engine = Engine::new_raw();
         engine.set_optimization_level(OptimizationLevel::None);
@@ -88,7 +88,7 @@ impl Default for Language {
     }
 }
 
-impl Language {
+impl ExpressionEngine {
     /// Reads an expression that may use the names of `values`.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn of(text: &str) -> Result<Value, String> {
-        let (language, mut values) = (Language::default(), values());
+        let (language, mut values) = (ExpressionEngine::default(), values());
         let expression = language.read(text, &values).map_err(|error| error.to_string())?;
         language.evaluate(&expression, &mut values).map_err(|error| error.to_string())
     }

@@ -253,12 +253,12 @@ fn tokens(text: &str) -> Result<Vec<&str>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expression::{Language, Values};
+    use crate::expression::{ExpressionEngine, Values};
     use serde_json::json;
 
     #[test]
     fn restrictions_mean_what_they_mean_in_python() {
-        let (language, mut values) = (Language::default(), Values::default());
+        let (language, mut values) = (ExpressionEngine::default(), Values::default());
         for (name, value) in [("x", json!(32)), ("y", json!(3)), ("p", json!(0)), ("b", json!(true)), ("s", json!("a"))]
         {
             values.set(name, &value);

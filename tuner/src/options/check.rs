@@ -170,8 +170,10 @@ impl Options {
                 "--racing is a number above 1: how much slower than the best a candidate may be at first".into(),
             );
         }
-        let local = matches!(self.sampler, Some(crate::sampler::Kind::Greedy | crate::sampler::Kind::Annealing));
-        let walks = matches!(self.sampler, Some(crate::sampler::Kind::Exhaustive | crate::sampler::Kind::Passes));
+        let local =
+            matches!(self.sampler, Some(crate::sampler::SamplerKind::Greedy | crate::sampler::SamplerKind::Annealing));
+        let walks =
+            matches!(self.sampler, Some(crate::sampler::SamplerKind::Exhaustive | crate::sampler::SamplerKind::Passes));
         let optunas = self.study_name.is_some() || self.optuna_storage.is_some() || self.pruner.is_some();
         if !self.learn_from.is_empty() && (walks || optunas || (self.sampler.is_none() && self.trials.is_none())) {
             return Some(

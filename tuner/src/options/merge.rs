@@ -1,4 +1,4 @@
-//! The command line over a configuration file over what a session to be resumed was told.
+//! The command line over a configuration file over the options of a session to be resumed.
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 //!
 //! Both are one structure: the fields' names are the options' with underscores, and the keys of a configuration file.
 //! Every field is empty until somebody says something, so that `merge` can tell what was said from what is the default,
-//! and `settle` fills in the defaults last, which makes them plain [`Settings`].
+//! and `settle` fills in the defaults last, which makes them plain [`TuningSettings`].
 
 mod check;
 mod choices;
@@ -19,12 +19,13 @@ pub use self::check::Contradiction;
 pub use self::choices::{BaselineCode, MaxThreadsPolicy, Pruner, Range, RunsKind, Switch};
 pub use self::merge::MergeError;
 pub use self::settings::{
-    ConfirmationSettings, Mode, ProteusOutput, ReplaySettings, SearchSettings, Settings, SpaceSettings, StudySettings,
+    CandidateSettings, ConfirmationSettings, ProteusOutput, SearchSettings, SessionMode, SpaceSettings, StudySettings,
+    TuningSettings,
 };
 use crate::measured::Measured;
 use crate::metric::Metric;
-use crate::sampler::Kind;
-use crate::space::{LaunchDimensions, LaunchSafety, Preset};
+use crate::sampler::SamplerKind;
+use crate::space::{BlockAxes, LaunchSafety, Preset};
 
 /// Find the fastest configuration of a recorded kernel
 ///
@@ -74,7 +75,7 @@ pub struct Options {
     /// Axes along which the block's shape varies [default: none for compiler, else auto]
     #[arg(long, value_enum, help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub launch_dim: Option<LaunchDimensions>,
+    pub launch_dim: Option<BlockAxes>,
     /// Threads that a candidate block may have [default: conservative for quick, aggressive for full, else balanced]
     #[arg(long, value_enum, help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,7 +151,7 @@ pub struct Options {
     /// How candidates are chosen [default: auto with --trials, else exhaustive]
     #[arg(long, value_enum, help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sampler: Option<Kind>,
+    pub sampler: Option<SamplerKind>,
     /// Configurations to evaluate at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::{Options, Pruner, RunsKind};
 use crate::measured::Measured;
 use crate::metric::Metric;
-use crate::sampler::{Kind, SamplerSettings};
+use crate::sampler::{SamplerKind, SamplerSettings};
 use crate::space::{Point, PresetOptions};
 
 /// All that a session of one kernel was told.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    pub mode: Mode,
+pub struct TuningSettings {
+    pub mode: SessionMode,
     pub space: SpaceSettings,
     /// Whether block shapes that the device keeps refusing are left out.
     pub ban_refused_blocks: bool,
@@ -22,7 +22,7 @@ pub struct Settings {
     pub metric: Metric,
     /// Whether speedups are over the code that the application ran, else over the first pipeline's.
     pub over_original: bool,
-    pub replay: ReplaySettings,
+    pub replay: CandidateSettings,
     pub confirmation: ConfirmationSettings,
     /// Recorded results that answer in place of a device.
     pub simulate: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub struct Settings {
     pub(super) written: Options,
 }
 
-impl Settings {
+impl TuningSettings {
     /// What `config.json` and `--dump-config` have: all options with their defaults.
     pub fn written(&self) -> &Options {
         &self.written
@@ -54,7 +54,7 @@ impl Settings {
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum SessionMode {
     Tune,
     /// The baseline is replayed and nothing else.
     BaselineOnly,
@@ -63,7 +63,7 @@ pub enum Mode {
     DryRun,
 }
 
-impl Mode {
+impl SessionMode {
     /// Nothing is replayed.
     pub fn inspects(self) -> bool {
         matches!(self, Self::PrintSpace | Self::DryRun)
@@ -87,7 +87,7 @@ pub enum SpaceSettings {
 /// How candidates are chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchSettings {
-    pub sampler: Kind,
+    pub sampler: SamplerKind,
     /// `None` where all of the space is meant.
     pub trials: Option<u64>,
     pub seed: u64,
@@ -119,7 +119,7 @@ pub struct StudySettings {
 
 /// How candidates are replayed, judged and timed; what is `None` is up to the replayer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ReplaySettings {
+pub struct CandidateSettings {
     pub iterations: u32,
     pub warmup: u32,
     /// Whether a candidate has all of these.

@@ -9,23 +9,24 @@ use mneme_core::configuration::DEFAULT_CODEGEN_METHOD;
 
 use super::choices::AUTO;
 use super::settings::{
-    ConfirmationSettings, Mode, ProteusOutput, ReplaySettings, SearchSettings, Settings, SpaceSettings, StudySettings,
+    CandidateSettings, ConfirmationSettings, ProteusOutput, SearchSettings, SessionMode, SpaceSettings, StudySettings,
+    TuningSettings,
 };
 use super::{BaselineCode, MaxThreadsPolicy, Options, Range, RunsKind, Switch};
 use crate::document::DocumentError;
 use crate::metric::Metric;
-use crate::sampler::Kind;
-use crate::space::{LaunchDimensions, LaunchSafety, MaxThreads, Preset, PresetOptions};
+use crate::sampler::SamplerKind;
+use crate::space::{BlockAxes, LaunchSafety, MaxThreads, Preset, PresetOptions};
 
 impl Options {
     /// The sampler that was named, or the one for so many trials.
-    pub(super) fn chosen_sampler(&self) -> Kind {
+    pub(super) fn chosen_sampler(&self) -> SamplerKind {
         // Without a number of trials all of the space is meant.
-        self.sampler.unwrap_or(Kind::of_trials(self.trials))
+        self.sampler.unwrap_or(SamplerKind::of_trials(self.trials))
     }
 
     /// The settings of a session in the space that is meant.
-    pub fn settled(mut self) -> Settings {
+    pub fn settled(mut self) -> TuningSettings {
         let space = match (&self.space_module, &self.space) {
             (Some(class), _) => SpaceSettings::Class { name: class.clone(), arguments: self.space_arg.clone() },
             (None, Some(file)) => SpaceSettings::File(file.clone()),
@@ -35,11 +36,11 @@ impl Options {
     }
 
     /// The settings of a session on a file of results, to which neither the built-in space nor Proteus belongs.
-    pub fn settled_on_table(self) -> Settings {
+    pub fn settled_on_table(self) -> TuningSettings {
         Self { no_proteus_output: Some(true), ..self }.settled_in(SpaceSettings::Table)
     }
 
-    fn settled_in(mut self, space: SpaceSettings) -> Settings {
+    fn settled_in(mut self, space: SpaceSettings) -> TuningSettings {
         if self.objective.is_empty() {
             self.objective = vec!["time".into()];
         }
@@ -48,7 +49,7 @@ impl Options {
         let metric = *self.metric.get_or_insert(Metric::Mean);
         let replay = self.settle_replay();
         let confirmation = self.settle_confirmation();
-        Settings {
+        TuningSettings {
             mode: self.mode(),
             space,
             ban_refused_blocks,
@@ -72,12 +73,12 @@ impl Options {
         }
     }
 
-    fn mode(&self) -> Mode {
+    fn mode(&self) -> SessionMode {
         match self {
-            Self { dry_run: true, .. } => Mode::DryRun,
-            Self { print_space: true, .. } => Mode::PrintSpace,
-            Self { baseline_only: true, .. } => Mode::BaselineOnly,
-            _ => Mode::Tune,
+            Self { dry_run: true, .. } => SessionMode::DryRun,
+            Self { print_space: true, .. } => SessionMode::PrintSpace,
+            Self { baseline_only: true, .. } => SessionMode::BaselineOnly,
+            _ => SessionMode::Tune,
         }
     }
 
@@ -103,13 +104,13 @@ impl Options {
         }
     }
 
-    fn settle_replay(&mut self) -> ReplaySettings {
+    fn settle_replay(&mut self) -> CandidateSettings {
         let said = self.iterations.is_some() || self.warmup.is_some() || self.racing.is_some() || self.pruner.is_some();
         let by_time = self.objective.iter().all(|objective| matches!(objective.trim(), "time" | "speedup"))
             && self.objective.len() <= 1
             && matches!(self.metric, None | Some(Metric::Mean | Metric::Median));
         let runs = if said || !by_time { RunsKind::All } else { RunsKind::Needed };
-        ReplaySettings {
+        CandidateSettings {
             runs: *self.runs.get_or_insert(runs),
             iterations: *self.iterations.get_or_insert(5),
             warmup: *self.warmup.get_or_insert(2),
@@ -155,8 +156,8 @@ impl Options {
     fn settle_preset(&mut self) -> PresetOptions {
         let preset = *self.space_preset.get_or_insert(Preset::Standard);
         let launch_dim = *self.launch_dim.get_or_insert(match preset {
-            Preset::Compiler => LaunchDimensions::None,
-            _ => LaunchDimensions::Auto,
+            Preset::Compiler => BlockAxes::None,
+            _ => BlockAxes::Auto,
         });
         let launch_safety = *self.launch_safety.get_or_insert(match preset {
             Preset::Quick => LaunchSafety::Conservative,

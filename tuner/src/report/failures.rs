@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use crate::archive::{Archive, Entry};
 use mneme_core::text::shorten;
@@ -70,7 +70,7 @@ fn by_count<'a>(reasons: &'a BTreeMap<String, Vec<&'a Entry>>) -> Vec<(&'a Strin
 
 /// What went wrong, without what tells one trial from another.
 fn reason(trial: &Entry) -> String {
-    if trial.status == Status::FailedVerification.name() {
+    if trial.status == ReplayStatus::FailedVerification.name() {
         // Up to here it says where.
         return trial.error.split(": ").next().unwrap_or_default().into();
     }

@@ -8,7 +8,7 @@ use super::chart;
 use crate::archive::{Archive, flat, one, plain};
 use crate::results::proteus;
 use crate::text::ratio;
-use crate::winner::{Circumstances, proteus_usage, replay_command};
+use crate::winner::{ReplayedWinner, proteus_usage, replay_command};
 
 pub fn baseline_metric(archive: &Archive) -> Option<f64> {
     let found = archive.summary["baseline_metric"].as_f64().or_else(|| archive.baseline["metric"].as_f64());
@@ -165,7 +165,7 @@ pub fn winner(archive: &Archive) -> Markup {
                     }
                 }
             }
-            (command("Replay it", &replay_command(&circumstances(archive, recorded.as_ref()), &best)))
+            (command("Replay it", &replay_command(&replayed_winner(archive, recorded.as_ref()), &best)))
             @if archive.config["no_proteus_output"] != true && is_exported {
                 @let file = archive.config["proteus_output"].as_str().map_or_else(|| archive.folder.join(proteus::FILE), Into::into);
                 @let usage = proteus_usage(&file, recorded.as_ref(), &best);
@@ -223,7 +223,7 @@ fn changes(before: &Value, after: &Value) -> Vec<(String, String, String)> {
 }
 
 /// How the session replayed.
-fn circumstances<'a>(archive: &'a Archive, recorded: Option<&'a Configuration>) -> Circumstances<'a> {
+fn replayed_winner<'a>(archive: &'a Archive, recorded: Option<&'a Configuration>) -> ReplayedWinner<'a> {
     let config = &archive.config;
     let mut options = Vec::new();
     for name in ["iterations", "warmup", "rtol", "atol", "dtype", "tolerance", "timer", "device"] {
@@ -233,7 +233,7 @@ fn circumstances<'a>(archive: &'a Archive, recorded: Option<&'a Configuration>) 
             value => options.push(format!("--{name}={}", plain(value))),
         }
     }
-    Circumstances {
+    ReplayedWinner {
         database: one(&config["record_database"]).unwrap_or("RECORDING.json"),
         instance: one(&config["record_id"]).unwrap_or("ID"),
         recorded,

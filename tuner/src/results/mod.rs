@@ -19,7 +19,7 @@ use mneme_core::console::is_full;
 use mneme_core::files::FileAccess;
 
 pub use self::proteus::{merged, proteus_tuned_kernels};
-pub use self::trial::{Baseline, InstanceTrial, References, Summary, Trial};
+pub use self::trial::{Baseline, InstanceTrial, References, SessionSummary, Trial};
 
 pub const TRIALS: &str = "trials.jsonl";
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::confirm::Confirmation;
@@ -77,7 +77,7 @@ pub struct Baseline {
 /// `summary.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Summary {
+pub struct SessionSummary {
     /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed",
     /// "interrupted", "invalid_configuration", "not_written" or "internal_error".
     pub status: String,
@@ -152,7 +152,7 @@ pub struct References {
     pub in_doubt: u64,
 }
 
-impl Summary {
+impl SessionSummary {
     /// One that was counted as verified is not.
     pub fn count_refuted(&mut self) {
         self.num_verified = self.num_verified.saturating_sub(1);
@@ -162,13 +162,13 @@ impl Summary {
     pub fn count(&mut self, result: &ReplayResult) {
         self.num_trials_completed += 1;
         *match result.status {
-            Status::Verified => &mut self.num_verified,
-            Status::FailedVerification => &mut self.num_failed_verification,
-            Status::InvalidConfig => &mut self.num_invalid_config,
-            Status::CompileError => &mut self.num_compile_error,
-            Status::InvalidLaunch => &mut self.num_invalid_launch,
-            Status::RuntimeError | Status::Timeout => &mut self.num_runtime_error,
-            Status::InternalError => &mut self.num_internal_error,
+            ReplayStatus::Verified => &mut self.num_verified,
+            ReplayStatus::FailedVerification => &mut self.num_failed_verification,
+            ReplayStatus::InvalidConfig => &mut self.num_invalid_config,
+            ReplayStatus::CompileError => &mut self.num_compile_error,
+            ReplayStatus::InvalidLaunch => &mut self.num_invalid_launch,
+            ReplayStatus::RuntimeError | ReplayStatus::Timeout => &mut self.num_runtime_error,
+            ReplayStatus::InternalError => &mut self.num_internal_error,
         } += 1;
     }
 }
@@ -178,18 +178,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fate_is_counted_once() {
-        let mut summary = Summary::default();
+    fn every_status_is_counted_once() {
+        let mut summary = SessionSummary::default();
         let of = |status, executed| ReplayResult { status, executed, ..ReplayResult::default() };
         for (status, executed) in [
-            (Status::Verified, true),
-            (Status::FailedVerification, true),
-            (Status::InvalidConfig, false),
-            (Status::CompileError, false),
-            (Status::InvalidLaunch, false),
-            (Status::RuntimeError, true),
-            (Status::Timeout, false),
-            (Status::InternalError, false),
+            (ReplayStatus::Verified, true),
+            (ReplayStatus::FailedVerification, true),
+            (ReplayStatus::InvalidConfig, false),
+            (ReplayStatus::CompileError, false),
+            (ReplayStatus::InvalidLaunch, false),
+            (ReplayStatus::RuntimeError, true),
+            (ReplayStatus::Timeout, false),
+            (ReplayStatus::InternalError, false),
         ] {
             summary.count(&of(status, executed));
         }

@@ -12,12 +12,12 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
-use super::axis::{Axis, Code};
+use super::axis::{Axis, EncodedValue};
 use super::random::generator;
-use super::region::Region;
+use super::region::SearchRegion;
 use super::surrogate::{Covariance, Posterior};
-use super::{Ahead, History, Outcome, Sampler, dominance, variation};
-use crate::space::{Point, Space};
+use super::{Ahead, History, Sampler, TrialOutcome, dominance, variation};
+use crate::space::{Point, SearchSpace};
 
 /// Points before the model is asked; each is the furthest from the others of so many draws.
 const FIRST: usize = 10;
@@ -64,10 +64,10 @@ const STRATEGIES: [(Strategy, f64, f64); 3] =
 #[derive(Debug)]
 pub struct Auto {
     seed: u64,
-    region: Option<Region>,
+    region: Option<SearchRegion>,
     axes: Vec<Axis>,
     /// By place in the history.
-    codes: Vec<Vec<Code>>,
+    codes: Vec<Vec<EncodedValue>>,
     /// Who chose the point of a place.
     chosen: HashMap<usize, Strategy>,
     /// Of what points come to, and of whether they can be measured.
@@ -85,7 +85,7 @@ pub struct Auto {
 #[derive(Debug, Default)]
 struct Pool {
     /// With what each promises, the best last.
-    points: Vec<(f64, Vec<Code>, Point)>,
+    points: Vec<(f64, Vec<EncodedValue>, Point)>,
     /// Places of the points that it lies around.
     leaders: Vec<usize>,
     /// Lengths of the history up to which it serves, and up to which its order does.
@@ -95,7 +95,7 @@ struct Pool {
 
 impl Pool {
     fn order(&mut self, model: &Model, axes: &[Axis]) {
-        let codes: Vec<&[Code]> = self.points.iter().map(|(_, code, _)| code.as_slice()).collect();
+        let codes: Vec<&[EncodedValue]> = self.points.iter().map(|(_, code, _)| code.as_slice()).collect();
         let promises = model.promises(axes, &codes);
         self.points.iter_mut().zip(promises).for_each(|(point, promise)| point.0 = promise);
         self.points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -115,19 +115,19 @@ struct Model {
 
 impl Model {
     /// The probability that a point can be measured.
-    fn chance(&self, axes: &[Axis], code: &[Code]) -> f64 {
+    fn chance(&self, axes: &[Axis], code: &[EncodedValue]) -> f64 {
         let Some((posterior, share)) = &self.success else { return 1.0 };
         (share + posterior.mean(axes, code)).clamp(LEAST_CHANCE, 1.0)
     }
 
     /// The logarithms of the improvements that points promise.
-    fn promises(&self, axes: &[Axis], codes: &[&[Code]]) -> Vec<f64> {
+    fn promises(&self, axes: &[Axis], codes: &[&[EncodedValue]]) -> Vec<f64> {
         let found = self.posterior.at(axes, codes).into_iter().zip(codes);
         found.map(|(found, code)| log_improvement(self.best, found) + self.chance(axes, code).ln()).collect()
     }
 
     /// The score that is expected of a point.
-    fn expected(&self, axes: &[Axis], code: &[Code]) -> f64 {
+    fn expected(&self, axes: &[Axis], code: &[EncodedValue]) -> f64 {
         self.worst + self.chance(axes, code) * (self.posterior.mean(axes, code) - self.worst)
     }
 }
@@ -158,7 +158,7 @@ impl Auto {
         }
     }
 
-    fn code(&self, space: &dyn Space, point: &Point) -> Vec<Code> {
+    fn code(&self, space: &dyn SearchSpace, point: &Point) -> Vec<EncodedValue> {
         space
             .parameters()
             .iter()
@@ -167,12 +167,18 @@ impl Auto {
             .collect()
     }
 
-    fn distance(&self, a: &[Code], b: &[Code]) -> f64 {
+    fn distance(&self, a: &[EncodedValue], b: &[EncodedValue]) -> f64 {
         self.axes.iter().zip(a.iter().zip(b)).map(|(axis, (a, b))| axis.distance(a, b).powi(2)).sum()
     }
 
     /// A valid point that is new: of some draws the one that is furthest from those before.
-    fn furthest(&self, space: &dyn Space, history: &History, region: &Region, rng: &mut impl Rng) -> Option<Point> {
+    fn furthest(
+        &self,
+        space: &dyn SearchSpace,
+        history: &History,
+        region: &SearchRegion,
+        rng: &mut impl Rng,
+    ) -> Option<Point> {
         let draws = (0..DRAWS).filter_map(|_| region.fresh(space, history, rng));
         let nearest = |point: &Point| {
             let code = self.code(space, point);
@@ -266,7 +272,7 @@ impl Auto {
         given: &[usize],
         value: impl Fn(usize) -> f64,
     ) -> Option<(Covariance, Posterior)> {
-        let of = |places: &[usize]| -> (Vec<&[Code]>, Vec<f64>) {
+        let of = |places: &[usize]| -> (Vec<&[EncodedValue]>, Vec<f64>) {
             places.iter().map(|place| (self.codes[*place].as_slice(), value(*place))).unzip()
         };
         let mut covariance = before.unwrap_or_else(|| Covariance::new(&self.axes));
@@ -282,9 +288,9 @@ impl Auto {
     /// Neighbours of a point that are new.
     fn neighbours(
         &self,
-        space: &dyn Space,
+        space: &dyn SearchSpace,
         history: &History,
-        region: &Region,
+        region: &SearchRegion,
         place: usize,
         rng: &mut impl Rng,
     ) -> Vec<Point> {
@@ -295,9 +301,9 @@ impl Auto {
     /// New valid children of the best points.
     fn children(
         &self,
-        space: &dyn Space,
+        space: &dyn SearchSpace,
         history: &History,
-        region: &Region,
+        region: &SearchRegion,
         ranks: &Ranks,
         count: usize,
         rng: &mut impl Rng,
@@ -326,9 +332,9 @@ impl Auto {
     /// Points for the model to choose from: around the best, between them, and anywhere.
     fn pool(
         &self,
-        space: &dyn Space,
+        space: &dyn SearchSpace,
         history: &History,
-        region: &Region,
+        region: &SearchRegion,
         ranks: &Ranks,
         rng: &mut impl Rng,
     ) -> Vec<Point> {
@@ -350,9 +356,9 @@ impl Auto {
     /// A point by the model: where it expects the largest improvement.
     fn by_model(
         &mut self,
-        space: &dyn Space,
+        space: &dyn SearchSpace,
         history: &History,
-        region: &Region,
+        region: &SearchRegion,
         ranks: &Ranks,
         rng: &mut impl Rng,
     ) -> Option<Point> {
@@ -373,7 +379,13 @@ impl Auto {
     }
 
     /// The likeliest of some points.
-    fn likeliest(&mut self, space: &dyn Space, ranks: &Ranks, points: Vec<Point>, rng: &mut impl Rng) -> Option<Point> {
+    fn likeliest(
+        &mut self,
+        space: &dyn SearchSpace,
+        ranks: &Ranks,
+        points: Vec<Point>,
+        rng: &mut impl Rng,
+    ) -> Option<Point> {
         self.refresh(ranks, rng);
         let Some(model) = &self.model else { return points.into_iter().next() };
         let expected = |point: &Point| model.expected(&self.axes, &self.code(space, point));
@@ -384,9 +396,9 @@ impl Auto {
     fn choose(
         &mut self,
         strategy: Strategy,
-        space: &dyn Space,
+        space: &dyn SearchSpace,
         history: &History,
-        region: &Region,
+        region: &SearchRegion,
         ranks: &Ranks,
         rng: &mut impl Rng,
     ) -> Option<Point> {
@@ -412,8 +424,8 @@ impl Sampler for Auto {
         Ahead::of(history)
     }
 
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
-        let region = self.region.take().unwrap_or_else(|| Region::of(space));
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
+        let region = self.region.take().unwrap_or_else(|| SearchRegion::of(space));
         if self.axes.is_empty() {
             self.axes = space.parameters().iter().map(|parameter| Axis::new(&parameter.domain)).collect();
         }
@@ -422,8 +434,8 @@ impl Sampler for Auto {
         }
         let mut rng = generator(self.seed, history.tried().len());
         let measured =
-            history.tried().iter().filter(|tried| matches!(tried.outcome, Some(Outcome::Measured(_)))).count();
-        let counted = history.tried().iter().filter(|tried| tried.outcome != Some(Outcome::Rejected)).count();
+            history.tried().iter().filter(|tried| matches!(tried.outcome, Some(TrialOutcome::Measured(_)))).count();
+        let counted = history.tried().iter().filter(|tried| tried.outcome != Some(TrialOutcome::Rejected)).count();
         let point = if counted < FIRST || measured < 2 {
             self.furthest(space, history, &region, &mut rng)
         } else {
@@ -450,7 +462,7 @@ impl Ranks {
     fn of(history: &History) -> Self {
         let (mut measured, mut values, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for (place, tried) in history.tried().iter().enumerate() {
-            match tried.outcome.as_ref().map(Outcome::values) {
+            match tried.outcome.as_ref().map(TrialOutcome::values) {
                 Some(Some(objectives)) => {
                     measured.push(place);
                     values.push(objectives);
@@ -499,42 +511,24 @@ fn log_improvement(best: f64, (mean, deviation): (f64, f64)) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::configuration::Configuration;
-    use mneme_core::launch::Dim3;
-
     use super::*;
-    use crate::space::{Domain, Parameter, Rejection};
-
-    struct Plane(Vec<Parameter>);
-
-    impl Space for Plane {
-        fn parameters(&self) -> &[Parameter] {
-            &self.0
-        }
-
-        fn ground(&self, _point: &Point) -> Result<Configuration, Rejection> {
-            Ok(self.baseline())
-        }
-
-        fn baseline(&self) -> Configuration {
-            Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0)
-        }
-    }
+    use crate::sampler::tests::Given;
+    use crate::space::{Domain, Parameter};
 
     #[test]
     fn a_pool_serves_while_its_leaders_do() {
         let number = Domain::Integer { low: 1, high: 64, step: 1, log: false };
-        let space = Plane(["x", "y"].map(|name| Parameter::new(name, number.clone())).into());
-        let (mut auto, region, mut rng) = (Auto::new(1), Region::of(&space), generator(1, 0));
+        let space = Given(["x", "y"].map(|name| Parameter::new(name, number.clone())).into());
+        let (mut auto, region, mut rng) = (Auto::new(1), SearchRegion::of(&space), generator(1, 0));
         let mut history = History::default();
         for time in 0..2 * FIRST {
             let point = auto.ask(&space, &history).unwrap();
-            history.add(point, Some(Outcome::Measured(vec![1.0 + time as f64])));
+            history.add(point, Some(TrialOutcome::Measured(vec![1.0 + time as f64])));
         }
         // The history's length when the pool was made, after a point that came to this.
         let mut made_after = |time: f64| {
             let point = auto.ask(&space, &history).unwrap();
-            history.add(point, Some(Outcome::Measured(vec![time])));
+            history.add(point, Some(TrialOutcome::Measured(vec![time])));
             auto.codes.push(auto.code(&space, &history.tried().last().unwrap().point));
             let proposed = auto.by_model(&space, &history, &region, &Ranks::of(&history), &mut rng).unwrap();
             assert!(!history.has(&proposed));

@@ -50,7 +50,7 @@ pub enum Axis {
 
 /// A value on its axis.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Code {
+pub enum EncodedValue {
     /// The parameter does not apply.
     Absent,
     Index(usize),
@@ -105,8 +105,8 @@ impl Axis {
         }
     }
 
-    pub fn code(&self, value: Option<&Value>) -> Code {
-        let Some(value) = value else { return Code::Absent };
+    pub fn code(&self, value: Option<&Value>) -> EncodedValue {
+        let Some(value) = value else { return EncodedValue::Absent };
         match self {
             Self::Grid { domain, centres, .. } => {
                 let log = matches!(domain, Domain::Integer { log: true, .. } | Domain::Real { log: true, .. });
@@ -114,7 +114,7 @@ impl Axis {
                 let number = if log { number.ln() } else { number };
                 let above = centres.partition_point(|centre| *centre < number).min(centres.len() - 1);
                 let below = above.saturating_sub(1);
-                Code::Index(if (number - centres[below]).abs() < (centres[above] - number).abs() {
+                EncodedValue::Index(if (number - centres[below]).abs() < (centres[above] - number).abs() {
                     below
                 } else {
                     above
@@ -122,12 +122,12 @@ impl Axis {
             }
             Self::Line { log, .. } => {
                 let number = value.as_f64().unwrap_or(0.0);
-                Code::Number(if *log { number.ln() } else { number })
+                EncodedValue::Number(if *log { number.ln() } else { number })
             }
             Self::Choice { domain: Domain::Categorical(values), .. } => {
-                values.iter().position(|known| known == value).map_or(Code::Absent, Code::Index)
+                values.iter().position(|known| known == value).map_or(EncodedValue::Absent, EncodedValue::Index)
             }
-            Self::Choice { .. } => Code::Index(usize::from(value.as_bool().unwrap_or(false))),
+            Self::Choice { .. } => EncodedValue::Index(usize::from(value.as_bool().unwrap_or(false))),
             Self::Order { values, .. } => {
                 let places = value.as_array().map(|order| {
                     order
@@ -135,7 +135,7 @@ impl Axis {
                         .filter_map(|wanted| values.iter().position(|known| known == wanted))
                         .collect::<Vec<_>>()
                 });
-                places.filter(|places| places.len() == values.len()).map_or(Code::Absent, Code::Order)
+                places.filter(|places| places.len() == values.len()).map_or(EncodedValue::Absent, EncodedValue::Order)
             }
             Self::Sequence(choice) => {
                 let mut counts = vec![0; choice.passes.len()];
@@ -144,7 +144,7 @@ impl Axis {
                         counts[place] += 1;
                     }
                 }
-                Code::Bag(counts)
+                EncodedValue::Bag(counts)
             }
         }
     }
@@ -160,23 +160,25 @@ impl Axis {
 
     /// How far two values are from each other, from 0 to 1. Numbers that are listed are as far as there are others
     /// between them.
-    pub fn distance(&self, a: &Code, b: &Code) -> f64 {
+    pub fn distance(&self, a: &EncodedValue, b: &EncodedValue) -> f64 {
         match (self, a, b) {
-            (_, Code::Absent, Code::Absent) => 0.0,
-            (Self::Grid { centres, .. }, Code::Index(a), Code::Index(b)) => {
+            (_, EncodedValue::Absent, EncodedValue::Absent) => 0.0,
+            (Self::Grid { centres, .. }, EncodedValue::Index(a), EncodedValue::Index(b)) => {
                 (centres[*a] - centres[*b]).abs() / (centres[centres.len() - 1] - centres[0]).max(f64::MIN_POSITIVE)
             }
-            (Self::Choice { ranks: Some(ranks), .. }, Code::Index(a), Code::Index(b)) => {
+            (Self::Choice { ranks: Some(ranks), .. }, EncodedValue::Index(a), EncodedValue::Index(b)) => {
                 ranks[*a].abs_diff(ranks[*b]) as f64 / (ranks.len() - 1).max(1) as f64
             }
-            (Self::Choice { distances: Some(distances), .. }, Code::Index(a), Code::Index(b)) => distances[*a][*b],
-            (Self::Line { low, high, .. }, Code::Number(a), Code::Number(b)) => {
+            (Self::Choice { distances: Some(distances), .. }, EncodedValue::Index(a), EncodedValue::Index(b)) => {
+                distances[*a][*b]
+            }
+            (Self::Line { low, high, .. }, EncodedValue::Number(a), EncodedValue::Number(b)) => {
                 (a - b).abs() / (high - low).max(f64::MIN_POSITIVE)
             }
-            (Self::Order { values, .. }, Code::Order(a), Code::Order(b)) => {
+            (Self::Order { values, .. }, EncodedValue::Order(a), EncodedValue::Order(b)) => {
                 inversions(a, b) as f64 / (values.len() * (values.len() - 1) / 2).max(1) as f64
             }
-            (Self::Sequence(_), Code::Bag(a), Code::Bag(b)) => {
+            (Self::Sequence(_), EncodedValue::Bag(a), EncodedValue::Bag(b)) => {
                 let differing: u32 = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b)).sum();
                 f64::from(differing) / f64::from(a.iter().chain(b).sum::<u32>().max(1))
             }
@@ -185,9 +187,9 @@ impl Axis {
     }
 
     /// The density of the uniform distribution at `x`, as a logarithm.
-    pub fn uniform(&self, x: &Code) -> f64 {
+    pub fn uniform(&self, x: &EncodedValue) -> f64 {
         match (self, x) {
-            (Self::Grid { edges, .. }, Code::Index(index)) => {
+            (Self::Grid { edges, .. }, EncodedValue::Index(index)) => {
                 ((edges[index + 1] - edges[*index]) / (edges[edges.len() - 1] - edges[0])).ln()
             }
             (Self::Line { low, high, .. }, _) if low < high => -(high - low).ln(),
@@ -250,15 +252,15 @@ pub struct Kernels<'a> {
 
 impl Kernels<'_> {
     /// The logarithm of the density at `x` around `centre`.
-    pub fn density(&self, centre: &Code, x: &Code) -> f64 {
+    pub fn density(&self, centre: &EncodedValue, x: &EncodedValue) -> f64 {
         match (self.axis, centre, x) {
-            (_, Code::Index(centre), Code::Index(x)) => self.logarithms[centre * self.table.len() + x],
-            (Axis::Line { low, high, .. }, Code::Number(centre), Code::Number(x)) if low < high => {
+            (_, EncodedValue::Index(centre), EncodedValue::Index(x)) => self.logarithms[centre * self.table.len() + x],
+            (Axis::Line { low, high, .. }, EncodedValue::Number(centre), EncodedValue::Number(x)) if low < high => {
                 let sigma = self.width * (high - low);
                 let inside = normal_below((high - centre) / sigma) - normal_below((low - centre) / sigma);
                 -0.5 * ((x - centre) / sigma).powi(2) - (sigma * (2.0 * PI).sqrt() * inside).ln()
             }
-            (Axis::Order { .. }, Code::Order(centre), Code::Order(x)) => {
+            (Axis::Order { .. }, EncodedValue::Order(centre), EncodedValue::Order(x)) => {
                 let spread = self.spread();
                 let normal: f64 =
                     (1..=centre.len()).map(|i| ((1.0 - spread.powi(i as i32)) / (1.0 - spread)).ln()).sum();
@@ -274,12 +276,12 @@ impl Kernels<'_> {
     }
 
     /// A value around `centre`.
-    pub fn draw(&self, centre: &Code, origin: &Value, rng: &mut impl Rng) -> Value {
+    pub fn draw(&self, centre: &EncodedValue, origin: &Value, rng: &mut impl Rng) -> Value {
         match (self.axis, centre) {
-            (Axis::Grid { domain, .. } | Axis::Choice { domain, .. }, Code::Index(centre)) => {
+            (Axis::Grid { domain, .. } | Axis::Choice { domain, .. }, EncodedValue::Index(centre)) => {
                 domain.nth(pick(&self.table[*centre], rng) as u64)
             }
-            (Axis::Line { domain, low, high, log }, Code::Number(centre)) if low < high => {
+            (Axis::Line { domain, low, high, log }, EncodedValue::Number(centre)) if low < high => {
                 let sigma = self.width * (high - low);
                 let (from, to) = (normal_below((low - centre) / sigma), normal_below((high - centre) / sigma));
                 let share = from + rng.random::<f64>() * (to - from);
@@ -296,7 +298,7 @@ impl Kernels<'_> {
                     _ => unreachable!("a line is made of numbers"),
                 }
             }
-            (Axis::Order { values, .. }, Code::Order(centre)) => {
+            (Axis::Order { values, .. }, EncodedValue::Order(centre)) => {
                 // Each value of the centre is put in from the end, the further forward the less likely.
                 let mut order: Vec<usize> = Vec::with_capacity(centre.len());
                 for value in centre {
@@ -414,7 +416,7 @@ mod tests {
     fn kernels_and_the_uniform_distribution_sum_to_one() {
         for axis in axes() {
             let values = values(&axis);
-            let codes: Vec<Code> = values.iter().map(|value| axis.code(Some(value))).collect();
+            let codes: Vec<EncodedValue> = values.iter().map(|value| axis.code(Some(value))).collect();
             let kernels = axis.kernels(0.1, 5);
             let all: f64 = codes.iter().map(|x| axis.uniform(x).exp()).sum();
             assert!((all - 1.0).abs() < 1e-9, "{axis:?}: {all}");
@@ -428,7 +430,9 @@ mod tests {
         let places = 100_000;
         let sum: f64 = (0..places)
             .map(|i| {
-                kernels.density(&centre, &Code::Number(3f64.ln() * (f64::from(i) + 0.5) / f64::from(places))).exp()
+                kernels
+                    .density(&centre, &EncodedValue::Number(3f64.ln() * (f64::from(i) + 0.5) / f64::from(places)))
+                    .exp()
                     * 3f64.ln()
                     / f64::from(places)
             })

@@ -1,7 +1,7 @@
 //! Every valid point of a finite space, in order.
 
 use crate::space::walk::Odometer;
-use crate::space::{Point, Space};
+use crate::space::{Point, SearchSpace};
 
 use super::{Ahead, History, Sampler};
 
@@ -18,7 +18,7 @@ impl Sampler for Exhaustive {
         Ahead::All
     }
 
-    fn ask(&mut self, space: &dyn Space, _history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, _history: &History) -> Option<Point> {
         self.odometer.next_valid(space)
     }
 }

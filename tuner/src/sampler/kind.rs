@@ -3,14 +3,14 @@
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::space::{Domain, Point, Space};
+use crate::space::{Domain, Point, SearchSpace};
 
 use super::{Auto, Exhaustive, Local, Nsga2, Random, Sampler, Sequences, Sobol, Tpe};
 
 /// How candidates are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SamplerKind {
     /// A model, local search and evolution in turns, by what each finds
     Auto,
     /// Every configuration of the space (also: grid)
@@ -56,7 +56,7 @@ pub enum SettingsError {
     NoSequence,
 }
 
-impl Kind {
+impl SamplerKind {
     /// The default for so many trials.
     pub fn of_trials(trials: Option<u64>) -> Self {
         if trials.is_some() { Self::Auto } else { Self::Exhaustive }
@@ -81,7 +81,7 @@ impl Kind {
     ///
     /// # Errors
     /// It cannot search this space, or needs to know when to end.
-    pub fn build(self, space: &dyn Space, settings: &SamplerSettings) -> Result<Box<dyn Sampler>, SettingsError> {
+    pub fn build(self, space: &dyn SearchSpace, settings: &SamplerSettings) -> Result<Box<dyn Sampler>, SettingsError> {
         let SamplerSettings { seed, trials, start } = settings.clone();
         match self {
             Self::Exhaustive => {

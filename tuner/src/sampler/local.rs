@@ -7,11 +7,11 @@
 
 use rand::{Rng, RngExt};
 
-use crate::space::{self, Parameter, Point, Space};
+use crate::space::{self, Parameter, Point, SearchSpace};
 
 use super::random::generator;
-use super::region::Region;
-use super::{History, Outcome, Sampler, variation};
+use super::region::SearchRegion;
+use super::{History, Sampler, TrialOutcome, variation};
 
 /// Points, drawn uniformly, of which the best is where a search begins that was not told where. They also say what the
 /// temperature is a share of.
@@ -37,7 +37,7 @@ const NEAR: f64 = 3.0;
 pub struct Local {
     seed: u64,
     start: Option<Point>,
-    region: Option<Region>,
+    region: Option<SearchRegion>,
     /// Where the search is, and the first objective there.
     here: Option<(Point, f64)>,
     /// Outcomes before the search leaves the best of its first points.
@@ -93,7 +93,13 @@ impl Local {
 
 impl Local {
     /// The best point with a few parameters changed, as far as it is new.
-    fn start_again(&self, space: &dyn Space, region: &Region, history: &History, rng: &mut impl Rng) -> Option<Point> {
+    fn start_again(
+        &self,
+        space: &dyn SearchSpace,
+        region: &SearchRegion,
+        history: &History,
+        rng: &mut impl Rng,
+    ) -> Option<Point> {
         let (best, _) = self.best.as_ref().filter(|_| rng.random_range(0..ELSEWHERE) > 0)?;
         (0..KICKS).find_map(|_| {
             let changed = (0..CHANGED).try_fold(best.clone(), |point, _| {
@@ -106,7 +112,7 @@ impl Local {
 }
 
 /// How readily a neighbour is tried, by how far its value is along an ordered domain.
-fn weight(space: &dyn Space, here: &Point, other: &Point) -> f64 {
+fn weight(space: &dyn SearchSpace, here: &Point, other: &Point) -> f64 {
     let differs = |parameter: &&Parameter| here.get(&parameter.name) != other.get(&parameter.name);
     let Some(parameter) = space.parameters().iter().find(differs) else { return 1.0 };
     let place = |point: &Point| parameter.domain.place(point.get(&parameter.name)?);
@@ -117,9 +123,9 @@ fn weight(space: &dyn Space, here: &Point, other: &Point) -> f64 {
 }
 
 impl Sampler for Local {
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         let mut rng = generator(self.seed, history.tried().len());
-        let region = self.region.take().unwrap_or_else(|| Region::of(space));
+        let region = self.region.take().unwrap_or_else(|| SearchRegion::of(space));
         let mut point = None;
         if history.tried().is_empty()
             && let Some(start) = self.start.clone()
@@ -152,7 +158,7 @@ impl Sampler for Local {
         point
     }
 
-    fn tell(&mut self, point: &Point, outcome: &Outcome) {
+    fn tell(&mut self, point: &Point, outcome: &TrialOutcome) {
         self.told += 1;
         self.stale += 1;
         let Some(value) = outcome.values().and_then(|values| values.first()).copied() else { return };

@@ -23,7 +23,7 @@ mod variation;
 pub use auto::Auto;
 pub use dominance::{dominates, fronts};
 pub use exhaustive::Exhaustive;
-pub use kind::{Kind, SamplerSettings, SettingsError};
+pub use kind::{SamplerKind, SamplerSettings, SettingsError};
 pub use local::Local;
 pub use nsga2::Nsga2;
 pub use prior::Prior;
@@ -34,22 +34,22 @@ pub use tpe::Tpe;
 
 use std::collections::HashSet;
 
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
-use crate::space::{Point, Space};
+use crate::space::{Point, SearchSpace};
 
 /// What became of a point.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// It verified: its objectives, of which smaller is better in each.
     Measured(Vec<f64>),
     /// It was replayed and is no candidate.
-    Failed(Status),
+    Failed(ReplayStatus),
     /// It has no configuration, and nothing was replayed.
     Rejected,
 }
 
-impl Outcome {
+impl TrialOutcome {
     /// The objectives of a candidate that verified.
     pub fn values(&self) -> Option<&[f64]> {
         match self {
@@ -64,7 +64,7 @@ impl Outcome {
 pub struct Tried {
     pub point: Point,
     /// `None` while it is being replayed.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<TrialOutcome>,
 }
 
 /// All points so far, in the order in which they were proposed.
@@ -81,7 +81,7 @@ impl History {
     }
 
     /// Notes a point, and says where it is.
-    pub fn add(&mut self, point: Point, outcome: Option<Outcome>) -> usize {
+    pub fn add(&mut self, point: Point, outcome: Option<TrialOutcome>) -> usize {
         self.known.insert(point.clone());
         self.in_flight += usize::from(outcome.is_none());
         self.tried.push(Tried { point, outcome });
@@ -89,7 +89,7 @@ impl History {
     }
 
     /// Notes what became of a point.
-    pub fn settle(&mut self, place: usize, outcome: Outcome) {
+    pub fn settle(&mut self, place: usize, outcome: TrialOutcome) {
         let before = self.tried[place].outcome.replace(outcome);
         self.in_flight -= usize::from(before.is_none());
     }
@@ -133,7 +133,7 @@ impl Ahead {
 pub trait Sampler {
     /// The next point to try. `None` says that there is nothing to try before a point in flight has its outcome;
     /// without one in flight, that the search is over.
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point>;
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point>;
 
     /// How far it may be asked ahead.
     fn ahead(&self, _history: &History) -> Ahead {
@@ -141,7 +141,7 @@ pub trait Sampler {
     }
 
     /// Says what became of a point; the history that comes with the next question has it too.
-    fn tell(&mut self, _point: &Point, _outcome: &Outcome) {}
+    fn tell(&mut self, _point: &Point, _outcome: &TrialOutcome) {}
 }
 
 #[cfg(test)]

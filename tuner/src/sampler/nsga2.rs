@@ -4,7 +4,7 @@
 
 use rand::{Rng, RngExt};
 
-use crate::space::{Point, Space};
+use crate::space::{Point, SearchSpace};
 
 use super::random::{fresh, generator};
 use super::{Ahead, History, Sampler, dominance, sobol, variation};
@@ -42,7 +42,7 @@ impl Sampler for Nsga2 {
         Ahead::of(history)
     }
 
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         let mut rng = generator(self.seed, history.tried().len());
         let settled = history.known();
         if settled != self.settled || self.parents.is_empty() {

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use rand::RngExt;
 
 use super::random::generator;
-use super::region::Region;
-use super::{Ahead, History, Outcome, Sampler, variation};
-use crate::space::{self, Point, Space};
+use super::region::SearchRegion;
+use super::{Ahead, History, Sampler, TrialOutcome, variation};
+use crate::space::{self, Point, SearchSpace};
 
 /// Points of each session that are tried whatever they are worth.
 const TRUSTED: usize = 3;
@@ -33,7 +33,7 @@ pub struct Prior {
     sessions: Vec<Vec<Point>>,
     /// The next of each.
     next: Vec<usize>,
-    region: Option<Region>,
+    region: Option<SearchRegion>,
     /// Which session a point was taken from.
     taken: HashMap<Point, usize>,
     turns: usize,
@@ -54,10 +54,10 @@ impl Prior {
 
     /// The chance that a point of this session is better than one of the sampler's own, as far as is known.
     fn worth(&self, session: usize, history: &History) -> f64 {
-        let value = |outcome: &Option<Outcome>| match outcome {
-            Some(Outcome::Measured(values)) => values.first().copied(),
-            Some(Outcome::Failed(_)) => Some(f64::INFINITY),
-            Some(Outcome::Rejected) | None => None,
+        let value = |outcome: &Option<TrialOutcome>| match outcome {
+            Some(TrialOutcome::Measured(values)) => values.first().copied(),
+            Some(TrialOutcome::Failed(_)) => Some(f64::INFINITY),
+            Some(TrialOutcome::Rejected) | None => None,
         };
         let (mut theirs, mut own) = (Vec::new(), Vec::new());
         for tried in history.tried() {
@@ -78,7 +78,13 @@ impl Prior {
     }
 
     /// The next point of a session that this space has and that is new.
-    fn take(&mut self, session: usize, space: &dyn Space, region: &Region, history: &History) -> Option<Point> {
+    fn take(
+        &mut self,
+        session: usize,
+        space: &dyn SearchSpace,
+        region: &SearchRegion,
+        history: &History,
+    ) -> Option<Point> {
         while let Some(point) = self.sessions[session].get(self.next[session]).cloned() {
             self.next[session] += 1;
             let known: Point = point.into_iter().filter(|(name, value)| space::knows(space, name, value)).collect();
@@ -97,9 +103,9 @@ impl Prior {
 }
 
 impl Sampler for Prior {
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         self.turns += 1;
-        let region = self.region.take().unwrap_or_else(|| Region::of(space));
+        let region = self.region.take().unwrap_or_else(|| SearchRegion::of(space));
         let mut rng = generator(!self.seed, history.tried().len());
         // The one that is worth most, of those that have something left.
         let left = (0..self.sessions.len()).filter(|session| self.next[*session] < self.sessions[*session].len());
@@ -123,7 +129,7 @@ impl Sampler for Prior {
         self.own.ahead(history)
     }
 
-    fn tell(&mut self, point: &Point, outcome: &Outcome) {
+    fn tell(&mut self, point: &Point, outcome: &TrialOutcome) {
         self.own.tell(point, outcome);
     }
 }
@@ -132,26 +138,8 @@ impl Sampler for Prior {
 mod tests {
     use super::*;
     use crate::sampler::Random;
-    use crate::space::{Domain, Parameter, Rejection};
-    use mneme_core::configuration::Configuration;
-    use mneme_core::launch::Dim3;
-
-    /// Two whole numbers; the best is where both are 900.
-    struct Plane(Vec<Parameter>);
-
-    impl Space for Plane {
-        fn parameters(&self) -> &[Parameter] {
-            &self.0
-        }
-
-        fn ground(&self, _point: &Point) -> Result<Configuration, Rejection> {
-            Err(Rejection("nothing is replayed".into()))
-        }
-
-        fn baseline(&self) -> Configuration {
-            Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0)
-        }
-    }
+    use crate::sampler::tests::Given;
+    use crate::space::{Domain, Parameter};
 
     fn cost(point: &Point) -> f64 {
         let of = |name: &str| (point[name].as_f64().unwrap() - 900.0).abs();
@@ -161,12 +149,12 @@ mod tests {
     /// The best of so many points, and how many of them were other sessions'.
     fn search(sessions: Vec<Vec<(Point, f64)>>, seed: u64, trials: usize) -> (f64, usize) {
         let integer = |name: &str| Parameter::new(name, Domain::Integer { low: 0, high: 1000, step: 1, log: false });
-        let space = Plane(["x", "y"].map(integer).into());
+        let space = Given(["x", "y"].map(integer).into());
         let mut prior = Prior::new(Box::new(Random::new(seed)), seed, sessions);
         let mut history = History::default();
         for _ in 0..trials {
             let point = prior.ask(&space, &history).unwrap();
-            let outcome = Outcome::Measured(vec![cost(&point)]);
+            let outcome = TrialOutcome::Measured(vec![cost(&point)]);
             prior.tell(&point, &outcome);
             history.add(point, Some(outcome));
         }

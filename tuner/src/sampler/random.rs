@@ -3,9 +3,9 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::space::{Point, Space};
+use crate::space::{Point, SearchSpace};
 
-use super::region::Region;
+use super::region::SearchRegion;
 use super::{Ahead, History, Sampler};
 use crate::space::walk::walk;
 
@@ -18,7 +18,7 @@ const WALKED: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Random {
     seed: u64,
-    region: Option<Region>,
+    region: Option<SearchRegion>,
 }
 
 impl Random {
@@ -32,9 +32,9 @@ impl Sampler for Random {
         Ahead::All
     }
 
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         let mut rng = generator(self.seed, history.tried().len());
-        self.region.get_or_insert_with(|| Region::of(space)).fresh(space, history, &mut rng)
+        self.region.get_or_insert_with(|| SearchRegion::of(space)).fresh(space, history, &mut rng)
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn generator(seed: u64, question: usize) -> ChaCha8Rng {
 /// A point that has not been proposed, by `choose`; when that keeps coming to known ones, at random among those that
 /// are left.
 pub(super) fn fresh<R: Rng>(
-    space: &dyn Space,
+    space: &dyn SearchSpace,
     history: &History,
     rng: &mut R,
     mut choose: impl FnMut(&mut R) -> Point,

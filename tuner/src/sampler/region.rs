@@ -5,7 +5,7 @@ use rand::{Rng, RngExt};
 use super::{History, variation};
 use crate::space::draw::draw;
 use crate::space::walk::walk;
-use crate::space::{Feasible, Point, Space};
+use crate::space::{Feasible, Point, SearchSpace};
 
 /// Values of a parameter that are all neighbours; of a longer domain some are drawn.
 const LISTED: u64 = 64;
@@ -18,10 +18,10 @@ const WALKED: u64 = 1 << 20;
 
 /// Where a search may go: the valid points as far as a space tells them, else all points.
 #[derive(Debug)]
-pub struct Region(Option<Feasible>);
+pub struct SearchRegion(Option<Feasible>);
 
-impl Region {
-    pub fn of(space: &dyn Space) -> Self {
+impl SearchRegion {
+    pub fn of(space: &dyn SearchSpace) -> Self {
         Self(Feasible::of(space))
     }
 
@@ -31,12 +31,12 @@ impl Region {
     }
 
     /// Number of points, where it can be told.
-    fn size(&self, space: &dyn Space) -> Option<u64> {
+    fn size(&self, space: &dyn SearchSpace) -> Option<u64> {
         self.0.as_ref().map_or_else(|| space.size(), Feasible::size)
     }
 
     /// All points of a finite space.
-    fn walk(&self, space: &dyn Space) -> Vec<Point> {
+    fn walk(&self, space: &dyn SearchSpace) -> Vec<Point> {
         match &self.0 {
             Some(feasible) => {
                 feasible.size().map_or_else(Vec::new, |size| (0..size).map(|number| feasible.nth(number)).collect())
@@ -46,7 +46,7 @@ impl Region {
     }
 
     /// A point, uniform.
-    pub fn draw(&self, space: &dyn Space, rng: &mut impl Rng) -> Option<Point> {
+    pub fn draw(&self, space: &dyn SearchSpace, rng: &mut impl Rng) -> Option<Point> {
         match &self.0 {
             Some(feasible) => feasible.draw(rng),
             None => Some(draw(space, rng)),
@@ -54,7 +54,7 @@ impl Region {
     }
 
     /// A point that is new, at random; where draws keep coming to known ones, of those that are left.
-    pub fn fresh(&self, space: &dyn Space, history: &History, rng: &mut impl Rng) -> Option<Point> {
+    pub fn fresh(&self, space: &dyn SearchSpace, history: &History, rng: &mut impl Rng) -> Option<Point> {
         let drawn = (0..KNOWN).find_map(|_| self.draw(space, rng).filter(|point| !history.has(point)));
         if drawn.is_some() {
             return drawn;
@@ -65,7 +65,7 @@ impl Region {
     }
 
     /// Points that differ from a point in one parameter: all of them where a domain is short, else some.
-    pub fn neighbours(&self, space: &dyn Space, point: &Point, rng: &mut impl Rng) -> Vec<Point> {
+    pub fn neighbours(&self, space: &dyn SearchSpace, point: &Point, rng: &mut impl Rng) -> Vec<Point> {
         let conditional = space.parameters().iter().any(|parameter| parameter.when.is_some());
         let mut found = Vec::new();
         for parameter in space.parameters().iter().filter(|parameter| point.contains_key(&parameter.name)) {

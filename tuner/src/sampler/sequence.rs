@@ -5,7 +5,7 @@
 use rand::{Rng, RngExt};
 use serde_json::Value;
 
-use crate::space::{Domain, Point, Space};
+use crate::space::{Domain, Point, SearchSpace};
 
 use super::random::{fresh, generator};
 use super::{Ahead, History, Sampler, variation};
@@ -44,7 +44,7 @@ impl Sampler for Sequences {
         Ahead::of(history)
     }
 
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         let mut rng = generator(self.seed, history.tried().len());
         if self.search.is_some_and(|search| history.tried().len() >= search) {
             let shrinking = self.shrinking.get_or_insert_with(Shrinking::default);
@@ -87,7 +87,7 @@ impl Sampler for Sequences {
 }
 
 /// The sequences that searches start from; other parameters at random.
-fn start(space: &dyn Space, rng: &mut impl Rng) -> Point {
+fn start(space: &dyn SearchSpace, rng: &mut impl Rng) -> Point {
     complete(space, Point::new(), |parameter| match &parameter.domain {
         Domain::Pipeline(choice) => {
             choice.start.iter().map(|pass| Value::from(pass.as_str())).collect::<Vec<_>>().into()
@@ -116,7 +116,7 @@ pub struct Shrinking {
 }
 
 impl Sampler for Shrinking {
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         let ranked = ranked(history);
         let bar = ranked.first()?.1 * (1.0 + AS_GOOD);
         // A cut that turned out as good is the next thing to cut.
@@ -143,11 +143,11 @@ impl Sampler for Shrinking {
 }
 
 /// Passes in all sequences of a point.
-pub fn passes(space: &dyn Space, point: &Point) -> usize {
+pub fn passes(space: &dyn SearchSpace, point: &Point) -> usize {
     sequences(space).filter_map(|name| point.get(name)?.as_array()).map(Vec::len).sum()
 }
 
-fn sequences(space: &dyn Space) -> impl Iterator<Item = &str> {
+fn sequences(space: &dyn SearchSpace) -> impl Iterator<Item = &str> {
     space
         .parameters()
         .iter()
@@ -156,7 +156,7 @@ fn sequences(space: &dyn Space) -> impl Iterator<Item = &str> {
 }
 
 /// The point without one of `parts` stretches of a sequence, as far as the domain allows.
-fn cuts(space: &dyn Space, point: &Point, parts: usize) -> Vec<Point> {
+fn cuts(space: &dyn SearchSpace, point: &Point, parts: usize) -> Vec<Point> {
     let mut found = Vec::new();
     for parameter in space.parameters() {
         let (Domain::Pipeline(_), Some(Value::Array(sequence))) = (&parameter.domain, point.get(&parameter.name))

@@ -2,7 +2,7 @@
 //!
 //! Burley, "Practical Hash-based Owen Scrambling", 2020.
 
-use crate::space::{Point, Space};
+use crate::space::{Point, SearchSpace};
 
 use super::random::{fresh, generator};
 use super::{Ahead, History, Sampler};
@@ -31,7 +31,7 @@ impl Sampler for Sobol {
         Ahead::All
     }
 
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         for _ in 0..KNOWN {
             let point = point(space, self.seed, self.next);
             self.next += 1;
@@ -45,7 +45,7 @@ impl Sampler for Sobol {
 }
 
 /// Point number `index` of the sequence of a seed.
-pub(super) fn point(space: &dyn Space, seed: u64, index: u64) -> Point {
+pub(super) fn point(space: &dyn SearchSpace, seed: u64, index: u64) -> Point {
     // The crate's seeds are 32 bits wide; sequences beyond the first have seeds of their own.
     let seed = (seed ^ (seed >> 32) ^ (index / LENGTH).wrapping_mul(0x9e37_79b9)) as u32;
     let mut dimension = 0;

@@ -5,7 +5,7 @@
 //! of the distance between two values, mixed with a share that equal values alone have, for values such as powers of
 //! two that are unlike their neighbours.
 
-use super::axis::{Axis, Code};
+use super::axis::{Axis, EncodedValue};
 
 /// The share of a parameter's covariance that equal values alone have.
 const EQUAL: f64 = 0.3;
@@ -45,7 +45,10 @@ impl Factor {
         let size = axis.indices().filter(|size| *size <= TABULATED).unwrap_or(0);
         let mut factor = Self { inverse_length, weight, table: Vec::new(), size };
         factor.table = (0..size * size)
-            .map(|place| factor.of_distance(axis.distance(&Code::Index(place / size), &Code::Index(place % size))))
+            .map(|place| {
+                factor
+                    .of_distance(axis.distance(&EncodedValue::Index(place / size), &EncodedValue::Index(place % size)))
+            })
             .collect();
         factor
     }
@@ -60,9 +63,9 @@ impl Factor {
         (1.0 + self.weight * self.similarity(distance)) / (1.0 + self.weight)
     }
 
-    fn of(&self, axis: &Axis, a: &Code, b: &Code) -> f64 {
+    fn of(&self, axis: &Axis, a: &EncodedValue, b: &EncodedValue) -> f64 {
         match (a, b) {
-            (Code::Index(a), Code::Index(b)) if self.size > 0 => self.table[a * self.size + b],
+            (EncodedValue::Index(a), EncodedValue::Index(b)) if self.size > 0 => self.table[a * self.size + b],
             _ => self.of_distance(axis.distance(a, b)),
         }
     }
@@ -95,7 +98,7 @@ impl Covariance {
     /// Fits the parameters to values with mean 0: the mode of their posterior, approached by resilient backpropagation
     /// (Riedmiller and Braun, 1993).
     #[must_use]
-    pub fn fitted(&self, axes: &[Axis], points: &[&[Code]], values: &[f64]) -> Self {
+    pub fn fitted(&self, axes: &[Axis], points: &[&[EncodedValue]], values: &[f64]) -> Self {
         let mut at = self.parameters.clone();
         let (mut lengths, mut before) = (vec![0.2; at.len()], vec![0.0f64; at.len()]);
         let mut best: Option<(f64, Self)> = None;
@@ -123,7 +126,7 @@ impl Covariance {
     }
 
     /// The negative logarithm of the posterior density, and its slopes; the variance of the values is the likeliest.
-    fn loss(&self, axes: &[Axis], points: &[&[Code]], values: &[f64]) -> Option<(f64, Vec<f64>)> {
+    fn loss(&self, axes: &[Axis], points: &[&[EncodedValue]], values: &[f64]) -> Option<(f64, Vec<f64>)> {
         let (n, count) = (points.len(), axes.len());
         let posterior = Posterior::new(self.clone(), axes, points, values)?;
         let lower = &posterior.lower;
@@ -145,8 +148,9 @@ impl Covariance {
             .iter()
             .zip(axes)
             .map(|(factor, axis)| {
-                let distance =
-                    |place| axis.distance(&Code::Index(place / factor.size), &Code::Index(place % factor.size));
+                let distance = |place| {
+                    axis.distance(&EncodedValue::Index(place / factor.size), &EncodedValue::Index(place % factor.size))
+                };
                 (0..factor.size * factor.size).map(|place| factor.slopes(distance(place))).collect()
             })
             .collect();
@@ -158,7 +162,9 @@ impl Covariance {
                 let weight = (inverted - weights[i] * weights[j] / posterior.variance) * covariances[j];
                 for (at, factor) in self.factors.iter().enumerate() {
                     let (by_length, by_weight) = match (&points[i][at], &points[j][at]) {
-                        (Code::Index(a), Code::Index(b)) if factor.size > 0 => tables[at][a * factor.size + b],
+                        (EncodedValue::Index(a), EncodedValue::Index(b)) if factor.size > 0 => {
+                            tables[at][a * factor.size + b]
+                        }
                         (a, b) => factor.slopes(axes[at].distance(a, b)),
                     };
                     slopes[at] += weight * by_length;
@@ -187,16 +193,16 @@ impl Covariance {
 #[derive(Debug)]
 struct Known {
     covariance: Covariance,
-    points: Vec<Vec<Code>>,
+    points: Vec<Vec<EncodedValue>>,
     /// By axis: factors by value and point, so that covariances with all points are products of rows; empty where
     /// values are not counted.
     factors: Vec<Vec<f64>>,
 }
 
 impl Known {
-    fn new(covariance: Covariance, axes: &[Axis], points: &[&[Code]]) -> Self {
+    fn new(covariance: Covariance, axes: &[Axis], points: &[&[EncodedValue]]) -> Self {
         let factors = covariance.factors.iter().zip(axes).enumerate().map(|(at, (factor, axis))| {
-            let row = |index| points.iter().map(move |point| factor.of(axis, &point[at], &Code::Index(index)));
+            let row = |index| points.iter().map(move |point| factor.of(axis, &point[at], &EncodedValue::Index(index)));
             (0..factor.size).flat_map(row).collect()
         });
         let factors = factors.collect();
@@ -204,11 +210,11 @@ impl Known {
     }
 
     /// The covariances of a point with the first `count` points.
-    fn covariances(&self, axes: &[Axis], point: &[Code], count: usize) -> Vec<f64> {
+    fn covariances(&self, axes: &[Axis], point: &[EncodedValue], count: usize) -> Vec<f64> {
         let mut row = vec![1.0; count];
         for (at, (factor, axis)) in self.covariance.factors.iter().zip(axes).enumerate() {
             match point[at] {
-                Code::Index(index) if factor.size > 0 => {
+                EncodedValue::Index(index) if factor.size > 0 => {
                     let factors = &self.factors[at][index * self.points.len()..][..count];
                     row.iter_mut().zip(factors).for_each(|(product, factor)| *product *= factor);
                 }
@@ -236,7 +242,7 @@ pub struct Posterior {
 
 impl Posterior {
     /// `None` where the points' covariance is singular.
-    pub fn new(covariance: Covariance, axes: &[Axis], points: &[&[Code]], values: &[f64]) -> Option<Self> {
+    pub fn new(covariance: Covariance, axes: &[Axis], points: &[&[EncodedValue]], values: &[f64]) -> Option<Self> {
         let n = points.len();
         let known = Known::new(covariance, axes, points);
         let mut lower = vec![0.0; n * n];
@@ -267,12 +273,12 @@ impl Posterior {
     }
 
     /// The mean at a point.
-    pub fn mean(&self, axes: &[Axis], point: &[Code]) -> f64 {
+    pub fn mean(&self, axes: &[Axis], point: &[EncodedValue]) -> f64 {
         dot(&self.known.covariances(axes, point, self.weights.len()), &self.weights)
     }
 
     /// Means and standard deviations at points.
-    pub fn at(&self, axes: &[Axis], points: &[&[Code]]) -> Vec<(f64, f64)> {
+    pub fn at(&self, axes: &[Axis], points: &[&[EncodedValue]]) -> Vec<(f64, f64)> {
         let n = self.weights.len();
         let mut rows = vec![[0.0; LANES]; n];
         let mut found = Vec::with_capacity(points.len());
@@ -330,15 +336,15 @@ mod tests {
             .collect()
     }
 
-    fn point(axes: &[Axis], number: u32) -> Vec<Code> {
+    fn point(axes: &[Axis], number: u32) -> Vec<EncodedValue> {
         let values =
             [json!(1 + number * 7 % 16), json!(number.is_multiple_of(2)), json!(f64::from(number * 13 % 29) / 29.0)];
         axes.iter().zip(&values).map(|(axis, value)| axis.code(Some(value))).collect()
     }
 
-    fn data() -> (Vec<Axis>, Vec<Vec<Code>>, Vec<f64>) {
+    fn data() -> (Vec<Axis>, Vec<Vec<EncodedValue>>, Vec<f64>) {
         let axes = axes();
-        let points: Vec<Vec<Code>> = (0..24).map(|number| point(&axes, number)).collect();
+        let points: Vec<Vec<EncodedValue>> = (0..24).map(|number| point(&axes, number)).collect();
         let values: Vec<f64> = (0..24u32)
             .map(|number| (f64::from(number * 7 % 16) / 4.0).sin() + f64::from(number % 2) * 0.5 - 0.25)
             .collect();
@@ -348,7 +354,7 @@ mod tests {
     #[test]
     fn slopes_are_those_of_the_loss() {
         let (axes, points, values) = data();
-        let points: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        let points: Vec<&[EncodedValue]> = points.iter().map(Vec::as_slice).collect();
         let at: Vec<f64> = (0..7).map(|place| -1.0 + 0.3 * f64::from(place)).collect();
         let (_, slopes) = Covariance::with(&axes, at.clone()).loss(&axes, &points, &values).unwrap();
         for (place, slope) in slopes.iter().enumerate() {
@@ -365,7 +371,7 @@ mod tests {
     #[test]
     fn what_was_measured_is_known_and_what_is_far_is_not() {
         let (axes, points, values) = data();
-        let known: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        let known: Vec<&[EncodedValue]> = points.iter().map(Vec::as_slice).collect();
         let covariance = Covariance::new(&axes).fitted(&axes, &known, &values);
         let posterior = Posterior::new(covariance, &axes, &known, &values).unwrap();
         let off: f64 =
@@ -380,10 +386,10 @@ mod tests {
     #[test]
     fn points_together_are_as_each_alone() {
         let (axes, points, values) = data();
-        let known: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        let known: Vec<&[EncodedValue]> = points.iter().map(Vec::as_slice).collect();
         let posterior = Posterior::new(Covariance::new(&axes), &axes, &known[..20], &values[..20]).unwrap();
-        let others: Vec<Vec<Code>> = (0..2 * LANES as u32 + 3).map(|number| point(&axes, number)).collect();
-        let others: Vec<&[Code]> = others.iter().map(Vec::as_slice).collect();
+        let others: Vec<Vec<EncodedValue>> = (0..2 * LANES as u32 + 3).map(|number| point(&axes, number)).collect();
+        let others: Vec<&[EncodedValue]> = others.iter().map(Vec::as_slice).collect();
         let together = posterior.at(&axes, &others);
         assert_eq!(together.len(), others.len());
         for (other, found) in others.iter().zip(together) {
@@ -395,8 +401,8 @@ mod tests {
     #[test]
     fn covariances_by_rows_are_products_of_the_axes_factors() {
         let (axes, mut points, _) = data();
-        points[3][1] = Code::Absent;
-        let known: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        points[3][1] = EncodedValue::Absent;
+        let known: Vec<&[EncodedValue]> = points.iter().map(Vec::as_slice).collect();
         let table = Known::new(Covariance::new(&axes), &axes, &known);
         for point in &points {
             let expected = points.iter().map(|other| -> f64 {

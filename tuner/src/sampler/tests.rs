@@ -4,29 +4,29 @@ use std::collections::HashSet;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::space::{Domain, Parameter, PassChoice, Rejection};
 
-const KINDS: [Kind; 9] = [
-    Kind::Exhaustive,
-    Kind::Auto,
-    Kind::Random,
-    Kind::Sobol,
-    Kind::Tpe,
-    Kind::Nsga2,
-    Kind::Passes,
-    Kind::Greedy,
-    Kind::Annealing,
+const KINDS: [SamplerKind; 9] = [
+    SamplerKind::Exhaustive,
+    SamplerKind::Auto,
+    SamplerKind::Random,
+    SamplerKind::Sobol,
+    SamplerKind::Tpe,
+    SamplerKind::Nsga2,
+    SamplerKind::Passes,
+    SamplerKind::Greedy,
+    SamplerKind::Annealing,
 ];
 
 /// A space of given parameters; "bounded" ones apply where "bounds" is true.
-struct Given(Vec<Parameter>);
+pub(super) struct Given(pub(super) Vec<Parameter>);
 
-impl Space for Given {
+impl SearchSpace for Given {
     fn parameters(&self) -> &[Parameter] {
         &self.0
     }
@@ -90,12 +90,12 @@ fn fits(space: &Given, point: &Point) -> bool {
 
 /// Asks for `count` points, `window` of them in flight, whose outcomes follow from them alone.
 fn run(
-    kind: Kind,
+    kind: SamplerKind,
     space: &Given,
     seed: u64,
     count: usize,
     window: usize,
-    objective: &dyn Fn(&Point) -> Outcome,
+    objective: &dyn Fn(&Point) -> TrialOutcome,
 ) -> Vec<Point> {
     let mut sampler = kind.build(space, &SamplerSettings { seed, trials: Some(count), start: None }).unwrap();
     let mut history = History::default();
@@ -132,11 +132,11 @@ fn distance(point: &Point) -> f64 {
         + level
 }
 
-fn outcome(point: &Point) -> Outcome {
+fn outcome(point: &Point) -> TrialOutcome {
     match number(point, "width") as u64 % 128 {
-        32 => Outcome::Failed(Status::FailedVerification),
-        64 if point["bounds"] == true => Outcome::Rejected,
-        _ => Outcome::Measured(vec![1.0 + distance(point), number(point, "blocks")]),
+        32 => TrialOutcome::Failed(ReplayStatus::FailedVerification),
+        64 if point["bounds"] == true => TrialOutcome::Rejected,
+        _ => TrialOutcome::Measured(vec![1.0 + distance(point), number(point, "blocks")]),
     }
 }
 
@@ -170,7 +170,7 @@ proptest! {
     fn a_small_space_is_tried_to_its_end(seed: u64, window in 1usize..5) {
         for kind in KINDS {
             let space = small();
-            let points = run(kind, &space, seed, 100, window, &|point| Outcome::Measured(vec![1.0 + number(point, "width")]));
+            let points = run(kind, &space, seed, 100, window, &|point| TrialOutcome::Measured(vec![1.0 + number(point, "width")]));
             prop_assert_eq!(points.len(), 12, "{:?}", kind);
             prop_assert!(points.iter().all(|point| fits(&space, point)));
             prop_assert_eq!(points.iter().collect::<HashSet<_>>().len(), 12, "{:?}", kind);
@@ -179,7 +179,12 @@ proptest! {
 }
 
 /// The median over seeds of the best of 80 points.
-fn best(kind: Kind, space: &Given, outcome: &dyn Fn(&Point) -> Outcome, distance: fn(&Point) -> f64) -> f64 {
+fn best(
+    kind: SamplerKind,
+    space: &Given,
+    outcome: &dyn Fn(&Point) -> TrialOutcome,
+    distance: fn(&Point) -> f64,
+) -> f64 {
     let mut found: Vec<f64> = (0..9)
         .map(|seed| run(kind, space, seed, 80, 1, outcome).iter().map(distance).fold(f64::INFINITY, f64::min))
         .collect();
@@ -189,8 +194,10 @@ fn best(kind: Kind, space: &Given, outcome: &dyn Fn(&Point) -> Outcome, distance
 
 #[test]
 fn densities_find_more_than_chance_does() {
-    let (found, chance) =
-        (best(Kind::Tpe, &mixed(false), &outcome, distance), best(Kind::Random, &mixed(false), &outcome, distance));
+    let (found, chance) = (
+        best(SamplerKind::Tpe, &mixed(false), &outcome, distance),
+        best(SamplerKind::Random, &mixed(false), &outcome, distance),
+    );
     assert!(found < 0.7 * chance, "{found}, chance {chance}");
 }
 
@@ -209,13 +216,14 @@ fn local_search_goes_down_a_valley() {
         ];
         far.iter().map(|far| far.abs()).sum::<f64>()
     };
-    let outcome = |point: &Point| Outcome::Measured(vec![1.0 + 10.0 * depth(point)]);
-    let chance = best(Kind::Random, &space, &outcome, depth);
-    let found = best(Kind::Greedy, &space, &outcome, depth);
+    let outcome = |point: &Point| TrialOutcome::Measured(vec![1.0 + 10.0 * depth(point)]);
+    let chance = best(SamplerKind::Random, &space, &outcome, depth);
+    let found = best(SamplerKind::Greedy, &space, &outcome, depth);
     assert!(found < 0.9 * chance, "{found}, chance {chance}");
     // Annealing spends trials on worse points; it gets well below where it began nevertheless.
-    let begun = (0..9).map(|seed| depth(&run(Kind::Annealing, &space, seed, 1, 1, &outcome)[0])).sum::<f64>() / 9.0;
-    let found = best(Kind::Annealing, &space, &outcome, depth);
+    let begun =
+        (0..9).map(|seed| depth(&run(SamplerKind::Annealing, &space, seed, 1, 1, &outcome)[0])).sum::<f64>() / 9.0;
+    let found = best(SamplerKind::Annealing, &space, &outcome, depth);
     assert!(found < 0.6 * begun, "{found}, from {begun}");
 }
 
@@ -224,7 +232,7 @@ fn evolution_finds_a_front() {
     // Two objectives that no point has both of: few blocks, and many.
     let space = mixed(false);
     let outcome = |point: &Point| {
-        Outcome::Measured(vec![
+        TrialOutcome::Measured(vec![
             number(point, "blocks").ln() + distance(point),
             14.0 - number(point, "blocks").ln() + distance(point),
         ])
@@ -242,7 +250,7 @@ fn evolution_finds_a_front() {
             area + more
         })
     };
-    let (evolved, chance) = (area(Kind::Nsga2), area(Kind::Random));
+    let (evolved, chance) = (area(SamplerKind::Nsga2), area(SamplerKind::Random));
     assert!(evolved > 1.02 * chance, "{evolved} against {chance}");
 }
 
@@ -258,7 +266,8 @@ fn passes_that_do_not_matter_are_dropped() {
         if helps { 1.0 } else { 2.0 }
     };
     for window in [1, 6] {
-        let points = run(Kind::Passes, &space, 11, 120, window, &|point| Outcome::Measured(vec![time(point)]));
+        let points =
+            run(SamplerKind::Passes, &space, 11, 120, window, &|point| TrialOutcome::Measured(vec![time(point)]));
         let shortest = points
             .iter()
             .filter(|point| time(point) == 1.0)
@@ -272,9 +281,9 @@ fn passes_that_do_not_matter_are_dropped() {
 #[test]
 fn local_search_starts_where_it_is_told() {
     let space = mixed(false);
-    let start = run(Kind::Random, &space, 3, 1, 1, &outcome).remove(0);
+    let start = run(SamplerKind::Random, &space, 3, 1, 1, &outcome).remove(0);
     let settings = SamplerSettings { seed: 1, trials: Some(5), start: Some(start.clone()) };
-    for kind in [Kind::Greedy, Kind::Annealing] {
+    for kind in [SamplerKind::Greedy, SamplerKind::Annealing] {
         let mut sampler = kind.build(&space, &settings).unwrap();
         assert_eq!(sampler.ask(&space, &History::default()), Some(start.clone()));
     }
@@ -283,16 +292,17 @@ fn local_search_starts_where_it_is_told() {
 #[test]
 fn samplers_say_what_they_miss() {
     let settings = |trials| SamplerSettings { seed: 0, trials, start: None };
-    let error =
-        |kind: Kind, space: &Given, trials| kind.build(space, &settings(trials)).map(|_| ()).unwrap_err().to_string();
-    assert!(error(Kind::Exhaustive, &mixed(true), None).contains("'fraction'"));
-    assert!(error(Kind::Tpe, &mixed(true), None).contains("--trials"));
+    let error = |kind: SamplerKind, space: &Given, trials| {
+        kind.build(space, &settings(trials)).map(|_| ()).unwrap_err().to_string()
+    };
+    assert!(error(SamplerKind::Exhaustive, &mixed(true), None).contains("'fraction'"));
+    assert!(error(SamplerKind::Tpe, &mixed(true), None).contains("--trials"));
     let plain = Given(vec![Parameter::new("width", Domain::Boolean)]);
-    assert!(error(Kind::Passes, &plain, Some(3)).contains("pipeline"));
+    assert!(error(SamplerKind::Passes, &plain, Some(3)).contains("pipeline"));
 }
 
 /// 1,600 points of which 379 are valid, with several valleys.
-fn restricted() -> crate::space::Table {
+fn restricted() -> crate::space::ResultsTable {
     let content = json!({
         "keys": ["x", "y", "z"], "values": [(1..=20).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>(), [1, 2, 4, 8]],
         "restrictions": ["x * y <= 96 and x * y * z > 16", "(x + y) % z == 0"],
@@ -300,7 +310,7 @@ fn restricted() -> crate::space::Table {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("space.json");
     std::fs::write(&path, content.to_string()).unwrap();
-    crate::space::Table::load(&path).unwrap()
+    crate::space::ResultsTable::load(&path).unwrap()
 }
 
 fn valleys(point: &Point) -> f64 {
@@ -316,7 +326,14 @@ fn valleys(point: &Point) -> f64 {
 #[test]
 fn searches_of_constrained_spaces_propose_valid_points_alone() {
     let table = restricted();
-    for kind in [Kind::Auto, Kind::Tpe, Kind::Random, Kind::Greedy, Kind::Annealing, Kind::Exhaustive] {
+    for kind in [
+        SamplerKind::Auto,
+        SamplerKind::Tpe,
+        SamplerKind::Random,
+        SamplerKind::Greedy,
+        SamplerKind::Annealing,
+        SamplerKind::Exhaustive,
+    ] {
         for window in [1, 7] {
             let mut sampler =
                 kind.build(&table.space, &SamplerSettings { seed: 3, trials: Some(150), start: None }).unwrap();
@@ -329,7 +346,7 @@ fn searches_of_constrained_spaces_propose_valid_points_alone() {
                 if flying.len() == window {
                     let place = flying.pop_front().unwrap();
                     let point = history.tried()[place].point.clone();
-                    let outcome = Outcome::Measured(vec![valleys(&point)]);
+                    let outcome = TrialOutcome::Measured(vec![valleys(&point)]);
                     sampler.tell(&point, &outcome);
                     history.settle(place, outcome);
                 }
@@ -341,7 +358,7 @@ fn searches_of_constrained_spaces_propose_valid_points_alone() {
 #[test]
 fn the_portfolio_finds_the_deepest_valley() {
     let table = restricted();
-    let mean = |kind: Kind| {
+    let mean = |kind: SamplerKind| {
         let seeds = 0..16;
         let found = seeds.clone().map(|seed| {
             let mut sampler =
@@ -351,7 +368,7 @@ fn the_portfolio_finds_the_deepest_valley() {
             for _ in 0..60 {
                 let point = sampler.ask(&table.space, &history).expect("a point");
                 best = best.min(valleys(&point));
-                let outcome = Outcome::Measured(vec![valleys(&point)]);
+                let outcome = TrialOutcome::Measured(vec![valleys(&point)]);
                 sampler.tell(&point, &outcome);
                 history.add(point, Some(outcome));
             }
@@ -360,21 +377,23 @@ fn the_portfolio_finds_the_deepest_valley() {
         found.sum::<f64>() / seeds.count() as f64
     };
     let mut all = History::default();
-    let mut walk = Kind::Exhaustive.build(&table.space, &SamplerSettings::default()).unwrap();
+    let mut walk = SamplerKind::Exhaustive.build(&table.space, &SamplerSettings::default()).unwrap();
     let mut optimum = f64::INFINITY;
     while let Some(point) = walk.ask(&table.space, &all) {
         optimum = optimum.min(valleys(&point));
-        all.add(point, Some(Outcome::Rejected));
+        all.add(point, Some(TrialOutcome::Rejected));
     }
-    let (found, chance) = (mean(Kind::Auto) - optimum, mean(Kind::Random) - optimum);
+    let (found, chance) = (mean(SamplerKind::Auto) - optimum, mean(SamplerKind::Random) - optimum);
     assert!(found < 0.3 * chance, "{found} above the optimum, chance {chance}");
 }
 
 #[test]
 fn the_portfolio_beats_chance_where_nothing_is_constrained() {
-    let measured = |point: &Point| Outcome::Measured(vec![1.0 + distance(point)]);
-    let (found, chance) =
-        (best(Kind::Auto, &mixed(false), &measured, distance), best(Kind::Random, &mixed(false), &measured, distance));
+    let measured = |point: &Point| TrialOutcome::Measured(vec![1.0 + distance(point)]);
+    let (found, chance) = (
+        best(SamplerKind::Auto, &mixed(false), &measured, distance),
+        best(SamplerKind::Random, &mixed(false), &measured, distance),
+    );
     assert!(found < 0.85 * chance, "{found}, chance {chance}");
 }
 
@@ -382,7 +401,9 @@ fn the_portfolio_beats_chance_where_nothing_is_constrained() {
 fn the_portfolio_is_not_led_astray_by_scattered_failures() {
     // Only what can be measured counts as found.
     let reached = |point: &Point| outcome(point).values().map_or(f64::INFINITY, |_| distance(point));
-    let (found, chance) =
-        (best(Kind::Auto, &mixed(false), &outcome, reached), best(Kind::Random, &mixed(false), &outcome, reached));
+    let (found, chance) = (
+        best(SamplerKind::Auto, &mixed(false), &outcome, reached),
+        best(SamplerKind::Random, &mixed(false), &outcome, reached),
+    );
     assert!(found < 0.85 * chance, "{found}, chance {chance}");
 }

@@ -11,12 +11,12 @@ use std::collections::HashSet;
 
 use rand::{Rng, RngExt};
 
-use crate::space::{Point, Space};
+use crate::space::{Point, SearchSpace};
 
-use super::axis::{Axis, Code, Kernels};
+use super::axis::{Axis, EncodedValue, Kernels};
 use super::random::{fresh, generator};
-use super::region::Region;
-use super::{Ahead, History, Outcome, Sampler, dominance, sobol};
+use super::region::SearchRegion;
+use super::{Ahead, History, Sampler, TrialOutcome, dominance, sobol};
 use crate::space::draw::{complete, draw_value};
 
 /// Points of a Sobol sequence before the first density.
@@ -37,8 +37,8 @@ pub struct Tpe {
     seed: u64,
     axes: Vec<Axis>,
     /// By place in the history.
-    codes: Vec<Vec<Code>>,
-    region: Option<Region>,
+    codes: Vec<Vec<EncodedValue>>,
+    region: Option<SearchRegion>,
 }
 
 impl Tpe {
@@ -54,7 +54,7 @@ impl Sampler for Tpe {
         Ahead::Some(ahead.max(STARTUP.saturating_sub(history.known())))
     }
 
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         if self.axes.is_empty() {
             self.axes = space.parameters().iter().map(|parameter| Axis::new(&parameter.domain)).collect();
         }
@@ -64,8 +64,8 @@ impl Sampler for Tpe {
         let mut rng = generator(self.seed, history.tried().len());
         let (good, others) = split(history);
         // What was rejected teaches nothing of times.
-        let counted = history.tried().iter().filter(|tried| tried.outcome != Some(Outcome::Rejected)).count();
-        let region = self.region.get_or_insert_with(|| Region::of(space));
+        let counted = history.tried().iter().filter(|tried| tried.outcome != Some(TrialOutcome::Rejected)).count();
+        let region = self.region.get_or_insert_with(|| SearchRegion::of(space));
         if counted < STARTUP || good.is_empty() {
             let first = history.tried().len() as u64;
             let mut next = first;
@@ -75,7 +75,7 @@ impl Sampler for Tpe {
                 if region.holds(&point) { point } else { region.draw(space, rng).unwrap_or(point) }
             });
         }
-        let of = |places: Vec<usize>| -> Vec<(&Point, &[Code])> {
+        let of = |places: Vec<usize>| -> Vec<(&Point, &[EncodedValue])> {
             places.into_iter().map(|place| (&history.tried()[place].point, self.codes[place].as_slice())).collect()
         };
         let good = Estimator::new(&self.axes, of(good));
@@ -101,7 +101,7 @@ impl Sampler for Tpe {
 }
 
 /// A valid point that has many values in common with one that is not.
-fn nearest(space: &dyn Space, region: &Region, point: &Point, rng: &mut impl Rng) -> Point {
+fn nearest(space: &dyn SearchSpace, region: &SearchRegion, point: &Point, rng: &mut impl Rng) -> Point {
     let around = region.neighbours(space, point, rng);
     if !around.is_empty() {
         return around[rng.random_range(0..around.len())].clone();
@@ -135,7 +135,7 @@ fn split(history: &History) -> (Vec<usize>, Vec<usize>) {
     (good, others)
 }
 
-fn codes(space: &dyn Space, axes: &[Axis], point: &Point) -> Vec<Code> {
+fn codes(space: &dyn SearchSpace, axes: &[Axis], point: &Point) -> Vec<EncodedValue> {
     space.parameters().iter().zip(axes).map(|(parameter, axis)| axis.code(point.get(&parameter.name))).collect()
 }
 
@@ -143,11 +143,11 @@ fn codes(space: &dyn Space, axes: &[Axis], point: &Point) -> Vec<Code> {
 struct Estimator<'a> {
     axes: &'a [Axis],
     kernels: Vec<Kernels<'a>>,
-    observations: Vec<(&'a Point, &'a [Code])>,
+    observations: Vec<(&'a Point, &'a [EncodedValue])>,
 }
 
 impl<'a> Estimator<'a> {
-    fn new(axes: &'a [Axis], observations: Vec<(&'a Point, &'a [Code])>) -> Self {
+    fn new(axes: &'a [Axis], observations: Vec<(&'a Point, &'a [EncodedValue])>) -> Self {
         let dimensions = axes.iter().filter(|axis| axis.varies()).count();
         let count = observations.len();
         // Scott's rule; no narrower than the distance of so many points on a line.
@@ -156,7 +156,7 @@ impl<'a> Estimator<'a> {
         Self { axes, kernels: axes.iter().map(|axis| axis.kernels(width, count)).collect(), observations }
     }
 
-    fn draw(&self, space: &dyn Space, rng: &mut impl Rng) -> Point {
+    fn draw(&self, space: &dyn SearchSpace, rng: &mut impl Rng) -> Point {
         let chosen = rng.random_range(0..=self.observations.len());
         let Some((origin, centres)) = self.observations.get(chosen) else {
             return complete(space, Point::new(), |parameter| draw_value(&parameter.domain, rng));
@@ -175,15 +175,19 @@ impl<'a> Estimator<'a> {
     }
 
     /// The logarithm of the density.
-    fn density(&self, x: &[Code]) -> f64 {
-        let uniform: Vec<f64> =
-            self.axes.iter().zip(x).map(|(axis, x)| if *x == Code::Absent { 0.0 } else { axis.uniform(x) }).collect();
+    fn density(&self, x: &[EncodedValue]) -> f64 {
+        let uniform: Vec<f64> = self
+            .axes
+            .iter()
+            .zip(x)
+            .map(|(axis, x)| if *x == EncodedValue::Absent { 0.0 } else { axis.uniform(x) })
+            .collect();
         let mut logarithms: Vec<f64> = Vec::with_capacity(self.observations.len() + 1);
         logarithms.push(uniform.iter().sum());
         for (_, observation) in &self.observations {
-            let of = |(place, x): (usize, &Code)| match (&observation[place], x) {
-                (_, Code::Absent) => 0.0,
-                (Code::Absent, _) => uniform[place],
+            let of = |(place, x): (usize, &EncodedValue)| match (&observation[place], x) {
+                (_, EncodedValue::Absent) => 0.0,
+                (EncodedValue::Absent, _) => uniform[place],
                 (centre, x) => self.kernels[place].density(centre, x),
             };
             logarithms.push(x.iter().enumerate().map(of).sum());
@@ -205,11 +209,11 @@ mod tests {
         let mut history = History::default();
         let point = |number: u32| Point::from([("x".to_owned(), json!(number))]);
         for number in 0..30 {
-            history.add(point(number), Some(Outcome::Measured(vec![7.0])));
+            history.add(point(number), Some(TrialOutcome::Measured(vec![7.0])));
         }
         history.add(point(30), None);
         for number in 31..51 {
-            history.add(point(number), Some(Outcome::Measured(vec![f64::from(number)])));
+            history.add(point(number), Some(TrialOutcome::Measured(vec![f64::from(number)])));
         }
         let (good, others) = split(&history);
         assert_eq!(good, [0, 31, 32], "a tenth of 21, rounded up");

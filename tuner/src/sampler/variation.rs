@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use rand::{Rng, RngExt};
 use serde_json::Value;
 
-use crate::space::{Domain, Parameter, PassChoice, Point, Space};
+use crate::space::{Domain, Parameter, PassChoice, Point, SearchSpace};
 
 use crate::space::draw::{complete, draw_value};
 
 /// A point with values for all parameters that apply, and no others.
-pub(super) fn completed(space: &dyn Space, point: Point, rng: &mut impl Rng) -> Point {
+pub(super) fn completed(space: &dyn SearchSpace, point: Point, rng: &mut impl Rng) -> Point {
     complete(space, point, |parameter| draw_value(&parameter.domain, rng))
 }
 
 /// A point with one parameter changed a little (and what that makes active drawn anew).
-pub fn neighbour(space: &dyn Space, point: &Point, rng: &mut impl Rng) -> Point {
+pub fn neighbour(space: &dyn SearchSpace, point: &Point, rng: &mut impl Rng) -> Point {
     let movable: Vec<&Parameter> = space
         .parameters()
         .iter()
@@ -31,7 +31,7 @@ pub fn neighbour(space: &dyn Space, point: &Point, rng: &mut impl Rng) -> Point 
 }
 
 /// A point whose parameters are each changed with probability `rate`, the numbers among them sometimes far.
-pub fn mutate(space: &dyn Space, point: &Point, rate: f64, rng: &mut impl Rng) -> Point {
+pub fn mutate(space: &dyn SearchSpace, point: &Point, rate: f64, rng: &mut impl Rng) -> Point {
     let mut changed = point.clone();
     for parameter in space.parameters() {
         if let Some(value) = changed.get_mut(&parameter.name)
@@ -48,7 +48,7 @@ pub fn mutate(space: &dyn Space, point: &Point, rate: f64, rng: &mut impl Rng) -
 }
 
 /// A point with values of both parents.
-pub fn cross(space: &dyn Space, mother: &Point, father: &Point, rng: &mut impl Rng) -> Point {
+pub fn cross(space: &dyn SearchSpace, mother: &Point, father: &Point, rng: &mut impl Rng) -> Point {
     let mut child = Point::new();
     for parameter in space.parameters() {
         let value = match (mother.get(&parameter.name), father.get(&parameter.name)) {

@@ -11,7 +11,7 @@ use crate::winner;
 
 impl Session {
     /// Prints the end of it, and gives the exit status.
-    pub(super) fn tell(&self, best: &Best) -> i32 {
+    pub(super) fn announce(&self, best: &Best) -> i32 {
         let summary = &self.standings.summary;
         self.progress.say(&format!("Total tuning time: {:.2}s", summary.elapsed_s));
         let quiet = self.progress.is_quiet();
@@ -22,9 +22,9 @@ impl Session {
             return 0;
         }
         match best {
-            Best::Candidate(best) => self.tell_candidate(best),
-            Best::Recorded => self.tell_recorded(),
-            Best::Nothing => self.tell_nothing(),
+            Best::Candidate(best) => self.report_candidate(best),
+            Best::Recorded => self.report_recorded(),
+            Best::Nothing => self.report_nothing(),
         }
         if !quiet {
             mneme_core::remark!("{} of {} configurations verified", summary.num_verified, summary.num_trials_completed);
@@ -43,7 +43,7 @@ impl Session {
         if nothing || self.stop == Stop::Failure { status::NOTHING_VERIFIED } else { 0 }
     }
 
-    fn tell_candidate(&self, best: &Trial) {
+    fn report_candidate(&self, best: &Trial) {
         let (Some(metric), Some(speedup)) = (best.metric, best.speedup) else { return };
         let summary = &self.standings.summary;
         let label = self.proposals.space().label(&best.params, &best.config);
@@ -68,11 +68,11 @@ impl Session {
             mneme_core::remark!("mneme-tune: no configuration is faster than the recorded one");
         }
         if is_faster && !self.progress.is_quiet() {
-            self.tell_proteus(best);
+            self.report_proteus(best);
         }
     }
 
-    fn tell_recorded(&self) {
+    fn report_recorded(&self) {
         let space = self.proposals.space();
         let label = space.label(&Point::new(), &space.baseline());
         let said = if label.is_empty() { "as recorded".into() } else { format!("as recorded {label}") };
@@ -83,7 +83,7 @@ impl Session {
         }
     }
 
-    fn tell_nothing(&self) {
+    fn report_nothing(&self) {
         self.progress.say("No configuration verified.");
         let summary = &self.standings.summary;
         if summary.num_trials_completed > 0 {
@@ -102,7 +102,7 @@ impl Session {
     }
 
     /// Says how an application takes the best over.
-    fn tell_proteus(&self, best: &Trial) {
+    fn report_proteus(&self, best: &Trial) {
         let file = match &self.settings.proteus {
             ProteusOutput::Nowhere => return,
             ProteusOutput::Results => self.records.results.folder().join(proteus::FILE),

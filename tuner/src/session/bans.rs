@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use mneme_core::launch::Dim3;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 /// Refused launches after which a block shape is banned: one may be the fault of the code, which took too many
 /// registers.
@@ -23,14 +23,17 @@ impl Bans {
     }
 
     /// Notes how a launch with this block ended.
-    pub fn note(&mut self, block: Dim3, status: Status) {
+    pub fn note(&mut self, block: Dim3, status: ReplayStatus) {
         match status {
-            Status::InvalidLaunch => *self.refused.entry(block).or_default() += 1,
-            Status::Verified | Status::FailedVerification | Status::RuntimeError => {
+            ReplayStatus::InvalidLaunch => *self.refused.entry(block).or_default() += 1,
+            ReplayStatus::Verified | ReplayStatus::FailedVerification | ReplayStatus::RuntimeError => {
                 self.accepted.insert(block);
             }
             // Nothing was launched, or nobody knows.
-            Status::CompileError | Status::InvalidConfig | Status::Timeout | Status::InternalError => {}
+            ReplayStatus::CompileError
+            | ReplayStatus::InvalidConfig
+            | ReplayStatus::Timeout
+            | ReplayStatus::InternalError => {}
         }
     }
 
@@ -50,15 +53,15 @@ mod tests {
     fn a_shape_is_banned_when_it_is_refused_twice_and_never_accepted() {
         let (wide, narrow) = (Dim3::new(1024, 1, 1), Dim3::new(64, 1, 1));
         let mut bans = Bans::new(true);
-        bans.note(wide, Status::InvalidLaunch);
-        bans.note(wide, Status::CompileError);
+        bans.note(wide, ReplayStatus::InvalidLaunch);
+        bans.note(wide, ReplayStatus::CompileError);
         assert!(!bans.has(wide));
-        bans.note(wide, Status::InvalidLaunch);
+        bans.note(wide, ReplayStatus::InvalidLaunch);
         assert!(bans.has(wide) && !bans.has(narrow));
-        bans.note(wide, Status::Verified);
+        bans.note(wide, ReplayStatus::Verified);
         assert!(!bans.has(wide), "another pipeline's code fits");
         let mut off = Bans::new(false);
-        (0..5).for_each(|_| off.note(wide, Status::InvalidLaunch));
+        (0..5).for_each(|_| off.note(wide, ReplayStatus::InvalidLaunch));
         assert!(!off.has(wide));
     }
 }

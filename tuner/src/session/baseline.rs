@@ -1,7 +1,7 @@
 //! The baseline, which candidates are compared with.
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::{baseline_results, spokesman};
 use super::{Session, SessionError};
@@ -56,7 +56,7 @@ impl Session {
             return Err(ResultsError::Foreign { folder: self.records.results.folder().into(), found }.into());
         }
         let metric = self.criteria.condense(&baseline_results(&earlier));
-        let is_meant = |hash: &str, space: &dyn crate::space::Space| {
+        let is_meant = |hash: &str, space: &dyn crate::space::SearchSpace| {
             let pipeline = space.baseline();
             hash == pipeline.hash() || (self.settings.over_original && hash == pipeline.of_original().hash())
         };
@@ -68,7 +68,7 @@ impl Session {
 
     fn replay_baseline(&mut self) -> Result<Baseline, SessionError> {
         let spaces = std::iter::once(self.proposals.space()).chain(self.proposals.further.iter().map(|space| &**space));
-        let mut configurations: Vec<_> = spaces.map(crate::space::Space::baseline).collect();
+        let mut configurations: Vec<_> = spaces.map(crate::space::SearchSpace::baseline).collect();
         let mut results = self.replay_all(configurations.clone())?;
         if self.settings.over_original {
             let original: Vec<_> = configurations.iter().map(Configuration::of_original).collect();
@@ -105,7 +105,7 @@ impl Session {
             Err(error @ ServerError::Died { .. }) => Ok(vec![ReplayResult {
                 failed: true,
                 error: error.to_string(),
-                status: Status::InternalError,
+                status: ReplayStatus::InternalError,
                 ..ReplayResult::default()
             }]),
             Err(error) => Err(error.into()),

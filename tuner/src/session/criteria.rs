@@ -3,7 +3,7 @@
 use mneme_core::configuration::Configuration;
 use mneme_core::result::ReplayResult;
 
-use super::Instance;
+use super::TunedInstance;
 use crate::metric::Metric;
 use crate::objective::{Measurement, ObjectiveError, Objectives};
 use crate::results::{Baseline, InstanceTrial, Trial};
@@ -11,7 +11,7 @@ use crate::server::Runs;
 
 /// What candidates are measured by.
 pub struct Criteria {
-    pub instances: Vec<Instance>,
+    pub instances: Vec<TunedInstance>,
     pub objectives: Objectives,
     pub metric: Metric,
     /// Of each candidate.

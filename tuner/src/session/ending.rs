@@ -31,10 +31,10 @@ impl Session {
         self.summarise(&outcome, &best);
         self.write(&best, tuned.as_ref(), outcome.is_ok());
         if let Err(error) = outcome {
-            self.tell_failure(&error, &best);
+            self.report_failure(&error, &best);
             return Err(error);
         }
-        let mut status = self.tell(&best);
+        let mut status = self.announce(&best);
         if let Some(error) = self.records.unwritten() {
             mneme_core::remark!("mneme-tune: {error}");
             status = exit::INTERNAL;
@@ -65,7 +65,7 @@ impl Session {
         }
     }
 
-    fn tell_failure(&mut self, error: &SessionError, best: &Best) {
+    fn report_failure(&mut self, error: &SessionError, best: &Best) {
         self.records.log(&error.to_string());
         if let Some(unwritten) = self.records.unwritten().filter(|_| !error.is_unwritten()) {
             mneme_core::remark!("mneme-tune: {unwritten}");
@@ -73,7 +73,7 @@ impl Session {
         let goes_on = error.is_unwritten() || matches!(error, SessionError::Interrupted(_));
         if error.is_unwritten() && !matches!(best, Best::Nothing) {
             // Nothing else may have it.
-            self.tell(best);
+            self.announce(best);
         }
         if goes_on {
             let folder = winner::quoted(&self.records.results.folder().display().to_string());

@@ -38,7 +38,7 @@ use self::pace::Pace;
 use self::progress::Progress;
 use self::proposals::Proposals;
 use self::records::Records;
-use self::reference::Schedule;
+use self::reference::ReferenceSchedule;
 use self::resume::Numbers;
 use self::standings::Standings;
 use self::trials::InFlight;
@@ -50,12 +50,12 @@ use crate::early_stop::EarlyStop;
 use crate::evaluator::Evaluator;
 use crate::measured::is_events;
 use crate::objective::Objectives;
-use crate::options::{Mode, RunsKind, Settings};
-use crate::results::{Results, Summary, Trial};
+use crate::options::{RunsKind, SessionMode, TuningSettings};
+use crate::results::{Results, SessionSummary, Trial};
 use crate::search::Search;
 use crate::sequential::{LONG, LONG_RUNS, SequentialTest};
 use crate::server::{Runs, ServerCommand};
-use crate::space::Space;
+use crate::space::SearchSpace;
 
 /// What a session was told, in its results folder.
 pub const CONFIG: &str = "config.json";
@@ -65,7 +65,7 @@ const SUMMARY: &str = "summary.json";
 
 /// A recorded instance and how to replay it.
 #[derive(Clone, Debug)]
-pub struct Instance {
+pub struct TunedInstance {
     /// Dynamic hash.
     pub id: String,
     /// How often it was launched.
@@ -78,19 +78,19 @@ pub struct Plan {
     /// Mangled.
     pub kernel: String,
     /// What is tuned for; the search's space is the first one's.
-    pub instances: Vec<Instance>,
+    pub instances: Vec<TunedInstance>,
     pub search: Search,
     /// The spaces of the instances after the first: what a point means there.
-    pub further: Vec<Box<dyn Space>>,
+    pub further: Vec<Box<dyn SearchSpace>>,
     /// Instances on which the best is verified before it is reported, with what a point means there.
-    pub verified_on: Vec<(Instance, Box<dyn Space>)>,
+    pub verified_on: Vec<(TunedInstance, Box<dyn SearchSpace>)>,
     /// Gives up candidates after their first runs.
     pub early_stop: Option<Box<dyn EarlyStop>>,
     pub objectives: Objectives,
     /// The helper process, where Python has a part in the search.
     pub bridge: Option<Bridge>,
     pub cache: Option<CachePlan>,
-    pub settings: Settings,
+    pub settings: TuningSettings,
 }
 
 /// Why no more candidates are asked for.
@@ -106,12 +106,12 @@ enum Stop {
 struct Session {
     /// Mangled.
     kernel: String,
-    settings: Settings,
+    settings: TuningSettings,
     criteria: Criteria,
     proposals: Proposals,
     evaluator: Evaluator,
     early_stop: Option<Box<dyn EarlyStop>>,
-    verified_on: Vec<(Instance, Box<dyn Space>)>,
+    verified_on: Vec<(TunedInstance, Box<dyn SearchSpace>)>,
     records: Records,
     standings: Standings,
     progress: Progress,
@@ -124,7 +124,7 @@ struct Session {
     /// Trials that are being measured again.
     repeats: HashMap<u64, Trial>,
     stop: Stop,
-    schedule: Schedule,
+    schedule: ReferenceSchedule,
     disturbances: Disturbances,
     /// What builds and runs take.
     pace: Pace,
@@ -136,7 +136,7 @@ struct Session {
 #[derive(Clone, Debug)]
 pub struct Finished {
     pub status: i32,
-    pub summary: Summary,
+    pub summary: SessionSummary,
     /// For Proteus, if anything verified.
     pub tuned: Option<serde_json::Value>,
 }
@@ -207,7 +207,7 @@ impl Session {
             stop: Stop::Complete,
             test,
             pace: Pace::default(),
-            schedule: Schedule::new(),
+            schedule: ReferenceSchedule::new(),
             kernel,
             settings,
             evaluator,
@@ -224,6 +224,6 @@ impl Session {
     }
 
     fn is_baseline_only(&self) -> bool {
-        self.settings.mode == Mode::BaselineOnly
+        self.settings.mode == SessionMode::BaselineOnly
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use mneme_core::console::OutputLines;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use crate::live::Live;
 
@@ -55,7 +55,7 @@ impl Progress {
     }
 
     /// A trial has ended so, and its line is this.
-    pub fn end(&mut self, trial: u64, line: String, status: Status) {
+    pub fn end(&mut self, trial: u64, line: String, status: ReplayStatus) {
         let Self { live, lines, in_order, quiet } = self;
         in_order.add(trial, line, |line| {
             if !*quiet {

@@ -10,13 +10,13 @@ use crate::bridge::Bridge;
 use crate::interrupt;
 use crate::results::Trial;
 use crate::search::Search;
-use crate::space::{Point, Rejection, Space, holds};
+use crate::space::{Point, Rejection, SearchSpace, holds};
 
 /// The search, and what its points come to.
 pub struct Proposals {
     pub search: Search,
     /// The spaces of the instances after the first.
-    pub further: Vec<Box<dyn Space>>,
+    pub further: Vec<Box<dyn SearchSpace>>,
     pub bridge: Option<Bridge>,
     pub bans: Bans,
     /// By configuration hash: trials of the session before that are no points of this space. They win nothing in it,
@@ -25,7 +25,7 @@ pub struct Proposals {
 }
 
 impl Proposals {
-    pub fn space(&self) -> &dyn Space {
+    pub fn space(&self) -> &dyn SearchSpace {
         self.search.space()
     }
 

@@ -3,24 +3,24 @@
 use std::path::Path;
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Instance, SessionError};
+use super::{SessionError, TunedInstance};
 use crate::archive::ArchiveError;
-use crate::cache::{Cache, CachePlan};
+use crate::cache::{CachePlan, ResultCache};
 use crate::measured::{Measured, is_events};
 use crate::options::ProteusOutput;
 use crate::report;
 use crate::results::proteus;
 use crate::results::{Results, ResultsError, remove, write_whole};
-use crate::server::Greeting;
+use crate::server::ServerGreeting;
 
 /// Where a session writes.
 pub struct Records {
     pub results: Results,
-    cache: Option<Cache>,
+    cache: Option<ResultCache>,
     /// The instances as the cache names them.
     names: Vec<String>,
     /// The first of what could not be written, where the session goes on without it.
@@ -28,8 +28,14 @@ pub struct Records {
 }
 
 impl Records {
-    pub fn new(results: Results, cache: Option<Cache>, instances: &[Instance], measured: Option<&Measured>) -> Self {
-        let name = |instance: &Instance| measured.map_or_else(|| instance.id.clone(), |it| it.name_of(&instance.id));
+    pub fn new(
+        results: Results,
+        cache: Option<ResultCache>,
+        instances: &[TunedInstance],
+        measured: Option<&Measured>,
+    ) -> Self {
+        let name =
+            |instance: &TunedInstance| measured.map_or_else(|| instance.id.clone(), |it| it.name_of(&instance.id));
         Self { results, cache, names: instances.iter().map(name).collect(), unwritten: None }
     }
 
@@ -66,12 +72,12 @@ impl Records {
 
     /// Tells other sessions of results that last.
     pub fn remember(&mut self, configurations: &[Configuration], results: &[ReplayResult]) {
-        self.share(configurations, results, Cache::lasts);
+        self.share(configurations, results, ResultCache::lasts);
     }
 
     /// Tells other sessions what did not verify another time: the last word counts.
     pub fn forget(&mut self, configurations: &[Configuration], results: &[ReplayResult]) {
-        self.share(configurations, results, |result| result.status == Status::FailedVerification);
+        self.share(configurations, results, |result| result.status == ReplayStatus::FailedVerification);
     }
 
     /// A session whose disk is full goes on without the cache.
@@ -131,11 +137,11 @@ impl Records {
 }
 
 /// Opens a session's cache, for results of this device.
-pub fn open_cache(plan: &CachePlan, greeting: &Greeting) -> Result<Cache, SessionError> {
+pub fn open_cache(plan: &CachePlan, greeting: &ServerGreeting) -> Result<ResultCache, SessionError> {
     // Code of another assembler is other code, and times of another clock are other times.
     let mut device = vec![&greeting.device, &greeting.driver, &greeting.version, &greeting.assembler];
     device.extend((!is_events(&greeting.timer)).then_some(&greeting.timer));
-    let cache = Cache::open(&plan.path, serde_json::json!([plan.conditions, device]).to_string())?;
+    let cache = ResultCache::open(&plan.path, serde_json::json!([plan.conditions, device]).to_string())?;
     if cache.outdated() > 0 {
         mneme_core::remark!(
             "mneme-tune: {} results in {} are not used, because the release that remembered them did not note of which recording they are",

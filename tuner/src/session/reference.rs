@@ -21,7 +21,7 @@ const LEAST: f64 = 0.02;
 
 /// When the next reference is due.
 #[derive(Clone, Copy, Debug)]
-pub struct Schedule {
+pub struct ReferenceSchedule {
     /// When the last one, or the baseline, ended.
     last: Instant,
     /// When the one that is under way was submitted.
@@ -29,7 +29,7 @@ pub struct Schedule {
     cost: Duration,
 }
 
-impl Schedule {
+impl ReferenceSchedule {
     pub fn new() -> Self {
         Self { last: Instant::now(), begun: None, cost: Duration::ZERO }
     }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn references_take_their_share_of_the_time() {
-        let mut schedule = Schedule::new();
+        let mut schedule = ReferenceSchedule::new();
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         assert!(!schedule.is_due(start) && schedule.is_due(start + 2 * second));
         schedule.ended(&ReplayResult { exec_time: vec![260_000_000; 3], ..ReplayResult::default() });

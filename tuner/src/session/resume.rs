@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, VecDeque};
 use super::criteria::results_of;
 use super::{CONFIG, SUMMARY, Session, SessionError};
 use crate::measured::Measured;
-use crate::options::{Options, Settings};
-use crate::results::{Results, ResultsError, Summary, Trial};
-use crate::server::Greeting;
+use crate::options::{Options, TuningSettings};
+use crate::results::{Results, ResultsError, SessionSummary, Trial};
+use crate::server::ServerGreeting;
 
 /// Numbers for new trials: those that trials of an interrupted session had which never ended, then those after the
 /// greatest.
@@ -33,7 +33,11 @@ impl Numbers {
 }
 
 /// Notes the device that replays, which has to be the one of the session that is resumed.
-pub fn note_device(settings: &mut Settings, results: &Results, greeting: &Greeting) -> Result<(), ResultsError> {
+pub fn note_device(
+    settings: &mut TuningSettings,
+    results: &Results,
+    greeting: &ServerGreeting,
+) -> Result<(), ResultsError> {
     let measured = settings.measured().cloned().map(|measured| measured.on(greeting));
     let earlier = if settings.resume { results.read::<Options>(CONFIG)? } else { None };
     let earlier = earlier.and_then(|earlier| earlier.measured?.place());
@@ -48,10 +52,10 @@ pub fn note_device(settings: &mut Settings, results: &Results, greeting: &Greeti
 }
 
 /// The summary to begin with: candidates that were refuted stay so.
-pub fn summary(settings: &Settings, results: &Results, requested: u64) -> Result<Summary, ResultsError> {
-    let earlier = if settings.resume { results.read::<Summary>(SUMMARY)? } else { None };
+pub fn summary(settings: &TuningSettings, results: &Results, requested: u64) -> Result<SessionSummary, ResultsError> {
+    let earlier = if settings.resume { results.read::<SessionSummary>(SUMMARY)? } else { None };
     let refuted = earlier.map(|summary| summary.refuted).unwrap_or_default();
-    Ok(Summary { num_trials_requested: requested, refuted, ..Summary::default() })
+    Ok(SessionSummary { num_trials_requested: requested, refuted, ..SessionSummary::default() })
 }
 
 impl Session {

@@ -1,14 +1,14 @@
 //! The standings of a session: the baseline, the trials that verified by rank, and the counts of all.
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::baseline_results;
-use crate::confirm::{Fate, Finalist};
+use crate::confirm::{Finalist, FinalistOutcome};
 use crate::failure::Rounding;
-use crate::results::{Baseline, Summary, Trial};
-use crate::sampler::{Outcome, fronts, passes};
-use crate::space::Space;
+use crate::results::{Baseline, SessionSummary, Trial};
+use crate::sampler::{TrialOutcome, fronts, passes};
+use crate::space::SearchSpace;
 
 /// What a session comes to.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub enum Best {
 
 /// What is known of the trials so far.
 pub struct Standings {
-    pub summary: Summary,
+    pub summary: SessionSummary,
     pub rounding: Rounding,
     /// Metric of the baseline, ns.
     pub baseline_metric: f64,
@@ -35,7 +35,7 @@ pub struct Standings {
 }
 
 impl Standings {
-    pub fn new(summary: Summary) -> Self {
+    pub fn new(summary: SessionSummary) -> Self {
         Self {
             summary,
             rounding: Rounding::default(),
@@ -95,19 +95,19 @@ impl Standings {
     }
 
     /// What the search is told of a trial.
-    pub fn outcome(&self, trial: &Trial) -> Outcome {
+    pub fn outcome(&self, trial: &Trial) -> TrialOutcome {
         if self.summary.refuted.contains_key(&trial.trial) {
-            Outcome::Failed(Status::FailedVerification)
+            TrialOutcome::Failed(ReplayStatus::FailedVerification)
         } else if trial.objectives.is_empty() {
-            Outcome::Failed(trial.result.status)
+            TrialOutcome::Failed(trial.result.status)
         } else {
-            Outcome::Measured(trial.objectives.clone())
+            TrialOutcome::Measured(trial.objectives.clone())
         }
     }
 
     /// Everything that verified and was not refuted, the best by the first objective first; of sequences of passes that
     /// come to the same code, and so to the same measurement, the shortest.
-    pub fn ranked(&self, space: &dyn Space) -> Vec<Trial> {
+    pub fn ranked(&self, space: &dyn SearchSpace) -> Vec<Trial> {
         let stands = |trial: &&Trial| !trial.objectives.is_empty() && !self.summary.refuted.contains_key(&trial.trial);
         let mut ranked: Vec<Trial> = self.ranking.iter().filter(stands).cloned().collect();
         ranked.sort_by(|one, other| {
@@ -118,7 +118,7 @@ impl Standings {
     }
 
     /// Trials that no other is better than in every objective, the best by the first one first.
-    pub fn front(&self, space: &dyn Space) -> Vec<Trial> {
+    pub fn front(&self, space: &dyn SearchSpace) -> Vec<Trial> {
         let ranked = self.ranked(space);
         let costs: Vec<&[f64]> = ranked.iter().map(|trial| trial.objectives.as_slice()).collect();
         let fronts = fronts(&costs);
@@ -128,13 +128,15 @@ impl Standings {
     /// What may be the best, the best first. Where finalists were measured again they alone: those that are neither
     /// refuted nor slower; not what only seems slower either, but for the baseline by another name. Everything, where
     /// nothing was measured again.
-    pub fn eligible(&self, space: &dyn Space) -> Vec<Trial> {
+    pub fn eligible(&self, space: &dyn SearchSpace) -> Vec<Trial> {
         let ranked = self.ranked(space);
         let Some(confirmation) = self.summary.confirmation.as_ref().filter(|it| !it.finalists.is_empty()) else {
             return ranked;
         };
-        let standing =
-            confirmation.finalists.iter().filter(|finalist| !matches!(finalist.fate, Fate::Failed | Fate::Slower));
+        let standing = confirmation
+            .finalists
+            .iter()
+            .filter(|finalist| !matches!(finalist.outcome, FinalistOutcome::Failed | FinalistOutcome::Slower));
         let seem_faster = standing.filter(|finalist| finalist.speedup.is_none_or(|speedup| speedup.estimate >= 1.0));
         let of = |finalist: &Finalist| ranked.iter().find(|trial| trial.trial == finalist.trial).cloned();
         let baselines = ranked.iter().filter(|trial| self.is_baselines(trial)).cloned();
@@ -177,7 +179,7 @@ impl Standings {
     /// Whether an application may be given it: nobody wants one that is slower. A single measurement is enough to leave
     /// one alone.
     pub fn is_fit(&self, best: &Trial, by_time: bool) -> bool {
-        let confirmed = self.summary.confirmation.as_ref().and_then(|confirmation| confirmation.fate(best.trial));
+        let confirmed = self.summary.confirmation.as_ref().and_then(|confirmation| confirmation.outcome_of(best.trial));
         let not_slower = best.metric.is_some_and(|metric| metric <= self.baseline_metric);
         confirmed.is_some() || !by_time || not_slower || self.is_baselines(best)
     }

@@ -3,7 +3,7 @@
 //! There are as many at a time as the devices can take.
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::{results_of, spokesman};
 use super::reference::REFERENCE;
@@ -12,7 +12,7 @@ use crate::failure;
 use crate::interrupt;
 use crate::options::RunsKind;
 use crate::results::Trial;
-use crate::sampler::{Ahead, Outcome};
+use crate::sampler::{Ahead, TrialOutcome};
 use crate::search::{Candidate, End, Next};
 use crate::server::Runs;
 use crate::space::Point;
@@ -50,7 +50,7 @@ impl Session {
                         Next::Wait => break,
                         Next::End(end) => {
                             self.proposals.check_bridge()?;
-                            self.tell_end(end);
+                            self.report_end(end);
                             stop = Some(Stop::Complete);
                         }
                     }
@@ -132,14 +132,14 @@ impl Session {
             self.standings.summary.num_banned += 1;
             self.records
                 .log(&format!("not tried, because its block shape was refused before: {}", configuration.block));
-            self.proposals.search.tell(id, Outcome::Failed(Status::InvalidLaunch));
+            self.proposals.search.tell(id, TrialOutcome::Failed(ReplayStatus::InvalidLaunch));
             return Ok(None);
         }
         let configurations = match self.proposals.ground(&point, configuration) {
             Ok(configurations) => configurations,
             Err(rejection) => {
                 self.records.log(&format!("rejected for another instance: {rejection}"));
-                self.proposals.search.tell(id, Outcome::Rejected);
+                self.proposals.search.tell(id, TrialOutcome::Rejected);
                 return Ok(None);
             }
         };
@@ -277,7 +277,7 @@ impl Session {
         }
     }
 
-    fn tell_end(&mut self, end: End) {
+    fn report_end(&mut self, end: End) {
         if end == End::Fruitless {
             let reason = self.proposals.search.last_rejection();
             let reason = reason.map(|reason| format!("; the last rejection: {reason}")).unwrap_or_default();

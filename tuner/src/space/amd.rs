@@ -5,7 +5,7 @@ use mneme_core::image::amd_hardware::{Hardware, shared_of_block};
 use mneme_core::image::architecture::Processor;
 use serde_json::{Value, json};
 
-use super::{Constraints, Parameter, Point, Rejection, Space};
+use super::{Constraints, Parameter, Point, Rejection, SearchSpace};
 
 /// Threads of a block.
 const MOST_THREADS: u64 = 1024;
@@ -14,12 +14,12 @@ const LARGEST_WAVE: u32 = 64;
 
 /// A space of any kind around a kernel for an AMD processor.
 pub struct ForAmd {
-    inner: Box<dyn Space>,
+    inner: Box<dyn SearchSpace>,
     processor: Processor,
 }
 
 impl ForAmd {
-    pub fn new(inner: Box<dyn Space>, processor: Processor) -> Self {
+    pub fn new(inner: Box<dyn SearchSpace>, processor: Processor) -> Self {
         Self { inner, processor }
     }
 
@@ -61,7 +61,7 @@ impl ForAmd {
     }
 }
 
-impl Space for ForAmd {
+impl SearchSpace for ForAmd {
     fn parameters(&self) -> &[Parameter] {
         self.inner.parameters()
     }

@@ -3,15 +3,15 @@
 use rand::{Rng, RngExt};
 use serde_json::Value;
 
-use super::{Domain, Parameter, PassChoice, Point, Space};
+use super::{Domain, Parameter, PassChoice, Point, SearchSpace};
 
 /// A point, uniform in every domain.
-pub fn draw(space: &dyn Space, rng: &mut impl Rng) -> Point {
+pub fn draw(space: &dyn SearchSpace, rng: &mut impl Rng) -> Point {
     complete(space, Point::new(), |parameter| draw_value(&parameter.domain, rng))
 }
 
 /// Gives every active parameter that has no value one, and drops values of those that do not apply.
-pub fn complete(space: &dyn Space, given: Point, mut value: impl FnMut(&Parameter) -> Value) -> Point {
+pub fn complete(space: &dyn SearchSpace, given: Point, mut value: impl FnMut(&Parameter) -> Value) -> Point {
     let mut point = Point::new();
     for parameter in space.parameters() {
         if space.is_active(parameter, &point) {

@@ -8,7 +8,7 @@ use rand::{Rng, RngExt};
 use serde_json::Value;
 
 use super::draw::draw_value;
-use super::{Constraints, Domain, Parameter, Point, Space};
+use super::{Constraints, Domain, Parameter, Point, SearchSpace};
 
 /// Combinations that a component may have, at 8 bytes each.
 const MOST: usize = 1 << 25;
@@ -43,7 +43,7 @@ struct Member {
 impl Feasible {
     /// Enumerates the valid points. `None` where a space does not say what its constraints are about, or where linked
     /// parameters have too many combinations to keep.
-    pub fn of(space: &dyn Space) -> Option<Self> {
+    pub fn of(space: &dyn SearchSpace) -> Option<Self> {
         let mut constraints = space.constraints()?;
         let parameters = space.parameters().to_vec();
         // What is about no parameter holds for all points or for none.
@@ -350,17 +350,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::space::Table;
+    use crate::space::ResultsTable;
     use crate::space::walk::{Odometer, walk};
 
     /// A space of lists with restrictions, as a file has them.
-    fn space(lists: &[Vec<i64>], restrictions: &[String]) -> Box<dyn Space> {
+    fn space(lists: &[Vec<i64>], restrictions: &[String]) -> Box<dyn SearchSpace> {
         let names: Vec<String> = (0..lists.len()).map(|place| format!("p{place}")).collect();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("space.json");
         std::fs::write(&path, json!({"keys": names, "values": lists, "restrictions": restrictions}).to_string())
             .unwrap();
-        Box::new(Table::load(&path).unwrap().space)
+        Box::new(ResultsTable::load(&path).unwrap().space)
     }
 
     /// A restriction about two or three of the parameters.

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::draw::{complete, draw, draw_value};
-use super::{Feasible, Parameter, Space};
+use super::{Feasible, Parameter, SearchSpace};
 
 /// Valid points at which each parameter is varied, and values that each is given there.
 const POINTS: usize = 24;
@@ -13,7 +13,7 @@ const VALUES: usize = 8;
 const ENOUGH: usize = 12;
 
 /// Names of parameters of which no other value has changed the configuration, at any of some points drawn at random.
-pub fn idle_parameters(space: &dyn Space) -> Vec<String> {
+pub fn idle_parameters(space: &dyn SearchSpace) -> Vec<String> {
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let feasible = Feasible::of(space);
     let mut varied: Vec<(&Parameter, usize)> =
@@ -59,7 +59,7 @@ mod tests {
     /// `unused` reaches nothing, `rounded` only every fourth value, `x` is the block, where it is even.
     struct Blocks(Vec<Parameter>);
 
-    impl Space for Blocks {
+    impl SearchSpace for Blocks {
         fn parameters(&self) -> &[Parameter] {
             &self.0
         }

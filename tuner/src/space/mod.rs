@@ -1,8 +1,8 @@
 //! Spaces: what a session may vary, and how a choice becomes a configuration that can be replayed.
 //!
 //! A space is not the space of configurations: its parameters are what a user wants to turn (a fraction of the largest
-//! block, an order of passes), and [`Space::ground`] maps a choice of them to a configuration. The built-in presets are
-//! one kind of space, files of data another, a Python class a third; samplers know nothing but the trait.
+//! block, an order of passes), and [`SearchSpace::ground`] maps a choice of them to a configuration. The built-in
+//! presets are one kind of space, files of data another, a Python class a third; samplers know nothing but the trait.
 
 mod amd;
 mod constraints;
@@ -23,8 +23,8 @@ pub use feasible::Feasible;
 pub use file::{FileError, FileSpace, Surroundings};
 pub use idle::idle_parameters;
 pub use parameter::{Domain, Parameter, PassChoice, Point};
-pub use preset::{LaunchDimensions, LaunchSafety, MaxThreads, Preset, PresetOptions, PresetSpace};
-pub use table::{Table, TableSpace};
+pub use preset::{BlockAxes, LaunchSafety, MaxThreads, Preset, PresetOptions, PresetSpace};
+pub use table::{ResultsTable, TableSpace};
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
@@ -62,7 +62,7 @@ impl Recorded {
 pub struct Rejection(pub String);
 
 /// What may be varied, and what a choice means.
-pub trait Space {
+pub trait SearchSpace {
     /// The parameters, in an order in which each depends on earlier ones alone; the last one varies fastest when a
     /// space is walked.
     fn parameters(&self) -> &[Parameter];
@@ -105,12 +105,12 @@ pub trait Space {
 }
 
 /// Whether a parameter of the space has this name and may have this value.
-pub fn knows(space: &dyn Space, name: &str, value: &Value) -> bool {
+pub fn knows(space: &dyn SearchSpace, name: &str, value: &Value) -> bool {
     space.parameters().iter().any(|parameter| parameter.name == name && parameter.domain.contains(value))
 }
 
 /// Whether a point has a value for each parameter that applies to it.
-pub fn holds(space: &dyn Space, point: &Point) -> bool {
+pub fn holds(space: &dyn SearchSpace, point: &Point) -> bool {
     let mut before = Point::new();
     for parameter in space.parameters() {
         if space.is_active(parameter, &before) {

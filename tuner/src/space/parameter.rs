@@ -14,7 +14,7 @@ pub struct Parameter {
     pub name: String,
     #[serde(flatten)]
     pub domain: Domain,
-    /// The condition under which it applies, for people to read; [`super::Space::is_active`] decides.
+    /// The condition under which it applies, for people to read; [`super::SearchSpace::is_active`] decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
 }

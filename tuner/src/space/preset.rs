@@ -11,7 +11,7 @@ use mneme_core::launch::Dim3;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Domain, Parameter, Point, Recorded, Rejection, Space, shapes};
+use super::{Domain, Parameter, Point, Recorded, Rejection, SearchSpace, shapes};
 
 /// How much of the space is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub enum Preset {
 /// The axes along which the block's shape is varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum LaunchDimensions {
+pub enum BlockAxes {
     /// Keep the recorded block.
     None,
     /// The axes along which the recorded launch has more than one block or thread.
@@ -57,7 +57,7 @@ pub enum LaunchSafety {
 /// A preset with what the user changed of it: everything that a built-in space varies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PresetOptions {
-    pub launch_dim: LaunchDimensions,
+    pub launch_dim: BlockAxes,
     pub launch_safety: LaunchSafety,
     /// At least one; the first is the baseline's.
     pub passes: Vec<String>,
@@ -79,7 +79,7 @@ pub struct PresetOptions {
 impl Default for PresetOptions {
     fn default() -> Self {
         Self {
-            launch_dim: LaunchDimensions::Auto,
+            launch_dim: BlockAxes::Auto,
             launch_safety: LaunchSafety::Balanced,
             passes: vec![DEFAULT_PASSES.into()],
             codegen_opt: vec![3],
@@ -201,7 +201,7 @@ fn of<T: serde::de::DeserializeOwned>(point: &Point, name: &str) -> Result<T, Re
     serde_json::from_value(value.clone()).map_err(|error| Rejection(format!("'{name}' cannot be {value}: {error}")))
 }
 
-impl Space for PresetSpace {
+impl SearchSpace for PresetSpace {
     fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }

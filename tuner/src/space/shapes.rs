@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use mneme_core::launch::Dim3;
 
-use super::{LaunchDimensions, LaunchSafety};
+use super::{BlockAxes, LaunchSafety};
 
 /// Threads of a block along x, y and z that CUDA and HIP devices take.
 const AXIS_LIMITS: [u32; 3] = [1024, 1024, 64];
@@ -20,13 +20,13 @@ const LARGEST_DIVISOR: u64 = 2048;
 const FACTORS: [(u64, u64); 5] = [(1, 2), (3, 4), (5, 4), (3, 2), (2, 1)];
 
 /// The axes, of x, y and z, along which the block's shape is varied.
-pub fn active_axes(dimensions: LaunchDimensions, grid: Dim3, block: Dim3) -> [bool; 3] {
+pub fn active_axes(dimensions: BlockAxes, grid: Dim3, block: Dim3) -> [bool; 3] {
     match dimensions {
-        LaunchDimensions::None => [false; 3],
-        LaunchDimensions::X => [true, false, false],
-        LaunchDimensions::Xy => [true, true, false],
-        LaunchDimensions::Xyz => [true; 3],
-        LaunchDimensions::Auto => {
+        BlockAxes::None => [false; 3],
+        BlockAxes::X => [true, false, false],
+        BlockAxes::Xy => [true, true, false],
+        BlockAxes::Xyz => [true; 3],
+        BlockAxes::Auto => {
             let (grid, block) = (grid.as_array(), block.as_array());
             std::array::from_fn(|axis| grid[axis] > 1 || block[axis] > 1)
         }
@@ -182,8 +182,8 @@ mod tests {
     #[test]
     fn inactive_axes_stay_as_recorded() {
         let (grid, block) = (Dim3::new(10, 20, 1), Dim3::new(8, 4, 1));
-        assert_eq!(active_axes(LaunchDimensions::Auto, grid, block), [true, true, false]);
-        assert_eq!(block_shapes(grid, block, active_axes(LaunchDimensions::None, grid, block), Aggressive, 1), [block]);
+        assert_eq!(active_axes(BlockAxes::Auto, grid, block), [true, true, false]);
+        assert_eq!(block_shapes(grid, block, active_axes(BlockAxes::None, grid, block), Aggressive, 1), [block]);
         for shape in block_shapes(grid, block, X, Aggressive, 1) {
             assert_eq!((shape.y, shape.z), (4, 1));
             assert_eq!(grid_for(grid, block, shape, X).unwrap().y, 20);

@@ -7,11 +7,11 @@ use mneme_core::configuration::Configuration;
 use serde_json::{Value, json};
 
 use super::file::{FileError, FileSpace};
-use super::{Constraints, Parameter, Point, Rejection, Space, plain};
+use super::{Constraints, Parameter, Point, Rejection, SearchSpace, plain};
 use crate::expression::python;
 
 /// A space and the results in it.
-pub struct Table {
+pub struct ResultsTable {
     pub name: String,
     pub space: TableSpace,
     /// Milliseconds by point, or why there are none.
@@ -35,7 +35,7 @@ struct Content {
     results: Vec<(Point, Result<f64, String>)>,
 }
 
-impl Table {
+impl ResultsTable {
     /// Reads a file.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ fn beginning(names: &[String], point: &Point) -> String {
     names.iter().map(|name| point.get(name).map(plain).unwrap_or_default()).collect::<Vec<_>>().join(",")
 }
 
-impl Space for TableSpace {
+impl SearchSpace for TableSpace {
     fn parameters(&self) -> &[Parameter] {
         self.inner.parameters()
     }
@@ -219,11 +219,11 @@ impl Constraints for Listed<'_> {
 mod tests {
     use super::*;
 
-    fn load(content: &Value) -> Result<Table, FileError> {
+    fn load(content: &Value) -> Result<ResultsTable, FileError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kernel.json");
         std::fs::write(&path, content.to_string()).unwrap();
-        Table::load(&path)
+        ResultsTable::load(&path)
     }
 
     fn point(x: i64, y: i64) -> Point {

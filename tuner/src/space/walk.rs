@@ -1,9 +1,9 @@
 //! Every point of a finite space, in order: the last parameter varies fastest.
 
-use super::{Point, Space};
+use super::{Point, SearchSpace};
 
 /// All points of a finite space, those that constraints reject among them.
-pub fn walk(space: &dyn Space) -> impl Iterator<Item = Point> {
+pub fn walk(space: &dyn SearchSpace) -> impl Iterator<Item = Point> {
     let mut odometer = Odometer::default();
     std::iter::from_fn(move || odometer.next(space))
 }
@@ -21,7 +21,7 @@ pub enum Odometer {
 impl Odometer {
     /// The next point that violates no constraint that the space tells. What begins like one that does is left out at
     /// once.
-    pub fn next_valid(&mut self, space: &dyn Space) -> Option<Point> {
+    pub fn next_valid(&mut self, space: &dyn SearchSpace) -> Option<Point> {
         let Some(mut constraints) = space.constraints() else { return self.next(space) };
         // Those first that are about the first parameters alone.
         let mut order: Vec<(usize, usize)> = constraints
@@ -45,7 +45,7 @@ impl Odometer {
         }
     }
 
-    pub fn next(&mut self, space: &dyn Space) -> Option<Point> {
+    pub fn next(&mut self, space: &dyn SearchSpace) -> Option<Point> {
         let next = match std::mem::replace(self, Self::End) {
             Self::Start
                 if space.parameters().iter().all(|parameter| parameter.domain.size().is_some_and(|size| size > 0)) =>
@@ -75,7 +75,7 @@ impl Odometer {
 }
 
 /// The first point that begins with these indices.
-fn complete(space: &dyn Space, mut indices: Vec<Option<u64>>) -> (Vec<Option<u64>>, Point) {
+fn complete(space: &dyn SearchSpace, mut indices: Vec<Option<u64>>) -> (Vec<Option<u64>>, Point) {
     let mut point = Point::new();
     for (place, parameter) in space.parameters().iter().enumerate() {
         if place == indices.len() {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::device::DeviceLimits;
 use mneme_core::install;
-use mneme_core::recording::database::{self, Instance as Recording, KernelRecord};
+use mneme_core::recording::database::{self, InstanceRecord as Recording, KernelRecord};
 use mneme_core::recording::{CodeKind, RecordingError};
 use serde_json::{Value, json};
 
@@ -18,24 +18,23 @@ use crate::archive::{Archive, Entry};
 use crate::bridge::{Bridge, OptunaSampler, StudyOptions};
 use crate::cache::CachePlan;
 use crate::document;
-use crate::early_stop::EarlyStop;
+use crate::early_stop::{EarlyStop, Racing};
 use crate::evaluator::Evaluator;
 use crate::interrupt;
 use crate::measured::Measured;
 use crate::objective::Objectives;
 use crate::options::{
-    BaselineCode, Mode, Options, ProteusOutput, Pruner, ReplaySettings, RunsKind, SearchSettings, Settings,
-    SpaceSettings, StudySettings,
+    BaselineCode, CandidateSettings, Options, ProteusOutput, Pruner, RunsKind, SearchSettings, SessionMode,
+    SpaceSettings, StudySettings, TuningSettings,
 };
-use crate::racing::Racing;
 use crate::results::proteus;
 use crate::results::{self, Results, ResultsError, default_folder};
 use crate::sampler::{Prior, Sampler};
 use crate::search::Search;
 use crate::server::ServerCommand;
-use crate::session::{self, Finished, Instance, Plan, SessionError};
+use crate::session::{self, Finished, Plan, SessionError, TunedInstance};
 use crate::simulate::Simulation;
-use crate::space::{self, FileSpace, Point, Preset, Space};
+use crate::space::{self, FileSpace, Point, Preset, SearchSpace};
 use crate::status;
 use mneme_core::console;
 
@@ -151,7 +150,7 @@ fn databases(path: &Path, all: bool) -> Result<Vec<PathBuf>, TuneError> {
 
 impl Subject {
     /// Settings, whose defaults depend on what was recorded.
-    fn settle(&self, options: &Options, folder: &Path) -> Settings {
+    fn settle(&self, options: &Options, folder: &Path) -> TuningSettings {
         let mut options = Options {
             record_database: vec![self.database.clone()],
             results_dir: Some(folder.into()),
@@ -193,7 +192,7 @@ impl Subject {
         &self.record.instances[id]
     }
 
-    fn tune(&self, mut settings: Settings, folder: &Path) -> Result<Outcome, TuneError> {
+    fn tune(&self, mut settings: TuningSettings, folder: &Path) -> Result<Outcome, TuneError> {
         let inspects = settings.mode.inspects();
         // Nothing is begun, and no earlier results are moved aside, for what cannot be.
         let objectives = Objectives::read(&settings.objectives, settings.metric)?;
@@ -230,7 +229,7 @@ impl Subject {
         let log = results.as_ref().map_or_else(|| PathBuf::from("/dev/stderr"), Results::log_path);
         let needs_python = matches!(settings.space, SpaceSettings::Class { .. }) || settings.search.study.is_some();
         let bridge = needs_python.then(|| Bridge::start(settings.search.python.as_deref(), &log)).transpose()?;
-        let instances: Vec<Instance> =
+        let instances: Vec<TunedInstance> =
             self.ids.iter().map(|id| self.instance(&settings, id, &log)).collect::<Result<_, _>>()?;
         // Before the space, where that is about the device; else when all is known to be right.
         let (mut ready, mut limits) = (None, DeviceLimits::default());
@@ -248,7 +247,7 @@ impl Subject {
         }
         let Some(results) = results else { return inspect(settings.mode, &*space) };
         if matches!(settings.space, SpaceSettings::File(_)) {
-            tell_idle(&*space);
+            report_idle_parameters(&*space);
         }
         let number = spaces.number;
         let further = self.ids[1..].iter().map(|id| spaces.of(id)).collect::<Result<_, _>>()?;
@@ -294,7 +293,7 @@ impl Subject {
         Ok(named.into_iter().filter(|id| !self.ids.contains(id)).collect())
     }
 
-    fn instance(&self, settings: &Settings, id: &str, log: &Path) -> Result<Instance, TuneError> {
+    fn instance(&self, settings: &TuningSettings, id: &str, log: &Path) -> Result<TunedInstance, TuneError> {
         let command = ServerCommand {
             // Nothing is replayed in a simulation.
             program: install::locate(install::REPLAYER).or(settings.simulate.clone()).ok_or(TuneError::Incomplete)?,
@@ -303,10 +302,10 @@ impl Subject {
             options: server_options(&settings.replay),
             log: log.into(),
         };
-        Ok(Instance { id: id.into(), weight: self.recorded(id).occurrences.max(1) as f64, command })
+        Ok(TunedInstance { id: id.into(), weight: self.recorded(id).occurrences.max(1) as f64, command })
     }
 
-    fn study(&self, study: &StudySettings, settings: &Settings, folder: &Path) -> StudyOptions {
+    fn study(&self, study: &StudySettings, settings: &TuningSettings, folder: &Path) -> StudyOptions {
         StudyOptions {
             name: study.name.clone(),
             storage: study.storage.clone(),
@@ -320,8 +319,8 @@ impl Subject {
     }
 
     /// What two sessions must have in common to share results.
-    fn conditions(&self, settings: &Settings, objectives: &Objectives) -> Value {
-        let ReplaySettings { rtol, atol, dtype, tolerance, timer, iterations, warmup, runs, .. } = &settings.replay;
+    fn conditions(&self, settings: &TuningSettings, objectives: &Objectives) -> Value {
+        let CandidateSettings { rtol, atol, dtype, tolerance, timer, iterations, warmup, runs, .. } = &settings.replay;
         let energy = objectives.need_energy();
         // Fewer runs are not what a session wants that has all of them.
         let iterations = if *runs == RunsKind::Needed { json!([iterations, runs]) } else { json!(iterations) };
@@ -330,7 +329,7 @@ impl Subject {
 }
 
 /// Says which parameters of a space make no difference: the search would take their points for one.
-fn tell_idle(space: &dyn Space) {
+fn report_idle_parameters(space: &dyn SearchSpace) {
     let idle = space::idle_parameters(space);
     if !idle.is_empty() {
         mneme_core::remark!(
@@ -342,7 +341,7 @@ fn tell_idle(space: &dyn Space) {
 }
 
 /// One of our samplers, as it was named.
-fn choice(settings: &Settings, space: &dyn Space) -> Result<Choice, TuneError> {
+fn choice(settings: &TuningSettings, space: &dyn SearchSpace) -> Result<Choice, TuneError> {
     let search = &settings.search;
     let start = search.start_from.as_deref().map(|path| start_in(space, path)).transpose()?;
     let sampler = learning(search, search.sampler.build(space, &search.for_sampler(start))?)?;
@@ -372,7 +371,7 @@ fn learning(search: &SearchSettings, own: Box<dyn Sampler>) -> Result<Box<dyn Sa
 
 /// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come, or
 /// where that cannot be told.
-fn refuse_other_conditions(results: &Results, is_new: bool, settings: &Settings) -> Result<(), TuneError> {
+fn refuse_other_conditions(results: &Results, is_new: bool, settings: &TuningSettings) -> Result<(), TuneError> {
     let earlier = match results.read::<Options>(session::CONFIG) {
         // Of another release, perhaps.
         Err(ResultsError::Strange { .. }) => None,
@@ -402,7 +401,7 @@ fn refuse_other_conditions(results: &Results, is_new: bool, settings: &Settings)
 }
 
 /// Refuses recorded results that say of themselves that they are of another recording.
-fn refuse_another_recording(folder: &Path, settings: &Settings) -> Result<(), TuneError> {
+fn refuse_another_recording(folder: &Path, settings: &TuningSettings) -> Result<(), TuneError> {
     let text = std::fs::read(folder.join(session::CONFIG)).unwrap_or_default();
     let earlier = serde_json::from_slice::<Options>(&text).ok().and_then(|earlier| earlier.measured);
     match earlier.zip(settings.measured()).and_then(|(earlier, now)| earlier.other_recording(now)) {
@@ -415,7 +414,7 @@ fn refuse_another_recording(folder: &Path, settings: &Settings) -> Result<(), Tu
 }
 
 /// What replays candidates, or answers from recorded results.
-fn evaluator(settings: &Settings, instances: &[Instance]) -> Result<Evaluator, TuneError> {
+fn evaluator(settings: &TuningSettings, instances: &[TunedInstance]) -> Result<Evaluator, TuneError> {
     match &settings.simulate {
         Some(folder) => Ok(Evaluator::simulated(Simulation::load(folder)?)),
         None => {
@@ -426,7 +425,7 @@ fn evaluator(settings: &Settings, instances: &[Instance]) -> Result<Evaluator, T
 }
 
 /// Options that `mneme-replay serve` is given.
-fn server_options(settings: &ReplaySettings) -> Vec<String> {
+fn server_options(settings: &CandidateSettings) -> Vec<String> {
     let mut all = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -467,7 +466,7 @@ fn start_point(path: &Path) -> Result<Point, TuneError> {
 }
 
 /// That point, of which something has to be in the space.
-fn start_in(space: &dyn Space, path: &Path) -> Result<Point, TuneError> {
+fn start_in(space: &dyn SearchSpace, path: &Path) -> Result<Point, TuneError> {
     let point = start_point(path)?;
     if point.iter().any(|(name, value)| space::knows(space, name, value)) {
         return Ok(point);
@@ -479,9 +478,9 @@ fn start_in(space: &dyn Space, path: &Path) -> Result<Point, TuneError> {
 }
 
 /// `--print-space` and `--dry-run`.
-fn inspect(mode: Mode, space: &dyn Space) -> Result<Outcome, TuneError> {
+fn inspect(mode: SessionMode, space: &dyn SearchSpace) -> Result<Outcome, TuneError> {
     let described = space.describe();
-    let text = if mode == Mode::DryRun {
+    let text = if mode == SessionMode::DryRun {
         let baseline = serde_json::to_string_pretty(&space.baseline()).expect("plain data serialises");
         format!("Baseline configuration:\n{baseline}\nSearch space:\n{described:#}\n")
     } else {

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::{Subject, TuneError, evaluator};
 use crate::bridge::{Bridge, PythonSpace};
-use crate::options::{Settings, SpaceSettings};
-use crate::session::Instance;
-use crate::space::{FileSpace, ForAmd, PresetSpace, Recorded, Space, Surroundings};
+use crate::options::{SpaceSettings, TuningSettings};
+use crate::session::TunedInstance;
+use crate::space::{FileSpace, ForAmd, PresetSpace, Recorded, SearchSpace, Surroundings};
 
 /// Makes spaces of one kind for instances of one kernel.
 pub struct Spaces<'a> {
-    pub settings: &'a Settings,
+    pub settings: &'a TuningSettings,
     pub subject: &'a Subject,
     pub bridge: Option<&'a Bridge>,
     /// Of the first Python space.
@@ -21,7 +21,7 @@ pub struct Spaces<'a> {
 }
 
 impl Spaces<'_> {
-    pub fn of(&mut self, id: &str) -> Result<Box<dyn Space>, TuneError> {
+    pub fn of(&mut self, id: &str) -> Result<Box<dyn SearchSpace>, TuneError> {
         let space = self.described(id)?;
         Ok(match self.subject.record.ours.processor() {
             Some(processor) => Box::new(ForAmd::new(space, processor)),
@@ -29,7 +29,7 @@ impl Spaces<'_> {
         })
     }
 
-    fn described(&mut self, id: &str) -> Result<Box<dyn Space>, TuneError> {
+    fn described(&mut self, id: &str) -> Result<Box<dyn SearchSpace>, TuneError> {
         let instance = self.subject.recorded(id);
         let (grid, block, shared_mem) = (instance.grid_dims, instance.block_dims, instance.shared_mem);
         let processor = self.subject.record.ours.processor();
@@ -59,7 +59,7 @@ impl Spaces<'_> {
         !self.settings.mode.inspects() && self.settings.search.sampler.is_exhaustive()
     }
 
-    pub fn endless(&self, space: &dyn Space) -> Option<String> {
+    pub fn endless(&self, space: &dyn SearchSpace) -> Option<String> {
         let name = &space.parameters().iter().find(|parameter| parameter.domain.size().is_none())?.name;
         self.walks()
             .then(|| format!("the parameter '{name}' has no end of values to go through; use --sampler random or tpe"))
@@ -68,7 +68,11 @@ impl Spaces<'_> {
 
 /// What the device can take, where only the space is to be seen; one that cannot be asked is taken to have what every
 /// one has, for code of an AMD processor what that has.
-pub fn limits_to_show(settings: &Settings, instances: &[Instance], processor: Option<&Processor>) -> DeviceLimits {
+pub fn limits_to_show(
+    settings: &TuningSettings,
+    instances: &[TunedInstance],
+    processor: Option<&Processor>,
+) -> DeviceLimits {
     match evaluator(settings, &instances[..1]) {
         Ok(evaluator) => evaluator.greeting().limits.clone(),
         Err(error) => {

@@ -9,9 +9,9 @@ use crate::options::Options;
 use crate::results::{Results, default_folder};
 use crate::search::Search;
 use crate::server::ServerCommand;
-use crate::session::{self, Instance, Plan};
+use crate::session::{self, Plan, TunedInstance};
 use crate::simulate::Simulation;
-use crate::space::Table;
+use crate::space::ResultsTable;
 
 /// Searches the file of `--simulate`.
 pub fn tune(options: Options) -> Result<i32, TuneError> {
@@ -20,7 +20,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
         let what = "has its own space and nothing to go on with; leave --resume, --space and --space-module out";
         return Err(TuneError::Setting(format!("--simulate {} {what}", file.display())));
     }
-    let table = Table::load(&file)?;
+    let table = ResultsTable::load(&file)?;
     let folder = options.results_dir.clone().unwrap_or_else(default_folder);
     let settings = Options { results_dir: Some(folder.clone()), ..options }.settled_on_table();
     if settings.mode.inspects() {
@@ -42,7 +42,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
     };
     let plan = Plan {
         kernel: table.name,
-        instances: vec![Instance { id: "table".into(), weight: 1.0, command }],
+        instances: vec![TunedInstance { id: "table".into(), weight: 1.0, command }],
         search: Search::new(space, sampler),
         further: Vec::new(),
         verified_on: Vec::new(),

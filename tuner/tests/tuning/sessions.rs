@@ -11,9 +11,9 @@ use mneme_tuner::results::Results;
 use mneme_tuner::sampler::{Ahead, Exhaustive, History, Sampler};
 use mneme_tuner::search::Search;
 use mneme_tuner::server::ServerCommand;
-use mneme_tuner::session::{self, Instance, Plan, SessionError};
+use mneme_tuner::session::{self, Plan, SessionError, TunedInstance};
 use mneme_tuner::space::{
-    Domain, LaunchDimensions, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, Space,
+    BlockAxes, Domain, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, SearchSpace,
 };
 use mneme_tuner::status;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use serde_json::Value;
 /// Block widths 1 to 6 and 8, and these pipelines, around a launch of six blocks of four threads.
 fn space(passes: &[&str]) -> PresetSpace {
     let passes = passes.iter().map(ToString::to_string).collect();
-    let options = PresetOptions { launch_dim: LaunchDimensions::X, passes, ..PresetOptions::default() };
+    let options = PresetOptions { launch_dim: BlockAxes::X, passes, ..PresetOptions::default() };
     PresetSpace::new(
         &options,
         Recorded {
@@ -36,10 +36,10 @@ fn space(passes: &[&str]) -> PresetSpace {
 
 const WIDTHS: usize = 7;
 
-fn instance(folder: &Path, id: &str, weight: f64) -> Instance {
+fn instance(folder: &Path, id: &str, weight: f64) -> TunedInstance {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/replay");
     let log = folder.join("results/logs/tune.log");
-    Instance {
+    TunedInstance {
         id: id.into(),
         weight,
         command: ServerCommand { program, database: "1.json".into(), instance: id.into(), options: Vec::new(), log },
@@ -72,12 +72,12 @@ impl Sampler for OneByOne {
         Ahead::Some(0)
     }
 
-    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+    fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         self.0.ask(space, history)
     }
 }
 
-fn one_by_one(plan: Plan, space: impl Space + 'static) -> Plan {
+fn one_by_one(plan: Plan, space: impl SearchSpace + 'static) -> Plan {
     Plan { search: Search::new(Box::new(space), Box::<OneByOne>::default()), ..plan }
 }
 
@@ -199,7 +199,7 @@ fn a_block_shape_that_is_refused_twice_is_left_alone() {
 /// A space with its pipelines in the opposite order.
 struct Reversed(PresetSpace);
 
-impl Space for Reversed {
+impl SearchSpace for Reversed {
     fn parameters(&self) -> &[Parameter] {
         self.0.parameters()
     }

@@ -181,12 +181,12 @@ pub enum ClangAction {
 
 /// The language of a source with device code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
+pub enum SourceLanguage {
     Cuda,
     Hip,
 }
 
-impl Language {
+impl SourceLanguage {
     /// As `-x` takes it.
     pub fn name(self) -> &'static str {
         match self {
@@ -208,9 +208,9 @@ pub enum Dialect {
 
 /// A source with device code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source<'a> {
+pub struct DeviceSource<'a> {
     pub path: &'a Path,
-    pub language: Language,
+    pub language: SourceLanguage,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,30 +280,32 @@ impl ClangCommandLine {
 
     /// Whether HIP sources are among the inputs.
     pub fn has_hip(&self) -> bool {
-        self.sources().iter().any(|source| source.language == Language::Hip)
+        self.sources().iter().any(|source| source.language == SourceLanguage::Hip)
     }
 
     /// Sources with device code, in order; standard input is none, it cannot be read twice.
-    pub fn sources(&self) -> Vec<Source<'_>> {
+    pub fn sources(&self) -> Vec<DeviceSource<'_>> {
         let language =
-            |path, language| Some(Source { path: Path::new(path), language: self.language(path, language)? });
+            |path, language| Some(DeviceSource { path: Path::new(path), language: self.language(path, language)? });
         self.inputs().filter_map(|(path, given)| language(path, given)).collect()
     }
 
     /// The language of an input, where it is one with device code.
-    fn language(&self, path: &OsStr, given: Option<&OsStr>) -> Option<Language> {
+    fn language(&self, path: &OsStr, given: Option<&OsStr>) -> Option<SourceLanguage> {
         if path == "-" {
             return None;
         }
         if let Some(given) = given {
-            return [Language::Cuda, Language::Hip].into_iter().find(|language| given == language.name());
+            return [SourceLanguage::Cuda, SourceLanguage::Hip].into_iter().find(|language| given == language.name());
         }
         let extension = Path::new(path).extension()?.to_str()?;
         match (self.dialect, extension) {
-            (_, "hip") => Some(Language::Hip),
-            (Dialect::Clang, "cu") => Some(Language::Cuda),
-            (Dialect::Hipcc { cxx: true }, "cu" | "cuh") => Some(Language::Hip),
-            (Dialect::Hipcc { cxx: true }, "cpp" | "cxx" | "cc" | "C") if !self.is_for_openmp() => Some(Language::Hip),
+            (_, "hip") => Some(SourceLanguage::Hip),
+            (Dialect::Clang, "cu") => Some(SourceLanguage::Cuda),
+            (Dialect::Hipcc { cxx: true }, "cu" | "cuh") => Some(SourceLanguage::Hip),
+            (Dialect::Hipcc { cxx: true }, "cpp" | "cxx" | "cc" | "C") if !self.is_for_openmp() => {
+                Some(SourceLanguage::Hip)
+            }
             _ => None,
         }
     }
@@ -368,7 +370,7 @@ impl ClangCommandLine {
     }
 
     /// `-c` for one of the sources of a compile-and-link command.
-    pub fn compile_arguments(&self, source: Source<'_>, object: &Path) -> Vec<OsString> {
+    pub fn compile_arguments(&self, source: DeviceSource<'_>, object: &Path) -> Vec<OsString> {
         let linking = |words: &[OsString]| {
             let word = words[0].to_string_lossy();
             ["-Wl,", "-l", "-L", "-Xlinker", "-fuse-ld="].iter().any(|prefix| word.starts_with(prefix))
@@ -380,12 +382,12 @@ impl ClangCommandLine {
             .flatten()
             .cloned()
             .collect();
-        if self.relocatable() || source.language == Language::Hip {
+        if self.relocatable() || source.language == SourceLanguage::Hip {
             // Left alone, clang makes the id from its arguments, and the object's name would be different each time.
             let id = OsString::from(format!("-cuid={:016x}", self.identity(source.path)));
             // clang's old driver for HIP has its own id after this one, unless it is given one; the new driver and the
             // one for CUDA report that as unused.
-            arguments.extend((source.language == Language::Hip && !self.new_driver()).then(|| id.clone()));
+            arguments.extend((source.language == SourceLanguage::Hip && !self.new_driver()).then(|| id.clone()));
             arguments.extend(["-Xclang".into(), id]);
         }
         arguments.extend(["-c", "-x", source.language.name()].map(OsString::from));
@@ -514,8 +516,8 @@ mod tests {
         line.sources().iter().map(|source| source.path.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
 
-    fn cuda(path: &str) -> Source<'_> {
-        Source { path: Path::new(path), language: Language::Cuda }
+    fn cuda(path: &str) -> DeviceSource<'_> {
+        DeviceSource { path: Path::new(path), language: SourceLanguage::Cuda }
     }
 
     fn joined(arguments: Vec<OsString>) -> String {
@@ -574,7 +576,7 @@ mod tests {
         ] {
             let parsed = read(line, dialect);
             assert_eq!(paths(&parsed), sources, "{line}");
-            assert!(parsed.sources().iter().all(|source| source.language == Language::Hip));
+            assert!(parsed.sources().iter().all(|source| source.language == SourceLanguage::Hip));
         }
         let line = read("--amdgpu-target=gfx90a -O2 --rocm-path=/usr a.cpp -o app", all);
         assert_eq!(joined(line.device_arguments()), "--rocm-path=/usr");

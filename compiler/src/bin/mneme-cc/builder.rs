@@ -5,7 +5,7 @@ use std::time::Duration;
 use mneme_builds::builders::{Builders, written_by};
 use mneme_builds::protocol::{CodeParts, Question, UnitOrigin};
 use mneme_core::compile_options::CompileOptions;
-use mneme_core::image::ir_section::Table;
+use mneme_core::image::ir_section::IrTable;
 use serde::de::DeserializeOwned;
 
 /// No compilation takes longer.
@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 ///
 /// # Errors
 /// A sentence on the builder or the module.
-pub fn describe(bitcode: &[u8], origin: UnitOrigin) -> anyhow::Result<Table> {
+pub fn describe(bitcode: &[u8], origin: UnitOrigin) -> anyhow::Result<IrTable> {
     ask(&[bitcode], Question::Describe { origin }, bitcode).map(|(table, _)| table)
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::arguments::{ClangAction, ClangCommandLine, Dialect, Source};
+use crate::arguments::{ClangAction, ClangCommandLine, DeviceSource, Dialect};
 use crate::hip::Driver;
 use crate::log::Log;
 use crate::process::{code, warn};
@@ -95,7 +95,7 @@ fn compile(user: &User, arguments: &[OsString]) -> anyhow::Result<(u8, Log)> {
 }
 
 /// Adds the IR of `source` to `object`. A program without IR still runs, so failures are warnings.
-fn embed(user: &User, source: Source<'_>, object: &Path, log: &Log) {
+fn embed(user: &User, source: DeviceSource<'_>, object: &Path, log: &Log) {
     // Packaged and relocatable code becomes an image when it is linked.
     let is_image = !log.packaged && !user.line.relocatable();
     let images = is_image.then(|| elf::images(object).ok()).flatten().unwrap_or_default();

@@ -12,7 +12,7 @@ use anyhow::{Context, ensure};
 use mneme_core::image::bundle;
 
 use crate::ACTIVE;
-use crate::arguments::{Language, Source};
+use crate::arguments::{DeviceSource, SourceLanguage};
 use crate::elf;
 use crate::log::{Log, Made};
 use crate::process::warn;
@@ -30,8 +30,8 @@ pub fn embed(user: &User, log: &Log) {
     }
 }
 
-fn embed_one(user: &User, source: Source<'_>, log: &Log) -> anyhow::Result<()> {
-    if source.language == Language::Cuda {
+fn embed_one(user: &User, source: DeviceSource<'_>, log: &Log) -> anyhow::Result<()> {
+    if source.language == SourceLanguage::Cuda {
         // What clang embeds itself is found in the code.
         ensure!(
             user.line.embeds_bitcode(),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Compilers that share a command-line syntax and a way to get at device IR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum CompilerFamily {
     Clang,
     Nvcc,
     /// AMD's front for clang, or for nvcc.
@@ -17,7 +17,7 @@ pub enum Family {
     Unknown,
 }
 
-impl Family {
+impl CompilerFamily {
     /// By the program's name, version suffixes and target prefixes aside ("clang++-19", "x86_64-linux-gnu-g++").
     pub fn of(compiler: &Path) -> Self {
         let name = compiler.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -52,20 +52,20 @@ mod tests {
     #[test]
     fn names_tell_the_family() {
         for (name, family) in [
-            ("clang++", Family::Clang),
-            ("/usr/lib/llvm-19/bin/clang-19", Family::Clang),
-            ("clang++-19", Family::Clang),
-            ("aarch64-linux-gnu-clang++-19.1", Family::Clang),
-            ("/prefix/bin/mneme-clang++", Family::Clang),
-            ("nvcc", Family::Nvcc),
-            ("/opt/rocm/bin/hipcc", Family::Hipcc),
-            ("/opt/rocm/bin/amdclang++", Family::Clang),
-            ("x86_64-linux-gnu-g++-12", Family::Host),
-            ("c++", Family::Host),
-            ("ccache", Family::Unknown),
-            ("clang-tidy", Family::Unknown),
+            ("clang++", CompilerFamily::Clang),
+            ("/usr/lib/llvm-19/bin/clang-19", CompilerFamily::Clang),
+            ("clang++-19", CompilerFamily::Clang),
+            ("aarch64-linux-gnu-clang++-19.1", CompilerFamily::Clang),
+            ("/prefix/bin/mneme-clang++", CompilerFamily::Clang),
+            ("nvcc", CompilerFamily::Nvcc),
+            ("/opt/rocm/bin/hipcc", CompilerFamily::Hipcc),
+            ("/opt/rocm/bin/amdclang++", CompilerFamily::Clang),
+            ("x86_64-linux-gnu-g++-12", CompilerFamily::Host),
+            ("c++", CompilerFamily::Host),
+            ("ccache", CompilerFamily::Unknown),
+            ("clang-tidy", CompilerFamily::Unknown),
         ] {
-            assert_eq!(Family::of(Path::new(name)), family, "{name}");
+            assert_eq!(CompilerFamily::of(Path::new(name)), family, "{name}");
         }
     }
 }

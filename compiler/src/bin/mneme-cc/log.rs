@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::compile_options::CompileOptions;
 
-use crate::arguments::Source;
+use crate::arguments::DeviceSource;
 use crate::process::quoted;
 
 /// Options of clang's bundler.
@@ -112,7 +112,7 @@ impl Log {
     }
 
     /// The compilation of a source that was the latest before a command.
-    pub fn compilation_before(&self, made: &Made, sources: &[Source<'_>]) -> Option<&DeviceCompilation> {
+    pub fn compilation_before(&self, made: &Made, sources: &[DeviceSource<'_>]) -> Option<&DeviceCompilation> {
         let mut before = self.compilations[..made.after].iter();
         before.rfind(|compilation| sources.iter().any(|source| source.path == compilation.source))
     }

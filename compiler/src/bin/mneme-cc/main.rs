@@ -27,7 +27,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use arguments::Dialect;
-use family::Family;
+use family::CompilerFamily;
 
 /// Set for the compilers that we start: a wrapper that finds it leaves the job to the outer one.
 const ACTIVE: &str = "MNEME_CC_ACTIVE";
@@ -61,7 +61,7 @@ fn launch(mut arguments: Vec<OsString>) -> anyhow::Result<u8> {
             Ok(0)
         }
         Some("--generate") => {
-            mneme_manual::write_if_asked(help::command);
+            mneme_manual::write_if_requested(help::command);
             anyhow::bail!("--generate takes what is to be made and a folder for it, as scripts/install does")
         }
         Some("--mneme-cpu-object") => cpu_object::run(&arguments[1..]),
@@ -79,19 +79,19 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
     if std::env::var_os(ACTIVE).is_some() {
         return family::pass_through(compiler, &arguments);
     }
-    match Family::of(compiler) {
-        Family::Clang => clang::run(compiler, &arguments, Dialect::Clang),
-        Family::Hipcc if hip::is_for_nvidia() => {
+    match CompilerFamily::of(compiler) {
+        CompilerFamily::Clang => clang::run(compiler, &arguments, Dialect::Clang),
+        CompilerFamily::Hipcc if hip::is_for_nvidia() => {
             eprintln!(
                 "mneme-cc: {} is run unchanged, as it runs nvcc here: its kernels carry no LLVM IR",
                 compiler.display()
             );
             family::pass_through(compiler, &arguments)
         }
-        Family::Hipcc => clang::run(compiler, &arguments, Dialect::Hipcc { cxx: hip::takes_cxx() }),
-        Family::Nvcc => nvcc::run(compiler, &arguments),
-        Family::Host => family::pass_through(compiler, &arguments),
-        Family::Unknown => {
+        CompilerFamily::Hipcc => clang::run(compiler, &arguments, Dialect::Hipcc { cxx: hip::takes_cxx() }),
+        CompilerFamily::Nvcc => nvcc::run(compiler, &arguments),
+        CompilerFamily::Host => family::pass_through(compiler, &arguments),
+        CompilerFamily::Unknown => {
             eprintln!(
                 "mneme-cc: {} is run unchanged: it is not a compiler that mneme-cc knows (clang is)",
                 compiler.display()

@@ -2,9 +2,9 @@
 
 use mneme_builds::protocol::UnitOrigin;
 use mneme_builds::source::IR_OPTIONS;
-use mneme_core::image::ir_section::{self, SymbolKind, Table};
+use mneme_core::image::ir_section::{self, IrTable, SymbolKind};
 
-use crate::arguments::{ClangCommandLine, Language, Source};
+use crate::arguments::{ClangCommandLine, DeviceSource, SourceLanguage};
 use crate::hip::Driver;
 use crate::log::{DeviceCompilation, Log};
 use crate::{builder, process};
@@ -23,7 +23,7 @@ pub struct Record {
 }
 
 /// The records of a source; `images` are the sums of what was made of it. Says what goes wrong.
-pub fn records(user: &User, source: Source<'_>, log: &Log, images: &[u64]) -> Vec<Record> {
+pub fn records(user: &User, source: DeviceSource<'_>, log: &Log, images: &[u64]) -> Vec<Record> {
     let mut records = Vec::new();
     // What goes wrong for one architecture mostly does for all.
     let mut failures: Vec<(String, Vec<&str>)> = Vec::new();
@@ -51,7 +51,7 @@ pub fn records(user: &User, source: Source<'_>, log: &Log, images: &[u64]) -> Ve
 /// The record of one architecture; `None` if the unit defines nothing for the device.
 fn record(
     user: &User,
-    source: Source<'_>,
+    source: DeviceSource<'_>,
     compilation: &DeviceCompilation,
     images: &[u64],
 ) -> anyhow::Result<Option<Vec<u8>>> {
@@ -80,10 +80,10 @@ fn record(
 }
 
 /// Whether a unit defines a kernel, or what kernels of other units may use.
-fn defines_anything(table: &Table, language: Language) -> bool {
+fn defines_anything(table: &IrTable, language: SourceLanguage) -> bool {
     table.symbols.iter().filter(|symbol| symbol.defined).any(|symbol| match language {
-        Language::Cuda => true,
-        Language::Hip => {
+        SourceLanguage::Cuda => true,
+        SourceLanguage::Hip => {
             // Those that clang and its headers define in every unit.
             let is_usual = symbol.name.starts_with("__hip_cuid_")
                 || symbol.name.starts_with("__oclc_")
@@ -97,7 +97,7 @@ fn defines_anything(table: &Table, language: Language) -> bool {
 const USUAL_OF_HIP: [&str; 4] = ["__cxa_pure_virtual", "__cxa_deleted_virtual", "__assert_fail", "__assertfail"];
 
 /// The device code as clang's front end makes it, the device's libraries linked in, before any pass.
-fn device_ir(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
+fn device_ir(user: &User, source: DeviceSource<'_>, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
     let output = tempfile::Builder::new().prefix("mneme-cc-").suffix(".bc").tempfile()?;
     let mut command = user.driver.command();
     command.args(user.line.device_arguments()).arg("--cuda-device-only");
@@ -105,7 +105,7 @@ fn device_ir(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -
     command.args((!user.is_hipcc).then_some("--no-offload-arch=all"));
     command.arg(format!("--offload-arch={}", compilation.target));
     // For several architectures clang makes a bundle.
-    command.args((source.language == Language::Hip).then_some("--no-gpu-bundle-output"));
+    command.args((source.language == SourceLanguage::Hip).then_some("--no-gpu-bundle-output"));
     command.args(IR_OPTIONS).args(["-w", "-Qunused-arguments"]);
     if compilation.options.level == "0" {
         // They are more code where no pass removes it, and there is none in the application's; passes can do without.
@@ -114,7 +114,7 @@ fn device_ir(user: &User, source: Source<'_>, compilation: &DeviceCompilation) -
     if let Some(cuid) = &compilation.cuid {
         // As a driver option it is ignored for CUDA where only device code is compiled; for HIP it comes last.
         let id = format!("-cuid={cuid}");
-        command.args((source.language == Language::Hip).then_some(&id)).args(["-Xclang", &id]);
+        command.args((source.language == SourceLanguage::Hip).then_some(&id)).args(["-Xclang", &id]);
     }
     command.args(["-x", source.language.name()]).arg(source.path).arg("-o").arg(output.path());
     process::written_ir(&mut command, output.path())

@@ -4,9 +4,9 @@
 
 use crate::cpu::ptx;
 
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let instruction = instruction(parts)?;
     let mut constraints = vec![format!("={}", register(&signature.result)?)];
     for parameter in &signature.parameters {

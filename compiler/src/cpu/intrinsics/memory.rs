@@ -1,12 +1,12 @@
 //! Intrinsics on memory: fences, cached loads, atomics, address spaces.
 
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
 /// Bytes of a thread's stack at most, and how far below a frame the variables of the functions that it calls may be.
 const STACK: u64 = 2 << 20;
 const STACK_SLACK: u64 = 64 << 10;
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     let parameter = |i: usize| signature.parameters.get(i).map(String::as_str);
     match parts {
@@ -82,7 +82,7 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
     Some(())
 }
 
-fn read_modify_write(operation: &str, ty: &str, pointer: &str, body: &mut Body) -> Option<()> {
+fn read_modify_write(operation: &str, ty: &str, pointer: &str, body: &mut FunctionBody) -> Option<()> {
     let operation = match operation {
         "add" if ty.starts_with('i') => "add",
         "add" => "fadd",

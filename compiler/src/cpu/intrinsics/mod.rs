@@ -9,7 +9,7 @@ mod half;
 mod memory;
 mod warp;
 
-use super::operations::text::{Body, Meaning, Signature};
+use super::operations::text::{FunctionBody, FunctionSignature, Meaning};
 use super::operations::{arithmetic, convert, sreg};
 
 /// Imports and shared helpers, in LLVM assembly.
@@ -18,7 +18,7 @@ pub const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "llvm.nvvm.";
 
 /// The meaning of the function `name` that the module declares.
-pub fn meaning(name: &str, signature: &Signature) -> Meaning {
+pub fn meaning(name: &str, signature: &FunctionSignature) -> Meaning {
     if let Some(nvvm) = name.strip_prefix(PREFIX) {
         return match define(nvvm, signature) {
             Some(body) => Meaning::Defined(body),
@@ -31,14 +31,14 @@ pub fn meaning(name: &str, signature: &Signature) -> Meaning {
     match name {
         "memcpy" | "memset" | "memmove" => Meaning::Native,
         "vprintf" => {
-            let mut body = Body::default();
+            let mut body = FunctionBody::default();
             let [format, arguments] = [0, 1].map(|index| pointer(&mut body, signature, index));
             let count = body.value(format!("call i32 @__mneme_cpu_printf(ptr {format}, ptr {arguments})"));
             body.ret(&signature.result, count);
             Meaning::Defined(body)
         }
         "__assertfail" | "__assert_fail" => {
-            let mut body = Body::default();
+            let mut body = FunctionBody::default();
             let [message, file, function] = [0, 1, 3].map(|index| pointer(&mut body, signature, index));
             body.line(format_args!(
                 "call void @__mneme_cpu.failed_assertion(ptr {message}, ptr {file}, i32 %a2, ptr {function})"
@@ -48,14 +48,14 @@ pub fn meaning(name: &str, signature: &Signature) -> Meaning {
         }
         // What a class's table has in a pure virtual function's place. No correct program calls it.
         "__cxa_pure_virtual" => {
-            let mut body = Body::default();
+            let mut body = FunctionBody::default();
             body.line("call void @__mneme_cpu_trap()");
             body.line("unreachable");
             Meaning::Defined(body)
         }
         // Left only where the module's pipeline did not resolve it: every question is answered "no".
         "__nvvm_reflect" => {
-            let mut body = Body::default();
+            let mut body = FunctionBody::default();
             body.ret(&signature.result, 0);
             Meaning::Defined(body)
         }
@@ -71,7 +71,7 @@ pub fn meaning(name: &str, signature: &Signature) -> Meaning {
 }
 
 /// An argument that is a pointer; lifted code may pass its number.
-fn pointer(body: &mut Body, signature: &Signature, index: usize) -> String {
+fn pointer(body: &mut FunctionBody, signature: &FunctionSignature, index: usize) -> String {
     match signature.parameters.get(index).map(String::as_str) {
         Some("i64") => body.value(format!("inttoptr i64 %a{index} to ptr")),
         _ => format!("%a{index}"),
@@ -88,12 +88,12 @@ fn unsupported_intrinsic(nvvm: &str) -> String {
     }
 }
 
-fn define(nvvm: &str, signature: &Signature) -> Option<Body> {
+fn define(nvvm: &str, signature: &FunctionSignature) -> Option<FunctionBody> {
     let parts: Vec<&str> = nvvm.split('.').collect();
-    let mut body = Body::default();
+    let mut body = FunctionBody::default();
     let families = [sreg::define, warp::define, memory::define, convert::define, half::define, arithmetic::define];
     families.iter().find_map(|family| {
-        body = Body::default();
+        body = FunctionBody::default();
         family(&parts, signature, &mut body).map(|()| std::mem::take(&mut body))
     })
 }

@@ -2,13 +2,13 @@
 //!
 //! They are barriers, shuffles, votes, matches and reductions.
 
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
 const FULL: &str = "-1";
 /// PTX numbers its barriers 0 to 15.
 const CLUSTER_BARRIER: &str = "16";
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     match parts {
         ["barrier0"] => barrier(body, "0", "0"),
@@ -68,28 +68,35 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
     Some(())
 }
 
-fn barrier(body: &mut Body, id: &str, count: &str) {
+fn barrier(body: &mut FunctionBody, id: &str, count: &str) {
     body.line(format_args!("call void @__mneme_cpu_barrier(i32 {id}, i32 {count})"));
     body.ret("void", "");
 }
 
 /// Splits the low half and the predicate (bit 32) of a 64-bit result.
-fn low_half(body: &mut Body, pair: &str) -> String {
+fn low_half(body: &mut FunctionBody, pair: &str) -> String {
     body.value(format!("trunc i64 {pair} to i32"))
 }
 
-fn predicate(body: &mut Body, pair: &str) -> String {
+fn predicate(body: &mut FunctionBody, pair: &str) -> String {
     let shifted = body.value(format!("lshr i64 {pair}, 32"));
     body.value(format!("trunc i64 {shifted} to i1"))
 }
 
-fn pair_result(body: &mut Body, result: &str, ty: &str, value: &str, flag: &str) {
+fn pair_result(body: &mut FunctionBody, result: &str, ty: &str, value: &str, flag: &str) {
     let first = body.value(format!("insertvalue {result} poison, {ty} {value}, 0"));
     let both = body.value(format!("insertvalue {result} {first}, i1 {flag}, 1"));
     body.ret(result, both);
 }
 
-fn shuffle(mode: &str, kind: &str, mask: &str, operands: [&str; 3], result: &str, body: &mut Body) -> Option<()> {
+fn shuffle(
+    mode: &str,
+    kind: &str,
+    mask: &str,
+    operands: [&str; 3],
+    result: &str,
+    body: &mut FunctionBody,
+) -> Option<()> {
     let code = ["idx", "up", "down", "bfly"].iter().position(|name| *name == mode)?;
     let [value, lane, clamp] = operands;
     let (ty, with_predicate) = match kind {
@@ -113,7 +120,7 @@ fn shuffle(mode: &str, kind: &str, mask: &str, operands: [&str; 3], result: &str
     Some(())
 }
 
-fn vote(mode: &str, mask: &str, flag: &str, result: &str, body: &mut Body) -> Option<()> {
+fn vote(mode: &str, mask: &str, flag: &str, result: &str, body: &mut FunctionBody) -> Option<()> {
     let code = ["ballot", "any", "all", "uni"].iter().position(|name| *name == mode)?;
     let wide = body.value(format!("zext i1 {flag} to i32"));
     let value = body.value(format!("call i32 @__mneme_cpu_vote(i32 {code}, i32 {mask}, i32 {wide})"));
@@ -122,7 +129,7 @@ fn vote(mode: &str, mask: &str, flag: &str, result: &str, body: &mut Body) -> Op
     Some(())
 }
 
-fn matched(mode: &str, width: &str, result: &str, body: &mut Body) -> Option<()> {
+fn matched(mode: &str, width: &str, result: &str, body: &mut FunctionBody) -> Option<()> {
     let value = if width.starts_with("i32") { body.value("zext i32 %a1 to i64") } else { "%a1".to_owned() };
     match mode {
         "any" => {

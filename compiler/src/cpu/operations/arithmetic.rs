@@ -1,12 +1,12 @@
 //! Arithmetic: rounding modes, approximations, integer oddities.
 
 use super::convert::rounding_mode;
-use super::text::{Body, Signature};
+use super::text::{FunctionBody, FunctionSignature};
 
 /// Operations in the numbering of `__mneme_cpu_round`.
 const ROUNDED: [&str; 6] = ["add", "mul", "fma", "div", "sqrt", "rcp"];
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     match parts {
         ["mulhi", kind] => high_product(kind, result, body)?,
@@ -39,13 +39,19 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
     Some(())
 }
 
-fn flushed(body: &mut Body, ty: &str, value: &str) -> String {
+fn flushed(body: &mut FunctionBody, ty: &str, value: &str) -> String {
     let function = if ty == "double" { "ftz64" } else { "ftz" };
     body.value(format!("call {ty} @__mneme_cpu.{function}({ty} {value})"))
 }
 
 /// A float operation by name and modifiers (`rn`, `approx`, …), without `ftz`.
-pub fn operate(operation: &str, modifiers: &[&str], ty: &str, arguments: &[String], body: &mut Body) -> Option<String> {
+pub fn operate(
+    operation: &str,
+    modifiers: &[&str],
+    ty: &str,
+    arguments: &[String],
+    body: &mut FunctionBody,
+) -> Option<String> {
     let suffix = if ty == "double" { "f64" } else { "f32" };
     let a = arguments.first()?;
     let unary = |name: &str| format!("call {ty} @llvm.{name}.{suffix}({ty} {a})");
@@ -91,7 +97,7 @@ fn rounded(
     ty: &str,
     suffix: &str,
     arguments: &[String],
-    body: &mut Body,
+    body: &mut FunctionBody,
 ) -> Option<String> {
     let code = ROUNDED.iter().position(|name| *name == operation)?;
     if mode == 0 {
@@ -131,7 +137,7 @@ fn rounded(
 }
 
 /// Between 0 and 1; NaN becomes 0.
-pub fn saturated(body: &mut Body, ty: &str, value: &str) -> String {
+pub fn saturated(body: &mut FunctionBody, ty: &str, value: &str) -> String {
     let positive = body.value(format!("fcmp ogt {ty} {value}, 0.0"));
     let raised = body.value(format!("select i1 {positive}, {ty} {value}, {ty} 0.0"));
     let small = body.value(format!("fcmp olt {ty} {raised}, 1.0"));
@@ -146,7 +152,7 @@ fn extremum(
     suffix: &str,
     a: &str,
     b: &str,
-    body: &mut Body,
+    body: &mut FunctionBody,
 ) -> Option<String> {
     let (propagate, signs) = match modifiers {
         [] => (false, false),
@@ -179,7 +185,7 @@ fn extremum(
     Some(value)
 }
 
-fn high_product(kind: &str, ty: &str, body: &mut Body) -> Option<()> {
+fn high_product(kind: &str, ty: &str, body: &mut FunctionBody) -> Option<()> {
     let (width, extend) = match kind {
         "s" => (16, "sext"),
         "us" => (16, "zext"),
@@ -199,7 +205,7 @@ fn high_product(kind: &str, ty: &str, body: &mut Body) -> Option<()> {
     Some(())
 }
 
-fn product24(kind: &str, body: &mut Body) -> Option<()> {
+fn product24(kind: &str, body: &mut FunctionBody) -> Option<()> {
     let shift = match kind {
         "i" => "ashr",
         "ui" => "lshr",
@@ -215,7 +221,7 @@ fn product24(kind: &str, body: &mut Body) -> Option<()> {
     Some(())
 }
 
-fn absolute_difference(kind: &str, ty: &str, body: &mut Body) -> Option<()> {
+fn absolute_difference(kind: &str, ty: &str, body: &mut FunctionBody) -> Option<()> {
     let sign = if kind.starts_with('u') { "u" } else { "s" };
     let greater = body.value(format!("call {ty} @llvm.{sign}max.{ty}({ty} %a0, {ty} %a1)"));
     let less = body.value(format!("call {ty} @llvm.{sign}min.{ty}({ty} %a0, {ty} %a1)"));
@@ -225,7 +231,7 @@ fn absolute_difference(kind: &str, ty: &str, body: &mut Body) -> Option<()> {
     Some(())
 }
 
-fn rotate(function: &str, ty: &str, body: &mut Body) {
+fn rotate(function: &str, ty: &str, body: &mut FunctionBody) {
     let amount = if ty == "i64" { body.value("zext i32 %a1 to i64") } else { "%a1".to_owned() };
     let value = body.value(format!("call {ty} @llvm.{function}.{ty}({ty} %a0, {ty} %a0, {ty} {amount})"));
     body.ret(ty, value);

@@ -2,9 +2,9 @@
 //!
 //! As `cvt` does them, they saturate, and take NaN to a fixed value.
 
-use super::text::{Body, Signature};
+use super::text::{FunctionBody, FunctionSignature};
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     match parts {
         ["d2i", "hi"] => {
@@ -74,7 +74,7 @@ pub fn rounding_mode(name: &str) -> Option<usize> {
     ["rn", "rz", "rm", "rp"].iter().position(|mode| *mode == name)
 }
 
-fn flushed(rest: &[&str], body: &mut Body) -> String {
+fn flushed(rest: &[&str], body: &mut FunctionBody) -> String {
     if rest.contains(&"ftz") { body.value("call float @__mneme_cpu.ftz(float %a0)") } else { "%a0".to_owned() }
 }
 
@@ -105,7 +105,7 @@ fn suffix(ty: &str) -> &'static str {
 }
 
 /// A float rounded to an integer of `width` bits.
-pub fn to_integer(body: &mut Body, from: &str, value: &str, width: u32, signed: bool, mode: usize) -> String {
+pub fn to_integer(body: &mut FunctionBody, from: &str, value: &str, width: u32, signed: bool, mode: usize) -> String {
     let rounding = ["rint", "trunc", "floor", "ceil"][mode];
     let from_suffix = suffix(from);
     let rounded = body.value(format!("call {from} @llvm.{rounding}.{from_suffix}({from} {value})"));
@@ -122,7 +122,7 @@ pub fn to_integer(body: &mut Body, from: &str, value: &str, width: u32, signed: 
 }
 
 /// An integer of `width` bits rounded to a float.
-pub fn from_integer(body: &mut Body, value: &str, width: u32, signed: bool, to: &str, mode: usize) -> String {
+pub fn from_integer(body: &mut FunctionBody, value: &str, width: u32, signed: bool, to: &str, mode: usize) -> String {
     let sign = if signed { "s" } else { "u" };
     let mantissa = match to {
         "half" => 11,

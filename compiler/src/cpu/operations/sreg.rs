@@ -1,13 +1,13 @@
 //! Special registers: `llvm.nvvm.read.ptx.sreg.*`.
 
-use super::text::{Body, Signature};
+use super::text::{FunctionBody, FunctionSignature};
 
 /// Offsets in the thread context (docs/how-it-works/cpu-device.md).
 const LANE: u32 = 48;
 const WARP: u32 = 52;
 pub const THREAD_IDS: [(&str, u32); 4] = [("tid", 0), ("ntid", 12), ("ctaid", 24), ("nctaid", 36)];
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let register = match parts {
         ["read", "ptx", "sreg", register @ ..] => register,
         ["is_explicit_cluster"] => &["gridid"],
@@ -34,12 +34,12 @@ pub enum Word {
     Wide(String),
 }
 
-fn context(body: &mut Body, offset: u32) -> Word {
+fn context(body: &mut FunctionBody, offset: u32) -> Word {
     Word::Narrow(body.value(format!("call i32 @__mneme_cpu.context(i64 {offset})")))
 }
 
 /// Reads a special register by the parts of its name without the `%`.
-pub fn read(register: &[&str], body: &mut Body) -> Option<Word> {
+pub fn read(register: &[&str], body: &mut FunctionBody) -> Option<Word> {
     let constant = |value: u32| Some(Word::Narrow(value.to_string()));
     match register {
         // PTX: the fourth component is always zero.

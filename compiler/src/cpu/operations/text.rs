@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 /// The body of a function under construction. Arguments are `%a0`, `%a1`, …; results get fresh names.
 #[derive(Default)]
-pub struct Body {
+pub struct FunctionBody {
     text: String,
     next: usize,
     /// Whether the function makes its thread wait for others.
@@ -18,12 +18,12 @@ pub enum Meaning {
     /// LLVM knows it on every target, or the C library has it.
     Native,
     /// Its definition for the CPU.
-    Defined(Body),
+    Defined(FunctionBody),
     /// Not on the CPU device; the construct's name for the user.
     Unsupported(String),
 }
 
-impl Body {
+impl FunctionBody {
     /// Adds an instruction with a result and gives the result's name.
     pub fn value(&mut self, instruction: impl Display) -> String {
         let name = format!("%t{}", self.next);
@@ -47,15 +47,15 @@ impl Body {
 }
 
 /// Name and types, in LLVM's assembly, of a function to define.
-pub struct Signature {
+pub struct FunctionSignature {
     pub name: String,
     pub result: String,
     pub parameters: Vec<String>,
 }
 
-impl Signature {
+impl FunctionSignature {
     /// `define … { body }`. Not internal yet: that would not satisfy the declaration that it is linked to.
-    pub fn define(&self, body: &Body) -> String {
+    pub fn define(&self, body: &FunctionBody) -> String {
         let mut parameters = String::new();
         for (i, ty) in self.parameters.iter().enumerate() {
             let _ = write!(parameters, "{}{ty} %a{i}", if i == 0 { "" } else { ", " });

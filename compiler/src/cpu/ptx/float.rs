@@ -5,7 +5,7 @@
 use crate::cpu::operations::{arithmetic, convert};
 
 use super::Machine;
-use super::parse::Operand;
+use super::parse::InlineOperand;
 use super::types::{Type, TypeKind};
 
 impl Type {
@@ -67,7 +67,7 @@ impl Machine {
     }
 
     /// An arithmetic instruction on floats, lane by lane.
-    pub(super) fn float(&mut self, name: &str, modifiers: &[&str], ty: Type, operands: &[Operand]) -> Option<()> {
+    pub(super) fn float(&mut self, name: &str, modifiers: &[&str], ty: Type, operands: &[InlineOperand]) -> Option<()> {
         let [to, from @ ..] = operands else { return None };
         if name == "testp" {
             return self.test_property(modifiers, ty, to, from);
@@ -165,7 +165,13 @@ impl Machine {
         self.body.value(format!("select i1 {small}, i{bits} {zero}, i{bits} {value}"))
     }
 
-    fn test_property(&mut self, modifiers: &[&str], ty: Type, to: &Operand, from: &[Operand]) -> Option<()> {
+    fn test_property(
+        &mut self,
+        modifiers: &[&str],
+        ty: Type,
+        to: &InlineOperand,
+        from: &[InlineOperand],
+    ) -> Option<()> {
         // LLVM's classes: NaN 3, infinity 0x204, normal 0x108, subnormal 0x90, zero 0x60.
         let classes = match *modifiers.first()? {
             "finite" => 0x1f8,
@@ -184,7 +190,7 @@ impl Machine {
     }
 
     /// `cvt`.
-    pub(super) fn convert(&mut self, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+    pub(super) fn convert(&mut self, modifiers: &[&str], types: &[Type], operands: &[InlineOperand]) -> Option<()> {
         let (&to_type, &from_type) = (types.first()?, types.get(1)?);
         let mode = modifiers.iter().find_map(|part| convert::rounding_mode(part));
         let integral = ["rni", "rzi", "rmi", "rpi"].iter().position(|name| modifiers.contains(name));

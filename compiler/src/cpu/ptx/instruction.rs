@@ -3,12 +3,12 @@
 use crate::ptx_comparisons;
 
 use super::Machine;
-use super::parse::{Instruction, Operand};
+use super::parse::{InlineInstruction, InlineOperand};
 use super::types::{Type, TypeKind};
 
 impl Machine {
     /// Translates one instruction; `None` where it has no meaning here.
-    pub(super) fn execute(&mut self, instruction: &Instruction) -> Option<()> {
+    pub(super) fn execute(&mut self, instruction: &InlineInstruction) -> Option<()> {
         let modifiers: Vec<&str> = instruction.modifiers.iter().map(String::as_str).collect();
         let operands = instruction.operands.as_slice();
         let types = instruction.types.as_slice();
@@ -76,7 +76,7 @@ impl Machine {
     }
 
     /// `setp` and `set`.
-    fn compare(&mut self, name: &str, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+    fn compare(&mut self, name: &str, modifiers: &[&str], types: &[Type], operands: &[InlineOperand]) -> Option<()> {
         let (relation, rest) = modifiers.split_first()?;
         let combine = rest.iter().find(|part| ["and", "or", "xor"].contains(*part));
         let ty = *types.last()?;
@@ -95,7 +95,7 @@ impl Machine {
                 (a, b) = (self.flush(&a, ty.bits), self.flush(&b, ty.bits));
             }
             let condition = self.relation(relation, ty.element(), &a, &b)?;
-            if matches!(to, Operand::Pair(..)) && ty.lanes == 1 {
+            if matches!(to, InlineOperand::Pair(..)) && ty.lanes == 1 {
                 // The comparison is negated, and not what it is combined with.
                 let not = self.body.value(format!("xor i1 {condition}, true"));
                 opposite = Some(combined(self, not)?);
@@ -104,11 +104,11 @@ impl Machine {
         }
         if name == "setp" {
             return match (to, conditions.as_slice()) {
-                (Operand::Pair(p, q), [first, second]) => {
+                (InlineOperand::Pair(p, q), [first, second]) => {
                     self.write(p, 1, first, false)?;
                     self.write(q, 1, second, false)
                 }
-                (Operand::Pair(p, q), [only]) => {
+                (InlineOperand::Pair(p, q), [only]) => {
                     self.write(p, 1, only, false)?;
                     self.write(q, 1, &opposite?, false)
                 }
@@ -169,7 +169,7 @@ impl Machine {
     }
 
     /// Operations in which threads wait for one another.
-    fn collective(&mut self, name: &str, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+    fn collective(&mut self, name: &str, modifiers: &[&str], types: &[Type], operands: &[InlineOperand]) -> Option<()> {
         self.body.collective = true;
         match (name, modifiers, operands) {
             ("bar" | "barrier", ["warp", "sync"], [mask]) => {
@@ -254,9 +254,9 @@ impl Machine {
     }
 
     /// Writes `d` or `d|p` from a value with a predicate in bit 32.
-    fn value_and_predicate(&mut self, to: &Operand, pair: &str) -> Option<()> {
+    fn value_and_predicate(&mut self, to: &InlineOperand, pair: &str) -> Option<()> {
         let low = self.body.value(format!("trunc i64 {pair} to i32"));
-        let Operand::Pair(value, predicate) = to else { return self.write(to, 32, &low, false) };
+        let InlineOperand::Pair(value, predicate) = to else { return self.write(to, 32, &low, false) };
         let shifted = self.body.value(format!("lshr i64 {pair}, 32"));
         let flag = self.body.value(format!("trunc i64 {shifted} to i1"));
         self.write(value, 32, &low, false)?;

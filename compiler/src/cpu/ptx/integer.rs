@@ -1,7 +1,7 @@
 //! Integer and logic instructions.
 
 use super::Machine;
-use super::parse::Operand;
+use super::parse::InlineOperand;
 use super::types::Type;
 
 impl Machine {
@@ -10,7 +10,7 @@ impl Machine {
         name: &str,
         modifiers: &[&str],
         types: &[Type],
-        operands: &[Operand],
+        operands: &[InlineOperand],
     ) -> Option<()> {
         let ty = *types.first()?;
         if ty.lanes > 1 {
@@ -160,7 +160,7 @@ impl Machine {
         }
     }
 
-    fn all<const N: usize>(&mut self, operands: &[Operand], bits: u32) -> Option<[String; N]> {
+    fn all<const N: usize>(&mut self, operands: &[InlineOperand], bits: u32) -> Option<[String; N]> {
         let values = operands.iter().map(|operand| self.read(operand, bits)).collect::<Option<Vec<_>>>()?;
         values.try_into().ok()
     }
@@ -239,7 +239,7 @@ impl Machine {
         self.body.value(format!("select i1 {inside}, i{bits} {shifted}, i{bits} 0"))
     }
 
-    fn funnel(&mut self, modifiers: &[&str], to: &Operand, from: &[Operand]) -> Option<()> {
+    fn funnel(&mut self, modifiers: &[&str], to: &InlineOperand, from: &[InlineOperand]) -> Option<()> {
         let [direction, mode] = modifiers else { return None };
         let [low, high, amount] = self.all(from, 32)?;
         let amount = match *mode {
@@ -264,7 +264,7 @@ impl Machine {
     }
 
     /// Any function of three bits, from its truth table.
-    fn logic3(&mut self, to: &Operand, from: &[Operand]) -> Option<()> {
+    fn logic3(&mut self, to: &InlineOperand, from: &[InlineOperand]) -> Option<()> {
         let [a, b, c, table] = self.all(from, 32)?;
         let mut value = "0".to_owned();
         for row in 0..8u32 {
@@ -282,7 +282,7 @@ impl Machine {
         self.write(to, 32, &value, false)
     }
 
-    fn find_bit(&mut self, as_shift: bool, ty: Type, to: &Operand, from: &[Operand]) -> Option<()> {
+    fn find_bit(&mut self, as_shift: bool, ty: Type, to: &InlineOperand, from: &[InlineOperand]) -> Option<()> {
         let bits = ty.bits;
         let [mut a] = self.all(from, bits)?;
         if ty.is_signed() {
@@ -298,7 +298,7 @@ impl Machine {
     }
 
     /// Position and length of a bit field: the low bytes of two operands, at most the width.
-    fn field(&mut self, operands: &[Operand], bits: u32, wide: u32) -> Option<[String; 2]> {
+    fn field(&mut self, operands: &[InlineOperand], bits: u32, wide: u32) -> Option<[String; 2]> {
         let mut found = Vec::new();
         for operand in operands {
             let value = self.read(operand, 32)?;
@@ -309,7 +309,7 @@ impl Machine {
         found.try_into().ok()
     }
 
-    fn extract_field(&mut self, ty: Type, to: &Operand, from: &[Operand]) -> Option<()> {
+    fn extract_field(&mut self, ty: Type, to: &InlineOperand, from: &[InlineOperand]) -> Option<()> {
         let (bits, wide) = (ty.bits, 2 * ty.bits);
         let (value, place) = from.split_first()?;
         let value = self.read(value, bits)?;
@@ -328,7 +328,7 @@ impl Machine {
         self.write(to, bits, &field, false)
     }
 
-    fn insert_field(&mut self, bits: u32, to: &Operand, from: &[Operand]) -> Option<()> {
+    fn insert_field(&mut self, bits: u32, to: &InlineOperand, from: &[InlineOperand]) -> Option<()> {
         let wide = 2 * bits;
         let [field, base, place @ ..] = from else { return None };
         let (field, base) = (self.read(field, bits)?, self.read(base, bits)?);
@@ -348,7 +348,14 @@ impl Machine {
     }
 
     /// The sum of four products of bytes (`dp4a`), or of two of halves and bytes from `first` (`dp2a`).
-    fn dot_product(&mut self, width: u32, first: usize, types: &[Type], to: &Operand, from: &[Operand]) -> Option<()> {
+    fn dot_product(
+        &mut self,
+        width: u32,
+        first: usize,
+        types: &[Type],
+        to: &InlineOperand,
+        from: &[InlineOperand],
+    ) -> Option<()> {
         let [a_type, b_type] = types else { return None };
         let [a, b, mut sum] = self.all(from, 32)?;
         for element in 0..32 / width {
@@ -366,7 +373,7 @@ impl Machine {
     }
 
     /// Instructions on two 16-bit integers.
-    fn packed(&mut self, name: &str, modifiers: &[&str], ty: Type, operands: &[Operand]) -> Option<()> {
+    fn packed(&mut self, name: &str, modifiers: &[&str], ty: Type, operands: &[InlineOperand]) -> Option<()> {
         let [to, from @ ..] = operands else { return None };
         let [a, b] = self.all(from, ty.whole())?;
         let bits = ty.bits;

@@ -1,7 +1,7 @@
 //! Loads, stores, atomics, fences, and the hints that do nothing here.
 
 use super::Machine;
-use super::parse::Operand;
+use super::parse::InlineOperand;
 use super::types::{Type, TypeKind};
 
 const HINTS: [&str; 7] = ["prefetch", "prefetchu", "applypriority", "pmevent", "griddepcontrol", "brkpt", "setmaxnreg"];
@@ -14,7 +14,7 @@ impl Machine {
         name: &str,
         modifiers: &[&str],
         types: &[Type],
-        operands: &[Operand],
+        operands: &[InlineOperand],
     ) -> Option<Option<()>> {
         Some(match name {
             "nanosleep" => {
@@ -40,9 +40,10 @@ impl Machine {
     }
 
     /// An address operand as a pointer. 32-bit addresses are the low halves of shared-memory addresses.
-    fn pointer(&mut self, operand: &Operand, shared: bool) -> Option<String> {
-        let Operand::Address(base, offset) = operand else { return None };
-        let narrow = matches!(&**base, Operand::Name(name) if self.registers.get(name).is_some_and(|r| r.bits == 32));
+    fn pointer(&mut self, operand: &InlineOperand, shared: bool) -> Option<String> {
+        let InlineOperand::Address(base, offset) = operand else { return None };
+        let narrow =
+            matches!(&**base, InlineOperand::Name(name) if self.registers.get(name).is_some_and(|r| r.bits == 32));
         let address = if narrow {
             if !shared {
                 return None;
@@ -74,14 +75,14 @@ impl Machine {
     }
 
     /// The elements of a (possibly vector) register operand.
-    fn elements(operand: &Operand) -> Vec<Operand> {
+    fn elements(operand: &InlineOperand) -> Vec<InlineOperand> {
         match operand {
-            Operand::Vector(elements) => elements.clone(),
+            InlineOperand::Vector(elements) => elements.clone(),
             single => vec![single.clone()],
         }
     }
 
-    fn load(&mut self, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+    fn load(&mut self, modifiers: &[&str], types: &[Type], operands: &[InlineOperand]) -> Option<()> {
         let ([to, from, ..], [ty, ..]) = (operands, types) else { return None };
         if modifiers.contains(&"param") {
             return None;
@@ -97,7 +98,7 @@ impl Machine {
         Some(())
     }
 
-    fn store(&mut self, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+    fn store(&mut self, modifiers: &[&str], types: &[Type], operands: &[InlineOperand]) -> Option<()> {
         let ([to, from, ..], [ty, ..]) = (operands, types) else { return None };
         let pointer = self.pointer(to, modifiers.contains(&"shared"))?;
         let (kind, ordering) = Self::access(modifiers, true);
@@ -110,7 +111,7 @@ impl Machine {
         Some(())
     }
 
-    fn atomic(&mut self, returns: bool, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+    fn atomic(&mut self, returns: bool, modifiers: &[&str], types: &[Type], operands: &[InlineOperand]) -> Option<()> {
         let ty = *types.last()?;
         let shared = modifiers.contains(&"shared");
         let ordering = match modifiers.iter().find(|part| ["acq_rel", "acquire", "release"].contains(*part)) {
@@ -191,7 +192,7 @@ impl Machine {
         Some(())
     }
 
-    fn is_space(&mut self, modifiers: &[&str], operands: &[Operand]) -> Option<()> {
+    fn is_space(&mut self, modifiers: &[&str], operands: &[InlineOperand]) -> Option<()> {
         let ([space], [to, address]) = (modifiers, operands) else { return None };
         let address = self.read(address, 64)?;
         let pointer = self.body.value(format!("inttoptr i64 {address} to ptr"));
@@ -205,7 +206,7 @@ impl Machine {
     }
 
     /// `cp.async`: done at once, so that waiting for it has nothing to do.
-    fn copy(&mut self, modifiers: &[&str], operands: &[Operand]) -> Option<()> {
+    fn copy(&mut self, modifiers: &[&str], operands: &[InlineOperand]) -> Option<()> {
         match modifiers {
             ["async", "commit_group" | "wait_group" | "wait_all", ..] => Some(()),
             ["async", "ca" | "cg", "shared" | "shared::cta", "global", ..] => {

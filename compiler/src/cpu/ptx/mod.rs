@@ -17,25 +17,25 @@ mod types;
 use std::collections::HashMap;
 
 use super::operations::sreg::{self, Word};
-use super::operations::text::{Body, Signature};
-use parse::{Operand, Statement};
+use super::operations::text::{FunctionBody, FunctionSignature};
+use parse::{InlineOperand, InlineStatement};
 
 /// Names of the functions that replace inline PTX begin with this.
 pub const PREFIX: &str = "__mneme_cpu.ptx.";
 
 /// The body that does what the assembly does, or the construct's name for the user.
-pub fn translate(text: &str, constraints: &str, signature: &Signature) -> Result<Body, String> {
+pub fn translate(text: &str, constraints: &str, signature: &FunctionSignature) -> Result<FunctionBody, String> {
     let mut machine = Machine::new();
     let outputs = machine.bind(constraints, signature).ok_or_else(|| refuse(text))?;
     for statement in parse::statements(text) {
         match statement {
-            Statement::Open => machine.scopes.push(Vec::new()),
-            Statement::Close => machine.close_scope(),
-            Statement::Declare { bits, names } => names.into_iter().for_each(|name| machine.declare(name, bits)),
-            Statement::Instruction(instruction) => {
+            InlineStatement::Open => machine.scopes.push(Vec::new()),
+            InlineStatement::Close => machine.close_scope(),
+            InlineStatement::Declare { bits, names } => names.into_iter().for_each(|name| machine.declare(name, bits)),
+            InlineStatement::Instruction(instruction) => {
                 machine.guarded(&instruction).ok_or_else(|| refuse(&instruction.text))?;
             }
-            Statement::Unknown(text) => return Err(refuse(&text)),
+            InlineStatement::Unknown(text) => return Err(refuse(&text)),
         }
     }
     machine.finish(&outputs, signature).ok_or_else(|| refuse(text))
@@ -67,7 +67,7 @@ struct Output {
 
 /// The state of the translation: registers as SSA values of the body.
 struct Machine {
-    body: Body,
+    body: FunctionBody,
     registers: HashMap<String, Register>,
     /// Registers that each open scope hides.
     scopes: Vec<Vec<(String, Option<Register>)>>,
@@ -80,7 +80,7 @@ struct Machine {
 
 impl Machine {
     fn new() -> Machine {
-        let mut body = Body::default();
+        let mut body = FunctionBody::default();
         body.line("br label %b0");
         body.line("b0:");
         Machine {
@@ -94,7 +94,7 @@ impl Machine {
     }
 
     /// Makes the operands of the assembly registers `$0`, `$1`, …: outputs first, then inputs.
-    fn bind(&mut self, constraints: &str, signature: &Signature) -> Option<Vec<Output>> {
+    fn bind(&mut self, constraints: &str, signature: &FunctionSignature) -> Option<Vec<Output>> {
         let constraints: Vec<&str> =
             constraints.split(',').filter(|part| !part.is_empty() && !part.starts_with('~')).collect();
         let results = result_types(&signature.result);
@@ -135,7 +135,7 @@ impl Machine {
         Some((bits, self.body.value(format!("bitcast {ty} {value} to i{bits}"))))
     }
 
-    fn finish(mut self, outputs: &[Output], signature: &Signature) -> Option<Body> {
+    fn finish(mut self, outputs: &[Output], signature: &FunctionSignature) -> Option<FunctionBody> {
         let mut results = Vec::new();
         for output in outputs {
             let register = self.registers.get(&output.register)?.clone();
@@ -184,9 +184,9 @@ impl Machine {
     }
 
     /// An instruction behind its guard predicate, if it has one.
-    fn guarded(&mut self, instruction: &parse::Instruction) -> Option<()> {
+    fn guarded(&mut self, instruction: &parse::InlineInstruction) -> Option<()> {
         let Some((negated, predicate)) = &instruction.guard else { return self.execute(instruction) };
-        let mut condition = self.read(&Operand::Name(predicate.clone()), 1)?;
+        let mut condition = self.read(&InlineOperand::Name(predicate.clone()), 1)?;
         if *negated {
             condition = self.body.value(format!("xor i1 {condition}, true"));
         }
@@ -229,19 +229,19 @@ impl Machine {
     }
 
     /// An operand as an integer of `bits`.
-    fn read(&mut self, operand: &Operand, bits: u32) -> Option<String> {
+    fn read(&mut self, operand: &InlineOperand, bits: u32) -> Option<String> {
         match operand {
-            Operand::Immediate(value) => Some(literal(*value, bits)),
-            Operand::Decimal(value) => match bits {
+            InlineOperand::Immediate(value) => Some(literal(*value, bits)),
+            InlineOperand::Decimal(value) => match bits {
                 32 => Some((*value as f32).to_bits().to_string()),
                 64 => Some(value.to_bits().to_string()),
                 _ => None,
             },
-            Operand::Negated(name) => {
-                let value = self.read(&Operand::Name(name.clone()), 1)?;
+            InlineOperand::Negated(name) => {
+                let value = self.read(&InlineOperand::Name(name.clone()), 1)?;
                 (bits == 1).then(|| self.body.value(format!("xor i1 {value}, true")))
             }
-            Operand::Name(name) => {
+            InlineOperand::Name(name) => {
                 if let Some(register) = self.registers.get(name).cloned() {
                     return Some(self.resize(&register.value, register.bits, bits, false));
                 }
@@ -262,7 +262,7 @@ impl Machine {
                 };
                 Some(self.resize(&value, width, bits, false))
             }
-            Operand::Vector(elements) => {
+            InlineOperand::Vector(elements) => {
                 let each = bits / elements.len() as u32;
                 let mut whole = "0".to_owned();
                 for (i, element) in elements.iter().enumerate() {
@@ -273,21 +273,21 @@ impl Machine {
                 }
                 Some(whole)
             }
-            Operand::Address(..) | Operand::Pair(..) | Operand::Sink => None,
+            InlineOperand::Address(..) | InlineOperand::Pair(..) | InlineOperand::Sink => None,
         }
     }
 
     /// Sets a destination to an integer of `bits`; a wider register is filled by sign or zero extension.
-    fn write(&mut self, operand: &Operand, bits: u32, value: &str, signed: bool) -> Option<()> {
+    fn write(&mut self, operand: &InlineOperand, bits: u32, value: &str, signed: bool) -> Option<()> {
         match operand {
-            Operand::Sink => Some(()),
-            Operand::Name(name) => {
+            InlineOperand::Sink => Some(()),
+            InlineOperand::Name(name) => {
                 let wanted = self.registers.get(name)?.bits;
                 let value = self.resize(value, bits, wanted, signed);
                 self.registers.insert(name.clone(), Register { bits: wanted, value });
                 Some(())
             }
-            Operand::Vector(elements) => {
+            InlineOperand::Vector(elements) => {
                 let each = bits / elements.len() as u32;
                 for (i, element) in elements.iter().enumerate() {
                     let moved = self.body.value(format!("lshr i{bits} {value}, {}", each * i as u32));

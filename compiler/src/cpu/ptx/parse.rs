@@ -3,45 +3,45 @@
 use super::types::Type;
 
 #[derive(Debug)]
-pub enum Statement {
+pub enum InlineStatement {
     Open,
     Close,
     Declare { bits: u32, names: Vec<String> },
-    Instruction(Instruction),
+    Instruction(InlineInstruction),
     Unknown(String),
 }
 
 #[derive(Debug)]
-pub struct Instruction {
+pub struct InlineInstruction {
     /// `@p` or `@!p` (true).
     pub guard: Option<(bool, String)>,
     /// The parts of the opcode, without types.
     pub name: String,
     pub modifiers: Vec<String>,
     pub types: Vec<Type>,
-    pub operands: Vec<Operand>,
+    pub operands: Vec<InlineOperand>,
     pub text: String,
 }
 
 #[derive(Clone, Debug)]
-pub enum Operand {
+pub enum InlineOperand {
     Name(String),
     Immediate(i128),
     /// A decimal floating-point literal.
     Decimal(f64),
-    Vector(Vec<Operand>),
+    Vector(Vec<InlineOperand>),
     /// `[base + offset]`.
-    Address(Box<Operand>, i128),
+    Address(Box<InlineOperand>, i128),
     /// `!p`.
     Negated(String),
     /// `d|p`.
-    Pair(Box<Operand>, Box<Operand>),
+    Pair(Box<InlineOperand>, Box<InlineOperand>),
     /// `_`.
     Sink,
 }
 
 /// Statements of the assembly text of LLVM, in which `$0` is an operand and `$$` a dollar sign.
-pub fn statements(text: &str) -> Vec<Statement> {
+pub fn statements(text: &str) -> Vec<InlineStatement> {
     let text = without_comments(&text.replace("$$", "\u{1}"));
     let mut found = Vec::new();
     let mut rest = text.as_str();
@@ -51,10 +51,10 @@ pub fn statements(text: &str) -> Vec<Statement> {
             return found;
         }
         if let Some(inner) = rest.strip_prefix('{') {
-            found.push(Statement::Open);
+            found.push(InlineStatement::Open);
             rest = inner;
         } else if let Some(outer) = rest.strip_prefix('}') {
-            found.push(Statement::Close);
+            found.push(InlineStatement::Close);
             rest = outer;
         } else {
             let end = rest.find(';').unwrap_or(rest.len());
@@ -83,13 +83,13 @@ fn without_comments(text: &str) -> String {
     clean
 }
 
-fn statement(text: &str) -> Statement {
+fn statement(text: &str) -> InlineStatement {
     let parsed =
         if let Some(declaration) = text.strip_prefix(".reg") { declare(declaration) } else { instruction(text) };
-    parsed.unwrap_or_else(|| Statement::Unknown(text.to_owned()))
+    parsed.unwrap_or_else(|| InlineStatement::Unknown(text.to_owned()))
 }
 
-fn declare(text: &str) -> Option<Statement> {
+fn declare(text: &str) -> Option<InlineStatement> {
     let (ty, names) = text.trim().strip_prefix('.')?.split_once(char::is_whitespace)?;
     let bits = Type::parse(ty)?.whole();
     let mut all = Vec::new();
@@ -103,10 +103,10 @@ fn declare(text: &str) -> Option<Statement> {
             None => all.push(name.to_owned()),
         }
     }
-    Some(Statement::Declare { bits, names: all })
+    Some(InlineStatement::Declare { bits, names: all })
 }
 
-fn instruction(text: &str) -> Option<Statement> {
+fn instruction(text: &str) -> Option<InlineStatement> {
     let mut rest = text;
     let mut guard = None;
     if let Some(after) = rest.strip_prefix('@') {
@@ -132,7 +132,7 @@ fn instruction(text: &str) -> Option<Statement> {
         }
     }
     let operands = split(operands).into_iter().map(operand).collect::<Option<Vec<_>>>()?;
-    Some(Statement::Instruction(Instruction {
+    Some(InlineStatement::Instruction(InlineInstruction {
         guard,
         name,
         modifiers,
@@ -161,31 +161,31 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn operand(text: &str) -> Option<Operand> {
+fn operand(text: &str) -> Option<InlineOperand> {
     if let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-        return split(inner).into_iter().map(operand).collect::<Option<Vec<_>>>().map(Operand::Vector);
+        return split(inner).into_iter().map(operand).collect::<Option<Vec<_>>>().map(InlineOperand::Vector);
     }
     if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let (base, offset) = match inner.rfind(['+', '-']).filter(|at| *at > 0) {
             Some(at) => (&inner[..at], number(inner[at..].replace([' ', '+'], "").as_str())?),
             None => (inner, 0),
         };
-        return Some(Operand::Address(Box::new(operand(base.trim())?), offset));
+        return Some(InlineOperand::Address(Box::new(operand(base.trim())?), offset));
     }
     if let Some((value, predicate)) = text.split_once('|') {
-        return Some(Operand::Pair(Box::new(operand(value.trim())?), Box::new(operand(predicate.trim())?)));
+        return Some(InlineOperand::Pair(Box::new(operand(value.trim())?), Box::new(operand(predicate.trim())?)));
     }
     if let Some(name) = text.strip_prefix('!') {
-        return Some(Operand::Negated(operand_name(name.trim())));
+        return Some(InlineOperand::Negated(operand_name(name.trim())));
     }
     if text == "_" {
-        return Some(Operand::Sink);
+        return Some(InlineOperand::Sink);
     }
     if text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+') {
-        return number(text).map(Operand::Immediate).or_else(|| text.parse().ok().map(Operand::Decimal));
+        return number(text).map(InlineOperand::Immediate).or_else(|| text.parse().ok().map(InlineOperand::Decimal));
     }
     let plain = text.chars().all(|c| c.is_alphanumeric() || "_$%.{}:\u{1}".contains(c));
-    (plain && !text.is_empty()).then(|| Operand::Name(operand_name(text)))
+    (plain && !text.is_empty()).then(|| InlineOperand::Name(operand_name(text)))
 }
 
 /// `${0:x}` and `${0}` are `$0`.

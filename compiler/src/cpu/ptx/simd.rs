@@ -1,7 +1,7 @@
 //! Video instructions on two halves or four bytes, such as `vadd4`, `vabsdiff2` and `vset4`.
 
 use super::Machine;
-use super::parse::Operand;
+use super::parse::InlineOperand;
 use super::types::Type;
 
 /// The operation and number of lanes of a video instruction.
@@ -20,7 +20,7 @@ impl Machine {
         lanes: u32,
         modifiers: &[&str],
         types: &[Type],
-        operands: &[Operand],
+        operands: &[InlineOperand],
     ) -> Option<()> {
         let [to, a, b, c] = operands else { return None };
         let (a, b, c) = (self.read(a, 32)?, self.read(b, 32)?, self.read(c, 32)?);

@@ -12,7 +12,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
-use mneme_core::image::cpu_object::{SECTION, Table};
+use mneme_core::image::cpu_object::{CpuTable, SECTION};
 
 use super::{Lockstep, LowerOptions, lower};
 use run::{Parameters, Program};
@@ -107,7 +107,7 @@ pub fn object_of_text(assembly: &str) -> Vec<u8> {
     lower(module, &LowerOptions::new(2), &mut |_, _| true).unwrap()
 }
 
-pub fn table(object: &[u8]) -> Table {
+pub fn table(object: &[u8]) -> CpuTable {
     let elf = Elf::parse(object).unwrap();
     let section =
         elf.section_headers.iter().find(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(SECTION)).expect("the table");

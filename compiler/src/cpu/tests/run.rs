@@ -9,7 +9,7 @@ use libloading::{Library, Symbol};
 
 pub struct Program {
     library: Library,
-    table: super::Table,
+    table: super::CpuTable,
     _folder: tempfile::TempDir,
 }
 

@@ -1,7 +1,7 @@
 //! A GPU behind its vendor's library: what NVIDIA's driver and AMD's HIP have in common.
 //!
 //! HIP mirrors the driver: most of its functions mean the same and take the same arguments, types and numbers. What
-//! does not is asked of a [`Vendor`].
+//! does not is asked of a [`VendorDriver`].
 
 mod table;
 mod vendor;
@@ -17,7 +17,7 @@ use self::table::FunctionTable;
 #[cfg(test)]
 pub use self::table::SHARED;
 pub use self::table::VendorLibrary;
-pub use self::vendor::{LaunchCall, Vendor};
+pub use self::vendor::{LaunchCall, VendorDriver};
 use super::cupti::Cupti;
 use super::rocprofiler::Rocprofiler;
 use super::{ContextLimit, Description, Device, DeviceError, DeviceFunction, DeviceModule, FunctionUse, Timer};
@@ -35,7 +35,7 @@ pub enum Profiler {
 /// A device that is current on the thread that opened it.
 pub struct Gpu {
     table: FunctionTable,
-    vendor: Box<dyn Vendor>,
+    vendor: Box<dyn VendorDriver>,
     description: Description,
     device: CUdevice,
     stream: CUstream,
@@ -49,7 +49,7 @@ pub struct Gpu {
 
 impl Gpu {
     /// Initialises a vendor's library and makes device `ordinal` current. On an H200 this takes 0.2 to 0.3 s.
-    pub fn open(library: VendorLibrary, vendor: Box<dyn Vendor>, ordinal: i32) -> Result<Self, DeviceError> {
+    pub fn open(library: VendorLibrary, vendor: Box<dyn VendorDriver>, ordinal: i32) -> Result<Self, DeviceError> {
         let name = || library.name().to_owned();
         let table = FunctionTable::of(&library, vendor.spelling())?;
         let none = |status| match status {

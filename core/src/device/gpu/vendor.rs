@@ -15,7 +15,7 @@ pub struct LaunchCall<'a> {
 }
 
 /// A vendor's part of a device. Functions are named as the CUDA driver's symbols wherever they are shared.
-pub trait Vendor {
+pub trait VendorDriver {
     /// What the vendor calls a function of the driver.
     fn spelling(&self) -> fn(&'static str) -> &'static str;
 

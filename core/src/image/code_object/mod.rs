@@ -95,19 +95,19 @@ pub struct CodeObject {
     pub processor: Processor,
     /// Of the code object's format: 4, 5 or 6.
     pub version: u32,
-    pub kernels: Vec<Kernel>,
-    pub variables: Vec<Variable>,
+    pub kernels: Vec<AmdKernel>,
+    pub variables: Vec<AmdVariable>,
 }
 
 /// What metadata say of a kernel; memory in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kernel {
+pub struct AmdKernel {
     /// As the program calls it.
     pub name: String,
     /// Of its descriptor, "name.kd".
     pub symbol: String,
     /// Explicit ones first, in their order; hidden ones after.
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<AmdArgument>,
     /// All arguments with those that are hidden.
     pub kernarg_size: u32,
     pub kernarg_align: u32,
@@ -135,16 +135,16 @@ pub struct Kernel {
     pub code_size: u64,
 }
 
-impl Kernel {
+impl AmdKernel {
     /// What a program passes.
-    pub fn explicit(&self) -> impl Iterator<Item = &Argument> {
+    pub fn explicit(&self) -> impl Iterator<Item = &AmdArgument> {
         self.arguments.iter().filter(|argument| !argument.is_hidden())
     }
 }
 
 /// An argument in the kernarg segment; offset and size in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Argument {
+pub struct AmdArgument {
     /// "" where the compiler was not told to keep names.
     pub name: String,
     pub offset: u32,
@@ -153,7 +153,7 @@ pub struct Argument {
     pub kind: String,
 }
 
-impl Argument {
+impl AmdArgument {
     /// Whether the runtime passes it, not the program.
     pub fn is_hidden(&self) -> bool {
         self.kind.starts_with("hidden_")
@@ -162,7 +162,7 @@ impl Argument {
 
 /// A `__device__` or `__constant__` variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable {
+pub struct AmdVariable {
     pub name: String,
     /// Bytes.
     pub size: u64,
@@ -286,7 +286,7 @@ fn number(value: &ValueRef<'_>) -> Option<u32> {
     }
 }
 
-fn kernel(value: &ValueRef<'_>) -> Option<Kernel> {
+fn kernel(value: &ValueRef<'_>) -> Option<AmdKernel> {
     let ValueRef::Map(map) = value else { return None };
     let required = |key| get(map, key).and_then(number);
     let or_none = |key| required(key).unwrap_or(0);
@@ -302,7 +302,7 @@ fn kernel(value: &ValueRef<'_>) -> Option<Kernel> {
         _ => None,
     };
     let boolean = |key| matches!(get(map, key), Some(ValueRef::Boolean(true)));
-    Some(Kernel {
+    Some(AmdKernel {
         name: get(map, ".name").and_then(text)?.to_owned(),
         symbol: get(map, ".symbol").and_then(text)?.to_owned(),
         arguments,
@@ -323,10 +323,10 @@ fn kernel(value: &ValueRef<'_>) -> Option<Kernel> {
     })
 }
 
-fn argument(value: &ValueRef<'_>) -> Option<Argument> {
+fn argument(value: &ValueRef<'_>) -> Option<AmdArgument> {
     let ValueRef::Map(map) = value else { return None };
     let required = |key| get(map, key).and_then(number);
-    Some(Argument {
+    Some(AmdArgument {
         name: get(map, ".name").and_then(text).unwrap_or_default().to_owned(),
         offset: required(".offset")?,
         size: required(".size")?,
@@ -335,12 +335,12 @@ fn argument(value: &ValueRef<'_>) -> Option<Argument> {
 }
 
 /// The variable of a symbol, if it is one's.
-fn variable(elf: &Elf<'_>, name: &str, symbol: &Sym) -> Option<Variable> {
+fn variable(elf: &Elf<'_>, name: &str, symbol: &Sym) -> Option<AmdVariable> {
     if symbol.st_type() != STT_OBJECT || symbol.is_import() || symbol.st_size == 0 || name.ends_with(DESCRIPTOR) {
         return None;
     }
     let section = elf.section_headers.get(symbol.st_shndx);
-    Some(Variable {
+    Some(AmdVariable {
         name: name.to_owned(),
         size: symbol.st_size,
         constant: section.is_some_and(|section| section.sh_flags & u64::from(SHF_WRITE) == 0),

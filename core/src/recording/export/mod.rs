@@ -12,10 +12,10 @@ use std::path::Path;
 
 use super::RecordingError;
 use super::code::CodeKind;
-use super::database::{Instance, KernelRecord, load_or_begin, write_atomically};
+use super::database::{InstanceRecord, KernelRecord, load_or_begin, write_atomically};
 use super::draft::Draft;
 use super::housekeeping::HousekeepingOutcome;
-use super::manifest::{Allocation, AllocationKind, Region};
+use super::manifest::{Allocation, AllocationKind, RecordedRegion};
 use super::moments::Moments;
 use super::rules::Rules;
 use super::store::{Store, create_private_folder};
@@ -109,7 +109,7 @@ fn write_instance<'a>(
     to: &'a Path,
     path: &Path,
     record: &KernelRecord,
-    instance: &Instance,
+    instance: &InstanceRecord,
     format: Format,
 ) -> Result<(Draft<'a>, Option<Range<u64>>), RecordingError> {
     let moments = Moments::open(from, record, instance)?;
@@ -154,11 +154,11 @@ fn write_file(
 /// Variables and allocations as those files have them, or why they cannot.
 fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiece<'_>>), String> {
     let (before, after) = (&moments.prologue, &moments.epilogue);
-    let mut later: Vec<Region<'_>> = after.regions().collect();
+    let mut later: Vec<RecordedRegion<'_>> = after.regions().collect();
     let mut globals = Vec::new();
     let mut allocations = Vec::new();
     for (index, region) in before.regions().enumerate() {
-        let same = |other: &Region<'_>| {
+        let same = |other: &RecordedRegion<'_>| {
             (other.address, other.size, other.variable.map(|it| &it.name))
                 == (region.address, region.size, region.variable.map(|it| &it.name))
         };
@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
     use crate::recording::database::{KernelDetails, add_instance};
-    use crate::recording::manifest::{Argument, CHUNK, Header, Moment, State, Variable};
+    use crate::recording::manifest::{CHUNK, Header, MemoryState, Moment, RecordedArgument, RecordedVariable};
     use crate::recording::store::StoreWriter;
     use crate::recording::upstream::layout::{FileLayout, SnapshotKind};
     use crate::recording::{fixture, housekeeping};
@@ -264,7 +264,7 @@ mod tests {
             });
             let header = Header {
                 moment,
-                variables: vec![Variable {
+                variables: vec![RecordedVariable {
                     name: "v".into(),
                     address: 0x7f00_0000_0000,
                     size: 4,
@@ -273,7 +273,7 @@ mod tests {
                 }],
                 allocations: allocations.collect(),
                 arguments: if moment == Moment::Prologue {
-                    vec![Argument { offset: 0, bytes: vec![1, 2] }]
+                    vec![RecordedArgument { offset: 0, bytes: vec![1, 2] }]
                 } else {
                     vec![]
                 },
@@ -283,11 +283,11 @@ mod tests {
             chunks.extend(memory.iter().map(|it| store.put_region(&bytes(it)).unwrap()));
             let name = if moment == Moment::Prologue { "p.mneme" } else { "e.mneme" };
             store.sync().unwrap();
-            State { header, chunks }.save(&folder.join(name)).unwrap();
+            MemoryState { header, chunks }.save(&folder.join(name)).unwrap();
         }
         store.finish().unwrap();
         std::fs::write(folder.join("RecordedIR_42.bc"), "IR").unwrap();
-        let instance = Instance { prologue: "p.mneme".into(), epilogue: "e.mneme".into(), ..fixture::instance() };
+        let instance = InstanceRecord { prologue: "p.mneme".into(), epilogue: "e.mneme".into(), ..fixture::instance() };
         add_instance(folder, &kernel(), "7", instance).unwrap();
     }
 
@@ -295,7 +295,7 @@ mod tests {
         let record = KernelRecord::load(&folder.join("42.json")).unwrap();
         let moments = Moments::open(folder, &record, &record.instances["7"]).unwrap();
         let store = moments.store(folder).unwrap();
-        let read = |region: &Region<'_>| {
+        let read = |region: &RecordedRegion<'_>| {
             let mut bytes = vec![0xee; region.size as usize];
             store.read_region(region, &mut bytes).unwrap();
             bytes

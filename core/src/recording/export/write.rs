@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::recording::RecordingError;
-use crate::recording::manifest::{Argument, CHUNK, Region, Variable};
+use crate::recording::manifest::{CHUNK, RecordedArgument, RecordedRegion, RecordedVariable};
 use crate::recording::store::Store;
 use crate::recording::upstream::DIFF_MAGIC;
 use crate::tolerance::Annotation;
@@ -14,14 +14,14 @@ const GAP: u64 = 16;
 /// Memory of both moments that one record of a file is about.
 pub struct SnapshotPiece<'a> {
     /// Of a device variable; `None` for an allocation.
-    pub variable: Option<&'a Variable>,
+    pub variable: Option<&'a RecordedVariable>,
     pub address: u64,
     /// Bytes.
     pub size: u64,
     pub reserved: u64,
     pub annotation: Annotation,
     /// Offset in the piece, before, after; ascending. What is between them is zero.
-    pub parts: Vec<(u64, Region<'a>, Region<'a>)>,
+    pub parts: Vec<(u64, RecordedRegion<'a>, RecordedRegion<'a>)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl<W: Write> Writer<'_, W> {
         &mut self,
         pieces: [&[SnapshotPiece<'_>]; 2],
         moment: SnapshotMoment,
-        arguments: &[Argument],
+        arguments: &[RecordedArgument],
     ) -> Result<(), RecordingError> {
         for list in pieces {
             self.number(list.len() as u64)?;
@@ -172,7 +172,11 @@ impl<W: Write> Writer<'_, W> {
 }
 
 /// Ranges (offset, length) in which two moments of a region differ, ascending.
-fn changes(store: &Store, before: &Region<'_>, after: &Region<'_>) -> Result<Vec<(u64, u64)>, RecordingError> {
+fn changes(
+    store: &Store,
+    before: &RecordedRegion<'_>,
+    after: &RecordedRegion<'_>,
+) -> Result<Vec<(u64, u64)>, RecordingError> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     let (mut old, mut new) = (vec![0; CHUNK as usize], vec![0; CHUNK as usize]);
     for (index, (before_id, after_id)) in before.chunks.iter().zip(after.chunks).enumerate() {

@@ -11,7 +11,7 @@ use crate::hash::{ChunkId, recorded_id};
 use crate::image::elf::MappedFile;
 use crate::recording::RecordingError;
 use crate::recording::manifest::{
-    Allocation, AllocationKind, Argument, CHUNK, Header, Moment, State, Variable, chunk_count,
+    Allocation, AllocationKind, CHUNK, Header, MemoryState, Moment, RecordedArgument, RecordedVariable, chunk_count,
 };
 use crate::tolerance::Tolerance;
 
@@ -71,7 +71,7 @@ pub fn memory_bytes(path: &Path) -> Result<u64, RecordingError> {
 }
 
 /// Opens the two snapshots of an instance. All memory is read once, for the identities of the chunks.
-pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), RecordingError> {
+pub fn open(prologue: &Path, epilogue: &Path) -> Result<(MemoryState, MemoryState, Chunks), RecordingError> {
     let (before, after) = (File::open(prologue)?, File::open(epilogue)?);
     if before.layout.kind != SnapshotKind::Bytes {
         return Err(before.damaged("a prologue is of kind bytes, this is a diff"));
@@ -79,7 +79,7 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), 
     let arguments = arguments(&before)?;
     let regions = regions(&before, &after)?;
     let header = |moment, arguments| {
-        let variable = |block: &FileBlock| Variable {
+        let variable = |block: &FileBlock| RecordedVariable {
             name: block.name.clone(),
             address: block.address,
             size: block.size,
@@ -99,7 +99,7 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), 
         Chunks { prologue: before.map, epilogue: after.map, path: after.path, regions, index: HashMap::new() };
     let [old, new] = chunks.identify();
     let [before, after] = headers;
-    Ok((State { header: before, chunks: old }, State { header: after, chunks: new }, chunks))
+    Ok((MemoryState { header: before, chunks: old }, MemoryState { header: after, chunks: new }, chunks))
 }
 
 fn allocation(block: &FileBlock) -> Allocation {
@@ -117,7 +117,7 @@ fn allocation(block: &FileBlock) -> Allocation {
 
 /// The arguments, each where C would put it: the file has their sizes only, and who knows the kernel's signature
 /// corrects it.
-fn arguments(file: &File) -> Result<Vec<Argument>, RecordingError> {
+fn arguments(file: &File) -> Result<Vec<RecordedArgument>, RecordingError> {
     let mut offset = 0usize;
     let mut arguments = Vec::new();
     for range in &file.layout.arguments {
@@ -130,7 +130,7 @@ fn arguments(file: &File) -> Result<Vec<Argument>, RecordingError> {
         if offset + range.len() > MAX_PARAMETERS {
             return Err(file.damaged("its arguments are larger than any kernel's"));
         }
-        arguments.push(Argument { offset: offset as u32, bytes: file.map.bytes()[range.clone()].to_vec() });
+        arguments.push(RecordedArgument { offset: offset as u32, bytes: file.map.bytes()[range.clone()].to_vec() });
         offset += range.len();
     }
     Ok(arguments)

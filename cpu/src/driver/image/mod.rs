@@ -36,7 +36,7 @@ pub struct Image {
 #[derive(Clone)]
 pub struct ImageKernel {
     loaded: Arc<ResidentObject>,
-    row: cpu_object::Kernel,
+    row: cpu_object::CpuKernel,
     refusal: Option<String>,
     of_amd: bool,
 }
@@ -47,7 +47,7 @@ impl ImageKernel {
         self.of_amd
     }
 
-    pub fn row(&self) -> &cpu_object::Kernel {
+    pub fn row(&self) -> &cpu_object::CpuKernel {
         &self.row
     }
 

@@ -19,7 +19,7 @@ pub struct PtxCode {
 }
 
 /// What an image has.
-pub enum Found {
+pub enum FoundPtx {
     Fitting(PtxCode),
     /// PTX for newer GPUs alone: the oldest of them.
     Newer(Architecture),
@@ -27,7 +27,7 @@ pub enum Found {
 }
 
 /// The newest PTX of an image that fits.
-pub fn of(image: &[u8]) -> Found {
+pub fn of(image: &[u8]) -> FoundPtx {
     let device = (CAPABILITY.0 * 10 + CAPABILITY.1) as u32;
     let mut texts: Vec<(Architecture, Cow<'_, [u8]>)> = Vec::new();
     if ptx::is_ptx(image) {
@@ -43,9 +43,9 @@ pub fn of(image: &[u8]) -> Found {
     fitting.sort_by_key(|(architecture, _)| std::cmp::Reverse(*architecture));
     let code = fitting.iter().find_map(|(architecture, text)| read(*architecture, std::str::from_utf8(text).ok()?));
     match (code, newer.iter().map(|(architecture, _)| *architecture).min()) {
-        (Some(code), _) => Found::Fitting(code),
-        (None, Some(architecture)) => Found::Newer(architecture),
-        (None, None) => Found::None,
+        (Some(code), _) => FoundPtx::Fitting(code),
+        (None, Some(architecture)) => FoundPtx::Newer(architecture),
+        (None, None) => FoundPtx::None,
     }
 }
 
@@ -73,12 +73,12 @@ mod tests {
     fn ptx_that_a_driver_would_compile_is_taken() {
         for target in ["sm_75", "sm_90", "sm_90a"] {
             let text = text(target);
-            let Found::Fitting(code) = of(text.as_bytes()) else { panic!("{target}") };
+            let FoundPtx::Fitting(code) = of(text.as_bytes()) else { panic!("{target}") };
             assert_eq!((code.arch.as_str(), code.text.as_str()), (target, text.trim_end_matches('\0')));
             assert_eq!(code.kernels, [("k".to_owned(), vec![(0, 8), (8, 4)])]);
             assert_eq!(code.variables, ["n"]);
         }
-        assert!(matches!(of(text("sm_100").as_bytes()), Found::Newer(newer) if newer.number == 100));
-        assert!(matches!(of(b"\x7fELF"), Found::None) && matches!(of(b""), Found::None));
+        assert!(matches!(of(text("sm_100").as_bytes()), FoundPtx::Newer(newer) if newer.number == 100));
+        assert!(matches!(of(b"\x7fELF"), FoundPtx::None) && matches!(of(b""), FoundPtx::None));
     }
 }

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use super::processor;
 use super::sections::units_of;
-use super::text::{self, Found};
+use super::text::{self, FoundPtx};
 
 /// Why there is nothing to run of an image.
 #[derive(Debug, Error)]
@@ -90,7 +90,7 @@ impl Group {
     }
 
     /// What is known of a kernel that has no code: its parameters.
-    pub fn row_without_code(&self, name: &str) -> Option<cpu_object::Kernel> {
+    pub fn row_without_code(&self, name: &str) -> Option<cpu_object::CpuKernel> {
         let layout: Vec<(u32, u32)> = match &self.code {
             Code::Units(units) => {
                 let symbol = units.iter().find_map(|unit| unit.symbol(name).filter(|symbol| symbol.defined))?;
@@ -99,15 +99,15 @@ impl Group {
             Code::Image { kernels, .. } => kernels.iter().find(|kernel| kernel.name == name)?.parameters.clone(),
         };
         let parameters: Vec<_> =
-            layout.into_iter().map(|(offset, size)| cpu_object::Parameter { offset, size }).collect();
+            layout.into_iter().map(|(offset, size)| cpu_object::CpuParameter { offset, size }).collect();
         let parameter_bytes = parameters.iter().map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0);
-        Some(cpu_object::Kernel { parameters, parameter_bytes, ..bare_row(name) })
+        Some(cpu_object::CpuKernel { parameters, parameter_bytes, ..bare_row(name) })
     }
 }
 
 /// A kernel of which only the name is known.
-pub fn bare_row(name: &str) -> cpu_object::Kernel {
-    cpu_object::Kernel {
+pub fn bare_row(name: &str) -> cpu_object::CpuKernel {
+    cpu_object::CpuKernel {
         name: name.to_owned(),
         entry: String::new(),
         parameters: Vec::new(),
@@ -192,14 +192,14 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     if !beside.is_empty() {
         return Ok(beside);
     }
-    let text = if vendor == Vendor::Nvidia { text::of(image) } else { Found::None };
+    let text = if vendor == Vendor::Nvidia { text::of(image) } else { FoundPtx::None };
     let all: Vec<_> = match own.is_empty() {
         true => elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect(),
         false => Vec::new(),
     };
     match text {
-        Found::Fitting(code) if !all.iter().any(|unit| unit.table.images.contains(&sum)) => Ok(vec![of_text(code)]),
-        Found::Newer(oldest) if all.is_empty() => Err(NoCode::NewerPtx(oldest.to_string())),
+        FoundPtx::Fitting(code) if !all.iter().any(|unit| unit.table.images.contains(&sum)) => Ok(vec![of_text(code)]),
+        FoundPtx::Newer(oldest) if all.is_empty() => Err(NoCode::NewerPtx(oldest.to_string())),
         _ if own.is_empty() => fitting(vendor, &all, image, sum),
         _ => of_object,
     }
@@ -365,23 +365,12 @@ fn contains(image: &[u8], name: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::driver::image::sections::decoded;
-    use mneme_core::image::ir_section::{Symbol, Table};
+    use mneme_core::image::ir_section::{IrTable, Symbol};
 
     fn unit(arch: &str, rdc: bool, kernels: &[&str]) -> Arc<Unit<'static>> {
-        let symbols = kernels
-            .iter()
-            .map(|name| Symbol {
-                name: (*name).into(),
-                kind: SymbolKind::Kernel,
-                defined: true,
-                external: true,
-                hash: 1,
-                refs: vec![],
-                arguments: vec![],
-                variable: None,
-            })
-            .collect();
-        let table = Table { arch: arch.into(), triple: "nvptx64-nvidia-cuda".into(), rdc, symbols, ..Table::default() };
+        let symbols = kernels.iter().map(|name| Symbol::exported(*name, SymbolKind::Kernel)).collect();
+        let table =
+            IrTable { arch: arch.into(), triple: "nvptx64-nvidia-cuda".into(), rdc, symbols, ..IrTable::default() };
         let record = ir_section::encode(&table, b"BC").unwrap();
         Arc::new(ir_section::decode(&record).remove(0).into_owned())
     }
@@ -405,7 +394,7 @@ mod tests {
     #[test]
     fn of_amd_s_ir_that_of_the_device_s_processor_is_run() {
         let amd = |arch: &str, kernels: &[&str]| {
-            let table = Table { triple: "amdgcn-amd-amdhsa".into(), ..unit(arch, false, kernels).table.clone() };
+            let table = IrTable { triple: "amdgcn-amd-amdhsa".into(), ..unit(arch, false, kernels).table.clone() };
             let record = ir_section::encode(&table, b"BC").unwrap();
             decoded(&record, Vendor::Amd).remove(0)
         };

@@ -8,7 +8,7 @@ use mneme_abi::cuda::structures::{Fill, HostCall, KernelNode};
 use mneme_abi::hip::types::{Dimensions, KernelNodeParameters};
 use mneme_core::device::cuda;
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
-use mneme_core::tuned::Shape;
+use mneme_core::tuned::LaunchDimensions;
 
 use super::nodes::{MEMCPY, MEMSET, STREAM_MEMORY, UNREADABLE, edges_of, nodes_of, parameters};
 use super::{Executable, Graph, GraphNode};
@@ -51,7 +51,7 @@ impl NodeKernel {
     }
 
     /// With another function and shape, as `cuGraphKernelNodeSetParams_v2` takes it.
-    fn cuda_parameters(&self, function: CUfunction, shape: &Shape) -> KernelNode {
+    fn cuda_parameters(&self, function: CUfunction, shape: &LaunchDimensions) -> KernelNode {
         KernelNode {
             function: function as usize,
             grid: shape.grid.as_array(),
@@ -65,7 +65,7 @@ impl NodeKernel {
     }
 
     /// The same, as `hipGraphKernelNodeSetParams` takes it.
-    fn hip_parameters(&self, function: CUfunction, shape: &Shape) -> KernelNodeParameters {
+    fn hip_parameters(&self, function: CUfunction, shape: &LaunchDimensions) -> KernelNodeParameters {
         let dimensions = |of: Dim3| Dimensions { x: of.x, y: of.y, z: of.z };
         KernelNodeParameters {
             block: dimensions(shape.block),
@@ -104,7 +104,7 @@ pub trait GraphInterface {
         node: GraphNode,
         kernel: &NodeKernel,
         function: CUfunction,
-        shape: &Shape,
+        shape: &LaunchDimensions,
     ) -> Status;
 
     /// Gives a kernel's node other parameters.
@@ -122,7 +122,7 @@ pub trait GraphInterface {
         node: GraphNode,
         kernel: &NodeKernel,
         function: CUfunction,
-        shape: &Shape,
+        shape: &LaunchDimensions,
     ) -> Status;
 
     /// Updates an executable with a graph.
@@ -196,7 +196,7 @@ impl GraphInterface for Cuda {
         node: GraphNode,
         kernel: &NodeKernel,
         function: CUfunction,
-        shape: &Shape,
+        shape: &LaunchDimensions,
     ) -> Status {
         let parameters = kernel.cuda_parameters(function, shape);
         // SAFETY: the caller's promise.
@@ -210,7 +210,7 @@ impl GraphInterface for Cuda {
         node: GraphNode,
         kernel: &NodeKernel,
         function: CUfunction,
-        shape: &Shape,
+        shape: &LaunchDimensions,
     ) -> Status {
         let parameters = kernel.cuda_parameters(function, shape);
         // SAFETY: the caller's promise.
@@ -316,7 +316,7 @@ impl GraphInterface for Hip {
         node: GraphNode,
         kernel: &NodeKernel,
         function: CUfunction,
-        shape: &Shape,
+        shape: &LaunchDimensions,
     ) -> Status {
         let parameters = kernel.hip_parameters(function, shape);
         // SAFETY: the caller's promise.
@@ -330,7 +330,7 @@ impl GraphInterface for Hip {
         node: GraphNode,
         kernel: &NodeKernel,
         function: CUfunction,
-        shape: &Shape,
+        shape: &LaunchDimensions,
     ) -> Status {
         let parameters = kernel.hip_parameters(function, shape);
         // SAFETY: the caller's promise.

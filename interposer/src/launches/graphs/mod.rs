@@ -15,7 +15,7 @@ use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mneme_core::summary::Mode;
+use mneme_core::summary::RecorderMode;
 
 use crate::driver::{
     self, CUcontext, CUevent, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate,
@@ -227,7 +227,7 @@ fn keep(executable: Executable, clone: Option<Followed>) {
 
 /// Whether the kernels of graphs are replaced where they are.
 fn replaces_nodes() -> bool {
-    settings().mode == Mode::Apply && !settings().expand_graphs
+    settings().mode == RecorderMode::Apply && !settings().expand_graphs
 }
 
 /// Clones a graph behind an executable that was made from it or updated with it.

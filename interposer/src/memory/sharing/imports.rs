@@ -130,15 +130,15 @@ pub struct ReceivedAllocation {
     slabs: Vec<(u64, OwnedFd)>,
 }
 
-/// Asks the process that shares an allocation; takes as long as that process takes, up to ten seconds. Errors as of
-/// `cuIpcOpenMemHandle`.
-pub fn ask(handle: SharedHandle) -> Result<ReceivedAllocation, Status> {
+/// Requests an allocation from the process that shares it; takes as long as that process takes, up to ten seconds.
+/// Errors as of `cuIpcOpenMemHandle`.
+pub fn request(handle: SharedHandle) -> Result<ReceivedAllocation, Status> {
     if exports::is_own(handle.endpoint) {
         return Err(Status::INVALID_CONTEXT);
     }
     let deadline = Instant::now() + PATIENCE;
     let answer = loop {
-        match try_ask(handle, deadline) {
+        match try_request(handle, deadline) {
             // By a signal of the application's.
             Err(error) if error.kind() == ErrorKind::Interrupted && Instant::now() < deadline => {}
             answer => break answer,
@@ -150,7 +150,7 @@ pub fn ask(handle: SharedHandle) -> Result<ReceivedAllocation, Status> {
     })
 }
 
-fn try_ask(handle: SharedHandle, deadline: Instant) -> std::io::Result<ReceivedAllocation> {
+fn try_request(handle: SharedHandle, deadline: Instant) -> std::io::Result<ReceivedAllocation> {
     let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(SharedHandle::socket(handle.endpoint))?)?;
     check_user(&stream)?;
     let patience = |stream: &UnixStream| {

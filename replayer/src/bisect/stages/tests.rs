@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use mneme_core::launch::Dim3;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use proptest::prelude::*;
 
 use super::*;
@@ -43,7 +43,7 @@ impl Compiler {
         let list =
             |count| (1..=count).map(|number| Invocation { number, pass: "pass".into(), unit: "unit".into() }).collect();
         let looked = ProbeResult { passes: list(ran), codegen_passes: list(generated), ..ProbeResult::default() };
-        let status = if is_wrong { Status::FailedVerification } else { Status::Verified };
+        let status = if is_wrong { ReplayStatus::FailedVerification } else { ReplayStatus::Verified };
         ExperimentOutcome {
             result: ReplayResult { status, executed: true, ..ReplayResult::default() },
             outcome: Some(Rc::new(Ok((Built { looked, ..Built::default() }, Vec::new())))),

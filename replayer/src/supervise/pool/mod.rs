@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use mneme_core::device::Description;
 use mneme_core::exit;
-use mneme_core::result::Status;
+use mneme_core::result::ReplayStatus;
 
 use self::device::PoolDevice;
 use self::leaving::{EndedExecutor, LeavingExecutor, Reason};
@@ -327,7 +327,7 @@ impl<'a> ExecutorPool<'a> {
         let error = format!(
             "the kernel's runs took longer than {seconds} s and were stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
         );
-        let done = RunOutcome { status: Status::Timeout, error, ..RunOutcome::default() };
+        let done = RunOutcome { status: ReplayStatus::Timeout, error, ..RunOutcome::default() };
         events.push(PoolEvent::Done(Box::new((running, done, self.devices[device].description.clone()))));
         Ok(())
     }
@@ -338,8 +338,12 @@ impl<'a> ExecutorPool<'a> {
                 Reason::Dismissed => {}
                 Reason::DiedRunning(running) => {
                     let error = format!("the kernel took its process with it, which {how}");
-                    let done =
-                        RunOutcome { status: Status::RuntimeError, executed: true, error, ..RunOutcome::default() };
+                    let done = RunOutcome {
+                        status: ReplayStatus::RuntimeError,
+                        executed: true,
+                        error,
+                        ..RunOutcome::default()
+                    };
                     events.push(PoolEvent::Done(Box::new((*running, done, description))));
                 }
                 Reason::DiedIdle => self.devices[device].failed_to_start(&how, self.context)?,

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mneme_abi::hip::rocprofiler::*;
 
 use self::settings::settings;
-use self::state::{Buffer, Context, Phase, state};
+use self::state::{Phase, ProfilerBuffer, ProfilerContext, state};
 use crate::books;
 use crate::mistake::{Mistake, place, report, wrong};
 
@@ -155,7 +155,7 @@ unsafe fn create_context(context: *mut ContextId) -> Answer {
             return wrong(format!("the place for the context holds {}, and not 0", (*context).handle));
         }
         (*context).handle = FIRST_CONTEXT + state.contexts.len() as u64;
-        state.contexts.insert((*context).handle, Context::default());
+        state.contexts.insert((*context).handle, ProfilerContext::default());
     }
     Ok(Status::SUCCESS)
 }
@@ -190,7 +190,9 @@ unsafe fn create_buffer(
             return wrong(format!("the place for the buffer holds {}, and not 0", (*buffer).handle));
         }
         (*buffer).handle = FIRST_BUFFER + state.buffers.len() as u64;
-        state.buffers.insert((*buffer).handle, Buffer { context: context.handle, callback, data, records: Vec::new() });
+        state
+            .buffers
+            .insert((*buffer).handle, ProfilerBuffer { context: context.handle, callback, data, records: Vec::new() });
     }
     Ok(Status::SUCCESS)
 }

@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
-/// `KEY=NUMBER`, separated by commas, see the fields of [`Settings`].
+/// `KEY=NUMBER`, separated by commas, see the fields of [`ProfilerSettings`].
 const VARIABLE: &str = "MNEME_STAND_IN_PROFILER";
 
 #[derive(Debug)]
-pub struct Settings {
+pub struct ProfilerSettings {
     /// `version`: as 10,000 * major + 100 * minor + patch.
     pub version: u32,
     /// `lose`: the kernel whose record is lost, counted from 1 while they are noted; 0 for none.
@@ -23,18 +23,19 @@ pub struct Settings {
     pub moved: u64,
 }
 
-impl Settings {
+impl ProfilerSettings {
     pub fn major(&self) -> u32 {
         self.version / 10_000
     }
 }
 
 /// Those of this process.
-pub fn settings() -> &'static Settings {
-    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+pub fn settings() -> &'static ProfilerSettings {
+    static SETTINGS: OnceLock<ProfilerSettings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
         let text = std::env::var(VARIABLE).unwrap_or_default();
-        let mut settings = Settings { version: 10_100, lose: 0, lose_from: 0, double: 0, size: 0, taken: 0, moved: 0 };
+        let mut settings =
+            ProfilerSettings { version: 10_100, lose: 0, lose_from: 0, double: 0, size: 0, taken: 0, moved: 0 };
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let number = part.split_once('=').and_then(|(key, number)| Some((key, number.parse::<u64>().ok()?)));
             match number {

@@ -1,4 +1,4 @@
-//! The profiling library's books: its phase, contexts, buffers and correlations.
+//! The profiling library's state: its phase, contexts, buffers and correlations.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_void;
@@ -22,14 +22,14 @@ pub enum Phase {
 }
 
 #[derive(Debug, Default)]
-pub struct Context {
+pub struct ProfilerContext {
     pub started: bool,
     /// The buffer of each service, by its kind.
     pub services: BTreeMap<u32, u64>,
 }
 
 #[derive(Debug)]
-pub struct Buffer {
+pub struct ProfilerBuffer {
     pub context: u64,
     pub callback: BufferCallback,
     pub data: *mut c_void,
@@ -37,13 +37,13 @@ pub struct Buffer {
 }
 
 // SAFETY: the data is the tool's, and only handed back to it.
-unsafe impl Send for Buffer {}
+unsafe impl Send for ProfilerBuffer {}
 
 #[derive(Debug, Default)]
-pub struct State {
+pub struct ProfilerState {
     pub phase: Phase,
-    pub contexts: BTreeMap<u64, Context>,
-    pub buffers: BTreeMap<u64, Buffer>,
+    pub contexts: BTreeMap<u64, ProfilerContext>,
+    pub buffers: BTreeMap<u64, ProfilerBuffer>,
     /// Buffers that were destroyed.
     pub gone: HashSet<u64>,
     /// What a thread has pushed, by context and thread.
@@ -52,19 +52,19 @@ pub struct State {
     pub kernels: u64,
 }
 
-static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+static STATE: LazyLock<Mutex<ProfilerState>> = LazyLock::new(Mutex::default);
 
-pub fn state() -> MutexGuard<'static, State> {
+pub fn state() -> MutexGuard<'static, ProfilerState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl State {
-    pub fn context(&mut self, context: ContextId) -> Result<&mut Context, Mistake> {
+impl ProfilerState {
+    pub fn context(&mut self, context: ContextId) -> Result<&mut ProfilerContext, Mistake> {
         let handle = context.handle;
         self.contexts.get_mut(&handle).map_or_else(|| wrong(format!("{handle} is no context")), Ok)
     }
 
-    pub fn check_buffer(&self, buffer: BufferId) -> Result<&Buffer, Mistake> {
+    pub fn check_buffer(&self, buffer: BufferId) -> Result<&ProfilerBuffer, Mistake> {
         let handle = buffer.handle;
         match self.buffers.get(&handle) {
             Some(buffer) => Ok(buffer),

@@ -9,7 +9,7 @@ use crate::expression::{self, Expression, Values};
 use crate::space::{Constraints, Point};
 
 /// What a constraint, or one side of an "and" in it, takes to be checked.
-pub struct Part {
+pub struct Conjunct {
     expression: Expression,
     /// The derived values that it depends on, by their places.
     derived: Vec<usize>,
@@ -39,7 +39,7 @@ impl FileSpace {
                 let mut found = Dependencies::default();
                 self.depend(&expression, self.derived.len(), &mut found);
                 self.scopes.push(found.parameters.into_iter().collect());
-                self.parts.push(Part { expression, derived: found.derived.into_iter().collect() });
+                self.parts.push(Conjunct { expression, derived: found.derived.into_iter().collect() });
             }
         }
         for place in 0..self.parameters.len() {
@@ -87,14 +87,14 @@ impl FileSpace {
 }
 
 /// The values so far.
-pub struct Checker<'a> {
+pub struct ConstraintChecker<'a> {
     space: &'a FileSpace,
     fields: Fields,
     values: Values,
     given: Vec<Option<Value>>,
 }
 
-impl<'a> Checker<'a> {
+impl<'a> ConstraintChecker<'a> {
     pub fn new(space: &'a FileSpace) -> Self {
         let fields = Fields::new(&space.recorded);
         let mut values = space.surroundings.clone();
@@ -108,7 +108,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-impl Constraints for Checker<'_> {
+impl Constraints for ConstraintChecker<'_> {
     fn scopes(&self) -> &[Vec<usize>] {
         &self.space.scopes
     }
@@ -141,7 +141,7 @@ impl Constraints for Checker<'_> {
     }
 
     fn holds(&mut self, constraint: usize) -> bool {
-        let Part { expression, derived } = &self.space.parts[constraint];
+        let Conjunct { expression, derived } = &self.space.parts[constraint];
         if derived.is_empty() {
             return self.space.truth(expression, &mut self.values).unwrap_or(false);
         }

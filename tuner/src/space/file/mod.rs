@@ -18,9 +18,9 @@ use serde_json::{Map, Value, json};
 
 use super::draw::draw;
 use super::walk::walk;
-use super::{Constraints, Domain, Parameter, Point, Recorded, Rejection, Space, passes, plain};
-use crate::expression::{Expression, ExpressionError, Language, Values};
-use checker::{Checker, Part};
+use super::{Constraints, Domain, Parameter, Point, Recorded, Rejection, SearchSpace, passes, plain};
+use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values};
+use checker::{Conjunct, ConstraintChecker};
 use document::Document;
 
 /// Points that are tried when a file is read, so that mistakes in it show before anything is replayed.
@@ -64,14 +64,14 @@ pub struct FileSpace {
     derived: Vec<(String, Expression)>,
     constraints: Vec<Expression>,
     /// The constraints split where both sides of an "and" have to hold.
-    parts: Vec<Part>,
+    parts: Vec<Conjunct>,
     /// For each part the parameters it is about.
     scopes: Vec<Vec<usize>>,
     /// For each parameter those that decide whether it applies.
     deciding: Vec<Vec<usize>>,
     recorded: Configuration,
     baseline: Configuration,
-    language: Language,
+    language: ExpressionEngine,
     /// `recorded`, `args` and `device`.
     surroundings: Values,
     device: DeviceLimits,
@@ -130,7 +130,7 @@ impl FileSpace {
         let Recorded { grid, block, shared_mem, .. } = surroundings.recorded;
         let recorded = surroundings.recorded.configuration();
         let wrong = |key: String, what: String| FileError::new(path, key, what);
-        let (language, mut values) = (Language::default(), Values::default());
+        let (language, mut values) = (ExpressionEngine::default(), Values::default());
         values.set("recorded", &json!({"grid": grid, "block": block, "shared_mem": shared_mem}));
         values.set("args", &Value::Array(surroundings.arguments.clone()));
         values.set("device", &json!(surroundings.device));
@@ -254,7 +254,7 @@ impl FileSpace {
     }
 }
 
-fn evaluate_now(language: &Language, text: &str, values: &Values) -> Result<Value, String> {
+fn evaluate_now(language: &ExpressionEngine, text: &str, values: &Values) -> Result<Value, String> {
     let mut values = values.clone();
     let evaluated = language.read(text, &values).and_then(|expression| language.evaluate(&expression, &mut values));
     evaluated.map_err(|error| error.to_string())
@@ -367,7 +367,7 @@ fn whole(value: &Value) -> Value {
     }
 }
 
-impl Space for FileSpace {
+impl SearchSpace for FileSpace {
     fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
@@ -383,7 +383,7 @@ impl Space for FileSpace {
     }
 
     fn constraints(&self) -> Option<Box<dyn Constraints + '_>> {
-        Some(Box::new(Checker::new(self)))
+        Some(Box::new(ConstraintChecker::new(self)))
     }
 
     fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {

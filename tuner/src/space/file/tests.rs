@@ -1,7 +1,7 @@
 //! Tests of space files.
 
 use super::*;
-use crate::sampler::{Kind, SamplerSettings};
+use crate::sampler::{SamplerKind, SamplerSettings};
 use crate::search::{Next, Search};
 use crate::space::walk::walk;
 use mneme_core::launch::Dim3;
@@ -32,7 +32,8 @@ fn shipped() -> Vec<PathBuf> {
 
 /// The first `count` candidates of a random search.
 fn some(space: FileSpace, count: usize) -> Vec<Configuration> {
-    let sampler = Kind::Random.build(&space, &SamplerSettings { seed: 1, trials: Some(count), start: None }).unwrap();
+    let sampler =
+        SamplerKind::Random.build(&space, &SamplerSettings { seed: 1, trials: Some(count), start: None }).unwrap();
     let mut search = Search::new(Box::new(space), sampler);
     let candidates = std::iter::from_fn(|| match search.propose() {
         Next::Try(candidate) => Some(candidate.configuration),

@@ -1,4 +1,4 @@
-//! A reader of nvcc's command line, which puts what shapes the device code in clang's words.
+//! A reader of nvcc's command line, which translates what shapes the device code for clang.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -2,13 +2,13 @@
 //!
 //! It keeps a value from being optimised, or waits for accesses.
 
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
 /// Instructions without an effect on the CPU device, whose accesses are done at once.
 const IDLE: [&str; 3] = ["s_nop", "s_waitcnt", "s_sleep"];
 
 /// The function that stands for the assembly, or which construct it is.
-pub fn translate(text: &str, constraints: &str, signature: &Signature) -> Result<Body, String> {
+pub fn translate(text: &str, constraints: &str, signature: &FunctionSignature) -> Result<FunctionBody, String> {
     let refused = || format!("inline assembly `{}`", text.trim().replace(['\n', '\t'], " "));
     let instructions = text.split(['\n', ';']).next().unwrap_or_default();
     let has_more = text.lines().any(|line| {
@@ -19,7 +19,7 @@ pub fn translate(text: &str, constraints: &str, signature: &Signature) -> Result
     if has_more || (!code.is_empty() && !IDLE.iter().any(|idle| code.starts_with(idle))) {
         return Err(refused());
     }
-    let mut body = Body::default();
+    let mut body = FunctionBody::default();
     let (outputs, inputs): (Vec<&str>, Vec<&str>) = constraints
         .split(',')
         .map(str::trim)

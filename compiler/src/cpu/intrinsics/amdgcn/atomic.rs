@@ -1,9 +1,9 @@
 //! Atomics that have intrinsics of their own, and questions about addresses.
 
 use crate::cpu::intrinsics::memory;
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     let pointer = signature.parameters.first()?.as_str();
     match parts {

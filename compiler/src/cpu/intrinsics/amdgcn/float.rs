@@ -2,7 +2,7 @@
 //!
 //! What the GPU approximates is computed exactly or by libm.
 
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
 /// How a type lays its bits out.
 struct Format {
@@ -37,9 +37,9 @@ fn suffix(ty: &str) -> Option<&'static str> {
     }
 }
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let ty = signature.result.as_str();
-    let unary = |intrinsic: &str, body: &mut Body, operand: &str| -> Option<String> {
+    let unary = |intrinsic: &str, body: &mut FunctionBody, operand: &str| -> Option<String> {
         Some(body.value(format!("call {ty} @llvm.{intrinsic}.{}({ty} {operand})", suffix(ty)?)))
     };
     let value = match parts {
@@ -116,10 +116,10 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
 
 /// Scales subnormals up, so that their exponent is one of the field; the scaled number's bits, its exponent's field,
 /// whether it was scaled, and whether it has no exponent: zero, infinity, NaN.
-fn parts(ty: &str, value: &str, body: &mut Body) -> Option<(String, String, String, String)> {
+fn parts(ty: &str, value: &str, body: &mut FunctionBody) -> Option<(String, String, String, String)> {
     let Format { bits, mantissa } = format(ty)?;
     let (int, exponents) = (format!("i{bits}"), (1u64 << (bits - 1 - mantissa)) - 1);
-    let field = |number: &str, body: &mut Body| {
+    let field = |number: &str, body: &mut FunctionBody| {
         let moved = body.value(format!("lshr {int} {number}, {mantissa}"));
         body.value(format!("and {int} {moved}, {exponents}"))
     };
@@ -137,7 +137,7 @@ fn parts(ty: &str, value: &str, body: &mut Body) -> Option<(String, String, Stri
     Some((number, exponent, small, none))
 }
 
-fn mantissa(ty: &str, value: &str, body: &mut Body) -> Option<String> {
+fn mantissa(ty: &str, value: &str, body: &mut FunctionBody) -> Option<String> {
     let Format { bits, mantissa } = format(ty)?;
     let int = format!("i{bits}");
     let exponents = (1u64 << (bits - 1 - mantissa)) - 1;
@@ -149,7 +149,7 @@ fn mantissa(ty: &str, value: &str, body: &mut Body) -> Option<String> {
     Some(body.value(format!("select i1 {none}, {ty} {value}, {ty} {half}")))
 }
 
-fn exponent(ty: &str, value: &str, result: &str, body: &mut Body) -> Option<String> {
+fn exponent(ty: &str, value: &str, result: &str, body: &mut FunctionBody) -> Option<String> {
     let Format { bits, mantissa } = format(ty)?;
     let int = format!("i{bits}");
     let bias = (1u64 << (bits - 1 - mantissa)) / 2 - 1;
@@ -162,7 +162,7 @@ fn exponent(ty: &str, value: &str, result: &str, body: &mut Body) -> Option<Stri
 }
 
 /// Each bit of the mask asks for one class of numbers, in the order of LLVM's `is.fpclass`.
-fn class(ty: &str, body: &mut Body) -> Option<String> {
+fn class(ty: &str, body: &mut FunctionBody) -> Option<String> {
     let kind = suffix(ty)?;
     let mut found = "false".to_owned();
     for bit in 0..10 {
@@ -176,7 +176,7 @@ fn class(ty: &str, body: &mut Body) -> Option<String> {
 }
 
 /// The middle one of three; the least that is a number where one is not.
-fn median(ty: &str, body: &mut Body) -> Option<String> {
+fn median(ty: &str, body: &mut FunctionBody) -> Option<String> {
     let kind = suffix(ty)?;
     let mut two =
         |which: &str, a: &str, b: &str| body.value(format!("call {ty} @llvm.{which}num.{kind}({ty} {a}, {ty} {b})"));
@@ -191,7 +191,7 @@ fn median(ty: &str, body: &mut Body) -> Option<String> {
 }
 
 /// A product that is zero where a factor is.
-fn legacy_product(body: &mut Body) -> String {
+fn legacy_product(body: &mut FunctionBody) -> String {
     let zero = body.value("call i1 @__mneme_cpu.is_zero_product(float %a0, float %a1)");
     let product = body.value("fmul float %a0, %a1");
     body.value(format!("select i1 {zero}, float 0.0, float {product}"))

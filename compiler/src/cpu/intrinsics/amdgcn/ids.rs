@@ -1,9 +1,9 @@
 //! Thread and block indices, launch dimensions, and the clock.
 
 use crate::cpu::operations::sreg::THREAD_IDS;
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     let value = match parts {
         [unit @ ("workitem" | "workgroup"), "id", axis] => {
@@ -35,7 +35,7 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
     Some(())
 }
 
-fn pointer(import: &str, ty: &str, body: &mut Body) -> String {
+fn pointer(import: &str, ty: &str, body: &mut FunctionBody) -> String {
     let pointer = body.value(format!("call ptr @{import}()"));
     body.value(format!("addrspacecast ptr {pointer} to {ty}"))
 }

@@ -1,8 +1,8 @@
 //! Integer instructions: bit fields, 24-bit products, bytes.
 
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     let value = match parts {
         [name @ ("ubfe" | "sbfe"), _] => bit_field(*name == "sbfe", result, body)?,
@@ -90,7 +90,7 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
 }
 
 /// So many bits of `%a0` from an offset on; offset and width wrap at the type's width.
-fn bit_field(signed: bool, ty: &str, body: &mut Body) -> Option<String> {
+fn bit_field(signed: bool, ty: &str, body: &mut FunctionBody) -> Option<String> {
     let bits: u32 = ty.strip_prefix('i')?.parse().ok()?;
     let mut wrapped = |argument: &str| {
         let value = body.value(format!("and i32 {argument}, {}", bits - 1));
@@ -112,7 +112,7 @@ fn bit_field(signed: bool, ty: &str, body: &mut Body) -> Option<String> {
     Some(body.value(format!("select i1 {empty}, {ty} 0, {ty} {value}")))
 }
 
-fn low_24(kind: &str, value: &str, body: &mut Body) -> String {
+fn low_24(kind: &str, value: &str, body: &mut FunctionBody) -> String {
     if kind == "u24" {
         return body.value(format!("and i32 {value}, 16777215"));
     }
@@ -120,18 +120,18 @@ fn low_24(kind: &str, value: &str, body: &mut Body) -> String {
     body.value(format!("ashr i32 {high}, 8"))
 }
 
-pub fn field(value: &str, ty: &str, shift: u32, mask: u32, body: &mut Body) -> String {
+pub fn field(value: &str, ty: &str, shift: u32, mask: u32, body: &mut FunctionBody) -> String {
     let moved = body.value(format!("lshr {ty} {value}, {shift}"));
     body.value(format!("and {ty} {moved}, {mask}"))
 }
 
-fn place(value: &str, shift: u32, ty: &str, joined: &str, body: &mut Body) -> String {
+fn place(value: &str, shift: u32, ty: &str, joined: &str, body: &mut FunctionBody) -> String {
     let moved = body.value(format!("shl {ty} {value}, {shift}"));
     body.value(format!("or {ty} {joined}, {moved}"))
 }
 
 /// Of the fields of two words; `masked` leaves out those where the second one's is zero.
-fn sum_of_differences([a, b]: [&str; 2], bits: u32, masked: bool, body: &mut Body) -> String {
+fn sum_of_differences([a, b]: [&str; 2], bits: u32, masked: bool, body: &mut FunctionBody) -> String {
     let mut sum = "0".to_owned();
     for shift in (0..32).step_by(bits as usize) {
         let x = field(a, "i32", shift, (1 << bits) - 1, body);

@@ -11,7 +11,7 @@ mod wave;
 pub use wave::active_lanes;
 
 use crate::cpu::library;
-use crate::cpu::operations::text::{Body, Meaning, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature, Meaning};
 
 /// Shared helpers, in LLVM assembly.
 const RUNTIME: &str = include_str!("runtime.ll");
@@ -24,7 +24,7 @@ pub fn runtime(wave_size: u32) -> String {
 }
 
 /// The meaning of the function `name` that a module for AMD's GPUs declares; `None` where it is as in other modules.
-pub fn meaning(name: &str, signature: &Signature) -> Option<Meaning> {
+pub fn meaning(name: &str, signature: &FunctionSignature) -> Option<Meaning> {
     if let Some(intrinsic) = name.strip_prefix(PREFIX) {
         return Some(match define(intrinsic, signature) {
             Some(body) => Meaning::Defined(body),
@@ -37,18 +37,18 @@ pub fn meaning(name: &str, signature: &Signature) -> Option<Meaning> {
     library::meaning(name, signature)
 }
 
-fn define(intrinsic: &str, signature: &Signature) -> Option<Body> {
+fn define(intrinsic: &str, signature: &FunctionSignature) -> Option<FunctionBody> {
     let parts: Vec<&str> = intrinsic.split('.').collect();
     let families = [ids::define, wave::define, atomic::define, integer::define, packed::define, float::define];
     families.iter().find_map(|family| {
-        let mut body = Body::default();
+        let mut body = FunctionBody::default();
         family(&parts, signature, &mut body).map(|()| body)
     })
 }
 
 /// LLVM's own intrinsics that x86 lacks, or has with another meaning.
-fn generic(name: &str, signature: &Signature) -> Option<Body> {
-    let mut body = Body::default();
+fn generic(name: &str, signature: &FunctionSignature) -> Option<FunctionBody> {
+    let mut body = FunctionBody::default();
     let result = signature.result.as_str();
     let parts: Vec<&str> = name.strip_prefix("llvm.")?.split('.').collect();
     match parts[..] {

@@ -1,10 +1,10 @@
 //! Packed conversions and dot products.
 
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
 use super::integer::field;
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     let value = match parts {
         ["cvt", "pkrtz"] => {
@@ -82,18 +82,18 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
     Some(())
 }
 
-fn pair(ty: &str, element: &str, values: [&str; 2], body: &mut Body) -> String {
+fn pair(ty: &str, element: &str, values: [&str; 2], body: &mut FunctionBody) -> String {
     let first = body.value(format!("insertelement {ty} poison, {element} {}, i32 0", values[0]));
     body.value(format!("insertelement {ty} {first}, {element} {}, i32 1", values[1]))
 }
 
-fn dot(name: &str, body: &mut Body) -> Option<String> {
+fn dot(name: &str, body: &mut FunctionBody) -> Option<String> {
     let count: u32 = name.get(4..)?.parse().ok()?;
     Some(products(name, ["%a0", "%a1"], 32 / count, body))
 }
 
 /// The third argument plus the products of the fields of two words, saturated where the fourth says so.
-fn products(name: &str, [a, b]: [&str; 2], bits: u32, body: &mut Body) -> String {
+fn products(name: &str, [a, b]: [&str; 2], bits: u32, body: &mut FunctionBody) -> String {
     let signed = name.starts_with('s');
     let extend = if signed { "sext" } else { "zext" };
     let mut sum = body.value(format!("{extend} i32 %a2 to i64"));

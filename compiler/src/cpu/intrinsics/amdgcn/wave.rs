@@ -1,8 +1,8 @@
 //! Operations of the lanes of a wave together: ballots, exchanges, and barriers of the work-group.
 
-use crate::cpu::operations::text::{Body, Signature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
-pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     let operand = || Some((signature.parameters.first()?.as_str(), "%a0"));
     match parts {
@@ -116,8 +116,8 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
 }
 
 /// The active lanes of the wave, for reads of a register that has them.
-pub fn active_lanes(register: &str, result: &str) -> Option<Body> {
-    let mut body = Body::default();
+pub fn active_lanes(register: &str, result: &str) -> Option<FunctionBody> {
+    let mut body = FunctionBody::default();
     let mask = body.value("call i64 @__mneme_cpu.ballot(i32 1)");
     let mask = match (register, result) {
         ("exec", "i64") => mask,
@@ -133,7 +133,7 @@ pub fn active_lanes(register: &str, result: &str) -> Option<Body> {
     Some(body)
 }
 
-fn ballot(predicate: &str, result: &str, body: &mut Body) -> Option<()> {
+fn ballot(predicate: &str, result: &str, body: &mut FunctionBody) -> Option<()> {
     let mask = body.value(format!("call i64 @__mneme_cpu.ballot(i32 {predicate})"));
     let mask = match result {
         "i64" => mask,
@@ -145,7 +145,7 @@ fn ballot(predicate: &str, result: &str, body: &mut Body) -> Option<()> {
 }
 
 /// Whether `%a0` and `%a1` compare as the predicate `%a2` says, which is a constant where the function is called.
-fn compare(kind: &str, ty: &str, body: &mut Body) -> String {
+fn compare(kind: &str, ty: &str, body: &mut FunctionBody) -> String {
     let (first, names): (u32, &[&str]) = match kind {
         "icmp" => (32, &["eq", "ne", "ugt", "uge", "ult", "ule", "sgt", "sge", "slt", "sle"]),
         _ => (
@@ -165,7 +165,7 @@ fn compare(kind: &str, ty: &str, body: &mut Body) -> String {
     body.value(format!("zext i1 {chosen} to i32"))
 }
 
-fn low(body: &mut Body, call: String) -> String {
+fn low(body: &mut FunctionBody, call: String) -> String {
     let pair = body.value(call);
     body.value(format!("trunc i64 {pair} to i32"))
 }
@@ -174,8 +174,8 @@ fn low(body: &mut Body, call: String) -> String {
 fn by_word(
     result: &str,
     operands: &[(&str, &str)],
-    body: &mut Body,
-    mut operation: impl FnMut(&mut Body, &[String]) -> String,
+    body: &mut FunctionBody,
+    mut operation: impl FnMut(&mut FunctionBody, &[String]) -> String,
 ) -> Option<()> {
     let bits = width(result)?;
     let count = bits.div_ceil(32);

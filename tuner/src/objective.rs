@@ -7,7 +7,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::ReplayResult;
 use serde_json::{Value, json};
 
-use crate::expression::{Expression, ExpressionError, Language, Values};
+use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values};
 use crate::metric::Metric;
 
 /// What is wrong with an objective.
@@ -38,7 +38,7 @@ pub struct Measurement<'a> {
 
 /// The objectives of a session.
 pub struct Objectives {
-    language: Language,
+    language: ExpressionEngine,
     metric: Metric,
     list: Vec<Objective>,
 }
@@ -61,7 +61,7 @@ impl Objectives {
     /// # Errors
     /// An expression that is wrong.
     pub fn read(texts: &[impl AsRef<str>], metric: Metric) -> Result<Self, ObjectiveError> {
-        let language = Language::default();
+        let language = ExpressionEngine::default();
         let (result, configuration) =
             (ReplayResult::default(), Configuration::recorded([1; 3].into(), [1; 3].into(), 0));
         let names = names(&Measurement { result: &result, configuration: &configuration, baseline: None }, metric);
