@@ -85,6 +85,9 @@ pub fn copy_changed(
     })
 }
 
+/// The identities of all chunks that were put into a store.
+pub type PutChunks = Result<HashSet<ChunkId>, RecordingError>;
+
 /// The same with other contents: `change` puts chunks into the store of the copy, and gives the identities of all that
 /// it has put.
 pub fn copy_rewritten(
@@ -92,7 +95,7 @@ pub fn copy_rewritten(
     to: &Path,
     static_hash: u64,
     instance: Option<&str>,
-    change: impl Fn(&Store, &StoreWriter, &mut MemoryState, &mut MemoryState) -> Result<HashSet<ChunkId>, RecordingError>,
+    change: impl Fn(&Store, &StoreWriter, &mut MemoryState, &mut MemoryState) -> PutChunks,
 ) -> Result<HousekeepingOutcome, RecordingError> {
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;

@@ -1,4 +1,6 @@
-//! Eight tuners that share one Optuna study in a PostgreSQL database, while one of them and the database are killed.
+//! Eight tuners that share one Optuna study in a PostgreSQL database.
+//!
+//! One of them and the database are killed meanwhile.
 //!
 //! `MNEME_TEST_POSTGRES` is the folder of PostgreSQL's programs (Debian 12: `/usr/lib/postgresql/15/bin`), and
 //! `MNEME_TEST_OPTUNA` a Python with optuna and psycopg.

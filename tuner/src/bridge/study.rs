@@ -11,7 +11,7 @@ use crate::early_stop::EarlyStop;
 use crate::sampler::{History, Sampler, TrialOutcome};
 use crate::space::{Domain, Parameter, Point, SearchSpace};
 
-/// How often in a row Optuna may propose what another session has, before that is taken: there may be nothing else left.
+/// How often in a row Optuna may propose what another session has, before that is taken: there may be nothing else.
 const DRAWS: usize = 50;
 
 /// What a study is opened with.
