@@ -87,13 +87,16 @@ pub fn copy_changed(
 
 /// The same with other contents: `change` puts chunks into the store of the copy, and gives the identities of all that
 /// it has put.
-pub fn copy_rewritten(
+pub fn copy_rewritten<F>(
     from: &Path,
     to: &Path,
     static_hash: u64,
     instance: Option<&str>,
-    change: impl Fn(&Store, &StoreWriter, &mut MemoryState, &mut MemoryState) -> Result<HashSet<ChunkId>, RecordingError>,
-) -> Result<HousekeepingOutcome, RecordingError> {
+    change: F,
+) -> Result<HousekeepingOutcome, RecordingError>
+where
+    F: Fn(&Store, &StoreWriter, &mut MemoryState, &mut MemoryState) -> Result<HashSet<ChunkId>, RecordingError>,
+{
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;
     let chosen = record.chosen(&path, instance)?;

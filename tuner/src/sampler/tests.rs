@@ -170,7 +170,8 @@ proptest! {
     fn a_small_space_is_tried_to_its_end(seed: u64, window in 1usize..5) {
         for kind in KINDS {
             let space = small();
-            let points = run(kind, &space, seed, 100, window, &|point| TrialOutcome::Measured(vec![1.0 + number(point, "width")]));
+            let outcome = |point: &Point| TrialOutcome::Measured(vec![1.0 + number(point, "width")]);
+            let points = run(kind, &space, seed, 100, window, &outcome);
             prop_assert_eq!(points.len(), 12, "{:?}", kind);
             prop_assert!(points.iter().all(|point| fits(&space, point)));
             prop_assert_eq!(points.iter().collect::<HashSet<_>>().len(), 12, "{:?}", kind);
