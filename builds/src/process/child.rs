@@ -50,7 +50,7 @@ impl std::fmt::Display for ProcessEnd {
 pub enum ChildStderr {
     /// To ours.
     Shown,
-    /// Aside, for [`Child::said`] and [`Child::complaint`].
+    /// Aside, for [`Child::output`] and [`Child::complaint`].
     Kept,
 }
 
