@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""One search by the workers of a Dask cluster: each task is a tuner on its worker's GPUs, and all of them share one Optuna study.
+"""One search by the workers of a Dask cluster, of which all share one Optuna study: a task is a tuner on a worker's GPUs.
 
-    examples/tune-dask.py RECORDING.json INSTANCE RESULTS [--scheduler ADDRESS] [--tuners N] [--trials N] [--storage URL] [OPTIONS OF mneme-tune…]
+    examples/tune-dask.py RECORDING.json INSTANCE RESULTS
+        [--scheduler ADDRESS] [--tuners N] [--trials N] [--storage URL] [OPTIONS OF mneme-tune…]
 
-Workers have one thread each (`dask worker --nthreads 1`); without --scheduler they are processes of this machine. RESULTS, and a storage that is a file, have to be on a file system that all
-workers see. Dask runs the task of a worker that is lost on another one, where the tuner goes on with what is in RESULTS. Needs
-`pip install distributed optuna`.
+Workers have one thread each (`dask worker --nthreads 1`); without --scheduler they are processes of this machine.
+RESULTS, and a storage that is a file, have to be on a file system that all workers see. Dask runs the task of a worker
+that is lost on another one, where the tuner goes on with what is in RESULTS. Needs `pip install distributed optuna`.
 """
 
 import argparse
@@ -42,11 +43,14 @@ def main() -> None:
     results.mkdir(parents=True, exist_ok=True)
     arguments = ["-rdb", str(Path(options.recording).absolute()), "-rid", options.instance, "--space-preset", "full"]
     arguments += ["--sampler", "tpe", "--trials", str(options.trials), "--cache", f"{results}/cache/"]
-    arguments += ["--study-name", options.instance, "--optuna-storage", options.storage or f"{results}/study.journal", *more]
+    storage = options.storage or f"{results}/study.journal"
+    arguments += ["--study-name", options.instance, "--optuna-storage", storage, *more]
     # One tuner at a time on a worker: two of them would disturb each other's times.
     client = Client(options.scheduler) if options.scheduler else Client(n_workers=options.tuners, threads_per_worker=1)
     with client:
-        tasks = {client.submit(tune, number, arguments, f"{results}/node-{number}", pure=False): number for number in range(options.tuners)}
+        tasks = {}
+        for number in range(options.tuners):
+            tasks[client.submit(tune, number, arguments, f"{results}/node-{number}", pure=False)] = number
         found = [(summary, tasks[task]) for task, summary in as_completed(tasks, with_results=True)]
     verified = [(summary, number) for summary, number in found if summary.get("best_metric") is not None]
     if not verified:

@@ -156,7 +156,7 @@ macro_rules! answer {
         /// # Safety
         /// Arguments as the API demands them: pointers are null or valid for their type.
         #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments, clippy::unused_unit, reason = "as the API has it")]
+        #[allow(clippy::too_many_arguments, reason = "as the API has it")]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> $return {
             $( $crate::abi::take! { $argument $raw } )*
             $crate::abi::Give::give($handler)

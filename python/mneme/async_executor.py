@@ -30,8 +30,8 @@ class AsyncReplayExecutor:
     record_db, record_id
         The ``<static-hash>.json`` of the kernel, and the dynamic hash of the instance (``None`` where there is one only).
     iterations, warmup
-        Measured runs of a configuration, and runs before them; ``exec_time`` lists both. by default as many as
-        ``mneme-replay serve`` has, see its ``--help``.
+        Measured runs of a configuration, and runs before them; ``exec_time`` lists both. ``None``: as many as
+        ``mneme-replay serve`` makes by itself (its ``--help`` says how many).
     results_db_dir
         Folder to which every result is appended, as a line of ``<static-hash>.<dynamic-hash>.jsonl`` with ``hash``, ``config``
         and ``result``; ``None`` keeps nothing.

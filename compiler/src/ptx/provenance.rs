@@ -126,12 +126,17 @@ impl Provenance {
     }
 }
 
-/// Registers that are only set by loads, copies and sums: what addresses come from.
+/// Registers that are only set by loads, copies, sums and in bitwise operations (pointers are aligned by these): what
+/// addresses come from.
 fn sources(body: &Body<'_>) -> Vec<bool> {
     let mut sources = vec![true; body.registers.len()];
     for item in &body.items {
         let Item::Op(op) = item else { continue };
-        if op.writes_first() && !matches!(op.name, "ld" | "ldu" | "mov" | "cvta" | "add" | "sub" | "selp" | "mad") {
+        let is_source = matches!(
+            op.name,
+            "ld" | "ldu" | "mov" | "cvta" | "add" | "sub" | "selp" | "mad" | "and" | "or" | "xor" | "min" | "max"
+        );
+        if op.writes_first() && !is_source {
             op.operands[0].registers(&mut |register| sources[register as usize] = false);
         }
     }
@@ -300,7 +305,9 @@ impl Search<'_> {
             (None, Some(_)) if !self.sources[index] => false,
             (None, Some(_)) if offsets.iter().all(|offset| matches!(offset, Resolved::Int(_))) => true,
             // The space is known: what else than a source would be the address in it?
-            (None, Some(space)) if space == 1 || self.found.to_global[result] => all(&|offset| !self.sources[offset]),
+            (None, Some(space)) if space == 1 || self.found.to_global[result] => {
+                all(&|offset| self.number[offset] || !self.sources[offset])
+            }
             (None, Some(0)) => all(&|offset| self.number[offset]),
             _ => false,
         };

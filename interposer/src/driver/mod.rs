@@ -106,7 +106,7 @@ macro_rules! function {
 
             /// # Safety
             /// As for the driver function of this name.
-            #[allow(clippy::too_many_arguments)]
+            #[allow(clippy::too_many_arguments, reason = "the vendor's")]
             #[inline]
             pub unsafe fn call($($argument: $type),*) -> Status {
                 let address = SLOT.own(const { $crate::driver::c_name(concat!(stringify!($name), "\0")) });
@@ -116,7 +116,7 @@ macro_rules! function {
 
             /// # Safety
             /// As for the driver function of this name, which is at this address if it is not null.
-            #[allow(clippy::too_many_arguments)]
+            #[allow(clippy::too_many_arguments, reason = "the vendor's")]
             #[inline]
             pub unsafe fn call_at(address: *mut std::ffi::c_void, $($argument: $type),*) -> Status {
                 if address.is_null() {
@@ -139,7 +139,7 @@ macro_rules! plain {
     ({} $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         /// # Safety
         /// As for the driver function of this name.
-        #[allow(non_snake_case, clippy::too_many_arguments)]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "the vendor's")]
         pub unsafe fn $name($($argument: $type),*) -> Status {
             // SAFETY: the caller vouches for the arguments.
             unsafe { own::$name::call($($argument),*) }

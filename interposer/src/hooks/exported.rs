@@ -30,7 +30,7 @@ macro_rules! body {
         // Apart, so that it does not make the other way longer.
         #[cold]
         #[inline(never)]
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, reason = "the vendor's")]
         unsafe fn otherwise($($argument: $type),*) -> Status {
             // SAFETY: the arguments are the application's own, as the form's contract wants.
             let handler = |call: &dyn Fn() -> Status| match unsafe { $form($($argument),*) } {
@@ -117,7 +117,7 @@ macro_rules! exported {
     ({ $family:ident $handler:tt } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         /// # Safety
         /// As for the vendor's function of this name.
-        #[allow(non_snake_case, clippy::too_many_arguments)]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "the vendor's")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
             body!($family, $name, ($($argument: $type),*), $handler)

@@ -60,7 +60,7 @@ macro_rules! export {
         /// # Safety
         /// As for HIP's function of this name.
         #[unsafe(no_mangle)]
-        #[allow(non_snake_case, clippy::too_many_arguments, clippy::unused_unit, reason = "HIP's")]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "HIP's")]
         pub unsafe extern "C" fn $name($($raw: $type),*) -> $return {
             static SLOT: Slot = Slot::new();
             let address = SLOT.get(const { c_name(concat!(stringify!($name), "\0")) });

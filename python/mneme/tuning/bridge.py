@@ -47,7 +47,7 @@ class Bridge:
         if kind == "ask":
             return self.study.ask()
         if kind == "claim":
-            return self.study.claim(request["number"], request["point"], request.get("whatever", False))
+            return self.study.claim(request["number"], request["point"], request.get("force", False))
         if kind == "tell":
             return self.study.tell(request["number"], request.get("values"), request.get("attributes", {}))
         if kind == "report":

@@ -141,13 +141,13 @@ class Study:
         self.running[trial.number] = trial
         return {"type": "trial", "number": trial.number, "point": point}
 
-    def claim(self, number: int, point: Mapping[str, Any], whatever: bool) -> dict[str, Any]:
+    def claim(self, number: int, point: Mapping[str, Any], force: bool) -> dict[str, Any]:
         """Takes the point that a trial comes to, of the parameters that apply, unless another session has it: then the
-        trial is closed. ``whatever`` takes it all the same."""
+        trial is closed. ``force`` takes it all the same."""
         trial = self.running[number]
         text = json.dumps(point, sort_keys=True)
         persistently(lambda: trial.set_user_attr(POINT, text))
-        is_free = whatever or not self._is_of_another(text)
+        is_free = force or not self._is_of_another(text)
         if not is_free:
             # What two sessions propose at the same time neither tries, and either may propose again.
             self._finish(self.running.pop(number), state=self.optuna.trial.TrialState.FAIL)

@@ -41,10 +41,10 @@ macro_rules! export {
     };
     ({ as_it_is $handler:path } $since:literal $name:ident($($argument:ident: $type:ty),*) -> $return:ty) => {
         #[unsafe(no_mangle)]
-        #[allow(unused_unsafe, clippy::unused_unit, reason = "some handlers are safe, some give nothing")]
         unsafe extern "C" fn $name($($argument: $type),*) -> $return {
+            let handler: unsafe fn($($type),*) -> $return = $handler;
             // SAFETY: the caller promises what it has to promise the vendor.
-            unsafe { $handler($($argument),*) }
+            unsafe { handler($($argument),*) }
         }
     };
     ({ as_it_is $handler:path } $($declaration:tt)*) => {

@@ -157,7 +157,7 @@ impl Sampler for OptunaSampler {
                 }
             }
             point.extend(suggested);
-            let claim = json!({"type": "claim", "number": number, "point": point, "whatever": left == 0});
+            let claim = json!({"type": "claim", "number": number, "point": point, "force": left == 0});
             if self.request(&claim)?["taken"] == true {
                 self.asked.borrow_mut().numbers.entry(point.clone()).or_default().push(number);
                 return Some(point);

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A trial as it was measured.
 #[derive(Clone, Debug)]
-pub struct Measurement {
+pub struct TrialConditions {
     /// Its number in the results.
     pub trial: u64,
     /// Whether it ran on the device on which references do.
@@ -20,7 +20,7 @@ pub struct Measurement {
 
 #[derive(Clone, Debug)]
 struct Measured {
-    measurement: Measurement,
+    conditions: TrialConditions,
     /// References before it.
     before: usize,
     is_repeat: bool,
@@ -49,9 +49,9 @@ impl Disturbances {
     }
 
     /// A trial was measured; `is_repeat` where that was not the first time.
-    pub fn measured(&mut self, measurement: Measurement, is_repeat: bool) {
-        let measured = Measured { measurement, before: self.changes.len(), is_repeat };
-        match self.trials.iter_mut().find(|it| it.measurement.trial == measured.measurement.trial) {
+    pub fn measured(&mut self, conditions: TrialConditions, is_repeat: bool) {
+        let measured = Measured { conditions, before: self.changes.len(), is_repeat };
+        match self.trials.iter_mut().find(|it| it.conditions.trial == measured.conditions.trial) {
             Some(earlier) => *earlier = measured,
             None => self.trials.push(measured),
         }
@@ -62,7 +62,7 @@ impl Disturbances {
         self.changes.push(change);
         self.noise = noise;
         if (change - self.usual()).abs() <= noise {
-            let due = self.disturbed().into_iter().filter(|it| !it.is_repeat).map(|it| it.measurement.trial);
+            let due = self.disturbed().into_iter().filter(|it| !it.is_repeat).map(|it| it.conditions.trial);
             let due: Vec<u64> = due.filter(|trial| !self.due.contains(trial)).collect();
             self.due.extend(due);
         }
@@ -99,9 +99,9 @@ impl Disturbances {
         let was_disturbed = |trial: &&Measured| {
             let before = trial.before.checked_sub(1).map_or(Some(&0.0), |place| self.changes.get(place));
             let around = before.into_iter().chain(self.changes.get(trial.before));
-            let measurement = &trial.measurement;
-            (measurement.is_watched && around.into_iter().any(is_off))
-                || measurement.throttled.iter().any(|reason| unusual.contains(reason.as_str()))
+            let conditions = &trial.conditions;
+            (conditions.is_watched && around.into_iter().any(is_off))
+                || conditions.throttled.iter().any(|reason| unusual.contains(reason.as_str()))
         };
         self.trials.iter().filter(was_disturbed).collect()
     }
@@ -109,7 +109,7 @@ impl Disturbances {
     /// Why clocks were low when few trials were measured, and the baseline was not.
     fn unusual_reasons(&self) -> HashSet<&str> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
-        for reason in self.trials.iter().flat_map(|it| &it.measurement.throttled) {
+        for reason in self.trials.iter().flat_map(|it| &it.conditions.throttled) {
             *counts.entry(reason).or_default() += 1;
         }
         counts.retain(|reason, count| 2 * *count < self.trials.len() && !self.throttled.iter().any(|it| it == reason));
@@ -123,8 +123,8 @@ mod tests {
 
     const NOISE: f64 = 0.02;
 
-    fn trial(trial: u64) -> Measurement {
-        Measurement { trial, is_watched: true, throttled: Vec::new() }
+    fn trial(trial: u64) -> TrialConditions {
+        TrialConditions { trial, is_watched: true, throttled: Vec::new() }
     }
 
     fn due(disturbances: &mut Disturbances) -> Vec<u64> {
@@ -184,7 +184,7 @@ mod tests {
         for id in 0..9 {
             let mut throttled = vec!["power cap".to_owned(), "application clocks".to_owned()];
             throttled.extend((id == 4).then(|| "temperature (hardware)".to_owned()));
-            disturbances.measured(Measurement { throttled, is_watched: id != 4, ..trial(id) }, false);
+            disturbances.measured(TrialConditions { throttled, is_watched: id != 4, ..trial(id) }, false);
         }
         disturbances.refer(0.0, NOISE);
         assert_eq!(due(&mut disturbances), [4]);
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn other_devices_are_not_disturbed_by_what_one_is() {
         let mut disturbances = Disturbances::of_baseline(3, Vec::new());
-        disturbances.measured(Measurement { is_watched: false, ..trial(0) }, false);
+        disturbances.measured(TrialConditions { is_watched: false, ..trial(0) }, false);
         disturbances.refer(0.2, NOISE);
         disturbances.refer(0.0, NOISE);
         assert_eq!((due(&mut disturbances), disturbances.count()), (vec![], 0));

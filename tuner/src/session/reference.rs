@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mneme_core::device::CPU_DEVICE;
 use mneme_core::result::ReplayResult;
 
-use super::disturbance::{Disturbances, Measurement};
+use super::disturbance::{Disturbances, TrialConditions};
 use super::{Session, Stop};
 use crate::evaluator::Evaluated;
 use crate::results::{References, Trial};
@@ -88,8 +88,8 @@ impl Session {
         let is_own = !trial.cached && trial.metric.is_some() && trial.result.shared_with.is_none();
         let Some(baseline) = self.standings.baseline.as_ref().filter(|_| is_own && self.refers()) else { return };
         let is_watched = trial.result.gpu_id == baseline.result.gpu_id;
-        let measurement = Measurement { trial: trial.trial, is_watched, throttled: throttled(&trial.result) };
-        self.disturbances.measured(measurement, trial.repeated.is_some());
+        let conditions = TrialConditions { trial: trial.trial, is_watched, throttled: throttled(&trial.result) };
+        self.disturbances.measured(conditions, trial.repeated.is_some());
     }
 
     /// Counts the trials that stay in doubt.

@@ -289,6 +289,9 @@ fn a_base_of_addresses_is_proved() {
         "ld.global.u64 %rd3, [%rd2]; add.s64 %rd5, %rd1, %rd3; st.u32 [%rd5], %r1;",
         "ld.global.u64 %rd3, [%rd2]; mul.lo.s64 %rd4, %rd3, 2; add.s64 %rd5, %rd1, %rd4; st.u32 [%rd5], %r1;",
         ".shared .b32 s; mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; add.s64 %rd5, %rd4, %rd1; st.u32 [%rd5], %r1;",
+        // The other parameter is the pointer, aligned.
+        "and.b64 %rd3, %rd2, -16; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;",
+        "and.b64 %rd3, %rd2, -16; add.s64 %rd4, %rd1, %rd3; cvta.to.global.u64 %rd5, %rd4; st.global.u32 [%rd5], %r1;",
         ".shared .b32 s; mov.u32 %r2, s; mul.wide.u32 %rd3, %r2, 1; add.s64 %rd4, %rd1, %rd3;\n\
          cvta.shared.u64 %rd5, %rd4; st.u32 [%rd5], %r1;",
     ] {
@@ -300,6 +303,7 @@ fn a_base_of_addresses_is_proved() {
         "mul.lo.s64 %rd3, %rd2, 4; add.s64 %rd4, %rd1, %rd3; cvta.to.global.u64 %rd5, %rd4; st.global.u32 [%rd5], %r1;",
         "cvta.to.global.u64 %rd3, %rd1; shl.b64 %rd4, %rd2, 2; add.s64 %rd5, %rd3, %rd4; st.global.u32 [%rd5], %r1;",
         "mad.wide.u32 %rd3, %r1, 4, %rd1; st.u32 [%rd3], %r1;",
+        "cvt.u64.u32 %rd3, %r1; and.b64 %rd4, %rd3, 31; add.s64 %rd5, %rd1, %rd4; st.global.u8 [%rd5], %r1;",
     ] {
         assert!(first(body).starts_with("ptr"), "{}\n{body}", first(body));
     }
