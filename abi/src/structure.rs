@@ -1,12 +1,14 @@
 //! The macro that structures of the vendors' headers are written in.
 
+use std::alloc::Layout;
+
 /// A declared structure: the header's name for it, and where its fields are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structure {
     /// As C has it, e.g. `CUDA_MEMCPY2D`.
     pub name: &'static str,
-    /// Bytes; `None` for what is a part of the structure.
-    pub size: Option<usize>,
+    /// Its size and alignment; `None` for what is a part of the structure.
+    pub layout: Option<Layout>,
     /// Each field by the header's name for it, and its offset in bytes.
     pub fields: &'static [(&'static str, usize)],
 }
@@ -31,13 +33,13 @@ macro_rules! structures {
         pub static STRUCTURES: &[$crate::structure::Structure] = &[$(
             $crate::structure::Structure {
                 name: $c_name,
-                size: structures! { @size $whole $name },
+                layout: structures! { @layout $whole $name },
                 fields: &[$((structures! { @name $field $($c_field)? }, std::mem::offset_of!($name, $field)),)*],
             },
         )*];
     };
-    (@size = $name:ident) => { Some(size_of::<$name>()) };
-    (@size in $name:ident) => { None };
+    (@layout = $name:ident) => { Some(std::alloc::Layout::new::<$name>()) };
+    (@layout in $name:ident) => { None };
     (@name $field:ident $c_field:literal) => { $c_field };
     (@name $field:ident) => { stringify!($field) };
 }

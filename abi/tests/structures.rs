@@ -20,8 +20,10 @@ fn dependencies(folder: &str) -> PathBuf {
 fn asserted(structure: &Structure) -> String {
     let name = structure.name;
     let mut text = String::new();
-    if let Some(size) = structure.size {
+    if let Some(layout) = structure.layout {
+        let (size, alignment) = (layout.size(), layout.align());
         writeln!(text, "_Static_assert(sizeof({name}) == {size}, \"size of {name}\");").unwrap();
+        writeln!(text, "_Static_assert(_Alignof({name}) == {alignment}, \"alignment of {name}\");").unwrap();
     }
     for (field, offset) in structure.fields {
         writeln!(text, "_Static_assert(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");").unwrap();

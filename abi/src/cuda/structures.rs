@@ -109,7 +109,8 @@ structures! {
         count: u32 = "numAttrs",
     }
 
-    /// `CUlaunchAttribute`
+    /// `CUlaunchAttribute`, whose value is of any type.
+    #[repr(align(8))]
     LaunchAttribute = "CUlaunchAttribute" {
         /// One of [`launch_attribute`], among others.
         id: u32,
