@@ -20,7 +20,9 @@ def arguments(description: str, trials: Optional[int] = None) -> argparse.Namesp
 
 
 class BlocksAndPipelines(SearchSpace):
-    """Block sizes with as many threads in all as recorded, standard pipelines, and what the kernel is specialised for."""
+    """Block sizes with as many threads in all as recorded, standard pipelines, and what the kernel
+    is specialised for.
+    """
 
     def __init__(self, kernel: KernelInstance) -> None:
         self.kernel = kernel

@@ -1,5 +1,6 @@
-"""A transformation of the IR in Python: marks every call and function of the kernel for inlining, replays it, and looks at what
-changed in memory when the transformation was wrong."""
+"""A transformation of the IR in Python: marks every call and function of the kernel for inlining, replays it, and looks
+at what changed in memory when the transformation was wrong.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ def main() -> int:
         print(f"with a mistake: {wrong.result().status}")
         for region in executor.diff(wrong) if wrong.result().executed else []:
             indices, recorded, replayed = region.elements("int64")
-            print(f"  {region.name}: {len(indices)} elements differ, first [{indices[0]}]: {recorded[0]} became {replayed[0]}")
+            print(
+                f"  {region.name}: {len(indices)} elements differ, first [{indices[0]}]: {recorded[0]} became "
+                f"{replayed[0]}"
+            )
     return 0
 
 

@@ -1,6 +1,8 @@
-"""A kernel with a grid-stride loop runs with any launch. Launch and launch bounds depend on each other (a bound is at least the
-block size; more threads a block need fewer blocks), so the space is a unit cube whose coordinates are fractions of what the
-ones before them leave possible: every point is valid, and any sampler of real numbers may be used."""
+"""A kernel with a grid-stride loop runs with any launch. Launch and launch bounds depend on each other (a bound is at
+least the block size; more threads a block need fewer blocks), so the space is a unit cube whose coordinates are
+fractions of what the ones before them leave possible: every point is valid, and any sampler of real numbers may be
+used.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def main() -> int:
             # speedup.
             study.tell(trial, reference / statistics.median(result.measured) if result.verified else 0.0)
     best = space.derived(study.best_params)
-    print(f"speedup {study.best_value:.2f} with {best.grid.x} blocks of {best.block.x} threads, bound {best.max_threads}")
+    print(
+        f"speedup {study.best_value:.2f} with {best.grid.x} blocks of {best.block.x} threads, bound {best.max_threads}"
+    )
     return 0
 
 

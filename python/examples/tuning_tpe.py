@@ -29,7 +29,10 @@ def main() -> int:
             else:
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
     reference = statistics.median(baseline.measured)
-    print(f"baseline {reference / 1000:.1f} µs, best {study.best_value / 1000:.1f} µs, speedup {reference / study.best_value:.2f}")
+    print(
+        f"baseline {reference / 1000:.1f} µs, best {study.best_value / 1000:.1f} µs, "
+        f"speedup {reference / study.best_value:.2f}"
+    )
     print(study.best_trial.user_attrs["mneme.config"])
     return 0
 

@@ -21,7 +21,9 @@ class EntireSpace(SearchSpace):
         self.kernel = recorded_kernel
         self.parameters: dict[str, BaseParam] = {
             "block_dim_x": IntRangeParam("block_dim_x", low=64, high=1024, step=64),
-            "passes": CategoricalParam("passes", ["default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>"]),
+            "passes": CategoricalParam(
+                "passes", ["default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>"]
+            ),
         }
 
     def dimensions(self) -> dict[str, BaseParam]:

@@ -28,13 +28,14 @@ class AsyncReplayExecutor:
     Parameters
     ----------
     record_db, record_id
-        The ``<static-hash>.json`` of the kernel, and the dynamic hash of the instance (``None`` where there is one only).
+        The ``<static-hash>.json`` of the kernel, and the dynamic hash of the instance (``None`` where there is one
+        only).
     iterations, warmup
         Measured runs of a configuration, and runs before them; ``exec_time`` lists both. ``None``: as many as
         ``mneme-replay serve`` makes by itself (its ``--help`` says how many).
     results_db_dir
-        Folder to which every result is appended, as a line of ``<static-hash>.<dynamic-hash>.jsonl`` with ``hash``, ``config``
-        and ``result``; ``None`` keeps nothing.
+        Folder to which every result is appended, as a line of ``<static-hash>.<dynamic-hash>.jsonl`` with ``hash``,
+        ``config`` and ``result``; ``None`` keeps nothing.
     num_workers
         Configurations that may run at a time, one GPU each; ``None`` leaves it to the engine.
     device
@@ -96,8 +97,8 @@ class AsyncReplayExecutor:
     ) -> EvalFuture:
         """Queues a configuration and returns at once.
 
-        ``ir`` replaces the recorded IR: an llvmlite module, textual IR, bitcode, or the path of a file; ``ptx`` and ``cubin``
-        likewise. With ``memory`` the result has what the kernel left in memory, see :meth:`memory`.
+        ``ir`` replaces the recorded IR: an llvmlite module, textual IR, bitcode, or the path of a file; ``ptx`` and
+        ``cubin`` likewise. With ``memory`` the result has what the kernel left in memory, see :meth:`memory`.
         """
         outputs = {}
         if memory:
@@ -123,8 +124,8 @@ class AsyncReplayExecutor:
     def map(self, configs: Iterable[Configuration], *, ordered: bool = True, window: int = 1024, **how: Any) -> Results:
         """Replays many configurations. Iterate over what this returns with ``for`` or with ``async for``.
 
-        Results come in the order of ``configs``, or of completion when not ``ordered``; each knows its ``config``. At most
-        ``window`` are under way, so ``configs`` may be endless.
+        Results come in the order of ``configs``, or of completion when not ``ordered``; each knows its ``config``. At
+        most ``window`` are under way, so ``configs`` may be endless.
         """
         return Results(self, iter(configs), ordered, max(1, window), how)
 
@@ -140,7 +141,9 @@ class AsyncReplayExecutor:
         """Device memory: ``"prologue"``, ``"epilogue"``, or what a replay submitted with ``memory=True`` left."""
         if isinstance(of, str):
             if of not in ("prologue", "epilogue"):
-                raise ValueError(f"there is memory of the prologue and of the epilogue, and of a future, but none of {of!r}")
+                raise ValueError(
+                    f"there is memory of the prologue and of the epilogue, and of a future, but none of {of!r}"
+                )
             reply = self.engine.ask({"type": "memory", "moment": of}, "memory")
             return Memory.from_reply(reply)
         of.result()
@@ -178,7 +181,9 @@ class AsyncReplayExecutor:
 
 
 class Results:
-    """Results of :meth:`AsyncReplayExecutor.map`, for ``for`` and ``async for``. Leaving the loop early cancels the rest."""
+    """Results of :meth:`AsyncReplayExecutor.map`, for ``for`` and ``async for``. Leaving the loop early cancels the
+    rest.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""A running ``mneme-replay serve``: finds the program, speaks its protocol (docs/reference/protocol.md), knows when it has died."""
+"""A running ``mneme-replay serve``: finds the program, speaks its protocol (docs/reference/protocol.md), knows when it
+has died.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def find_program(name: str = "mneme-replay") -> str:
         raise EngineNotFound(f"MNEME_HOME is {home}, but there is no {name} in its bin folder")
     found = shutil.which(name)
     if found is None:
-        raise EngineNotFound(f"{name} is not on PATH; install it (scripts/install) and put it there, or set MNEME_HOME to its folder")
+        raise EngineNotFound(
+            f"{name} is not on PATH; install it (scripts/install) and put it there, or set MNEME_HOME to its folder"
+        )
     return found
 
 
@@ -73,8 +77,8 @@ def code_message(ir: Any = None, ptx: Any = None, cubin: Optional[PathLike] = No
 class Engine:
     """One ``mneme-replay serve`` and the futures of what it was asked.
 
-    All methods may be called from any thread. Use it as a context manager, or call :meth:`close`; an engine that is forgotten
-    ends when its object does, and at the interpreter's exit.
+    All methods may be called from any thread. Use it as a context manager, or call :meth:`close`; an engine that is
+    forgotten ends when its object does, and at the interpreter's exit.
     """
 
     def __init__(
@@ -96,7 +100,11 @@ class Engine:
         self._closing = False
         # In a process group of its own, so that an interruption at the terminal is this process' to answer.
         self.process = subprocess.Popen(
-            [*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, start_new_session=True
+            [*command, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            start_new_session=True,
         )
         assert self.process.stdin is not None and self.process.stdout is not None
         self._output = self.process.stdout
@@ -116,12 +124,17 @@ class Engine:
         if int(hello["protocol"]) > PROTOCOL:
             self._stop()
             raise EngineError(
-                f"mneme-replay speaks version {hello['protocol']} of the protocol, this package version {PROTOCOL}; update the package"
+                f"mneme-replay speaks version {hello['protocol']} of the protocol, this package version "
+                f"{PROTOCOL}; update the package"
             )
         # The threads must not keep a forgotten engine alive. Requests have one of their own: whoever waited until the
         # engine reads them could be the one that has to read its replies.
-        writer = threading.Thread(target=_write_requests, args=(self._requests, self.process.stdin), daemon=True, name="mneme-requests")
-        self._reader = threading.Thread(target=_read_replies, args=(weakref.ref(self), self._output), daemon=True, name="mneme-replies")
+        writer = threading.Thread(
+            target=_write_requests, args=(self._requests, self.process.stdin), daemon=True, name="mneme-requests"
+        )
+        self._reader = threading.Thread(
+            target=_read_replies, args=(weakref.ref(self), self._output), daemon=True, name="mneme-replies"
+        )
         writer.start()
         self._reader.start()
 
@@ -141,7 +154,10 @@ class Engine:
         if isinstance(config, ExperimentConfiguration):
             fields: Mapping[str, Any] = config.to_dict()
         else:
-            fields = {**config, **{name: self._shape(name, config[name]) for name in ("grid", "block") if name in config}}
+            fields = {
+                **config,
+                **{name: self._shape(name, config[name]) for name in ("grid", "block") if name in config},
+            }
             config = ExperimentConfiguration.from_dict({**self.hello["recorded"], **fields})
         message: dict[str, Any] = {"type": "submit", "config": fields}
         if iterations is not None:
@@ -166,7 +182,9 @@ class Engine:
 
     def _shape(self, name: str, shape: Any) -> dict[str, int]:
         """A grid or block; axes that a mapping leaves out are as recorded."""
-        return dim3.from_dict({**self.hello["recorded"][name], **shape} if isinstance(shape, Mapping) else shape).to_dict()
+        return dim3.from_dict(
+            {**self.hello["recorded"][name], **shape} if isinstance(shape, Mapping) else shape
+        ).to_dict()
 
     def ask(self, request: Mapping[str, Any], reply: str, timeout: Optional[float] = None) -> dict[str, Any]:
         """Sends a request that is no submission and waits for the reply of type ``reply``."""
@@ -297,10 +315,15 @@ class Engine:
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
-    """A request as a line. Raises ``ValueError`` for what JSON or the protocol cannot hold, ``TypeError`` for what is no data."""
+    """A request as a line. Raises ``ValueError`` for what JSON or the protocol cannot hold, ``TypeError`` for what is
+    no data.
+    """
     line = json.dumps(message, separators=(",", ":"), default=plain, allow_nan=False).encode() + b"\n"
     if len(line) > LONGEST_REQUEST:
-        raise ValueError(f"a request of {len(line)} bytes is longer than the engine reads, {LONGEST_REQUEST}; give files by their path")
+        raise ValueError(
+            f"a request of {len(line)} bytes is longer than the engine reads, {LONGEST_REQUEST}; give files by "
+            f"their path"
+        )
     return line
 
 
@@ -313,11 +336,17 @@ def _read_replies(engine: weakref.ref[Engine], output: Any) -> None:
             try:
                 owner._handle(json.loads(line))
             except Exception as error:
-                owner._fail(EngineError(f"mneme-replay said what is no reply ({error!r}): {line[:200].decode(errors='replace').strip()}"))
+                owner._fail(
+                    EngineError(
+                        f"mneme-replay said what is no reply ({error!r}): {line[:200].decode(errors='replace').strip()}"
+                    )
+                )
         del owner
     owner = engine()
     if owner is not None:
-        owner._fail(EngineError("the executor was shut down") if owner._closing and not owner._pending else owner._died())
+        owner._fail(
+            EngineError("the executor was shut down") if owner._closing and not owner._pending else owner._died()
+        )
 
 
 def _write_requests(requests: queue.SimpleQueue[Optional[bytes]], to: Any) -> None:

@@ -18,7 +18,8 @@ class EngineNotFound(MnemeError):
 class EngineError(MnemeError):
     """The replay engine ended while there was work, or never began.
 
-    ``status`` is its exit status (docs/reference/exit-status.md), negative for a signal, ``None`` where it is not known.
+    ``status`` is its exit status (docs/reference/exit-status.md), negative for a signal, ``None`` where it is not
+    known.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:

@@ -13,8 +13,9 @@ from mneme.mneme_types import ExperimentConfiguration, ExperimentResult
 
 
 def rows(results: Iterable[ExperimentResult]) -> list[dict[str, Any]]:
-    """One flat dictionary a result: the configuration (``grid.x``, ``block.x``, ``passes``, …), the result's fields, and
-    ``time``: the median of the measured runs, ns."""
+    """One flat dictionary a result: the configuration (``grid.x``, ``block.x``, ``passes``, …), the result's fields,
+    and ``time``: the median of the measured runs, ns.
+    """
     table = []
     for result in results:
         row: dict[str, Any] = {}

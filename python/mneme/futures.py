@@ -13,11 +13,14 @@ from mneme.mneme_types import ExperimentConfiguration
 class EvalFuture(concurrent.futures.Future[Any]):
     """A :class:`concurrent.futures.Future` that knows its configuration, and can be awaited.
 
-    ``result()`` gives an :class:`~mneme.mneme_types.ExperimentResult`. A replay that failed has a result too, which says how;
-    exceptions are for engines that die (:class:`~mneme.errors.EngineError`) and for requests that make no sense.
+    ``result()`` gives an :class:`~mneme.mneme_types.ExperimentResult`. A replay that failed has a result too, which
+    says how; exceptions are for engines that die (:class:`~mneme.errors.EngineError`) and for requests that make no
+    sense.
     """
 
-    def __init__(self, job_id: int, config: Optional[ExperimentConfiguration], on_cancel: Optional[Callable[[int], None]] = None) -> None:
+    def __init__(
+        self, job_id: int, config: Optional[ExperimentConfiguration], on_cancel: Optional[Callable[[int], None]] = None
+    ) -> None:
         super().__init__()
         self.job_id = job_id
         self.config = config

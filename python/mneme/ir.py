@@ -12,7 +12,9 @@ LLVM = 19
 
 
 def parse(bitcode: bytes) -> Any:
-    """An ``llvmlite.binding.ModuleRef``. Raises :class:`~mneme.errors.MnemeError` where llvmlite is missing or too old."""
+    """An ``llvmlite.binding.ModuleRef``. Raises :class:`~mneme.errors.MnemeError` where llvmlite
+    is missing or too old.
+    """
     try:
         from llvmlite import binding
     except ImportError:
@@ -21,7 +23,8 @@ def parse(bitcode: bytes) -> Any:
     if found[0] < LLVM:
         version = ".".join(str(part) for part in found)
         raise MnemeError(
-            f"the recorded IR is of LLVM {LLVM}, and this llvmlite is built with LLVM {version}, which cannot read it; update llvmlite"
+            f"the recorded IR is of LLVM {LLVM}, and this llvmlite is built with LLVM {version}, which cannot "
+            f"read it; update llvmlite"
         )
     if hasattr(binding, "initialize") and found[0] < 20:
         binding.initialize()
@@ -42,7 +45,9 @@ _LATER_SPELLINGS = (
 
 
 def to_text(module: Any) -> str:
-    """Textual IR that the engine can read, of an llvmlite module: what later versions of LLVM spell otherwise is put as LLVM 19 has it."""
+    """Textual IR that the engine can read, of an llvmlite module: what later versions of LLVM spell otherwise is put as
+    LLVM 19 has it.
+    """
     text = str(module)
     for pattern, replacement in _LATER_SPELLINGS:
         text = pattern.sub(replacement, text)

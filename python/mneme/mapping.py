@@ -51,8 +51,9 @@ class File:
         return memoryview(self._mapped)
 
     def join(self, parts: Sequence[Part], size: int) -> Optional[memoryview]:
-        """A view, read only, of ``size`` bytes: the parts, which cover them without gaps, one behind the other. ``None`` where the
-        system cannot map them so."""
+        """A view, read only, of ``size`` bytes: the parts, which cover them without gaps, one behind the other.
+        ``None`` where the system cannot map them so.
+        """
         if not is_mappable(parts):
             return None
         library = _library()
@@ -64,7 +65,12 @@ class File:
         weakref.finalize(memory, library.munmap, start, size)
         for at, offset, length in parts:
             # Over the reservation, which covers it.
-            if library.mmap(start + at, length, mmap.PROT_READ, mmap.MAP_PRIVATE | _MAP_FIXED, self._descriptor, offset) == _FAILED:
+            if (
+                library.mmap(
+                    start + at, length, mmap.PROT_READ, mmap.MAP_PRIVATE | _MAP_FIXED, self._descriptor, offset
+                )
+                == _FAILED
+            ):
                 return None
         return memoryview(memory).cast("B").toreadonly()
 

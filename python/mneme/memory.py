@@ -32,8 +32,9 @@ class Region:
         return self.variable or self.tag or f"0x{self.address:x}"
 
     def buffer(self) -> memoryview:
-        """The bytes, read only: a view of the decoded snapshot. They are put together in memory where they are in pieces there that
-        cannot be mapped side by side."""
+        """The bytes, read only: a view of the decoded snapshot. They are put together in memory where they are in
+        pieces there that cannot be mapped side by side.
+        """
         if self.size == 0:
             return memoryview(b"")
         if len(self.parts) == 1:
@@ -83,7 +84,9 @@ class Memory(Sequence[Region]):
     def laid_out_in(self, path: str) -> Memory:
         """The same regions, read from another file of the same layout."""
         file = mapping.File(path)
-        return Memory([Region(each.address, each.size, file, each.parts, each.variable, each.tag) for each in self.regions])
+        return Memory(
+            [Region(each.address, each.size, file, each.parts, each.variable, each.tag) for each in self.regions]
+        )
 
     def __len__(self) -> int:
         return len(self.regions)
@@ -100,7 +103,9 @@ class Memory(Sequence[Region]):
                 if key in (region.variable, region.tag or None):
                     return region
             if not key.startswith("0x"):
-                raise KeyError(f"no variable or tag {key!r}; there are {', '.join(region.name for region in self.regions)}")
+                raise KeyError(
+                    f"no variable or tag {key!r}; there are {', '.join(region.name for region in self.regions)}"
+                )
             key = int(key, 16)
         for region in self.regions:
             if region.address <= key < region.address + region.size:
@@ -122,7 +127,9 @@ class RegionDiff:
         return self.recorded.name
 
     def elements(self, dtype: Any) -> tuple[Any, Any, Any]:
-        """Indices of the elements that differ, what was recorded there, and what the replay left: three NumPy arrays."""
+        """Indices of the elements that differ, what was recorded there, and what the replay left:
+        three NumPy arrays.
+        """
         import numpy
 
         kind = numpy.dtype(dtype)

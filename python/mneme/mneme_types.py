@@ -52,7 +52,8 @@ class dim3:
 
     @classmethod
     def from_dict(cls, data: Union[Mapping[str, int], dim3, int, Sequence[int]]) -> dim3:
-        """From what :meth:`to_dict` gives; also from the extent along x alone, or those along x, y and z in their order.
+        """From what :meth:`to_dict` gives; also from the extent along x alone, or those along x, y and z in their
+        order.
 
         Raises ``ValueError`` for anything else.
         """
@@ -71,8 +72,8 @@ class dim3:
 class ExperimentConfiguration:
     """How to compile a recorded kernel and how to launch it.
 
-    The first thirteen fields are those of the existing Mneme and always part of :meth:`to_dict`; the others are only where
-    they differ from their defaults. docs/reference/configuration.md says what each does. Lengths are in bytes.
+    The first thirteen fields are those of the existing Mneme and always part of :meth:`to_dict`; the others are only
+    where they differ from their defaults. docs/reference/configuration.md says what each does. Lengths are in bytes.
     """
 
     grid: dim3 = field(default_factory=dim3)
@@ -146,21 +147,30 @@ class ExperimentConfiguration:
             return f"codegen_opt is {self.codegen_opt}; it goes from 0 to 3"
         if self.ptx_opt is not None and not 0 <= self.ptx_opt <= 3:
             return f"ptx_opt is {self.ptx_opt}; it goes from 0 to 3"
-        if self.set_launch_bounds and self.max_threads is not None and not threads <= self.max_threads <= MAX_THREADS_PER_BLOCK:
-            return f"max_threads is {self.max_threads}; with blocks of {threads} threads it goes from {threads} to {MAX_THREADS_PER_BLOCK}"
+        if (
+            self.set_launch_bounds
+            and self.max_threads is not None
+            and not threads <= self.max_threads <= MAX_THREADS_PER_BLOCK
+        ):
+            return (
+                f"max_threads is {self.max_threads}; with blocks of {threads} threads it goes from {threads} to "
+                f"{MAX_THREADS_PER_BLOCK}"
+            )
         if not self.passes.strip():
             return "passes is empty"
         return None
 
     def is_valid(self) -> bool:
-        """Whether a GPU may run this at all. The engine knows more (registers, shared memory) and says so in its result."""
+        """Whether a GPU may run this at all. The engine knows more (registers, shared memory) and says so in its
+        result.
+        """
         return self.problem() is None
 
     def ground(self) -> ExperimentConfiguration:
         """This, in the form in which equal configurations are equal.
 
-        Parameters that do not apply are 0 (launch bounds that are not set have no values), indices are in order and once each,
-        and a tolerance has all its fields.
+        Parameters that do not apply are 0 (launch bounds that are not set have no values), indices are in order and
+        once each, and a tolerance has all its fields.
         """
         grounded = ExperimentConfiguration(**{each.name: getattr(self, each.name) for each in fields(self)})
         if not grounded.set_launch_bounds:
@@ -179,7 +189,9 @@ class ExperimentConfiguration:
         return grounded
 
     def hash(self) -> str:
-        """SHA-256 of the normal form: compact JSON with sorted keys of the grounded configuration, without ``codegen_method``."""
+        """SHA-256 of the normal form: compact JSON with sorted keys of the grounded configuration, without
+        ``codegen_method``.
+        """
         data = self.ground().to_dict()
         del data["codegen_method"]
         return hashlib.sha256(_compact(data).encode()).hexdigest()
@@ -211,7 +223,8 @@ _OURS = frozenset({"extra", "config"})
 class ExperimentResult:
     """What one replay found. Times of stages are seconds, ``exec_time`` nanoseconds: warm-ups first, then iterations.
 
-    ``extra`` holds what the engine says beyond the existing Mneme (docs/reference/protocol.md): status, metrics, environment, mismatch.
+    ``extra`` holds what the engine says beyond the existing Mneme (docs/reference/protocol.md): status, metrics,
+    environment, mismatch.
     """
 
     preprocess_ir_time: float = 0.0
@@ -247,8 +260,9 @@ class ExperimentResult:
 
     @property
     def status(self) -> str:
-        """``verified``, ``failed_verification``, ``compile_error``, ``invalid_config``, ``invalid_launch``, ``runtime_error``,
-        ``timeout`` or ``internal_error``."""
+        """``verified``, ``failed_verification``, ``compile_error``, ``invalid_config``, ``invalid_launch``,
+        ``runtime_error``, ``timeout`` or ``internal_error``.
+        """
         return str(self.extra.get("status", "verified" if self.verified else "internal_error"))
 
     @property

@@ -194,7 +194,9 @@ class PipelineManager:
         return changed
 
     def from_string(self, pipeline: str) -> list[Pass]:
-        """The passes of a pipeline, without the adaptors around them. Raises :class:`~mneme.errors.SpaceError` for unknown ones."""
+        """The passes of a pipeline, without the adaptors around them. Raises :class:`~mneme.errors.SpaceError` for
+        unknown ones.
+        """
         found = []
         for text in flatten_passes(pipeline):
             name = text.partition("<")[0]

@@ -32,7 +32,9 @@ def history(results: Iterable[ExperimentResult], axes: Optional[Any] = None) -> 
     return axes
 
 
-def heat_map(results: Iterable[ExperimentResult], x: str = "block.x", y: str = "passes", axes: Optional[Any] = None) -> Any:
+def heat_map(
+    results: Iterable[ExperimentResult], x: str = "block.x", y: str = "passes", axes: Optional[Any] = None
+) -> Any:
     """Best time for each pair of values of two configuration fields. Returns matplotlib's axes."""
     axes = _axes(axes)
     table = [row for row in rows(results) if row["time"] is not None]

@@ -47,7 +47,8 @@ class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"])
         def memory(self, moment: str, options: Any = ()) -> Memory:
             """Device memory of the ``"prologue"`` or the ``"epilogue"``, decoded by the engine.
 
-            An :class:`~mneme.async_executor.AsyncReplayExecutor` that exists already gives the same without starting another one.
+            An :class:`~mneme.async_executor.AsyncReplayExecutor` that exists already gives the same without starting
+            another one.
             """
             with self.engine(options) as engine:
                 return Memory.from_reply(engine.ask({"type": "memory", "moment": moment}, "memory"))
@@ -125,7 +126,9 @@ class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"])
         except (OSError, ValueError) as error:
             raise RecordingError(f"the recording database {path} cannot be read: {error}") from None
         except (KeyError, TypeError, AttributeError) as error:
-            raise RecordingError(f"{path} is not a recording database: {error} is missing or of the wrong kind") from None
+            raise RecordingError(
+                f"{path} is not a recording database: {error} is missing or of the wrong kind"
+            ) from None
 
     def to_json(self, fn: Optional[PathLike] = None) -> str:
         """The database as text, with the instances that the mapping has now; also written to ``fn``."""
@@ -187,7 +190,9 @@ def _only_kernel(folder: Path) -> Path:
     found = sorted(path for path in folder.glob("*.json") if path.stem.isdigit())
     if len(found) == 1:
         return found[0]
-    which = f"{len(found)} kernels; name one: {', '.join(path.name for path in found)}" if found else "no recorded kernel"
+    which = (
+        f"{len(found)} kernels; name one: {', '.join(path.name for path in found)}" if found else "no recorded kernel"
+    )
     raise RecordingError(f"{folder} holds {which}")
 
 

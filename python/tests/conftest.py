@@ -33,7 +33,9 @@ else:
 
 
 def llvmlite_of_today() -> None:
-    """Skips a test where llvmlite is missing, or of an LLVM that cannot read the recorded IR (its releases for Python 3.9 are)."""
+    """Skips a test where llvmlite is missing, or of an LLVM that cannot read the recorded IR (its releases for Python
+    3.9 are).
+    """
     binding = pytest.importorskip("llvmlite.binding")
     if binding.llvm_version_info[0] < LLVM:
         pytest.skip("this llvmlite cannot read IR of today")
@@ -45,7 +47,8 @@ def compiled(folder: Path, name: str) -> Path:
         return Path(apps) / "shared" / name
     program = folder / name
     script = (
-        'source scripts/env.sh; mapfile -t flags < <(cuda_flags; cudart_flags shared); exec mneme-cc clang++-19 "$1" -o "$2" "${flags[@]}"'
+        "source scripts/env.sh; mapfile -t flags < <(cuda_flags; cudart_flags shared); "
+        'exec mneme-cc clang++-19 "$1" -o "$2" "${flags[@]}"'
     )
     subprocess.run(["bash", "-c", script, "compile", f"tests/apps/{name}.cu", str(program)], cwd=ROOT, check=True)
     return program

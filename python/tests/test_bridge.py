@@ -51,9 +51,26 @@ LOST = {**POINT, "share": 0.25}
 def space(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "space.py").write_text(SPACE)
     dims = {"x": 6, "y": 1, "z": 1}
-    instance = {"Prologue": "p", "Epilogue": "e", "BlockDims": dims, "GridDims": dims, "SharedMem": 0, "Args": [], "Occurrences": 1}
-    record = {"StaticHash": 5, "KernelName": "k", "DemangledName": "k()", "Modules": [], "ArgNames": [], "Specializations": []}
-    (tmp_path / "5.json").write_text(json.dumps({**record, "VAddr": "0x0", "VASize": 0, "BinaryBlobs": [], "instances": {"1": instance}}))
+    instance = {
+        "Prologue": "p",
+        "Epilogue": "e",
+        "BlockDims": dims,
+        "GridDims": dims,
+        "SharedMem": 0,
+        "Args": [],
+        "Occurrences": 1,
+    }
+    record = {
+        "StaticHash": 5,
+        "KernelName": "k",
+        "DemangledName": "k()",
+        "Modules": [],
+        "ArgNames": [],
+        "Specializations": [],
+    }
+    (tmp_path / "5.json").write_text(
+        json.dumps({**record, "VAddr": "0x0", "VASize": 0, "BinaryBlobs": [], "instances": {"1": instance}})
+    )
     return {
         "type": "space",
         "class": f"{tmp_path / 'space.py'}:Space",
@@ -92,7 +109,11 @@ def test_points_become_configurations(space: dict[str, Any]) -> None:
     )
     assert opened["baseline"]["block"] == {"x": 6, "y": 1, "z": 1}
     described = {each["name"]: each for each in opened["parameters"]}
-    assert (described["block"]["low"], described["block"]["step"], described["shape"]["values"]) == (64, 64, [[1, 2], [3, 4]])
+    assert (described["block"]["low"], described["block"]["step"], described["shape"]["values"]) == (
+        64,
+        64,
+        [[1, 2], [3, 4]],
+    )
     assert described["when"]["values"] == [True, False], "in the order in which Python lists them"
     assert (described["passes"]["generated"], described["shape"]["generated"]) == (True, False)
     assert grounded["config"]["block"]["x"] == 64
@@ -155,7 +176,10 @@ def test_a_study_is_asked_and_told(space: dict[str, Any], tmp_path: Path) -> Non
 def test_sessions_that_start_together_open_one_study(monkeypatch: pytest.MonkeyPatch) -> None:
     optuna = pytest.importorskip("optuna")
     request = {"sampler": "random", "seed": 1, "directions": ["minimize"], "session": "s", "kernel": "k"}
-    open_study, failures = optuna.create_study, [type("IntegrityError", (Exception,), {})("the tables are there") for _ in range(2)]
+    open_study, failures = (
+        optuna.create_study,
+        [type("IntegrityError", (Exception,), {})("the tables are there") for _ in range(2)],
+    )
 
     def create_study(**options: Any) -> Any:
         if failures:
@@ -178,7 +202,9 @@ def test_a_space_of_the_tuners_own_is_sampled_too(tmp_path: Path) -> None:
     ]
     known = {"block_shape": {"x": 2, "y": 1, "z": 1}, "codegen_opt": 3}
     _, recalled, asked = ask(
-        study(tmp_path / "study.journal", parameters=parameters), {"type": "recall", "point": known, "values": [4.0]}, {"type": "ask"}
+        study(tmp_path / "study.journal", parameters=parameters),
+        {"type": "recall", "point": known, "values": [4.0]},
+        {"type": "ask"},
     )
     assert recalled == {"type": "told"}
     assert asked["point"]["block_shape"] in parameters[0]["values"]
@@ -186,7 +212,9 @@ def test_a_space_of_the_tuners_own_is_sampled_too(tmp_path: Path) -> None:
 
 def test_what_users_print_is_no_answer(space: dict[str, Any]) -> None:
     request = json.dumps(space) + "\n"
-    process = subprocess.run([sys.executable, "-m", "mneme.tuning.bridge"], input=request, capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-m", "mneme.tuning.bridge"], input=request, capture_output=True, text=True, check=True
+    )
     assert json.loads(process.stdout)["type"] == "space"
     assert "user code may print" in process.stderr
 

@@ -54,7 +54,9 @@ def test_an_epilogue_in_pieces_is_mapped_too(tmp_path: Path) -> None:
     assert numpy.array_equal(numpy.frombuffer(file.copy(parts, size), "uint8"), expected)
 
     def mapped() -> int:
-        return sum("(deleted)" in line and path.name in line for line in Path("/proc/self/maps").read_text().splitlines())
+        return sum(
+            "(deleted)" in line and path.name in line for line in Path("/proc/self/maps").read_text().splitlines()
+        )
 
     before, array = mapped(), numpy.frombuffer(joined, "uint8")
     del joined
@@ -101,7 +103,9 @@ def test_an_instance_gives_its_ir_without_an_executor(recording: RecordedExecuti
     assert recording.kernel_name in [function.name for function in module.functions]
 
 
-def test_memory_is_found_by_argument(executor: AsyncReplayExecutor, recording: RecordedExecution, record_id: str) -> None:
+def test_memory_is_found_by_argument(
+    executor: AsyncReplayExecutor, recording: RecordedExecution, record_id: str
+) -> None:
     before, after, arguments = executor.memory("prologue"), executor.memory("epilogue"), recording[record_id].args
     written, read = (before[arguments[at]] for at in (0, 1))
     assert numpy.array_equal(after[arguments[1]].array(), read.array())

@@ -55,7 +55,9 @@ def test_what_is_no_reply_fails_what_waits(tmp_path: Path) -> None:
 
 
 def test_an_error_of_no_request_fails_what_waits(tmp_path: Path) -> None:
-    engine = Engine("recording.json", program=stand_in(tmp_path, HELLO, '{"type":"error","error":"line 1 is no request"}'))
+    engine = Engine(
+        "recording.json", program=stand_in(tmp_path, HELLO, '{"type":"error","error":"line 1 is no request"}')
+    )
     with pytest.raises(EngineError, match="line 1 is no request"):
         engine.submit({}).result(timeout=20)
     engine.kill()

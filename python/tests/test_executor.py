@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from conftest import DEVICE, ROOT
 
-from mneme import AsyncReplayExecutor, EngineError, EngineNotFound, ExperimentConfiguration, RecordedExecution, RequestError
+from mneme import (
+    AsyncReplayExecutor,
+    EngineError,
+    EngineNotFound,
+    ExperimentConfiguration,
+    RecordedExecution,
+    RequestError,
+)
 
 PIPELINES = ["default<O1>", "default<O2>", "default<O3>"]
 
@@ -44,7 +51,9 @@ def test_futures_complete_in_any_order_and_failures_are_results(executor: AsyncR
 def test_map_keeps_the_order_and_async_iteration_works(executor: AsyncReplayExecutor) -> None:
     configs = [{"passes": passes} for passes in PIPELINES]
     assert [result.config.passes for result in executor.map(configs) if result.config] == PIPELINES
-    assert {result.config.passes for result in executor.map(configs, ordered=False, window=2) if result.config} == set(PIPELINES)
+    assert {result.config.passes for result in executor.map(configs, ordered=False, window=2) if result.config} == set(
+        PIPELINES
+    )
 
     async def collect() -> list[str]:
         return [result.config.passes async for result in executor.map(configs) if result.config]
@@ -115,7 +124,8 @@ def test_unknown_fields_are_errors_of_the_request(executor: AsyncReplayExecutor)
 def test_a_cancelled_configuration_has_no_result(executor: AsyncReplayExecutor) -> None:
     # Long enough that the last one is still to come.
     futures = [
-        executor.submit({"passes": "default<O3>", "codegen_opt": level, "maxnreg": 32 + level, "iterations": 2000}) for level in range(4)
+        executor.submit({"passes": "default<O3>", "codegen_opt": level, "maxnreg": 32 + level, "iterations": 2000})
+        for level in range(4)
     ]
     last = executor.submit({"passes": "default<O1>"}, priority=-1)
     assert last.cancel()
@@ -148,7 +158,9 @@ def test_a_killed_engine_is_an_exception_for_all(database: Path, record_id: str)
     executor.shutdown()
 
 
-def test_what_is_missing_is_named(database: Path, record_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_named(
+    database: Path, record_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(EngineError, match="999"):
         AsyncReplayExecutor(database, "999", device=DEVICE)
     with pytest.raises(EngineError, match="missing"):
@@ -186,7 +198,9 @@ def test_an_interruption_leaves_no_process_behind(database: Path, record_id: str
         "for future in futures: future.result()\n"
     )
     command = [sys.executable, "-c", script, str(database), record_id, DEVICE]
-    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, start_new_session=True)
+    program = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, start_new_session=True
+    )
     assert program.stdout is not None
     assert program.stdout.readline() == b"ready\n"
     started = children_of(program.pid)

@@ -1,4 +1,6 @@
-"""A recording of a HIP program, which the CPU device replays: the package asks nothing of it that it does not ask of others."""
+"""A recording of a HIP program, which the CPU device replays: the package asks nothing of it that it does not ask of
+others.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,19 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert "MNEME_TEST_HIP" not in os.environ, "HIP is not installed: scripts/setup --hip"
         pytest.skip("HIP is not installed (scripts/setup --hip)")
     folder = tmp_path_factory.mktemp("hip")
-    options = ["-x", "hip", "--offload-arch=gfx90a", "-O3", "-Wno-unused-result", "-include", "tests/apps/hip/cuda_runtime.h"]
+    options = [
+        "-x",
+        "hip",
+        "--offload-arch=gfx90a",
+        "-O3",
+        "-Wno-unused-result",
+        "-include",
+        "tests/apps/hip/cuda_runtime.h",
+    ]
     program, recording = folder / "vecadd", folder / "recording"
-    subprocess.run(["mneme-cc", "clang++-19", *options, "tests/apps/vecadd.cu", "-o", str(program)], cwd=ROOT, check=True)
+    subprocess.run(
+        ["mneme-cc", "clang++-19", *options, "tests/apps/vecadd.cu", "-o", str(program)], cwd=ROOT, check=True
+    )
     record = ["mneme", "record", "-rdb", str(recording), "--device", DEVICE, "--", str(program), "2"]
     subprocess.run(record, check=True, stdout=subprocess.DEVNULL)
     return next(path for path in sorted(recording.glob("*.json")) if path.stem.isdigit())
@@ -53,17 +65,29 @@ def test_it_is_tuned(database: Path, tmp_path: Path) -> None:
         "    def __init__(self, recorded):\n"
         "        self.recorded = recorded\n"
         "    def dimensions(self):\n"
-        "        return {'x': IntRangeParam('x', 512, 2048, 512), 'passes': CategoricalParam('passes', ['default<O3>'])}\n"
+        "        return {'x': IntRangeParam('x', 512, 2048, 512), 'passes': CategoricalParam('passes', "
+        "['default<O3>'])}\n"
         "    def constraints(self, params):\n"
         "        return True\n"
         "    def derived(self, params):\n"
         "        config = self.baseline().to_dict()\n"
-        "        return ExperimentConfiguration.from_dict({**config, 'block': {'x': params['x']}, 'passes': params['passes']})\n"
+        "        return ExperimentConfiguration.from_dict({**config, 'block': {'x': params['x']}, 'passes': "
+        "params['passes']})\n"
         "    def baseline(self):\n"
         "        return self.recorded.configuration()\n"
     )
     results = tmp_path / "results"
-    tune = ["mneme-tune", "-rdb", str(database), "-rid", record_id, "--device", DEVICE, "--space-module", f"{space}:Space"]
+    tune = [
+        "mneme-tune",
+        "-rdb",
+        str(database),
+        "-rid",
+        record_id,
+        "--device",
+        DEVICE,
+        "--space-module",
+        f"{space}:Space",
+    ]
     options = ["--sampler", "exhaustive", "--iterations", "2", "--warmup", "1", "--finalists", "0", "--quiet"]
     subprocess.run([*tune, *options, "--results-dir", str(results)], check=True, stdout=subprocess.DEVNULL)
     summary = json.loads((results / "summary.json").read_text())

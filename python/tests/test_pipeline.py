@@ -50,6 +50,9 @@ def test_llvm_takes_every_pass_where_we_put_it() -> None:
     manager = PipelineManager()
     pipeline = manager.to_string(manager.from_string(",".join(manager.get_passes())))
     done = subprocess.run(
-        ["opt-19", f"--passes={pipeline}", "-S", "-o", "-"], input="define void @f() { ret void }", text=True, capture_output=True
+        ["opt-19", f"--passes={pipeline}", "-S", "-o", "-"],
+        input="define void @f() { ret void }",
+        text=True,
+        capture_output=True,
     )
     assert done.returncode == 0, done.stderr

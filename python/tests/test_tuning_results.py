@@ -21,7 +21,8 @@ SPELLINGS = """
 parameters:
   specialize: {type: categorical, values: [[2, 0], [], true]}
   timeout_s: [100, 2.5e-5]
-  tolerance: {type: categorical, values: [{dtype: f32, threshold: 1}, {ignore: true}, {threshold: 1.5e-6}, {threshold: 1.0e+16}]}
+  tolerance: {type: categorical, values: [{dtype: f32, threshold: 1}, {ignore: true}, {threshold: 1.5e-6}, {threshold:
+  1.0e+16}]}
 """
 """Values that may be spelt in several ways."""
 
@@ -61,8 +62,30 @@ class Page(HTMLParser):
 def test_the_tuner_and_the_package_have_one_hash(results: Path, database: Path, record_id: str, tmp_path: Path) -> None:
     space = tmp_path / "space.yaml"
     space.write_text(SPELLINGS)
-    tune = ["mneme-tune", "-rdb", str(database), "-rid", record_id, "--device", DEVICE, "--space", str(space), "--sampler", "exhaustive"]
-    options = ["--iterations", "1", "--warmup", "0", "--finalists", "0", "--quiet", "--results-dir", str(tmp_path / "results")]
+    tune = [
+        "mneme-tune",
+        "-rdb",
+        str(database),
+        "-rid",
+        record_id,
+        "--device",
+        DEVICE,
+        "--space",
+        str(space),
+        "--sampler",
+        "exhaustive",
+    ]
+    options = [
+        "--iterations",
+        "1",
+        "--warmup",
+        "0",
+        "--finalists",
+        "0",
+        "--quiet",
+        "--results-dir",
+        str(tmp_path / "results"),
+    ]
     subprocess.run([*tune, *options], check=True, stdout=subprocess.DEVNULL)
     tried = [*trials(results), *trials(tmp_path / "results")]
     assert len(tried) == 4 + 24

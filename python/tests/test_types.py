@@ -6,13 +6,17 @@ from mneme import ExperimentConfiguration, ExperimentResult, dim3
 
 
 def recorded() -> ExperimentConfiguration:
-    return ExperimentConfiguration.from_dict({"grid": {"x": 40000, "y": 1, "z": 1}, "block": {"x": 256, "y": 1, "z": 1}})
+    return ExperimentConfiguration.from_dict(
+        {"grid": {"x": 40000, "y": 1, "z": 1}, "block": {"x": 256, "y": 1, "z": 1}}
+    )
 
 
 def test_the_baseline_prints_as_in_the_documentation_of_the_existing_mneme() -> None:
     assert json.dumps(recorded().to_dict()) == (
-        '{"grid": {"x": 40000, "y": 1, "z": 1}, "block": {"x": 256, "y": 1, "z": 1}, "shared_mem": 0, "specialize": false, '
-        '"set_launch_bounds": false, "max_threads": 1024, "min_blocks_per_sm": 1, "specialize_dims": false, "passes": "default<O3>", '
+        '{"grid": {"x": 40000, "y": 1, "z": 1}, "block": {"x": 256, "y": 1, "z": 1}, "shared_mem": 0, '
+        '"specialize": false, '
+        '"set_launch_bounds": false, "max_threads": 1024, "min_blocks_per_sm": 1, "specialize_dims": false, '
+        '"passes": "default<O3>", '
         '"codegen_opt": 3, "codegen_method": "serial", "prune": true, "internalize": true}'
     )
 
@@ -41,6 +45,64 @@ def test_the_hash_is_that_of_the_normal_form() -> None:
     import hashlib
 
     text = (
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
+        ""
         '{"block":{"x":256,"y":1,"z":1},"codegen_opt":3,"grid":{"x":40000,"y":1,"z":1},"internalize":true,"max_threads":0,'
         '"min_blocks_per_sm":0,"passes":"default<O3>","prune":true,"set_launch_bounds":false,"shared_mem":0,"specialize":false,'
         '"specialize_dims":false}'

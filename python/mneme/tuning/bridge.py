@@ -1,8 +1,8 @@
 """What ``mneme-tune`` starts to use Python: search spaces written as classes, and Optuna.
 
-``python -m mneme.tuning.bridge`` answers one JSON object a line with one JSON object a line. The tuner runs the session and replays
-the candidates; this process is asked what a point means (``ground``), or which one to try next (``ask`` and ``claim``), and told what came
-of it (``tell``). Code of the user's may print: its standard output is the tuner's log.
+``python -m mneme.tuning.bridge`` answers one JSON object a line with one JSON object a line. The tuner runs the session
+and replays the candidates; this process is asked what a point means (``ground``), or which one to try next (``ask`` and
+``claim``), and told what came of it (``tell``). Code of the user's may print: its standard output is the tuner's log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The dimensions of a search space. A parameter lists its values, draws one at random, or asks an Optuna trial for one."""
+"""The dimensions of a search space. A parameter lists its values, draws one at random, or asks an
+Optuna trial for one.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ class BoolParam(CategoricalParam):
 
 
 class IntRangeParam(BaseParam):
-    """Integers from ``low`` to ``high``, both included, ``step`` apart; with ``log`` small ones are drawn as often as large ones."""
+    """Integers from ``low`` to ``high``, both included, ``step`` apart; with ``log`` small ones are drawn as often as
+    large ones.
+    """
 
     def __init__(self, name: str, low: int, high: int, step: Optional[int] = 1, log: bool = False) -> None:
         super().__init__(name)
@@ -131,7 +135,9 @@ class RealRangeParam(BaseParam):
         if self.low == self.high:
             yield self.low
         elif self.step is None:
-            raise SpaceError(f"parameter {self.name!r} is continuous and cannot be enumerated; give it a step, or sample at random")
+            raise SpaceError(
+                f"parameter {self.name!r} is continuous and cannot be enumerated; give it a step, or sample at random"
+            )
         else:
             for index in range(self._steps() + 1):
                 yield self.low + index * self.step
@@ -177,7 +183,9 @@ class PermutationParam(BaseParam):
 class PipelineParam(BaseParam):
     """An LLVM pass pipeline: one of a list, or whatever ``generator`` returns."""
 
-    def __init__(self, name: str, pipelines: Optional[Sequence[str]] = None, generator: Optional[Callable[[], str]] = None) -> None:
+    def __init__(
+        self, name: str, pipelines: Optional[Sequence[str]] = None, generator: Optional[Callable[[], str]] = None
+    ) -> None:
         super().__init__(name)
         if (pipelines is None) == (generator is None):
             raise ValueError(f"parameter {name!r} takes either pipelines or a generator")
@@ -188,7 +196,9 @@ class PipelineParam(BaseParam):
 
     def values(self) -> Iterator[str]:
         if self.pipelines is None:
-            raise SpaceError(f"parameter {self.name!r} is generated and cannot be enumerated; give it pipelines, or sample at random")
+            raise SpaceError(
+                f"parameter {self.name!r} is generated and cannot be enumerated; give it pipelines, or sample at random"
+            )
         return iter(self.pipelines)
 
     def sample_random(self, rng: random.Random) -> str:

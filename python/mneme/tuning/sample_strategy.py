@@ -45,8 +45,8 @@ class RandomSamplingStrategy(SamplingStrategy):
 class OptunaSamplingStrategy(SamplingStrategy):
     """What an Optuna study asks for, as pairs of a configuration and its trial.
 
-    Report each with ``study.tell(trial, value)``. ``n_trials`` counts the trials that the study has already, so that a study
-    in a persistent storage goes on where it stopped.
+    Report each with ``study.tell(trial, value)``. ``n_trials`` counts the trials that the study has already, so that a
+    study in a persistent storage goes on where it stopped.
     """
 
     def __init__(self, search_space: SearchSpace, study: Any, n_trials: int) -> None:

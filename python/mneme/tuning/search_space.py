@@ -40,8 +40,8 @@ REJECTIONS = 10_000
 class SearchSpace(ABC):
     """Derive from this, and say what may be tuned.
 
-    ``dimensions`` gives the parameters, ``constraints`` rejects points, ``derived`` makes a configuration of a point and
-    ``baseline`` is what others are compared with.
+    ``dimensions`` gives the parameters, ``constraints`` rejects points, ``derived`` makes a configuration of a point
+    and ``baseline`` is what others are compared with.
     """
 
     @abstractmethod
@@ -80,14 +80,18 @@ class SearchSpace(ABC):
             point = {name: param.sample_random(rng) for name, param in dimensions.items()}
             if self.constraints(point):
                 return point
-        raise SpaceError(f"constraints() rejected {REJECTIONS} random points in a row; derive valid points instead of rejecting others")
+        raise SpaceError(
+            f"constraints() rejected {REJECTIONS} random points in a row; derive valid points instead of "
+            f"rejecting others"
+        )
 
     def sample_random(self, rng: Optional[random.Random] = None) -> ExperimentConfiguration:
         """The configuration of a random point."""
         return self.derived(self.random_point(rng))
 
     def sample_optuna(self, study: Any) -> tuple[ExperimentConfiguration, Any]:
-        """The configuration that an Optuna study asks for next, and its trial, which wants ``study.tell(trial, value)``.
+        """The configuration that an Optuna study asks for next, and its trial, which wants ``study.tell(trial,
+        value)``.
 
         Points that the constraints reject are told to the study as pruned, and another one is asked for.
         """
@@ -99,7 +103,10 @@ class SearchSpace(ABC):
             if self.constraints(point):
                 return self.derived(point), trial
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        raise SpaceError(f"constraints() rejected {REJECTIONS} suggested points in a row; derive valid points instead of rejecting others")
+        raise SpaceError(
+            f"constraints() rejected {REJECTIONS} suggested points in a row; derive valid points instead of "
+            f"rejecting others"
+        )
 
     def suggest(self, trial: Any) -> dict[str, Any]:
         """The point that an Optuna trial suggests; conditional spaces ask for further parameters here."""

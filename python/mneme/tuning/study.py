@@ -18,8 +18,9 @@ POINT, SESSION = "mneme:point", "mneme:session"
 
 OPENINGS = 10
 RACES = ("IntegrityError", "ProgrammingError", "DuplicatedStudyError")
-"""How often a study is opened where it fails in this way: sessions that start together in an empty database make its tables at the
-same time, and all but one find them made under their hands."""
+"""How often a study is opened where it fails in this way: sessions that start together in an empty database make its
+tables at the same time, and all but one find them made under their hands.
+"""
 
 
 PATIENCE = 120.0
@@ -80,7 +81,9 @@ class Repeated:
             return int(self._note(name, digits[int(place[:-1])], IntDistribution(low, high)))
         return int(self._note(name, self.point[name], IntDistribution(low, high, log=log, step=step)))
 
-    def suggest_float(self, name: str, low: float, high: float, step: Optional[float] = None, log: bool = False) -> float:
+    def suggest_float(
+        self, name: str, low: float, high: float, step: Optional[float] = None, log: bool = False
+    ) -> float:
         from optuna.distributions import FloatDistribution
 
         return float(self._note(name, self.point[name], FloatDistribution(low, high, log=log, step=step)))
@@ -158,7 +161,9 @@ class Study:
         if not self.shared:
             return False
         states = self.optuna.trial.TrialState
-        trials = persistently(lambda: self.study.get_trials(deepcopy=False, states=(states.RUNNING, states.COMPLETE, states.PRUNED)))
+        trials = persistently(
+            lambda: self.study.get_trials(deepcopy=False, states=(states.RUNNING, states.COMPLETE, states.PRUNED))
+        )
         return any(it.user_attrs.get(POINT) == point and it.user_attrs.get(SESSION) != self.session for it in trials)
 
     def _finish(self, trial: Any, values: Optional[list[float]] = None, state: Any = None) -> None:
@@ -196,7 +201,9 @@ class Study:
         return {"type": "report", "prune": bool(trial.should_prune())}
 
     def recall(self, point: Mapping[str, Any], values: Optional[list[float]]) -> dict[str, Any]:
-        """A trial of the session before it was interrupted, of which the storage may know nothing, the question or all."""
+        """A trial of the session before it was interrupted, of which the storage may know nothing,
+        the question or all.
+        """
         states = self.optuna.trial.TrialState
         text = json.dumps(point, sort_keys=True)
         for trial in self.study.get_trials(deepcopy=False):

@@ -1,7 +1,7 @@
 """Search spaces written as classes: how they are found, and how values of their parameters cross to the tuner and back.
 
-Values cross in JSON. A parameter whose values JSON cannot hold is described by texts in their place, and what comes back is turned
-into the value again before any code of the user's sees it.
+Values cross in JSON. A parameter whose values JSON cannot hold is described by texts in their place, and what comes
+back is turned into the value again before any code of the user's sees it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,14 @@ class Parameter:
         param = self.param
         if isinstance(param, (kinds.IntRangeParam, kinds.RealRangeParam)):
             kind = "integer" if isinstance(param, kinds.IntRangeParam) else "real"
-            return {"name": self.name, "kind": kind, "low": param.low, "high": param.high, "step": param.step, "log": param.log}
+            return {
+                "name": self.name,
+                "kind": kind,
+                "low": param.low,
+                "high": param.high,
+                "step": param.step,
+                "log": param.log,
+            }
         if isinstance(param, kinds.PermutationParam):
             self.choices = crossing(param.items)
             return {"name": self.name, "kind": "permutation", "values": [crossed for crossed, _ in self.choices]}
@@ -55,7 +62,12 @@ class Parameter:
             generated = True
             values = unique(sample(param) for _ in range(GENERATED))
         self.choices = crossing(values)
-        return {"name": self.name, "kind": "categorical", "values": [crossed for crossed, _ in self.choices], "generated": generated}
+        return {
+            "name": self.name,
+            "kind": "categorical",
+            "values": [crossed for crossed, _ in self.choices],
+            "generated": generated,
+        }
 
     def encode(self, value: Any) -> Any:
         """What crosses in the place of a value."""
@@ -142,7 +154,11 @@ class Space:
             traceback.print_exc()
             return {"type": "rejected", "reason": what(error)}
         problem = config.problem()
-        return {"type": "rejected", "reason": problem} if problem else {"type": "configuration", "config": config.to_dict()}
+        return (
+            {"type": "rejected", "reason": problem}
+            if problem
+            else {"type": "configuration", "config": config.to_dict()}
+        )
 
     def suggest(self, trial: Any) -> dict[str, Any]:
         """The point of an Optuna trial, by the space's own ``suggest`` where it has one."""
@@ -168,7 +184,9 @@ def load_class(target: str) -> Any:
     """The class that ``MODULE_OR_PATH:CLASS`` names."""
     place, colon, name = target.rpartition(":")
     if not (place and colon and name):
-        raise Problem(f"'{target}' names no class; write it as MODULE_OR_PATH:CLASS, e.g. examples/tuning.py:EntireSpace")
+        raise Problem(
+            f"'{target}' names no class; write it as MODULE_OR_PATH:CLASS, e.g. examples/tuning.py:EntireSpace"
+        )
     try:
         module = load_file(Path(place)) if place.endswith(".py") or os.sep in place else importlib.import_module(place)
     except Exception as error:
