@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
-use mneme_e2e::command::run;
+use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::installation::{Cudart, TestDevice, checkout, have_compiler, program, target_folder};
 
 const PROGRAMS: [&str; 6] = ["mneme", "mneme-replay", "mneme-bisect", "mneme-build-19", "mneme-tune", "mneme-cc"];
@@ -46,6 +46,53 @@ fn an_installation_is_complete() {
     record.arg(executable(app("saxpy"), Cudart::under_test())).env("MNEME_DEVICE", device).succeed();
     let replay = run(prefix.join("bin/mneme-replay")).arg("-rdb").arg(&database).args(["--device", device]);
     replay.arg("default<O3>").exit_with(exit::VERIFIED);
+}
+
+/// What `scripts/glibc/check` says of a file that cc makes of this source.
+fn symbols_of(folder: &Path, name: &str, source: &str, arguments: &[&str]) -> ProgramOutput {
+    let (code, file) = (folder.join("source.c"), folder.join(name));
+    std::fs::write(&code, source).unwrap();
+    run("cc").arg(&code).arg("-o").arg(&file).args(arguments).succeed();
+    run(checkout().join("scripts/glibc/check")).arg(&file).outcome()
+}
+
+#[test]
+fn a_symbol_newer_than_promised_is_refused_by_name() {
+    if !have_compiler("a_symbol_newer_than_promised_is_refused_by_name") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let library = "int memfd_create(const char *, unsigned); int f(void) { return memfd_create(\"\", 0); }";
+    let refused = symbols_of(folder.path(), "library.so", library, &["-shared", "-fPIC"]);
+    assert_eq!(refused.status, 1, "{refused}");
+    assert!(refused.stderr.contains("memfd_create of GLIBC_2.27, and GLIBC_2.17 is promised"), "{refused}");
+
+    let program = "unsigned arc4random(void); int deflateEnd(void *);\n\
+        int main(int count, char **list) { (void)list; return count > 1 ? deflateEnd(0) : !arc4random(); }";
+    let refused = symbols_of(folder.path(), "program", program, &["-lz"]);
+    assert_eq!(refused.status, 1, "{refused}");
+    assert!(refused.stderr.contains("arc4random of GLIBC_2.36, and GLIBC_2.28 is promised"), "{refused}");
+    assert!(refused.stderr.contains("needs libz.so.1"), "{refused}");
+
+    // As scripts/bundle links, where it has been run.
+    let old = checkout().join(".deps/glibc");
+    if !old.is_dir() {
+        println!("skipped: what is linked for an old glibc, as scripts/bundle has not been run");
+        return;
+    }
+    let program = "#include <pthread.h>\n#include <stdio.h>\n#include <sys/stat.h>\n\
+        unsigned arc4random(void);\n\
+        static void *start(void *status) { return stat(\"/\", status) ? 0 : status; }\n\
+        __attribute__((constructor)) static void first(void) { puts(\"constructed\"); }\n\
+        int main(void) { pthread_t thread; struct stat status; void *result = 0; unsigned all = 0;\n\
+        for (int i = 0; i < 100; ++i) all |= arc4random();\n\
+        if (pthread_create(&thread, 0, start, &status) || pthread_join(thread, &result)) return 1;\n\
+        return !(result && all > 0xffff); }";
+    let flag = |letter: &str| format!("-{letter}{}", old.display());
+    let accepted = symbols_of(folder.path(), "program", program, &[&flag("B"), &flag("L"), "-lpthread"]);
+    assert_eq!(accepted.status, 0, "{accepted}");
+    assert!(accepted.stdout.starts_with("program: glibc 2."), "{accepted}");
+    assert_eq!(run(folder.path().join("program")).succeed().stdout, "constructed\n");
 }
 
 #[test]
