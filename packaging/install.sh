@@ -55,6 +55,10 @@ tar -xJf "$archive" -C "$part" --strip-components=1 --no-same-owner
 [ -x "$part/bin/mneme" ] || die "$archive is no archive of mneme"
 rm -rf "$prefix/lib/mneme"
 mv "$part" "$prefix/lib/mneme"
+# Links to programs that the older one alone had.
+for program in "$prefix"/bin/mneme*; do
+    if [ -L "$program" ] && [ ! -e "$program" ]; then rm "$program"; fi
+done
 for program in "$prefix"/lib/mneme/bin/*; do
     ln -sf "../lib/mneme/bin/${program##*/}" "$prefix/bin/${program##*/}"
 done

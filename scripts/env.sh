@@ -6,7 +6,12 @@
 
 MNEME_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export MNEME_ROOT
-export LLVM_SYS_191_PREFIX=${LLVM_SYS_191_PREFIX:-/usr/lib/llvm-19}
+# Where Debian has LLVM 19, or Fedora.
+if [ -z "${LLVM_SYS_191_PREFIX:-}" ]; then
+    LLVM_SYS_191_PREFIX=/usr/lib/llvm-19
+    [ -d "$LLVM_SYS_191_PREFIX" ] || [ ! -d /usr/lib64/llvm19 ] || LLVM_SYS_191_PREFIX=/usr/lib64/llvm19
+fi
+export LLVM_SYS_191_PREFIX
 export CUDA_PATH=$MNEME_ROOT/.deps/cuda
 
 # The LLVM whose builder the workspace makes, and others whose builders are made where their development files are installed.
