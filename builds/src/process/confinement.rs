@@ -99,6 +99,9 @@ fn restrict_files(allowed: &AllowedResources) -> Result<bool, RulesetError> {
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
+/// The same on all processors; libc does not name it for each.
+const SYS_FCHMODAT2: libc::c_long = 452;
+
 /// Calls that no process which computes has a use for: other programs, other processes, the network, the rights and
 /// dates of files (of which Landlock does not know), and the system itself.
 const REFUSED: &[libc::c_long] = &[
@@ -132,7 +135,7 @@ const REFUSED: &[libc::c_long] = &[
     // Rights and dates of files.
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    SYS_FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_setxattr,
