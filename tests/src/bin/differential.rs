@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use mneme_core::exit;
 use mneme_e2e::differential::{Batch, Report, workers};
+use mneme_e2e::installation::TestDevice;
 use serde_json::json;
 
 const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--replays N] [--skip STEP,…] [--no-shrink]
 
-Runs N sequences (1000 where nothing is said), or as many as S seconds allow, from SEED (0) on. The result names the seed to go on with. All
+Runs N sequences (1000 where nothing is said), or as many as S seconds allow, from SEED (0) on, --batch of them (200, on GPUs 25) in a process. The result names the seed to go on with. All
 recorded launches are replayed, with --replays only so many of each batch. Of a sequence that fails the smallest form that still fails is looked for, and the command that repeats it is told.";
 
 struct Options {
@@ -34,7 +35,8 @@ fn options() -> Option<Options> {
         count: None,
         seconds: None,
         devices: 1,
-        batch: 200,
+        // A process of the plain run ends within the time limit of a command also where contexts take a second each.
+        batch: if TestDevice::under_test() == TestDevice::Cuda { 25 } else { 200 },
         expands_graphs: None,
         skipped: Vec::new(),
         replays: 1 << 20,
