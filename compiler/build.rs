@@ -49,10 +49,16 @@ fn main() {
     {
         println!("cargo:rustc-link-lib=static:-bundle={library}");
     }
+    // In a folder of their own: beside them lies a libc, which may not be that of the linker's command line.
+    let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names a folder")).join("archives");
+    std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    println!("cargo:rustc-link-search=native={}", folder.display());
     for library in COMPANIONS {
         match archive(library) {
-            Some(folder) => {
-                println!("cargo:rustc-link-search=native={}", folder.display());
+            Some(path) => {
+                let link = folder.join(format!("lib{library}.a"));
+                let _ = std::fs::remove_file(&link);
+                std::os::unix::fs::symlink(&path, &link).unwrap_or_else(|error| panic!("{}: {error}", link.display()));
                 println!("cargo:rustc-link-lib=static:-bundle={library}");
             }
             None => println!("cargo:rustc-link-lib=dylib={library}"),
@@ -126,10 +132,10 @@ fn ask(config: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// The folder of `library`'s archive, if the C++ compiler knows one.
+/// `library`'s archive, if the C++ compiler knows one.
 fn archive(library: &str) -> Option<PathBuf> {
     let output = Command::new("c++").arg(format!("-print-file-name=lib{library}.a")).output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
     // An unknown archive is echoed as a bare name.
-    path.is_absolute().then(|| path.parent().map(Path::to_path_buf)).flatten()
+    path.is_absolute().then_some(path)
 }

@@ -6,12 +6,20 @@
 
 MNEME_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export MNEME_ROOT
-export LLVM_SYS_191_PREFIX=${LLVM_SYS_191_PREFIX:-/usr/lib/llvm-19}
+# Where Debian has LLVM 19, or Fedora.
+if [ -z "${LLVM_SYS_191_PREFIX:-}" ]; then
+    LLVM_SYS_191_PREFIX=/usr/lib/llvm-19
+    [ -d "$LLVM_SYS_191_PREFIX" ] || [ ! -d /usr/lib64/llvm19 ] || LLVM_SYS_191_PREFIX=/usr/lib64/llvm19
+fi
+export LLVM_SYS_191_PREFIX
 export CUDA_PATH=$MNEME_ROOT/.deps/cuda
 
 # The LLVM whose builder the workspace makes, and others whose builders are made where their development files are installed.
 llvm_default=19
 llvm_others=(20 21 22 23)
+
+# What of the workspace makes programs and libraries that are installed; the rest is for tests.
+installed_crates=(mneme-cli mneme-compiler mneme-cpu mneme-rec mneme-replayer mneme-tuner)
 
 # True where a version's archives can be linked.
 have_llvm() { local sys=LLVM_SYS_${1}1_PREFIX; [ -f "${!sys:-/usr/lib/llvm-$1}/lib/liblldELF.a" ]; }
@@ -20,6 +28,24 @@ have_llvm() { local sys=LLVM_SYS_${1}1_PREFIX; [ -f "${!sys:-/usr/lib/llvm-$1}/l
 build_builder() {
     cargo build --release --quiet --package mneme-compiler --no-default-features --features "llvm$1${2:+,$2}" --bin "mneme-build-$1"
 }
+
+# The oldest glibc that bundles and wheels run with: what is loaded into applications, and programs.
+glibc_libraries=2.17
+glibc_programs=2.28
+
+# Has cargo, from here on, build for every glibc from those on, in a folder of its own, target/portable; and the tests compile
+# their programs so.
+portable() {
+    "$MNEME_ROOT/scripts/glibc/assemble"
+    # Libraries of this machine (the unwinder) may want the glibc of this machine.
+    local word flags=("-B$MNEME_ROOT/.deps/glibc" "-L$MNEME_ROOT/.deps/glibc" -Wl,--allow-shlib-undefined)
+    export CARGO_TARGET_DIR=$MNEME_ROOT/target/portable RUSTFLAGS= LDFLAGS="${flags[*]}"
+    for word in "${flags[@]}"; do RUSTFLAGS+=" -Clink-arg=$word"; done
+    export MNEME_TEST_LDFLAGS="$LDFLAGS -static-libstdc++"
+}
+
+# The version of the workspace, which everything that is packed has.
+mneme_version() { sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$MNEME_ROOT/Cargo.toml"; }
 
 # clang's linker wrapper looks for nvlink on PATH only.
 case :$PATH: in *:"$CUDA_PATH/bin":*) ;; *) PATH=$PATH:$CUDA_PATH/bin ;; esac

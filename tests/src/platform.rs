@@ -33,7 +33,7 @@ pub fn compile_flags() -> Vec<String> {
     ]
 }
 
-/// The switches that link the CUDA runtime. A compiled application that is moved finds the shared one beside itself.
+/// The switches that link the CUDA runtime, and those of `MNEME_TEST_LDFLAGS`. A compiled application that is moved finds the shared one beside itself.
 pub fn link_flags(cudart: Cudart) -> Vec<String> {
     let library_folder = toolkit().join("lib64");
     let mut flags = vec![format!("-L{}", library_folder.display())];
@@ -41,6 +41,8 @@ pub fn link_flags(cudart: Cudart) -> Vec<String> {
         Cudart::Shared => flags.extend([format!("-Wl,-rpath,$ORIGIN:{}", library_folder.display()), "-lcudart".into()]),
         Cudart::Static => flags.extend(["-lcudart_static", "-ldl", "-lrt", "-lpthread"].map(String::from)),
     }
+    let more = std::env::var("MNEME_TEST_LDFLAGS").unwrap_or_default();
+    flags.extend(more.split_whitespace().map(String::from));
     flags
 }
 

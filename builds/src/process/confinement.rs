@@ -16,6 +16,8 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::descriptors::close_range;
+
 /// Libraries that the C library or the device may load late, and what the kernel says of memory and processors.
 const READABLE: [&str; 9] = [
     "/lib",
@@ -77,11 +79,8 @@ fn close_all_but(kept: &[RawFd]) {
 }
 
 fn close(first: u32, last: u32) {
-    if first <= last {
-        // Best effort: a kernel without the call keeps them open.
-        // SAFETY: closes descriptors of which nobody in this process knows: it was forked, and what it uses is kept.
-        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-    }
+    // SAFETY: nobody in this process knows of these descriptors: it was forked, and what it uses is kept.
+    unsafe { close_range(first, last) };
 }
 
 /// Landlock, as far as the kernel has it.
@@ -100,14 +99,15 @@ fn restrict_files(allowed: &AllowedResources) -> Result<bool, RulesetError> {
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
+/// The same on all processors; libc does not name it for each.
+const SYS_FCHMODAT2: libc::c_long = 452;
+
 /// Calls that no process which computes has a use for: other programs, other processes, the network, the rights and
 /// dates of files (of which Landlock does not know), and the system itself.
 const REFUSED: &[libc::c_long] = &[
     // Programs and processes.
     libc::SYS_execve,
     libc::SYS_execveat,
-    libc::SYS_fork,
-    libc::SYS_vfork,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -133,13 +133,10 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_io_setup,
     libc::SYS_io_submit,
     // Rights and dates of files.
-    libc::SYS_chmod,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
-    libc::SYS_chown,
+    SYS_FCHMODAT2,
     libc::SYS_fchown,
-    libc::SYS_lchown,
     libc::SYS_fchownat,
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -147,10 +144,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
-    libc::SYS_utime,
-    libc::SYS_utimes,
     libc::SYS_utimensat,
-    libc::SYS_futimesat,
     // Namespaces and mounts.
     libc::SYS_unshare,
     libc::SYS_setns,
@@ -191,9 +185,24 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_clock_settime,
     libc::SYS_adjtimex,
     libc::SYS_clock_adjtime,
+];
+
+/// Those that x86-64 alone has: calls that others took the place of, and those of its ports.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[libc::c_long] = &[
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
     libc::SYS_iopl,
     libc::SYS_ioperm,
 ];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[libc::c_long] = &[];
 
 /// What a filter does at a call.
 #[derive(Clone)]
@@ -212,7 +221,7 @@ enum Verdict {
 fn verdicts() -> Vec<(u32, Verdict)> {
     let own = std::process::id();
     let mut verdicts: BTreeMap<libc::c_long, Verdict> =
-        REFUSED.iter().map(|call| (*call, Verdict::Refused(libc::EPERM))).collect();
+        REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Verdict::Refused(libc::EPERM))).collect();
     // Signals go to this process alone; so do limits, which may also name it by 0. A number of a thread alone may be
     // another process's.
     for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
@@ -236,7 +245,11 @@ const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
 
 /// `AUDIT_ARCH_X86_64`.
+#[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
+/// `AUDIT_ARCH_AARCH64`.
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
 
 fn step(code: u32, if_so: usize, if_not: usize, value: u32) -> libc::sock_filter {
     let near = |distance: usize| u8::try_from(distance).expect("a filter this small has near jumps");
@@ -378,12 +391,17 @@ mod tests {
     #[test]
     fn nothing_reaches_programs_processes_or_the_network() {
         let parent = std::process::id() as libc::pid_t;
+        // Where there is no such call, another way of starting a program.
+        #[cfg(target_arch = "x86_64")]
+        const FORK: libc::c_long = libc::SYS_fork;
+        #[cfg(not(target_arch = "x86_64"))]
+        const FORK: libc::c_long = libc::SYS_execveat;
         type Attempt = (&'static str, fn(libc::pid_t) -> libc::c_long, i32);
         // SAFETY: each call has numbers and null pointers for arguments, which the kernel checks.
         let attempts: [Attempt; 15] = unsafe {
             [
                 ("execve", |_| libc::syscall(libc::SYS_execve, c"/bin/true".as_ptr(), 0, 0), libc::EPERM),
-                ("fork", |_| libc::syscall(libc::SYS_fork), libc::EPERM),
+                ("fork", |_| libc::syscall(FORK), libc::EPERM),
                 ("clone", |_| libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0), libc::EPERM),
                 ("clone3", |_| libc::syscall(libc::SYS_clone3, 0, 0), libc::ENOSYS),
                 ("socket", |_| libc::syscall(libc::SYS_socket, libc::AF_INET, libc::SOCK_STREAM, 0), libc::EPERM),

@@ -2,5 +2,6 @@
 
 pub mod child;
 pub mod confinement;
+pub mod descriptors;
 pub mod frame;
 pub mod readiness;

@@ -11,6 +11,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::process::descriptors::close_range;
+
 /// The leader of a group of programs, all of which end when this is dropped, or when this process ends.
 pub struct GroupGuard {
     leader: libc::pid_t,
@@ -74,14 +76,14 @@ impl Drop for GroupGuard {
 /// In a forked child only, where nothing that it inherited is needed any more.
 unsafe fn watch(pipe: libc::c_int) -> ! {
     let pipe_number = pipe as libc::c_uint;
-    // SAFETY: none of these takes a pointer but `read`, which writes one byte at most.
+    // SAFETY: none of these takes a pointer but `read`, which writes one byte at most. Nobody uses what is closed.
     unsafe {
         let leads = libc::setpgid(0, 0) == 0;
         // Others wait for the ends of what this process has inherited.
         if pipe_number > 0 {
-            libc::close_range(0, pipe_number - 1, 0);
+            close_range(0, pipe_number - 1);
         }
-        libc::close_range(pipe_number + 1, libc::c_uint::MAX, 0);
+        close_range(pipe_number + 1, libc::c_uint::MAX);
         let mut byte = 0u8;
         while libc::read(pipe, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
         if leads {

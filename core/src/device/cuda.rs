@@ -1,6 +1,6 @@
 //! NVIDIA's driver, and what has its ABI: the CPU device.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::ptr::null_mut;
 
@@ -124,7 +124,7 @@ impl VendorDriver for Nvidia {
     }
 
     fn error(&self, status: Status) -> (String, String) {
-        let text = |get: unsafe extern "C" fn(Status, *mut *const i8) -> Status| {
+        let text = |get: unsafe extern "C" fn(Status, *mut *const c_char) -> Status| {
             let mut text = std::ptr::null();
             // SAFETY: `text` is a valid place; on success the driver points it at a string constant.
             unsafe {

@@ -15,7 +15,9 @@ use libloading::Library;
 
 const NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so.12"];
 /// Folders of a toolkit that may have it.
-const FOLDERS: [&str; 3] = ["extras/CUPTI/lib64", "targets/x86_64-linux/lib", "lib64"];
+const FOLDERS: [&str; 3] = ["extras/CUPTI/lib64", TARGET, "lib64"];
+/// NVIDIA's name for servers with Arm's processors is sbsa.
+const TARGET: &str = if cfg!(target_arch = "aarch64") { "targets/sbsa-linux/lib" } else { "targets/x86_64-linux/lib" };
 
 const CUPTI_SUCCESS: c_int = 0;
 /// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`: kernels are timed without being kept apart from each other.

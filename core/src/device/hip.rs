@@ -201,8 +201,9 @@ impl VendorDriver for Amd {
 
 /// Characters up to the first zero.
 fn text(characters: &[c_char]) -> String {
+    // A character has a sign on x86-64, and none on aarch64.
     let bytes: Vec<u8> =
-        characters.iter().map(|character| character.cast_unsigned()).take_while(|byte| *byte != 0).collect();
+        characters.iter().flat_map(|character| character.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

@@ -36,7 +36,10 @@ fn hash(name: &str) -> u64 {
     hash.into()
 }
 
-/// An ELF64 library for x86-64 with these symbol versions, and no symbols: those that are looked for in it are found in
+/// `EM_X86_64` or `EM_AARCH64`.
+const MACHINE: u64 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+
+/// An ELF64 library for this machine's processor with these symbol versions, and no symbols: those that are looked for in it are found in
 /// the library that it needs, if it needs one (a path).
 pub fn library(name: &str, versions: &[String], needed: Option<&str>) -> Vec<u8> {
     let mut strings = vec![0u8];
@@ -88,8 +91,8 @@ pub fn library(name: &str, versions: &[String], needed: Option<&str>) -> Vec<u8>
     let end = image.0.len() as u64;
     let Image(bytes) = image;
     let mut head = Image(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec());
-    // ET_DYN, EM_X86_64, version, no entry, program headers, no sections, flags, and the sizes of these.
-    head.put(&[(3, 2), (62, 2), (1, 4), (0, 8), (HEADER as u64, 8), (0, 8), (0, 4)]);
+    // ET_DYN, the machine, version, no entry, program headers, no sections, flags, and the sizes of these.
+    head.put(&[(3, 2), (MACHINE, 2), (1, 4), (0, 8), (HEADER as u64, 8), (0, 8), (0, 4)]);
     head.put(&[(HEADER as u64, 2), (PROGRAM_HEADER as u64, 2), (3, 2), (64, 2), (0, 2), (0, 2)]);
     // PT_LOAD, which the loader also writes to, PT_DYNAMIC, and PT_GNU_STACK, which is not executable.
     for (kind, start, size, alignment) in [(1, 0, end, 0x1000), (2, dynamic, end - dynamic, 8), (0x6474_e551, 0, 0, 16)]

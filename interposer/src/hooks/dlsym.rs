@@ -23,6 +23,31 @@ pub struct Decision {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-32]!",
+        ".cfi_adjust_cfa_offset 32",
+        ".cfi_offset x29, -32",
+        ".cfi_offset x30, -24",
+        "stp x0, x1, [sp, #16]",
+        "bl {decide}",
+        "mov x16, x1",
+        "mov x17, x0",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        ".cfi_adjust_cfa_offset -32",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "cbz x16, 2f",
+        "br x16",
+        "2:",
+        "mov x0, x17",
+        "ret",
+        ".cfi_endproc",
+        decide = sym decide,
+    );
+    #[cfg(target_arch = "x86_64")]
     core::arch::naked_asm!(
         ".cfi_startproc",
         "push rdi",

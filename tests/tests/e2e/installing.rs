@@ -1,10 +1,10 @@
 //! Tests of what `scripts/install` lays out: it works from there, and nothing else is needed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
-use mneme_e2e::command::run;
+use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::installation::{Cudart, TestDevice, checkout, have_compiler, program, target_folder};
 
 const PROGRAMS: [&str; 6] = ["mneme", "mneme-replay", "mneme-bisect", "mneme-build-19", "mneme-tune", "mneme-cc"];
@@ -46,6 +46,115 @@ fn an_installation_is_complete() {
     record.arg(executable(app("saxpy"), Cudart::under_test())).env("MNEME_DEVICE", device).succeed();
     let replay = run(prefix.join("bin/mneme-replay")).arg("-rdb").arg(&database).args(["--device", device]);
     replay.arg("default<O3>").exit_with(exit::VERIFIED);
+}
+
+/// What `scripts/glibc/check` says of a file that cc makes of this source.
+fn symbols_of(folder: &Path, name: &str, source: &str, arguments: &[&str]) -> ProgramOutput {
+    let (code, file) = (folder.join("source.c"), folder.join(name));
+    std::fs::write(&code, source).unwrap();
+    run("cc").arg(&code).arg("-o").arg(&file).args(arguments).succeed();
+    run(checkout().join("scripts/glibc/check")).arg(&file).outcome()
+}
+
+#[test]
+fn a_symbol_newer_than_promised_is_refused_by_name() {
+    if !have_compiler("a_symbol_newer_than_promised_is_refused_by_name") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let library = "int memfd_create(const char *, unsigned); int f(void) { return memfd_create(\"\", 0); }";
+    let refused = symbols_of(folder.path(), "library.so", library, &["-shared", "-fPIC"]);
+    assert_eq!(refused.status, 1, "{refused}");
+    assert!(refused.stderr.contains("memfd_create of GLIBC_2.27, and GLIBC_2.17 is promised"), "{refused}");
+
+    let program = "unsigned arc4random(void); int deflateEnd(void *);\n\
+        int main(int count, char **list) { (void)list; return count > 1 ? deflateEnd(0) : !arc4random(); }";
+    let refused = symbols_of(folder.path(), "program", program, &["-lz"]);
+    assert_eq!(refused.status, 1, "{refused}");
+    assert!(refused.stderr.contains("arc4random of GLIBC_2.36, and GLIBC_2.28 is promised"), "{refused}");
+    assert!(refused.stderr.contains("needs libz.so.1"), "{refused}");
+
+    // As scripts/bundle links, where it has been run.
+    let old = checkout().join(".deps/glibc");
+    if !old.is_dir() {
+        println!("skipped: what is linked for an old glibc, as scripts/bundle has not been run");
+        return;
+    }
+    let program = "#include <pthread.h>\n#include <stdio.h>\n#include <sys/stat.h>\n\
+        unsigned arc4random(void);\n\
+        static void *start(void *status) { return stat(\"/\", status) ? 0 : status; }\n\
+        __attribute__((constructor)) static void first(void) { puts(\"constructed\"); }\n\
+        int main(void) { pthread_t thread; struct stat status; void *result = 0; unsigned all = 0;\n\
+        for (int i = 0; i < 100; ++i) all |= arc4random();\n\
+        if (pthread_create(&thread, 0, start, &status) || pthread_join(thread, &result)) return 1;\n\
+        return !(result && all > 0xffff); }";
+    let flag = |letter: &str| format!("-{letter}{}", old.display());
+    let accepted = symbols_of(folder.path(), "program", program, &[&flag("B"), &flag("L"), "-lpthread"]);
+    assert_eq!(accepted.status, 0, "{accepted}");
+    assert!(accepted.stdout.starts_with("program: glibc 2."), "{accepted}");
+    assert_eq!(run(folder.path().join("program")).succeed().stdout, "constructed\n");
+}
+
+/// A release archive whose one program says its version and knows nothing else.
+fn archive(folder: &Path, version: &str) -> PathBuf {
+    let name = format!("mneme-{version}-linux-x86_64");
+    let bin = folder.join(&name).join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::write(bin.join("mneme"), format!("#!/bin/sh\necho mneme {version} \"$@\"\n")).unwrap();
+    std::fs::write(bin.join(format!("mneme-{version}")), "").unwrap();
+    run("chmod").args(["-R", "755"]).arg(&bin).succeed();
+    let path = folder.join(format!("{name}.tar.xz"));
+    run("tar").arg("-C").arg(folder).arg("-cJf").arg(&path).arg(&name).succeed();
+    let sum = run("sha256sum").arg(path.file_name().unwrap()).folder(folder).succeed().stdout;
+    std::fs::write(folder.join(format!("{name}.tar.xz.sha256")), sum).unwrap();
+    path
+}
+
+#[test]
+fn the_installer_takes_an_archive_that_is_what_its_sum_says() {
+    // It belongs to the sources, which machines without a compiler have a part of.
+    let installer = checkout().join("packaging/install.sh");
+    if !have_compiler("the_installer_takes_an_archive_that_is_what_its_sum_says") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("prefix");
+    let (older, newer) = (archive(folder.path(), "0.0.1"), archive(folder.path(), "0.0.2"));
+    let install =
+        |archive: &Path, prefix: &Path| run("sh").arg(&installer).arg("--prefix").arg(prefix).arg(archive).outcome();
+    assert!(install(&older, &prefix).stdout.contains("mneme 0.0.1 doctor"));
+    let outcome = install(&newer, &prefix);
+    assert_eq!(outcome.status, 0, "{outcome}");
+    assert!(outcome.stdout.starts_with("Installed mneme 0.0.2 --version in"), "{outcome}");
+    assert_eq!(run(prefix.join("bin/mneme")).succeed().stdout, "mneme 0.0.2\n");
+    assert!(!prefix.join("lib/mneme/bin/mneme-0.0.1").exists(), "the older one is left");
+    assert!(prefix.join("bin/mneme-0.0.1").symlink_metadata().is_err(), "a link of the older one is left");
+
+    let refused = install(&newer, &folder.path().join("a b"));
+    assert!(refused.status == 1 && refused.stderr.contains("a path with a space"), "{refused}");
+    // What is there stays where the new one is damaged.
+    let mut bytes = std::fs::read(&older).unwrap();
+    bytes.push(0);
+    std::fs::write(&older, bytes).unwrap();
+    let refused = install(&older, &prefix);
+    assert!(refused.status == 1 && refused.stderr.contains("is not what"), "{refused}");
+    assert_eq!(run(prefix.join("bin/mneme")).succeed().stdout, "mneme 0.0.2\n");
+    let refused = install(&folder.path().join("missing.tar.xz"), &prefix);
+    assert!(refused.status == 1 && refused.stderr.contains("there is no"), "{refused}");
+}
+
+#[test]
+fn everything_that_is_packed_has_one_version() {
+    if !have_compiler("everything_that_is_packed_has_one_version") {
+        return;
+    }
+    let text = |path: &str| std::fs::read_to_string(checkout().join(path)).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(text("python/mneme/__init__.py").contains(&format!("__version__ = \"{version}\"")));
+    // The others read it.
+    assert!(text("python/pyproject.toml").contains("version = { attr = \"mneme.__version__\" }"));
+    let said = run("bash").args(["-c", "source scripts/env.sh; mneme_version"]).folder(&checkout()).succeed();
+    assert_eq!(said.stdout.trim(), version);
 }
 
 #[test]

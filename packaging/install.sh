@@ -1,0 +1,69 @@
+#!/bin/sh
+# Installs a release archive, mneme-VERSION-linux-x86_64.tar.xz, that lies beside this file or is named:
+#     sh install.sh [--prefix FOLDER] [ARCHIVE]
+# Without root into ~/.local, as root into /usr/local. The programs are put on PATH as links; an older installation at the same
+# place is replaced. Remove FOLDER/lib/mneme and the links that point there to be rid of it.
+set -eu
+
+die() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
+usage() { printf 'Usage: sh install.sh [--prefix FOLDER] [ARCHIVE]\n'; }
+
+prefix=
+archive=
+while [ $# -gt 0 ]; do
+    case $1 in
+        -h | --help) usage; exit 0 ;;
+        --prefix) [ $# -ge 2 ] || { usage >&2; exit 64; }; prefix=$2; shift 2 ;;
+        --prefix=*) prefix=${1#*=}; shift ;;
+        -*) usage >&2; exit 64 ;;
+        *) [ -z "$archive" ] || { usage >&2; exit 64; }; archive=$1; shift ;;
+    esac
+done
+if [ -z "$prefix" ]; then
+    if [ "$(id -u)" -eq 0 ]; then prefix=/usr/local; else prefix=${HOME:?"HOME is not set; give --prefix FOLDER"}/.local; fi
+fi
+case $prefix in
+    /*) ;;
+    *) prefix=$PWD/$prefix ;;
+esac
+case $prefix in *[:\ ]*) die "the dynamic linker preloads no library from a path with a space or a colon: $prefix" ;; esac
+
+if [ -z "$archive" ]; then
+    here=$(cd "$(dirname "$0")" && pwd)
+    for archive in "$here"/mneme-*-linux-x86_64.tar.xz; do :; done
+    [ -f "$archive" ] || die "there is no archive mneme-VERSION-linux-x86_64.tar.xz in $here; name it"
+fi
+[ -f "$archive" ] || die "there is no $archive"
+[ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || die "the programs are for Linux on x86-64, and this is $(uname -s) on $(uname -m)"
+# musl has no such name, and its version is none of glibc's.
+glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null) || die "the programs need glibc 2.28 or newer, and this system has another C library"
+minor=${glibc#glibc 2.}
+case $glibc in 'glibc 2.'*) [ "${minor%%.*}" -ge 28 ] || die "the programs need glibc 2.28 or newer, and this is $glibc" ;; esac
+for program in tar xz; do command -v "$program" >/dev/null 2>&1 || die "$program is needed and is not on PATH"; done
+if [ -f "$archive.sha256" ]; then
+    (cd "$(dirname "$archive")" && sha256sum --check --quiet "$(basename "$archive").sha256") || die "$archive is not what $archive.sha256 says"
+else
+    printf 'install.sh: there is no %s.sha256: the archive is taken as it is\n' "$archive" >&2
+fi
+
+mkdir -p "$prefix/lib" "$prefix/bin"
+# It appears under its name when it is complete.
+part=$prefix/lib/.mneme.$$
+trap 'rm -rf "$part"' EXIT
+mkdir "$part"
+tar -xJf "$archive" -C "$part" --strip-components=1 --no-same-owner
+[ -x "$part/bin/mneme" ] || die "$archive is no archive of mneme"
+rm -rf "$prefix/lib/mneme"
+mv "$part" "$prefix/lib/mneme"
+# Links to programs that the older one alone had.
+for program in "$prefix"/bin/mneme*; do
+    if [ -L "$program" ] && [ ! -e "$program" ]; then rm "$program"; fi
+done
+for program in "$prefix"/lib/mneme/bin/*; do
+    ln -sf "../lib/mneme/bin/${program##*/}" "$prefix/bin/${program##*/}"
+done
+printf 'Installed %s in %s; the programs are in %s\n' "$("$prefix/bin/mneme" --version)" "$prefix/lib/mneme" "$prefix/bin"
+case :$PATH: in *:"$prefix/bin":*) ;; *) printf 'Put it on PATH: PATH=%s:$PATH\n' "$prefix/bin" ;; esac
+printf 'What works on this machine:\n'
+# It says what is missing and what to do about it; the installation is complete all the same.
+"$prefix/bin/mneme" doctor || true
