@@ -244,7 +244,9 @@ fn sentence(folder: &Path, ended: &Ended, log: &mut File) -> String {
     let log_path = folder.join(LOG);
     match ended {
         Ended::WithApplication | Ended::ForOthers => {
-            format!("tuning in the background has ended with the program; its next start goes on, or mneme learn {name}")
+            format!(
+                "tuning in the background has ended with the program; its next start goes on, or mneme learn {name}"
+            )
         }
         Ended::Itself(status) if status.success() => {
             let last = last_line(log).unwrap_or_default();

@@ -37,7 +37,7 @@ impl IdleGpus {
         let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         if space != Path::new(MACHINE) {
             return Err(
-                "in a container it is not known whose the processes on a GPU are; name one with --background=N".into()
+                "in a container it is not known whose the processes on a GPU are; name one with --background=N".into(),
             );
         }
         Self::of(OsStr::new(LIBRARY), std::env::var("CUDA_VISIBLE_DEVICES").ok())

@@ -6,7 +6,6 @@ use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{TestDevice, program};
-use mneme_e2e::platform::sources;
 use mneme_e2e::recording::Recording;
 use serde_json::{Value, json};
 
@@ -151,15 +150,12 @@ fn pipelines_are_no_options_of_the_replay() {
     assert!(broken.stdout.contains("sweep: the pass pipeline 'sweep' failed"), "{broken}");
 }
 
-fn template(name: &str) -> String {
-    let path = sources().join("../../examples/regression").join(name);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
+const ACTION: &str = include_str!("../../../examples/regression/action.yml");
+const GITLAB: &str = include_str!("../../../examples/regression/gitlab.yml");
 
 /// The script of a template, without its indentation: the lines behind the first that begins like this.
-fn script(name: &str, begin: &str) -> String {
-    let text = template(name);
-    let (_, behind) = text.split_once(begin).unwrap_or_else(|| panic!("{name} has no {begin}"));
+fn script(template: &str, begin: &str) -> String {
+    let (_, behind) = template.split_once(begin).unwrap_or_else(|| panic!("no {begin} in {template}"));
     behind.lines().map(str::trim).take_while(|line| !line.ends_with(':')).collect::<Vec<_>>().join("\n")
 }
 
@@ -176,23 +172,20 @@ fn the_templates_for_github_and_gitlab_run() {
     std::fs::write(path("results.json"), before.to_string()).unwrap();
     let programs = program("mneme").parent().unwrap().display().to_string();
     let search = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
-    let run_it = |script: String| {
-        run("bash").args(["-euc", &script]).folder(scratch.path()).env("PATH", &search)
-    };
+    let run_it = |script: String| run("bash").args(["-euc", &script]).folder(scratch.path()).env("PATH", &search);
     let written = || ["now.json", "report.xml"].map(|name| std::fs::remove_file(path(name)).is_ok());
 
-    let action = script("action.yml", "run: |");
-    let text = template("action.yml");
+    let action = script(ACTION, "run: |");
     let mut run = run_it(action).env("GITHUB_STEP_SUMMARY", path("summary.md"));
     let inputs = ["recordings", "against", "save", "junit", "options"];
     for input in inputs {
-        let (_, behind) = text.split_once(&format!("  {input}:\n")).unwrap_or_else(|| panic!("{input}"));
+        let (_, behind) = ACTION.split_once(&format!("  {input}:\n")).unwrap_or_else(|| panic!("{input}"));
         let default = behind.split_once("default:").unwrap().1.lines().next().unwrap().trim().trim_matches('\'');
         run = run.env(&input.to_uppercase(), default);
     }
     run.succeed();
     assert!(std::fs::read_to_string(path("summary.md")).unwrap().contains("faster") && written() == [true; 2]);
 
-    run_it(script("gitlab.yml", "script:\n").replace("- mneme", "mneme")).succeed();
+    run_it(script(GITLAB, "script:\n").replace("- mneme", "mneme")).succeed();
     assert_eq!(written(), [true; 2]);
 }
