@@ -91,9 +91,13 @@ pub fn begin(
 ) -> Result<Learnt, CommandError> {
     application.check()?;
     create_private_folder(folder)?;
-    check_writable(folder)?;
     let name = folder.display();
-    match step(folder)? {
+    let step = step(folder)?;
+    // What is learnt already is used from a folder that is full or read-only, too.
+    if step != Step::Apply {
+        check_writable(folder)?;
+    }
+    match step {
         Step::Apply => {
             let found = found(folder)?;
             if found.open > 0 {

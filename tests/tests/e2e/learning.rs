@@ -82,7 +82,9 @@ impl Learnt {
 
     /// Options for the tuner beside the application.
     fn tune_with(&self, trials: u64) {
-        let options = json!({"space_preset": "launch", "trials": trials, "iterations": 1, "warmup": 0, "seed": 1,
+        // Of launches alone there are few.
+        let preset = if trials > 10 { "full" } else { "launch" };
+        let options = json!({"space_preset": preset, "trials": trials, "iterations": 1, "warmup": 0, "seed": 1,
                              "finalists": 1, "confirm_time": 1});
         fs::write(self.path().join("tune.json"), options.to_string()).unwrap();
     }
