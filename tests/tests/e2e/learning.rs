@@ -152,14 +152,11 @@ fn an_application_is_learnt_in_steps() {
     // What was confirmed is used, and nothing else is.
     let session = &sessions[0];
     let [mut best, mut summary] = ["best.json", "summary.json"].map(|name| document(&session.join(name)));
-    let (config, metric) = (json!({"passes": "default<O2>"}), &best["metric"]);
     if best["trial"].is_null() {
         best["config"] = document(&session.join("baseline.json"))["config"].clone();
     }
-    best["config"].as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
-    best["config"]["original"] = json!(false);
+    (best["config"]["passes"], best["config"]["original"]) = (json!("default<O2>"), json!(false));
     (best["trial"], best["speedup"]) = (json!(0), json!(0.9));
-    assert!(metric.is_number() || best["instances"].is_array(), "{best}");
     fs::write(session.join("best.json"), best.to_string()).unwrap();
     for (is_confirmed, status) in [(true, "completed"), (false, "completed"), (true, "interrupted")] {
         (summary["confirmation"]["significant"], summary["status"]) = (json!(is_confirmed), json!(status));
