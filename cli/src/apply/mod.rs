@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use mneme_core::configuration::{Configuration, Specialize};
@@ -157,9 +158,16 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     }
     let counts = CodeCounts::default();
     let open = learnt.as_ref().map_or(0, |learnt| learnt.open);
-    let mut used = winners(options, learnt.map(|learnt| learnt.results).unwrap_or_default(), &counts)?;
+    // As long as the run: where its folder cannot be used, the code is in one that goes with it.
+    let cache = Arc::new(CodeCache::open(options.cache_dir.as_deref()));
+    if !runs && cache.is_for_this_run() {
+        let what = "--manifest names files of compiled code, which a folder has to keep; name one with --cache-dir";
+        cache.close();
+        return Err(CommandError::Usage(what.into()));
+    }
+    let mut used = winners(options, learnt.map(|learnt| learnt.results).unwrap_or_default(), &cache, &counts)?;
     let folder = match runs && (options.verify_first > 0 || options.specialize.is_some()) {
-        true => RunFolder::create(&CodeCache::open(options.cache_dir.as_deref()))
+        true => RunFolder::create(&cache)
             .inspect_err(|error| mneme_core::remark!("mneme: nothing is made or verified beside the program: {error}"))
             .ok(),
         false => None,
@@ -202,7 +210,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         }
         if let Some(kinds) = &options.specialize {
             settings.push((SPECIALISATION_VARIABLE, kinds.into()));
-            let (cache, cache_size) = (CodeCache::open(options.cache_dir.as_deref()), cache_size(options)?);
+            let (cache, cache_size) = (Arc::clone(&cache), cache_size(options)?);
             let specialiser = Specialiser { cache, cache_size, used, counts: counts.clone() };
             std::thread::spawn(move || specialiser.serve(&answers));
         }
@@ -212,6 +220,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     let status = options.application.run(RecorderMode::Apply, &settings, &summaries_file);
     let said = background.and_then(Background::end);
     drop((memory, folder));
+    cache.close();
     let status = status?;
     let summaries = summaries_file.read();
     let name = options.application.name();
@@ -235,6 +244,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
 fn winners(
     options: &ApplyOptions,
     learnt: Vec<PathBuf>,
+    cache: &CodeCache,
     counts: &CodeCounts,
 ) -> Result<Vec<(AppliedWinner, Winner)>, CommandError> {
     let mut sources = options.tuned.clone();
@@ -256,12 +266,11 @@ fn winners(
         found.extend(these.map_err(CommandError::Usage)?);
     }
     let size = cache_size(options)?;
-    let cache = CodeCache::open(options.cache_dir.as_deref());
     let allowed = Allowed { is_verified: options.verify_first > 0, keeps_dimensions: options.keep_dimensions };
     let mut winners = Vec::new();
     for one in found {
         let name = one.source.display().to_string();
-        match winner(&one, &cache, counts, allowed) {
+        match winner(&one, cache, counts, allowed) {
             Ok(winner) => winners.push((one, winner)),
             Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
         }
@@ -327,7 +336,7 @@ fn winner(found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts, options
     key["verified"] =
         json!({"moments": [sum(&instance.prologue), sum(&instance.epilogue)], "comparison": found.comparison});
     let known = cache.find(&key);
-    counts.add(known.is_none());
+    let is_new = known.is_none();
     let entry = match known {
         Some(entry) => entry,
         None => {
@@ -335,6 +344,7 @@ fn winner(found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts, options
             cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?
         }
     };
+    counts.add(is_new);
     let arguments = (0..layout.len() as u32).filter(|index| configuration.specialize.selects(*index)).collect();
     if !entry.bears_threads {
         mneme_core::remark!(

@@ -107,8 +107,9 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         }
         tuned += 1;
     }
-    let outcome = match faster {
-        0 => "nothing faster was found".into(),
+    let outcome = match (faster, kernels.len() - tuned - known) {
+        (0, 0) => "nothing faster was found".into(),
+        (0, left) => format!("{left} left"),
         _ => format!("mneme apply --learn {name} uses what was confirmed ({})", plural(faster)),
     };
     mneme_core::remark!("mneme: {} tuned, {known} before; {outcome}", plural(tuned));

@@ -436,6 +436,14 @@ fn without_a_place_for_temporary_files_the_program_runs_all_the_same() {
     let nowhere = [("TMPDIR", OsStr::new("/proc/none"))];
     let (outcome, kernel) = tuned.run_in(&of("vecadd"), &["1", "int"], "vecadd", &nowhere);
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
+    // Nor does it need a cache.
+    let nowhere = [("MNEME_CACHE_DIR", OsStr::new("/proc/none"))];
+    let (outcome, kernel) = tuned.run_in(&of("vecadd"), &["1", "int"], "vecadd", &nowhere);
+    assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
+    outcome.complains("what is compiled is not kept");
+    let manifest = tuned.apply().env("MNEME_CACHE_DIR", "/proc/none").arg("--manifest");
+    let manifest = manifest.arg(tuned.folder.path().join("manifest.json")).exit_with(exit::BAD_USAGE);
+    manifest.complains("name one with --cache-dir");
     let plain = unrecorded(app("vecadd")).args(["1", "int"]).succeed();
     for options in [&["--specialize"][..], &["--verify-first", "1"]] {
         let run = tuned.apply().args(options).env("MNEME_CACHE_DIR", "/proc/none").env("TMPDIR", "/proc/none");
