@@ -21,6 +21,8 @@ use mneme_core::recording::manifest::RecordedArgument;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+/// A folder in which nothing can be, for want of any: one of others would be tidied up, and what they put there run.
+const NOWHERE: &str = "/dev/null/mneme";
 /// Of entries.
 const VERSION: u32 = 3;
 
@@ -93,7 +95,7 @@ impl CodeCache {
     fn for_this_run(reason: &str) -> Self {
         mneme_core::remark!("mneme: {reason}; what is compiled is not kept");
         let temporary = tempfile::tempdir().ok();
-        let folder = temporary.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().into());
+        let folder = temporary.as_ref().map_or_else(|| NOWHERE.into(), |folder| folder.path().into());
         Self { folder, temporary: Mutex::new(temporary) }
     }
 
