@@ -1,4 +1,6 @@
-//! A file in memory that processes of this machine find: no disk that could be full, no file that could stay behind.
+//! Files in memory that other processes of this machine find by a path.
+//!
+//! There is no disk that could be full, and no file that could stay behind.
 
 use std::ffi::CStr;
 use std::fs::File;
