@@ -80,10 +80,14 @@ impl Application {
         if device == DeviceChoice::Cpu {
             refuse_static_runtime(&program, &needs)?;
             let library = siblings::find(install::CPU_DEVICE)?;
-            hip = Some(
-                HipLibrary::of_cpu_device(&program, &needs, &library)
-                    .map_err(|source| CommandError::Io { path: std::env::temp_dir(), source })?,
-            );
+            let folder = HipLibrary::of_cpu_device(&program, &needs, &library);
+            let is_hip = needs.libraries.iter().any(|library| library.starts_with("libamdhip64."));
+            hip = match folder {
+                Ok(folder) => Some(folder),
+                // Most programs have no use for it.
+                Err(_) if !is_hip => None,
+                Err(source) => return Err(CommandError::Io { path: std::env::temp_dir(), source }),
+            };
             libraries.push(library);
             let doing = match mode {
                 RecorderMode::Profile => "profiling",
@@ -113,6 +117,8 @@ impl Application {
 
 /// The child that signals are passed on to; 0 before there is one.
 static CHILD: AtomicI32 = AtomicI32::new(0);
+/// The last signal that came and asks for an end, or 0.
+static INTERRUPTION: AtomicI32 = AtomicI32::new(0);
 /// Signals that are not passed on: those that stop and continue, which the terminal sends to the application as well;
 /// those that tell of our own faults, children and readers; those that nobody can catch.
 const KEPT: [libc::c_int; 16] = [
@@ -144,6 +150,9 @@ fn passed_on() -> impl Iterator<Item = libc::c_int> {
 
 extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let child = CHILD.load(Ordering::Relaxed);
+    if [libc::SIGHUP, libc::SIGINT, libc::SIGTERM].contains(&signal) {
+        INTERRUPTION.store(signal, Ordering::Relaxed);
+    }
     // SAFETY: the kernel gives a valid structure; kill is safe in signal handlers. What the terminal sends, the child
     // has got itself.
     unsafe {
@@ -153,9 +162,18 @@ extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _c
     }
 }
 
+/// The signal that has asked for an end since the first program was started, if one has: it was passed on to whatever
+/// ran then.
+pub fn interruption() -> Option<i32> {
+    Some(INTERRUPTION.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
+}
+
 /// Starts a program and waits for its end, through every signal but those that cannot be caught; the program does not
 /// outlive us.
-fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
+///
+/// # Errors
+/// It cannot be started.
+pub fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
     let mut own: Vec<libc::c_int> = Vec::new();
     // SAFETY: the handler is safe in signal context. What was ignored stays so, for the child too.
     unsafe {

@@ -14,6 +14,9 @@ pub enum CommandError {
     Usage(String),
     #[error("{0}")]
     NoDevice(String),
+    /// Another process has what is asked for.
+    #[error("{0}")]
+    InUse(String),
     #[error("{name} is not part of this installation; install all of Mneme, or set MNEME_HOME to where it is")]
     Incomplete { name: &'static str },
     #[error("{path}: {source}", path = path.display())]
@@ -37,6 +40,7 @@ impl CommandError {
             Self::Recording(_) => exit::BAD_RECORDING,
             Self::Usage(_) => exit::BAD_USAGE,
             Self::NoDevice(_) => exit::NO_DEVICE,
+            Self::InUse(_) => exit::IN_USE,
             Self::Unverified { .. } => exit::NOT_VERIFIED,
             Self::Incomplete { .. } | Self::Io { .. } | Self::Output(_) => exit::INTERNAL,
             Self::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,

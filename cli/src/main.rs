@@ -16,6 +16,7 @@ mod hip_library;
 mod learn;
 mod list;
 mod manage;
+mod memory_file;
 mod minimize;
 mod profile;
 mod record;
@@ -59,7 +60,7 @@ enum Command {
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(profile::ProfileOptions),
     /// Run a program with tuned kernels in the place of its own; exits with the program's status
-    #[command(after_help = APPLY_EXAMPLES, override_usage = "mneme apply --tuned <RESULTS>... [OPTIONS] -- <APPLICATION>...\n       mneme apply --tuned <RESULTS>... --manifest <FILE>\n       mneme apply --specialize | --learn <FOLDER> [OPTIONS] -- <APPLICATION>...")]
+    #[command(after_help = APPLY_EXAMPLES, override_usage = "mneme apply --tuned <RESULTS>... [OPTIONS] -- <APPLICATION>...\n       mneme apply --tuned <RESULTS>... --manifest <FILE>\n       mneme apply --specialize | --learn <FOLDER> [--background] [OPTIONS] -- <APPLICATION>...")]
     Apply(apply::ApplyOptions),
     /// Tune what mneme apply --learn has recorded, for its next start
     #[command(after_help = LEARN_EXAMPLES)]
@@ -199,6 +200,7 @@ const APPLY_EXAMPLES: &str = "Examples:
 
   mneme apply --specialize -- ./app
   mneme apply --learn learnt -- ./app
+  mneme apply --learn learnt --background -- ./app
 
 An application is named after --. A launch that nothing tuned is for, and a kernel whose code has
 changed, keep the application's own code; the closing table says why.";
@@ -216,8 +218,9 @@ const LEARN_EXAMPLES: &str = "Examples:
   mneme learn learnt -- --space-preset quick --device 1
   mneme apply --learn learnt -- ./app     (with what was confirmed)
 
-The status is that of mneme-tune for the first kernel that could not be tuned. A session that was
-interrupted goes on.";
+A kernel for which nothing faster is found keeps its own code; that is no failure. The status is that
+of mneme-tune for the first kernel that could not be tuned, 75 where another process is tuning the
+folder. A session that was interrupted goes on.";
 
 /// The command line: `mneme apply` needs no application where it only writes a file.
 fn command() -> clap::Command {

@@ -3,7 +3,6 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use mneme_core::units;
 use serde::Serialize;
 
 use crate::error::CommandError;
+use crate::memory_file::MemoryFile;
 use crate::table::{Align, render};
 use mneme_core::console::check_place;
 use mneme_core::text::shorten;
@@ -21,35 +21,26 @@ use mneme_core::text::shorten;
 /// Width of a kernel's name, characters.
 const NAME_WIDTH: usize = 44;
 
-/// Memory that recorders append to, by the path of our descriptor: no disk that could be full, no file that could stay
-/// behind.
-pub struct SummaryFile(File);
+/// Memory that recorders append to, by its path.
+pub struct SummaryFile(MemoryFile);
 
 impl SummaryFile {
     pub fn open() -> Result<Self, CommandError> {
         let name = CString::new(MEMORY_NAME).expect("a constant without NUL");
-        // SAFETY: a NUL-terminated name; the descriptor is ours and closed in programs that we start.
-        let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-        if descriptor < 0 {
-            return Err(CommandError::Io {
-                path: name.to_string_lossy().as_ref().into(),
-                source: std::io::Error::last_os_error(),
-            });
-        }
-        // SAFETY: just created, and nobody else's.
-        Ok(Self(unsafe { File::from_raw_fd(descriptor) }))
+        let memory = MemoryFile::create(&name);
+        memory.map(Self).map_err(|source| CommandError::Io { path: MEMORY_NAME.into(), source })
     }
 
     /// Where processes of this machine find it.
     pub fn path(&self) -> PathBuf {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
+        self.0.path()
     }
 
     /// What has arrived.
     pub fn read(&self) -> Vec<RecorderSummary> {
-        let length = self.0.metadata().map_or(0, |metadata| metadata.len());
+        let length = self.0.file().metadata().map_or(0, |metadata| metadata.len());
         let mut text = vec![0; length as usize];
-        match self.0.read_exact_at(&mut text, 0) {
+        match self.0.file().read_exact_at(&mut text, 0) {
             Ok(()) => parse(&String::from_utf8_lossy(&text)),
             Err(_) => Vec::new(),
         }

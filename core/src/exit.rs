@@ -22,3 +22,5 @@ pub const NO_DEVICE: i32 = 69;
 pub const NOT_RECORDED: i32 = 73;
 /// Something of ours broke (`EX_SOFTWARE`).
 pub const INTERNAL: i32 = 70;
+/// Another process is at work on what is asked for; later it can be done (`EX_TEMPFAIL`).
+pub const IN_USE: i32 = 75;

@@ -9,7 +9,7 @@ use std::process::Command;
 use mneme_e2e::installation::program;
 
 /// Program and subcommand of each section.
-const COMMANDS: [(&str, &[&str]); 25] = [
+const COMMANDS: [(&str, &[&str]); 26] = [
     ("mneme", &[]),
     ("mneme", &["record"]),
     ("mneme", &["profile"]),
@@ -22,6 +22,7 @@ const COMMANDS: [(&str, &[&str]); 25] = [
     ("mneme", &["copy"]),
     ("mneme", &["minimize"]),
     ("mneme", &["apply"]),
+    ("mneme", &["learn"]),
     ("mneme", &["test"]),
     ("mneme", &["compare"]),
     ("mneme", &["export"]),

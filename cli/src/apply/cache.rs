@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use mneme_core::compile_options::CompileOptions;
@@ -20,6 +21,8 @@ use mneme_core::recording::manifest::RecordedArgument;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+/// A folder in which nothing can be, for want of any: one of others would be tidied up, and what they put there run.
+const NOWHERE: &str = "/dev/null/mneme";
 /// Of entries.
 const VERSION: u32 = 3;
 
@@ -27,7 +30,7 @@ const VERSION: u32 = 3;
 pub struct CodeCache {
     folder: PathBuf,
     /// Where entries are kept for this run only.
-    _temporary: Option<tempfile::TempDir>,
+    temporary: Mutex<Option<tempfile::TempDir>>,
 }
 
 /// Code in the cache.
@@ -80,7 +83,7 @@ impl CodeCache {
         let make = || std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         match make().and_then(|()| is_trusted(&folder, is_named)) {
             // What cannot be written can still be read.
-            Ok(true) => Self { folder, _temporary: None },
+            Ok(true) => Self { folder, temporary: Mutex::default() },
             Ok(false) => Self::for_this_run(&format!(
                 "others than its user may write to {}, whose code is not trusted; name another with --cache-dir",
                 folder.display()
@@ -92,8 +95,22 @@ impl CodeCache {
     fn for_this_run(reason: &str) -> Self {
         mneme_core::remark!("mneme: {reason}; what is compiled is not kept");
         let temporary = tempfile::tempdir().ok();
-        let folder = temporary.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().into());
-        Self { folder, _temporary: temporary }
+        let folder = temporary.as_ref().map_or_else(|| NOWHERE.into(), |folder| folder.path().into());
+        Self { folder, temporary: Mutex::new(temporary) }
+    }
+
+    /// Whether what is in it goes with the run.
+    pub fn is_for_this_run(&self) -> bool {
+        self.temporary().is_some()
+    }
+
+    /// The run is over: removes what was for it alone.
+    pub fn close(&self) {
+        drop(self.temporary().take());
+    }
+
+    fn temporary(&self) -> MutexGuard<'_, Option<tempfile::TempDir>> {
+        self.temporary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn folder(&self) -> &Path {

@@ -13,7 +13,9 @@ mod trials;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use mneme_core::configuration::{Configuration, Specialize};
@@ -34,7 +36,8 @@ use self::run_folder::RunFolder;
 use self::specialise::{CodeCounts, Specialiser, UsedWinners};
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
-use crate::learn;
+use crate::learn::{self, Background, BackgroundDevice};
+use crate::memory_file::MemoryFile;
 use crate::report::{self, SummaryFile};
 use crate::variables;
 
@@ -75,6 +78,10 @@ pub struct ApplyOptions {
     /// mneme learn FOLDER has tuned them, use what was confirmed
     #[arg(long, value_name = "FOLDER")]
     learn: Option<PathBuf>,
+    /// With --learn: tune what was recorded while the application runs, at the lowest priority: on an idle GPU like the
+    /// one that was recorded on, on numbered ones (1 or 1,2), or on the CPU device (cpu). It ends with the application
+    #[arg(long, value_name = "DEVICE", requires = "learn", num_args = 0..=1, require_equals = true, default_missing_value = "idle")]
+    background: Option<BackgroundDevice>,
     /// Use tuned code alone, with the dimensions that the application asks for
     #[arg(long)]
     keep_dimensions: bool,
@@ -140,44 +147,59 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     }
     let learnt = match &options.learn {
         Some(_) if !runs => return Err(CommandError::Usage("--learn needs an application, which it learns".into())),
-        Some(folder) => learn::begin(folder, &options.application, options.json.as_deref())?,
+        Some(folder) => {
+            let is_in_background = options.background.is_some();
+            Some(learn::begin(folder, &options.application, options.json.as_deref(), is_in_background)?)
+        }
         None => None,
     };
     if let Some(file) = &options.manifest {
         check_place(file).map_err(|source| CommandError::Io { path: file.clone(), source })?;
     }
     let counts = CodeCounts::default();
-    let used = winners(options, learnt, &counts)?;
+    let open = learnt.as_ref().map_or(0, |learnt| learnt.open);
+    // As long as the run: where its folder cannot be used, the code is in one that goes with it.
+    let cache = Arc::new(CodeCache::open(options.cache_dir.as_deref()));
+    if !runs && cache.is_for_this_run() {
+        let what = "--manifest names files of compiled code, which a folder has to keep; name one with --cache-dir";
+        cache.close();
+        return Err(CommandError::Usage(what.into()));
+    }
+    let mut used = winners(options, learnt.map(|learnt| learnt.results).unwrap_or_default(), &cache, &counts)?;
+    let folder = match runs && (options.verify_first > 0 || options.specialize.is_some()) {
+        true => RunFolder::create(&cache)
+            .inspect_err(|error| mneme_core::remark!("mneme: nothing is made or verified beside the program: {error}"))
+            .ok(),
+        false => None,
+    };
+    if options.verify_first > 0 && folder.is_none() {
+        used.clear();
+    }
     let winners = Winners::new(used.iter().map(|(_, winner)| winner.clone()).collect());
     if winners.winners.is_empty() && options.specialize.is_none() && options.learn.is_none() {
         mneme_core::remark!("mneme: nothing is tuned for this application; it runs with its own kernels");
     }
-    let mut temporary = None;
+    let mut memory = None;
     let manifest = match &options.manifest {
-        Some(file) => file.clone(),
+        Some(file) => {
+            winners.save(file).map_err(|source| CommandError::Io { path: file.clone(), source })?;
+            std::path::absolute(file).map_err(|source| CommandError::Io { path: file.clone(), source })?
+        }
         None => {
-            let folder =
-                tempfile::tempdir().map_err(|source| CommandError::Io { path: std::env::temp_dir(), source })?;
-            let file = folder.path().join("tuned.json");
-            temporary = Some(folder);
-            file
+            let failed = |source| CommandError::Io { path: "memory for the winners".into(), source };
+            let file = memory.insert(MemoryFile::create(c"mneme-tuned").map_err(failed)?);
+            file.file().write_all(&winners.text()).map_err(failed)?;
+            file.path()
         }
     };
-    winners.save(&manifest).map_err(|source| CommandError::Io { path: manifest.clone(), source })?;
     if !runs {
         return Ok(());
     }
-    let manifest =
-        std::path::absolute(&manifest).map_err(|source| CommandError::Io { path: manifest.clone(), source })?;
     let summaries_file = SummaryFile::open()?;
     let mut settings: Vec<(&str, OsString)> = vec![(VARIABLE, manifest.into())];
     settings.extend(options.times.then(|| (TIMES_VARIABLE, "1".into())));
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
     let used = UsedWinners::new(used);
-    let folder = match options.verify_first > 0 || options.specialize.is_some() {
-        true => Some(RunFolder::create(&CodeCache::open(options.cache_dir.as_deref()))?),
-        false => None,
-    };
     // The threads are not waited for: what is not done when the application ends is of no use to it.
     if let Some(answers) = folder.as_ref().map(RunFolder::answers) {
         settings.push(("MNEME_DATA_DIR", answers.folder().into()));
@@ -188,13 +210,18 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         }
         if let Some(kinds) = &options.specialize {
             settings.push((SPECIALISATION_VARIABLE, kinds.into()));
-            let (cache, cache_size) = (CodeCache::open(options.cache_dir.as_deref()), cache_size(options)?);
+            let (cache, cache_size) = (Arc::clone(&cache), cache_size(options)?);
             let specialiser = Specialiser { cache, cache_size, used, counts: counts.clone() };
             std::thread::spawn(move || specialiser.serve(&answers));
         }
     }
-    let status = options.application.run(RecorderMode::Apply, &settings, &summaries_file)?;
-    drop((temporary, folder));
+    let background = options.learn.as_deref().zip(options.background.clone()).filter(|_| open > 0);
+    let background = background.map(|(folder, device)| Background::start(folder, device));
+    let status = options.application.run(RecorderMode::Apply, &settings, &summaries_file);
+    let said = background.and_then(Background::end);
+    drop((memory, folder));
+    cache.close();
+    let status = status?;
     let summaries = summaries_file.read();
     let name = options.application.name();
     let launched: BTreeSet<String> = merged(&summaries).into_iter().map(|kernel| kernel.mangled).collect();
@@ -207,13 +234,17 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     if found + compiled > 0 {
         mneme_core::remark!("code: {found} from the cache, {compiled} compiled");
     }
+    if let Some(said) = said {
+        mneme_core::remark!("mneme: {said}");
+    }
     end_like(status)
 }
 
 /// Everything that can be used, compiled. What cannot is said, and keeps no application from running.
 fn winners(
     options: &ApplyOptions,
-    learnt: Option<PathBuf>,
+    learnt: Vec<PathBuf>,
+    cache: &CodeCache,
     counts: &CodeCounts,
 ) -> Result<Vec<(AppliedWinner, Winner)>, CommandError> {
     let mut sources = options.tuned.clone();
@@ -235,12 +266,11 @@ fn winners(
         found.extend(these.map_err(CommandError::Usage)?);
     }
     let size = cache_size(options)?;
-    let cache = CodeCache::open(options.cache_dir.as_deref());
     let allowed = Allowed { is_verified: options.verify_first > 0, keeps_dimensions: options.keep_dimensions };
     let mut winners = Vec::new();
     for one in found {
         let name = one.source.display().to_string();
-        match winner(&one, &cache, counts, allowed) {
+        match winner(&one, cache, counts, allowed) {
             Ok(winner) => winners.push((one, winner)),
             Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
         }
@@ -306,7 +336,7 @@ fn winner(found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts, options
     key["verified"] =
         json!({"moments": [sum(&instance.prologue), sum(&instance.epilogue)], "comparison": found.comparison});
     let known = cache.find(&key);
-    counts.add(known.is_none());
+    let is_new = known.is_none();
     let entry = match known {
         Some(entry) => entry,
         None => {
@@ -314,6 +344,7 @@ fn winner(found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts, options
             cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?
         }
     };
+    counts.add(is_new);
     let arguments = (0..layout.len() as u32).filter(|index| configuration.specialize.selects(*index)).collect();
     if !entry.bears_threads {
         mneme_core::remark!(

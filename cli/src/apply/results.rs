@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::AppliedWinner;
 
 const BEST: &str = "best.json";
+const SUMMARY: &str = "summary.json";
 /// What the built-in spaces say of their grids.
 const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
 /// Options by which memory was compared, as a session's and `mneme-replay`'s.
@@ -58,7 +59,9 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
         mneme_core::remark!("mneme: {}: the recorded configuration is the best; nothing is applied", folder.display());
         return Ok(Vec::new());
     }
-    if best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0) {
+    // What was measured again, in turns with the baseline, counts for more than the first measurement.
+    let is_confirmed = json(&folder.join(SUMMARY)).is_ok_and(|it| it["confirmation"]["significant"] == true);
+    if !is_confirmed && best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0) {
         mneme_core::remark!(
             "mneme: {}: its best is not faster than the application's own code; nothing is applied",
             folder.display()

@@ -39,7 +39,7 @@ impl UsedWinners {
 
 /// What answers requests.
 pub struct Specialiser {
-    pub cache: CodeCache,
+    pub cache: Arc<CodeCache>,
     /// Size that the cache is kept below, bytes.
     pub cache_size: u64,
     pub used: UsedWinners,

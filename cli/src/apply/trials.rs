@@ -1,6 +1,6 @@
 //! Verdicts on winners that are tried on launches of the application: `--verify-first`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -24,8 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub fn judge(answers: &Answers, winners: &UsedWinners) {
     let folder = answers.folder();
     let mut first_seen: HashMap<String, Instant> = HashMap::new();
+    // A verdict that could not be written is not given again: the winner stays untried, and the others are judged.
+    let mut lost: HashSet<String> = HashSet::new();
     loop {
-        for (name, trial) in WinnerTrial::waiting(folder) {
+        let mut waiting = WinnerTrial::waiting(folder);
+        waiting.retain(|(name, _)| !lost.contains(name));
+        for (name, trial) in waiting {
             let since = *first_seen.entry(name.clone()).or_insert_with(Instant::now);
             let database = folder.join(format!("{}.json", trial.static_hash));
             let is_recorded = KernelRecord::load(&database)
@@ -40,7 +44,11 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
             let verdict = TrialVerdict { refutation };
             match answers.give(|folder| verdict.save(folder, &name)) {
                 Some(Ok(())) => {}
-                Some(Err(_)) | None => return,
+                Some(Err(error)) => {
+                    mneme_core::remark!("mneme: {} stays untried: {}: {error}", trial.kernel, folder.display());
+                    lost.insert(name);
+                }
+                None => return,
             }
         }
         std::thread::sleep(LOOK);

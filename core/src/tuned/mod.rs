@@ -137,11 +137,16 @@ impl Winners {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
+        files::replace(path, &self.text(), FileAccess::Usual)
+    }
+
+    /// What a file of it has, with its checksum.
+    pub fn text(&self) -> Vec<u8> {
         let file = Self { checksum: checked_text::NO_CHECKSUM.into(), ..self.clone() };
         let mut text = serde_json::to_vec_pretty(&file).expect("plain data serialises");
         text.push(b'\n');
         checked_text::write_checksum(&mut text);
-        files::replace(path, &text, FileAccess::Usual)
+        text
     }
 }
 

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mneme_core::summary::{Applied, RecordingFailure};
-use mneme_core::tuned::LaunchDimensions;
+use mneme_core::tuned::{LaunchDimensions, Winner};
 
 use self::candidate::{WinnerCandidate, shape_of};
 use self::loaded::LoadedCode;
@@ -180,7 +180,7 @@ fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
                     .code
                     .get_or_init(|| KernelCode::of(&kernel.name, &kernel.origin, function, &device));
                 let candidates = match code {
-                    Ok(code) => candidates(kernel, code),
+                    Ok(code) => candidates(kernel, code, &device.arch()),
                     Err(reason) => Err(format!("its code cannot be recognised: {reason}")),
                 };
                 let kinds = settings().specialise;
@@ -200,7 +200,7 @@ fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
     known.downcast_ref()
 }
 
-fn candidates(kernel: &Kernel, code: &KernelCode) -> Result<Vec<WinnerCandidate>, String> {
+fn candidates(kernel: &Kernel, code: &KernelCode, architecture: &str) -> Result<Vec<WinnerCandidate>, String> {
     let winners = winners::of(&kernel.name);
     if winners.is_empty() {
         return Err(UNTUNED.into());
@@ -211,7 +211,11 @@ fn candidates(kernel: &Kernel, code: &KernelCode) -> Result<Vec<WinnerCandidate>
         winners.first().map_or(0, |winner| winner.static_hash)
     );
     let mut found = Vec::new();
-    for winner in winners.iter().filter(|winner| winner.static_hash == code.static_hash) {
+    // Those of other devices are tried where there are no others, and say what is wrong then.
+    let is_of = |winner: &&Winner| winner.static_hash == code.static_hash;
+    let is_for_here = |winner: &&Winner| winner.architecture == architecture;
+    let has_own = winners.iter().filter(is_of).any(|winner| is_for_here(&winner));
+    for winner in winners.iter().filter(is_of).filter(|winner| !has_own || is_for_here(winner)) {
         match WinnerCandidate::new(winner, code) {
             Ok(candidate) => found.push(candidate),
             Err(reason) => last = reason,

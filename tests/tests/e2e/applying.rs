@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::exit;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::tuned::Winners;
+use mneme_core::tuned::{Winner, Winners};
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::hip;
@@ -284,6 +284,15 @@ fn code_that_is_damaged_or_of_another_device_is_not_used() {
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
     assert_eq!(fs::read(code).unwrap(), whole);
 
+    // A better one for another device does not stand in the way of the one for this.
+    let own = Winners::load(&tuned.manifest()).unwrap().winners.remove(0);
+    let foreign = Winner { architecture: "sm_20".into(), before: Some(9e9), after: Some(1.0), ..own.clone() };
+    Winners::new(vec![foreign, own]).save(&file).unwrap();
+    let outcome = alone(&of("vecadd"), &["1", "int"], &file).succeed();
+    assert_eq!(outcome.stdout, plain.stdout);
+    outcome.complains("1 replaced by tuned code");
+    assert!(!outcome.stderr.contains("sm_20"), "{outcome}");
+
     let outcome = alone(&of("vecadd"), &["1", "int"], &tuned.folder.path().join("none")).succeed();
     assert_eq!(outcome.stdout, plain.stdout);
     outcome.complains("its kernels are not replaced");
@@ -419,6 +428,29 @@ fn what_is_tuned_for_proteus_is_compiled_from_a_recording() {
     );
     let outcome = command(apply()).exit_with(mneme_core::exit::BAD_USAGE);
     outcome.complains("name the folder of their recording with -rdb");
+}
+
+#[test]
+fn without_a_place_for_temporary_files_the_program_runs_all_the_same() {
+    let (_recording, tuned) = vecadd();
+    let nowhere = [("TMPDIR", OsStr::new("/proc/none"))];
+    let (outcome, kernel) = tuned.run_in(&of("vecadd"), &["1", "int"], "vecadd", &nowhere);
+    assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
+    // Nor does it need a cache.
+    let nowhere = [("MNEME_CACHE_DIR", OsStr::new("/proc/none"))];
+    let (outcome, kernel) = tuned.run_in(&of("vecadd"), &["1", "int"], "vecadd", &nowhere);
+    assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
+    outcome.complains("what is compiled is not kept");
+    let manifest = tuned.apply().env("MNEME_CACHE_DIR", "/proc/none").arg("--manifest");
+    let manifest = manifest.arg(tuned.folder.path().join("manifest.json")).exit_with(exit::BAD_USAGE);
+    manifest.complains("name one with --cache-dir");
+    let plain = unrecorded(app("vecadd")).args(["1", "int"]).succeed();
+    for options in [&["--specialize"][..], &["--verify-first", "1"]] {
+        let run = tuned.apply().args(options).env("MNEME_CACHE_DIR", "/proc/none").env("TMPDIR", "/proc/none");
+        let outcome = run.arg("--").arg(of("vecadd")).args(["1", "int"]).succeed();
+        assert_eq!(outcome.stdout, plain.stdout, "{outcome}");
+        outcome.complains("nothing is made or verified beside the program");
+    }
 }
 
 #[test]

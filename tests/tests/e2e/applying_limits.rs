@@ -126,3 +126,25 @@ fn colons_in_paths_and_runs_without_end_are_no_obstacles() {
     outcome.complains("its checksum does not match");
     assert!(!outcome.stderr.contains("replaced by tuned code"), "{outcome}");
 }
+
+#[test]
+fn without_room_for_a_cache_nothing_of_others_is_touched() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let tuned = Tuned::new().with("vecadd", &recording.single(), json!({"passes": "default<O2>"}), json!({}));
+    let disk = tempfile::tempdir().unwrap();
+    // Room for three names: the folder itself, and what others have there.
+    let script = r#"mount -t tmpfs -o nr_inodes=3 tmpfs "$TMPDIR" || exit 77
+        mkdir "$TMPDIR/run-others" && touch -d '2 days ago' "$TMPDIR/others.code" "$TMPDIR/run-others" || exit 78
+        "$@"; status=$?; ls -d "$TMPDIR/run-others" "$TMPDIR/others.code" >&2 || exit 79; exit $status"#;
+    let run = run("unshare").args(["-rm", "sh", "-c", script, "sh"]).arg(program("mneme"));
+    let run = run.args(["apply", "--device", TestDevice::under_test().name(), "--tuned"]).arg(tuned.results());
+    let run = run.arg("--").arg(executable(app("vecadd"), Cudart::under_test())).args(["1", "int"]);
+    let run = run.env("TMPDIR", disk.path()).env("MNEME_CACHE_DIR", "/proc/none").env("MNEME_CACHE_SIZE", "0");
+    let outcome = run.outcome();
+    if outcome.status == 77 || outcome.stderr.contains("unshare: ") || outcome.stderr.contains("unshare failed") {
+        println!("skipped: without_room_for_a_cache cannot mount a file system here: {}", outcome.stderr);
+        return;
+    }
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (0, "vecadd: ok (n=10000)\n"), "{outcome}");
+    outcome.complains("what is compiled is not kept");
+}

@@ -149,3 +149,43 @@ fn pipelines_are_no_options_of_the_replay() {
     let broken = test(recording.folder()).args(["--passes", "sweep"]).exit_with(1);
     assert!(broken.stdout.contains("sweep: the pass pipeline 'sweep' failed"), "{broken}");
 }
+
+const ACTION: &str = include_str!("../../../examples/regression/action.yml");
+const GITLAB: &str = include_str!("../../../examples/regression/gitlab.yml");
+
+/// The script of a template, without its indentation: the lines behind the first that begins like this.
+fn script(template: &str, begin: &str) -> String {
+    let (_, behind) = template.split_once(begin).unwrap_or_else(|| panic!("no {begin} in {template}"));
+    behind.lines().map(str::trim).take_while(|line| !line.ends_with(':')).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_templates_for_github_and_gitlab_run() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    std::os::unix::fs::symlink(recording.folder(), path("recordings")).unwrap();
+    test(recording.folder()).arg("--save").arg(path("results.json")).succeed();
+    // Whatever this machine does now, it took longer before.
+    let mut before: Value = serde_json::from_slice(&std::fs::read(path("results.json")).unwrap()).unwrap();
+    before["results"][0]["times"] = json!(vec![1_000_000_000_000_u64; 11]);
+    std::fs::write(path("results.json"), before.to_string()).unwrap();
+    let programs = program("mneme").parent().unwrap().display().to_string();
+    let search = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
+    let run_it = |script: String| run("bash").args(["-euc", &script]).folder(scratch.path()).env("PATH", &search);
+    let written = || ["now.json", "report.xml"].map(|name| std::fs::remove_file(path(name)).is_ok());
+
+    let action = script(ACTION, "run: |");
+    let mut run = run_it(action).env("GITHUB_STEP_SUMMARY", path("summary.md"));
+    let inputs = ["recordings", "against", "save", "junit", "options"];
+    for input in inputs {
+        let (_, behind) = ACTION.split_once(&format!("  {input}:\n")).unwrap_or_else(|| panic!("{input}"));
+        let default = behind.split_once("default:").unwrap().1.lines().next().unwrap().trim().trim_matches('\'');
+        run = run.env(&input.to_uppercase(), default);
+    }
+    run.succeed();
+    assert!(std::fs::read_to_string(path("summary.md")).unwrap().contains("faster") && written() == [true; 2]);
+
+    run_it(script(GITLAB, "script:\n").replace("- mneme", "mneme")).succeed();
+    assert_eq!(written(), [true; 2]);
+}

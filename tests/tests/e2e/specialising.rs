@@ -95,6 +95,14 @@ fn launches_that_repeat_get_code_of_their_own() {
 }
 
 #[test]
+fn without_a_cache_code_is_made_for_the_run() {
+    let place = Place::new();
+    let options = ["--specialize", "--verify-first", "1", "--cache-dir", "/proc/none"];
+    let (outcome, kernel) = place.until(&options, None, "is verified on 1 launches of this run");
+    assert!(counts(&kernel)[2] > 0, "{outcome}");
+}
+
+#[test]
 fn a_winner_is_specialised_while_it_is_used() {
     let recording = Recording::of(app("paced"), &["2"]);
     let (database, record) = recording.kernel("mix");

@@ -1,25 +1,28 @@
-//! The command `mneme learn`, and what `mneme apply --learn` does before there is anything to apply.
+//! What `mneme apply --learn` does before there is anything to apply, and the tuning in between.
 //!
 //! A folder is learnt in steps, one a start of the application: its kernels are timed, those that matter are recorded,
-//! `mneme learn` tunes these between runs, and from then on what was confirmed is used.
+//! `mneme learn` tunes these between runs or beside the next one, and from then on what was confirmed is used.
+
+mod background;
+mod idle;
+mod sessions;
+mod tune;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use clap::Args;
 use mneme_core::files::{self, FileAccess};
-use mneme_core::install;
-use mneme_core::recording::database::{KernelRecord, kernels};
 use mneme_core::recording::store::{check_writable, create_private_folder};
 use mneme_core::summary::{KernelSummary, RecorderMode, merged};
 use serde::{Deserialize, Serialize};
 
+pub use self::background::{Background, BackgroundDevice};
+pub use self::tune::{LearnOptions, learn};
+
+use self::sessions::{SessionState, learnt};
 use crate::application::{Application, end_like};
-use crate::child::end_with_this_thread;
 use crate::error::CommandError;
 use crate::report::{self, SummaryFile};
-use crate::siblings;
 
 /// Kernels that are worth it: as many as have this share of the GPU's time together, none with less than the other.
 const TOGETHER: f64 = 0.9;
@@ -30,19 +33,6 @@ const MOST_INSTANCES: &str = "2";
 
 const PROFILE: &str = "profile.json";
 const RECORDED: &str = "recorded.json";
-const RECORDING: &str = "recording";
-const RESULTS: &str = "results";
-/// In the results of a session that has ended.
-const BEST: &str = "best.json";
-
-#[derive(Debug, Args)]
-pub struct LearnOptions {
-    /// The folder that was named to mneme apply --learn
-    folder: PathBuf,
-    /// Options for mneme-tune, after --
-    #[arg(last = true, value_name = "TUNE OPTIONS")]
-    tune: Vec<OsString>,
-}
 
 /// A kernel of the application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,21 +73,44 @@ fn step(folder: &Path) -> Result<Step, CommandError> {
     Ok(if names.is_empty() { Step::Apply } else { Step::Record(names) })
 }
 
-/// Does the next step of a folder with the application, and ends as it does; returns the results where there is nothing
-/// left but to use them.
-pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> Result<Option<PathBuf>, CommandError> {
+/// What a folder has for a start of the application that only uses it.
+pub struct Learnt {
+    /// Results that were confirmed.
+    pub results: Vec<PathBuf>,
+    /// Kernels that are still to be tuned.
+    pub open: usize,
+}
+
+/// Does the next step of a folder with the application, and ends as it does; returns what was learnt where there is
+/// nothing left but to use it. Where sessions are open, the next one `is_in_background`.
+pub fn begin(
+    folder: &Path,
+    application: &Application,
+    json: Option<&Path>,
+    is_in_background: bool,
+) -> Result<Learnt, CommandError> {
     application.check()?;
     create_private_folder(folder)?;
-    check_writable(folder)?;
     let name = folder.display();
-    match step(folder)? {
+    let step = step(folder)?;
+    // What is learnt already is used from a folder that is full or read-only, too.
+    if step != Step::Apply {
+        check_writable(folder)?;
+    }
+    match step {
         Step::Apply => {
-            let results = folder.join(RESULTS);
-            let found = sessions(&results)?;
-            if found == 0 {
-                mneme_core::remark!("mneme: {name} has no results yet; run mneme learn {name}");
+            let found = found(folder)?;
+            if found.open > 0 {
+                let what = if is_in_background {
+                    format!("to be tuned beside the program ({})", folder.join(background::LOG).display())
+                } else {
+                    format!("not tuned yet; run mneme learn {name}")
+                };
+                mneme_core::remark!("mneme: {} {what}", are(found.open));
+            } else if found.open == 0 && found.results.is_empty() {
+                mneme_core::remark!("mneme: nothing faster was found for what was learnt in {name}");
             }
-            Ok((found > 0).then_some(results))
+            Ok(found)
         }
         Step::Profile => {
             mneme_core::remark!("mneme: the kernels are timed in this run, and recorded in the next one");
@@ -107,10 +120,15 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
         }
         Step::Record(names) => {
             mneme_core::remark!(
-                "mneme: {} to be recorded in this run; after it, run mneme learn {name}",
-                plural(names.len())
+                "mneme: {} to be recorded in this run; {}",
+                plural(names.len()),
+                if is_in_background {
+                    "the next one tunes beside the program".into()
+                } else {
+                    format!("after it, run mneme learn {name}")
+                }
             );
-            let recording = folder.join(RECORDING);
+            let recording = sessions::recording(folder);
             create_private_folder(&recording)?;
             let pattern = names.iter().map(|name| regex::escape(name)).collect::<Vec<_>>().join("|");
             let recording = std::path::absolute(&recording)
@@ -128,8 +146,24 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
     }
 }
 
+fn found(folder: &Path) -> Result<Learnt, CommandError> {
+    let mut found = Learnt { results: Vec::new(), open: 0 };
+    for kernel in learnt(folder)? {
+        match kernel.state() {
+            SessionState::Open => found.open += 1,
+            SessionState::Faster => found.results.push(kernel.session),
+            SessionState::Unchanged(_) => {}
+        }
+    }
+    Ok(found)
+}
+
 fn plural(kernels: usize) -> String {
     if kernels == 1 { "1 kernel".into() } else { format!("{kernels} kernels") }
+}
+
+fn are(kernels: usize) -> String {
+    format!("{} {}", plural(kernels), if kernels == 1 { "is" } else { "are" })
 }
 
 fn save(path: &Path, what: &impl Serialize) -> Result<(), CommandError> {
@@ -145,7 +179,7 @@ fn run(
     settings: &[(&str, OsString)],
     json: Option<&Path>,
     keep: impl FnOnce(Vec<KernelSummary>) -> Result<(), CommandError>,
-) -> Result<Option<PathBuf>, CommandError> {
+) -> Result<Learnt, CommandError> {
     let summaries_file = SummaryFile::open()?;
     let status = application.run(mode, settings, &summaries_file)?;
     let summaries = summaries_file.read();
@@ -180,68 +214,6 @@ fn that_matter(kernels: &[KernelSummary]) -> Vec<Timed> {
         matters
     };
     timed.into_iter().take(MOST_KERNELS).take_while(matters).collect()
-}
-
-/// Sessions in a folder of results that have found something.
-fn sessions(results: &Path) -> Result<usize, CommandError> {
-    match std::fs::read_dir(results) {
-        Ok(entries) => Ok(entries.flatten().filter(|entry| entry.path().join(BEST).is_file()).count()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(source) => Err(CommandError::Io { path: results.into(), source }),
-    }
-}
-
-/// Tunes what was recorded and has no result yet. The status is that of the first session that failed.
-pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
-    let (folder, name) = (&options.folder, options.folder.display());
-    let recording = folder.join(RECORDING);
-    let recorded = if recording.is_dir() { kernels(&recording)? } else { Vec::new() };
-    if recorded.is_empty() {
-        let what = match step(folder)? {
-            Step::Profile => "has nothing yet",
-            Step::Record(_) => "has the times of kernels alone",
-            Step::Apply => "has no kernel that could be recorded",
-        };
-        return Err(CommandError::Usage(format!("{name} {what}; run mneme apply --learn {name} -- APPLICATION")));
-    }
-    let program = siblings::find(install::TUNER)?;
-    let results = folder.join(RESULTS);
-    create_private_folder(&results)?;
-    let (mut tuned, mut known, mut failed) = (0, 0, None);
-    for database in &recorded {
-        let record = KernelRecord::load(database)?;
-        let session = results.join(record.static_hash.to_string());
-        if session.join(BEST).is_file() {
-            known += 1;
-            continue;
-        }
-        mneme_core::remark!("mneme: tuning {}", record.demangled_name);
-        let mut command = Command::new(&program);
-        command.arg("-rdb").arg(database).arg("--all-instances").arg("--results-dir").arg(&session);
-        if session.join("config.json").is_file() {
-            command.arg("--resume");
-        }
-        command.args(&options.tune);
-        end_with_this_thread(&mut command);
-        let status = command.status().map_err(|source| CommandError::Start { path: program.clone(), source })?;
-        if status.success() {
-            tuned += 1;
-        } else if failed.is_none() {
-            failed = Some(status);
-        }
-        // An interruption is one of the whole.
-        if status.code().is_none_or(|code| code > 128) {
-            break;
-        }
-    }
-    mneme_core::remark!(
-        "mneme: {} tuned, {known} before; mneme apply --learn {name} uses what was confirmed",
-        plural(tuned)
-    );
-    match failed {
-        Some(status) => end_like(status),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

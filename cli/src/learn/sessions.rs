@@ -1,0 +1,143 @@
+//! The tuning sessions of a learnt folder, one a kernel: which are over, and what came of them.
+
+use std::path::{Path, PathBuf};
+
+use mneme_core::recording::database::{KernelRecord, kernels};
+use serde_json::Value;
+
+use crate::error::CommandError;
+
+const RECORDING: &str = "recording";
+const RESULTS: &str = "results";
+const BEST: &str = "best.json";
+const SUMMARY: &str = "summary.json";
+/// What a session's summary says where there is nothing left to do: the others go on, or are tried again.
+const OVER: [&str; 5] = ["completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure"];
+/// Candidates that came to nothing, as a summary counts them, and what became of them.
+const FAILURES: [(&str, &str); 6] = [
+    ("num_failed_verification", "computed something else"),
+    ("num_compile_error", "could not be built"),
+    ("num_invalid_launch", "could not be launched"),
+    ("num_runtime_error", "failed while they ran or took too long"),
+    ("num_invalid_config", "made no sense"),
+    ("num_internal_error", "could not be tried"),
+];
+
+pub fn recording(folder: &Path) -> PathBuf {
+    folder.join(RECORDING)
+}
+
+/// A recorded kernel and its session.
+pub struct LearntKernel {
+    /// The kernel's file in the recording.
+    pub database: PathBuf,
+    pub record: KernelRecord,
+    /// The folder of its results, which need not be there.
+    pub session: PathBuf,
+}
+
+/// What became of a session.
+#[derive(Debug, PartialEq)]
+pub enum SessionState {
+    /// It has not begun, did not come to its end, or failed.
+    Open,
+    /// Its best was confirmed to be faster than the application's own code.
+    Faster,
+    /// It is over, and the application's own code stays; why, as the end of a sentence.
+    Unchanged(String),
+}
+
+/// Everything that was recorded in a folder.
+///
+/// # Errors
+/// A recording cannot be read.
+pub fn learnt(folder: &Path) -> Result<Vec<LearntKernel>, CommandError> {
+    let recording = recording(folder);
+    let databases = if recording.is_dir() { kernels(&recording)? } else { Vec::new() };
+    let kernel = |database: PathBuf| {
+        let record = KernelRecord::load(&database)?;
+        let session = folder.join(RESULTS).join(record.static_hash.to_string());
+        Ok(LearntKernel { database, record, session })
+    };
+    databases.into_iter().map(kernel).collect()
+}
+
+impl LearntKernel {
+    pub fn name(&self) -> &str {
+        &self.record.demangled_name
+    }
+
+    pub fn state(&self) -> SessionState {
+        let file = |name: &str| json(&self.session.join(name));
+        file(SUMMARY).map_or(SessionState::Open, |summary| state(&summary, file(BEST).as_ref()))
+    }
+
+    /// Whether there is anything that a session could go on from.
+    pub fn is_begun(&self) -> bool {
+        self.session.join("config.json").is_file()
+    }
+}
+
+/// A file that is being written for the first time, or was damaged, counts as none: the session is made again.
+fn json(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+fn state(summary: &Value, best: Option<&Value>) -> SessionState {
+    if !OVER.contains(&summary["status"].as_str().unwrap_or_default()) {
+        return SessionState::Open;
+    }
+    let is_candidate = best.is_some_and(|best| !best["trial"].is_null());
+    let is_faster = match summary["confirmation"]["significant"].as_bool() {
+        Some(is_confirmed) => is_confirmed,
+        // Who tunes with --finalists 0 wants what was measured once.
+        None => best.and_then(|best| best["speedup"].as_f64()).is_some_and(|speedup| speedup > 1.0),
+    };
+    if is_candidate && is_faster {
+        return SessionState::Faster;
+    }
+    let count = |name: &str| summary[name].as_u64().unwrap_or_default();
+    SessionState::Unchanged(match (count("num_trials_completed"), count("num_verified")) {
+        (0, _) => "no configuration could be tried".into(),
+        (tried, 0) => {
+            let failed = FAILURES.iter().map(|(name, what)| (count(name), what)).filter(|(failed, _)| *failed > 0);
+            let failed: Vec<String> = failed.map(|(failed, what)| format!("{failed} {what}")).collect();
+            format!("none of {tried} configurations verified ({})", failed.join(", "))
+        }
+        (tried, verified) => format!("none of {verified} that verified, of {tried} tried, was confirmed to be faster"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_is_over_and_confirmed_is_faster() {
+        let best = json!({"trial": 3, "speedup": 1.2});
+        let of = |status: &str, significant: bool| {
+            json!({"status": status, "confirmation": {"significant": significant}, "num_trials_completed": 9,
+                   "num_verified": 7})
+        };
+        assert_eq!(state(&of("completed", true), Some(&best)), SessionState::Faster);
+        assert_eq!(state(&of("interrupted", true), Some(&best)), SessionState::Open);
+        assert_eq!(state(&of("not_written", true), Some(&best)), SessionState::Open);
+        let SessionState::Unchanged(why) = state(&of("timeout", false), Some(&best)) else { panic!() };
+        assert_eq!(why, "none of 7 that verified, of 9 tried, was confirmed to be faster");
+        let recorded = json!({"trial": null, "speedup": 1.0});
+        assert!(matches!(state(&of("completed", true), Some(&recorded)), SessionState::Unchanged(_)));
+        let unconfirmed = json!({"status": "completed"});
+        assert_eq!(state(&unconfirmed, Some(&best)), SessionState::Faster, "--finalists 0");
+    }
+
+    #[test]
+    fn a_session_in_which_nothing_verified_says_what_was_tried() {
+        let summary = json!({"status": "no_verified_configuration", "num_trials_completed": 5, "num_verified": 0,
+                             "num_failed_verification": 3, "num_compile_error": 2});
+        let SessionState::Unchanged(why) = state(&summary, None) else { panic!() };
+        assert_eq!(why, "none of 5 configurations verified (3 computed something else, 2 could not be built)");
+        let nothing = json!({"status": "no_verified_configuration"});
+        assert_eq!(state(&nothing, None), SessionState::Unchanged("no configuration could be tried".into()));
+    }
+}
