@@ -1,6 +1,7 @@
 //! Tests of lifting: what is understood, what is refused, and that lifted code computes what PTX says.
 
 mod device;
+mod libraries;
 mod random;
 
 use inkwell::context::Context;
