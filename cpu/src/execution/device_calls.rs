@@ -181,6 +181,12 @@ pub extern "C" fn dispatch_packet() -> *const u8 {
     unsafe { (*running().dispatch).packet() }
 }
 
+/// `__mneme_cpu_grid_workspace`, of which `%envreg1` and `%envreg2` are the halves.
+pub extern "C" fn grid_workspace() -> u64 {
+    // SAFETY: likewise.
+    unsafe { (*running().dispatch).workspace() as u64 }
+}
+
 /// `__mneme_cpu_yield`: others have a turn.
 pub extern "C" fn give_way() {
     // SAFETY: the yielder of the running fiber, whose worker resumes it or leaves it behind.

@@ -9,7 +9,9 @@ use mneme_core::recording::CodeKind;
 use mneme_e2e::apps::{APPS, App, app, sources};
 use mneme_e2e::command::run;
 use mneme_e2e::installation::{TestDevice, checkout, have_compiler};
-use mneme_e2e::recording::{Recording, check_everything, record_executable_into, replay_everything};
+use mneme_e2e::recording::{
+    Recording, TestInstance, check_everything, load_kernels, record_executable_into, replay_everything,
+};
 
 /// PTX for the CPU device's architecture and nothing else.
 const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
@@ -127,4 +129,67 @@ fn properties_are_those_of_cuda_13_and_other_kernels_run() {
     let ran = record_executable_into(&folder.path().join("recording"), &binary, &[]).exit_with(exit::VERIFIED);
     assert_eq!(ran.stdout, "Mneme CPU device 9.0 32 1024\ncudaErrorNotSupported\n7\n", "{ran}");
     ran.complains("alloca.u64");
+}
+
+/// Blocks that wait for each other by `grid.sync()`, as many as the device says it holds and more.
+#[test]
+fn cooperative_launches_are_recorded_replayed_and_verified() {
+    let Some(nvcc) = nvcc("cooperative_launches_are_recorded_replayed_and_verified") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, binary) = (folder.path().join("together.cu"), folder.path().join("together"));
+    let text = r#"
+        #include <cooperative_groups.h>
+        #include <cstdio>
+        #include <vector>
+        __global__ void neighbours(int *a, int *b, int rounds) {
+            auto grid = cooperative_groups::this_grid();
+            int i = grid.thread_rank(), n = grid.num_threads();
+            for (int round = 0; round < rounds; ++round) {
+                b[i] = a[(i + blockDim.x) % n] + 1;
+                grid.sync();
+                a[i] = b[(i + blockDim.x) % n] + 1;
+                grid.sync();
+            }
+        }
+        int main() {
+            int able = 0, multiprocessors = 0, each = 0, rounds = 5;
+            cudaDeviceGetAttribute(&able, cudaDevAttrCooperativeLaunch, 0);
+            cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+            cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, neighbours, 64, 0);
+            std::printf("%d %d\n", able, each);
+            for (int blocks : {multiprocessors * each, 37}) {
+                int n = blocks * 64, *a, *b, wrong = 0;
+                std::vector<int> values(n);
+                for (int i = 0; i < n; ++i)
+                    values[i] = i / 64;
+                cudaMalloc(&a, n * 4);
+                cudaMalloc(&b, n * 4);
+                cudaMemset(b, 0, n * 4);
+                cudaMemcpy(a, values.data(), n * 4, cudaMemcpyHostToDevice);
+                void *arguments[] = {&a, &b, &rounds};
+                cudaLaunchCooperativeKernel((void *)neighbours, blocks, 64, arguments, 0, nullptr);
+                cudaMemcpy(values.data(), a, n * 4, cudaMemcpyDeviceToHost);
+                for (int i = 0; i < n; ++i)
+                    wrong += values[i] != (i / 64 + 2 * rounds) % blocks + 2 * rounds;
+                std::printf("%d wrong, %s\n", wrong, cudaGetErrorName(cudaGetLastError()));
+            }
+            int *none = nullptr;
+            void *arguments[] = {&none, &none, &rounds};
+            cudaLaunchCooperativeKernel((void *)neighbours, 100000, 64, arguments, 0, nullptr);
+            std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+        }"#;
+    std::fs::write(&source, text).unwrap();
+    build(&nvcc, &source, &PTX_90, &binary);
+    let folder = folder.path().join("recording");
+    let ran = record_executable_into(&folder, &binary, &[]).exit_with(exit::VERIFIED);
+    let done = "0 wrong, cudaSuccess\n";
+    assert_eq!(ran.stdout, format!("1 1\n{done}{done}cudaErrorCooperativeLaunchTooLarge\n"), "{ran}");
+    let (database, kernel) = load_kernels(&folder).remove(0);
+    assert_eq!(kernel.instances.len(), 2);
+    for (id, instance) in &kernel.instances {
+        assert!(instance.ours.attributes.cooperative);
+        for passes in ["", "default<O3>"] {
+            TestInstance::new(&database, id).verify(passes, &[]);
+        }
+    }
 }
