@@ -5,7 +5,7 @@
 
 use super::device_calls::{lane, warp_operation};
 use super::warp::{Class, Operation};
-use crate::loader::half;
+use crate::half;
 
 /// Lanes of a warp.
 const LANES: usize = 32;

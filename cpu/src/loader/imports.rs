@@ -6,9 +6,9 @@
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
-use super::half;
 use crate::execution::device_calls as calls;
 use crate::execution::matrix;
+use crate::half;
 
 type Entry = (&'static str, *const ());
 
