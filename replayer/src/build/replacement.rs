@@ -80,11 +80,14 @@ pub fn recorded(recorded: &RecordedInstance) -> Result<Option<Replacement>, Reco
     }))
 }
 
-/// The PTX that the program had beside the recorded code; a remark says so where it is for another architecture.
+/// The recorded code where that is PTX, else the PTX that the program had beside it; a remark says so where it is for another architecture.
 ///
 /// # Errors
 /// There is none, or its file is not what was recorded.
 pub fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
+    if let Some(own @ Replacement::Ptx(_)) = self::recorded(recorded)? {
+        return Ok(own);
+    }
     let kernel = &recorded.kernel.kernel_name;
     let texts = recorded.instance.ours.original.iter().filter(|code| CodeKind::of(&code.file) == CodeKind::Ptx);
     for CodeFile { file, checksum: sum } in texts {
