@@ -16,6 +16,7 @@
 mod abi;
 mod driver;
 mod execution;
+mod half;
 mod handles;
 mod hip;
 mod loader;

@@ -22,6 +22,7 @@ const PRELUDE: &str = r#"
     u64 __mneme_cpu_wave_ballot(u32);
     u64 __mneme_cpu_wave_exchange(u32, u32);
     u64 __mneme_cpu_wave_permute(u32, u32);
+    u64 __mneme_cpu_grid_workspace(void); void __mneme_cpu_yield(void);
     const u8 *__mneme_cpu_implicit_arguments(void), *__mneme_cpu_dispatch_packet(void);
     u64 __mneme_cpu_ockl_printf_begin(u64), __mneme_cpu_ockl_fprintf_stderr_begin(void);
     u64 __mneme_cpu_ockl_printf_append_args(u64, u32, u64, u64, u64, u64, u64, u64, u64, u32);

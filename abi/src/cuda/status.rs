@@ -62,6 +62,7 @@ statuses! {
     712 HOST_MEMORY_ALREADY_REGISTERED c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" c"cudaErrorHostMemoryAlreadyRegistered" c"part or all of the requested memory range is already mapped";
     713 HOST_MEMORY_NOT_REGISTERED c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED" c"cudaErrorHostMemoryNotRegistered" c"pointer does not correspond to a registered memory region";
     719 LAUNCH_FAILED c"CUDA_ERROR_LAUNCH_FAILED" c"cudaErrorLaunchFailure" c"unspecified launch failure";
+    720 COOPERATIVE_LAUNCH_TOO_LARGE c"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE" c"cudaErrorCooperativeLaunchTooLarge" c"too many blocks in cooperative launch";
     801 NOT_SUPPORTED c"CUDA_ERROR_NOT_SUPPORTED" c"cudaErrorNotSupported" c"operation not supported";
     999 UNKNOWN c"CUDA_ERROR_UNKNOWN" c"cudaErrorUnknown" c"unknown error";
 }

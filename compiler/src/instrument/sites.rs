@@ -61,7 +61,7 @@ fn source(instruction: Value<'_>) -> Vec<SourceLine> {
         let mut fields = line.split('\t');
         let mut next = || fields.next().unwrap_or_default();
         let (file, line, column, function) =
-            (next().to_owned(), next().parse().unwrap_or(0), next().parse().unwrap_or(0), next().to_owned());
+            (next().to_owned(), next().parse().unwrap_or(0), next().parse().unwrap_or(0), readable(next()));
         SourceLine { file, line, column, function }
     };
     llvm::location(instruction.raw()).unwrap_or_default().lines().map(line).collect()

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Statistics;
+use super::debug::DebugInfo;
 use super::syntax::{Module, Variable};
 
 /// What the functions of a module share.
@@ -12,6 +13,7 @@ pub struct Context<'a> {
     pub names: Vec<String>,
     pub declarations: BTreeSet<String>,
     pub statistics: Statistics,
+    pub debug: DebugInfo,
 }
 
 impl<'a> Context<'a> {

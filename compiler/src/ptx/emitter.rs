@@ -3,6 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::context::Context;
+use super::debug::FunctionLines;
 use super::dominance::{self, ends_block};
 use super::error::LiftError;
 use super::provenance::Provenance;
@@ -42,6 +43,9 @@ pub struct Emitter<'a, 'c> {
     /// The parameters that are passed as they are, and the type of each.
     pub direct: Vec<Option<Ty>>,
     ended: bool,
+    lines: Option<FunctionLines>,
+    /// What the instructions being written have behind them: where they come from.
+    place: String,
 }
 
 impl<'a, 'c> Emitter<'a, 'c> {
@@ -53,6 +57,11 @@ impl<'a, 'c> Emitter<'a, 'c> {
         direct: Vec<Option<Ty>>,
     ) -> Self {
         let Registers { mut types, provenance } = registers;
+        let locations = body.items.iter().filter_map(|item| match item {
+            Item::Op(op) => op.location,
+            Item::Label(_) => None,
+        });
+        let lines = context.debug.function(context.module, function.name, locations);
         let carry = types.len() as RegisterId;
         types.push(Ty::Int(1));
         let values = vec![None; types.len()];
@@ -80,12 +89,15 @@ impl<'a, 'c> Emitter<'a, 'c> {
             guard: Guard::None,
             direct,
             ended: false,
+            lines,
+            place: String::new(),
         }
     }
 
-    /// Writes the body: what stands between the braces.
-    pub fn write(mut self) -> Result<String, LiftError> {
+    /// Writes what stands between the braces, and what stands before them.
+    pub fn write(mut self) -> Result<(String, String), LiftError> {
         self.frame();
+        self.locate(None);
         let body = self.body;
         for item in &body.items {
             match item {
@@ -99,6 +111,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
                         self.begin(&block);
                     }
                     self.context.statistics.instructions += 1;
+                    self.locate(op.location);
                     self.op(op)?;
                 }
             }
@@ -106,7 +119,16 @@ impl<'a, 'c> Emitter<'a, 'c> {
         if !self.ended {
             self.leave();
         }
-        Ok(self.text)
+        let own = self.lines.map(|lines| format!(" !dbg !{}", lines.subprogram)).unwrap_or_default();
+        Ok((self.text, own))
+    }
+
+    /// Says where what is written from here on comes from.
+    fn locate(&mut self, location: Option<usize>) {
+        if let Some(lines) = &mut self.lines {
+            let node = self.context.debug.location(self.context.module, lines, location);
+            self.place = format!(", !dbg !{node}");
+        }
     }
 
     /// The places of registers and of local variables, and what they begin with.
@@ -271,14 +293,14 @@ impl<'a, 'c> Emitter<'a, 'c> {
     // Text.
 
     pub fn line(&mut self, line: impl Display) {
-        let _ = writeln!(self.text, "  {line}");
+        let _ = writeln!(self.text, "  {line}{}", self.place);
     }
 
     /// Writes an instruction with a result and gives the result's name.
     pub fn value(&mut self, instruction: impl Display) -> String {
         let name = format!("%{}", self.next);
         self.next += 1;
-        let _ = writeln!(self.text, "  {name} = {instruction}");
+        let _ = writeln!(self.text, "  {name} = {instruction}{}", self.place);
         name
     }
 

@@ -8,6 +8,7 @@ mod constants;
 mod context;
 mod control;
 mod convert;
+mod debug;
 mod dominance;
 mod emitter;
 mod error;

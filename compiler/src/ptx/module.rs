@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use super::context::{Context, symbol};
+use super::debug::DebugInfo;
 use super::emitter::{Emitter, double_text, integer_text, single_text};
 use super::error::LiftError;
 use super::passing::{by_value, function_type, passed_type, result_type};
@@ -77,6 +78,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
         names: all,
         declarations: BTreeSet::new(),
         statistics: Statistics::default(),
+        debug: DebugInfo::default(),
     };
     let mut ir = String::with_capacity(text.len() * 2);
     let _ = write!(ir, "target datalayout = \"{LAYOUT}\"\ntarget triple = \"nvptx64-nvidia-cuda\"\n\n");
@@ -116,14 +118,16 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
          attributes #4 = {{ convergent noreturn nounwind }}\n",
         module.target, module.version
     );
+    let first = context.debug.write(&mut ir);
     if !annotations.is_empty() {
-        let list = (0..annotations.len()).map(|number| format!("!{number}")).collect::<Vec<_>>().join(", ");
+        let numbers = first..first + annotations.len();
+        let list = numbers.clone().map(|number| format!("!{number}")).collect::<Vec<_>>().join(", ");
         let _ = writeln!(ir, "!nvvm.annotations = !{{{list}}}");
-        for (number, annotation) in annotations.iter().enumerate() {
+        for (number, annotation) in numbers.zip(&annotations) {
             let _ = writeln!(ir, "!{number} = !{{{annotation}}}");
         }
     }
-    let _ = writeln!(ir, "!llvm.ident = !{{!{0}}}\n!{0} = !{{!\"PTX, lifted\"}}", annotations.len());
+    let _ = writeln!(ir, "!llvm.ident = !{{!{0}}}\n!{0} = !{{!\"PTX, lifted\"}}", first + annotations.len());
     Ok(Lifted {
         ir,
         version: module.version,
@@ -531,8 +535,8 @@ fn define<'a>(
         _ if function.entry => "",
         _ => "internal ",
     };
-    let code = Emitter::new(context, function, body, registers, direct).write()?;
+    let (code, place) = Emitter::new(context, function, body, registers, direct).write()?;
     let name = symbol(function.name);
-    let _ = write!(ir, "define {linkage}{result} {name}({}) #0 {{\nentry:\n{code}}}\n\n", params.join(", "));
+    let _ = write!(ir, "define {linkage}{result} {name}({}) #0{place} {{\nentry:\n{code}}}\n\n", params.join(", "));
     Ok(())
 }

@@ -41,43 +41,84 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn numbers(&mut self, count: usize) -> Parsed<()> {
-        for _ in 0..count {
-            let Token::Number(_) = self.token else { return self.unexpected("a number") };
-            self.bump();
-        }
-        Ok(())
+    /// A number of debug information; one that nothing has there is 0.
+    fn debug_number(&mut self) -> Parsed<u32> {
+        let Token::Number(text) = self.token else { return self.unexpected("a number") };
+        self.bump();
+        let number = literal(text).and_then(Number::integer);
+        Ok(number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0))
     }
 
-    /// `.file 1 "name", 1234, 5678`: debug information.
+    fn line_of_source(&mut self) -> Parsed<SourceLine> {
+        Ok(SourceLine { file: self.debug_number()?, line: self.debug_number()?, column: self.debug_number()? })
+    }
+
+    /// `.file 1 "name", 1234, 5678`, also with a folder before the name.
     fn file(&mut self) -> Parsed<()> {
         self.bump();
-        self.numbers(1)?;
+        let number = self.debug_number()?;
         let Token::Text(_) = self.token else { return self.unexpected("the name of a file") };
-        while let Token::Text(_) = self.token {
+        let mut names = Vec::new();
+        while let Token::Text(name) = self.token {
+            names.push(name);
             self.bump();
         }
         while self.accept(b',') {
-            self.numbers(1)?;
+            self.debug_number()?;
         }
+        self.module.files.entry(number).or_insert(names);
         Ok(())
     }
 
-    /// `.loc 1 20 5, function_name label+4, inlined_at 1 45 3`: debug information.
+    /// `.loc 1 20 5, function_name label+4, inlined_at 1 45 3`: where the instructions behind it come from.
     fn location(&mut self) -> Parsed<()> {
         self.bump();
-        self.numbers(3)?;
+        let place = self.line_of_source()?;
+        let (mut function, mut inlined_at) = (None, None);
         while self.accept(b',') {
             match self.name()? {
-                "function_name" => {
-                    self.name()?;
-                    self.offset()?;
-                }
-                "inlined_at" => self.numbers(3)?,
+                "function_name" => function = Some((self.name()?, self.offset()?)),
+                "inlined_at" => inlined_at = Some(self.line_of_source()?),
                 other => return self.fail(format!("'{}' in the directive .loc", clip(other))),
             }
         }
+        self.location = Some(self.module.locations.len());
+        self.module.locations.push(Location { place, function, inlined_at });
         Ok(())
+    }
+
+    /// `.section .debug_str { label: .b8 95, 90, 0 }`; of other sections nothing is kept.
+    fn section(&mut self) -> Parsed<()> {
+        self.bump();
+        let has_names = self.token == Token::Word(".debug_str");
+        while self.token != Token::Mark(b'{') {
+            if self.bump() == Token::End {
+                return self.unexpected("'{'");
+            }
+        }
+        let (mut depth, mut before) = (0u32, Token::End);
+        loop {
+            let token = self.bump();
+            match token {
+                Token::Mark(b'{') => depth += 1,
+                Token::Mark(b'}') => depth -= 1,
+                Token::Mark(b':') if has_names => {
+                    if let Token::Word(label) = before {
+                        self.module.name_labels.insert(label, self.module.names.len());
+                    }
+                }
+                Token::Number(text) if has_names => {
+                    let byte = literal(text).and_then(Number::integer).map_or(0, |number| number as u8);
+                    self.module.names.push(byte);
+                }
+                Token::End => return self.unexpected("'}'"),
+                _ => {}
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+            before = token;
+        }
     }
 
     fn item(&mut self) -> Parsed<()> {
@@ -110,25 +151,7 @@ impl<'a> Parser<'a> {
             }
             ".file" => self.file()?,
             ".loc" => self.location()?,
-            ".section" => {
-                while self.token != Token::Mark(b'{') {
-                    if self.bump() == Token::End {
-                        return self.unexpected("'{'");
-                    }
-                }
-                let mut depth = 0u32;
-                loop {
-                    match self.bump() {
-                        Token::Mark(b'{') => depth += 1,
-                        Token::Mark(b'}') => depth -= 1,
-                        Token::End => return self.unexpected("'}'"),
-                        _ => {}
-                    }
-                    if depth == 0 {
-                        break;
-                    }
-                }
-            }
+            ".section" => self.section()?,
             ".pragma" => self.skip_until_semicolon()?,
             ".alias" => {
                 self.bump();
@@ -227,6 +250,7 @@ impl<'a> Parser<'a> {
             }
         }
         let body = if self.accept(b'{') {
+            self.location = None;
             Some(self.body()?)
         } else {
             self.expect(b';')?;
@@ -600,7 +624,10 @@ impl<'a> Parser<'a> {
         let line = self.line;
         let text = self.name()?;
         match self.operands() {
-            Ok(operands) => Ok(Statement::Instruction(Instruction { guard, text, operands, line })),
+            Ok(operands) => {
+                let location = self.location;
+                Ok(Statement::Instruction(Instruction { guard, text, operands, line, location }))
+            }
             Err(error) => Err(LiftError::at(error.line, format!("{} (instruction {})", error.what, clip(text)))),
         }
     }

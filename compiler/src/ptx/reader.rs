@@ -12,6 +12,8 @@ pub struct Parser<'a> {
     pub token: Token<'a>,
     /// Of the token.
     pub line: u32,
+    /// The number of the directive `.loc` that holds here.
+    pub location: Option<usize>,
     /// What was read so far.
     pub module: Module<'a>,
 }
@@ -23,7 +25,7 @@ impl<'a> Parser<'a> {
         let mut lexer = Lexer::new(text);
         let token = lexer.next();
         let line = lexer.line;
-        Self { lexer, token, line, module: Module::default() }
+        Self { lexer, token, line, location: None, module: Module::default() }
     }
 
     pub fn fail<T>(&self, what: impl Into<String>) -> Parsed<T> {

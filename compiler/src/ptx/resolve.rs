@@ -75,6 +75,8 @@ pub struct Op<'a> {
     pub modifiers: Vec<&'a str>,
     pub operands: Vec<Resolved<'a>>,
     pub line: u32,
+    /// The number of the directive `.loc` that holds for it.
+    pub location: Option<usize>,
 }
 
 impl<'a> Op<'a> {
@@ -420,7 +422,8 @@ impl<'a> Resolver<'a, '_> {
                 return Err(LiftError::at(line, format!("more than {MOST_WAYS} targets of brx.idx in a function")));
             }
         }
-        Ok(Op { guard, text: instruction.text, name, modifiers: words.collect(), operands, line })
+        let (text, modifiers, location) = (instruction.text, words.collect(), instruction.location);
+        Ok(Op { guard, text, name, modifiers, operands, line, location })
     }
 
     fn label(&self, name: &str) -> Option<LabelId> {

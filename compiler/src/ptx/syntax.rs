@@ -1,5 +1,7 @@
 //! The syntax tree of a PTX module.
 
+use std::collections::HashMap;
+
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -231,6 +233,27 @@ pub struct Instruction<'a> {
     pub text: &'a str,
     pub operands: Vec<Operand<'a>>,
     pub line: u32,
+    /// The number of the directive `.loc` that holds for it.
+    pub location: Option<usize>,
+}
+
+/// A place in the source that PTX was compiled from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SourceLine {
+    /// Its number in the directive `.file`.
+    pub file: u32,
+    pub line: u32,
+    pub column: u32,
+}
+
+/// A directive `.loc`.
+#[derive(Clone, Debug)]
+pub struct Location<'a> {
+    pub place: SourceLine,
+    /// Of inlined code: a label in the section `.debug_str`, and an offset, where the function's name is.
+    pub function: Option<(&'a str, i64)>,
+    /// Of inlined code: the call.
+    pub inlined_at: Option<SourceLine>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -261,4 +284,10 @@ pub struct Module<'a> {
     pub functions: Vec<Function<'a>>,
     /// Names, what they stand for, and the lines that say so.
     pub aliases: Vec<(&'a str, &'a str, u32)>,
+    /// The files of the source by their numbers: folder and name, or the name alone.
+    pub files: HashMap<u32, Vec<&'a str>>,
+    pub locations: Vec<Location<'a>>,
+    /// The bytes of the section `.debug_str`, and where in it labels are.
+    pub names: Vec<u8>,
+    pub name_labels: HashMap<&'a str, usize>,
 }

@@ -24,7 +24,7 @@ static EXECUTABLES: Registry<Executable> = Registry::new();
 
 fn perform(work: &Work) -> StatusResult {
     match work {
-        Work::Kernel(kernel) => launch::run(kernel.function, &kernel.shape, &kernel.buffer),
+        Work::Kernel(kernel) => launch::run(kernel.function, &kernel.shape, &kernel.buffer, kernel.cooperative),
         Work::Copy(what) => copy::copy_3d(In::from(what)),
         Work::Fill(fill) => match fill.element {
             1 => copy::fill_2d(fill.to, fill.pitch, fill.value as u8, fill.width, fill.height),

@@ -41,7 +41,7 @@ fn launch_as(
         let kernel = KernelLaunch { function: handle, shape, buffer: Arc::new(buffer), cooperative };
         return graph::capture(stream, || Ok(Work::Kernel(kernel))).map(|_| ());
     }
-    run(handle, &shape, &buffer)
+    run(handle, &shape, &buffer, cooperative)
 }
 
 /// Checks a launch and collects its arguments.
@@ -73,13 +73,15 @@ pub fn argument_addresses(handle: usize, buffer: &[u8]) -> Result<Vec<usize>, St
         .collect())
 }
 
-pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8]) -> StatusResult {
+/// Runs a launch whose arguments were collected.
+pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8], cooperative: bool) -> StatusResult {
     let function = function::get(handle)?;
     let kernel = &function.kernel;
     let launch = execution::CheckedLaunch {
         name: &kernel.row().name,
         entry: kernel.entry()?,
         collective: kernel.row().collective,
+        cooperative,
         parameters,
         grid: shape.grid,
         block: shape.block,
@@ -89,6 +91,9 @@ pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8]) -> StatusRes
         code: kernel.addresses(),
         time_limit: execution::limit::setting(),
     };
+    if cooperative && !launch.fits_at_once() {
+        return Err(Status::COOPERATIVE_LAUNCH_TOO_LARGE);
+    }
     // The launch itself has succeeded; what the kernel ran into is for later calls to say, as on a GPU.
     if let Err(status) = execution::run(&launch) {
         context::set_fault(status);
@@ -186,8 +191,7 @@ pub fn launch_extended(
     launch(handle, shape, configuration.stream, parameters, extra)
 }
 
-/// Blocks run one after another on a worker, so that several that wait for one another would wait for ever; one does
-/// not.
+/// A launch whose blocks may all wait for each other. Those of AMD's kernels do so by other means than the device has.
 pub fn launch_cooperative(
     handle: usize,
     shape: LaunchExtents,
@@ -197,7 +201,7 @@ pub fn launch_cooperative(
 ) -> StatusResult {
     context::usable()?;
     let function = function::get(handle)?;
-    if shape.grid.iter().any(|extent| *extent > 1) {
+    if function.kernel.is_of_amd() && shape.grid.iter().any(|extent| *extent > 1) {
         let name = readable(&function.kernel.row().name);
         crate::say!("kernel {name} cannot run on the CPU device: it needs a cooperative launch of several blocks");
         return Err(Status::NOT_SUPPORTED);

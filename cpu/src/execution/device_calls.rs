@@ -37,7 +37,7 @@ fn barrier_reduce_counts(id: u32, count: u32, predicate: u32) -> (u32, u32) {
 }
 
 /// A thread of a kernel that promised not to use warp operations is alone in its warp.
-fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
+pub fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
     match running().block {
         block if block.is_null() => alone(operation),
         waiting => block::warp_operation(waiting, WarpRequest { class, mask: u64::from(mask) }, operation),
@@ -66,7 +66,7 @@ fn running() -> &'static RunningThread {
     unsafe { &*block::running() }
 }
 
-fn lane() -> u32 {
+pub fn lane() -> u32 {
     running().context.lane
 }
 
@@ -179,6 +179,12 @@ pub extern "C" fn implicit_arguments() -> *const u8 {
 pub extern "C" fn dispatch_packet() -> *const u8 {
     // SAFETY: likewise.
     unsafe { (*running().dispatch).packet() }
+}
+
+/// `__mneme_cpu_grid_workspace`, of which `%envreg1` and `%envreg2` are the halves.
+pub extern "C" fn grid_workspace() -> u64 {
+    // SAFETY: likewise.
+    unsafe { (*running().dispatch).workspace() as u64 }
 }
 
 /// `__mneme_cpu_yield`: others have a turn.

@@ -1,13 +1,19 @@
-//! The hidden arguments and the dispatch packet, by which AMD kernels query their launch.
+//! What kernels can ask about their launch, and what its blocks share.
+//!
+//! The hidden arguments and the dispatch packet are for AMD's kernels, the workspace for CUDA's cooperative launches.
 //!
 //! Hidden arguments are laid out as from version 5 of code objects on, the packet as the HSA standard has it. Addresses
 //! of the host's services are null: what needs them is lowered to something else, or refused.
 
-/// Both, little endian.
+use std::sync::atomic::AtomicU32;
+
+/// Everything, little endian.
 #[repr(C, align(64))]
 pub struct Dispatch {
     hidden_arguments: [u8; 256],
     packet: [u8; 64],
+    /// Its size, bytes, and the barrier of all blocks, where the launch is cooperative. Kernels write to it.
+    workspace: Option<[AtomicU32; 2]>,
 }
 
 fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
@@ -16,7 +22,7 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
 
 impl Dispatch {
     /// Blocks and threads along each axis; bytes of a block's dynamic and of all its shared memory; the address of the
-    /// parameter buffer.
+    /// parameter buffer. The launch is not cooperative.
     pub fn new(grid: [u32; 3], block: [u32; 3], dynamic_shared: u32, shared: u32, parameters: u64) -> Self {
         let (mut hidden_arguments, mut packet) = ([0; 256], [0; 64]);
         for axis in 0..3 {
@@ -33,7 +39,17 @@ impl Dispatch {
         put(&mut hidden_arguments, 120, dynamic_shared.to_le_bytes());
         put(&mut packet, 28, shared.to_le_bytes());
         put(&mut packet, 40, parameters.to_le_bytes());
-        Self { hidden_arguments, packet }
+        Self { hidden_arguments, packet, workspace: None }
+    }
+
+    /// The same of a cooperative launch.
+    pub fn cooperative(self) -> Self {
+        Self { workspace: Some([AtomicU32::new(8), AtomicU32::new(0)]), ..self }
+    }
+
+    /// The workspace by which blocks of a cooperative launch wait for each other; null in others.
+    pub fn workspace(&self) -> *const AtomicU32 {
+        self.workspace.as_ref().map_or(std::ptr::null(), |words| words.as_ptr())
     }
 
     pub fn hidden_arguments(&self) -> *const u8 {

@@ -20,6 +20,8 @@ pub struct CheckedLaunch<'a> {
     pub entry: KernelEntry,
     /// Whether threads may wait for one another.
     pub collective: bool,
+    /// Whether all blocks are under way at once, and have a workspace to wait for each other in.
+    pub cooperative: bool,
     /// The parameter buffer.
     pub parameters: &'a [u8],
     pub grid: [u32; 3],
@@ -39,6 +41,25 @@ pub struct CheckedLaunch<'a> {
 impl CheckedLaunch<'_> {
     pub fn shared_bytes(&self) -> u32 {
         self.dynamic_shared_offset + self.dynamic_shared
+    }
+
+    fn blocks(&self) -> u64 {
+        self.grid.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    /// Workers, and the blocks, or stacks where threads run one after the other, that each may have under way.
+    fn at_once(&self) -> (u64, u64) {
+        let threads = self.block.iter().product::<u32>();
+        let stacks = if self.collective { (IN_USE / u64::from(threads).max(1)).max(1) } else { IN_USE };
+        let workers = pool::width().min(self.blocks()).min(stacks).max(1);
+        let memories = SHARED_IN_USE / u64::from(self.shared_bytes()).max(1);
+        (workers, (stacks.min(memories) / workers).max(1))
+    }
+
+    /// Whether all blocks can be under way at once.
+    pub fn fits_at_once(&self) -> bool {
+        let (workers, in_flight) = self.at_once();
+        self.blocks() <= workers * in_flight
     }
 }
 
@@ -80,25 +101,24 @@ impl<'a> Grid<'a> {
         for (line, bytes) in parameters.iter_mut().zip(launch.parameters.chunks(PARAMETER_LINE)) {
             line.0[..bytes.len()].copy_from_slice(bytes);
         }
-        let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
+        let blocks = launch.blocks();
         let threads = launch.block.iter().product::<u32>();
-        let stacks = if launch.collective { (IN_USE / u64::from(threads).max(1)).max(1) } else { IN_USE };
-        let workers = pool::width().min(blocks).min(stacks).max(1);
-        let memories = SHARED_IN_USE / u64::from(launch.shared_bytes()).max(1);
+        let (workers, in_flight) = launch.at_once();
+        let dispatch = Dispatch::new(
+            launch.grid,
+            launch.block,
+            launch.dynamic_shared,
+            launch.shared_bytes(),
+            parameters.as_ptr() as u64,
+        );
         let grid = Self {
             launch,
-            dispatch: Dispatch::new(
-                launch.grid,
-                launch.block,
-                launch.dynamic_shared,
-                launch.shared_bytes(),
-                parameters.as_ptr() as u64,
-            ),
+            dispatch: if launch.cooperative { dispatch.cooperative() } else { dispatch },
             parameters,
             next: AtomicU64::new(0),
             blocks,
             together: (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * pool::width())).max(1),
-            in_flight: (stacks.min(memories) / workers).max(1) as usize,
+            in_flight: in_flight as usize,
             stop: AtomicBool::new(false),
             fault: Mutex::new(None),
         };

@@ -17,6 +17,7 @@ pub mod grid;
 pub mod launch;
 pub mod limit;
 pub mod loops;
+pub mod matrix;
 pub mod messages;
 pub mod pool;
 pub mod printf;

@@ -26,6 +26,7 @@ fn limited(
         name,
         entry,
         collective: row.collective,
+        cooperative: name.starts_with("cooperative"),
         parameters: &parameters,
         grid: [grid, 1, 1],
         block: [block, 1, 1],
@@ -275,6 +276,38 @@ fn kernels_can_ask_about_their_launch() {
         let done = launch(&one(source, collective), "k", 7, 96, 512, &[array.as_mut_ptr() as u64]);
         assert_eq!((done, array), (Ok(()), [7, 1, 96, 3, 512, 96, 7 * 96, 1]));
     }
+}
+
+/// As `grid.sync()` of cooperative groups does.
+#[test]
+fn blocks_of_a_cooperative_launch_wait_for_each_other() {
+    let source = r#"void cooperative(u32 **p) { const struct context *c = __mneme_cpu_thread();
+        u32 *w = (u32 *)__mneme_cpu_grid_workspace(), *o = *p, b = c->ctaid[0], n = c->nctaid[0];
+        for (int round = 0; round < 3; round++) {
+            if (!c->tid[0]) o[b] = o[b] * 2 + 1;
+            __mneme_cpu_barrier(0, 0);
+            if (!c->tid[0]) {
+                u32 old = __atomic_fetch_add(w + 1, b ? 1 : 0x80000000 - (n - 1), __ATOMIC_RELEASE);
+                while (!((old ^ __atomic_load_n(w + 1, __ATOMIC_ACQUIRE)) & 0x80000000)) __mneme_cpu_yield();
+            }
+            __mneme_cpu_barrier(0, 0);
+            if (!c->tid[0]) o[n + b] += o[(b + 1) % n];
+            __mneme_cpu_barrier(0, 0);
+            if (!c->tid[0]) {
+                u32 old = __atomic_fetch_add(w + 1, b ? 1 : 0x80000000 - (n - 1), __ATOMIC_RELEASE);
+                while (!((old ^ __atomic_load_n(w + 1, __ATOMIC_ACQUIRE)) & 0x80000000)) __mneme_cpu_yield();
+            }
+            __mneme_cpu_barrier(0, 0);
+        } if (!b && !c->tid[0]) o[2 * n] = w[0]; }"#;
+    let loaded = testing::load(source, vec![kernel("cooperative", 1, true)], vec![]);
+    let mut array = vec![0u32; 129];
+    assert_eq!(launch(&loaded, "cooperative", 64, 64, 0, &[array.as_mut_ptr() as u64]), Ok(()));
+    assert!(array[64..128].iter().all(|sum| *sum == 1 + 3 + 7) && array[128] == 8, "{array:?}");
+    // Other launches have no workspace.
+    let source = "void k(u64 **p) { **p = __mneme_cpu_grid_workspace(); }";
+    let mut word = [7u64];
+    assert_eq!(launch(&one(source, false), "k", 1, 1, 0, &[word.as_mut_ptr() as u64]), Ok(()));
+    assert_eq!(word, [0]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The results of warp operations.
 //!
-//! They are `shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` of the PTX ISA, whose warps have 32 lanes, and the
-//! ballot and the exchanges that AMD's instructions are lowered to, whose waves have 32 or 64.
+//! They are `shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` of the PTX ISA, whose warps have 32 lanes, what
+//! matrix operations are made of, and the ballot and the exchanges that AMD's instructions are lowered to, whose waves have 32 or 64.
 
 /// The most lanes that a warp has.
 pub const LANES: usize = 64;
@@ -25,6 +25,7 @@ pub enum Class {
     Vote,
     Match,
     Redux,
+    Matrix,
 }
 
 impl Class {
@@ -36,6 +37,7 @@ impl Class {
             Class::Vote => "vote",
             Class::Match => "match",
             Class::Redux => "reduction",
+            Class::Matrix => "matrix operation",
         }
     }
 }
@@ -61,6 +63,10 @@ pub enum Operation {
     Redux {
         kind: u32,
         value: u32,
+    },
+    /// All get the value of the first lane.
+    First {
+        value: u64,
     },
     /// Of a wave: its lanes go on together.
     Gather,
@@ -132,6 +138,10 @@ pub fn result(lane: u32, arrived: u64, operations: &[Operation; LANES]) -> u64 {
             });
             u64::from(values.reduce(|a, b| combine(kind, a, b)).unwrap_or(0))
         }
+        Operation::First { value } => match lanes(arrived).next().map(|first| operations[first]) {
+            Some(Operation::First { value }) => value,
+            _ => value,
+        },
         Operation::Active => arrived,
         Operation::Ballot { .. } => mask_of(&|operation| matches!(operation, Operation::Ballot { predicate: true })),
         Operation::Exchange { source, .. } => {

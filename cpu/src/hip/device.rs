@@ -92,9 +92,10 @@ pub fn old_properties(out: Out<PropertiesR0000>, device: i32) -> StatusResult {
     out.put(old)
 }
 
-/// `CUdevice_attribute` of each of `hipDeviceAttribute_t` from 0 on; 0 for what the device or CUDA lacks.
+/// `CUdevice_attribute` of each of `hipDeviceAttribute_t` from 0 on; 0 for what the device or CUDA lacks,
+/// and for cooperative launches, which it has for CUDA alone.
 const OF_CUDA: [u32; 92] = [
-    32, 0, 40, 19, 91, 13, 20, 90, 31, 89, 95, 96, 15, 101, 79, 86, 18, 84, 17, 38, 80, 0, 0, 75, 83, 106, 2, 3, 4, 5,
+    32, 0, 40, 19, 91, 13, 20, 90, 31, 89, 0, 96, 15, 101, 79, 86, 18, 84, 17, 38, 80, 0, 0, 75, 83, 106, 2, 3, 4, 5,
     6, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 39, 11, 37, 36, 76, 85, 16, 0, 88,
     100, 33, 34, 50, 108, 12, 82, 111, 8, 97, 81, 87, 78, 14, 35, 14, 51, 9, 0, 41, 0, 10, 115, 102, 99, 0,
 ];

@@ -6,13 +6,14 @@
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
-use super::half;
 use crate::execution::device_calls as calls;
+use crate::execution::matrix;
+use crate::half;
 
 type Entry = (&'static str, *const ());
 
 /// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
-fn table() -> [Entry; 42] {
+fn table() -> [Entry; 46] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),
@@ -37,6 +38,10 @@ fn table() -> [Entry; 42] {
         ("__mneme_cpu_ockl_printf_append_args", calls::ockl_printf_append_args as *const ()),
         ("__mneme_cpu_ockl_printf_append_string_n", calls::ockl_printf_append_string_n as *const ()),
         ("__mneme_cpu_ockl_fprintf_stderr_begin", calls::ockl_fprintf_stderr_begin as *const ()),
+        ("__mneme_cpu_grid_workspace", calls::grid_workspace as *const ()),
+        ("__mneme_cpu_multiply_matrices", matrix::multiply_matrices as *const ()),
+        ("__mneme_cpu_load_matrices", matrix::load_matrices as *const ()),
+        ("__mneme_cpu_store_matrices", matrix::store_matrices as *const ()),
         ("__mneme_cpu_yield", calls::give_way as *const ()),
         ("__mneme_cpu_printf", calls::printf as *const ()),
         ("__mneme_cpu_assert", calls::assert_failed as *const ()),

@@ -6,7 +6,6 @@
 //! does not use by itself: recorded addresses of variables can then be had again at replay. What is imported is reached
 //! through a table of addresses (GOT) and jump stubs (PLT), because the rest of the process is further than 2 GiB away.
 
-mod half;
 mod imports;
 mod layout;
 mod mapping;

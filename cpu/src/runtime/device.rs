@@ -101,6 +101,7 @@ pub fn describe(device: i32) -> Result<DeviceProperties, Status> {
     all.pageable = attribute(88)?;
     all.concurrent_managed = attribute(89)?;
     all.registered_host_pointer = attribute(91)?;
+    all.cooperative = attribute(95)?;
     all.shared_opt_in = size(97)?;
     all.blocks_per_multiprocessor = attribute(106)?;
     all.reserved_shared = size(111)?;

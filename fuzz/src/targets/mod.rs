@@ -5,6 +5,7 @@
 mod code_object;
 mod container;
 mod image;
+mod lifting;
 mod message;
 mod recording;
 mod settings;
@@ -30,6 +31,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     container::BUNDLE,
     code_object::CODE_OBJECT,
     container::PTX,
+    lifting::LIFTING,
     recording::DATABASE,
     recording::MANIFEST,
     recording::PACK,

@@ -24,7 +24,8 @@ pub struct NativeCode {
     pub bitcode: Option<(embedded::IrProducer, Vec<Vec<u8>>)>,
     /// PTX that the code was made from, else the machine code.
     pub code: Option<(CodeKind, Vec<u8>)>,
-    /// What the driver was given to run: machine code where the image has some for the device, then PTX.
+    /// What the driver was given to run: machine code where the image has some for the device, then PTX, which may be
+    /// for another architecture.
     pub original: Vec<(CodeKind, Vec<u8>)>,
     /// E.g. "sm_90", "gfx90a".
     pub arch: String,
@@ -67,14 +68,19 @@ impl NativeCode {
         machine.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
         for entry in machine {
             let Some(mut found) = entry.contents().and_then(|image| Self::of_cubin(&image, kernel)) else { continue };
-            // PTX for another architecture may be other code: `__CUDA_ARCH__` differs.
-            let sources = entries
-                .iter()
-                .filter(|other| other.kind == FatbinKind::Ptx && other.architecture == entry.architecture);
-            let source = sources
-                .filter_map(|entry| entry.contents())
-                .find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel));
-            if let Some(source) = source.filter(|source| source.parameters == found.parameters) {
+            let mut texts = fitting(&entries, FatbinKind::Ptx, device);
+            texts.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
+            let of_text = |entry: &&FatbinEntry<'_>| {
+                let source = Self::of_ptx(std::str::from_utf8(&entry.contents()?).ok()?, kernel)?;
+                (source.parameters == found.parameters).then_some(source)
+            };
+            // PTX for another architecture may be other code: `__CUDA_ARCH__` differs. It is kept beside the machine code.
+            let (own, others): (Vec<_>, Vec<_>) =
+                texts.into_iter().partition(|text| text.architecture == entry.architecture);
+            let source = own.iter().find_map(of_text);
+            let other = if source.is_none() { others.iter().find_map(of_text) } else { None };
+            found.original.extend(other.into_iter().flat_map(|other| other.original));
+            if let Some(source) = source {
                 // Not what the assembler has dropped.
                 let kept = |name: &String| found.variables.iter().any(|(known, _)| known == name);
                 found.variables = source.variables.into_iter().filter(|(name, _)| kept(name)).collect();
@@ -274,6 +280,51 @@ mod tests {
         assert!(matches!(k.code, Some((CodeKind::Ptx, _))) && k.parameters.len() == 2);
         assert!(NativeCode::of_text(b"\x7fELF", "k", Some(&nvidia())).is_none());
         assert!(NativeCode::of_text(b"", "k", None).is_none());
+    }
+
+    /// What nvcc makes of `-gencode arch=compute_80,code=[compute_80] -gencode arch=compute_90,code=sm_90` and the like.
+    #[test]
+    fn text_for_another_architecture_is_kept_beside_machine_code() {
+        let folder = tempfile::tempdir().unwrap();
+        let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../.deps/cuda/bin");
+        let at = |name: &str| folder.path().join(name);
+        let text = |arch: u32, kernel: &str| {
+            let text =
+                format!(".version 8.0\n.target sm_{arch}\n.address_size 64\n.visible .entry {kernel} {{ ret; }}\n");
+            std::fs::write(at(&format!("{arch}.ptx")), &text).unwrap();
+            text
+        };
+        let own = text(90, "k(.param .u64 a)");
+        let mut ptxas = std::process::Command::new(tools.join("ptxas"));
+        match ptxas.args(["-arch=sm_90", "-o"]).arg(at("90.cubin")).arg(at("90.ptx")).status() {
+            Ok(status) if status.success() => {}
+            _ => return eprintln!("no ptxas in .deps on this machine"),
+        }
+        let container = |texts: &[u32]| {
+            let mut fatbinary = std::process::Command::new(tools.join("fatbinary"));
+            let image = |kind: &str, arch: u32, file: &str| {
+                format!("--image3=kind={kind},sm={arch},file={}", at(file).display())
+            };
+            fatbinary.arg("-64").arg(format!("--create={}", at("fat").display())).arg(image("elf", 90, "90.cubin"));
+            fatbinary.args(texts.iter().map(|arch| image("ptx", *arch, &format!("{arch}.ptx"))));
+            assert!(fatbinary.status().unwrap().success());
+            NativeCode::of(&std::fs::read(at("fat")).unwrap(), "k", Some(&nvidia())).unwrap()
+        };
+        let older = text(80, "k(.param .u64 a)");
+        // Of other parameters, of another kernel, and too new.
+        text(86, "k(.param .u32 a)");
+        text(89, "other(.param .u64 a)");
+        text(100, "k(.param .u64 a)");
+        let kinds = |code: &NativeCode| code.original.iter().map(|(kind, _)| *kind).collect::<Vec<_>>();
+        let found = container(&[80, 86, 89, 100]);
+        assert_eq!(kinds(&found), [CodeKind::Cubin, CodeKind::Ptx]);
+        assert_eq!(found.original[1].1, older.trim_end_matches('\0').as_bytes());
+        assert!(matches!(found.code, Some((CodeKind::Cubin, _))) && found.arch == "sm_90");
+        // PTX for the machine code's own architecture is what that was made from.
+        let found = container(&[80, 90]);
+        assert_eq!(found.original[1].1, own.as_bytes());
+        assert!(matches!(found.code, Some((CodeKind::Ptx, _))) && found.original.len() == 2);
+        assert_eq!(kinds(&container(&[100])), [CodeKind::Cubin]);
     }
 
     /// A section that names the kernel comes before one of the whole unit.

@@ -6,6 +6,9 @@ use std::time::Duration;
 use mneme_builds::source::{CudaSource, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
 use mneme_core::exit;
+use mneme_core::hash::checksum;
+use mneme_core::image::ptx;
+use mneme_core::recording::database::CodeFile;
 use mneme_core::recording::{CodeKind, RecordingError};
 use mneme_core::result::ReplayStatus;
 
@@ -75,6 +78,40 @@ pub fn recorded(recorded: &RecordedInstance) -> Result<Option<Replacement>, Reco
             Replacement::Ptx(String::from_utf8(bytes).map_err(damaged)?)
         }
     }))
+}
+
+/// The recorded code where that is PTX, else the PTX that the program had beside it; a remark says so where it is for another architecture.
+///
+/// # Errors
+/// There is none, or its file is not what was recorded.
+pub fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
+    if let Some(own @ Replacement::Ptx(_)) = self::recorded(recorded)? {
+        return Ok(own);
+    }
+    let kernel = &recorded.kernel.kernel_name;
+    let texts = recorded.instance.ours.original.iter().filter(|code| CodeKind::of(&code.file) == CodeKind::Ptx);
+    for CodeFile { file, checksum: sum } in texts {
+        let path = recorded.folder.join(file);
+        let damaged = |what: String| RecordingError::Damaged { path: path.clone(), what };
+        let bytes = std::fs::read(&path).map_err(|source| RecordingError::Io { path: path.clone(), source })?;
+        if checksum(&bytes) != *sum {
+            return Err(damaged("its checksum does not match".into()).into());
+        }
+        let text = String::from_utf8(bytes).map_err(|_| damaged("it is no PTX".into()))?;
+        let Some(closure) = ptx::PtxModule::parse(&text).closure(kernel) else { continue };
+        let target = closure.target.map_or_else(String::new, |target| target.to_string());
+        let own = &recorded.kernel.ours.ir_arch;
+        if target != *own {
+            eprintln!(
+                "mneme-replay: --from-ptx: the PTX is for {target}, and the recorded code is for {own}; \
+                 the source may have told them apart"
+            );
+        }
+        return Ok(Replacement::Ptx(ptx::with_visible_variables(&closure.text).into_owned()));
+    }
+    let error = "--from-ptx: the recording holds no PTX of the kernel; its program has none that compiles for the GPU, \
+                 or was recorded by an older version: record it again";
+    Err(Fatal::new(exit::BAD_USAGE, error))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Fatal> {

@@ -60,6 +60,11 @@ pub struct CommonOptions {
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
 
+    /// Start from the PTX that the program had beside the recorded machine code, also where that is for another GPU: it
+    /// is lifted to IR where a pipeline is named or an option needs IR
+    #[arg(long, group = "code")]
+    pub from_ptx: bool,
+
     /// Where to replay: cpu, cuda, hip, or the numbers of GPUs, as in 0,1 [default: as recorded]
     #[arg(long, value_name = "DEVICE", value_parser = Choice::parse, value_delimiter = ',')]
     pub device: Vec<Choice>,
@@ -114,6 +119,7 @@ impl CommonOptions {
             builders: self.builders.map_or_else(cores, |count| count as usize),
             builder_memory: self.memory_limit.or_else(half_of_memory),
             code: None,
+            from_ptx: self.from_ptx,
             llvm: None,
             external: None,
             keep: Keep::default(),

@@ -251,6 +251,9 @@ fn given(
     settings: &ReplaySettings,
     recorded: &RecordedInstance,
 ) -> Result<(Option<Replacement>, Option<NotBuilt>), Fatal> {
+    if settings.from_ptx {
+        return Ok((Some(replacement::ptx_beside(recorded)?), None));
+    }
     let read = settings.code.as_ref().map(|file| file.read(recorded, settings.limit)).transpose()?;
     Ok(match read {
         Some(Ok(given)) => (Some(given), None),

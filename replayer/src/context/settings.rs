@@ -46,6 +46,8 @@ pub struct ReplaySettings {
     pub builder_memory: Option<u64>,
     /// Code in the recorded kernel's place.
     pub code: Option<ReplacementFile>,
+    /// The PTX beside the recorded code is in its place.
+    pub from_ptx: bool,
     /// The version of LLVM that the only configuration is compiled with, where the command line says.
     pub llvm: Option<u32>,
     /// The program that runs pipelines.

@@ -5,13 +5,20 @@
 use std::path::{Path, PathBuf};
 
 use mneme_core::exit;
+use mneme_core::hash::checksum;
+use mneme_core::recording::CodeKind;
+use mneme_core::recording::database::CodeFile;
 use mneme_e2e::apps::{app, sources};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{checkout, have_compiler};
+use mneme_e2e::installation::{checkout, have_compiler, program};
 use mneme_e2e::recording::{Recording, TestInstance};
 
 /// The PTX that nvcc makes of a program; `None` where there is no nvcc, as on machines without network.
 fn ptx_of(name: &str, folder: &Path) -> Option<PathBuf> {
+    compiled(name, folder, &[])
+}
+
+fn compiled(name: &str, folder: &Path, switches: &[&str]) -> Option<PathBuf> {
     let nvcc = checkout().join(".deps/nvcc/bin/nvcc");
     if !have_compiler("lifting") || !nvcc.is_file() {
         println!("skipped: lifting needs {}", nvcc.display());
@@ -19,7 +26,7 @@ fn ptx_of(name: &str, folder: &Path) -> Option<PathBuf> {
     }
     let file = folder.join(name).with_extension("ptx");
     let compile = run(nvcc).args(["-ptx", "-arch=sm_90", "-O3", "-std=c++17", "-I"]).arg(sources());
-    compile.arg(sources().join(name).with_extension("cu")).arg("-o").arg(&file).succeed();
+    compile.args(switches).arg(sources().join(name).with_extension("cu")).arg("-o").arg(&file).succeed();
     Some(file)
 }
 
@@ -75,4 +82,62 @@ fn ptx_that_cannot_be_lifted_is_refused_by_name() {
     let id = kernel.instances.keys().next().unwrap();
     let refused = TestInstance::new(&database, id).replay("default<O1>").arg("--ptx").arg(&file);
     refused.exit_with(exit::BAD_USAGE).complains("stacksave.u64");
+}
+
+/// A program with machine code for its GPU and PTX for an older one.
+#[test]
+fn ptx_for_another_architecture_is_replayed_where_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(file) = ptx_of("vecadd", folder.path()) else { return };
+    let text = std::fs::read_to_string(&file).unwrap().replacen(".target sm_90", ".target sm_75", 1);
+    let recording = Recording::of(app("vecadd"), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let id = kernel.instances.keys().next().unwrap();
+    let instance = TestInstance::new(&database, id);
+    let own = |code: &CodeFile| CodeKind::of(&code.file) == CodeKind::Ptx;
+    if !kernel.instances[id].ours.original.iter().any(own) {
+        instance.replay("default<O3>").arg("--from-ptx").exit_with(exit::BAD_USAGE).complains("no PTX of the kernel");
+    }
+    let sum = checksum(text.as_bytes());
+    let code = CodeFile { file: CodeKind::Ptx.original(sum), checksum: sum };
+    std::fs::write(database.with_file_name(&code.file), &text).unwrap();
+    let mut changed = kernel.clone();
+    let originals = &mut changed.instances.get_mut(id).unwrap().ours.original;
+    originals.retain(|code| !own(code));
+    originals.push(code.clone());
+    changed.save(&database).unwrap();
+    let verified = |passes: &str, more: &[&str]| {
+        let replay = instance.replay(passes).arg("--from-ptx").args(more).exit_with(exit::VERIFIED);
+        replay.complains("the PTX is for sm_75");
+        assert_eq!(replay.json()["Result"]["lifted"], true, "{replay}");
+    };
+    verified("", &[]);
+    verified("default<O3>", &["--specialize", "--facts"]);
+    let lines = folder.path().join("configurations.jsonl");
+    std::fs::write(&lines, "{\"passes\": \"default<O1>\"}\n{\"passes\": \"\"}\n").unwrap();
+    let sweep =
+        run(program("mneme-replay")).args(["sweep", "--from-ptx", "-rid", id, "-rdb"]).arg(&database).arg(lines);
+    let sweep = sweep.exit_with(exit::VERIFIED);
+    assert_eq!(sweep.stdout.matches("\"lifted\":true").count(), 2, "{sweep}");
+    std::fs::write(database.with_file_name(&code.file), "// another\n").unwrap();
+    let damaged = instance.replay("default<O3>").arg("--from-ptx");
+    damaged.exit_with(exit::BAD_RECORDING).complains("its checksum does not match");
+}
+
+/// With `-lineinfo` of nvcc.
+#[test]
+fn findings_in_lifted_code_name_lines_of_the_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(file) = compiled("vecadd", folder.path(), &["-lineinfo"]) else { return };
+    let recording = Recording::of(app("vecadd"), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let id = kernel.instances.keys().next().unwrap();
+    let instance = TestInstance::new(&database, id);
+    let watched = format!("{:#x}:8", kernel.instances[id].args[0]);
+    let replay = instance.replay("default<O3>").arg("--ptx").arg(&file).args(["--wrote", &watched]);
+    let json = replay.exit_with(exit::VERIFIED).json();
+    assert_eq!(json["Result"]["lifted"], true, "{json}");
+    let source = &json["Result"]["last_write"]["source"][0];
+    assert!(source["file"].as_str().is_some_and(|file| file.ends_with("vecadd.cu")), "{json}");
+    assert!(source["function"].as_str().is_some_and(|function| function.contains("vecadd")), "{json}");
 }

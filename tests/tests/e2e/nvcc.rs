@@ -9,7 +9,9 @@ use mneme_core::recording::CodeKind;
 use mneme_e2e::apps::{APPS, App, app, sources};
 use mneme_e2e::command::run;
 use mneme_e2e::installation::{TestDevice, checkout, have_compiler};
-use mneme_e2e::recording::{Recording, check_everything, record_executable_into, replay_everything};
+use mneme_e2e::recording::{
+    Recording, TestInstance, check_everything, load_kernels, record_executable_into, replay_everything,
+};
 
 /// PTX for the CPU device's architecture and nothing else.
 const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
@@ -127,4 +129,180 @@ fn properties_are_those_of_cuda_13_and_other_kernels_run() {
     let ran = record_executable_into(&folder.path().join("recording"), &binary, &[]).exit_with(exit::VERIFIED);
     assert_eq!(ran.stdout, "Mneme CPU device 9.0 32 1024\ncudaErrorNotSupported\n7\n", "{ran}");
     ran.complains("alloca.u64");
+}
+
+/// Blocks that wait for each other by `grid.sync()`, as many as the device says it holds and more.
+#[test]
+fn cooperative_launches_are_recorded_replayed_and_verified() {
+    let Some(nvcc) = nvcc("cooperative_launches_are_recorded_replayed_and_verified") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, binary) = (folder.path().join("together.cu"), folder.path().join("together"));
+    let text = r#"
+        #include <cooperative_groups.h>
+        #include <cstdio>
+        #include <vector>
+        __global__ void neighbours(int *a, int *b, int rounds) {
+            auto grid = cooperative_groups::this_grid();
+            int i = grid.thread_rank(), n = grid.num_threads();
+            for (int round = 0; round < rounds; ++round) {
+                b[i] = a[(i + blockDim.x) % n] + 1;
+                grid.sync();
+                a[i] = b[(i + blockDim.x) % n] + 1;
+                grid.sync();
+            }
+        }
+        int main() {
+            int able = 0, multiprocessors = 0, each = 0, rounds = 5;
+            cudaDeviceGetAttribute(&able, cudaDevAttrCooperativeLaunch, 0);
+            cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+            cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, neighbours, 64, 0);
+            std::printf("%d %d\n", able, each);
+            for (int blocks : {multiprocessors * each, 37}) {
+                int n = blocks * 64, *a, *b, wrong = 0;
+                std::vector<int> values(n);
+                for (int i = 0; i < n; ++i)
+                    values[i] = i / 64;
+                cudaMalloc(&a, n * 4);
+                cudaMalloc(&b, n * 4);
+                cudaMemset(b, 0, n * 4);
+                cudaMemcpy(a, values.data(), n * 4, cudaMemcpyHostToDevice);
+                void *arguments[] = {&a, &b, &rounds};
+                cudaLaunchCooperativeKernel((void *)neighbours, blocks, 64, arguments, 0, nullptr);
+                cudaMemcpy(values.data(), a, n * 4, cudaMemcpyDeviceToHost);
+                for (int i = 0; i < n; ++i)
+                    wrong += values[i] != (i / 64 + 2 * rounds) % blocks + 2 * rounds;
+                std::printf("%d wrong, %s\n", wrong, cudaGetErrorName(cudaGetLastError()));
+            }
+            int *none = nullptr;
+            void *arguments[] = {&none, &none, &rounds};
+            cudaLaunchCooperativeKernel((void *)neighbours, 100000, 64, arguments, 0, nullptr);
+            std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+        }"#;
+    std::fs::write(&source, text).unwrap();
+    build(&nvcc, &source, &PTX_90, &binary);
+    let folder = folder.path().join("recording");
+    let ran = record_executable_into(&folder, &binary, &[]).exit_with(exit::VERIFIED);
+    let done = "0 wrong, cudaSuccess\n";
+    assert_eq!(ran.stdout, format!("1 1\n{done}{done}cudaErrorCooperativeLaunchTooLarge\n"), "{ran}");
+    let (database, kernel) = load_kernels(&folder).remove(0);
+    assert_eq!(kernel.instances.len(), 2);
+    for (id, instance) in &kernel.instances {
+        assert!(instance.ours.attributes.cooperative);
+        for passes in ["", "default<O3>"] {
+            TestInstance::new(&database, id).verify(passes, &[]);
+        }
+    }
+}
+
+/// `ldmatrix`, `stmatrix`, `mma` and `cp.async`, each matrix against a loop over its numbers, which are small integers.
+#[test]
+fn tensor_cores_multiply_matrices() {
+    let Some(nvcc) = nvcc("tensor_cores_multiply_matrices") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, binary) = (folder.path().join("tensors.cu"), folder.path().join("tensors"));
+    let text = r#"
+        #include <cuda_fp16.h>
+        #include <cstdint>
+        #include <cstdio>
+        #include <cstring>
+        #include <vector>
+        template <typename T> T element(int i) { return T((i * 7 + i / 5) % 11 - 4); }
+        __global__ void halves(const __half *a, const __half *b, float *c, __half *again) {
+            __shared__ __align__(16) __half sa[16 * 16], sb[16 * 8], copy[16 * 16];
+            unsigned t = threadIdx.x, x[4], y[2], to = __cvta_generic_to_shared(sa + t * 8);
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" :: "r"(to), "l"(a + t * 8));
+            asm volatile("cp.async.commit_group; cp.async.wait_group 0;" ::: "memory");
+            for (int i = t; i < 128; i += 32) sb[i] = b[i];
+            __syncwarp();
+            unsigned from = __cvta_generic_to_shared(sa + (t % 16) * 16 + t / 16 * 8);
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(from));
+            from = __cvta_generic_to_shared(sb + (t % 16) * 8);
+            asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(y[0]), "=r"(y[1]) : "r"(from));
+            float d[4] = {1, 2, 3, 4};
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+            for (int i = 0; i < 4; ++i) c[(t / 4 + i / 2 * 8) * 8 + t % 4 * 2 + i % 2] = d[i] - i - 1;
+            to = __cvta_generic_to_shared(copy + (t % 16) * 16 + t / 16 * 8);
+            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+            __syncwarp();
+            for (int i = t; i < 256; i += 32) again[i] = copy[i];
+        }
+        __global__ void bytes(const int8_t *a, const int8_t *b, int *c) {
+            unsigned g = threadIdx.x / 4, t = threadIdx.x % 4, x[4], y[2];
+            for (int i = 0; i < 4; ++i) x[i] = *(const unsigned *)(a + (g + i % 2 * 8) * 32 + t * 4 + i / 2 * 16);
+            for (int i = 0; i < 2; ++i)
+                for (int j = 0; j < 4; ++j) ((int8_t *)&y[i])[j] = b[(t * 4 + j + i * 16) * 8 + g];
+            int d[4] = {};
+            asm volatile("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+            for (int i = 0; i < 4; ++i) c[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = d[i];
+        }
+        __global__ void words(const float *a, const float *b, float *c) {
+            unsigned g = threadIdx.x / 4, t = threadIdx.x % 4, x[4], y[2];
+            for (int i = 0; i < 4; ++i) x[i] = __float_as_uint(a[(g + i % 2 * 8) * 8 + t + i / 2 * 4]);
+            for (int i = 0; i < 2; ++i) y[i] = __float_as_uint(b[(t + i * 4) * 8 + g]);
+            float d[4] = {};
+            asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+            for (int i = 0; i < 4; ++i) c[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = d[i];
+        }
+        __global__ void doubles(const double *a, const double *b, double *c) {
+            unsigned g = threadIdx.x / 4, t = threadIdx.x % 4;
+            double d[2] = {};
+            asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                         : "+d"(d[0]), "+d"(d[1]) : "d"(a[g * 4 + t]), "d"(b[t * 8 + g]));
+            c[g * 8 + t * 2] = d[0];
+            c[g * 8 + t * 2 + 1] = d[1];
+        }
+        template <typename T, typename S, typename K> void check(const char *name, int rows, int depth, K launch) {
+            std::vector<T> a(rows * depth), b(depth * 8);
+            for (size_t i = 0; i < a.size(); ++i) a[i] = element<T>(i);
+            for (size_t i = 0; i < b.size(); ++i) b[i] = element<T>(i + 3);
+            std::vector<S> c(rows * 8);
+            T *da, *db;
+            S *dc;
+            cudaMalloc(&da, a.size() * sizeof(T));
+            cudaMalloc(&db, b.size() * sizeof(T));
+            cudaMalloc(&dc, c.size() * sizeof(S));
+            cudaMemset(dc, 0, c.size() * sizeof(S));
+            cudaMemcpy(da, a.data(), a.size() * sizeof(T), cudaMemcpyHostToDevice);
+            cudaMemcpy(db, b.data(), b.size() * sizeof(T), cudaMemcpyHostToDevice);
+            launch(da, db, dc);
+            cudaMemcpy(c.data(), dc, c.size() * sizeof(S), cudaMemcpyDeviceToHost);
+            int wrong = 0;
+            for (int i = 0; i < rows; ++i)
+                for (int j = 0; j < 8; ++j) {
+                    double sum = 0;
+                    for (int k = 0; k < depth; ++k) sum += double(float(a[i * depth + k])) * double(float(b[k * 8 + j]));
+                    wrong += double(c[i * 8 + j]) != sum;
+                }
+            std::printf("%s: %d wrong, %s\n", name, wrong, cudaGetErrorName(cudaGetLastError()));
+        }
+        int main() {
+            __half *again, back[256];
+            cudaMalloc(&again, 512);
+            cudaMemset(again, 0, 512);
+            check<__half, float>("halves", 16, 16, [&](auto a, auto b, auto c) { halves<<<1, 32>>>(a, b, c, again); });
+            cudaMemcpy(back, again, 512, cudaMemcpyDeviceToHost);
+            int wrong = 0;
+            for (int i = 0; i < 256; ++i) wrong += float(back[i]) != float(element<__half>(i));
+            std::printf("again: %d wrong\n", wrong);
+            check<int8_t, int>("bytes", 16, 32, [](auto a, auto b, auto c) { bytes<<<1, 32>>>(a, b, c); });
+            check<float, float>("words", 16, 8, [](auto a, auto b, auto c) { words<<<1, 32>>>(a, b, c); });
+            check<double, double>("doubles", 8, 4, [](auto a, auto b, auto c) { doubles<<<1, 32>>>(a, b, c); });
+        }"#;
+    std::fs::write(&source, text).unwrap();
+    build(&nvcc, &source, &PTX_90, &binary);
+    let folder = folder.path().join("recording");
+    let ran = record_executable_into(&folder, &binary, &[]).exit_with(exit::VERIFIED);
+    let done = |name: &str| format!("{name}: 0 wrong, cudaSuccess\n");
+    let rest = ["bytes", "words", "doubles"].map(done).concat();
+    assert_eq!(ran.stdout, format!("{}again: 0 wrong\n{rest}", done("halves")), "{ran}");
+    let kernels = load_kernels(&folder);
+    assert_eq!(kernels.len(), 4);
+    for (database, kernel) in kernels {
+        let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
+        ["", "default<O1>", "default<O3>"].map(|passes| instance.verify(passes, &[]));
+    }
 }

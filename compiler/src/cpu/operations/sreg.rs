@@ -63,6 +63,15 @@ pub fn read(register: &[&str], body: &mut FunctionBody) -> Option<Word> {
         ["nwarpid"] => constant(32),
         ["nsmid"] => constant(1),
         ["smid" | "gridid" | "pm0" | "pm1" | "pm2" | "pm3"] => constant(0),
+        // The driver's workspace of cooperative launches, by which their blocks wait for each other.
+        [half @ ("envreg1" | "envreg2")] => {
+            let address = body.value("call i64 @__mneme_cpu_grid_workspace()");
+            let word = match *half {
+                "envreg1" => body.value(format!("lshr i64 {address}, 32")),
+                _ => address,
+            };
+            Some(Word::Narrow(body.value(format!("trunc i64 {word} to i32"))))
+        }
         ["clock" | "clock64" | "globaltimer"] => Some(Word::Wide(body.value("call i64 @__mneme_cpu_clock()"))),
         ["lanemask", relation] => {
             let Word::Narrow(lane) = context(body, LANE) else { return None };

@@ -6,6 +6,8 @@ use std::fmt::{Display, Write};
 #[derive(Default)]
 pub struct FunctionBody {
     text: String,
+    /// What stands before: places in the frame.
+    frame: String,
     next: usize,
     /// Whether the function makes its thread wait for others.
     pub collective: bool,
@@ -29,6 +31,14 @@ impl FunctionBody {
         let name = format!("%t{}", self.next);
         self.next += 1;
         let _ = writeln!(self.text, "  {name} = {instruction}");
+        name
+    }
+
+    /// Adds a place in the function's frame and gives its address.
+    pub fn place(&mut self, ty: impl Display) -> String {
+        let name = format!("%t{}", self.next);
+        self.next += 1;
+        let _ = writeln!(self.frame, "  {name} = alloca {ty}, align 16");
         name
     }
 
@@ -60,6 +70,9 @@ impl FunctionSignature {
         for (i, ty) in self.parameters.iter().enumerate() {
             let _ = write!(parameters, "{}{ty} %a{i}", if i == 0 { "" } else { ", " });
         }
-        format!("define {} @\"{}\"({parameters}) alwaysinline nounwind {{\n{}}}\n", self.result, self.name, body.text)
+        format!(
+            "define {} @\"{}\"({parameters}) alwaysinline nounwind {{\n{}{}}}\n",
+            self.result, self.name, body.frame, body.text
+        )
     }
 }

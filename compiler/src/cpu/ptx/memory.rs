@@ -40,7 +40,7 @@ impl Machine {
     }
 
     /// An address operand as a pointer. 32-bit addresses are the low halves of shared-memory addresses.
-    fn pointer(&mut self, operand: &InlineOperand, shared: bool) -> Option<String> {
+    pub(super) fn pointer(&mut self, operand: &InlineOperand, shared: bool) -> Option<String> {
         let InlineOperand::Address(base, offset) = operand else { return None };
         let narrow =
             matches!(&**base, InlineOperand::Name(name) if self.registers.get(name).is_some_and(|r| r.bits == 32));
@@ -75,7 +75,7 @@ impl Machine {
     }
 
     /// The elements of a (possibly vector) register operand.
-    fn elements(operand: &InlineOperand) -> Vec<InlineOperand> {
+    pub(super) fn elements(operand: &InlineOperand) -> Vec<InlineOperand> {
         match operand {
             InlineOperand::Vector(elements) => elements.clone(),
             single => vec![single.clone()],

@@ -9,6 +9,7 @@
 mod float;
 mod instruction;
 mod integer;
+mod matrix;
 mod memory;
 mod parse;
 mod simd;

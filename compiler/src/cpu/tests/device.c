@@ -164,6 +164,7 @@ int32_t __mneme_cpu_printf(const char *format, const void *arguments) { return 0
 void __mneme_cpu_assert(const char *message, const char *file, uint32_t line, const char *function) { abort(); }
 void __mneme_cpu_trap(void) { abort(); }
 uint64_t __mneme_cpu_clock(void) { return 1; }
+uint64_t __mneme_cpu_grid_workspace(void) { return 0x123456789abcdef0; }
 
 uint64_t __mneme_cpu_round(uint32_t op, uint32_t mode, uint64_t a, uint64_t b, uint64_t c) {
     static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};

@@ -36,6 +36,7 @@ const IMPORTS: &[&str] = &[
     "__mneme_cpu_wave_enter",
     "__mneme_cpu_wave_leave",
     "__mneme_cpu_yield",
+    "__mneme_cpu_grid_workspace",
     "__mneme_cpu_printf",
     "__mneme_cpu_assert",
     "__mneme_cpu_trap",

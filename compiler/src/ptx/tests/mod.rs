@@ -1,11 +1,13 @@
 //! Tests of lifting: what is understood, what is refused, and that lifted code computes what PTX says.
 
 mod device;
+mod libraries;
 mod random;
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::passes::PassBuilderOptions;
+use inkwell::values::AsValueRef;
 use proptest::prelude::*;
 
 use super::{CLEANUP, Lifted, lift, lift_program};
@@ -358,6 +360,67 @@ fn what_stands_behind_a_location_counts() {
     assert_eq!(run(&text.replace(".visible .entry", ".file 1 \"a.cu\" .visible .entry"), "", [0]), [1]);
 }
 
+/// What debug information says of the instructions that begin so: file, line, column and function, outwards.
+fn places(ir: &str, start: &str) -> Vec<String> {
+    let context = Context::create();
+    let buffer = MemoryBuffer::create_from_memory_range_copy(ir.as_bytes(), "test");
+    let module = context.create_module_from_ir(buffer).unwrap_or_else(|error| panic!("{error}\n{ir}"));
+    let blocks = module.get_functions().flat_map(|function| function.get_basic_block_iter());
+    let instructions = blocks.flat_map(|block| block.get_instructions());
+    let own = instructions.filter(|it| it.to_string().contains(start));
+    own.map(|it| crate::llvm::location(it.as_value_ref()).unwrap_or_default()).collect()
+}
+
+#[test]
+fn instructions_come_from_the_lines_that_locations_say() {
+    let text = kernel(
+        ".param .u64 out",
+        "ld.param.u64 %rd1, [out];\n.loc 1 20 5\nst.global.u32 [%rd1], 1;\n\
+         .loc 2 7 70000, function_name $L__info_string0+2, inlined_at 1 20 5\nst.global.u32 [%rd1], 2;\n\
+         .loc 2 9 3, function_name $inner, inlined_at 2 7 70000\nst.global.u32 [%rd1], 3;\n\
+         .loc 2 30 1\nst.global.u32 [%rd1], 4; .loc 9 1 1\nst.global.u32 [%rd1], 5;",
+    );
+    let section = ".file 1 \"/a \\b\" \"k.cu\"\n.file 2 \"/h.cuh\"\n\
+                   .section .debug_str {\n$L__info_string0:\n.b8 49,50,104,101,108,112\n.b8 101,114,0\n$inner: .b8 105,0\n}\n";
+    let lifted = lifted(&(text + section));
+    let outer = "/a \\b/k.cu\t20\t5\tk";
+    let helper = format!("/h.cuh\t7\t0\thelper\n{outer}");
+    let wanted = [outer.to_owned(), helper.clone(), format!("/h.cuh\t9\t3\ti\n{helper}"), "/h.cuh\t30\t1\tk".into()];
+    let found = places(&lifted.ir, "store i32");
+    assert_eq!(found[..4], wanted);
+    // A file that is not declared is none.
+    assert!(found[4].ends_with("\t0\t0\tk"), "{found:?}");
+    // LLVM reads and writes it, for GPUs and for the CPU device.
+    assert!(assembly(&lifted.ir, "default<O3>").contains(".loc"));
+    object(&lifted.ir, "default<O3>");
+    let without = kernel(".param .u64 out", "ld.param.u64 %rd1, [out]; st.global.u32 [%rd1], 1;");
+    assert!(!lift(&without).unwrap().ir.contains("!dbg"));
+}
+
+#[test]
+fn inlined_code_may_call_itself_without_end() {
+    let locations = ".loc 1 1 1, function_name $name, inlined_at 1 1 1\nst.global.u32 [%rd1], 1;\n".repeat(500);
+    let body = format!("ld.param.u64 %rd1, [out];\n{locations}");
+    let text = format!("{}.file 1 \"a.cu\"\n", kernel(".param .u64 out", &body));
+    let found = places(&lifted(&text).ir, "store i32");
+    assert_eq!(found.len(), 500);
+    assert!(found.iter().map(|place| place.lines().count()).max() <= Some(70));
+}
+
+#[test]
+fn functions_with_lines_call_each_other() {
+    let text = format!(
+        "{HEADER}.file 1 \"a.cu\"\n.func (.param .b32 out) f(.param .b32 in) {{ .reg .b32 %r<3>;\n.loc 1 3 1\n\
+         ld.param.u32 %r1, [in]; add.u32 %r2, %r1, 1; st.param.b32 [out], %r2; ret; }}\n\
+         .visible .entry k(.param .u64 p) {{ .reg .b32 %r<3>; .reg .b64 %rd<2>; .param .b32 a; .param .b32 b;\n\
+         ld.param.u64 %rd1, [p]; st.param.b32 [a], 41; call (b), f, (a); ld.param.b32 %r1, [b];\n.loc 1 8 2\n\
+         st.global.u32 [%rd1], %r1; ret; }}\n"
+    );
+    for pipeline in ["", "default<O3>"] {
+        assert_eq!(run(&text, pipeline, [0]), [42]);
+    }
+}
+
 #[test]
 fn memory_of_the_frame_begins_with_some_value() {
     let text = kernel(
@@ -623,7 +686,7 @@ fn nesting_and_sizes_are_bounded() {
 
 #[test]
 fn constant_expressions_have_the_values_that_the_assembler_gives_them() {
-    const CASES: [(&str, i64); 36] = [
+    const CASES: [(&str, i64); 38] = [
         ("1 << 63", i64::MIN),
         ("1 << 64", 1),
         ("1 << 65", 2),
@@ -660,6 +723,8 @@ fn constant_expressions_have_the_values_that_the_assembler_gives_them() {
         ("WARP_SZ - 33 < 0", 1),
         ("1.5 < 2.0", 1),
         ("010 + 0b101 + 0xFU", 28),
+        ("7% 3", 1),
+        ("7%(3)", 1),
     ];
     let list = CASES.map(|(text, _)| text).join(", ");
     let ir = lifted(&format!("{HEADER}.visible .global .align 8 .u64 x[] = {{{list}}};\n")).ir;
@@ -671,7 +736,8 @@ fn constant_expressions_have_the_values_that_the_assembler_gives_them() {
     let ir = lifted(&text).ir;
     assert!(ir.contains("i64 4") && ir.contains("i64 -8"), "{ir}");
     assert!(lifted(&kernel("", "mov.u32 %r1, WARP_SZ-1; st.shared.u32 [%r1], %r1;")).ir.contains("i32 31"));
-    for text in ["1.5 + 1", "5 / 0", "~1.5", "1 ? 2.5 : 3.5"] {
+    // The assembler reads a name in the last one, too.
+    for text in ["1.5 + 1", "5 / 0", "~1.5", "1 ? 2.5 : 3.5", "7%3"] {
         refused(&format!("{HEADER}.global .align 8 .f64 x = {text};\n"));
     }
 }
