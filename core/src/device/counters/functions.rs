@@ -116,7 +116,10 @@ impl Functions {
             p::MIG_DEVICE_NOT_SUPPORTED => "instances of a GPU that is partitioned (MIG) have no counters of their own",
             p::CONFIDENTIAL_COMPUTING_NOT_SUPPORTED => "GPUs in confidential computing are not counted on",
             p::VIRTUALIZED_DEVICE_NOT_SUPPORTED => "this virtual GPU has no hardware counters",
-            _ if function == self.host_initialize.name => "this CUPTI does not know the GPU; install a newer one",
+            _ if function == self.host_initialize.name => {
+                let (library, name) = (self.path.display(), self.name(code));
+                return format!("{library} does not know the GPU; install a newer CUPTI ({function}: {name})");
+            }
             _ => return format!("{function} failed with {}", self.name(code)),
         };
         format!("{meaning} ({function}: {})", self.name(code))
