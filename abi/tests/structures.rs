@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mneme_abi::cuda::profiler_structures;
 use mneme_abi::structure::Structure;
 use mneme_abi::{cuda, hip};
 
@@ -33,12 +34,19 @@ fn asserted(structure: &Structure) -> String {
 
 /// What the compiler says of these structures under this header.
 fn compiled(include: &Path, header: &str, structures: &[&Structure]) -> Result<(), String> {
+    let all: String = structures.iter().map(|structure| asserted(structure)).collect();
+    compiles(include, &format!("{header}\n{all}"))
+}
+
+/// What the compiler says of a text in C.
+fn compiles(include: &Path, text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("layout.c");
-    let all: String = structures.iter().map(|structure| asserted(structure)).collect();
-    std::fs::write(&file, format!("#include <stddef.h>\n{header}\n{all}")).unwrap();
+    std::fs::write(&file, format!("#include <stddef.h>\n{text}")).unwrap();
+    // A header of CUPTI's includes this one of C++, and needs nothing of it.
+    std::fs::write(folder.path().join("string"), "").unwrap();
     let mut compiler = Command::new("cc");
-    compiler.args(["-std=gnu11", "-w", "-fsyntax-only", "-I"]).arg(include).arg(&file);
+    compiler.args(["-std=gnu11", "-w", "-fsyntax-only", "-I"]).arg(include).arg("-I").arg(folder.path()).arg(&file);
     let output = compiler.output().unwrap();
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
@@ -67,6 +75,28 @@ fn structures_of_the_runtime_are_as_in_its_headers() {
             let is_another = is_13 && structure.name == OTHER_IN_13;
             assert_eq!(done.is_err(), is_another, "{folder}: {}: {done:?}", structure.name);
         }
+    }
+}
+
+#[test]
+fn structures_of_the_range_profiler_are_as_in_its_headers() {
+    let others = std::env::var_os("MNEME_TEST_CUPTI_INCLUDE").map(PathBuf::from);
+    let header = "#include <cupti_target.h>\n#include <cupti_profiler_target.h>\n#include <cupti_profiler_host.h>\n\
+                  #include <cupti_range_profiler.h>";
+    let structures: Vec<&Structure> = profiler_structures::STRUCTURES.iter().collect();
+    let sizes = profiler_structures::sizes();
+    assert_eq!(sizes.len(), structures.len());
+    let size = |(name, size): &(&str, usize)| {
+        format!("_Static_assert({name}_STRUCT_SIZE == {size}, \"size that {name} says\");\n")
+    };
+    let number = |(name, number): &(&str, i64)| format!("_Static_assert({name} == {number}, \"{name}\");\n");
+    let said: String = sizes.iter().map(size).chain(profiler_structures::NUMBERS.iter().map(number)).collect();
+    for include in others.into_iter().chain([dependencies("cuda/include")]) {
+        let failed = |error| panic!("{}: {error}", include.display());
+        compiled(&include, header, &structures).unwrap_or_else(failed);
+        compiles(&include, &format!("{header}\n{said}")).unwrap_or_else(failed);
+        // The test can fail.
+        assert!(compiles(&include, &format!("{header}\n{}", size(&(sizes[0].0, sizes[0].1 + 8)))).is_err());
     }
 }
 

@@ -85,6 +85,9 @@ pub struct Submission {
     /// Measure the energy of a launch as well (`energy_j` of the result), which takes one to ten seconds more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub energy: bool,
+    /// Hardware counters to count a launch with, too, by NVIDIA's names (`counters` of the result).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<String>,
     /// Code in place of the recorded kernel's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,

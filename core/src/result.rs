@@ -47,9 +47,9 @@ pub struct ReplayResult {
     /// The recorded PTX was lifted to LLVM IR and compiled from there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lifted: bool,
-    /// The submitted configuration whose code and launch were the same, and whose runs these are.
+    /// Whose runs these are, where code and launch were those of another configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub shared_with: Option<u64>,
+    pub shared_with: Option<SharedWith>,
     /// Places in `exec_time` of measured runs that took far longer than the others: more than 5 % above the median, and
     /// more than three times the spread of the middle half.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -67,6 +67,12 @@ pub struct ReplayResult {
     /// second, each with putting memory back, less that of putting back memory that nothing has changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
+    /// Hardware counters of a launch, by name, where they were asked for and CUPTI counts them.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub counters: std::collections::BTreeMap<String, f64>,
+    /// Why there are none, where they were asked for; a sentence without its end.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub counters_reason: String,
     /// Of a verified result: over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where
     /// nothing differs. A survey has its `variations` instead.
     #[serde(flatten)]
@@ -88,6 +94,23 @@ pub struct ReplayResult {
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// Whose runs a result has in place of its own: a number, or `"baseline"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SharedWith {
+    /// The configuration submitted under this id; in a session's results the trial of this number.
+    Number(u64),
+    /// What has no number in a session's results.
+    Named(NamedRuns),
+}
+
+/// What a session runs that is no trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NamedRuns {
+    Baseline,
 }
 
 /// Where and with what a result was obtained.

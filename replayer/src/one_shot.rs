@@ -76,6 +76,9 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     if !result.error.is_empty() && !is_no_wonder {
         eprintln!("mneme-replay: {}", result.error);
     }
+    if !result.counters_reason.is_empty() {
+        eprintln!("mneme-replay: hardware counters were not counted: {}", result.counters_reason);
+    }
     if let Some(variations) = &result.variations {
         eprintln!("{}", crate::report::variations::text(variations, result.exec_time.len()));
         if options.write_tolerances {
@@ -131,7 +134,9 @@ fn replay(options: &OneShot, context: &ReplayContext, configuration: &Configurat
     // Times of instrumented code mean nothing.
     let observe = options.observation.observe();
     let (iterations, warmup) = if observe.is_some() { (1, 0) } else { (iterations, warmup) };
-    engine.submit(Job::new(0, configuration.clone(), iterations, warmup).observing(observe));
+    let mut job = Job::new(0, configuration.clone(), iterations, warmup).observing(observe);
+    job.run.counters.clone_from(&options.counters);
+    engine.submit(job);
     loop {
         if let SupervisorEvent::Finished { result, outcome, unwritten, .. } = engine.next(Client::default())? {
             engine.leave();

@@ -3,9 +3,14 @@
 //! `cost [--samplers auto,tpe] [--trials 1000,5000] [--seeds N]` prints a table in Markdown. The space has about
 //! 100,000 valid points; times are made up, and one point in twenty fails. The first proposal, which enumerates the
 //! valid points, has its own column.
+//!
+//! `cost --enumerate FILE…` enumerates the valid points of Kernel Tuner caches, T4 files, or files with their
+//! parameters and restrictions alone, and prints what that takes.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use mneme_core::result::ReplayStatus;
@@ -23,6 +28,36 @@ struct Options {
     trials: Vec<usize>,
     #[arg(long, default_value_t = 3)]
     seeds: u64,
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    enumerate: Vec<PathBuf>,
+}
+
+/// Enumerates the valid points of files.
+fn enumerate(files: &[PathBuf]) -> Result<(), Box<dyn std::error::Error>> {
+    println!(
+        "| space | points | valid | ms | CPU, ms | peak memory more, MiB |\n| --- | --- | --- | --- | --- | --- |"
+    );
+    for file in files {
+        let table = ResultsTable::load(file)?;
+        let (before, memory, start) = (processor_seconds(), peak_memory(), Instant::now());
+        let valid = Feasible::of(&table.space).and_then(|valid| valid.size()).unwrap_or(0);
+        let (wall, cpu) = (1e3 * start.elapsed().as_secs_f64(), 1e3 * (processor_seconds() - before));
+        let points: f64 =
+            table.space.parameters().iter().filter_map(|it| it.domain.size()).map(|it| it as f64).product();
+        let more = (peak_memory() - memory) as f64 / 1024.0;
+        println!("| {} | {points:.0} | {valid} | {wall:.1} | {cpu:.1} | {more:.1} |", table.name);
+    }
+    Ok(())
+}
+
+/// The most memory that this process has had, KiB.
+fn peak_memory() -> i64 {
+    // SAFETY: plain data, which the call fills.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage.ru_maxrss
+    }
 }
 
 /// A space of shapes, tiles and switches, such as kernels have.
@@ -65,6 +100,9 @@ fn processor_seconds() -> f64 {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse();
+    if !options.enumerate.is_empty() {
+        return enumerate(&options.enumerate);
+    }
     let longest = options.trials.iter().copied().max().unwrap_or(0);
     println!("{} valid points\n", Feasible::of(&*space()?).and_then(|valid| valid.size()).unwrap_or(0));
     println!(

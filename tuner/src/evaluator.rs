@@ -17,6 +17,9 @@ use crate::simulate::Simulation;
 /// Servers that may end in a row without settling a single configuration.
 const RESTARTS: u32 = 3;
 
+/// Names what [`Evaluator::run`] runs, which is no trial; those are counted from 0.
+const ALONE: u64 = u64::MAX - 1;
+
 /// What an evaluation came to.
 #[derive(Debug)]
 pub struct Evaluated {
@@ -159,7 +162,7 @@ impl Evaluator {
     /// As [`wait`](Self::wait).
     pub fn run(&mut self, configurations: Vec<Configuration>, runs: Runs) -> Result<Vec<ReplayResult>, ServerError> {
         assert!(self.partial.is_empty(), "nothing else is under way");
-        self.submit(0, configurations, runs);
+        self.submit(ALONE, configurations, runs);
         Ok(self.wait()?.map_or_else(Vec::new, |evaluated| evaluated.results))
     }
 
@@ -225,7 +228,7 @@ impl Lane {
             && let Some(id) = self.waiting.front()
         {
             let pending = &partial[id];
-            self.server.submit(*id, &pending.configurations[place], pending.runs)?;
+            self.server.submit(*id, &pending.configurations[place], pending.runs.clone())?;
             self.in_flight.extend(self.waiting.pop_front());
         }
         Ok(())

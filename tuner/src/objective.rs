@@ -3,11 +3,13 @@
 //! `time` and `speedup` are the existing Mneme's. Others are expressions over a result's fields, each `min:` (as it is
 //! without) or `max:`; several make a Pareto front. docs/reference/samplers.md lists the names.
 
+use std::collections::BTreeSet;
+
 use mneme_core::configuration::Configuration;
 use mneme_core::result::ReplayResult;
 use serde_json::{Value, json};
 
-use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values};
+use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values, paths};
 use crate::metric::Metric;
 
 /// What is wrong with an objective.
@@ -23,6 +25,8 @@ pub enum ObjectiveError {
         "the objective '{objective}' needs the energy of a launch, which could not be measured: that takes an NVIDIA GPU (Volta or later) with NVML, and a launch that uses more than putting memory back varies by"
     )]
     NoEnergy { objective: String },
+    #[error("the objective '{objective}' needs the hardware counter {counter}, which was not counted: {reason}")]
+    NoCounter { objective: String, counter: String, reason: String },
     #[error("nothing was measured")]
     NothingMeasured,
 }
@@ -47,6 +51,8 @@ struct Objective {
     text: String,
     maximise: bool,
     kind: Kind,
+    /// Hardware counters in it.
+    counters: Vec<String>,
 }
 
 enum Kind {
@@ -64,7 +70,7 @@ impl Objectives {
         let language = ExpressionEngine::default();
         let (result, configuration) =
             (ReplayResult::default(), Configuration::recorded([1; 3].into(), [1; 3].into(), 0));
-        let names = names(&Measurement { result: &result, configuration: &configuration, baseline: None }, metric);
+        let known = names(&Measurement { result: &result, configuration: &configuration, baseline: None }, metric, &[]);
         let read = |text: &str| -> Result<Objective, ObjectiveError> {
             let (maximise, rest) = match text.split_once(':') {
                 Some((direction, rest)) if ["min", "max"].contains(&direction.trim()) => {
@@ -76,9 +82,16 @@ impl Objectives {
                 "time" if !maximise => (false, Kind::Time),
                 // More is better, whatever was said.
                 "speedup" => (true, Kind::Speedup),
-                _ => (maximise, Kind::Expression(language.read(rest, &names)?)),
+                _ => {
+                    let (text, counters) = with_counters(rest);
+                    let mut known = known.clone();
+                    counters.iter().for_each(|counter| known.set(&in_language(counter), &Value::Null));
+                    let read = language.read(&text, &known);
+                    let expression = read.map_err(|error| ExpressionError { expression: rest.into(), ..error })?;
+                    return Ok(Objective { text: rest.into(), maximise, kind: Kind::Expression(expression), counters });
+                }
             };
-            Ok(Objective { text: rest.to_owned(), maximise, kind })
+            Ok(Objective { text: rest.to_owned(), maximise, kind, counters: Vec::new() })
         };
         let list = texts.iter().map(|text| read(text.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { language, metric, list })
@@ -104,6 +117,12 @@ impl Objectives {
         self.list.iter().any(Objective::needs_energy)
     }
 
+    /// The hardware counters that they are about, which are counted for those alone that want them.
+    pub fn counters(&self) -> Vec<String> {
+        let all: BTreeSet<&String> = self.list.iter().flat_map(|objective| &objective.counters).collect();
+        all.into_iter().cloned().collect()
+    }
+
     /// The objectives of a verified result, as users read them.
     ///
     /// # Errors
@@ -121,8 +140,18 @@ impl Objectives {
                     Err(ObjectiveError::NoEnergy { objective: objective.text.clone() })
                 }
                 Kind::Expression(expression) => {
-                    let values = all.get_or_insert_with(|| names(measurement, self.metric));
-                    let value = self.language.evaluate(expression, values)?;
+                    let result = measurement.result;
+                    if let Some(counter) = objective.counters.iter().find(|it| !result.counters.contains_key(*it)) {
+                        let unasked = || "its result was measured without".to_owned();
+                        let reason = Some(result.counters_reason.clone()).filter(|reason| !reason.is_empty());
+                        let (objective, counter) = (objective.text.clone(), counter.clone());
+                        let reason = reason.unwrap_or_else(unasked);
+                        return Err(ObjectiveError::NoCounter { objective, counter, reason });
+                    }
+                    let values = all.get_or_insert_with(|| names(measurement, self.metric, &self.counters()));
+                    let evaluated = self.language.evaluate(expression, values);
+                    let value =
+                        evaluated.map_err(|error| ExpressionError { expression: objective.text.clone(), ..error })?;
                     let objective = objective.text.clone();
                     match value.as_f64().filter(|number| number.is_finite()) {
                         Some(number) => Ok(number),
@@ -154,7 +183,7 @@ impl Objective {
 const ENERGY: &str = "energy_j";
 
 /// All names that an objective may have. What a device does not say is nothing.
-fn names(measurement: &Measurement, metric: Metric) -> Values {
+fn names(measurement: &Measurement, metric: Metric, counters: &[String]) -> Values {
     let Measurement { result, configuration, baseline } = *measurement;
     let said = |number: i64| if number < 0 { Value::Null } else { number.into() };
     let metrics = &result.metrics;
@@ -188,7 +217,32 @@ fn names(measurement: &Measurement, metric: Metric) -> Values {
     ] {
         values.set(name, &value);
     }
+    for counter in counters {
+        values.set(&in_language(counter), &json!(result.counters.get(counter)));
+    }
     values
+}
+
+/// An objective with its hardware counters as the language of expressions can name them, and these counters. One is
+/// written as NVIDIA does: `unit__quantity`, and after a dot what of it.
+fn with_counters(text: &str) -> (String, Vec<String>) {
+    let (mut rewritten, mut counters, mut rest) = (String::new(), Vec::new(), 0);
+    for (start, path) in paths(text) {
+        let is_counter = path.split('.').next().is_some_and(|first| first.trim_start_matches('_').contains("__"));
+        if is_counter {
+            rewritten += &text[rest..start];
+            rewritten += &in_language(path);
+            rest = start + path.len();
+            counters.push(path.to_owned());
+        }
+    }
+    rewritten += &text[rest..];
+    (rewritten, counters)
+}
+
+/// A hardware counter as a name of the language.
+fn in_language(counter: &str) -> String {
+    counter.replace('.', "__")
 }
 
 #[cfg(test)]
@@ -245,6 +299,40 @@ mod tests {
         let objectives = Objectives::read(&["energy_j * 4", "result.energy_j"], Metric::Mean).unwrap();
         let measurement = Measurement { result: &result, configuration: &configuration, baseline: None };
         assert_eq!(objectives.evaluate(&measurement), Ok(vec![1.0, 0.25]));
+    }
+
+    #[test]
+    fn hardware_counters_are_named_as_nvidia_does() {
+        let texts = [
+            "max: sm__warps_active.avg.pct_of_peak_sustained_active",
+            "if config.passes == \"l1tex__no.sum\" { 0 } else { dram__bytes.sum / smsp__inst_executed.sum }",
+            "dram__bytes.sum * time",
+        ];
+        let objectives = Objectives::read(&texts, Metric::Mean).unwrap();
+        let wanted =
+            ["dram__bytes.sum", "sm__warps_active.avg.pct_of_peak_sustained_active", "smsp__inst_executed.sum"];
+        assert_eq!(objectives.counters(), wanted);
+        assert_eq!(Objectives::read(&["time", "registers"], Metric::Mean).unwrap().counters(), [""; 0]);
+        let counters = [(wanted[0].to_owned(), 4096.0), (wanted[1].to_owned(), 62.5), (wanted[2].to_owned(), 8.0)];
+        let mut counted = ReplayResult { counters: counters.into(), ..result() };
+        let configuration = Configuration::recorded([1; 3].into(), [1; 3].into(), 0);
+        let evaluate = |result: &ReplayResult| {
+            objectives.evaluate(&Measurement { result, configuration: &configuration, baseline: None })
+        };
+        assert_eq!(evaluate(&counted), Ok(vec![62.5, 512.0, 4096.0 * 300.0]));
+        assert_eq!(objectives.costs(&[62.5, 512.0, 1.0]), [-62.5, 512.0, 1.0]);
+        counted.counters.clear();
+        counted.counters_reason = "CUPTI is not there".into();
+        let error = evaluate(&counted).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the objective 'sm__warps_active.avg.pct_of_peak_sustained_active' needs the hardware counter \
+             sm__warps_active.avg.pct_of_peak_sustained_active, which was not counted: CUPTI is not there"
+        );
+        let error = evaluate(&result()).unwrap_err().to_string();
+        assert!(error.ends_with("which was not counted: its result was measured without"), "{error}");
+        let error = Objectives::read(&["dram__bytes.sum * tmie"], Metric::Mean).err().unwrap().to_string();
+        assert!(error.contains("'dram__bytes.sum * tmie' has the name 'tmie'"), "{error}");
     }
 
     #[test]

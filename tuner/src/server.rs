@@ -30,7 +30,7 @@ pub struct ServerCommand {
 }
 
 /// How often a configuration is run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
     /// Measured ones.
     pub iterations: u32,
@@ -44,6 +44,16 @@ pub struct Runs {
     pub device: Option<i32>,
     /// Measure the energy of a launch as well.
     pub energy: bool,
+    /// Count a launch with these hardware counters as well.
+    pub counters: Vec<String>,
+}
+
+impl Runs {
+    /// The same for times alone.
+    #[must_use]
+    pub fn of_time(self) -> Self {
+        Self { energy: false, counters: Vec::new(), ..self }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -140,11 +150,21 @@ impl Server {
 
     /// Submits a configuration. An error means that the server is gone.
     pub fn submit(&mut self, id: u64, config: &Configuration, runs: Runs) -> Result<(), ServerError> {
-        let Runs { iterations, warmup, stopping, fresh, device, energy } = runs;
+        let Runs { iterations, warmup, stopping, fresh, device, energy, counters } = runs;
         let config = Changes::from(config);
         let (iterations, warmup) = (Some(iterations), Some(warmup));
-        let submission =
-            Submission { id, config, iterations, warmup, stopping, fresh, device, energy, ..Submission::default() };
+        let submission = Submission {
+            id,
+            config,
+            iterations,
+            warmup,
+            stopping,
+            fresh,
+            device,
+            energy,
+            counters,
+            ..Submission::default()
+        };
         let mut line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises");
         line.push('\n');
         let written = match &mut self.input {

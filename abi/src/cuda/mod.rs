@@ -1,6 +1,7 @@
 //! The CUDA driver and runtime APIs: their functions, types and result codes.
 
 pub mod driver;
+pub mod profiler_structures;
 pub mod registration;
 pub mod runtime;
 pub mod runtime_structures;

@@ -13,9 +13,10 @@ use std::sync::Mutex;
 
 use libloading::Library;
 
-const NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so.12"];
+/// The library, the newest first.
+pub(super) const NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so.12"];
 /// Folders of a toolkit that may have it.
-const FOLDERS: [&str; 3] = ["extras/CUPTI/lib64", TARGET, "lib64"];
+const FOLDERS: [&str; 4] = ["extras/CUPTI/lib64", TARGET, "lib64", "lib"];
 /// NVIDIA's name for servers with Arm's processors is sbsa.
 const TARGET: &str = if cfg!(target_arch = "aarch64") { "targets/sbsa-linux/lib" } else { "targets/x86_64-linux/lib" };
 
@@ -44,6 +45,20 @@ struct Collected {
 
 static COLLECTED: Mutex<Collected> = Mutex::new(Collected { next: None, latest: None });
 
+/// Loads CUPTI, and says what was loaded; `toolkits` are roots of CUDA installations.
+pub(super) fn library(toolkits: &[PathBuf]) -> Option<(Library, PathBuf)> {
+    let in_toolkits = |name: &str| -> Vec<PathBuf> {
+        toolkits
+            .iter()
+            .flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(name)))
+            .filter(|path| path.is_file())
+            .collect()
+    };
+    let mut candidates = NAMES.into_iter().flat_map(|name| in_toolkits(name).into_iter().chain([PathBuf::from(name)]));
+    // SAFETY: CUPTI's constructors are made to run when a process loads it.
+    candidates.find_map(|path| unsafe { Library::new(&path) }.ok().map(|library| (library, path)))
+}
+
 /// CUPTI at work.
 pub struct Cupti {
     flush: unsafe extern "C" fn(c_uint) -> c_int,
@@ -59,17 +74,7 @@ impl Cupti {
     /// # Errors
     /// One sentence for the user.
     pub fn start(toolkits: &[PathBuf]) -> Result<Self, String> {
-        let in_toolkits = |name: &str| -> Vec<PathBuf> {
-            toolkits
-                .iter()
-                .flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(name)))
-                .filter(|path| path.is_file())
-                .collect()
-        };
-        let mut candidates =
-            NAMES.into_iter().flat_map(|name| in_toolkits(name).into_iter().chain([PathBuf::from(name)]));
-        // SAFETY: CUPTI's constructors are made to run when a process loads it.
-        let library = candidates.find_map(|path| unsafe { Library::new(path) }.ok()).ok_or_else(|| {
+        let (library, _) = library(toolkits).ok_or_else(|| {
             format!(
                 "neither {} is installed; CUDA's toolkit has it, and --timer events does without",
                 NAMES.join(" nor ")

@@ -4,6 +4,7 @@
 //! the device. [`gpu`] implements it over a vendor's library: [`cuda`] is any with the CUDA driver's ABI, NVIDIA's or
 //! the CPU device's, [`hip`] is AMD's, so that all are driven by the same code.
 
+pub mod counters;
 pub mod cuda;
 pub mod cupti;
 mod error;
@@ -180,6 +181,9 @@ pub trait Device {
     /// as large, in their order; where they go is the driver's to know: alignments beyond 16 bytes count from where an
     /// architecture begins its parameters in constant memory.
     fn enqueue(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError>;
+
+    /// Waits for everything before it.
+    fn wait(&self) -> Result<(), DeviceError>;
 
     /// Launches likewise, waits, and returns the kernel's time in ns and what took it.
     fn run(

@@ -169,6 +169,10 @@ pub struct OneShot {
     #[command(flatten)]
     pub runs: RunOptions,
 
+    /// Count a launch on the hardware, too: NVIDIA's names of counters, as in dram__bytes.sum,smsp__inst_executed.sum;
+    /// CUPTI (CUDA 12.6 or later) has to be installed
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["check", "wrote", "touched"])]
+    pub counters: Vec<String>,
     /// Run N times and say which buffers differ from run to run, with nothing changed
     #[arg(long, value_name = "N", value_parser = runs(2), conflicts_with = "iterations")]
     pub repeat: Option<u32>,

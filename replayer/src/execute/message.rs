@@ -1,5 +1,6 @@
 //! Messages between the supervisor and an executor.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use mneme_core::configuration::CacheState;
@@ -56,6 +57,8 @@ pub struct RunSpec {
     pub digest: bool,
     /// Measure the energy of a launch as well, which takes seconds.
     pub energy: bool,
+    /// Count a launch with these hardware counters as well.
+    pub counters: Vec<String>,
     /// File for all recorded memory as the last run leaves it.
     pub memory: Option<PathBuf>,
     /// The code is instrumented for this: run it once for what it notes, and not for its times.
@@ -166,6 +169,9 @@ pub struct RunOutcome {
     pub digest: String,
     /// Joules of a launch.
     pub energy: Option<f64>,
+    /// Hardware counters of a launch, and why there are none: a sentence without its end.
+    pub counters: BTreeMap<String, f64>,
+    pub counters_reason: String,
     /// After the runs.
     pub clocks: Option<Clocks>,
     pub metrics: Metrics,

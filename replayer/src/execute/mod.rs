@@ -5,6 +5,7 @@
 //! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the
 //! supervisor starts the next executor. It never writes to the shared snapshot.
 
+mod counting;
 pub mod dump;
 mod energy;
 pub mod executor;

@@ -1,13 +1,16 @@
 //! One run request: a code object is loaded, and its launch prepared and run.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
+use mneme_core::device::counters::Counters;
 use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_core::image::amd_hardware::shared_of_block;
 use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, ReplayStatus};
 
+use super::counting::{self, CountedSeries};
 use super::launch::repaired;
 use super::memory::ResidentMemory;
 use super::message::{RunOutcome, RunRequest};
@@ -32,6 +35,8 @@ pub struct Runner<'a> {
     starting: Option<Receiver<Option<Nvml>>>,
     /// The limits that the context has been given.
     limits: Limits,
+    /// Counts launches, once it was asked to; or why it cannot.
+    counters: Option<Result<Counters, String>>,
     /// Why kernels are timed by events, where they were to be timed by something else.
     untimed: String,
 }
@@ -43,7 +48,7 @@ impl<'a> Runner<'a> {
             std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
             receiver
         });
-        Self { device, plan, nvml: None, starting, limits: Limits::default(), untimed }
+        Self { device, plan, nvml: None, starting, limits: Limits::default(), counters: None, untimed }
     }
 
     /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns,
@@ -128,6 +133,12 @@ impl<'a> Runner<'a> {
             };
             done.energy = repaired(self.energy(memory, launch), done)?;
         }
+        if !order.spec.counters.is_empty() {
+            match repaired(self.count(memory, &series), done)? {
+                Ok(counters) => done.counters = counters,
+                Err(why) => done.counters_reason = why,
+            }
+        }
         done.status = ReplayStatus::Verified;
         if let Some(survey) = survey {
             let (same, variations) = survey.end(memory, &series.comparisons);
@@ -196,6 +207,20 @@ impl<'a> Runner<'a> {
         }
         let Some(nvml) = &self.nvml else { return Ok(None) };
         energy::of_difference(|| nvml.millijoules(), || launch().and_then(|()| memory.restore()), || memory.restore())
+    }
+
+    /// Hardware counters of a launch, or why there are none.
+    fn count(
+        &mut self,
+        memory: &mut ResidentMemory<'_>,
+        series: &Series<'_>,
+    ) -> Result<Result<BTreeMap<String, f64>, String>, DeviceError> {
+        let plan = self.plan;
+        let counters = self.counters.get_or_insert_with(|| counting::open(plan));
+        match counters {
+            Ok(counters) => counters.count(&series.order.spec.counters, &mut CountedSeries { memory, series }),
+            Err(why) => Ok(Err(why.clone())),
+        }
     }
 
     fn nvml(&mut self) -> Option<&Nvml> {

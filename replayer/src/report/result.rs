@@ -56,6 +56,8 @@ pub fn result(
         more_mismatches: done.mismatches.iter().skip(1).cloned().collect(),
         differing_buffers: done.differing_buffers,
         energy_j: done.energy,
+        counters: done.counters.clone(),
+        counters_reason: done.counters_reason.clone(),
         largest: done.largest.filter(|_| verified),
         variations: done.variations.clone(),
         metrics: done.metrics.clone(),

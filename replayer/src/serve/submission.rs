@@ -45,7 +45,13 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
             ..job.schedule
         },
         build: BuildSpec { replacement, keep_ir, ..job.build },
-        run: RunSpec { stopping, energy: submission.energy, memory: submission.outputs.memory, ..job.run },
+        run: RunSpec {
+            stopping,
+            energy: submission.energy,
+            counters: submission.counters,
+            memory: submission.outputs.memory,
+            ..job.run
+        },
     })
 }
 

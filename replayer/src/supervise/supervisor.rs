@@ -11,7 +11,7 @@ use std::time::Instant;
 use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
-use mneme_core::result::ReplayStatus;
+use mneme_core::result::{ReplayStatus, SharedWith};
 use nix::poll::PollFlags;
 
 use super::architecture::TargetArchitecture;
@@ -391,7 +391,7 @@ impl<'a> Supervisor<'a> {
             &self.context.snapshot.layout.regions,
             llvm,
         );
-        result.shared_with = shared_with;
+        result.shared_with = shared_with.map(SharedWith::Number);
         if let Some(version) = &self.context.ir_version {
             result.environment.versions.insert("ir".into(), version.clone());
         }

@@ -16,7 +16,7 @@ use rhai::{AST, Dynamic, Engine, EvalAltResult, OptimizationLevel, ParseErrorTyp
 use serde_json::{Map, Number, Value};
 
 pub use functions::NAMES as FUNCTIONS;
-pub use text::{conjuncts, names};
+pub use text::{conjuncts, names, paths};
 
 /// Operations of one evaluation; more are taken for a mistake.
 const MAX_OPERATIONS: u64 = 100_000;

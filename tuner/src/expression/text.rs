@@ -26,6 +26,31 @@ pub fn names(text: &str) -> Vec<&str> {
     found
 }
 
+/// Names in an expression with all that stands after dots (`unit__counter.sum.per_second`), and where they begin; those
+/// in strings are not among them.
+pub fn paths(text: &str) -> Vec<(usize, &str)> {
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let begins = |character: char| character.is_ascii_alphabetic() || character == '_';
+    let end = |from: usize| text[from..].find(|c| !is_name(c)).map_or(text.len(), |at| from + at);
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(first) = text[at..].chars().next() {
+        let start = at;
+        at += first.len_utf8();
+        if first == '"' || first == '`' {
+            at = end_of_string(text, start);
+        } else if is_name(first) {
+            at = end(start);
+            while text[at..].strip_prefix('.').is_some_and(|field| field.starts_with(begins)) {
+                at = end(at + 1);
+            }
+            if begins(first) {
+                found.push((start, &text[start..at]));
+            }
+        }
+    }
+    found
+}
+
 /// The expressions that have to be true for a conjunction to be; the expression itself where it is none.
 pub fn conjuncts(text: &str) -> Vec<&str> {
     let text = text.trim();

@@ -174,8 +174,8 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// What is optimised: time, speedup, or an expression over a result's fields; several make a Pareto front [default:
-    /// time]
+    /// What is optimised: time, speedup, or an expression over a result's fields and hardware counters
+    /// (dram__bytes.sum); several make a Pareto front [default: time]
     #[arg(long, value_name = "OBJECTIVE", num_args = 1.., help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub objective: Vec<String>,

@@ -100,8 +100,11 @@ impl Session {
     }
 
     fn replay_all(&mut self, configurations: Vec<Configuration>) -> Result<Vec<ReplayResult>, SessionError> {
-        match self.evaluator.run(configurations, self.criteria.runs) {
-            Ok(results) => Ok(results),
+        match self.evaluator.run(configurations, self.criteria.runs.clone()) {
+            Ok(mut results) => {
+                self.name_shared(&mut results);
+                Ok(results)
+            }
             Err(error @ ServerError::Died { .. }) => Ok(vec![ReplayResult {
                 failed: true,
                 error: error.to_string(),

@@ -57,7 +57,7 @@ impl Session {
                     None => of_instances(&baseline.config, &baseline.instances),
                     Some(trial) => of_instances(&trial.config, &trial.instances),
                 };
-                let results = self.evaluator.run(of_instances.clone(), runs)?;
+                let results = self.evaluator.run(of_instances.clone(), runs.clone())?;
                 let times = self.criteria.times(&results);
                 if let (None, Some(trial)) = (&times, finalist) {
                     self.refute_again(trial.trial, &of_instances, &results);

@@ -119,6 +119,8 @@ struct Session {
     /// By trial as the search counts them: the number in the results, and what is being replayed.
     numbers: Numbers,
     in_flight: HashMap<u64, InFlight>,
+    /// Numbers in the results of trials, by trial as the search counts them.
+    numbered: HashMap<u64, u64>,
     /// Those that have ended: trials as the search counts them, by their numbers in the results.
     ended: HashMap<u64, u64>,
     /// Trials that are being measured again.
@@ -183,6 +185,7 @@ impl Session {
             iterations: settings.replay.iterations,
             warmup: settings.replay.warmup,
             energy: objectives.need_energy(),
+            counters: objectives.counters(),
             ..Runs::default()
         };
         let requested = settings.search.trials.or_else(|| search.space().size()).unwrap_or(0);
@@ -201,6 +204,7 @@ impl Session {
             progress: Progress::new((requested > 0).then_some(requested), settings.quiet),
             numbers: Numbers::after(known),
             in_flight: HashMap::new(),
+            numbered: HashMap::new(),
             ended: HashMap::new(),
             repeats: HashMap::new(),
             disturbances: Disturbances::default(),

@@ -84,7 +84,9 @@ impl Records {
     fn share(&mut self, configurations: &[Configuration], results: &[ReplayResult], which: fn(&ReplayResult) -> bool) {
         for ((name, configuration), result) in self.names.iter().zip(configurations).zip(results) {
             let Some(cache) = self.cache.as_mut().filter(|_| which(result)) else { continue };
-            if let Err(error) = cache.add(name, configuration, result) {
+            // Another session has trials of other numbers.
+            let result = ReplayResult { shared_with: None, ..result.clone() };
+            if let Err(error) = cache.add(name, configuration, &result) {
                 self.results.log(&error.to_string());
                 self.unwritten.get_or_insert(error.into());
                 self.cache = None;

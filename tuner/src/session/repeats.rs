@@ -1,6 +1,6 @@
 //! Repeats: trials that were measured while the device was disturbed are measured again.
 
-use mneme_core::result::ReplayResult;
+use mneme_core::result::{ReplayResult, SharedWith};
 
 use super::criteria::spokesman;
 use super::{Session, SessionError, Stop};
@@ -25,14 +25,15 @@ impl Session {
     pub(super) fn end_repeat(&mut self, id: u64, before: &Trial, results: &[ReplayResult]) -> Result<(), SessionError> {
         self.standings.summary.num_runs += results.iter().map(|result| result.exec_time.len() as u64).sum::<u64>();
         // Trials that were not run because their code and launch are this one's.
+        let shared = Some(SharedWith::Number(before.trial));
         let shares =
-            |other: &&Trial| other.result.shared_with == Some(id) && other.result.exec_time == before.result.exec_time;
+            |other: &&Trial| other.result.shared_with == shared && other.result.exec_time == before.result.exec_time;
         let sharing: Vec<Trial> = self.standings.all_ranked().iter().filter(shares).cloned().collect();
         self.correct(id, before, results, None)?;
         for trial in sharing {
             // Of the session before there may be one that shared with another.
             if let Some(follower) = self.ended.get(&trial.trial) {
-                self.correct(*follower, &trial, results, Some(id))?;
+                self.correct(*follower, &trial, results, shared)?;
             }
         }
         Ok(())
@@ -44,7 +45,7 @@ impl Session {
         id: u64,
         before: &Trial,
         results: &[ReplayResult],
-        shared_with: Option<u64>,
+        shared_with: Option<SharedWith>,
     ) -> Result<(), SessionError> {
         let result = ReplayResult { shared_with, ..spokesman(results) };
         let mut trial = Trial { result, repeated: before.metric, ..before.clone() };

@@ -3,7 +3,7 @@
 //! There are as many at a time as the devices can take.
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_core::result::{NamedRuns, ReplayResult, ReplayStatus, SharedWith};
 
 use super::criteria::{results_of, spokesman};
 use super::reference::REFERENCE;
@@ -60,12 +60,13 @@ impl Session {
             for incident in self.evaluator.incidents() {
                 self.records.log(&incident);
             }
-            let Some(evaluated) = evaluated? else {
+            let Some(mut evaluated) = evaluated? else {
                 if self.refer_at_end(stop.as_ref()) {
                     continue;
                 }
                 break;
             };
+            self.name_shared(&mut evaluated.results);
             if evaluated.id == REFERENCE {
                 self.compare_reference(&evaluated);
                 continue;
@@ -147,6 +148,7 @@ impl Session {
         let first = self.first_runs();
         let candidate =
             InFlight { trial: self.numbers.take(), point, hash, configurations, first: first.is_some(), stopped: None };
+        self.numbered.insert(id, candidate.trial);
         self.progress.begin(candidate.trial);
         if let Some(results) = known {
             return self.end_trial(id, candidate, &results, true);
@@ -156,19 +158,29 @@ impl Session {
         Ok(None)
     }
 
+    /// Says whose runs results have in the results' own numbers, where the server knows those of submissions.
+    pub(super) fn name_shared(&self, results: &mut [ReplayResult]) {
+        for result in results {
+            if let Some(SharedWith::Number(id)) = result.shared_with {
+                let number = self.numbered.get(&id).copied().map(SharedWith::Number);
+                result.shared_with = number.or(Some(SharedWith::Named(NamedRuns::Baseline)));
+            }
+        }
+    }
+
     /// The runs of the next candidate.
     pub(super) fn runs(&self) -> Runs {
         let baseline = self.standings.baseline.as_ref();
         let baseline = baseline.map(|it| (self.standings.baseline_metric, it.result.measured().len() as u32));
         let test = self.test.as_ref().filter(|_| self.settings.replay.runs == RunsKind::Needed);
         let stopping = test.map(|test| test.rule(baseline)).or(self.criteria.runs.stopping);
-        Runs { stopping, ..self.criteria.runs }
+        Runs { stopping, ..self.criteria.runs.clone() }
     }
 
     /// What a candidate's first runs are; `None` where there is nobody to judge by them, or no more runs to save.
     fn first_runs(&self) -> Option<Runs> {
-        let runs = self.criteria.runs;
-        let first = Runs { iterations: 1, warmup: runs.warmup.min(1), energy: false, stopping: None, ..runs };
+        let runs = &self.criteria.runs;
+        let first = Runs { iterations: 1, warmup: runs.warmup.min(1), stopping: None, ..runs.clone() }.of_time();
         (self.early_stop.is_some() && runs.iterations > first.iterations).then_some(first)
     }
 
@@ -184,7 +196,7 @@ impl Session {
             candidate.stopped = Some(metric);
             return Some(candidate);
         }
-        self.evaluator.submit(id, candidate.configurations.clone(), self.criteria.runs);
+        self.evaluator.submit(id, candidate.configurations.clone(), self.criteria.runs.clone());
         self.in_flight.insert(id, candidate);
         None
     }
@@ -269,7 +281,8 @@ impl Session {
         let runs: u64 = made.iter().map(|result| result.exec_time.len() as u64).sum();
         let all = made.len() as u64 * (u64::from(iterations) + u64::from(warmup));
         self.standings.summary.num_runs += runs;
-        if self.settings.replay.runs == RunsKind::Needed {
+        // Nothing is run in a simulation.
+        if self.settings.replay.runs == RunsKind::Needed && !self.evaluator.is_simulated() {
             self.standings.summary.num_runs_saved += all.saturating_sub(runs);
         }
         if let Some((test, metric)) = self.test.as_mut().zip(trial.metric) {

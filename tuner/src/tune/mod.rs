@@ -324,7 +324,15 @@ impl Subject {
         let energy = objectives.need_energy();
         // Fewer runs are not what a session wants that has all of them.
         let iterations = if *runs == RunsKind::Needed { json!([iterations, runs]) } else { json!(iterations) };
-        json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup, energy])
+        let mut conditions =
+            vec![json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup, energy])];
+        // What no counter is asked of is as it was before there were any.
+        let counters = objectives.counters();
+        if counters.is_empty() {
+            return conditions.remove(0);
+        }
+        conditions.push(json!(counters));
+        json!(conditions)
     }
 }
 

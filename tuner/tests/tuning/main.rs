@@ -8,6 +8,7 @@ mod disturbing;
 mod full_disk;
 mod home;
 mod instances;
+mod objectives;
 mod refuting;
 mod resuming;
 mod sessions;

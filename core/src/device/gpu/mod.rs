@@ -424,6 +424,10 @@ impl Device for Gpu {
         self.launch(function, launch, arguments)
     }
 
+    fn wait(&self) -> Result<(), DeviceError> {
+        self.vendor.synchronize()
+    }
+
     fn run(
         &self,
         function: DeviceFunction,

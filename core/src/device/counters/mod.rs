@@ -1,0 +1,268 @@
+//! Hardware counters of NVIDIA's GPUs, from CUPTI's range profiler where it is installed.
+//!
+//! A launch is a range. The device counts a few things at a time, so that the range is repeated, once for each pass,
+//! with memory put back between: user range and user replay, in CUPTI's words.
+
+mod functions;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use mneme_abi::cuda::driver::pointers;
+use mneme_abi::cuda::profiler_structures as p;
+
+use self::functions::{Failed, Functions};
+use self::schedule::{Chip, Image, Schedule};
+use super::gpu::VendorLibrary;
+
+/// Passes that CUPTI may want beyond those that it has announced, before that is taken for a fault.
+const MORE_PASSES: usize = 8;
+
+/// A launch that is repeated, once for each pass.
+pub trait CountedLaunch {
+    type Error;
+
+    /// Before a pass; not counted.
+    fn prepare(&mut self) -> Result<(), Self::Error>;
+
+    /// Launches, and waits for the end.
+    fn launch(&mut self) -> Result<(), Self::Error>;
+
+    /// Puts memory back; not counted.
+    fn restore(&mut self) -> Result<(), Self::Error>;
+}
+
+/// What can count on a device, in its context.
+pub struct Counters {
+    chip: Chip,
+    context: usize,
+    /// The counters of last time.
+    schedule: Option<Schedule>,
+}
+
+impl Counters {
+    /// Loads CUPTI for the context that is current in this driver's library; `device` is the driver's number for its
+    /// device, and `toolkits` are roots of CUDA installations.
+    ///
+    /// # Errors
+    /// Why nothing can be counted, in one sentence without its end.
+    pub fn open(toolkits: &[PathBuf], driver: &Path, device: i32) -> Result<Self, String> {
+        let failed = |error: super::DeviceError| error.to_string();
+        let library = VendorLibrary::load(driver).map_err(failed)?;
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the type is the driver's own for this function; the place is valid for the answer.
+        let status = unsafe {
+            let current: pointers::cuCtxGetCurrent = library.function("cuCtxGetCurrent").map_err(failed)?;
+            current(&mut context)
+        };
+        if context.is_null() {
+            return Err(format!("no context is current (cuCtxGetCurrent: {})", status.0));
+        }
+        Self::of_context(toolkits, context as usize, usize::try_from(device).unwrap_or(0))
+    }
+
+    fn of_context(toolkits: &[PathBuf], context: usize, device: usize) -> Result<Self, String> {
+        let functions = Rc::new(Functions::load(toolkits)?);
+        let chip = chip(&functions, context, device).map_err(|failed| functions.explain(failed))?;
+        Ok(Self { chip, context, schedule: None })
+    }
+
+    /// Counts a launch.
+    ///
+    /// The value is an error where nothing was counted: one sentence without its end.
+    ///
+    /// # Errors
+    /// Those of the launch.
+    pub fn count<L: CountedLaunch>(
+        &mut self,
+        wanted: &[String],
+        launch: &mut L,
+    ) -> Result<Result<BTreeMap<String, f64>, String>, L::Error> {
+        let schedule = match self.schedule.take().filter(|schedule| schedule.wanted == wanted) {
+            Some(schedule) => schedule,
+            None => match self.chip.schedule(wanted) {
+                Ok(schedule) => schedule,
+                Err(why) => return Ok(Err(why)),
+            },
+        };
+        let schedule = self.schedule.insert(schedule);
+        let functions = &self.chip.functions;
+        let mut profiler = match RangeProfiler::enable(functions, self.context, schedule) {
+            Ok(profiler) => profiler,
+            Err(failed) => return Ok(Err(functions.explain(failed))),
+        };
+        for pass in 0.. {
+            if pass >= schedule.passes + MORE_PASSES {
+                return Ok(Err(format!("CUPTI announced {} passes and has not ended after {pass}", schedule.passes)));
+            }
+            launch.prepare()?;
+            let done = profiler.pass(|| launch.launch())?;
+            launch.restore()?;
+            match done {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(failed) => return Ok(Err(functions.explain(failed))),
+            }
+        }
+        let values = profiler.values(schedule);
+        drop(profiler);
+        let values = match values {
+            Ok(values) => values,
+            Err(Uncounted::Failed(failed)) => return Ok(Err(functions.explain(failed))),
+            Err(Uncounted::Ranges(sentence)) => return Ok(Err(sentence)),
+        };
+        let named: BTreeMap<String, f64> = wanted.iter().cloned().zip(values).collect();
+        Ok(match named.iter().find(|(_, value)| !value.is_finite()) {
+            Some((name, value)) => Err(format!("CUPTI gives {value} for {name}")),
+            None => Ok(named),
+        })
+    }
+}
+
+/// The device of a context.
+fn chip(functions: &Rc<Functions>, context: usize, device: usize) -> Result<Chip, Failed> {
+    let mut name = p::DeviceChipName { device, ..p::DeviceChipName::default() };
+    let mut size = p::CounterAvailability { context, ..p::CounterAvailability::default() };
+    // SAFETY: the context is the driver's and current; the image has the size that it is said to have.
+    unsafe {
+        functions.initialize.call(&mut p::ProfilerInitialize::default())?;
+        functions.chip_name.call(&mut name)?;
+        functions.availability.call(&mut size)?;
+        let mut availability = Image::of_size(size.image_size);
+        let (image_size, image) = (availability.size(), availability.address());
+        let mut parameters = p::CounterAvailability { context, image_size, image, ..p::CounterAvailability::default() };
+        functions.availability.call(&mut parameters)?;
+        // A text of CUPTI's own.
+        let name = CStr::from_ptr(name.name as *const c_char).to_owned();
+        Ok(Chip { functions: functions.clone(), name, availability })
+    }
+}
+
+/// Why there are no values.
+enum Uncounted {
+    Failed(Failed),
+    /// A sentence without its end.
+    Ranges(String),
+}
+
+impl From<Failed> for Uncounted {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+/// The profiler at work on a context, until this is dropped: launches are slower meanwhile.
+struct RangeProfiler<'a> {
+    functions: &'a Functions,
+    profiler: usize,
+    /// What CUPTI writes counts to.
+    data: Image,
+}
+
+impl<'a> RangeProfiler<'a> {
+    fn enable(functions: &'a Functions, context: usize, schedule: &mut Schedule) -> Result<Self, Failed> {
+        let mut enable = p::RangeEnable { context, ..p::RangeEnable::default() };
+        // SAFETY: the context is the driver's.
+        unsafe { functions.enable.call(&mut enable)? };
+        let mut enabled = Self { functions, profiler: enable.profiler, data: Image::default() };
+        enabled.configure(schedule)?;
+        Ok(enabled)
+    }
+
+    /// One range, without any inside of it.
+    fn configure(&mut self, schedule: &mut Schedule) -> Result<(), Failed> {
+        let profiler = self.profiler;
+        let mut size = p::RangeCounterDataSize {
+            profiler,
+            names: schedule.names.address(),
+            count: schedule.names.count(),
+            ranges: 1,
+            nodes: 1,
+            ..p::RangeCounterDataSize::default()
+        };
+        // SAFETY: the object is CUPTI's, the names last, and both images have the sizes that they are said to have and
+        // live as long as the profiler is enabled.
+        unsafe {
+            self.functions.counter_data_size.call(&mut size)?;
+            self.data = Image::of_size(size.image_size);
+            let (image_size, image) = (self.data.size(), self.data.address());
+            self.functions.counter_data_initialize.call(&mut p::RangeCounterDataInitialize {
+                profiler,
+                image_size,
+                image,
+                ..p::RangeCounterDataInitialize::default()
+            })?;
+            self.functions.set_config.call(&mut p::RangeSetConfig {
+                profiler,
+                config_size: schedule.config.size(),
+                config: schedule.config.address(),
+                image_size,
+                image,
+                range: p::USER_RANGE,
+                replay: p::USER_REPLAY,
+                ranges: 1,
+                levels: 1,
+                least_level: 1,
+                pass: 0,
+                level: 1,
+                ..p::RangeSetConfig::default()
+            })
+        }
+    }
+
+    /// Counts one pass; whether it was the last.
+    fn pass<E>(&mut self, launch: impl FnOnce() -> Result<(), E>) -> Result<Result<bool, Failed>, E> {
+        let profiler = self.profiler;
+        let mut push = p::RangePush { profiler, name: c"launch".as_ptr() as usize, ..p::RangePush::default() };
+        // SAFETY: the object is CUPTI's; the name lasts.
+        let begun = unsafe {
+            let start = self.functions.start.call(&mut p::RangeStart { profiler, ..p::RangeStart::default() });
+            start.and_then(|()| self.functions.push.call(&mut push))
+        };
+        if let Err(failed) = begun {
+            return Ok(Err(failed));
+        }
+        launch()?;
+        let mut stop = p::RangeStop { profiler, ..p::RangeStop::default() };
+        // SAFETY: as above.
+        let ended = unsafe {
+            let pop = self.functions.pop.call(&mut p::RangePop { profiler, ..p::RangePop::default() });
+            pop.and_then(|()| self.functions.stop.call(&mut stop))
+        };
+        Ok(ended.map(|()| stop.is_last != 0))
+    }
+
+    /// What was counted in all passes.
+    fn values(&mut self, schedule: &Schedule) -> Result<Vec<f64>, Uncounted> {
+        let mut decode = p::RangeDecode { profiler: self.profiler, ..p::RangeDecode::default() };
+        let mut info = p::RangeCounterDataInfo {
+            image: self.data.address(),
+            image_size: self.data.size(),
+            ..p::RangeCounterDataInfo::default()
+        };
+        // SAFETY: the object is CUPTI's, and the image is the one that it was given.
+        unsafe {
+            self.functions.decode.call(&mut decode)?;
+            self.functions.counter_data_info.call(&mut info)?;
+        }
+        if decode.dropped > 0 || info.ranges != 1 {
+            let sentence =
+                format!("CUPTI counted {} launches in place of one, and dropped {}", info.ranges, decode.dropped);
+            return Err(Uncounted::Ranges(sentence));
+        }
+        Ok(schedule.values(&mut self.data)?)
+    }
+}
+
+impl Drop for RangeProfiler<'_> {
+    fn drop(&mut self) {
+        let mut parameters = p::RangeDisable { profiler: self.profiler, ..p::RangeDisable::default() };
+        // SAFETY: the object is CUPTI's, and not used any more.
+        let _ = unsafe { self.functions.disable.call(&mut parameters) };
+    }
+}

@@ -1,0 +1,52 @@
+//! Hardware counters of a launch: where they are counted, and the launches that they take.
+
+use mneme_core::configuration::CacheState;
+use mneme_core::device::counters::{CountedLaunch, Counters};
+use mneme_core::device::{DeviceError, Interface, Timer};
+
+use super::ExecutorPlan;
+use super::memory::ResidentMemory;
+use super::series::Series;
+use super::timing::Timing;
+
+/// Opens the counters of the device that is current; an error is a sentence without its end.
+pub fn open(plan: &ExecutorPlan<'_>) -> Result<Counters, String> {
+    if plan.is_cpu {
+        return Err("the CPU device has no hardware counters; NVIDIA's GPUs have".into());
+    }
+    if plan.interface == Interface::Hip {
+        return Err("hardware counters are CUPTI's, of NVIDIA's GPUs; AMD's are not counted".into());
+    }
+    if plan.timing == Timing::Only(Timer::Cupti) {
+        return Err("CUPTI cannot count while it times kernels; leave --timer cupti out".into());
+    }
+    Counters::open(&mneme_builds::toolkits::toolkits(), &plan.library, plan.ordinal)
+}
+
+/// The launch of a series, as it is counted: it begins as its timed runs do.
+pub struct CountedSeries<'a, 'b> {
+    pub memory: &'a mut ResidentMemory<'b>,
+    pub series: &'a Series<'a>,
+}
+
+impl CountedLaunch for CountedSeries<'_, '_> {
+    type Error = DeviceError;
+
+    fn prepare(&mut self) -> Result<(), DeviceError> {
+        if self.series.order.spec.cache == CacheState::Cold {
+            self.memory.flush_cache()?;
+        }
+        self.series.moved.bring(self.series.device)?;
+        // What still runs when the range begins would be counted.
+        self.series.device.wait()
+    }
+
+    fn launch(&mut self) -> Result<(), DeviceError> {
+        self.series.device.run(self.series.function, &self.series.launch, self.series.arguments).map(drop)
+    }
+
+    fn restore(&mut self) -> Result<(), DeviceError> {
+        self.series.moved.take_back(self.series.device)?;
+        self.memory.restore()
+    }
+}
