@@ -34,11 +34,10 @@ pub struct FunctionLines {
 impl DebugInfo {
     fn node(&mut self, text: String) -> usize {
         let next = self.nodes.len();
-        let number = *self.numbers.entry(text).or_insert_with_key(|text| {
+        *self.numbers.entry(text).or_insert_with_key(|text| {
             self.nodes.push(text.clone());
             next
-        });
-        number
+        })
     }
 
     /// A file with a number that the module declares.
