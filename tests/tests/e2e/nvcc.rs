@@ -303,6 +303,8 @@ fn tensor_cores_multiply_matrices() {
     assert_eq!(kernels.len(), 4);
     for (database, kernel) in kernels {
         let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
-        ["", "default<O1>", "default<O3>"].map(|passes| instance.verify(passes, &[]));
+        for passes in ["", "default<O1>", "default<O3>"] {
+            instance.verify(passes, &[]);
+        }
     }
 }

@@ -157,11 +157,10 @@ impl CountedLaunch for Launches<'_> {
     }
 }
 
-fn count(
-    counters: &mut Counters,
-    names: &[&str],
-    failing: usize,
-) -> (String, Result<Result<BTreeMap<String, f64>, String>, &'static str>) {
+/// What was counted, or why that cannot be; or how the launches failed.
+type Counted = Result<Result<BTreeMap<String, f64>, String>, &'static str>;
+
+fn count(counters: &mut Counters, names: &[&str], failing: usize) -> (String, Counted) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     // SAFETY: the stand-in has this variable, and stays loaded.
     let launches = unsafe {
