@@ -163,7 +163,8 @@ fn build_lifted(
     let lifted = ptx::lift(text.trim_end_matches('\0')).map_err(|error| refused(error.to_string()))?;
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = lifted_module(&context, &diagnostics, &lifted).map_err(refused)?;
+    let module =
+        lifted_module(&context, &diagnostics, &lifted, request.instrument.is_some()).map_err(refused)?;
     let mut source = Source::of(module, clock);
     source.lifted = Some(&lifted);
     let mut artifact = build_ir(request, &context, &diagnostics, source, hooks)?;
@@ -549,7 +550,7 @@ pub fn build_cpu_object(
         _ => None,
     };
     let module = match &whole {
-        Some((lifted, _)) => lifted_module(&context, &diagnostics, lifted).map_err(on_the_cpu)?,
+        Some((lifted, _)) => lifted_module(&context, &diagnostics, lifted, false).map_err(on_the_cpu)?,
         None => ir::read::load(&context, &diagnostics, modules, false)?,
     };
     let mut architecture = CodegenArchitecture::for_cpu(arch, &module)?;
@@ -575,15 +576,16 @@ fn on_the_cpu(message: impl std::fmt::Display) -> BuildError {
     BuildError::Lift { field: CPU_DEVICE, message: message.to_string() }
 }
 
-/// Lifted PTX as a module that LLVM has checked.
+/// Lifted PTX as a module that LLVM has checked. `debug` keeps what it tells of the source.
 fn lifted_module<'ctx>(
     context: &'ctx Context,
     diagnostics: &Diagnostics<'_>,
     lifted: &ptx::Lifted,
+    debug: bool,
 ) -> Result<Module<'ctx>, String> {
     let refused = |error: &dyn std::fmt::Display| format!("LLVM cannot take what became of it: {error}");
     let module =
-        ir::read::load(context, diagnostics, &[lifted.ir.as_bytes()], false).map_err(|error| refused(&error))?;
+        ir::read::load(context, diagnostics, &[lifted.ir.as_bytes()], debug).map_err(|error| refused(&error))?;
     module.verify().map_err(|error| refused(&error))?;
     Ok(module)
 }
