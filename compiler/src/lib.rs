@@ -163,8 +163,7 @@ fn build_lifted(
     let lifted = ptx::lift(text.trim_end_matches('\0')).map_err(|error| refused(error.to_string()))?;
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module =
-        lifted_module(&context, &diagnostics, &lifted, request.instrument.is_some()).map_err(refused)?;
+    let module = lifted_module(&context, &diagnostics, &lifted, request.instrument.is_some()).map_err(refused)?;
     let mut source = Source::of(module, clock);
     source.lifted = Some(&lifted);
     let mut artifact = build_ir(request, &context, &diagnostics, source, hooks)?;
