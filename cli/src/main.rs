@@ -218,9 +218,9 @@ const LEARN_EXAMPLES: &str = "Examples:
   mneme learn learnt -- --space-preset quick --device 1
   mneme apply --learn learnt -- ./app     (with what was confirmed)
 
-A kernel for which nothing faster is found keeps its own code; that is no failure. The status is that
-of mneme-tune for the first kernel that could not be tuned, 75 where another process is tuning the
-folder. A session that was interrupted goes on.";
+A kernel for which nothing faster is found keeps its own code; that is no failure. The status is
+that of mneme-tune for the first kernel that could not be tuned, 75 where another process is tuning
+the folder. A session that was interrupted goes on.";
 
 /// The command line: `mneme apply` needs no application where it only writes a file.
 fn command() -> clap::Command {
