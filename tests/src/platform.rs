@@ -33,7 +33,8 @@ pub fn compile_flags() -> Vec<String> {
     ]
 }
 
-/// The switches that link the CUDA runtime, and those of `MNEME_TEST_LDFLAGS`. A compiled application that is moved finds the shared one beside itself.
+/// The switches that link the CUDA runtime, and those of `MNEME_TEST_LDFLAGS`. A compiled application that is moved
+/// finds the shared one beside itself.
 pub fn link_flags(cudart: Cudart) -> Vec<String> {
     let library_folder = toolkit().join("lib64");
     let mut flags = vec![format!("-L{}", library_folder.display())];

@@ -1,4 +1,4 @@
-//! What `mneme apply --learn` does before there is anything to apply, and the tuning in between.
+//! Learning an application: the steps of `mneme apply --learn`, and the tuning between them.
 //!
 //! A folder is learnt in steps, one a start of the application: its kernels are timed, those that matter are recorded,
 //! `mneme learn` tunes these between runs or beside the next one, and from then on what was confirmed is used.

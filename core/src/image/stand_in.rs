@@ -39,8 +39,8 @@ fn hash(name: &str) -> u64 {
 /// `EM_X86_64` or `EM_AARCH64`.
 const MACHINE: u64 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
 
-/// An ELF64 library for this machine's processor with these symbol versions, and no symbols: those that are looked for in it are found in
-/// the library that it needs, if it needs one (a path).
+/// An ELF64 library for this machine's processor with these symbol versions, and no symbols: those that are looked for
+/// in it are found in the library that it needs, if it needs one (a path).
 pub fn library(name: &str, versions: &[String], needed: Option<&str>) -> Vec<u8> {
     let mut strings = vec![0u8];
     let mut add = |text: &str| {

@@ -1,4 +1,4 @@
-//! What kernels can ask about their launch, and what its blocks share.
+//! The launch as its kernel sees it, and the memory that its blocks share.
 //!
 //! The hidden arguments and the dispatch packet are for AMD's kernels, the workspace for CUDA's cooperative launches.
 //!

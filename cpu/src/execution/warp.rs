@@ -1,7 +1,8 @@
 //! The results of warp operations.
 //!
 //! They are `shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` of the PTX ISA, whose warps have 32 lanes, what
-//! matrix operations are made of, and the ballot and the exchanges that AMD's instructions are lowered to, whose waves have 32 or 64.
+//! matrix operations are made of, and the ballot and the exchanges that AMD's instructions are lowered to, whose waves
+//! have 32 or 64.
 
 /// The most lanes that a warp has.
 pub const LANES: usize = 64;

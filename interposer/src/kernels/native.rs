@@ -74,7 +74,8 @@ impl NativeCode {
                 let source = Self::of_ptx(std::str::from_utf8(&entry.contents()?).ok()?, kernel)?;
                 (source.parameters == found.parameters).then_some(source)
             };
-            // PTX for another architecture may be other code: `__CUDA_ARCH__` differs. It is kept beside the machine code.
+            // PTX for another architecture may be other code: `__CUDA_ARCH__` differs. It is kept beside the machine
+            // code.
             let (own, others): (Vec<_>, Vec<_>) =
                 texts.into_iter().partition(|text| text.architecture == entry.architecture);
             let source = own.iter().find_map(of_text);
@@ -282,7 +283,8 @@ mod tests {
         assert!(NativeCode::of_text(b"", "k", None).is_none());
     }
 
-    /// What nvcc makes of `-gencode arch=compute_80,code=[compute_80] -gencode arch=compute_90,code=sm_90` and the like.
+    /// What nvcc makes of `-gencode arch=compute_80,code=[compute_80] -gencode arch=compute_90,code=sm_90` and the
+    /// like.
     #[test]
     fn text_for_another_architecture_is_kept_beside_machine_code() {
         let folder = tempfile::tempdir().unwrap();

@@ -80,7 +80,8 @@ pub fn recorded(recorded: &RecordedInstance) -> Result<Option<Replacement>, Reco
     }))
 }
 
-/// The recorded code where that is PTX, else the PTX that the program had beside it; a remark says so where it is for another architecture.
+/// The recorded code where that is PTX, else the PTX that the program had beside it; a remark says so where it is for
+/// another architecture.
 ///
 /// # Errors
 /// There is none, or its file is not what was recorded.
