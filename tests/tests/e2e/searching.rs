@@ -115,12 +115,17 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     let simulated = work.path().join("simulated");
     let simulate = ["--sampler", "tpe", "--trials", "9", "--objective", "time", "block.x", "--simulate"];
     tune(&instance, &space, &simulated).args(simulate).arg(&all).succeed();
-    let recorded = trials(&all);
+    let mut recorded = trials(&all);
+    for trial in &mut recorded {
+        // Where the runs of the baseline or of another trial stand for its own, what is simulated does not say so.
+        trial["result"].as_object_mut().unwrap().remove("shared_with");
+    }
     let again = trials(&simulated);
     assert_eq!(again.len(), 9);
     for trial in &again {
-        let before =
-            recorded.iter().find(|before| before["config_hash"] == trial["config_hash"]).expect("it was tried before");
+        // What was measured again has a second line, which counts.
+        let mut before = recorded.iter().rev();
+        let before = before.find(|before| before["config_hash"] == trial["config_hash"]).expect("it was tried before");
         assert_eq!(before["result"], trial["result"]);
         assert_eq!(trial["objectives"].as_array().unwrap().len(), 2);
     }
