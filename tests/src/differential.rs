@@ -39,6 +39,8 @@ pub struct Batch {
     pub skipped: Vec<u64>,
     /// Instances that are replayed, spread evenly over those that were recorded; all where there are not so many.
     pub replays: usize,
+    /// Where a recording of which a launch does not replay is kept, in a folder named by its first seed.
+    pub kept: Option<PathBuf>,
 }
 
 /// What became of sequences without a failure.
@@ -90,7 +92,7 @@ impl Batch {
     /// The sequence of this seed alone.
     #[must_use]
     pub fn only(&self, seed: u64) -> Self {
-        Self { from: seed, count: 1, ..self.clone() }
+        Self { from: seed, count: 1, kept: None, ..self.clone() }
     }
 
     fn application(&self) -> Vec<String> {
@@ -164,7 +166,17 @@ impl Batch {
             index += 1;
             index * replays / count > (index - 1) * replays / count
         });
-        replay(&instances, workers)?;
+        if let Err(mut failure) = replay(&instances, workers) {
+            if let Some(kept) = &self.kept {
+                let place = kept.join(self.from.to_string());
+                let is_kept = std::fs::create_dir_all(kept).and_then(|()| copy_folder(&recording, &place));
+                let _ = match is_kept {
+                    Ok(()) => write!(failure.what, "\nthe recording is in {}", place.display()),
+                    Err(error) => write!(failure.what, "\nthe recording is not kept: {}: {error}", place.display()),
+                };
+            }
+            return Err(failure);
+        }
         Ok(Report {
             sequences: self.count,
             launches,
@@ -177,7 +189,7 @@ impl Batch {
     /// The same sequence without the steps that its failure does not need. Costs a run for each step.
     #[must_use]
     pub fn shrunk(&self, workers: usize) -> Self {
-        let mut smallest = self.clone();
+        let mut smallest = Self { kept: None, ..self.clone() };
         let all = self.set_up(unrecorded(app("sequences")).args(self.application())).outcome();
         let number = |line: &str| line.strip_prefix("  ")?.split_once(' ')?.0.parse::<u64>().ok();
         for step in all.stdout.lines().filter_map(number).collect::<Vec<_>>().into_iter().rev() {
@@ -219,6 +231,20 @@ fn compare(plain: &str, recorded: &ProgramOutput) -> Result<(), SequenceFailure>
         before.push(line);
     }
     Err(SequenceFailure { seed: None, what: format!("the recorded run prints more than the plain one: {recorded}") })
+}
+
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }
 
 /// A recorded launch.
@@ -265,35 +291,43 @@ fn account(summary: &Path) -> Result<BTreeMap<String, u64>, SequenceFailure> {
     Ok(refused)
 }
 
+/// Replays after one that failed, each alone: whether it fails at all times tells faults from disturbances.
+const REPETITIONS: usize = 4;
+
 /// Replays every instance, so many at a time.
 fn replay(instances: &[Recorded], workers: usize) -> Result<(), SequenceFailure> {
     let next = AtomicUsize::new(0);
     let failure = Mutex::new(None);
+    let replay = |recorded: &Recorded| {
+        let options = ["--isolation", "none", "--iterations", "1", "--warmup", "0"];
+        recorded.instance.replay("default<O1>").args(options).outcome()
+    };
     std::thread::scope(|scope| {
         for _ in 0..workers.max(1) {
             scope.spawn(|| {
                 while let Some(recorded) = instances.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let run = recorded.instance.replay("default<O1>").args([
-                        "--isolation",
-                        "none",
-                        "--iterations",
-                        "1",
-                        "--warmup",
-                        "0",
-                    ]);
-                    let outcome = run.outcome();
+                    let outcome = replay(recorded);
                     if outcome.status != exit::VERIFIED {
-                        let ProgramOutput { status, stderr, .. } = &outcome;
-                        let what = format!("the replay of {} ends with status {status}: {stderr}", recorded.kernel);
-                        *failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-                            Some(SequenceFailure { seed: Some(recorded.seed), what });
+                        *failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((recorded, outcome));
                         next.store(instances.len(), Ordering::Relaxed);
                     }
                 }
             });
         }
     });
-    failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).map_or(Ok(()), Err)
+    let Some((recorded, outcome)) = failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) else {
+        return Ok(());
+    };
+    let failing = (0..REPETITIONS).filter(|_| replay(recorded).status != exit::VERIFIED).count();
+    let TestInstance { database, id } = &recorded.instance;
+    let what = format!(
+        "the replay of {} ends with status {}, and {failing} of {REPETITIONS} more do not verify (-rdb {} -rid {id}): {}",
+        recorded.kernel,
+        outcome.status,
+        database.file_name().unwrap_or_default().display(),
+        outcome.stderr
+    );
+    Err(SequenceFailure { seed: Some(recorded.seed), what })
 }
 
 /// Replays at a time: on one GPU they share it.

@@ -4,6 +4,7 @@
 //! error, the result as JSON to standard output; the status is 1 where a sequence failed.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mneme_core::exit;
@@ -11,10 +12,11 @@ use mneme_e2e::differential::{Batch, Report, workers};
 use mneme_e2e::installation::TestDevice;
 use serde_json::json;
 
-const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--replays N] [--skip STEP,…] [--no-shrink]
+const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--replays N] [--skip STEP,…] [--keep FOLDER] [--no-shrink]
 
 Runs N sequences (1000 where nothing is said), or as many as S seconds allow, from SEED (0) on, --batch of them (200, on GPUs 25) in a process. The result names the seed to go on with. All
-recorded launches are replayed, with --replays only so many of each batch. Of a sequence that fails the smallest form that still fails is looked for, and the command that repeats it is told.";
+recorded launches are replayed, with --replays only so many of each batch. Of a sequence that fails the smallest form that still fails is looked for, and the command that repeats it is told. --keep keeps the recording
+of a batch of which a launch does not replay.";
 
 struct Options {
     from: u64,
@@ -26,6 +28,7 @@ struct Options {
     expands_graphs: Option<bool>,
     skipped: Vec<u64>,
     replays: usize,
+    kept: Option<PathBuf>,
     shrinks: bool,
 }
 
@@ -40,6 +43,7 @@ fn options() -> Option<Options> {
         expands_graphs: None,
         skipped: Vec::new(),
         replays: 1 << 20,
+        kept: None,
         shrinks: true,
     };
     let mut arguments = std::env::args().skip(1);
@@ -56,6 +60,7 @@ fn options() -> Option<Options> {
             "--devices" => options.devices = value.parse().ok().filter(|count| (1..=2).contains(count))?,
             "--batch" => options.batch = value.parse().ok().filter(|count| *count > 0)?,
             "--replays" => options.replays = value.parse().ok().filter(|count| *count <= 1 << 20)?,
+            "--keep" => options.kept = Some(value.into()),
             "--graphs" => {
                 options.expands_graphs = Some(["whole", "expand"].iter().position(|known| *known == value)? == 1)
             }
@@ -86,6 +91,7 @@ fn main() {
             expands_graphs: options.expands_graphs.unwrap_or(from / options.batch % 2 == 1),
             skipped: options.skipped.clone(),
             replays: options.replays,
+            kept: options.kept.clone(),
         };
         match batch.run(workers()) {
             Ok(report) => total.add(report),
@@ -127,7 +133,7 @@ fn describe(batch: &Batch, failure: &mneme_e2e::differential::SequenceFailure, s
     let smallest = match alone {
         Some(alone) if shrinks => alone.shrunk(workers()),
         Some(alone) => alone,
-        None => batch.clone(),
+        None => Batch { kept: None, ..batch.clone() },
     };
     let repeat = format!("scripts/differential {}", smallest.arguments());
     let what = smallest.run(workers()).err().map_or_else(|| failure.what.clone(), |failure| failure.what);

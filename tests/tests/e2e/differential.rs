@@ -12,7 +12,15 @@ fn sequences() -> u64 {
 
 #[track_caller]
 fn hold(from: u64, devices: u32, expands_graphs: bool) {
-    let batch = Batch { from, count: sequences(), devices, expands_graphs, skipped: Vec::new(), replays: usize::MAX };
+    let batch = Batch {
+        from,
+        count: sequences(),
+        devices,
+        expands_graphs,
+        skipped: Vec::new(),
+        replays: usize::MAX,
+        kept: None,
+    };
     let report = batch.run(workers());
     let report = report.unwrap_or_else(|failure| panic!("scripts/differential {}: {failure:?}", batch.arguments()));
     assert!(report.verified >= sequences(), "too little was recorded: {report:?}");
