@@ -70,8 +70,9 @@ const NVCC: [(&[&str], CodeKind); 5] = [
     ),
 ];
 
-#[test]
-fn what_nvcc_builds_is_recorded_and_replays_verified() {
+/// Builds a program by the nvcc of this machine in each way, records it, and replays every instance as it was recorded
+/// and lifted from its PTX.
+fn what_nvcc_builds(name: &str) {
     if !have_gpu("nvcc") {
         return;
     }
@@ -79,40 +80,53 @@ fn what_nvcc_builds_is_recorded_and_replays_verified() {
         eprintln!("there is no nvcc: not run");
         return;
     }
-    for name in ["vecadd", "stencil", "globals", "matmul", "bigstruct", "variables"] {
-        for (switches, kind) in NVCC {
-            let folder = tempfile::tempdir().unwrap();
-            let binary = folder.path().join(name);
-            let build = run("nvcc").args(switches).args(["-cudart", "static", "-O3", "-std=c++17"]);
-            build.arg(sources().join(format!("{name}.cu"))).arg("-o").arg(&binary).succeed();
-            let recording = folder.path().join("recording");
-            let command = [binary.to_str().unwrap()];
-            if name == "globals" {
-                recording_of(&recording, &[], &command).succeed().complains("holds addresses");
-                continue;
+    for (switches, kind) in NVCC {
+        let folder = tempfile::tempdir().unwrap();
+        let binary = folder.path().join(name);
+        let build = run("nvcc").args(switches).args(["-cudart", "static", "-O3", "-std=c++17"]);
+        build.arg(sources().join(format!("{name}.cu"))).arg("-o").arg(&binary).succeed();
+        let recording = folder.path().join("recording");
+        let command = [binary.to_str().unwrap()];
+        if name == "globals" {
+            recording_of(&recording, &[], &command).succeed().complains("holds addresses");
+            continue;
+        }
+        let outcome = record(&recording, &[], &command);
+        let kernels = verify(&recording, &[]);
+        assert!(!kernels.is_empty(), "{outcome}");
+        for (database, kernel) in &kernels {
+            assert_eq!(CodeKind::of(&kernel.modules[0]), kind, "{name} {switches:?}");
+            if kind == CodeKind::Cubin {
+                refuses_a_pipeline(database, kernel.instances.keys().next().unwrap());
             }
-            let outcome = record(&recording, &[], &command);
-            let kernels = verify(&recording, &[]);
-            assert!(!kernels.is_empty(), "{outcome}");
-            for (database, kernel) in &kernels {
-                assert_eq!(CodeKind::of(&kernel.modules[0]), kind, "{name} {switches:?}");
-                if kind == CodeKind::Cubin {
-                    refuses_a_pipeline(database, kernel.instances.keys().next().unwrap());
-                }
+        }
+        if kind == CodeKind::Ptx {
+            for passes in ["", "default<O1>", "default<O2>", "default<O3>"] {
+                verify(&recording, &[passes]);
+                verify(&recording, &["--specialize", "--facts", passes]);
             }
-            if kind == CodeKind::Ptx {
-                for passes in ["", "default<O1>", "default<O2>", "default<O3>"] {
-                    verify(&recording, &[passes]);
-                    verify(&recording, &["--specialize", "--facts", passes]);
-                }
-            }
-            verify(&recording, &["--original"]);
-            if name == "vecadd" {
-                verify(&recording, &["-bidx", "128", "-gidx", "80000"]);
-            }
+        }
+        verify(&recording, &["--original"]);
+        if name == "vecadd" {
+            verify(&recording, &["-bidx", "128", "-gidx", "80000"]);
         }
     }
 }
+
+macro_rules! programs_by_nvcc {
+    ($($test:ident $name:literal),* $(,)?) => {
+        $(#[test] fn $test() { what_nvcc_builds($name); })*
+    };
+}
+
+programs_by_nvcc!(
+    vecadd_by_nvcc "vecadd",
+    stencil_by_nvcc "stencil",
+    globals_by_nvcc "globals",
+    matmul_by_nvcc "matmul",
+    bigstruct_by_nvcc "bigstruct",
+    variables_by_nvcc "variables",
+);
 
 /// Relocatable PTX is linked when the driver loads it.
 #[test]
