@@ -24,7 +24,8 @@ use crate::application::{Application, end_like};
 use crate::error::CommandError;
 use crate::report::{self, SummaryFile};
 
-/// Kernels that are worth it: as many as have this share of the GPU's time together, none with less than the other.
+/// Kernels that are worth it: as many as have this share of the GPU's time together, but for the first none with less
+/// than the other.
 const TOGETHER: f64 = 0.9;
 const EACH: f64 = 0.02;
 const MOST_KERNELS: usize = 8;
@@ -115,7 +116,11 @@ pub fn begin(
         Step::Profile => {
             mneme_core::remark!("mneme: the kernels are timed in this run, and recorded in the next one");
             run(application, RecorderMode::Profile, &[], json, |kernels| {
-                save(&folder.join(PROFILE), &that_matter(&kernels))
+                let timed = that_matter(&kernels);
+                if timed.is_empty() {
+                    return Err(CommandError::Usage("no kernel's time on the GPU is known".into()));
+                }
+                save(&folder.join(PROFILE), &timed)
             })
         }
         Step::Record(names) => {
@@ -209,7 +214,7 @@ fn that_matter(kernels: &[KernelSummary]) -> Vec<Timed> {
     timed.sort_by(|one, other| other.share.total_cmp(&one.share));
     let mut together = 0.0;
     let matters = |timed: &Timed| {
-        let matters = together < TOGETHER && timed.share >= EACH;
+        let matters = timed.share > 0.0 && (together == 0.0 || (together < TOGETHER && timed.share >= EACH));
         together += timed.share;
         matters
     };
@@ -235,6 +240,8 @@ mod tests {
         assert!(names(&[]).is_empty() && names(&[kernel("a", 0)]).is_empty());
         let many: Vec<KernelSummary> = (0..20).map(|number| kernel(&number.to_string(), 10)).collect();
         assert_eq!(that_matter(&many).len(), MOST_KERNELS);
+        let small: Vec<KernelSummary> = (0..100).map(|number| kernel(&number.to_string(), 10)).collect();
+        assert_eq!(that_matter(&small).len(), 1, "of kernels that are all alike and small, one");
     }
 
     #[test]

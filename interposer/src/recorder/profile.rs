@@ -38,6 +38,8 @@ struct Ring {
 }
 
 static RINGS: Mutex<Option<HashMap<usize, Ring>>> = Mutex::new(None);
+/// Somebody reads events, and may have taken them out of their rings.
+static COLLECTING: AtomicBool = AtomicBool::new(false);
 
 fn rings<R>(work: impl FnOnce(&mut HashMap<usize, Ring>) -> R) -> R {
     work(RINGS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
@@ -140,7 +142,8 @@ fn watch() {
 /// The last look, by a thread of its own: at the end of a process this one's thread-local state, the vendor's included,
 /// may be gone already.
 pub fn collect_at_end() {
-    if rings(|rings| rings.values().all(|ring| ring.pending.is_empty())) {
+    let is_busy = COLLECTING.load(Ordering::Acquire);
+    if !is_busy && rings(|rings| rings.values().all(|ring| ring.pending.is_empty())) {
         return;
     }
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
@@ -155,7 +158,6 @@ pub fn collect_at_end() {
 
 /// Reads what has been reached. Called by our thread, and by one that is about to destroy a context.
 pub fn collect() {
-    static COLLECTING: AtomicBool = AtomicBool::new(false);
     // A call that ends a context waits for one that may be using it; no lock, because the vendor is called meanwhile.
     for _ in 0..100 {
         if !COLLECTING.swap(true, Ordering::AcqRel) {

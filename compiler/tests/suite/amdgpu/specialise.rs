@@ -7,7 +7,7 @@ use mneme_core::image::code_object::AmdKernel;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedArgument, RecordedVariable};
 
-use crate::clang::{Program, build_for, kernel_of, usual};
+use super::clang::{Program, build_for, kernel_of, usual};
 
 const DEVICE: &str = "gfx90a:sramecc+:xnack-";
 

@@ -84,7 +84,7 @@ impl Program<'_> {
             *number += 1;
             *number
         };
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/amdgpu").join(self.file);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/amdgpu").join(self.file);
         let to: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("amdgpu-{number}.{extension}"));
         let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
             .args(["-x", "hip", "--cuda-device-only", "-c", "-O3", "-std=c++17", "-fuse-cuid=none"])

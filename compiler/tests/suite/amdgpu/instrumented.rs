@@ -11,7 +11,7 @@ use mneme_compiler::ir::diagnostics::Diagnostics;
 use mneme_compiler::ir::{annotations, read};
 use mneme_compiler::{BuildRequest, InputCode, build, prepare};
 
-use crate::clang::{Program, usual};
+use super::clang::{Program, usual};
 
 /// The kernel as assembly for the processor that its IR is for.
 fn assembled(ir: &[u8], arch: &str, kernel: &str, instrument: Instrument, passes: &str) -> String {

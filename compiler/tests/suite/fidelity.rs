@@ -269,7 +269,7 @@ fn entry_with_names(ptx: &str, kernel: &str, variables: &[RecordedVariable]) -> 
 #[test]
 fn code_with_variables_is_the_applications() {
     mneme_compiler::warm_up();
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/variables.cu");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/variables.cu");
     let apps = ["variables", "globals", "statics"].map(|name| root().join(format!("tests/apps/{name}.cu")));
     let (mut compared, mut private, mut same_text) = (0, 0, 0);
     for source in [&own].into_iter().chain(&apps) {

@@ -12,7 +12,7 @@ use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
 use mneme_core::image::{bundle, elf, ir_section};
 use mneme_core::recording::manifest::RecordedVariable;
 
-use crate::clang::{Program, build_for, compiled, is_known, kernel_of, usual, versions};
+use super::clang::{Program, build_for, compiled, is_known, kernel_of, usual, versions};
 
 /// Names of arguments are kept in recorded IR alone.
 fn nameless(kernel: &AmdKernel) -> AmdKernel {
