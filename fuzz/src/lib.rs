@@ -30,6 +30,6 @@ pub fn libfuzzer(name: &str, input: &[u8]) {
 /// Gives every target its share of `runs` mutated inputs; the panic of a target names the input's file.
 pub fn run_all(runs: u64, seed: u64) {
     for target in TARGETS {
-        mutation::run(target, runs / TARGETS.len() as u64, seed);
+        mutation::run(target, runs / TARGETS.len() as u64, seed, &[]);
     }
 }

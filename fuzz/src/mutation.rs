@@ -30,8 +30,8 @@ impl SplitMix64 {
     }
 }
 
-/// Runs `target` on `runs` inputs.
-pub fn run(target: &'static FuzzTarget, runs: u64, seed: u64) {
+/// Runs `target` on `runs` inputs, made of its own and `further` ones.
+pub fn run(target: &'static FuzzTarget, runs: u64, seed: u64, further: &[Vec<u8>]) {
     static DONE: AtomicU64 = AtomicU64::new(0);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let name = target.name;
@@ -46,10 +46,12 @@ pub fn run(target: &'static FuzzTarget, runs: u64, seed: u64) {
             last = now;
         }
     });
-    let seeds = (target.seeds)();
+    let mut seeds = (target.seeds)();
+    seeds.extend_from_slice(further);
     let mut random = SplitMix64(seed ^ name.bytes().fold(0, |sum, byte| sum * 31 + u64::from(byte)));
     for seed in &seeds {
         (target.run)(seed);
+        DONE.fetch_add(1, Ordering::Relaxed);
     }
     for _ in 0..runs {
         let mut input = seeds[random.below(seeds.len())].clone();

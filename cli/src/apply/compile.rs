@@ -13,6 +13,9 @@ use super::cache::{CodeCache, CompiledCode};
 use crate::child::end_with_this_thread;
 use crate::siblings;
 
+/// The option of `mneme-replay` for code that begins as the PTX beside the recorded machine code.
+pub const FROM_PTX: &str = "--from-ptx";
+
 /// Compiles a configuration for the device of this machine, which has to be of the architecture. One that starts
 /// `more_threads` than the recorded launch is checked for what these do.
 pub fn compile(
@@ -61,6 +64,7 @@ fn touches_no_other_memory(found: &AppliedWinner, id: &str, architecture: &str) 
     if architecture == "cpu" {
         command.args(["--device", "cpu"]);
     }
+    command.args(found.replay.iter().filter(|option| *option == FROM_PTX));
     command.arg(&found.configuration.passes).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     end_with_this_thread(&mut command);
     command.status().is_ok_and(|status| status.success())
@@ -76,7 +80,7 @@ pub fn replay(
 ) -> Result<ReplayResult, String> {
     let program = siblings::find(install::REPLAYER).map_err(|error| error.to_string())?;
     let mut command = Command::new(&program);
-    command.arg("serve").arg("-rdb").arg(&tuned.database).args(["-rid", id]).args(&tuned.comparison);
+    command.arg("serve").arg("-rdb").arg(&tuned.database).args(["-rid", id]).args(&tuned.replay);
     if architecture == "cpu" {
         command.args(["--device", "cpu"]);
     }

@@ -111,8 +111,8 @@ pub struct AppliedWinner {
     /// ns.
     pub before: Option<f64>,
     pub after: Option<f64>,
-    /// How memory was compared: options of `mneme-replay`.
-    comparison: Vec<String>,
+    /// How memory was compared, and which code it began with: options of `mneme-replay`.
+    replay: Vec<String>,
     pub source: PathBuf,
 }
 
@@ -334,7 +334,7 @@ fn winner(found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts, options
     // What it was verified by.
     let sum = |file: &String| std::fs::read(folder.join(file)).ok().map(|bytes| checksum(&bytes));
     key["verified"] =
-        json!({"moments": [sum(&instance.prologue), sum(&instance.epilogue)], "comparison": found.comparison});
+        json!({"moments": [sum(&instance.prologue), sum(&instance.epilogue)], "comparison": found.replay});
     let known = cache.find(&key);
     let is_new = known.is_none();
     let entry = match known {

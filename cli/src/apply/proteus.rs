@@ -61,7 +61,7 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>
                 rule: None,
                 before: None,
                 after: None,
-                comparison: Vec::new(),
+                replay: Vec::new(),
                 source: std::path::absolute(file).unwrap_or_else(|_| file.into()),
             }));
         }

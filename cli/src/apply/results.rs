@@ -8,12 +8,14 @@ use mneme_core::device::CPU_DEVICE;
 use mneme_core::tuned::DimensionRule;
 use serde_json::{Map, Value};
 
-use super::AppliedWinner;
+use super::{AppliedWinner, compile};
 
 const BEST: &str = "best.json";
 const SUMMARY: &str = "summary.json";
 /// What the built-in spaces say of their grids.
 const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
+/// The option by which code was made of the PTX beside the recorded machine code.
+const FROM_PTX: &str = "from_ptx";
 /// Options by which memory was compared, as a session's and `mneme-replay`'s.
 const COMPARISON: [&str; 4] = ["rtol", "atol", "dtype", "tolerance"];
 
@@ -52,7 +54,10 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
     let database = database.ok_or_else(|| format!("{} names no recording", folder.join("config.json").display()))?;
     let database = located(Path::new(database), folder, recordings)?;
     let rule = json(&folder.join("search_space.json")).ok().and_then(|space| rule(&space, &best["params"]));
-    let comparison = COMPARISON.iter().flat_map(|name| comparison(name, &options[name])).collect::<Vec<_>>();
+    let mut replay = COMPARISON.iter().flat_map(|name| comparison(name, &options[name])).collect::<Vec<_>>();
+    if options[FROM_PTX] == true {
+        replay.push(compile::FROM_PTX.to_owned());
+    }
 
     // What was recorded has no number of a trial.
     if best["trial"].is_null() {
@@ -102,7 +107,7 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
             rule: rule.clone(),
             before: of_baseline.unwrap_or(&baseline)["metric"].as_f64(),
             after: instance["metric"].as_f64(),
-            comparison: comparison.clone(),
+            replay: replay.clone(),
             source: std::path::absolute(folder).unwrap_or_else(|_| folder.into()),
         });
     }

@@ -162,7 +162,7 @@ impl Specialiser {
             rule: None,
             before: winner.before,
             after: winner.after,
-            comparison: base.map(|(found, _)| found.comparison).unwrap_or_default(),
+            replay: base.map(|(found, _)| found.replay).unwrap_or_default(),
             source: winner.source.clone(),
         };
         self.used.lock().push((used, winner.clone()));

@@ -416,6 +416,9 @@ impl<'a> Emitter<'a, '_> {
     }
 
     /// A sum or difference that takes the carry flag, or sets it, or both: exact in one bit more.
+    ///
+    /// A difference is a + ~b + 1 to the devices: the flag is set where nothing is borrowed. Code of nvcc relies on it
+    /// where it reads the flag of a difference by `addc`, as its division of 128 bits does.
     fn sum(&mut self, op: &Op<'a>, bits: u32, to: &Resolved<'a>, a: &str, b: &str) -> Option<()> {
         let subtracts = op.name.starts_with("sub");
         let (ty, opcode) = (Ty::Int(bits), if subtracts { "sub" } else { "add" });
@@ -423,7 +426,10 @@ impl<'a> Emitter<'a, '_> {
         let intrinsic = format!("llvm.u{opcode}.with.overflow.{text}");
         self.context.declare(format!("declare {{ {text}, i1 }} @{intrinsic}({text}, {text})"));
         let carry_in = if op.reads_carry() {
-            let carry = self.read_carry();
+            let mut carry = self.read_carry();
+            if subtracts {
+                carry = self.value(format_args!("xor i1 {carry}, true"));
+            }
             Some(self.cast(&carry, Ty::Int(1), ty))
         } else {
             None
@@ -441,6 +447,9 @@ impl<'a> Emitter<'a, '_> {
             carry = self.value(format_args!("or i1 {carry}, {over}"));
         }
         if op.writes_carry() {
+            if subtracts {
+                carry = self.value(format_args!("xor i1 {carry}, true"));
+            }
             self.write_carry(&carry);
         }
         self.write_to(to, ty, &value, false)

@@ -117,7 +117,11 @@ impl<'a> Grid<'a> {
             parameters,
             next: AtomicU64::new(0),
             blocks,
-            together: (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * pool::width())).max(1),
+            // A block that a worker has taken and has no room for would be waited for: they are taken one by one.
+            together: match launch.cooperative {
+                true => 1,
+                false => (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * pool::width())).max(1),
+            },
             in_flight: in_flight as usize,
             stop: AtomicBool::new(false),
             fault: Mutex::new(None),

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use mneme_core::exit;
 use mneme_core::hash::checksum;
 use mneme_core::recording::CodeKind;
-use mneme_core::recording::database::CodeFile;
-use mneme_e2e::apps::{app, sources};
+use mneme_core::recording::database::{CodeFile, KernelRecord};
+use mneme_e2e::apps::{app, executable, sources};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{checkout, have_compiler, program};
+use mneme_e2e::installation::{Cudart, TestDevice, checkout, have_compiler, program};
 use mneme_e2e::recording::{Recording, TestInstance};
+use serde_json::{Value, json};
+
+use crate::applying::Tuned;
 
 /// The PTX that nvcc makes of a program; `None` where there is no nvcc, as on machines without network.
 fn ptx_of(name: &str, folder: &Path) -> Option<PathBuf> {
@@ -84,6 +87,19 @@ fn ptx_that_cannot_be_lifted_is_refused_by_name() {
     refused.exit_with(exit::BAD_USAGE).complains("stacksave.u64");
 }
 
+/// Puts PTX beside the recorded code of an instance, in place of what is there.
+fn with_ptx_beside(database: &Path, kernel: &KernelRecord, id: &str, text: &str) -> CodeFile {
+    let sum = checksum(text.as_bytes());
+    let code = CodeFile { file: CodeKind::Ptx.original(sum), checksum: sum };
+    std::fs::write(database.with_file_name(&code.file), text).unwrap();
+    let mut changed = kernel.clone();
+    let originals = &mut changed.instances.get_mut(id).unwrap().ours.original;
+    originals.retain(|code| CodeKind::of(&code.file) != CodeKind::Ptx);
+    originals.push(code.clone());
+    changed.save(database).unwrap();
+    code
+}
+
 /// A program with machine code for its GPU and PTX for an older one.
 #[test]
 fn ptx_for_another_architecture_is_replayed_where_it_is_asked_for() {
@@ -98,14 +114,7 @@ fn ptx_for_another_architecture_is_replayed_where_it_is_asked_for() {
     if !kernel.instances[id].ours.original.iter().any(own) {
         instance.replay("default<O3>").arg("--from-ptx").exit_with(exit::BAD_USAGE).complains("no PTX of the kernel");
     }
-    let sum = checksum(text.as_bytes());
-    let code = CodeFile { file: CodeKind::Ptx.original(sum), checksum: sum };
-    std::fs::write(database.with_file_name(&code.file), &text).unwrap();
-    let mut changed = kernel.clone();
-    let originals = &mut changed.instances.get_mut(id).unwrap().ours.original;
-    originals.retain(|code| !own(code));
-    originals.push(code.clone());
-    changed.save(&database).unwrap();
+    let code = with_ptx_beside(&database, &kernel, id, &text);
     let verified = |passes: &str, more: &[&str]| {
         let replay = instance.replay(passes).arg("--from-ptx").args(more).exit_with(exit::VERIFIED);
         replay.complains("the PTX is for sm_75");
@@ -122,6 +131,53 @@ fn ptx_for_another_architecture_is_replayed_where_it_is_asked_for() {
     std::fs::write(database.with_file_name(&code.file), "// another\n").unwrap();
     let damaged = instance.replay("default<O3>").arg("--from-ptx");
     damaged.exit_with(exit::BAD_RECORDING).complains("its checksum does not match");
+}
+
+/// The same in a tuning session, and in the application with what one found.
+#[test]
+fn ptx_beside_the_recorded_code_is_tuned_and_applied_where_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(file) = ptx_of("vecadd", folder.path()) else { return };
+    let text = std::fs::read_to_string(&file).unwrap();
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let id = kernel.instances.keys().next().unwrap();
+    let tune = |results: &str| {
+        run(program("mneme-tune"))
+            .args(["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()])
+            .args(["--device", TestDevice::under_test().name(), "--from-ptx", "--space-preset", "launch"])
+            .args(["--launch-dim", "x", "--passes", "default<O1>", "--trials", "2", "--iterations", "1"])
+            .args(["--finalists", "0", "--results-dir"])
+            .arg(folder.path().join(results))
+    };
+    let has_ptx = kernel.instances[id].ours.original.iter().any(|code| CodeKind::of(&code.file) == CodeKind::Ptx);
+    if !has_ptx {
+        tune("none").exit_with(exit::BAD_USAGE).complains("no PTX of the kernel");
+    }
+    let code = with_ptx_beside(&database, &kernel, id, &text);
+    tune("some").succeed();
+    let trials = std::fs::read_to_string(folder.path().join("some/trials.jsonl")).unwrap();
+    let trials: Vec<Value> = trials.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(!trials.is_empty());
+    for trial in &trials {
+        let result = &trial["result"];
+        assert_eq!((&result["lifted"], &result["verified"]), (&true.into(), &true.into()), "{trial}");
+    }
+    let tuned = || {
+        let changes = json!({"passes": "default<O2>"});
+        let tuned = Tuned::new().with("vecadd", &TestInstance::new(&database, id), changes, json!({}));
+        let config = tuned.results().join("vecadd/config.json");
+        let mut options: Value = serde_json::from_str(&std::fs::read_to_string(&config).unwrap()).unwrap();
+        options["from_ptx"] = true.into();
+        std::fs::write(config, options.to_string()).unwrap();
+        tuned.run(&executable(app("vecadd"), Cudart::under_test()), &["1", "int"], "vecadd").1
+    };
+    let applied = tuned();
+    assert_eq!(applied["applied"]["replaced"], applied["launches"], "{applied}");
+    std::fs::write(database.with_file_name(&code.file), "// another\n").unwrap();
+    let failed = tuned();
+    let reason = failed["failures"][0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("its checksum does not match"), "{failed}");
 }
 
 /// With `-lineinfo` of nvcc.

@@ -63,9 +63,9 @@ impl Options {
     }
 }
 
-/// Options that say how a candidate is judged and timed, by their keys.
-const CONDITIONS: [&str; 9] =
-    ["rtol", "atol", "dtype", "tolerance", "iterations", "warmup", "timer", "device", "baseline"];
+/// Options that say how a candidate is made, judged and timed, by their names.
+const CONDITIONS: [&str; 10] =
+    ["rtol", "atol", "dtype", "tolerance", "iterations", "warmup", "timer", "device", "baseline", "from-ptx"];
 /// `--baseline` of sessions that do not say which theirs is: they are of before there was another one.
 const BASELINE_BEFORE: &str = "pipeline";
 
@@ -76,10 +76,13 @@ impl Options {
         let [own, other] = [self, other].map(|options| {
             let mut options = object(options);
             options.entry("baseline").or_insert_with(|| BASELINE_BEFORE.into());
-            options.retain(|key, value| key != "timer" || value != AUTO);
+            options.retain(|key, value| (key != "timer" || value != AUTO) && *value != false);
             options
         });
-        CONDITIONS.into_iter().find(|key| own.get(*key) != other.get(*key))
+        CONDITIONS.into_iter().find(|name| {
+            let key = name.replace('-', "_");
+            own.get(&key) != other.get(&key)
+        })
     }
 }
 

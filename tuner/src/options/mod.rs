@@ -201,6 +201,11 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,
 
+    /// Start from the PTX that the program had beside the recorded machine code, as `mneme-replay --from-ptx` does: it
+    /// is lifted to IR for candidates that need IR
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_ptx: Option<bool>,
     /// What speedups are over [default: original, where the recording has it]
     #[arg(long, value_enum, value_name = "CODE", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]

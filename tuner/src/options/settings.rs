@@ -126,6 +126,8 @@ pub struct CandidateSettings {
     pub runs: RunsKind,
     pub workers: Option<u32>,
     pub device: Option<String>,
+    /// Start from the PTX beside the recorded machine code.
+    pub from_ptx: bool,
     pub rtol: Option<f64>,
     pub atol: Option<f64>,
     pub dtype: Option<String>,

@@ -116,6 +116,7 @@ impl Options {
             warmup: *self.warmup.get_or_insert(2),
             workers: self.workers,
             device: self.device.clone(),
+            from_ptx: self.from_ptx == Some(true),
             rtol: self.rtol,
             atol: self.atol,
             dtype: self.dtype.clone(),

@@ -233,6 +233,9 @@ fn replayed_winner<'a>(archive: &'a Archive, recorded: Option<&'a Configuration>
             value => options.push(format!("--{name}={}", plain(value))),
         }
     }
+    if config["from_ptx"] == true {
+        options.push("--from-ptx".into());
+    }
     ReplayedWinner {
         database: one(&config["record_database"]).unwrap_or("RECORDING.json"),
         instance: one(&config["record_id"]).unwrap_or("ID"),

@@ -160,12 +160,14 @@ impl Subject {
             options.record_id.clone_from(&self.ids);
         }
         let kind = self.record.modules.first().map_or(CodeKind::Bitcode, |module| CodeKind::of(module));
-        let has_ir = matches!(kind, CodeKind::Bitcode | CodeKind::Ptx);
+        let from_ptx = options.from_ptx == Some(true);
+        let has_ir = matches!(kind, CodeKind::Bitcode | CodeKind::Ptx) || from_ptx;
         let built_in = options.space.is_none() && options.space_module.is_none();
         if !has_ir && built_in && options.space_preset != Some(Preset::Launch) {
             options.space_preset = Some(Preset::Launch);
             mneme_core::remark!(
-                "mneme-tune: the recording holds machine code alone, so that only launch dimensions are tuned; build with mneme-cc for more"
+                "mneme-tune: the recording holds machine code alone, so that only launch dimensions are tuned; --from-ptx tunes the code too, where the program has PTX, or build \
+                 with mneme-cc"
             );
         }
         if kind == CodeKind::Ptx && built_in && options.space_preset != Some(Preset::Launch) {
@@ -326,13 +328,15 @@ impl Subject {
         let iterations = if *runs == RunsKind::Needed { json!([iterations, runs]) } else { json!(iterations) };
         let mut conditions =
             vec![json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup, energy])];
-        // What no counter is asked of is as it was before there were any.
+        // What no counter is asked of, and starts from the recorded code, is as it was before there was anything else.
         let counters = objectives.counters();
-        if counters.is_empty() {
-            return conditions.remove(0);
+        if !counters.is_empty() {
+            conditions.push(json!(counters));
         }
-        conditions.push(json!(counters));
-        json!(conditions)
+        if settings.replay.from_ptx {
+            conditions.push(json!("from-ptx"));
+        }
+        if conditions.len() == 1 { conditions.remove(0) } else { json!(conditions) }
     }
 }
 
@@ -449,6 +453,9 @@ fn server_options(settings: &CandidateSettings) -> Vec<String> {
     add("--timeout", settings.trial_timeout.map(|seconds| seconds.to_string()));
     for tolerance in &settings.tolerance {
         add("--tolerance", Some(tolerance.clone()));
+    }
+    if settings.from_ptx {
+        all.push("--from-ptx".to_owned());
     }
     all
 }

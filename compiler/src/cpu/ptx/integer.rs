@@ -30,7 +30,7 @@ impl Machine {
             }
             "add" | "addc" | "sub" | "subc" if modifiers.is_empty() => {
                 let [a, b] = self.all(from, bits)?;
-                let carry = if name.ends_with('c') { self.carry.clone() } else { "false".into() };
+                let carry = if name.ends_with('c') { Some(self.carry.clone()) } else { None };
                 let value = self.with_carry(&name[..3], &a, &b, &carry, bits, sets_carry);
                 self.write(to, bits, &value, ty.is_signed())
             }
@@ -43,7 +43,7 @@ impl Machine {
                     value
                 } else {
                     let c = self.read(from.get(2)?, width)?;
-                    let carry = if name == "madc" { self.carry.clone() } else { "false".into() };
+                    let carry = if name == "madc" { Some(self.carry.clone()) } else { None };
                     self.with_carry("add", &value, &c, &carry, width, sets_carry)
                 };
                 self.write(to, width, &value, ty.is_signed())
@@ -165,17 +165,34 @@ impl Machine {
         values.try_into().ok()
     }
 
-    /// `a + b + carry` or `a - b - carry`, the carry or borrow into CC.CF on demand.
-    fn with_carry(&mut self, operation: &str, a: &str, b: &str, carry: &str, bits: u32, sets: bool) -> String {
-        let wide = 2 * bits;
+    /// `a + b + carry` or `a + ~b + carry`, the carry into CC.CF on demand: that of a difference is set where nothing is
+    /// borrowed. Without a carry it is the plain sum or difference.
+    fn with_carry(
+        &mut self,
+        operation: &str,
+        a: &str,
+        b: &str,
+        carry: Option<String>,
+        bits: u32,
+        sets: bool,
+    ) -> String {
+        let (wide, subtracts) = (2 * bits, operation == "sub");
         let a = self.resize(a, bits, wide, false);
         let b = self.resize(b, bits, wide, false);
-        let first = self.body.value(format!("{operation} i{wide} {a}, {b}"));
-        let carry = self.resize(carry, 1, wide, false);
-        let total = self.body.value(format!("{operation} i{wide} {first}, {carry}"));
+        let mut total = self.body.value(format!("{operation} i{wide} {a}, {b}"));
+        if let Some(mut carry) = carry {
+            if subtracts {
+                carry = self.body.value(format!("xor i1 {carry}, true"));
+            }
+            let carry = self.resize(&carry, 1, wide, false);
+            total = self.body.value(format!("{operation} i{wide} {total}, {carry}"));
+        }
         if sets {
             let out = self.body.value(format!("lshr i{wide} {total}, {bits}"));
             self.carry = self.resize(&out, wide, 1, false);
+            if subtracts {
+                self.carry = self.body.value(format!("xor i1 {}, true", self.carry));
+            }
         }
         self.resize(&total, wide, bits, false)
     }

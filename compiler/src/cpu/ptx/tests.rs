@@ -52,6 +52,25 @@ fn wide_products_carry_through_the_chain() {
     }
 }
 
+/// As nvcc's division of 128 bits reads it.
+#[test]
+fn the_flag_of_a_difference_says_that_nothing_is_borrowed() {
+    let pairs: Vec<[u32; 2]> = words().windows(2).map(|w| [w[0], w[1]]).take(64).collect();
+    let results: Vec<[u32; 2]> = run(
+        r#"struct In { unsigned a, b; }; struct Out { unsigned v[2]; };
+        extern "C" __global__ void run(const In *in, Out *out) {
+            int i = blockIdx.x * 32 + threadIdx.x;
+            unsigned a = in[i].a, b = in[i].b, *v = out[i].v;
+            asm("{ .reg .u32 t; sub.cc.u32 t, %1, %2; addc.u32 %0, 0, 0; }" : "=r"(v[0]) : "r"(a), "r"(b));
+            asm("{ .reg .u32 t; sub.cc.u32 t, %1, %2; subc.u32 %0, 0, 0; }" : "=r"(v[1]) : "r"(a), "r"(b));
+        }"#,
+        &pairs,
+    );
+    for ([a, b], result) in pairs.into_iter().zip(results) {
+        assert_eq!(result, [u32::from(a >= b), 0u32.wrapping_sub(u32::from(a < b))], "{a:#x} {b:#x}");
+    }
+}
+
 #[test]
 fn bit_fields_shifts_and_logic() {
     let pairs: Vec<[u32; 2]> = words().windows(2).map(|w| [w[0], w[1]]).take(64).collect();

@@ -444,11 +444,15 @@ fn word(random: &mut Random) -> (String, Effect) {
                 }),
             ),
             1 => (
-                format!("sub.cc.u32 %r{d}, %r{a}, %r{b};\nsubc.u32 %r{c}, %r{a}, %r{c};"),
+                format!("sub.cc.u32 %r{d}, %r{a}, %r{b};\nsubc.cc.u32 %r{c}, %r{a}, %r{c};\naddc.u32 %r{b}, 0, 0;"),
                 Box::new(move |it| {
+                    // The flag of a difference says that nothing is borrowed.
                     let (value, borrow) = it.words[a].overflowing_sub(it.words[b]);
-                    (it.words[d], it.carry) = (value, borrow);
-                    it.words[c] = it.words[a].wrapping_sub(it.words[c]).wrapping_sub(u32::from(it.carry));
+                    (it.words[d], it.carry) = (value, !borrow);
+                    let taken = u64::from(it.words[c]) + u64::from(!it.carry);
+                    let minuend = u64::from(it.words[a]);
+                    (it.words[c], it.carry) = (minuend.wrapping_sub(taken) as u32, minuend >= taken);
+                    it.words[b] = u32::from(it.carry);
                 }),
             ),
             _ => (
