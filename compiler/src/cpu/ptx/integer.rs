@@ -30,8 +30,8 @@ impl Machine {
             }
             "add" | "addc" | "sub" | "subc" if modifiers.is_empty() => {
                 let [a, b] = self.all(from, bits)?;
-                let carry = if name.ends_with('c') { Some(self.carry.clone()) } else { None };
-                let value = self.with_carry(&name[..3], &a, &b, &carry, bits, sets_carry);
+                let carry = name.ends_with('c').then(|| self.carry.clone());
+                let value = self.with_carry(&name[..3], &a, &b, carry, bits, sets_carry);
                 self.write(to, bits, &value, ty.is_signed())
             }
             "mul" | "mad" | "madc" => {
@@ -43,8 +43,8 @@ impl Machine {
                     value
                 } else {
                     let c = self.read(from.get(2)?, width)?;
-                    let carry = if name == "madc" { Some(self.carry.clone()) } else { None };
-                    self.with_carry("add", &value, &c, &carry, width, sets_carry)
+                    let carry = (name == "madc").then(|| self.carry.clone());
+                    self.with_carry("add", &value, &c, carry, width, sets_carry)
                 };
                 self.write(to, width, &value, ty.is_signed())
             }
