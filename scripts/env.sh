@@ -29,6 +29,15 @@ build_builder() {
     cargo build --release --quiet --package mneme-compiler --no-default-features --features "llvm$1${2:+,$2}" --bin "mneme-build-$1"
 }
 
+# Builds the end-to-end suite, and prints the path of its executable. The whole workspace, as scripts/test has it.
+suite_executable() {
+    local suite
+    suite=$(cargo test --release --workspace --test e2e --no-run --message-format=json 2>/dev/null |
+        jq -r 'select(.reason == "compiler-artifact" and .executable != null and .target.name == "e2e") | .executable')
+    [ -x "$suite" ] || die "the suite cannot be built: run 'cargo test --release --workspace --test e2e --no-run' to see why"
+    printf '%s\n' "$suite"
+}
+
 # The oldest glibc that bundles and wheels run with: what is loaded into applications, and programs.
 glibc_libraries=2.17
 glibc_programs=2.28

@@ -264,8 +264,13 @@ mod tests {
         let expect = |cpu: &str, features: &str, device: &str| (cpu.to_owned(), features.to_owned(), device.to_owned());
         assert_eq!(choose("sm_90", None), expect("sm_90", "+ptx78", "sm_90"));
         assert_eq!(choose("sm_90", Some(("sm_70", "+ptx83,+sm_70"))), expect("sm_90", "+ptx83", "sm_90"));
-        assert_eq!(choose("sm_90", Some(("sm_90a", "+ptx99,+sm_90a"))), expect("sm_90a", "+ptx85", "sm_90a"));
-        assert_eq!(choose("sm_100", Some(("sm_90", ""))), expect("sm_90", "+ptx78", "sm_100"));
+        let (newest_isa, blackwell) = match crate::LLVM_MAJOR {
+            19 => ("+ptx85", ("sm_90", "+ptx78")),
+            20 => ("+ptx87", ("sm_100", "+ptx86")),
+            _ => ("+ptx88", ("sm_100", "+ptx86")),
+        };
+        assert_eq!(choose("sm_90", Some(("sm_90a", "+ptx99,+sm_90a"))), expect("sm_90a", newest_isa, "sm_90a"));
+        assert_eq!(choose("sm_100", Some(("sm_90", ""))), expect(blackwell.0, blackwell.1, "sm_100"));
         assert_eq!(choose("sm_80", Some(("sm_90a", ""))), expect("sm_80", "+ptx78", "sm_80"));
         assert!(CodegenArchitecture::choose("cpu", None).is_err());
     }

@@ -348,7 +348,8 @@ pub fn build_for(app: &App, platform: Platform, path: &Path) {
     let mut linked = Vec::new();
     for library in LIBRARIES.iter().filter(|library| library.app == app.name) {
         // Two libraries with functions of the same names: only hidden ones stay apart when both are loaded.
-        recordable_clang()
+        platform
+            .recordable_clang()
             .args(platform.compile_flags())
             .args(["-fPIC", "-fvisibility=hidden", "-shared"])
             .arg(sources().join(library.source))
@@ -361,7 +362,8 @@ pub fn build_for(app: &App, platform: Platform, path: &Path) {
     }
     // The name appears when the program is complete: an interrupted build leaves nothing that looks current.
     let unfinished = path.with_extension("partial");
-    recordable_clang()
+    platform
+        .recordable_clang()
         .args(platform.compile_flags())
         .args(relocatable)
         .args(WITH_LINES.contains(&app.name).then_some("-gline-tables-only"))

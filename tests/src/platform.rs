@@ -57,6 +57,9 @@ pub fn recordable_clang() -> Run {
     recordable_by(&clang())
 }
 
+/// The newest clang that takes Debian 12's HIP.
+const HIP_CLANG: &str = "clang++-19";
+
 /// The same with another clang.
 pub fn recordable_by(clang: &str) -> Run {
     with_toolkit(run(program("mneme-cc")).arg(clang))
@@ -86,6 +89,22 @@ impl Platform {
         match self {
             Self::Cuda(cudart) => cudart.name(),
             Self::Hip => "hip",
+        }
+    }
+
+    /// `mneme-cc` with the clang that its programs are compiled by.
+    pub fn recordable_clang(self) -> Run {
+        match self {
+            Self::Cuda(_) => recordable_clang(),
+            Self::Hip => recordable_by(HIP_CLANG),
+        }
+    }
+
+    /// That clang without us.
+    pub fn plain_clang(self) -> Run {
+        match self {
+            Self::Cuda(_) => plain_clang(),
+            Self::Hip => with_toolkit(run(HIP_CLANG)),
         }
     }
 
@@ -140,7 +159,8 @@ fn hip_compile_flags() -> Vec<String> {
 
 /// The code object that a program loads, beside it and named for it.
 pub fn compile_code_object(own_sources: &[&str], path: &Path) {
-    recordable_clang()
+    Platform::Hip
+        .recordable_clang()
         .args(hip_compile_flags())
         .args(["--cuda-device-only", "-c"])
         .args(own_sources.iter().map(|source| sources().join(source)))

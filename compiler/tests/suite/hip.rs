@@ -12,8 +12,8 @@ use mneme_core::image::ir_section::{
 };
 use mneme_core::image::{bundle, code_object, ir_inside};
 
-/// The clang of the LLVM that this is built with.
-const CLANG: &str = concat!("clang++-", env!("MNEME_LLVM_MAJOR"));
+/// The newest clang that takes Debian 12's HIP, whatever LLVM this is built with, which reads what it writes.
+const CLANG: &str = "clang++-19";
 
 const SOURCE: &str = r#"
 #include <hip/hip_runtime.h>
@@ -145,14 +145,12 @@ fn an_object_has_a_record_for_each_architecture() {
     let buffer = inkwell::memory_buffer::MemoryBuffer::create_from_memory_range_copy(&bitcode, "test");
     let module = inkwell::module::Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
     let text = mneme_compiler::ir::text(&module);
-    for part in [
-        "\"amdhsa_code_object_version\", i32 500",
-        // What later versions say of an atomic operation stands beside it.
-        if mneme_compiler::LLVM_MAJOR <= 19 { "\"amdgpu-unsafe-fp-atomics\"=\"true\"" } else { "" },
-        "-xnack",
-        "@__ocml_sin_f32(",
-    ] {
+    for part in ["\"amdhsa_code_object_version\", i32 500", "-xnack", "@__ocml_sin_f32("] {
         assert!(text.contains(part), "{part}");
+    }
+    // What later versions say of an atomic operation stands beside it.
+    if mneme_compiler::LLVM_MAJOR <= 19 {
+        assert!(text.contains("\"amdgpu-unsafe-fp-atomics\"=\"true\""), "unsafe atomics");
     }
     assert!(!text.contains("declare float @__ocml_"), "the device libraries are linked in");
 }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use mneme_e2e::apps::{Platform, compile_flags, link_flags, plain_clang, recordable_clang, sources};
+use mneme_e2e::apps::{Platform, compile_flags, link_flags, plain_clang, sources};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::hip;
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
@@ -19,7 +19,7 @@ fn build(folder: &Path, source: &str, platform: Platform) -> Vec<u8> {
     // For AMD's GPUs mneme-cc knows where the device libraries are.
     let (clang, launch): (fn() -> Run, &[&str]) = match platform {
         Platform::Cuda(_) => (plain_clang, &[]),
-        Platform::Hip => (recordable_clang, &["-DLAUNCH=hipLaunchKernel"]),
+        Platform::Hip => (|| Platform::Hip.recordable_clang(), &["-DLAUNCH=hipLaunchKernel"]),
     };
     let source = sources().join("proteus").join(source);
     let bitcode = folder.join("program.bc");

@@ -6,7 +6,7 @@ use mneme_e2e::apps::Platform;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::have_hip;
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library};
-use mneme_e2e::platform::{hip_arch, plain_clang, recordable_clang, sources};
+use mneme_e2e::platform::{hip_arch, sources};
 use mneme_e2e::recording::{Recording, TestInstance, record_executable_into};
 
 /// A program of units that are compiled each by itself.
@@ -14,11 +14,16 @@ fn build(platform: Platform, folder: &Path) -> PathBuf {
     let objects = ["main", "first", "second"].map(|unit| {
         let object = folder.join(format!("{unit}.o"));
         let source = sources().join(format!("namesakes/{unit}.cu"));
-        recordable_clang().args(platform.compile_flags()).arg("-c").args([&source, Path::new("-o"), &object]).succeed();
+        platform
+            .recordable_clang()
+            .args(platform.compile_flags())
+            .arg("-c")
+            .args([&source, Path::new("-o"), &object])
+            .succeed();
         object
     });
     let executable = folder.join("namesakes");
-    let link = recordable_clang().args(&objects).arg("-o").arg(&executable).args(platform.link_flags());
+    let link = platform.recordable_clang().args(&objects).arg("-o").arg(&executable).args(platform.link_flags());
     // There is no HIP source that would say so.
     if platform == Platform::Hip { link.arg("-lamdhip64") } else { link }.succeed();
     executable
@@ -90,7 +95,8 @@ fn a_module_is_not_taken_for_the_program() {
         }"#;
     std::fs::write(path("main.hip"), kernel(1) + main).unwrap();
     std::fs::write(path("module.hip"), kernel(2)).unwrap();
-    recordable_clang()
+    Platform::Hip
+        .recordable_clang()
         .args(Platform::Hip.compile_flags())
         .args([path("main.hip"), "-o".into(), path("main")])
         .succeed();
@@ -99,11 +105,11 @@ fn a_module_is_not_taken_for_the_program() {
         let compiler = compiler.args(Platform::Hip.compile_flags()).args(module).args(options);
         compiler.args([path("module.hip"), "-o".into(), path(output)]).succeed();
     };
-    compile(plain_clang(), &["--no-gpu-bundle-output"], "without.co");
-    compile(plain_clang(), &["-emit-llvm", "-c", "--no-gpu-bundle-output"], "without.bc");
-    compile(recordable_clang(), &["--no-gpu-bundle-output"], "alone.co");
-    compile(recordable_clang(), &[], "bundle.co");
-    compile(recordable_clang(), &["--offload-compress"], "compressed.co");
+    compile(Platform::Hip.plain_clang(), &["--no-gpu-bundle-output"], "without.co");
+    compile(Platform::Hip.plain_clang(), &["-emit-llvm", "-c", "--no-gpu-bundle-output"], "without.bc");
+    compile(Platform::Hip.recordable_clang(), &["--no-gpu-bundle-output"], "alone.co");
+    compile(Platform::Hip.recordable_clang(), &[], "bundle.co");
+    compile(Platform::Hip.recordable_clang(), &["--offload-compress"], "compressed.co");
 
     let without = path("without.co");
     let ran = run(path("main")).arg(&without).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use mneme_e2e::apps::{APPS, Platform, app, recordable_clang, sources};
+use mneme_e2e::apps::{APPS, Platform, app, sources};
 use mneme_e2e::hip::can_run;
 use mneme_e2e::installation::{Cudart, have_compiler};
 use mneme_e2e::recording::{Recording, TestInstance, check_everything, replay_everything, unrecorded};
@@ -118,7 +118,8 @@ fn programs_of_every_level_replay_to_their_own_bits() {
         for level in ["-O0", "-O1", "-O2"] {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let executable = folder.path().join("convolution");
-            recordable_clang()
+            platform
+                .recordable_clang()
                 .args(platform.compile_flags())
                 .arg(level)
                 .arg(sources().join("convolution.cu"))

@@ -43,6 +43,10 @@ fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
         .args(["-x", "hip", "--rocm-path=/usr", &format!("--rocm-device-lib-path={DEVICE_LIBRARY}")])
         .args([&format!("--offload-arch={processor}"), "--cuda-device-only", "--no-gpu-bundle-output"])
         .args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-std=c++17", "-o", "-"])
+        // The newest that Debian 12's device libraries know.
+        .arg("-mcode-object-version=5")
+        .arg("-include")
+        .arg(root().join("compiler/tests/suite/amdgpu/wavefront.h"))
         // The programs of the suite name CUDA's functions.
         .arg("-include")
         .arg(root().join("tests/apps/hip/cuda_runtime.h"))

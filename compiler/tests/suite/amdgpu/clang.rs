@@ -31,6 +31,11 @@ pub fn rocm_options() -> [String; 2] {
     [format!("--rocm-path={}", rocm().display()), format!("--rocm-device-lib-path={}", folder.display())]
 }
 
+/// clang's options for HIP's older headers, which ask for what clang 22 no longer tells.
+fn wavefront() -> [String; 2] {
+    ["-include".into(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/amdgpu/wavefront.h").into()]
+}
+
 /// Whether the device libraries know a processor. Says on standard output that the calling test is skipped otherwise.
 pub fn is_known(arch: &str) -> bool {
     let name = format!("oclc_isa_version_{}.bc", arch.trim_start_matches("gfx"));
@@ -91,7 +96,7 @@ impl Program<'_> {
             .args(if self.file == "bare.hip" {
                 vec!["-nogpuinc".to_owned(), "-nogpulib".into()]
             } else {
-                rocm_options().to_vec()
+                [&rocm_options()[..], &wavefront()[..]].concat()
             })
             .arg(format!("--offload-arch={}", self.arch))
             .arg(format!("-mcode-object-version={}", self.version))
@@ -125,6 +130,9 @@ pub fn compiled(application: &str, archs: &[&str]) -> Vec<u8> {
             "-Wno-unused-result",
         ])
         .args(rocm_options())
+        .args(wavefront())
+        // The newest that Debian 12's device libraries know.
+        .arg("-mcode-object-version=5")
         .args(archs.iter().map(|arch| format!("--offload-arch={arch}")))
         .arg("-include")
         .arg(apps.join("hip/cuda_runtime.h"))
