@@ -216,6 +216,10 @@ impl Drop for Schedule {
 mod tests {
     use super::*;
     use std::path::Path;
+    use std::sync::{Mutex, PoisonError};
+
+    /// CUPTI's host half now and then fails where two threads use it at once.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     fn chip(name: &str) -> Chip {
         let toolkit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.deps/cuda");
@@ -230,6 +234,7 @@ mod tests {
 
     #[test]
     fn counters_of_real_chips_are_scheduled() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted =
             ["dram__bytes.sum", "sm__warps_active.avg.pct_of_peak_sustained_active", "smsp__inst_executed.sum"];
         for name in ["GH100", "GA100", "GB100"] {
@@ -240,6 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_no_counter_is_named() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut chip_of = chip("GH100");
         let error = |chip: &mut Chip, name| schedule(chip, &["dram__bytes.sum", name]).unwrap_err();
         let said = error(&mut chip_of, "dram__bytes");
