@@ -16,7 +16,7 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
-use crate::child::end_with_this_thread;
+use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::device::{DeviceChoice, choose};
 use crate::error::CommandError;
 use crate::hip_library::HipLibrary;
@@ -69,8 +69,7 @@ impl Application {
         summaries: &SummaryFile,
     ) -> Result<ExitStatus, CommandError> {
         // A line or a report that nobody reads is no reason to end, and would end the application.
-        // SAFETY: a disposition without a handler.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+        survive_broken_pipes();
         variables::check()?;
         let program = resolve(&self.command[0]);
         let needs = MappedFile::open(&program).map(|file| needs(file.bytes())).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Child processes that do not outlive the thread that starts them.
+//! Child processes: they do not outlive the thread that starts them, and it outlives them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -14,4 +14,10 @@ pub fn end_with_this_thread(command: &mut Command) {
             if is_left { Err(std::io::ErrorKind::Interrupted.into()) } else { Ok(()) }
         });
     }
+}
+
+/// From here on, a reader that is gone makes a write of this process fail, and does not end it.
+pub fn survive_broken_pipes() {
+    // SAFETY: a disposition without a handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }

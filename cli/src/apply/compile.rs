@@ -10,7 +10,7 @@ use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::AppliedWinner;
 use super::cache::{CodeCache, CompiledCode};
-use crate::child::end_with_this_thread;
+use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::siblings;
 
 /// The option of `mneme-replay` for code that begins as the PTX beside the recorded machine code.
@@ -98,6 +98,7 @@ pub fn replay(
     };
     let line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises") + "\n";
     // A server that is gone says why on its other end. Its input ends here: it goes when it has answered.
+    survive_broken_pipes();
     let _ = child.stdin.take().map(|mut input| input.write_all(line.as_bytes()));
     let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
     let (mut found, mut failure) = (None, None);

@@ -19,7 +19,7 @@ use mneme_core::units;
 
 use super::Replayer;
 use super::numbers::{self, Width};
-use crate::child::end_with_this_thread;
+use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::error::CommandError;
 use crate::selection::KernelFile;
 
@@ -234,6 +234,7 @@ impl Copy<'_> {
         };
         let requests =
             [Request::Memory { moment: Moment::Prologue, region: None }, Request::Submit(Box::new(submission))];
+        survive_broken_pipes();
         if let Some(mut input) = child.stdin.take() {
             for request in &requests {
                 let line = serde_json::to_string(request).expect("plain data serialises");

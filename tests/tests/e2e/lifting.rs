@@ -152,7 +152,8 @@ fn ptx_beside_the_recorded_code_is_tuned_and_applied_where_it_is_asked_for() {
     };
     let has_ptx = kernel.instances[id].ours.original.iter().any(|code| CodeKind::of(&code.file) == CodeKind::Ptx);
     if !has_ptx {
-        tune("none").exit_with(exit::BAD_USAGE).complains("no PTX of the kernel");
+        const INVALID_CONFIGURATION: i32 = 3;
+        tune("none").exit_with(INVALID_CONFIGURATION).complains("no PTX of the kernel");
     }
     let code = with_ptx_beside(&database, &kernel, id, &text);
     tune("some").succeed();
@@ -170,14 +171,14 @@ fn ptx_beside_the_recorded_code_is_tuned_and_applied_where_it_is_asked_for() {
         let mut options: Value = serde_json::from_str(&std::fs::read_to_string(&config).unwrap()).unwrap();
         options["from_ptx"] = true.into();
         std::fs::write(config, options.to_string()).unwrap();
-        tuned.run(&executable(app("vecadd"), Cudart::under_test()), &["1", "int"], "vecadd").1
+        tuned.run(&executable(app("vecadd"), Cudart::under_test()), &["1", "int"], "vecadd")
     };
-    let applied = tuned();
+    let (_, applied) = tuned();
     assert_eq!(applied["applied"]["replaced"], applied["launches"], "{applied}");
     std::fs::write(database.with_file_name(&code.file), "// another\n").unwrap();
-    let failed = tuned();
-    let reason = failed["failures"][0]["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("its checksum does not match"), "{failed}");
+    let (outcome, kept) = tuned();
+    outcome.complains("its checksum does not match");
+    assert!(kept["launches"] == applied["launches"] && kept["applied"].is_null(), "{kept}");
 }
 
 /// With `-lineinfo` of nvcc.
