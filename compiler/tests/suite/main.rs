@@ -1,6 +1,6 @@
-//! Tests of the compiler with real code: the kernels of the test applications, as clang, nvcc and hipcc make them.
+//! Tests of the compiler with the kernels of the test applications.
 //!
-//! They are one program, because each links LLVM.
+//! They are one program, because each would link LLVM.
 
 mod amdgpu;
 mod apps;

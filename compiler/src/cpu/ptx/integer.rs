@@ -165,8 +165,8 @@ impl Machine {
         values.try_into().ok()
     }
 
-    /// `a + b + carry` or `a + ~b + carry`, the carry into CC.CF on demand: that of a difference is set where nothing is
-    /// borrowed. Without a carry it is the plain sum or difference.
+    /// `a + b + carry` or `a + ~b + carry`, the carry into CC.CF on demand: that of a difference is set where nothing
+    /// is borrowed. Without a carry it is the plain sum or difference.
     fn with_carry(
         &mut self,
         operation: &str,
