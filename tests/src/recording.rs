@@ -98,8 +98,8 @@ impl Recording {
 
 /// Pipelines that an instance of a kernel is replayed under: all for its first one, the extremes for others, of which
 /// the code is the same.
-pub fn pipelines_of(index: usize) -> impl Iterator<Item = &'static str> {
-    PIPELINES.into_iter().filter(move |passes| index == 0 || ["default<O0>", "default<O3>"].contains(passes))
+pub fn pipelines_of(index: usize) -> Vec<&'static str> {
+    if index == 0 { PIPELINES.to_vec() } else { vec!["default<O0>", "default<O3>"] }
 }
 
 /// Requires that a recording has what is known of its application, and that each kernel replays verified under every
@@ -123,10 +123,9 @@ pub fn replay_everything(app: &App, recording: &Recording) {
         let options = kernel.comparison.options();
         for (index, id) in record.instances.keys().enumerate() {
             let instance = TestInstance::new(database, id);
-            for passes in pipelines_of(index) {
-                let json = instance.verify(passes, options);
-                assert_eq!(json["Replay-config"]["passes"], passes);
-            }
+            instance.verify_under(pipelines_of(index), |sweep| {
+                sweep.args(["--device", TestDevice::under_test().name()]).args(options)
+            });
         }
     }
 }
@@ -199,6 +198,30 @@ impl TestInstance {
         assert_eq!(result["executed"], true, "{outcome}");
         assert_eq!(result["failed"], false, "{outcome}");
         json
+    }
+
+    /// Replays under each of these pipelines in one sweep, with the options that `completed` adds, and requires that each
+    /// was verified.
+    #[track_caller]
+    pub fn verify_under(&self, pipelines: Vec<&str>, completed: impl FnOnce(Run) -> Run) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let configurations = folder.path().join("configurations");
+        let lines: String = pipelines.iter().map(|passes| format!("{}\n", serde_json::json!({ "passes": passes }))).collect();
+        std::fs::write(&configurations, lines).expect("configurations are written");
+        let sweep = run(program("mneme-replay"))
+            .args(["sweep".as_ref(), "-rdb".as_ref(), self.database.as_os_str(), "-rid".as_ref(), self.id.as_ref()])
+            .arg(configurations);
+        let outcome = completed(sweep).succeed();
+        let mut left = pipelines;
+        for line in outcome.stdout.lines() {
+            let json: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {outcome}"));
+            let result = &json["Result"];
+            assert_eq!(result["verified"], true, "{outcome}");
+            assert_eq!(result["executed"], true, "{outcome}");
+            assert_eq!(result["failed"], false, "{outcome}");
+            left.retain(|passes| json["Replay-config"]["passes"] != *passes);
+        }
+        assert!(left.is_empty(), "no result under {left:?}: {outcome}");
     }
 
     /// Replays and requires that memory was found to differ; gives the JSON.

@@ -32,6 +32,7 @@ statuses! {
     1 INVALID_VALUE c"CUDA_ERROR_INVALID_VALUE" c"cudaErrorInvalidValue" c"invalid argument";
     2 OUT_OF_MEMORY c"CUDA_ERROR_OUT_OF_MEMORY" c"cudaErrorMemoryAllocation" c"out of memory";
     3 NOT_INITIALIZED c"CUDA_ERROR_NOT_INITIALIZED" c"cudaErrorInitializationError" c"initialization error";
+    4 DEINITIALIZED c"CUDA_ERROR_DEINITIALIZED" c"cudaErrorCudartUnloading" c"driver shutting down";
     9 INVALID_CONFIGURATION c"CUDA_ERROR_UNKNOWN" c"cudaErrorInvalidConfiguration" c"invalid configuration argument";
     13 INVALID_SYMBOL c"CUDA_ERROR_UNKNOWN" c"cudaErrorInvalidSymbol" c"invalid device symbol";
     21 INVALID_MEMCPY_DIRECTION c"CUDA_ERROR_UNKNOWN" c"cudaErrorInvalidMemcpyDirection" c"invalid copy direction for memcpy";

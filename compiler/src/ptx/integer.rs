@@ -105,6 +105,10 @@ impl<'a> Emitter<'a, '_> {
             }
             ("bfi", [a, b, Resolved::Int(from), Resolved::Int(count)]) if op.modifiers.len() == 1 => {
                 let (from, count) = (*from as u32 & 255, *count as u32 & 255);
+                // The manual means all bits from there on; ptxas takes such a constant modulo 32, and a register not.
+                if scalar.bits == 32 && count > 31 {
+                    return None;
+                }
                 let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
                 let ones = |count: u32| if count >= 64 { u64::MAX } else { (1 << count) - 1 };
                 if from >= scalar.bits || count == 0 {

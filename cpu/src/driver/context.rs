@@ -48,6 +48,7 @@ impl Primary {
 }
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
+static ENDED: AtomicBool = AtomicBool::new(false);
 static CONTEXTS: Registry<DeviceContext> = Registry::new();
 static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
     Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_CPU_DEVICES]);
@@ -71,8 +72,20 @@ pub fn initialise(flags: u32) -> StatusResult {
     if flags != 0 {
         return Err(Status::INVALID_VALUE);
     }
-    INITIALISED.store(true, Ordering::Release);
+    if !INITIALISED.swap(true, Ordering::AcqRel) {
+        extern "C" fn at_exit() {
+            ENDED.store(true, Ordering::Release);
+        }
+        // SAFETY: the handler does not unwind, and this library is never unloaded.
+        unsafe { libc::atexit(at_exit) };
+    }
     Ok(())
+}
+
+/// What every call of the driver API starts with: as NVIDIA's driver, this one ends with `exit`, before what was
+/// registered earlier than its initialisation.
+pub fn alive() -> StatusResult {
+    if ENDED.load(Ordering::Acquire) { Err(Status::DEINITIALIZED) } else { Ok(()) }
 }
 
 pub fn initialised() -> StatusResult {

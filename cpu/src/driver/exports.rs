@@ -33,7 +33,10 @@ macro_rules! export {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> Status {
             $( take! { $argument $raw } )*
-            enter(|| $handler)
+            enter(|| {
+                context::alive()?;
+                $handler
+            })
         }
     };
 }

@@ -17,6 +17,7 @@ use crate::kernels::kernel::{FunctionHandle, Kernel};
 use crate::kernels::request::LaunchRequest;
 use crate::process::reentrancy;
 use crate::process::settings::settings;
+use crate::recorder::is_recording_process;
 
 /// First launches of a kernel, all of which are timed.
 const FIRST: u64 = 256;
@@ -40,6 +41,8 @@ struct Ring {
 static RINGS: Mutex<Option<HashMap<usize, Ring>>> = Mutex::new(None);
 /// Somebody reads events, and may have taken them out of their rings.
 static COLLECTING: AtomicBool = AtomicBool::new(false);
+/// The last look has begun.
+static ENDED: AtomicBool = AtomicBool::new(false);
 
 fn rings<R>(work: impl FnOnce(&mut HashMap<usize, Ring>) -> R) -> R {
     work(RINGS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
@@ -119,18 +122,19 @@ fn give_back(context: usize, timer: EventPair) {
     rings(|rings| rings.entry(context).or_default().free.push(timer));
 }
 
-/// Starts the thread that reads events, once.
+/// Starts the thread that reads events, once, and has the last ones read when the process exits.
 fn watch() {
     static STARTED: AtomicBool = AtomicBool::new(false);
     if STARTED.swap(true, Ordering::AcqRel) {
         return;
     }
+    look_before_the_vendor_ends();
     let work = || {
         reentrancy::bypassing(|| {
             streams::with_relaxed_captures(|| {
-                loop {
-                    std::thread::sleep(INTERVAL);
+                while !ENDED.load(Ordering::Acquire) {
                     collect();
+                    std::thread::sleep(INTERVAL);
                 }
             })
         })
@@ -139,9 +143,24 @@ fn watch() {
     let _ = without_signals(|| std::thread::Builder::new().name("mneme-profile".into()).spawn(work));
 }
 
-/// The last look, by a thread of its own: at the end of a process this one's thread-local state, the vendor's included,
-/// may be gone already.
+/// Registers a last look that comes before the vendor's own end: handlers of `exit` run in reverse order, and the
+/// driver has registered its own before the first launch. After that one a call fails, or never returns.
+fn look_before_the_vendor_ends() {
+    extern "C" fn at_exit() {
+        if is_recording_process() {
+            let _ = std::panic::catch_unwind(|| reentrancy::bypassing(collect_at_end));
+        }
+    }
+    // SAFETY: the handler does not unwind, and this library is never unloaded (it is preloaded).
+    unsafe { libc::atexit(at_exit) };
+}
+
+/// The last look, once, by a thread of its own: at the end of a process this one's thread-local state, the vendor's
+/// included, may be gone already.
 pub fn collect_at_end() {
+    if ENDED.swap(true, Ordering::AcqRel) {
+        return;
+    }
     let is_busy = COLLECTING.load(Ordering::Acquire);
     if !is_busy && rings(|rings| rings.values().all(|ring| ring.pending.is_empty())) {
         return;

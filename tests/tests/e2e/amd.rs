@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{app, executable, have_hip};
 use mneme_e2e::installation::{TestDevice, library, program};
-use mneme_e2e::recording::{is_named, load_kernels, pipelines_of};
+use mneme_e2e::recording::{TestInstance, is_named, load_kernels, pipelines_of};
 use serde_json::Value;
 
 /// Names that programs know AMD's library by.
@@ -64,15 +64,12 @@ fn record_and_replay(name: &str) {
         let known =
             app(name).kernels.iter().find(|known| is_named(&kernel, known.name)).expect("a kernel of the program");
         for (index, id) in kernel.instances.keys().enumerate() {
-            for passes in pipelines_of(index) {
-                let replay = run(program("mneme-replay")).arg("-rdb").arg(&file);
-                let replay =
-                    replay.args(["-rid", id, "--isolation", "process", passes]).args(known.comparison.options());
-                let result = stand_in.before(replay).succeed().json();
-                assert_eq!(result["Result"]["verified"], true, "{name} under {passes}: {result}");
-                assert_eq!(result["Replay-config"]["passes"], passes);
-                replayed += 1;
-            }
+            let options = known.comparison.options();
+            let instance = TestInstance::new(&file, id);
+            instance.verify_under(pipelines_of(index), |sweep| {
+                stand_in.before(sweep.args(["--isolation", "process"]).args(options))
+            });
+            replayed += 1;
         }
     }
     assert!(replayed > 0, "{name} recorded nothing: {}", outcome.stderr);
