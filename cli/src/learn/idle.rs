@@ -51,7 +51,7 @@ impl IdleGpus {
         Ok(Self { nvml, visible })
     }
 
-    /// All that are idle, but for the one that a program takes which does not choose.
+    /// All that are idle of those that CUDA sees, but for the one that a program takes which does not choose.
     ///
     /// # Errors
     /// A clause that says why nothing can be known.
@@ -63,17 +63,22 @@ impl IdleGpus {
             let uuid = device.uuid().ok()?;
             Some((index, IdleGpu { device, uuid }))
         });
-        let is_first = |index: u32, uuid: &str| match &self.visible {
-            None => index == 0,
-            Some(visible) => {
-                let first = visible.split(',').next().unwrap_or_default().trim();
-                first == index.to_string() || (!first.is_empty() && uuid.starts_with(first))
-            }
-        };
         let may_be_used = |(index, gpu): &(u32, IdleGpu<'_>)| {
-            !is_first(*index, &gpu.uuid) && is_like(&gpu.device, wanted) && gpu.is_idle()
+            self.is_spare(*index, &gpu.uuid) && is_like(&gpu.device, wanted) && gpu.is_idle()
         };
         Ok(gpus.filter(may_be_used).map(|(_, gpu)| gpu).collect())
+    }
+
+    /// Whether CUDA sees a GPU here, and another one before it.
+    fn is_spare(&self, index: u32, uuid: &str) -> bool {
+        match &self.visible {
+            None => index > 0,
+            Some(visible) => {
+                let mut names = visible.split(',').map(str::trim);
+                names.position(|name| name == index.to_string() || (!name.is_empty() && uuid.starts_with(name)))
+                    > Some(0)
+            }
+        }
     }
 }
 
@@ -183,8 +188,11 @@ mod tests {
             found.iter().map(|gpu| gpu.uuid().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(found(None, "sm_90", "NVIDIA H200"), ["GPU-4"], "the first is the program's");
-        assert_eq!(found(Some("GPU-4"), "sm_90", "NVIDIA H200"), ["GPU-0"]);
-        assert_eq!(found(Some("4,0"), "sm_90", ""), ["GPU-0", "GPU-3"]);
+        assert_eq!(found(Some("4,0"), "sm_90", "NVIDIA H200"), ["GPU-0"]);
+        assert_eq!(found(Some("GPU-4, 3,GPU-0"), "sm_90", ""), ["GPU-0", "GPU-3"]);
+        for visible in ["GPU-4", "0", ""] {
+            assert!(found(Some(visible), "sm_90", "").is_empty(), "CUDA sees no other GPU with {visible:?}");
+        }
         assert!(found(None, "sm_80", "").is_empty());
 
         let gpus = IdleGpus::of(library.as_os_str(), None).unwrap();

@@ -98,23 +98,18 @@ impl<'a> Emitter<'a, '_> {
                 self.counted(true, to, ty, &value)
             }
             ("bfe", [a, Resolved::Int(from), Resolved::Int(count)]) if op.modifiers.len() == 1 => {
-                let (from, count) = (*from as u32 & 255, *count as u32 & 255);
+                let (from, count) = bits_of_field(scalar, *from, *count)?;
                 let a = self.read(a, ty)?;
                 let value = self.extract(scalar, &a, from, count);
                 self.write_to(to, ty, &value, signed)
             }
             ("bfi", [a, b, Resolved::Int(from), Resolved::Int(count)]) if op.modifiers.len() == 1 => {
-                let (from, count) = (*from as u32 & 255, *count as u32 & 255);
-                // The manual means all bits from there on; ptxas takes such a constant modulo 32, and a register not.
-                if scalar.bits == 32 && count > 31 {
-                    return None;
-                }
+                let (from, count) = bits_of_field(scalar, *from, *count)?;
                 let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                let ones = |count: u32| if count >= 64 { u64::MAX } else { (1 << count) - 1 };
-                if from >= scalar.bits || count == 0 {
+                if count == 0 {
                     return self.write_to(to, ty, &b, false);
                 }
-                let mask = i128::from(ones(count) << from);
+                let mask = i128::from(((1u64 << count) - 1) << from);
                 let moved = self.value(format_args!("shl {text} {a}, {from}"));
                 let new = self.value(format_args!("and {text} {moved}, {}", integer_text(mask, scalar.bits)));
                 let old = self.value(format_args!("and {text} {b}, {}", integer_text(!mask, scalar.bits)));
@@ -212,17 +207,14 @@ impl<'a> Emitter<'a, '_> {
         if count == 0 {
             return "0".into();
         }
-        let end = from.saturating_add(count);
+        let end = from + count;
         if scalar.is_signed() {
             // Beyond the word its sign goes on.
             if end >= bits {
-                return self.value(format_args!("ashr {text} {a}, {}", from.min(bits - 1)));
+                return self.value(format_args!("ashr {text} {a}, {from}"));
             }
             let moved = self.value(format_args!("shl {text} {a}, {}", bits - end));
             return self.value(format_args!("ashr {text} {moved}, {}", bits - count));
-        }
-        if from >= bits {
-            return "0".into();
         }
         let moved = self.value(format_args!("lshr {text} {a}, {from}"));
         if end >= bits {
@@ -580,4 +572,11 @@ impl<'a> Emitter<'a, '_> {
             _ => None,
         }
     }
+}
+
+/// The constant place and length of a field of `bfe` or `bfi`. Both within the word: beyond it ptxas (12 and 13) takes
+/// constants otherwise than registers, and than the manual; there the instruction stays as it is.
+fn bits_of_field(scalar: Scalar, from: i128, count: i128) -> Option<(u32, u32)> {
+    let within = |bits: i128| u32::try_from(bits).ok().filter(|bits| *bits < scalar.bits);
+    Some((within(from)?, within(count)?))
 }

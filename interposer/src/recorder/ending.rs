@@ -6,10 +6,9 @@ use std::time::Duration;
 use mneme_core::recording::database;
 use mneme_core::summary::{self as report, RecorderMode, RecorderSummary};
 
-use super::{FINISHED, STARTED, is_recording_process, output, profile, summary};
+use super::{FINISHED, FIRST_DEVICE, STARTED, is_recording_process, output, profile, summary};
 use crate::apply;
-use crate::driver::{self, gate};
-use crate::kernels::code::DeviceDescription;
+use crate::driver::gate;
 use crate::kernels::handles;
 use crate::kernels::kernel::Kernel;
 use crate::kernels::progress::{Failed, Occurrences};
@@ -37,7 +36,7 @@ pub fn finish() -> bool {
         rank: settings.rank,
         selected: settings.rank_selected || settings.mode == RecorderMode::Apply,
         mode: settings.mode,
-        device: driver::current_device().map(|device| DeviceDescription::of(device).name).unwrap_or_default(),
+        device: FIRST_DEVICE.get().cloned().unwrap_or_default(),
         folder: settings.folder.display().to_string(),
         seconds: STARTED.get().map_or(0.0, |start| start.elapsed().as_secs_f64()),
         kernels,

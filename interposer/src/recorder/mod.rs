@@ -74,6 +74,8 @@ pub fn note_fork() {
 
 /// When this process launched its first kernel.
 static STARTED: OnceLock<Instant> = OnceLock::new();
+/// The name of the device that it launched the kernel on; at the end the driver no longer says.
+static FIRST_DEVICE: OnceLock<String> = OnceLock::new();
 
 /// Notes that this process launches kernels.
 #[cold]
@@ -86,6 +88,10 @@ fn begin() {
         FLAGS.records.store(settings().mode != RecorderMode::Profile, Ordering::SeqCst);
         Instant::now()
     });
+    if FIRST_DEVICE.get().is_none() {
+        let name = driver::current_device().map(|device| DeviceDescription::of(device).name);
+        let _ = FIRST_DEVICE.set(name.unwrap_or_default());
+    }
     if FINISHED.load(Ordering::SeqCst) || INHERITED.load(Ordering::Relaxed) {
         FLAGS.records.store(false, Ordering::SeqCst);
     }

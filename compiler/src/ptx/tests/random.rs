@@ -375,7 +375,7 @@ fn word(random: &mut Random) -> (String, Effect) {
             )
         }
         7 => {
-            let (from, count) = (random.below(40) as u32, random.below(40) as u32);
+            let (from, count) = (random.below(32) as u32, random.below(32) as u32);
             let signed = random.below(2) == 0;
             let name = if signed { "bfe.s32" } else { "bfe.u32" };
             (
@@ -392,7 +392,7 @@ fn word(random: &mut Random) -> (String, Effect) {
             )
         }
         8 => {
-            let (from, count) = (random.below(40) as u32, random.below(32) as u32);
+            let (from, count) = (random.below(32) as u32, random.below(32) as u32);
             (
                 format!("bfi.b32 %r{d}, %r{a}, %r{b}, {from}, {count};"),
                 Box::new(move |it| {
