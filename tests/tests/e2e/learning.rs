@@ -181,6 +181,15 @@ fn a_kernel_for_which_nothing_is_found_is_named_and_no_failure() {
     learnt.apply().complains("nothing faster was found for what was learnt");
 }
 
+/// Launches of 1 ms each that take longer than it takes until tuning begins: on GPUs an idle one is looked for after
+/// five seconds.
+fn outlasting() -> &'static str {
+    match TestDevice::under_test() {
+        TestDevice::Cpu => "3000",
+        TestDevice::Cuda => "12000",
+    }
+}
+
 #[test]
 fn what_was_recorded_is_tuned_beside_the_program() {
     let learnt = Learnt::recorded("paced", &["40", "100"]);
@@ -219,7 +228,7 @@ fn a_killed_tuner_and_a_second_program_disturb_nothing() {
     learnt.tune_with(1_000_000);
     let outcome = learnt.in_background(|| {
         until("a trial", || learnt.has(1, "trials.jsonl"));
-        let second = learnt.start(&["--background"], &["1000", "2000"]).succeed();
+        let second = learnt.start(&["--background"], &[outlasting(), "1000"]).succeed();
         assert_eq!(second.stdout, "paced: ok (n=1000)\n", "{second}");
         second.complains("another process is tuning");
         learnt.learn().exit_with(exit::IN_USE).complains("another process is tuning");
@@ -259,9 +268,10 @@ fn a_full_disk_ends_the_tuning_and_not_the_application() {
     fs::create_dir(&disk).unwrap();
     let script = r#"mount -t tmpfs -o size=2m tmpfs "$DISK" || exit 77
         cp -r "$LEARNT" "$DISK/learnt" && dd if=/dev/zero of="$DISK/full" bs=4096 2>/dev/null
-        exec "$@" --learn "$DISK/learnt" --background -- "$APPLICATION" 3000 1000"#;
+        exec "$@" --learn "$DISK/learnt" --background -- "$APPLICATION" "$LAUNCHES" 1000"#;
     let run = run("unshare").args(["-rm", "sh", "-c", script, "sh"]).arg(program("mneme"));
     let run = run.args(["apply", "--device", TestDevice::under_test().name()]).env("LEARNT", learnt.path());
+    let run = run.env("LAUNCHES", outlasting());
     let run = run.env("DISK", &disk).env("APPLICATION", learnt.executable()).env("PROTEUS_TUNED_KERNELS", "");
     let outcome = run.env("MNEME_CACHE_DIR", learnt.at("cache")).outcome();
     if outcome.status == 77 || outcome.stderr.contains("unshare: ") || outcome.stderr.contains("unshare failed") {

@@ -361,6 +361,12 @@ fn word(random: &mut Random) -> (String, Effect) {
             (format!("{name} %r{d}, %r{a};"), Box::new(move |it| it.words[d] = run(it.words[a])))
         }
         6 => {
+            // Three registers: ptxas 13.0 merges a lop3 that reads one twice with an instruction after it into a third function.
+            let other = |taken: &[usize], from: usize| {
+                (0..WORDS).map(|step| (from + step) % WORDS).find(|it| !taken.contains(it)).expect("more than three")
+            };
+            let b = other(&[a], b);
+            let c = other(&[a, b], c);
             let table = random.below(256) as u32;
             let text = format!("lop3.b32 %r{d}, %r{a}, %r{b}, %r{c}, {table};");
             (
