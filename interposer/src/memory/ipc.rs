@@ -133,13 +133,13 @@ pub unsafe fn open_shared(
 pub unsafe fn import_pointer(
     call: &dyn Fn() -> Status,
     address: *mut CUdeviceptr,
-    _pool: CUmemoryPool,
+    pool: CUmemoryPool,
     _data: *mut c_void,
 ) -> Status {
     // SAFETY: the vendor writes the address.
     unsafe {
         opened(call, address, |address, bytes| {
-            track_pooled(address, bytes);
+            track_pooled(address, bytes, Some(pool));
             ALLOCATIONS.share(address);
         })
     }

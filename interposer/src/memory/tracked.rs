@@ -72,13 +72,18 @@ unsafe fn tracked(
     })
 }
 
-/// Tracks memory of a pool, which may be another device's than the current one.
-pub fn track_pooled(address: u64, bytes: u64) {
+/// Tracks memory of a pool, which may be another device's than the current one; where it is not known, of which pool.
+pub fn track_pooled(address: u64, bytes: u64, pool: Option<CUmemoryPool>) {
     let device = owner(address);
-    let mut pool = 0usize;
-    // SAFETY: the attribute is a handle, 8 bytes.
-    let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut pool).cast(), POOL, address) };
-    let pool = if status == Status::SUCCESS { pool } else { 0 };
+    let pool = pool.map_or_else(
+        || {
+            let mut pool = 0usize;
+            // SAFETY: the attribute is a handle, 8 bytes.
+            let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut pool).cast(), POOL, address) };
+            if status == Status::SUCCESS { pool } else { 0 }
+        },
+        |pool| pool as usize,
+    );
     track_on(device, address, bytes, AllocationKind::Vendor, access::of_pool(pool, device.unwrap_or(HOST)));
 }
 
@@ -86,13 +91,19 @@ pub fn track_pooled(address: u64, bytes: u64) {
 ///
 /// # Safety
 /// After a success `address` must be readable.
-unsafe fn enqueued(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, stream: CUstream) -> Status {
+unsafe fn enqueued(
+    call: &dyn Fn() -> Status,
+    address: *const u64,
+    bytes: usize,
+    pool: Option<CUmemoryPool>,
+    stream: CUstream,
+) -> Status {
     gate::passing(&|| {
         let is_captured = captures::captures(stream);
         let status = call();
         if status == Status::SUCCESS && !is_captured {
             // SAFETY: the caller's promise.
-            track_pooled(unsafe { *address }, bytes as u64);
+            track_pooled(unsafe { *address }, bytes as u64, pool);
         }
         status
     })
@@ -107,7 +118,7 @@ pub unsafe fn allocate_async(
     stream: CUstream,
 ) -> Status {
     // SAFETY: the vendor writes the address.
-    unsafe { enqueued(call, address, bytes, stream) }
+    unsafe { enqueued(call, address, bytes, None, stream) }
 }
 
 /// # Safety
@@ -116,11 +127,11 @@ pub unsafe fn allocate_from_pool(
     call: &dyn Fn() -> Status,
     address: *mut CUdeviceptr,
     bytes: usize,
-    _pool: CUmemoryPool,
+    pool: CUmemoryPool,
     stream: CUstream,
 ) -> Status {
     // SAFETY: the vendor writes the address.
-    unsafe { enqueued(call, address, bytes, stream) }
+    unsafe { enqueued(call, address, bytes, Some(pool), stream) }
 }
 
 /// # Safety
