@@ -49,6 +49,7 @@ impl Primary {
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
+static OUTLIVES_EXIT: AtomicBool = AtomicBool::new(false);
 static CONTEXTS: Registry<DeviceContext> = Registry::new();
 static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
     Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_CPU_DEVICES]);
@@ -85,7 +86,13 @@ pub fn initialise(flags: u32) -> StatusResult {
 /// What every call of the driver API starts with: as NVIDIA's driver, this one ends with `exit`, before what was
 /// registered earlier than its initialisation.
 pub fn alive() -> StatusResult {
-    if ENDED.load(Ordering::Acquire) { Err(Status::DEINITIALIZED) } else { Ok(()) }
+    let has_ended = ENDED.load(Ordering::Acquire) && !OUTLIVES_EXIT.load(Ordering::Relaxed);
+    if has_ended { Err(Status::DEINITIALIZED) } else { Ok(()) }
+}
+
+/// AMD's library serves destructors and handlers of `exit`, too.
+pub fn outlive_exit() {
+    OUTLIVES_EXIT.store(true, Ordering::Relaxed);
 }
 
 pub fn initialised() -> StatusResult {

@@ -18,5 +18,6 @@ use crate::status::{Status, StatusResult};
 
 /// Runs the body of an exported function.
 pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
+    crate::driver::context::outlive_exit();
     error::enter_as_hip(release::major() >= 7, || calls::directly(body))
 }

@@ -19,6 +19,8 @@ use crate::server::Runs;
 const RUNS: (u32, u32) = (5, 1);
 /// The same of kernels that take long: the rounds are what is compared, however many runs they have.
 const LONG_RUNS: (u32, u32) = (1, 0);
+/// Rounds of theirs after which the data are looked at first: a great difference is seen then, and a round costs much.
+const LONG_LOOK: usize = 3;
 
 impl Session {
     /// Those that are to be measured again: of the best, as many as are wanted. `None` where none are, or there is
@@ -42,11 +44,16 @@ impl Session {
         let configurations: Vec<Configuration> = finalists.iter().map(|trial| trial.config.clone()).collect();
         self.progress.pause();
         let end = Instant::now() + self.settings.confirmation.time;
-        let settings = RoundSettings { end: Some(end), seed: self.settings.search.seed, ..RoundSettings::default() };
+        let mut settings =
+            RoundSettings { end: Some(end), seed: self.settings.search.seed, ..RoundSettings::default() };
         // Times of two devices, even of one kind, do not compare as well as those of one.
         let device = self.evaluator.greeting().devices.first().copied();
         let fastest = finalists.iter().filter_map(|trial| trial.metric).fold(self.standings.baseline_metric, f64::min);
-        let (iterations, warmup) = if fastest >= LONG as f64 { LONG_RUNS } else { RUNS };
+        let is_long = fastest >= LONG as f64;
+        let (iterations, warmup) = if is_long { LONG_RUNS } else { RUNS };
+        if is_long {
+            settings.looks.insert(0, LONG_LOOK);
+        }
         let runs = Runs { iterations, warmup, fresh: true, device, ..Runs::default() };
         let measure = |order: &[&Configuration]| -> Result<Vec<Option<Vec<u64>>>, SessionError> {
             let mut found = Vec::new();
