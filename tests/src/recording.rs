@@ -206,7 +206,8 @@ impl TestInstance {
     pub fn verify_under(&self, pipelines: Vec<&str>, completed: impl FnOnce(Run) -> Run) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let configurations = folder.path().join("configurations");
-        let lines: String = pipelines.iter().map(|passes| format!("{}\n", serde_json::json!({ "passes": passes }))).collect();
+        let lines: String =
+            pipelines.iter().map(|passes| format!("{}\n", serde_json::json!({ "passes": passes }))).collect();
         std::fs::write(&configurations, lines).expect("configurations are written");
         let sweep = run(program("mneme-replay"))
             .args(["sweep".as_ref(), "-rdb".as_ref(), self.database.as_os_str(), "-rid".as_ref(), self.id.as_ref()])
@@ -214,7 +215,8 @@ impl TestInstance {
         let outcome = completed(sweep).succeed();
         let mut left = pipelines;
         for line in outcome.stdout.lines() {
-            let json: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {outcome}"));
+            let json: serde_json::Value =
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {outcome}"));
             let result = &json["Result"];
             assert_eq!(result["verified"], true, "{outcome}");
             assert_eq!(result["executed"], true, "{outcome}");

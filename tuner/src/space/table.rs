@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use mneme_core::configuration::Configuration;
+use rand::SeedableRng;
 use serde_json::{Value, json};
 
+use super::draw::draw;
 use super::file::{FileError, FileSpace};
 use super::{Constraints, Parameter, Point, Rejection, SearchSpace, plain};
-use crate::expression::python;
+use crate::expression::python::{self, Condition, Restriction, Trouble};
+
+/// Points that restrictions are tried on when a file is read.
+const TRIED: usize = 256;
 
 /// A space and the results in it.
 pub struct ResultsTable {
@@ -23,6 +28,9 @@ pub struct TableSpace {
     inner: FileSpace,
     /// What valid points begin with, by length; empty where restrictions say what is valid.
     beginnings: Vec<HashSet<String>>,
+    restrictions: Vec<Restriction>,
+    /// The sides of restrictions, each of which has to be true.
+    sides: Vec<Condition>,
     scopes: Vec<Vec<usize>>,
     none: Vec<Vec<usize>>,
 }
@@ -58,12 +66,17 @@ impl ResultsTable {
                 .map(|length| results.iter().map(|(point, _)| beginning(&names[..length], point)).collect())
                 .collect(),
         };
-        let constraints =
-            restrictions.unwrap_or_default().iter().map(|text| python::translate(text)).collect::<Result<_, _>>();
-        let inner = FileSpace::of_lists(path, parameters, constraints.map_err(wrong)?)?;
-        let scopes = (1..=beginnings.len()).map(|length| (0..length).collect()).collect();
+        let restrictions = restrictions.unwrap_or_default();
+        let restrictions: Vec<Restriction> =
+            restrictions.iter().map(|text| Restriction::read(text, &names)).collect::<Result<_, _>>().map_err(wrong)?;
+        let sides: Vec<Condition> = restrictions.iter().flat_map(Restriction::sides).collect();
+        let inner = FileSpace::of_lists(path, parameters)?;
+        let listed = (1..=beginnings.len()).map(|length| (0..length).collect());
+        let scopes = listed.chain(sides.iter().map(|side| side.parameters.clone())).collect();
         let none = vec![Vec::new(); names.len()];
-        Ok(Self { name, space: TableSpace { inner, beginnings, scopes, none }, results })
+        let space = TableSpace { inner, beginnings, restrictions, sides, scopes, none };
+        space.try_out().map_err(wrong)?;
+        Ok(Self { name, space, results })
     }
 }
 
@@ -151,6 +164,37 @@ fn beginning(names: &[String], point: &Point) -> String {
     names.iter().map(|name| point.get(name).map(plain).unwrap_or_default()).collect::<Vec<_>>().join(",")
 }
 
+impl TableSpace {
+    /// Evaluates restrictions on some points, so that one that cannot be evaluated is told now.
+    fn try_out(&self) -> Result<(), String> {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
+        let points: Vec<_> = (0..TRIED).map(|_| self.values(&draw(&self.inner, &mut rng))).collect();
+        for restriction in &self.restrictions {
+            let mut raised = None;
+            let mut has_value = false;
+            for point in &points {
+                match restriction.condition().holds(point) {
+                    Ok(_) => has_value = true,
+                    Err(Trouble::Raises(what)) => raised = Some(what),
+                    Err(Trouble::Unsupported(what)) => {
+                        return Err(format!("the restriction '{}' {what}, which is not supported", restriction.text()));
+                    }
+                }
+            }
+            if let Some(what) = raised.filter(|_| !has_value) {
+                return Err(format!("the restriction '{}' {what}, for all values", restriction.text()));
+            }
+        }
+        Ok(())
+    }
+
+    /// A point's values as restrictions have them.
+    fn values(&self, point: &Point) -> Vec<python::Value> {
+        let of = |parameter: &Parameter| point.get(&parameter.name).map_or(python::Value::None, python::Value::of_json);
+        self.parameters().iter().map(of).collect()
+    }
+}
+
 impl SearchSpace for TableSpace {
     fn parameters(&self) -> &[Parameter] {
         self.inner.parameters()
@@ -158,7 +202,7 @@ impl SearchSpace for TableSpace {
 
     fn constraints(&self) -> Option<Box<dyn Constraints + '_>> {
         if self.beginnings.is_empty() {
-            return self.inner.constraints();
+            return Some(Box::new(Restricted { space: self, values: vec![python::Value::None; self.none.len()] }));
         }
         Some(Box::new(Listed { space: self, values: vec![String::new(); self.scopes.len()] }))
     }
@@ -168,6 +212,16 @@ impl SearchSpace for TableSpace {
         let names: Vec<String> = self.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         if self.beginnings.last().is_some_and(|listed| !listed.contains(&beginning(&names, point))) {
             return Err(Rejection("the file does not list it".into()));
+        }
+        let values = self.values(point);
+        for restriction in &self.restrictions {
+            match restriction.condition().holds(&values) {
+                Ok(true) => {}
+                Ok(false) => return Err(Rejection(format!("the restriction '{}' does not hold", restriction.text()))),
+                Err(Trouble::Raises(what) | Trouble::Unsupported(what)) => {
+                    return Err(Rejection(format!("the restriction '{}' {what}", restriction.text())));
+                }
+            }
         }
         let options =
             names.iter().map(|name| format!("-{name}={}", point.get(name).map(plain).unwrap_or_default())).collect();
@@ -180,10 +234,42 @@ impl SearchSpace for TableSpace {
 
     fn describe(&self) -> Value {
         let mut described = self.inner.describe();
-        if let (Value::Object(fields), Some(feasible)) = (&mut described, super::Feasible::of(self)) {
-            fields.insert("valid".into(), json!(feasible.size()));
+        if let Value::Object(fields) = &mut described {
+            fields.insert("constraints".into(), self.restrictions.iter().map(Restriction::text).collect());
+            if let Some(feasible) = super::Feasible::of(self) {
+                fields.insert("valid".into(), json!(feasible.size()));
+            }
         }
         described
+    }
+}
+
+/// Checks sides of restrictions as soon as the parameters that they are about have values.
+struct Restricted<'a> {
+    space: &'a TableSpace,
+    values: Vec<python::Value>,
+}
+
+impl Constraints for Restricted<'_> {
+    fn scopes(&self) -> &[Vec<usize>] {
+        &self.space.scopes
+    }
+
+    fn conditions(&self) -> &[Vec<usize>] {
+        &self.space.none
+    }
+
+    fn set(&mut self, parameter: usize, value: Option<&Value>) {
+        self.values[parameter] = value.map_or(python::Value::None, python::Value::of_json);
+    }
+
+    fn applies(&mut self, _parameter: usize) -> bool {
+        true
+    }
+
+    /// What has no value does not hold.
+    fn holds(&mut self, constraint: usize) -> bool {
+        self.space.sides[constraint].holds(&self.values) == Ok(true)
     }
 }
 
