@@ -182,7 +182,7 @@ impl FileSpace {
             device: surroundings.device.clone(),
         };
         space.try_out()?;
-        space.link();
+        space.link()?;
         Ok(space)
     }
 
