@@ -333,7 +333,7 @@ fn descend(
     };
     let Member { parameter, values, weight } = &members[step.member];
     *steps_made += 1;
-    if *steps_made % ASK == 0 && interrupt::is_due() {
+    if steps_made.is_multiple_of(ASK) && interrupt::is_due() {
         return false;
     }
     let absent = !constraints.applies(*parameter);

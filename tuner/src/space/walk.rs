@@ -36,7 +36,7 @@ impl Odometer {
             .collect();
         order.sort_unstable();
         for tried in 1u64.. {
-            if tried % ASK == 0 && interrupt::is_due() {
+            if tried.is_multiple_of(ASK) && interrupt::is_due() {
                 return None;
             }
             let point = self.next(space)?;

@@ -238,7 +238,7 @@ fn options_without_effect_on_a_file_of_results_are_refused_by_name() {
     };
     write(json!({"1": 2.0, "2": 1.0}));
     assert_eq!(run(&["--trials", "2"]).0, 0);
-    let (status, told) = run(&["--racing", "2", "--resume", "--cache", "c"]);
+    let (status, told) = run(&["--racing", "2", "--resume", "--results-dir", "r", "--cache", "c"]);
     assert!(status == 3 && told.contains("leave out --cache, --racing, --resume"), "{status} {told}");
     write(json!({"1": "failed", "2": null}));
     let (status, told) = run(&["--trials", "2"]);
