@@ -137,7 +137,7 @@ impl Confirmation {
     pub fn sentence(&self) -> String {
         let doubt = match self.baseline_failures {
             0 => String::new(),
-            failures => format!("; the baseline itself did not verify in {failures} of {} rounds", self.rounds),
+            failures => format!("; the baseline itself did not verify in {failures} of {}", rounds(self.rounds)),
         };
         self.outcome() + doubt.as_str()
     }
@@ -150,24 +150,24 @@ impl Confirmation {
         match self.finalists.first() {
             Some(Finalist { speedup: Some(speedup), outcome: FinalistOutcome::Faster, .. }) => {
                 format!(
-                    "confirmed: speedup {} over the baseline at {percent} % confidence, {} rounds",
+                    "confirmed: speedup {} over the baseline at {percent} % confidence, {}",
                     interval(*speedup),
-                    self.rounds
+                    rounds(self.rounds)
                 )
             }
             Some(Finalist { speedup: Some(speedup), outcome: FinalistOutcome::Slower, .. }) => {
                 format!(
-                    "no improvement: the best candidate is slower than the baseline, speedup {} at {percent} % confidence, {} rounds",
+                    "no improvement: the best candidate is slower than the baseline, speedup {} at {percent} % confidence, {}",
                     interval(*speedup),
-                    self.rounds
+                    rounds(self.rounds)
                 )
             }
             // Of two rounds or three, an interval may hold everything.
             Some(Finalist { speedup: Some(speedup), .. }) if speedup.high < TELLING * speedup.low => {
                 format!(
-                    "no significant improvement: speedup {} over the baseline at {percent} % confidence, {} rounds",
+                    "no significant improvement: speedup {} over the baseline at {percent} % confidence, {}",
                     interval(*speedup),
-                    self.rounds
+                    rounds(self.rounds)
                 )
             }
             Some(Finalist { outcome: FinalistOutcome::Failed, .. }) => {
@@ -175,8 +175,8 @@ impl Confirmation {
             }
             Some(_) => {
                 format!(
-                    "no significant improvement: inconclusive after {} rounds; --confirm-time SECONDS allows more",
-                    self.rounds
+                    "no significant improvement: inconclusive after {}; --confirm-time SECONDS allows more",
+                    rounds(self.rounds)
                 )
             }
             None => "no significant improvement: every candidate has the baseline's code and launch".into(),
@@ -315,6 +315,10 @@ fn median(times: &[u64]) -> Option<f64> {
     statistics::median(&times.iter().map(|time| *time as f64).collect::<Vec<_>>())
 }
 
+fn rounds(number: usize) -> String {
+    if number == 1 { "1 round".into() } else { format!("{number} rounds") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,7 +405,7 @@ mod tests {
         assert!(against(&[999], 0.02, 2).sentence().contains("verified again"));
         let mut early = against(&[8], 0.02, 2);
         (early.rounds, early.finalists[0].speedup, early.finalists[0].outcome) = (1, None, FinalistOutcome::Undecided);
-        assert!(early.sentence().contains("after 1 rounds"), "{}", early.sentence());
+        assert!(early.sentence().contains("after 1 round;"), "{}", early.sentence());
         let nothing = against(&[], 0.1, 1);
         assert_eq!(nothing.rounds, 0);
         assert!(nothing.sentence().ends_with("the baseline's code and launch"), "{}", nothing.sentence());
@@ -550,7 +554,7 @@ mod tests {
         let found = confirm(&block(1), &[block(2)], &RoundSettings::default(), measure).unwrap();
         assert_eq!(found.baseline_failures, 1);
         assert!(
-            found.sentence().ends_with("the baseline itself did not verify in 1 of 1 rounds"),
+            found.sentence().ends_with("the baseline itself did not verify in 1 of 1 round"),
             "{}",
             found.sentence()
         );

@@ -3,10 +3,12 @@
 //! The first signal asks for an end in good order: the session writes down what it found. The second one ends the
 //! process at once.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -66,6 +68,21 @@ pub fn check() -> Result<(), Interrupted> {
         0 => Ok(()),
         signal => Err(Interrupted { signal: signal as i32 }),
     }
+}
+
+thread_local! {
+    static END: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Says when the time of this thread's session is up.
+pub fn end_at(end: Option<Instant>) {
+    END.set(end);
+}
+
+/// Whether this thread's session is to end: a signal came, or its time is up. What may look for a valid point for long
+/// asks now and then, and gives up.
+pub fn is_due() -> bool {
+    check().is_err() || END.get().is_some_and(|end| Instant::now() >= end)
 }
 
 /// Waits until something can be read, its end included.

@@ -27,6 +27,10 @@ pub enum ObjectiveError {
     NoEnergy { objective: String },
     #[error("the objective '{objective}' needs the hardware counter {counter}, which was not counted: {reason}")]
     NoCounter { objective: String, counter: String, reason: String },
+    #[error("an objective is empty; write time, or an expression such as registers")]
+    Empty,
+    #[error("the objective '{0}' asks for the slowest; write speedup, or max:time where that is meant")]
+    Slowest(String),
     #[error("nothing was measured")]
     NothingMeasured,
 }
@@ -72,13 +76,15 @@ impl Objectives {
             (ReplayResult::default(), Configuration::recorded([1; 3].into(), [1; 3].into(), 0));
         let known = names(&Measurement { result: &result, configuration: &configuration, baseline: None }, metric, &[]);
         let read = |text: &str| -> Result<Objective, ObjectiveError> {
-            let (maximise, rest) = match text.split_once(':') {
-                Some((direction, rest)) if ["min", "max"].contains(&direction.trim()) => {
-                    (direction.trim() == "max", rest.trim())
-                }
-                _ => (false, text.trim()),
+            let direction = text.split_once(':').map(|(direction, rest)| (direction.trim(), rest.trim()));
+            let (direction, rest) = match direction {
+                Some(("min" | "max", _)) => direction.unwrap_or_default(),
+                _ => ("", text.trim()),
             };
+            let maximise = direction == "max";
             let (maximise, kind) = match rest {
+                "" => return Err(ObjectiveError::Empty),
+                "speedup" if direction == "min" => return Err(ObjectiveError::Slowest(text.trim().into())),
                 "time" if !maximise => (false, Kind::Time),
                 // More is better, whatever was said.
                 "speedup" => (true, Kind::Speedup),
@@ -344,6 +350,8 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
+        assert!(of(&[""]).unwrap_err().starts_with("an objective is empty"));
+        assert!(of(&["min:speedup"]).unwrap_err().contains("asks for the slowest"));
         for (text, words) in [
             ("registres", "known are active_blocks_per_sm, baseline"),
             ("spill_stores", "the device does not say it"),

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use mneme_core::configuration::Configuration;
 
+use crate::interrupt;
 use crate::sampler::{Ahead, History, Sampler, TrialOutcome};
 use crate::space::{Point, SearchSpace};
 
@@ -30,6 +31,8 @@ pub enum Next {
     Try(Box<Candidate>),
     /// Nothing before a candidate in flight has its outcome.
     Wait,
+    /// Nothing was found before a signal came or the time was up.
+    Interrupted,
     /// The search is over.
     End(End),
 }
@@ -105,8 +108,17 @@ impl Search {
 
     /// The next candidate. Trials are numbered in the order in which they are given out.
     pub fn propose(&mut self) -> Next {
-        for _ in 0..FRUITLESS {
+        let mut fruitless = 0;
+        while fruitless < FRUITLESS {
+            if interrupt::is_due() {
+                return Next::Interrupted;
+            }
+            // Each point of a walk brings it nearer to its end.
+            fruitless += usize::from(!self.sampler.is_walk());
             let Some(point) = self.sampler.ask(&*self.space, &self.history) else {
+                if interrupt::is_due() {
+                    return Next::Interrupted;
+                }
                 return if self.history.in_flight() > 0 { Next::Wait } else { Next::End(End::Exhausted) };
             };
             let configuration = match self.space.ground(&point) {
@@ -219,6 +231,35 @@ mod tests {
             assert_eq!(blocks, [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]);
             assert_eq!((search.rejected(), search.repeated()), (16, 4));
         }
+    }
+
+    #[test]
+    fn a_walk_goes_on_however_many_points_are_rejected_until_its_time_is_up() {
+        /// Points of which the last one alone is valid.
+        struct Last(Vec<Parameter>);
+
+        impl SearchSpace for Last {
+            fn parameters(&self) -> &[Parameter] {
+                &self.0
+            }
+
+            fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
+                if point["x"] == 30_000 { Ok(self.baseline()) } else { Err(Rejection("it is not the last".into())) }
+            }
+
+            fn baseline(&self) -> Configuration {
+                Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0)
+            }
+        }
+
+        let last = || {
+            let x = Domain::Integer { low: 1, high: 30_000, step: 1, log: false };
+            Search::new(Box::new(Last(vec![Parameter::new("x", x)])), Box::new(Exhaustive::default()))
+        };
+        assert!(matches!(last().propose(), Next::Try(_)));
+        interrupt::end_at(Some(std::time::Instant::now()));
+        assert_eq!(last().propose(), Next::Interrupted);
+        interrupt::end_at(None);
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! Expressions as text: the names in one, and the parts of a conjunction.
 
 /// Names in an expression, with what stands after a dot (`block.x`), as far as that is a name. Names of functions and
-/// words of the language are among them, those in strings are not.
+/// words of the language are among them, those in strings are not. From the first string with values in it (`${a}`) on,
+/// every word counts.
 pub fn names(text: &str) -> Vec<&str> {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let mut found = Vec::new();
-    let mut rest = 0;
+    let (mut rest, mut interpolated) = (0, false);
     while let Some((start, first)) = text[rest..].char_indices().map(|(at, c)| (rest + at, c)).next() {
         let after =
             |stop: &dyn Fn(char) -> bool, from: usize| text[from..].find(stop).map_or(text.len(), |at| from + at);
         rest = start + first.len_utf8();
-        if first == '"' || first == '`' {
-            rest = end_of_string(text, start);
+        if (first == '"' || first == '`') && !interpolated {
+            interpolated = first == '`' && interpolates(&text[start..]);
+            if !interpolated {
+                rest = end_of_string(text, start);
+            }
         } else if is_name(first) {
             rest = after(&|c| !is_name(c), start);
             let field = text[rest..].strip_prefix('.').and_then(|field| field.chars().next());
@@ -54,6 +58,9 @@ pub fn paths(text: &str) -> Vec<(usize, &str)> {
 /// The expressions that have to be true for a conjunction to be; the expression itself where it is none.
 pub fn conjuncts(text: &str) -> Vec<&str> {
     let text = text.trim();
+    if interpolates(text) {
+        return vec![text];
+    }
     let (mut depth, mut at, mut places) = (0, 0, Vec::new());
     // The first parenthesis is closed by the last character.
     let mut enclosed = text.starts_with('(');
@@ -90,6 +97,11 @@ pub fn conjuncts(text: &str) -> Vec<&str> {
     starts.zip(ends).flat_map(|(start, end)| conjuncts(&text[start..end])).collect()
 }
 
+/// Whether there may be a string with values in it.
+fn interpolates(text: &str) -> bool {
+    text.split_once('`').is_some_and(|(_, rest)| rest.contains("${"))
+}
+
 /// Where the string that begins at `start` ends.
 fn end_of_string(text: &str, start: usize) -> usize {
     let quote = text[start..].chars().next().unwrap_or('"');
@@ -111,6 +123,8 @@ mod tests {
     fn names_are_found_outside_of_strings() {
         assert_eq!(names("ceil(n / block.x) >= 2.5 && \"tile\" + `k` != a1"), ["ceil", "n", "block.x", "a1"]);
         assert_eq!(names("block"), ["block"]);
+        assert_eq!(names("\"x\" + `${a} \"${`${b}`}` == c"), ["a", "b", "c"]);
+        assert_eq!(conjuncts("`${a && b}` == c && d"), ["`${a && b}` == c && d"]);
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub struct SessionSummary {
     pub num_cached: u64,
     /// Trials that verified and were given up after their first runs.
     pub num_stopped: u64,
+    /// Trials that verified, of which an objective has no value: no candidates.
+    pub num_without_objective: u64,
     /// Runs of trials, and runs that they did not need of those that they were allowed.
     pub num_runs: u64,
     pub num_runs_saved: u64,

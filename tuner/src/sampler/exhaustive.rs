@@ -18,6 +18,10 @@ impl Sampler for Exhaustive {
         Ahead::All
     }
 
+    fn is_walk(&self) -> bool {
+        true
+    }
+
     fn ask(&mut self, space: &dyn SearchSpace, _history: &History) -> Option<Point> {
         self.odometer.next_valid(space)
     }

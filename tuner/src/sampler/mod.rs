@@ -140,6 +140,11 @@ pub trait Sampler {
         Ahead::Some(1)
     }
 
+    /// Whether each point that it gives is another step towards the end, however many are rejected in a row.
+    fn is_walk(&self) -> bool {
+        false
+    }
+
     /// Says what became of a point; the history that comes with the next question has it too.
     fn tell(&mut self, _point: &Point, _outcome: &TrialOutcome) {}
 }

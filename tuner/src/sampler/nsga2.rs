@@ -3,15 +3,18 @@
 //! One child at a time, so that workers never wait for a generation.
 
 use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
 
 use crate::space::{Point, SearchSpace};
 
-use super::random::{fresh, generator};
+use super::random::generator;
+use super::region::SearchRegion;
 use super::{Ahead, History, Sampler, dominance, sobol, variation};
-use crate::space::draw::draw;
 
 /// Points that may have children.
 const POPULATION: usize = 32;
+/// Points in a row that may be known or break a constraint before one is drawn at random.
+const BARREN: usize = 200;
 /// Children with two parents; the others are changed copies of one.
 const CROSSED: f64 = 0.9;
 
@@ -23,11 +26,12 @@ pub struct Nsga2 {
     parents: Vec<Point>,
     /// Points that had their outcome when the parents were chosen.
     settled: usize,
+    region: Option<SearchRegion>,
 }
 
 impl Nsga2 {
     pub fn new(seed: u64) -> Self {
-        Self { seed, parents: Vec::new(), settled: 0 }
+        Self { seed, parents: Vec::new(), settled: 0, region: None }
     }
 
     /// The better of two parents, drawn at random.
@@ -49,16 +53,17 @@ impl Sampler for Nsga2 {
             self.parents = best(history, POPULATION);
             self.settled = settled;
         }
+        self.region.get_or_insert_with(|| SearchRegion::of(space));
+        let region = self.region.as_ref().expect("it was made");
+        let is_new = |point: &Point| region.holds(point) && !history.has(point);
         if history.tried().len() < POPULATION || self.parents.len() < 2 {
-            let mut next = history.tried().len() as u64;
-            return fresh(space, history, &mut rng, |_| {
-                next += 1;
-                sobol::point(space, self.seed, next - 1)
-            });
+            let next = history.tried().len() as u64;
+            let mut points = (next..next + BARREN as u64).map(|number| sobol::point(space, self.seed, number));
+            return points.find(is_new).or_else(|| region.fresh(space, history, &mut rng));
         }
         // One parameter changed in the mean.
         let rate = 1.0 / space.parameters().len() as f64;
-        fresh(space, history, &mut rng, |rng| {
+        let child = |rng: &mut ChaCha8Rng| {
             let mother = self.parent(rng);
             let child = if rng.random_bool(CROSSED) {
                 let father = self.parent(rng);
@@ -67,8 +72,9 @@ impl Sampler for Nsga2 {
                 mother.clone()
             };
             variation::mutate(space, &child, rate, rng)
-        })
-        .or_else(|| fresh(space, history, &mut rng, |rng| draw(space, rng)))
+        };
+        let found = (0..BARREN).map(|_| child(&mut rng)).find(is_new);
+        found.or_else(|| region.fresh(space, history, &mut rng))
     }
 }
 

@@ -4,25 +4,32 @@
 
 use crate::space::{Point, SearchSpace};
 
-use super::random::{fresh, generator};
+use rand::RngExt;
+
+use super::random::generator;
+use super::region::SearchRegion;
 use super::{Ahead, History, Sampler};
-use crate::space::draw::{complete, draw};
+use crate::space::draw::complete;
 
 /// Points of one sequence; after them comes one with another seed.
 const LENGTH: u64 = 1 << 16;
-/// Points in a row that may be known before the rest is drawn at random.
-const KNOWN: usize = 1000;
+/// Dimensions that the sequence has; positions in others are drawn at random.
+const DIMENSIONS: u32 = 256;
+/// Points in a row that may break a constraint, or be known beyond those that were tried, before others are drawn at
+/// random.
+const BARREN: usize = 1000;
 
 /// A scrambled Sobol sequence, one dimension a parameter.
 #[derive(Debug)]
 pub struct Sobol {
     seed: u64,
     next: u64,
+    region: Option<SearchRegion>,
 }
 
 impl Sobol {
     pub fn new(seed: u64) -> Self {
-        Self { seed, next: 0 }
+        Self { seed, next: 0, region: None }
     }
 }
 
@@ -32,15 +39,15 @@ impl Sampler for Sobol {
     }
 
     fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
-        for _ in 0..KNOWN {
+        let region = self.region.get_or_insert_with(|| SearchRegion::of(space));
+        for _ in 0..BARREN + history.tried().len() {
             let point = point(space, self.seed, self.next);
             self.next += 1;
-            if !history.has(&point) {
+            if region.holds(&point) && !history.has(&point) {
                 return Some(point);
             }
         }
-        let mut rng = generator(self.seed, history.tried().len());
-        fresh(space, history, &mut rng, |rng| draw(space, rng))
+        region.fresh(space, history, &mut generator(self.seed, history.tried().len()))
     }
 }
 
@@ -49,9 +56,14 @@ pub(super) fn point(space: &dyn SearchSpace, seed: u64, index: u64) -> Point {
     // The crate's seeds are 32 bits wide; sequences beyond the first have seeds of their own.
     let seed = (seed ^ (seed >> 32) ^ (index / LENGTH).wrapping_mul(0x9e37_79b9)) as u32;
     let mut dimension = 0;
+    let mut further = None;
     complete(space, Point::new(), |parameter| {
-        let position = sobol_burley::sample((index % LENGTH) as u32, dimension, seed);
+        let position = if dimension < DIMENSIONS {
+            f64::from(sobol_burley::sample((index % LENGTH) as u32, dimension, seed))
+        } else {
+            further.get_or_insert_with(|| generator(u64::from(!seed), index as usize)).random()
+        };
         dimension += 1;
-        parameter.domain.at(f64::from(position))
+        parameter.domain.at(position)
     })
 }

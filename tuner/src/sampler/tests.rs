@@ -408,3 +408,40 @@ fn the_portfolio_is_not_led_astray_by_scattered_failures() {
     );
     assert!(found < 0.85 * chance, "{found}, chance {chance}");
 }
+
+#[test]
+fn points_that_constraints_rule_out_are_not_proposed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("space.json");
+    let values: Vec<u32> = (0..100).collect();
+    let content =
+        json!({"keys": ["a", "b", "c"], "values": [values, values, values], "restrictions": ["a + b == 190"]});
+    std::fs::write(&path, content.to_string()).unwrap();
+    for kind in [SamplerKind::Sobol, SamplerKind::Nsga2] {
+        let table = crate::space::ResultsTable::load(&path).unwrap();
+        let mut sampler =
+            kind.build(&table.space, &SamplerSettings { trials: Some(60), ..SamplerSettings::default() }).unwrap();
+        let mut history = History::default();
+        for number in 0..60 {
+            let point = sampler.ask(&table.space, &history).unwrap();
+            assert!(table.space.ground(&point).is_ok(), "{kind:?} {point:?}");
+            history.add(point, Some(TrialOutcome::Measured(vec![f64::from(number)])));
+        }
+    }
+}
+
+#[test]
+fn a_sequence_has_more_dimensions_than_its_points_fill_evenly() {
+    let of = |number| Parameter::new(format!("p{number}"), Domain::Integer { low: 0, high: 9, step: 1, log: false });
+    let space = Given((0..300).map(of).collect());
+    let mut sampler =
+        SamplerKind::Sobol.build(&space, &SamplerSettings { trials: Some(60), ..SamplerSettings::default() }).unwrap();
+    let mut history = History::default();
+    let mut last = HashSet::new();
+    for _ in 0..40 {
+        let point = sampler.ask(&space, &history).unwrap();
+        last.insert(point["p299"].clone());
+        history.add(point, Some(TrialOutcome::Rejected));
+    }
+    assert!(last.len() > 5, "{last:?}");
+}

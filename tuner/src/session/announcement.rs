@@ -26,6 +26,13 @@ impl Session {
             Best::Recorded => self.report_recorded(),
             Best::Nothing => self.report_nothing(),
         }
+        if summary.num_without_objective > 0 {
+            mneme_core::remark!(
+                "mneme-tune: {} of {} verified configurations are no candidates, because an objective has no value for them; logs/tune.log says why",
+                summary.num_without_objective,
+                summary.num_verified
+            );
+        }
         if !quiet {
             mneme_core::remark!("{} of {} configurations verified", summary.num_verified, summary.num_trials_completed);
             if let Some(sentence) = summary.references.as_ref().and_then(References::sentence) {

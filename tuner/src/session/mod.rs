@@ -28,7 +28,7 @@ mod standings;
 mod trials;
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use self::bans::Bans;
 use self::criteria::Criteria;
@@ -48,6 +48,7 @@ use crate::bridge::Bridge;
 use crate::cache::CachePlan;
 use crate::early_stop::EarlyStop;
 use crate::evaluator::Evaluator;
+use crate::interrupt;
 use crate::measured::is_events;
 use crate::objective::Objectives;
 use crate::options::{RunsKind, SessionMode, TuningSettings};
@@ -170,6 +171,8 @@ pub fn run(
 impl Session {
     fn new(plan: Plan, evaluator: Evaluator, results: Results, known: &[Trial]) -> Result<Self, SessionError> {
         let start = Instant::now();
+        let limit = plan.settings.search.timeout.and_then(|limit| Duration::try_from_secs_f64(limit).ok());
+        interrupt::end_at(limit.and_then(|limit| start.checked_add(limit)));
         let Plan { kernel, instances, search, further, verified_on, early_stop, objectives, .. } = plan;
         let mut settings = plan.settings;
         resume::note_device(&mut settings, &results, evaluator.greeting())?;

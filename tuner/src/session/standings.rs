@@ -50,6 +50,7 @@ impl Standings {
     pub fn count(&mut self, trial: &Trial) {
         self.summary.count(&trial.result);
         self.summary.num_stopped += u64::from(trial.stopped.is_some());
+        self.summary.num_without_objective += u64::from(trial.metric.is_some() && trial.objectives.is_empty());
         self.summary.num_cached += u64::from(trial.cached);
         self.rounding.note(&trial.result);
     }
@@ -57,7 +58,9 @@ impl Standings {
     /// A trial of this session's space may be its best.
     pub fn rank(&mut self, trial: Trial) {
         if let Some(metric) = trial.metric {
-            self.fastest = self.fastest.min(metric);
+            if !trial.objectives.is_empty() {
+                self.fastest = self.fastest.min(metric);
+            }
             self.ranking.push(trial);
         }
     }

@@ -48,6 +48,8 @@ impl Session {
                     match self.proposals.search.propose() {
                         Next::Try(candidate) => stop = self.consider(*candidate)?,
                         Next::Wait => break,
+                        // Why is told at the next turn.
+                        Next::Interrupted => {}
                         Next::End(end) => {
                             self.proposals.check_bridge()?;
                             self.report_end(end);
@@ -225,13 +227,17 @@ impl Session {
             stopped,
             repeated: None,
         };
-        self.judge(&mut trial, results);
+        let problem = self.judge(&mut trial, results);
         // One that cannot be written is still told.
         let written = self.records.results.add_trial(&trial);
         self.proposals.search.tell(id, self.standings.outcome(&trial));
         let number = trial.trial;
         let (line, logged) = match (trial.metric, trial.speedup) {
             _ if stopped.is_some() => (format!("[{number}] {label} given up after its first run"), None),
+            (Some(metric), Some(_)) if problem.is_some() => {
+                let problem = problem.unwrap_or_default();
+                (format!("[{number}] {label} {}={metric} no candidate: {problem}", self.criteria.metric.name()), None)
+            }
             (Some(metric), Some(speedup)) => {
                 (format!("[{number}] {label} {}={metric} speedup={speedup}", self.criteria.metric.name()), None)
             }
@@ -242,7 +248,8 @@ impl Session {
         };
         self.records.log(logged.as_ref().unwrap_or(&line));
         self.progress.end(number, line, trial.result.status);
-        if let Some(metric) = trial.metric.filter(|metric| *metric < self.standings.fastest) {
+        let counts = trial.metric.filter(|_| !trial.objectives.is_empty());
+        if let Some(metric) = counts.filter(|metric| *metric < self.standings.fastest) {
             self.progress.best(metric, &label);
         }
         let failed = self.settings.replay.fail_fast && trial.objectives.is_empty();
@@ -255,11 +262,11 @@ impl Session {
         Ok(failed.then_some(Stop::Failure))
     }
 
-    /// Fills in what a trial's results come to.
-    pub(super) fn judge(&mut self, trial: &mut Trial, results: &[ReplayResult]) {
-        if let Err(error) = self.criteria.judge(trial, results, self.standings.baseline_metric) {
-            self.records.log(&format!("[{}] {error}", trial.trial));
-        }
+    /// Fills in what a trial's results come to; gives back why an objective has no value.
+    pub(super) fn judge(&mut self, trial: &mut Trial, results: &[ReplayResult]) -> Option<String> {
+        let error = self.criteria.judge(trial, results, self.standings.baseline_metric).err()?.to_string();
+        self.records.log(&format!("[{}] {error}", trial.trial));
+        Some(error)
     }
 
     /// Counts a trial.

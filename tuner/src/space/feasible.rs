@@ -9,11 +9,15 @@ use serde_json::Value;
 
 use super::draw::draw_value;
 use super::{Constraints, Domain, Parameter, Point, SearchSpace};
+use crate::interrupt;
 
 /// Combinations that a component may have, at 8 bytes each.
 const MOST: usize = 1 << 25;
 /// Values of a domain that is enumerated.
 const LARGEST_DOMAIN: u64 = 1 << 20;
+
+/// Parameters that are set between looks at whether the session is to end.
+const ASK: u64 = 1 << 12;
 
 /// The valid points of a space.
 #[derive(Debug)]
@@ -301,7 +305,7 @@ fn enumerate(parameters: &[Parameter], members: &[usize], constraints: &mut dyn 
         })
         .collect();
     let mut codes = Vec::new();
-    descend(&found, &steps, 0, constraints, &mut codes).then(|| {
+    descend(&found, &steps, 0, constraints, &mut codes, &mut 0).then(|| {
         codes.sort_unstable();
         codes.shrink_to_fit();
         Component::Linked { members: found, codes }
@@ -314,25 +318,30 @@ struct Step {
     checks: Vec<usize>,
 }
 
-/// Notes all valid combinations that continue `code`; `false` where there are too many.
+/// Notes all valid combinations that continue `code`; `false` where there are too many, or the session is to end.
 fn descend(
     members: &[Member],
     steps: &[Step],
     code: u64,
     constraints: &mut dyn Constraints,
     codes: &mut Vec<u64>,
+    steps_made: &mut u64,
 ) -> bool {
     let Some((step, rest)) = steps.split_first() else {
         codes.push(code);
         return codes.len() <= MOST;
     };
     let Member { parameter, values, weight } = &members[step.member];
+    *steps_made += 1;
+    if steps_made.is_multiple_of(ASK) && interrupt::is_due() {
+        return false;
+    }
     let absent = !constraints.applies(*parameter);
     let digits = if absent { values.len()..values.len() + 1 } else { 0..values.len() };
     for digit in digits {
         constraints.set(*parameter, values.get(digit));
         if step.checks.iter().all(|constraint| constraints.holds(*constraint))
-            && !descend(members, rest, code + digit as u64 * weight, constraints, codes)
+            && !descend(members, rest, code + digit as u64 * weight, constraints, codes, steps_made)
         {
             return false;
         }

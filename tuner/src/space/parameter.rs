@@ -73,7 +73,7 @@ impl Domain {
     /// Number of values; `None` where there are infinitely many, or more than can be counted.
     pub fn size(&self) -> Option<u64> {
         match self {
-            Self::Integer { low, high, step, .. } => Some(high.abs_diff(*low) / step.unsigned_abs() + 1),
+            Self::Integer { low, high, step, .. } => (high.abs_diff(*low) / step.unsigned_abs()).checked_add(1),
             Self::Real { low, high, step, .. } => match step {
                 _ if low == high => Some(1),
                 Some(step) => Some(((high - low) / step + STEP_SLACK).floor() as u64 + 1),

@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use mneme_core::configuration::Configuration;
+use rand::SeedableRng;
 use serde_json::{Value, json};
 
+use super::draw::draw;
 use super::file::{FileError, FileSpace};
 use super::{Constraints, Parameter, Point, Rejection, SearchSpace, plain};
-use crate::expression::python;
+use crate::expression::python::{self, Condition, Restriction, Trouble};
+
+/// Points that restrictions are tried on when a file is read.
+const TRIED: usize = 256;
 
 /// A space and the results in it.
 pub struct ResultsTable {
@@ -23,6 +28,9 @@ pub struct TableSpace {
     inner: FileSpace,
     /// What valid points begin with, by length; empty where restrictions say what is valid.
     beginnings: Vec<HashSet<String>>,
+    restrictions: Vec<Restriction>,
+    /// The sides of restrictions, each of which has to be true.
+    sides: Vec<Condition>,
     scopes: Vec<Vec<usize>>,
     none: Vec<Vec<usize>>,
 }
@@ -43,7 +51,8 @@ impl ResultsTable {
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let wrong = |what: String| FileError::new(path, "", what);
         let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("it cannot be read: {error}")))?;
-        let document: Value = serde_json::from_str(&text).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
+        let document: Value =
+            serde_json::from_str(&without_nan(&text)).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
         let content = if document["results"].is_array() { t4(&document) } else { cache(&document) }.map_err(wrong)?;
         let Content { parameters, restrictions, results, .. } = content;
         let name = if content.name.is_empty() {
@@ -58,12 +67,71 @@ impl ResultsTable {
                 .map(|length| results.iter().map(|(point, _)| beginning(&names[..length], point)).collect())
                 .collect(),
         };
-        let constraints =
-            restrictions.unwrap_or_default().iter().map(|text| python::translate(text)).collect::<Result<_, _>>();
-        let inner = FileSpace::of_lists(path, parameters, constraints.map_err(wrong)?)?;
-        let scopes = (1..=beginnings.len()).map(|length| (0..length).collect()).collect();
+        let restrictions = restrictions.unwrap_or_default();
+        let restrictions: Vec<Restriction> =
+            restrictions.iter().map(|text| Restriction::read(text, &names)).collect::<Result<_, _>>().map_err(wrong)?;
+        let sides: Vec<Condition> = restrictions.iter().flat_map(Restriction::sides).collect();
+        let inner = FileSpace::of_lists(path, parameters)?;
+        let listed = (1..=beginnings.len()).map(|length| (0..length).collect());
+        let scopes = listed.chain(sides.iter().map(|side| side.parameters.clone())).collect();
         let none = vec![Vec::new(); names.len()];
-        Ok(Self { name, space: TableSpace { inner, beginnings, scopes, none }, results })
+        let space = TableSpace { inner, beginnings, restrictions, sides, scopes, none };
+        space.try_out().map_err(wrong)?;
+        Ok(Self { name, space, results })
+    }
+}
+
+/// The objective of files that say no other, in milliseconds.
+const TIME: &str = "time";
+/// Milliseconds in units that T4 files have times in.
+const UNITS: [(&str, f64); 9] = [
+    ("ms", 1.0),
+    ("milliseconds", 1.0),
+    ("s", 1e3),
+    ("seconds", 1e3),
+    ("us", 1e-3),
+    ("µs", 1e-3),
+    ("microseconds", 1e-3),
+    ("ns", 1e-6),
+    ("nanoseconds", 1e-6),
+];
+
+fn no_time(objective: &str) -> String {
+    format!("its objective is {objective}, and only times, of which the shortest is the best, can be searched for here")
+}
+
+/// Times are kept in whole nanoseconds.
+fn check_time(milliseconds: f64) -> Result<(), String> {
+    if (1e-6..1e13).contains(&milliseconds) {
+        return Ok(());
+    }
+    Err(format!("it has a time of {milliseconds:e} ms, which is below 1 ns or above 10^19 ns"))
+}
+
+/// JSON of what Python's module writes, which has numbers that JSON has not.
+fn without_nan(text: &str) -> String {
+    let (mut found, mut rest, mut is_string) = (String::with_capacity(text.len()), text, false);
+    while let Some(first) = rest.chars().next() {
+        let name = ["NaN", "-Infinity", "Infinity"].into_iter().find(|name| !is_string && rest.starts_with(name));
+        let length = match (name, first) {
+            (Some(name), _) => name.len(),
+            (None, '\\') => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            _ => first.len_utf8(),
+        };
+        is_string ^= first == '"';
+        found.push_str(if name.is_some() { "null" } else { &rest[..length] });
+        rest = &rest[length..];
+    }
+    found
+}
+
+/// Whether a part of a key stands for a value, as Python or JSON write it.
+fn is_written(value: &Value, part: &str) -> bool {
+    match value {
+        Value::Bool(true) => part == "true" || part == "True",
+        Value::Bool(false) => part == "false" || part == "False",
+        Value::Number(number) => plain(value) == part || (part.parse().ok() == number.as_f64() && !number.is_u64()),
+        _ => plain(value) == part,
     }
 }
 
@@ -85,21 +153,38 @@ fn cache(document: &Value) -> Result<Content, String> {
     });
     let values: Option<Vec<Vec<Value>>> = values.map(|values| values?.as_array().cloned()).collect();
     let values = values.ok_or("it has no list of values for each parameter")?;
+    let objective = document["objective"].as_str().unwrap_or(TIME);
+    if objective != TIME || document["objective_higher_is_better"] == true {
+        return Err(no_time(objective));
+    }
     let key = |text: &str, names: &[String], values: &[Vec<Value>]| -> Option<Point> {
         let parts: Vec<&str> = text.split(',').collect();
-        let of = |(part, values): (&&str, &Vec<Value>)| values.iter().find(|value| plain(value) == **part).cloned();
+        let of = |(part, values): (&&str, &Vec<Value>)| values.iter().find(|value| is_written(value, part)).cloned();
         let found: Vec<Value> = parts.iter().zip(values).map(of).collect::<Option<_>>()?;
         (parts.len() == names.len()).then(|| names.iter().cloned().zip(found).collect())
     };
     let mut results = BTreeMap::new();
-    let objective = document["objective"].as_str().unwrap_or("time");
+    // An entry that has the values itself needs no key to be taken apart.
+    let of_entry = |entry: &Value| -> Option<Point> {
+        let found = names.iter().zip(&values).map(|(name, values)| {
+            let wanted = entry.get(name)?;
+            let same = |value: &&Value| *value == wanted || (value.is_number() && value.as_f64() == wanted.as_f64());
+            Some((name.clone(), values.iter().find(same)?.clone()))
+        });
+        found.collect()
+    };
     for (text, entry) in ["times", "cache", "errors"].iter().filter_map(|field| document[*field].as_object()).flatten()
     {
-        let point =
-            key(text, &names, &values).ok_or_else(|| format!("'{text}' is no configuration of its parameters"))?;
+        let point = of_entry(entry)
+            .or_else(|| key(text, &names, &values))
+            .ok_or_else(|| format!("'{text}' is no configuration of its parameters"))?;
         let measured = if entry.is_object() { &entry[objective] } else { entry };
+        // Kernel Tuner writes 1e20 where there is no time.
         let outcome = measured.as_f64().filter(|time| *time > 0.0 && *time < 1e20);
         let outcome = outcome.ok_or_else(|| measured.as_str().unwrap_or("it failed").to_owned());
+        if let Ok(time) = outcome {
+            check_time(time)?;
+        }
         if outcome.is_err() && results.get(text).is_some_and(|(_, known): &(Point, Result<f64, String>)| known.is_ok())
         {
             continue;
@@ -131,13 +216,42 @@ fn t4(document: &Value) -> Result<Content, String> {
                 None => parameters.push((name.clone(), vec![value.clone()])),
             }
         }
-        let objective = result["objectives"].get(0).and_then(Value::as_str).unwrap_or("time");
-        let measurements = result["measurements"].as_array().into_iter().flatten();
-        let time = measurements.filter(|entry| entry["name"] == objective).find_map(|entry| entry["value"].as_f64());
+        let objective = result["objectives"].get(0).and_then(Value::as_str).unwrap_or(TIME);
+        let mut measurements = result["measurements"].as_array().into_iter().flatten();
+        let measurement = measurements.find(|entry| entry["name"] == objective && entry["value"].is_number());
+        let unit = measurement.and_then(|it| it["unit"].as_str()).filter(|unit| !unit.is_empty());
+        let milliseconds = match unit {
+            Some(unit) => UNITS.iter().find(|(known, _)| *known == unit).map(|(_, milliseconds)| *milliseconds),
+            None => (objective == TIME).then_some(1.0),
+        };
+        let milliseconds = match (measurement, milliseconds) {
+            (Some(_), None) => {
+                return Err(no_time(&format!("{objective}{}", unit.map_or(String::new(), |it| format!(" in {it}")))));
+            }
+            (_, milliseconds) => milliseconds.unwrap_or(1.0),
+        };
+        let time = measurement.and_then(|entry| entry["value"].as_f64()).map(|value| value * milliseconds);
         let invalidity = result["invalidity"].as_str().unwrap_or("correct");
         let outcome = time.filter(|time| invalidity == "correct" && *time > 0.0).ok_or_else(|| invalidity.to_owned());
+        if let Ok(time) = outcome {
+            check_time(time)?;
+        }
         results.push((configuration.iter().map(|(name, value)| (name.clone(), value.clone())).collect(), outcome));
     }
+    // A parameter that does not apply to a configuration has a value that says so.
+    let results: Vec<(Point, Result<f64, String>)> = results;
+    let results = results.into_iter().map(|(mut point, outcome)| {
+        for (name, values) in &mut parameters {
+            if !point.contains_key(name) {
+                point.insert(name.clone(), Value::Null);
+                if !values.contains(&Value::Null) {
+                    values.push(Value::Null);
+                }
+            }
+        }
+        (point, outcome)
+    });
+    let results = results.collect();
     for (_, values) in &mut parameters {
         if values.iter().all(Value::is_number) {
             values.sort_by(|a, b| a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)));
@@ -151,6 +265,37 @@ fn beginning(names: &[String], point: &Point) -> String {
     names.iter().map(|name| point.get(name).map(plain).unwrap_or_default()).collect::<Vec<_>>().join(",")
 }
 
+impl TableSpace {
+    /// Evaluates restrictions on some points, so that one that cannot be evaluated is told now.
+    fn try_out(&self) -> Result<(), String> {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
+        let points: Vec<_> = (0..TRIED).map(|_| self.values(&draw(&self.inner, &mut rng))).collect();
+        for restriction in &self.restrictions {
+            let mut raised = None;
+            let mut has_value = false;
+            for point in &points {
+                match restriction.condition().holds(point) {
+                    Ok(_) => has_value = true,
+                    Err(Trouble::Raises(what)) => raised = Some(what),
+                    Err(Trouble::Unsupported(what)) => {
+                        return Err(format!("the restriction '{}' {what}, which is not supported", restriction.text()));
+                    }
+                }
+            }
+            if let Some(what) = raised.filter(|_| !has_value) {
+                return Err(format!("the restriction '{}' {what}, for all values", restriction.text()));
+            }
+        }
+        Ok(())
+    }
+
+    /// A point's values as restrictions have them.
+    fn values(&self, point: &Point) -> Vec<python::Value> {
+        let of = |parameter: &Parameter| point.get(&parameter.name).map_or(python::Value::None, python::Value::of_json);
+        self.parameters().iter().map(of).collect()
+    }
+}
+
 impl SearchSpace for TableSpace {
     fn parameters(&self) -> &[Parameter] {
         self.inner.parameters()
@@ -158,7 +303,7 @@ impl SearchSpace for TableSpace {
 
     fn constraints(&self) -> Option<Box<dyn Constraints + '_>> {
         if self.beginnings.is_empty() {
-            return self.inner.constraints();
+            return Some(Box::new(Restricted { space: self, values: vec![python::Value::None; self.none.len()] }));
         }
         Some(Box::new(Listed { space: self, values: vec![String::new(); self.scopes.len()] }))
     }
@@ -168,6 +313,16 @@ impl SearchSpace for TableSpace {
         let names: Vec<String> = self.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         if self.beginnings.last().is_some_and(|listed| !listed.contains(&beginning(&names, point))) {
             return Err(Rejection("the file does not list it".into()));
+        }
+        let values = self.values(point);
+        for restriction in &self.restrictions {
+            match restriction.condition().holds(&values) {
+                Ok(true) => {}
+                Ok(false) => return Err(Rejection(format!("the restriction '{}' does not hold", restriction.text()))),
+                Err(Trouble::Raises(what) | Trouble::Unsupported(what)) => {
+                    return Err(Rejection(format!("the restriction '{}' {what}", restriction.text())));
+                }
+            }
         }
         let options =
             names.iter().map(|name| format!("-{name}={}", point.get(name).map(plain).unwrap_or_default())).collect();
@@ -180,10 +335,42 @@ impl SearchSpace for TableSpace {
 
     fn describe(&self) -> Value {
         let mut described = self.inner.describe();
-        if let (Value::Object(fields), Some(feasible)) = (&mut described, super::Feasible::of(self)) {
-            fields.insert("valid".into(), json!(feasible.size()));
+        if let Value::Object(fields) = &mut described {
+            fields.insert("constraints".into(), self.restrictions.iter().map(Restriction::text).collect());
+            if let Some(feasible) = super::Feasible::of(self) {
+                fields.insert("valid".into(), json!(feasible.size()));
+            }
         }
         described
+    }
+}
+
+/// Checks sides of restrictions as soon as the parameters that they are about have values.
+struct Restricted<'a> {
+    space: &'a TableSpace,
+    values: Vec<python::Value>,
+}
+
+impl Constraints for Restricted<'_> {
+    fn scopes(&self) -> &[Vec<usize>] {
+        &self.space.scopes
+    }
+
+    fn conditions(&self) -> &[Vec<usize>] {
+        &self.space.none
+    }
+
+    fn set(&mut self, parameter: usize, value: Option<&Value>) {
+        self.values[parameter] = value.map_or(python::Value::None, python::Value::of_json);
+    }
+
+    fn applies(&mut self, _parameter: usize) -> bool {
+        true
+    }
+
+    /// What has no value does not hold.
+    fn holds(&mut self, constraint: usize) -> bool {
+        self.space.sides[constraint].holds(&self.values) == Ok(true)
     }
 }
 
@@ -265,6 +452,60 @@ mod tests {
             assert!(table.space.ground(&point(1, 2)).is_err());
             assert_eq!(super::super::Feasible::of(&table.space).unwrap().size(), Some(2));
             assert_eq!(table.results.iter().filter(|(_, outcome)| *outcome == Ok(2.5)).count(), 1);
+        }
+    }
+
+    #[test]
+    fn values_are_those_of_entries_and_of_keys_as_python_writes_them() {
+        let text = r#"{"tune_params_keys": ["b", "f", "s"],
+            "tune_params": {"b": [true, false], "f": [0.00001, 2.5], "s": ["a,b", "NaN"]},
+            "cache": {"True,1e-05,a,b": {"b": true, "f": 1e-05, "s": "a,b", "time": 2.5},
+                      "False,1e-05,NaN": {"time": 1.5}, "False,2.5,NaN": {"time": NaN}}}"#;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kernel.json");
+        std::fs::write(&path, text).unwrap();
+        let table = ResultsTable::load(&path).unwrap();
+        let times: Vec<_> = table.results.iter().map(|(_, outcome)| outcome.clone().ok()).collect();
+        assert_eq!(times, [Some(1.5), None, Some(2.5)]);
+        assert_eq!(table.results[2].0["s"], "a,b");
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_and_units_are_heard() {
+        let t4 = |name: &str, unit: &str, value: f64| {
+            let measurements = json!([{"name": name, "value": value, "unit": unit}]);
+            load(&json!({"results": [
+                {"configuration": {"x": 1}, "objectives": [name], "measurements": measurements, "invalidity": "correct"},
+                {"configuration": {"x": 2, "y": 7}, "objectives": [name], "measurements": measurements, "invalidity": "correct"},
+            ]}))
+        };
+        let table = t4("runtime", "us", 500.0).unwrap();
+        assert_eq!(table.results[0].1, Ok(0.5));
+        // A parameter that a configuration does not have is told from all its values.
+        assert_eq!(super::super::Feasible::of(&table.space).unwrap().size(), Some(2));
+        assert!(t4("GFLOP/s", "GFLOP/s", 2.0).err().unwrap().to_string().contains("its objective is GFLOP/s"));
+        assert!(t4("time", "ms", 1e-8).err().unwrap().to_string().contains("below 1 ns"));
+        let cache = |more: Value| {
+            let mut content = json!({"keys": ["x"], "values": [[1]], "cache": {"1": {"GFLOP/s": 2.0, "time": 1.0}}});
+            content.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            load(&content).map(|_| ())
+        };
+        assert_eq!(cache(json!({"objective": "time"})), Ok(()));
+        assert!(cache(json!({"objective": "GFLOP/s"})).unwrap_err().to_string().contains("only times"));
+        assert!(cache(json!({"objective_higher_is_better": true})).is_err());
+    }
+
+    #[test]
+    fn restrictions_that_never_have_a_value_are_refused_by_their_text() {
+        let with = |text: &str| {
+            load(&json!({"keys": ["x", "s"], "values": [[1, 2], ["a"]], "restrictions": [text], "times": {"1,a": 1.0}}))
+                .map(|table| super::super::Feasible::of(&table.space).unwrap().size())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(with("1 % (x - 1) == 0"), Ok(Some(1)));
+        assert_eq!(with("int(x/2 + x/3) == 0 and (x or s)"), Ok(Some(1)));
+        for text in ["x < s", "x ** 200 > 1", "s % x == 'a'"] {
+            assert!(with(text).unwrap_err().contains(&format!("the restriction '{text}' ")), "{text}");
         }
     }
 

@@ -1,6 +1,10 @@
 //! Every point of a finite space, in order: the last parameter varies fastest.
 
 use super::{Point, SearchSpace};
+use crate::interrupt;
+
+/// Points that are walked between looks at whether the session is to end.
+const ASK: u64 = 1 << 10;
 
 /// All points of a finite space, those that constraints reject among them.
 pub fn walk(space: &dyn SearchSpace) -> impl Iterator<Item = Point> {
@@ -20,7 +24,7 @@ pub enum Odometer {
 
 impl Odometer {
     /// The next point that violates no constraint that the space tells. What begins like one that does is left out at
-    /// once.
+    /// once. `None` also where the session is to end before there is one.
     pub fn next_valid(&mut self, space: &dyn SearchSpace) -> Option<Point> {
         let Some(mut constraints) = space.constraints() else { return self.next(space) };
         // Those first that are about the first parameters alone.
@@ -31,7 +35,10 @@ impl Odometer {
             .map(|(number, scope)| (scope.last().map_or(0, |last| *last), number))
             .collect();
         order.sort_unstable();
-        loop {
+        for tried in 1u64.. {
+            if tried.is_multiple_of(ASK) && interrupt::is_due() {
+                return None;
+            }
             let point = self.next(space)?;
             for (place, parameter) in space.parameters().iter().enumerate() {
                 constraints.set(place, point.get(&parameter.name));
@@ -43,6 +50,7 @@ impl Odometer {
                 indices.truncate(last + 1);
             }
         }
+        None
     }
 
     pub fn next(&mut self, space: &dyn SearchSpace) -> Option<Point> {

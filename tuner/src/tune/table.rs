@@ -13,12 +13,40 @@ use crate::session::{self, Plan, TunedInstance};
 use crate::simulate::Simulation;
 use crate::space::ResultsTable;
 
+/// Options that a session without a recording and a device goes by.
+const HEARD: [&str; 13] = [
+    "simulate",
+    "sampler",
+    "trials",
+    "seed",
+    "learn_from",
+    "timeout",
+    "objective",
+    "metric",
+    "workers",
+    "fail_fast",
+    "keep_going",
+    "results_dir",
+    "quiet",
+];
+
+/// Options that were said and would change nothing, as they are written.
+fn unheard(options: &Options) -> Vec<String> {
+    let said = serde_json::to_value(options).unwrap_or_default();
+    let names = said.as_object().into_iter().flat_map(|said| said.keys());
+    let unheard = names.filter(|name| !HEARD.contains(&name.as_str()));
+    let mut found: Vec<String> = unheard.map(|name| format!("--{}", name.replace('_', "-"))).collect();
+    found.extend(options.resume.then(|| "--resume".to_owned()));
+    found
+}
+
 /// Searches the file of `--simulate`.
 pub fn tune(options: Options) -> Result<i32, TuneError> {
     let file = options.simulate.clone().unwrap_or_default();
-    if options.resume || options.space.is_some() || options.space_module.is_some() {
-        let what = "has its own space and nothing to go on with; leave --resume, --space and --space-module out";
-        return Err(TuneError::Setting(format!("--simulate {} {what}", file.display())));
+    let unheard = unheard(&options);
+    if !unheard.is_empty() {
+        let what = "is searched without a recording and a device, which these are about; leave out";
+        return Err(TuneError::Setting(format!("--simulate {} {what} {}", file.display(), unheard.join(", "))));
     }
     let table = ResultsTable::load(&file)?;
     let folder = options.results_dir.clone().unwrap_or_else(default_folder);
@@ -27,6 +55,10 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
         return Ok(inspect(settings.mode, &table.space)?.status);
     }
     let simulation = Simulation::of(&file, &table);
+    if simulation.baseline().is_none() {
+        let what = "has no time of a valid configuration, so that there is nothing to search for";
+        return Err(TuneError::Setting(format!("--simulate {} {what}", file.display())));
+    }
     let objectives = Objectives::read(&settings.objectives, settings.metric)?;
     let space = Box::new(table.space);
     let sampler = settings.search.sampler.build(&*space, &settings.search.for_sampler(None))?;

@@ -224,3 +224,23 @@ fn statuses() {
     std::fs::write(home.path("5.json"), "nonsense").unwrap();
     home.tune(&[], 4);
 }
+
+#[test]
+fn options_without_effect_on_a_file_of_results_are_refused_by_name() {
+    let home = Home::new();
+    let write = |times: Value| {
+        let content = json!({"keys": ["x"], "values": [[1, 2]], "times": times});
+        std::fs::write(home.path("table.json"), content.to_string()).unwrap();
+    };
+    let run = |more: &[&str]| {
+        let output = home.command(&[&["--simulate", "table.json", "--seed", "1"], more].concat()).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    write(json!({"1": 2.0, "2": 1.0}));
+    assert_eq!(run(&["--trials", "2"]).0, 0);
+    let (status, told) = run(&["--racing", "2", "--resume", "--results-dir", "r", "--cache", "c"]);
+    assert!(status == 3 && told.contains("leave out --cache, --racing, --resume"), "{status} {told}");
+    write(json!({"1": "failed", "2": null}));
+    let (status, told) = run(&["--trials", "2"]);
+    assert!(status == 3 && told.contains("has no time of a valid configuration"), "{status} {told}");
+}

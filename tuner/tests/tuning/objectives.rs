@@ -47,3 +47,19 @@ fn shared_runs_are_named_by_trial_or_as_the_baseline_s() {
         assert_eq!(home.trials("here"), trials);
     }
 }
+
+#[test]
+fn candidates_without_a_value_of_the_objective_are_told_and_counted() {
+    let home = Home::new();
+    let options =
+        ["--space-preset", "launch", "--passes", "a", "--results-dir", "here", "--finalists", "0", "--objective"];
+    // Defined for the baseline, and for no candidate that is faster than it.
+    let more = ["-rdb", "5.json", "sqrt(time - baseline)"];
+    let output = home.command(&[&more[..2], &options[..], &more[2..]].concat()).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let left_out = home.json("here/summary.json")["num_without_objective"].as_u64().unwrap();
+    assert!(left_out > 0 && stdout.matches(" no candidate: ").count() as u64 == left_out, "{left_out} {stdout}");
+    assert!(stderr.contains(&format!("mneme-tune: {left_out} of ")), "{stderr}");
+    let without = home.trials("here").iter().filter(|it| it["objectives"].as_array().is_none_or(Vec::is_empty)).count();
+    assert_eq!(without as u64, left_out);
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Fields, FileSpace, fields, meaning};
+use super::{Fields, FileError, FileSpace, fields, meaning};
 use crate::expression::{self, Expression, Values};
 use crate::space::{Constraints, Point};
 
@@ -24,7 +24,10 @@ struct Dependencies {
 
 impl FileSpace {
     /// Finds out which parameters constraints and conditions are about.
-    pub(super) fn link(&mut self) {
+    ///
+    /// # Errors
+    /// A condition about a parameter that comes after its own.
+    pub(super) fn link(&mut self) -> Result<(), FileError> {
         let mut known = self.surroundings.clone();
         Fields::new(&self.recorded).publish(&mut known);
         let names =
@@ -38,6 +41,11 @@ impl FileSpace {
             for expression in sides.unwrap_or_else(|| vec![constraint.clone()]) {
                 let mut found = Dependencies::default();
                 self.depend(&expression, self.derived.len(), &mut found);
+                // What has no value yet is about something after all.
+                if found.parameters.is_empty() && self.truth(&expression, &mut known.clone()).is_err() {
+                    found.parameters = (0..self.parameters.len()).collect();
+                    found.derived = (0..self.derived.len()).collect();
+                }
                 self.scopes.push(found.parameters.into_iter().collect());
                 self.parts.push(Conjunct { expression, derived: found.derived.into_iter().collect() });
             }
@@ -46,11 +54,18 @@ impl FileSpace {
             let mut found = Dependencies::default();
             if let Some(condition) = &self.conditions[place] {
                 self.depend(condition, 0, &mut found);
-                // Conditions see the parameters before theirs alone.
-                found.parameters.retain(|parameter| *parameter < place);
+                if let Some(later) = found.parameters.iter().find(|parameter| **parameter >= place) {
+                    let (name, later) = (&self.parameters[place].name, &self.parameters[*later].name);
+                    let what = format!(
+                        "'{}' is about {later}, which has no value yet; write the parameter {later} before {name}",
+                        condition.text()
+                    );
+                    return Err(FileError::new(&self.file, format!("parameters.{name}.when"), what));
+                }
             }
             self.deciding.push(found.parameters.into_iter().collect());
         }
+        Ok(())
     }
 
     /// Whether some parameter is part of a configuration, by itself or through derived values.
@@ -67,12 +82,10 @@ impl FileSpace {
     /// Adds what an expression depends on; of derived values those before `derived`.
     fn depend(&self, expression: &Expression, derived: usize, found: &mut Dependencies) {
         let names = expression::names(expression.text());
-        // A dimension as a whole stands for all of its axes.
-        let is_meant = |name: &str| {
-            names
-                .iter()
-                .any(|named| *named == name || name.strip_prefix(*named).is_some_and(|rest| rest.starts_with('.')))
-        };
+        // A dimension as a whole stands for all of its axes, and a name before a function's (`a.abs()`) for itself.
+        let begins = |whole: &str, part: &str| whole.strip_prefix(part).is_some_and(|rest| rest.starts_with('.'));
+        let is_meant =
+            |name: &str| names.iter().any(|named| *named == name || begins(name, named) || begins(named, name));
         for (place, parameter) in self.parameters.iter().enumerate() {
             if is_meant(&parameter.name) {
                 found.parameters.insert(place);

@@ -7,6 +7,9 @@ use super::super::{Domain, PassChoice, passes};
 /// Longest sequence of passes where a file does not say.
 const LONGEST: usize = 64;
 
+/// The largest bound of whole numbers, up to which floats have all of them.
+const LARGEST: i64 = 1 << 53;
+
 /// Turns a bound that is an expression into a number.
 pub type Resolve<'a> = dyn Fn(&str) -> Result<Value, String> + 'a;
 
@@ -84,6 +87,14 @@ type Wrong = (String, String);
 impl Reader<'_> {
     fn integer(&mut self) -> Result<Domain, Wrong> {
         let (low, high) = (self.whole("low")?, self.whole("high")?);
+        for (key, bound) in [("low", low), ("high", high)] {
+            if bound.unsigned_abs() > LARGEST as u64 {
+                return Err((
+                    key.into(),
+                    format!("{bound} is beyond 2^53, {LARGEST}, and so no number that is exact everywhere"),
+                ));
+            }
+        }
         let step = if self.has("step") { self.whole("step")? } else { 1 };
         let log = self.flag("log")?;
         self.ordered(low as f64, high as f64)?;
@@ -101,6 +112,12 @@ impl Reader<'_> {
         let step = if self.has("step") { Some(self.number("step")?) } else { None };
         let log = self.flag("log")?;
         self.ordered(low, high)?;
+        if !(high - low).is_finite() {
+            return Err((
+                "high".into(),
+                format!("from {low:e} to {high:e} is too far for a number; choose nearer bounds"),
+            ));
+        }
         if let Some(step) = step.filter(|step| *step <= 0.0) {
             return Err(("step".into(), format!("it is {step}; it has to be above 0")));
         }
@@ -187,9 +204,13 @@ impl Reader<'_> {
 
     fn whole(&mut self, key: &'static str) -> Result<i64, Wrong> {
         let value = self.value(key)?;
-        let whole = value
-            .as_i64()
-            .or_else(|| value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64));
+        let whole = value.as_i64().or_else(|| {
+            value
+                .as_f64()
+                .filter(|number| number.fract() == 0.0)
+                .filter(|number| number.abs() < 9.3e18)
+                .map(|number| number as i64)
+        });
         whole.ok_or_else(|| {
             (key.into(), format!("{value} is no whole number; use a real parameter, or ceil, floor or round"))
         })

@@ -143,6 +143,18 @@ fn configurations_without_what_does_not_apply_are_one() {
 }
 
 #[test]
+fn constraints_with_methods_and_strings_of_values_are_about_their_parameters() {
+    for (constraint, valid) in [("a.abs() < 5", 4), ("`${a}` != \"2\"", 2), ("a.abs() * block.x < 60", 1)] {
+        let text = format!(
+            "parameters:\n  block.x: [32, 64]\n  a: [-1, 2]\nderived:\n  grid.x: 32 + a\nconstraints: ['{constraint}']\n"
+        );
+        let space = space(&text).unwrap();
+        assert_eq!(crate::space::Feasible::of(&space).unwrap().size(), Some(valid), "{constraint}");
+        assert_eq!(walk(&space).filter(|point| space.ground(point).is_ok()).count() as u64, valid, "{constraint}");
+    }
+}
+
+#[test]
 fn mistakes_name_file_key_and_remedy() {
     let block = "parameters:\n  block.x: {type: int, low: 32, high: 96, step: 32}\n";
     for (text, key, words) in [
@@ -154,6 +166,13 @@ fn mistakes_name_file_key_and_remedy() {
         ("parameters:\n  a: {type: number}\n", "parameters.a.type", "int, real"),
         ("parameters:\n  a: {low: 1}\n", "parameters.a.type", "missing"),
         ("parameters:\n  a: {type: real, low: 0, high: 1, log: true}\n", "parameters.a.low", "above 0"),
+        ("parameters:\n  a: {type: int, low: 0, high: 9223372036854775807}\n", "parameters.a.high", "beyond 2^53"),
+        ("parameters:\n  a: {type: real, low: -1.5e308, high: 1.5e308}\n", "parameters.a.high", "too far"),
+        (
+            "parameters:\n  a: {type: int, low: 1, high: 3, when: block.x > 32}\n  block.x: [32, 64]\n",
+            "parameters.a.when",
+            "write the parameter block.x before a",
+        ),
         ("parameters:\n  a: [1, 2, 1]\n", "parameters.a", "drop one"),
         ("parameters:\n  a-b: [1]\n", "parameters.a-b", "letters"),
         ("parameters:\n  block: [1]\n", "parameters.block", "block.x"),
