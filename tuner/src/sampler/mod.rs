@@ -1,8 +1,9 @@
 //! Samplers: which point of a space to try next, given what has been tried.
 //!
 //! A session asks for a point, grounds it, replays the configuration and tells the outcome; [`crate::search`] does the
-//! parts of that which need no device. A sampler's choices follow from its seed and the history alone, so that a
-//! session with `--workers 1` is repeatable where its measurements are.
+//! parts of that which need no device. A sampler's choices follow from its seed and what it is told, so that a session
+//! with `--workers 1` is repeatable where its measurements are. A session that is resumed tells the old trials alone:
+//! whose choice each was is not known, so that `auto`, `nsga2` and `--learn-from` go on otherwise than without a break.
 
 mod auto;
 mod axis;
