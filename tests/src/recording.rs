@@ -200,8 +200,8 @@ impl TestInstance {
         json
     }
 
-    /// Replays under each of these pipelines in one sweep, with the options that `completed` adds, and requires that each
-    /// was verified.
+    /// Replays under each of these pipelines in one sweep, with the options that `completed` adds, and requires that
+    /// each was verified.
     #[track_caller]
     pub fn verify_under(&self, pipelines: Vec<&str>, completed: impl FnOnce(Run) -> Run) {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -361,7 +361,8 @@ fn word(random: &mut Random) -> (String, Effect) {
             (format!("{name} %r{d}, %r{a};"), Box::new(move |it| it.words[d] = run(it.words[a])))
         }
         6 => {
-            // Three registers: ptxas 13.0 merges a lop3 that reads one twice with an instruction after it into a third function.
+            // Three registers: ptxas 13.0 merges a lop3 that reads one twice with an instruction after it into another
+            // function.
             let other = |taken: &[usize], from: usize| {
                 (0..WORDS).map(|step| (from + step) % WORDS).find(|it| !taken.contains(it)).expect("more than three")
             };

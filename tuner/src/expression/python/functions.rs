@@ -1,4 +1,6 @@
-//! Python's functions that restrictions may call, and those of its module `math`, with or without that name.
+//! Functions of Python that restrictions may call.
+//!
+//! Those of its module `math` are among them, with or without that name.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! What Python's expressions are written with.
+//! Tokens of Python's expressions.
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
