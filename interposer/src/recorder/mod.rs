@@ -88,9 +88,11 @@ fn begin() {
         FLAGS.records.store(settings().mode != RecorderMode::Profile, Ordering::SeqCst);
         Instant::now()
     });
-    if FIRST_DEVICE.get().is_none() {
-        let name = driver::current_device().map(|device| DeviceDescription::of(device).name);
-        let _ = FIRST_DEVICE.set(name.unwrap_or_default());
+    // A launch into another context's stream may come before this thread has a context.
+    if FIRST_DEVICE.get().is_none()
+        && let Some(device) = driver::current_device()
+    {
+        let _ = FIRST_DEVICE.set(DeviceDescription::of(device).name);
     }
     if FINISHED.load(Ordering::SeqCst) || INHERITED.load(Ordering::Relaxed) {
         FLAGS.records.store(false, Ordering::SeqCst);

@@ -147,7 +147,8 @@ fn watch() {
 /// driver has registered its own before the first launch. After that one a call fails, or never returns.
 fn look_before_the_vendor_ends() {
     extern "C" fn at_exit() {
-        if is_recording_process() {
+        // Of a signal handler that leaves in the middle of a hooked call: this thread may hold our locks.
+        if is_recording_process() && !reentrancy::inside() {
             let _ = std::panic::catch_unwind(|| reentrancy::bypassing(collect_at_end));
         }
     }
