@@ -1,7 +1,7 @@
 // Random sequences of driver calls, for comparing a recorded run with a plain one: `sequences --seed A --count N` runs
 // those of seeds A to A + N - 1 and prints what each called and what came of it, with nothing in it that differs from
 // run to run. Some run in several threads. `--skip 3,1005` leaves out steps (those of the second thread count from
-// 1000), which keeps all others legal.
+// 1000), which keeps all others legal. `--destroy-pools-in-use 0` destroys pools only when no memory of them is in use.
 #include "lifetimes.cuh"
 
 #include <algorithm>
@@ -235,14 +235,14 @@ static void reset(Process &process, World &world, Random &random) {
     settle(world);
 }
 
-static void run_sequence(Process &process, uint64_t seed, const std::set<uint64_t> &skipped) {
+static void run_sequence(Process &process, uint64_t seed, const std::set<uint64_t> &skipped, bool destroys_pools_in_use) {
     doing_seed = seed;
     alarm(SECONDS_FOR_A_SEQUENCE);
     Random random{mixed(seed)};
     int threads = random.chance(12) ? static_cast<int>(2 + random.below(2)) : 1;
     std::vector<std::unique_ptr<World>> worlds;
     for (int thread = 0; thread < threads; ++thread)
-        worlds.push_back(std::make_unique<World>(seed, thread, threads > 1));
+        worlds.push_back(std::make_unique<World>(seed, thread, threads > 1, destroys_pools_in_use));
     std::vector<std::thread> others;
     for (int thread = 1; thread < threads; ++thread)
         others.emplace_back([&, thread] { run(process, *worlds[thread], skipped); });
@@ -261,7 +261,7 @@ static void run_sequence(Process &process, uint64_t seed, const std::set<uint64_
 }
 
 int main(int argc, char **argv) {
-    uint64_t seed = 0, count = 10, devices = 2;
+    uint64_t seed = 0, count = 10, devices = 2, destroys_pools_in_use = 1;
     std::set<uint64_t> skipped;
     for (int index = 1; index + 1 < argc; index += 2) {
         std::string option = argv[index];
@@ -272,6 +272,8 @@ int main(int argc, char **argv) {
             count = std::strtoull(end, &end, 10);
         } else if (option == "--devices") {
             devices = std::strtoull(end, &end, 10);
+        } else if (option == "--destroy-pools-in-use") {
+            destroys_pools_in_use = std::strtoull(end, &end, 10);
         } else if (option == "--skip") {
             while (*end) {
                 skipped.insert(std::strtoull(end, &end, 10));
@@ -287,6 +289,6 @@ int main(int argc, char **argv) {
     Process process;
     start(process, static_cast<int>(devices));
     for (uint64_t at = 0; at < count; ++at)
-        run_sequence(process, seed + at, skipped);
+        run_sequence(process, seed + at, skipped, destroys_pools_in_use != 0);
     return 0;
 }

@@ -134,6 +134,7 @@ inline void allocate(World &world, Random &random) {
             Region &region = add_region(world, kind, address, words);
             region.stream = stream;
             region.granted = pool.granted;
+            region.pool = pool.number;
             fill(world, random, region);
         }
         break;
@@ -431,6 +432,9 @@ inline void make_pool(World &world, Random &random) {
 // With or without allocations from it that live on.
 inline void destroy_pool(World &world, Random &random) {
     for (Pool &pool : world.pools) {
+        auto is_from_it = [&](const Region &region) { return region.pool == pool.number; };
+        if (!world.destroys_pools_in_use && !world.numbers(is_from_it).empty())
+            continue;
         if (!pool.alive || pool.device != world.device() || !random.chance(60))
             continue;
         settle(world);

@@ -42,6 +42,8 @@ struct Region {
     int context;
     // Devices that may access it where access is granted by device.
     unsigned granted = 0;
+    // Number of the pool that it is from, -1 where none.
+    int pool = -1;
     // Index of the stream that used it last, -1 where nothing can be under way.
     int stream = -1;
     // Holds addresses, which differ from run to run: not to be computed with nor read back.
@@ -96,12 +98,14 @@ struct Code {
 
 class World {
   public:
-    World(uint64_t seed, int thread, bool shares_process) : seed(seed), thread(thread), shares_process(shares_process) {}
+    World(uint64_t seed, int thread, bool shares_process, bool destroys_pools_in_use)
+        : seed(seed), thread(thread), shares_process(shares_process), destroys_pools_in_use(destroys_pools_in_use) {}
 
     const uint64_t seed;
     const int thread;
     // Others run sequences in this process at the same time.
     const bool shares_process;
+    const bool destroys_pools_in_use;
     uint64_t step = 0;
     std::string text;
     std::vector<Region> regions;
