@@ -182,7 +182,9 @@ const UNMODELLED: &[&str] = &[
     "shf.l.clamp.b32 %rA, %rB, %rC, %rA;",
     "add.sat.s32 %rA, %rB, %rC;",
     "mad.hi.sat.s32 %rA, %rB, %rC, %rA;",
-    "slct.s32.f32 %rA, %rB, %rC, %fA;",
+    // Not of what `abs` gives: ptxas 12.9 and 13.0 take that to be no NaN.
+    "{ .reg .b32 %n, %m; .reg .f32 %c; mov.b32 %n, %fA; shl.b32 %m, %rB, 31; xor.b32 %n, %n, %m; mov.b32 %c, %n; \
+     slct.s32.f32 %rA, %rB, %rC, %c; }",
     "shl.b64 %rdA, %rdB, %rC;",
     "shr.u64 %rdA, %rdB, %rC;",
     "brev.b64 %rdA, %rdB;",
