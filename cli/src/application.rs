@@ -68,13 +68,38 @@ impl Application {
         settings: &[(&str, OsString)],
         summaries: &SummaryFile,
     ) -> Result<ExitStatus, CommandError> {
+        let PreparedRun { mut command, device, hip: _hip } = self.prepare(Some(mode))?;
+        command
+            .env("MNEME_DEVICE", device.name())
+            .env("MNEME_MODE", mode.name())
+            .env(mneme_core::summary::VARIABLE, summaries.path())
+            .envs(self.verbosity.iter().map(|level| ("MNEME_LOG_LEVEL", level)))
+            .envs(settings.iter().map(|(name, value)| (name, value)));
+        self.wait_for(command)
+    }
+
+    /// Runs it to its end without a recorder.
+    pub fn run_alone(&self) -> Result<ExitStatus, CommandError> {
+        let PreparedRun { command, hip: _hip, .. } = self.prepare(None)?;
+        self.wait_for(command)
+    }
+
+    fn wait_for(&self, command: Command) -> Result<ExitStatus, CommandError> {
+        wait_for(command).map_err(|source| CommandError::Start { path: resolve(&self.command[0]), source })
+    }
+
+    /// What runs it on its device, with the recorder in it for a mode of that.
+    fn prepare(&self, mode: Option<RecorderMode>) -> Result<PreparedRun, CommandError> {
         // A line or a report that nobody reads is no reason to end, and would end the application.
         survive_broken_pipes();
         variables::check()?;
         let program = resolve(&self.command[0]);
         let needs = MappedFile::open(&program).map(|file| needs(file.bytes())).unwrap_or_default();
         let (device, for_want_of_a_gpu) = choose(self.device, &needs)?;
-        let mut libraries = vec![siblings::find(install::RECORDER)?];
+        let mut libraries = Vec::new();
+        if mode.is_some() {
+            libraries.push(siblings::find(install::RECORDER)?);
+        }
         let mut hip = None;
         if device == DeviceChoice::Cpu {
             refuse_static_runtime(&program, &needs)?;
@@ -89,9 +114,10 @@ impl Application {
             };
             libraries.push(library);
             let doing = match mode {
-                RecorderMode::Profile => "profiling",
-                RecorderMode::Apply => "applying",
-                RecorderMode::Record | RecorderMode::DryRun => "recording",
+                None => "running",
+                Some(RecorderMode::Profile) => "profiling",
+                Some(RecorderMode::Apply) => "applying",
+                Some(RecorderMode::Record | RecorderMode::DryRun) => "recording",
             };
             mneme_core::remark!(
                 "mneme: {}{doing} on the CPU device",
@@ -99,19 +125,22 @@ impl Application {
             );
         }
         let mut command = Command::new(&program);
-        command
-            // A program may act by its name.
-            .arg0(&self.command[0])
-            .args(&self.command[1..])
-            .envs(hip.iter().map(|hip| ("LD_LIBRARY_PATH", hip.path(std::env::var_os("LD_LIBRARY_PATH")))))
-            .env("LD_PRELOAD", preload(&libraries, std::env::var_os("LD_PRELOAD").as_deref())?)
-            .env("MNEME_DEVICE", device.name())
-            .env("MNEME_MODE", mode.name())
-            .env(mneme_core::summary::VARIABLE, summaries.path())
-            .envs(self.verbosity.iter().map(|level| ("MNEME_LOG_LEVEL", level)))
-            .envs(settings.iter().map(|(name, value)| (name, value)));
-        wait_for(command).map_err(|source| CommandError::Start { path: program, source })
+        // A program may act by its name.
+        command.arg0(&self.command[0]).args(&self.command[1..]);
+        command.envs(hip.iter().map(|hip| ("LD_LIBRARY_PATH", hip.path(std::env::var_os("LD_LIBRARY_PATH")))));
+        if !libraries.is_empty() {
+            command.env("LD_PRELOAD", preload(&libraries, std::env::var_os("LD_PRELOAD").as_deref())?);
+        }
+        Ok(PreparedRun { command, device, hip })
     }
+}
+
+/// An application that is about to be run.
+struct PreparedRun {
+    command: Command,
+    device: DeviceChoice,
+    /// In use as long as it runs.
+    hip: Option<HipLibrary>,
 }
 
 /// The child that signals are passed on to; 0 before there is one.

@@ -179,6 +179,21 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     if winners.winners.is_empty() && options.specialize.is_none() && options.learn.is_none() {
         mneme_core::remark!("mneme: nothing is tuned for this application; it runs with its own kernels");
     }
+    // Without a recorder in it nothing is slower than by itself.
+    let is_alone =
+        winners.winners.is_empty() && options.specialize.is_none() && !options.times && options.json.is_none();
+    let background = options.learn.as_deref().zip(options.background.clone()).filter(|_| runs && open > 0);
+    let background = background.map(|(folder, device)| Background::start(folder, device));
+    if runs && is_alone && options.manifest.is_none() {
+        let status = options.application.run_alone();
+        let said = background.and_then(Background::end);
+        drop(folder);
+        cache.close();
+        if let Some(said) = said {
+            mneme_core::remark!("mneme: {said}");
+        }
+        end_like(status?);
+    }
     let mut memory = None;
     let manifest = match &options.manifest {
         Some(file) => {
@@ -215,8 +230,6 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
             std::thread::spawn(move || specialiser.serve(&answers));
         }
     }
-    let background = options.learn.as_deref().zip(options.background.clone()).filter(|_| open > 0);
-    let background = background.map(|(folder, device)| Background::start(folder, device));
     let status = options.application.run(RecorderMode::Apply, &settings, &summaries_file);
     let said = background.and_then(Background::end);
     drop((memory, folder));

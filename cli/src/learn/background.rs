@@ -20,7 +20,9 @@ use nix::unistd::Pid;
 
 use super::idle::{IdleGpu, IdleGpus, TunedGpu};
 use super::sessions::{LearntKernel, SessionState, learnt};
+use super::tune;
 use crate::child::end_with_this_thread;
+use crate::error::CommandError;
 
 /// What `mneme learn` says, in the folder.
 pub const LOG: &str = "learn.log";
@@ -110,6 +112,10 @@ fn tune(folder: &Path, device: &BackgroundDevice, over: &Receiver<()>) -> Result
     };
     if is_over(over, HEAD_START) {
         return Ok(None);
+    }
+    // Its GPU is not idle either, and that is not what keeps this one from tuning.
+    if tune::lock(folder).is_err_and(|error| matches!(error, CommandError::InUse(_))) {
+        return Ok(Some(in_use(folder)));
     }
     let gpus = IdleGpus::open()?;
     loop {
@@ -252,9 +258,7 @@ fn sentence(folder: &Path, ended: &Ended, log: &mut File) -> String {
             let last = last_line(log).unwrap_or_default();
             format!("in the background: {}", last.trim_start_matches("mneme: "))
         }
-        Ended::Itself(status) if status.code() == Some(mneme_core::exit::IN_USE) => {
-            format!("nothing is tuned beside this run: another process is tuning {name}")
-        }
+        Ended::Itself(status) if status.code() == Some(mneme_core::exit::IN_USE) => in_use(folder),
         Ended::Itself(status) => {
             let how = match status.signal() {
                 Some(signal) => format!("was killed (signal {signal})"),
@@ -264,6 +268,10 @@ fn sentence(folder: &Path, ended: &Ended, log: &mut File) -> String {
             format!("tuning in the background {how}, and the next start goes on{why} ({})", log_path.display())
         }
     }
+}
+
+fn in_use(folder: &Path) -> String {
+    format!("nothing is tuned beside this run: another process is tuning {}", folder.display())
 }
 
 /// The last line that was written.

@@ -35,7 +35,7 @@ pub struct LearnOptions {
 ///
 /// # Errors
 /// The folder cannot be written to, or another process has it.
-fn lock(folder: &Path) -> Result<File, CommandError> {
+pub fn lock(folder: &Path) -> Result<File, CommandError> {
     let path = folder.join(LOCK);
     let failed = |source| CommandError::Io { path: path.clone(), source };
     let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;

@@ -96,8 +96,8 @@ impl Learnt {
         let _ = fs::remove_file(&stop);
         let arguments = ["600000", "1000", stop.to_str().unwrap()];
         let outcome = self.start(&["--background"], &arguments).outcome_with("to be tuned beside the program", || {
+            let _end = EndOfProgram(&stop);
             meanwhile();
-            fs::write(&stop, "").unwrap();
         });
         assert_eq!((outcome.status, outcome.stdout.as_str()), (0, "paced: ok (n=1000)\n"), "{outcome}");
         until("its processes are gone", || self.processes().is_empty());
@@ -114,6 +114,15 @@ impl Learnt {
             Some((number, line))
         });
         found.filter(|(_, line)| line.contains(&path) && !line.contains(" apply ")).collect()
+    }
+}
+
+/// Ends a run of `paced`, also where a test fails.
+struct EndOfProgram<'a>(&'a Path);
+
+impl Drop for EndOfProgram<'_> {
+    fn drop(&mut self) {
+        fs::write(self.0, "").unwrap();
     }
 }
 
@@ -178,7 +187,12 @@ fn a_kernel_for_which_nothing_is_found_is_named_and_no_failure() {
     outcome.complains("keeps its own code: none of 2 configurations verified (2 could not be built)");
     outcome.complains("1 kernel tuned, 0 before; nothing faster was found");
     learnt.learn().succeed().complains("0 kernels tuned, 1 before; nothing faster was found");
-    learnt.apply().complains("nothing faster was found for what was learnt");
+    let outcome = learnt.apply();
+    outcome.complains("nothing faster was found for what was learnt");
+    assert!(!outcome.stderr.contains("replaced"), "the recorder was in it: {outcome}");
+    // One that asks for times has the recorder.
+    let timed = learnt.start(&["--times"], &["1", "int"]).succeed();
+    timed.complains("nothing is replaced");
 }
 
 /// Launches of 1 ms each that take longer than it takes until tuning begins: on GPUs an idle one is looked for after
