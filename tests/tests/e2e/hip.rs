@@ -177,7 +177,7 @@ fn the_best_is_exported_for_proteus() {
     let results = tempfile::tempdir().unwrap();
     let folder = results.path().join("sweep");
     let (database, kernel) = recording.kernel("saxpy");
-    // What no pass has worked on is slower than what some have, which the least of its times shows on a busy machine, too.
+    // What no pass has worked on is slower than what some have, as the least of its times shows on a busy machine, too.
     run(program("mneme-tune"))
         .args(["-rdb".as_ref(), database.as_os_str(), "--results-dir".as_ref(), folder.as_os_str()])
         .args(["--device", "cpu", "--space-preset", "compiler", "--passes", "default<O0>", "default<O3>"])
