@@ -24,6 +24,12 @@ installed_crates=(mneme-cli mneme-compiler mneme-cpu mneme-rec mneme-replayer mn
 # True where a version's archives can be linked.
 have_llvm() { local sys=LLVM_SYS_${1}1_PREFIX; [ -f "${!sys:-/usr/lib/llvm-$1}/lib/liblldELF.a" ]; }
 
+# Makes what is installed, in the release profile and without what breaks kernels on purpose, which is for the tests.
+build_installed() {
+    cargo build --release --quiet "${installed_crates[@]/#/--package=}" --no-default-features \
+        --features "mneme-compiler/llvm$llvm_default" "$@"
+}
+
 # Makes the builder of a version of LLVM beside the other programs: build_builder NN [FEATURES], release profile.
 build_builder() {
     cargo build --release --quiet --package mneme-compiler --no-default-features --features "llvm$1${2:+,$2}" --bin "mneme-build-$1"
@@ -69,7 +75,6 @@ export PATH
 # One short line a step.
 step() { printf '==> %s\n' "$*"; }
 
-# One sentence, and out.
 # Ends a script with its usage, asked for (`--help`) or called for by a command line that makes no sense: usage TEXT ARGUMENT.
 usage() {
     case ${2:-} in -h | --help) printf 'Usage: %s\n' "$1"; exit 0 ;; esac
@@ -77,6 +82,7 @@ usage() {
     exit 64
 }
 
+# One sentence, and out.
 die() {
     printf 'error: %s\n' "$*" >&2
     exit 1

@@ -158,6 +158,26 @@ fn everything_that_is_packed_has_one_version() {
 }
 
 #[test]
+fn nothing_that_is_packed_breaks_kernels_on_purpose() {
+    if !have_compiler("nothing_that_is_packed_breaks_kernels_on_purpose") {
+        return;
+    }
+    let text = |path: &str| std::fs::read_to_string(checkout().join(path)).unwrap();
+    for recipe in ["scripts/wheel", "packaging/Containerfile"] {
+        let text = text(recipe);
+        assert!(text.contains("build_installed") && !text.contains("cargo build"), "{recipe}");
+    }
+    for recipe in ["packaging/conda/meta.yaml", "packaging/spack/packages/mneme_rs/package.py"] {
+        let text = text(recipe);
+        assert!(text.contains("--no-default-features") && !text.contains("--workspace"), "{recipe}");
+    }
+    let script = "source scripts/env.sh; cargo() { printf '%s\\n' \"$*\"; }; build_installed --locked";
+    let words = run("bash").args(["-c", script]).folder(&checkout()).succeed().stdout;
+    assert!(words.contains("--no-default-features") && words.contains("--package=mneme-cli"), "{words}");
+    assert!(words.contains("--locked") && !words.contains("--workspace"), "{words}");
+}
+
+#[test]
 fn the_doctor_names_what_is_missing_with_a_remedy() {
     let json = |home: Option<&Path>, path: &str| {
         let doctor = run(program("mneme")).args(["doctor", "--json"]).env("PATH", path);
