@@ -158,6 +158,52 @@ fn no_modules_use_each_other_in_a_circle() {
     assert!(circles.is_empty(), "{circles:#?}");
 }
 
+/// The folders that a page's table lists, in its order.
+fn listed_folders(page: &str) -> Vec<String> {
+    let folder = |line: &str| line.strip_prefix("| `")?.split_once("/` |").map(|(name, _)| name.to_owned());
+    page.lines().filter_map(folder).collect()
+}
+
+/// Folders that use one which is listed below them.
+fn uses_out_of_order(listed: &[String], uses: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let place = |name: &String| listed.iter().position(|it| it == name);
+    let pairs = uses.iter().flat_map(|(user, used)| used.iter().map(move |used| (user, used)));
+    pairs.filter(|(user, used)| place(user) <= place(used)).map(|(user, used)| format!("{user} → {used}")).collect()
+}
+
+#[test]
+fn each_folder_of_the_recorder_uses_only_those_listed_above_it() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = std::fs::read_to_string(top.join("docs/how-it-works/why-the-driver.md")).unwrap();
+    let listed = listed_folders(&page);
+    let source = top.join("interposer/src");
+    let mut folders: Vec<String> = std::fs::read_dir(&source)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    folders.sort();
+    let mut sorted = listed.clone();
+    sorted.sort();
+    assert_eq!(sorted, folders, "the page lists the folders that there are");
+    let mut between = uses(&source).remove(&ModulePath::new()).unwrap();
+    // Files beside the folders are none of the table.
+    between.retain(|name, _| folders.contains(name));
+    between.values_mut().for_each(|used| used.retain(|name| folders.contains(name)));
+    let faults = uses_out_of_order(&listed, &between);
+    assert!(!between.is_empty() && faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn uses_out_of_order_are_found() {
+    let listed = listed_folders("| folder | holds |\n| `one/` | 1 |\n| `two/` | 2 |\n");
+    assert_eq!(listed, ["one", "two"]);
+    let uses = |user: &str, used: &str| BTreeMap::from([(user.to_owned(), BTreeSet::from([used.to_owned()]))]);
+    assert!(uses_out_of_order(&listed, &uses("two", "one")).is_empty());
+    assert_eq!(uses_out_of_order(&listed, &uses("one", "two")), ["one → two"]);
+}
+
 #[test]
 fn circles_are_found() {
     let uses = |pairs: &[(&str, &str)]| {
