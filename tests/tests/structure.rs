@@ -158,10 +158,10 @@ fn no_modules_use_each_other_in_a_circle() {
     assert!(circles.is_empty(), "{circles:#?}");
 }
 
-/// The folders that a page's table lists, in its order.
+/// The folders that a page's table lists in its first column, in its order.
 fn listed_folders(page: &str) -> Vec<String> {
-    let folder = |line: &str| line.strip_prefix("| `")?.split_once("/` |").map(|(name, _)| name.to_owned());
-    page.lines().filter_map(folder).collect()
+    let first_cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |")).map(|(cell, _)| cell);
+    first_cells.flat_map(|cell| cell.split('`').filter_map(|word| word.strip_suffix('/'))).map(str::to_owned).collect()
 }
 
 /// Folders that use one which is listed below them.
@@ -172,35 +172,32 @@ fn uses_out_of_order(listed: &[String], uses: &BTreeMap<String, BTreeSet<String>
 }
 
 #[test]
-fn each_folder_of_the_recorder_uses_only_those_listed_above_it() {
+fn folders_use_only_those_that_the_book_lists_above_them() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let page = std::fs::read_to_string(top.join("docs/how-it-works/why-the-driver.md")).unwrap();
-    let listed = listed_folders(&page);
-    let source = top.join("interposer/src");
-    let mut folders: Vec<String> = std::fs::read_dir(&source)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
-        .collect();
-    folders.sort();
-    let mut sorted = listed.clone();
-    sorted.sort();
-    assert_eq!(sorted, folders, "the page lists the folders that there are");
-    let mut between = uses(&source).remove(&ModulePath::new()).unwrap();
-    // Files beside the folders are none of the table.
-    between.retain(|name, _| folders.contains(name));
-    between.values_mut().for_each(|used| used.retain(|name| folders.contains(name)));
-    let faults = uses_out_of_order(&listed, &between);
-    assert!(!between.is_empty() && faults.is_empty(), "{faults:#?}");
+    for (source, page) in [("interposer/src", "why-the-driver.md"), ("replayer/src", "processes.md")] {
+        let source = top.join(source);
+        let listed = listed_folders(&std::fs::read_to_string(top.join("docs/how-it-works").join(page)).unwrap());
+        let within = std::fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path());
+        let names =
+            within.filter(|path| path.is_dir()).map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        // Programs are crates of their own.
+        let folders: BTreeSet<String> = names.filter(|name| name != "bin").collect();
+        assert_eq!(BTreeSet::from_iter(listed.clone()), folders, "{page} lists the folders that there are");
+        let mut between = uses(&source).remove(&ModulePath::new()).unwrap();
+        // Files beside the folders are not in the table.
+        between.retain(|name, _| folders.contains(name));
+        between.values_mut().for_each(|used| used.retain(|name| folders.contains(name)));
+        let faults = uses_out_of_order(&listed, &between);
+        assert!(!between.is_empty() && faults.is_empty(), "{page}: {faults:#?}");
+    }
 }
 
 #[test]
 fn uses_out_of_order_are_found() {
-    let listed = listed_folders("| folder | holds |\n| `one/` | 1 |\n| `two/` | 2 |\n");
-    assert_eq!(listed, ["one", "two"]);
+    let listed = listed_folders("| folder | holds |\n| `one/`, `two/` | `f` |\n| `three/` | 3 |\n");
+    assert_eq!(listed, ["one", "two", "three"]);
     let uses = |user: &str, used: &str| BTreeMap::from([(user.to_owned(), BTreeSet::from([used.to_owned()]))]);
-    assert!(uses_out_of_order(&listed, &uses("two", "one")).is_empty());
+    assert!(uses_out_of_order(&listed, &uses("three", "one")).is_empty());
     assert_eq!(uses_out_of_order(&listed, &uses("one", "two")), ["one → two"]);
 }
 
