@@ -440,6 +440,7 @@ fn prose_and_code_fit_the_columns() {
     let (mut prose, mut code) = (Vec::new(), Vec::new());
     pages(top, false, &mut prose);
     pages(&top.join("python"), false, &mut prose);
+    pages(&top.join("examples"), false, &mut prose);
     pages(&top.join("docs"), true, &mut prose);
     DESCRIBED.iter().for_each(|name| all_files(&top.join(name), &mut code));
     assert!(prose.len() > 40 && !code.is_empty(), "{prose:?}");
