@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs a release archive, mneme-VERSION-linux-x86_64.tar.xz, that lies beside this file or is named:
 #     sh install.sh [--prefix FOLDER] [ARCHIVE]
-# Without root into ~/.local, as root into /usr/local. Links lead to it: of the programs in FOLDER/bin, of man pages and of
-# shells' completions in FOLDER/share. An older installation at the same place is replaced. Remove FOLDER/lib/mneme and the
-# links that point there to be rid of it.
+# Without root into ~/.local, as root into /usr/local. Links lead to it: of the programs in FOLDER/bin, of man pages and
+# of shells' completions in FOLDER/share. An older installation at the same place is replaced. Remove FOLDER/lib/mneme
+# and the links that point there to be rid of it.
 set -eu
 
 die() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }

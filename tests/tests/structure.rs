@@ -421,6 +421,89 @@ fn long_code(text: &str) -> Vec<usize> {
     lines.iter().enumerate().filter(is_long).map(|(number, _)| number + 1).collect()
 }
 
+/// Folders of scripts, of programs that are recorded and of what is in other languages than Rust.
+const COMMENTED: [&str; 7] =
+    ["scripts", "benches", "examples", "packaging", "tests/apps", "interposer/include", "compiler/src/llvm"];
+
+/// Files whose sum tells whether what was made of them is current: another break in a comment would have everybody
+/// download hundreds of megabytes again.
+const SUMMED: [&str; 6] = [
+    "scripts/cuda/assemble",
+    "scripts/cuda/assemble-nvcc",
+    "scripts/cuda/wheels.txt",
+    "scripts/cuda/wheels-nvcc.txt",
+    "scripts/glibc/assemble",
+    "scripts/glibc/compat.c",
+];
+
+/// The numbers of the lines that are too long in a file of another language than Rust.
+///
+/// Those are comments, the text that a Python program begins with, and all lines of C++ in the compiler. Elsewhere code
+/// may be longer, and commands in comments, which are indented, have to be whole.
+fn long_comments(path: &Path, text: &str) -> Vec<usize> {
+    let extension = path.extension().map_or("", |it| it.to_str().unwrap());
+    let is_c = ["c", "cpp", "cu", "cuh", "h", "hip", "hpp", "inc"].contains(&extension);
+    let marks: &[&str] = match extension {
+        "f90" => &["!"],
+        _ if is_c => &["//", "/*", "* "],
+        _ => &["#"],
+    };
+    let is_whole = is_c && path.starts_with("compiler");
+    let begins_with_text = text.lines().nth(1).is_some_and(|line| line.starts_with("\"\"\""));
+    let text_ends = text.lines().skip(2).position(|line| line.contains("\"\"\"")).map_or(0, |at| at + 2);
+    let is_too_long = |(number, line): &(usize, &str)| {
+        let comment = marks.iter().find_map(|mark| line.trim_start().strip_prefix(mark));
+        let is_prose = comment.is_some_and(|comment| !comment.starts_with("    "))
+            || (begins_with_text && *number <= text_ends && !line.starts_with("    "));
+        line.chars().count() > COLUMNS && (is_whole || is_prose)
+    };
+    text.lines().enumerate().filter(is_too_long).map(|(number, _)| number + 1).collect()
+}
+
+/// All text files below a folder.
+fn texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_ours = !path.file_name().unwrap().to_str().unwrap().starts_with(['.', '_']);
+        if path.is_dir() && is_ours {
+            texts(&path, found);
+        } else if path.is_file() && !path.extension().is_some_and(|it| it == "md" || it == "rs") {
+            found.extend(std::fs::read_to_string(&path).ok().map(|text| (path, text)));
+        }
+    }
+}
+
+#[test]
+fn comments_in_other_languages_fit_the_columns() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = Vec::new();
+    COMMENTED.iter().for_each(|name| texts(&top.join(name), &mut found));
+    assert!(found.len() > 100, "{} files", found.len());
+    let mut faults = Vec::new();
+    for (path, text) in found {
+        let path = path.strip_prefix(top).unwrap();
+        if SUMMED.iter().any(|summed| path == Path::new(summed)) {
+            continue;
+        }
+        faults.extend(long_comments(path, &text).iter().map(|line| format!("{}:{line}", path.display())));
+    }
+    assert!(faults.is_empty(), "longer than {COLUMNS} columns: {faults:#?}");
+}
+
+#[test]
+fn long_comments_are_found() {
+    let long = "word ".repeat(30);
+    let found = |path: &str, text: &str| long_comments(Path::new(path), text);
+    let script = format!("#!/bin/sh\n# {long}\n    # {long}\n#     {long}\n*) echo {long} ;;\n");
+    assert_eq!(found("scripts/one", &script), [2, 3]);
+    let program = format!("#!/usr/bin/env python3\n\"\"\"Does.\n\n    {long}\n{long}\n\"\"\"\ncall({long})\n");
+    assert_eq!(found("benches/one", &program), [5]);
+    let code = format!("#define {long}\n// {long}\nf({long});\n/* {long}\n * {long} */\n");
+    assert_eq!(found("tests/apps/one.cu", &code), [2, 4, 5]);
+    assert_eq!(found("compiler/src/llvm/one.cpp", &code), [1, 2, 3, 4, 5]);
+    assert_eq!(found("interposer/include/one.f90", &format!("! {long}\ncall {long}\n")), [1]);
+}
+
 /// The Markdown files in a folder, and in those below it if `is_deep`.
 fn pages(folder: &Path, is_deep: bool, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
