@@ -12,6 +12,7 @@ mod integer;
 mod matrix;
 mod memory;
 mod parse;
+mod quarter;
 mod simd;
 mod types;
 
