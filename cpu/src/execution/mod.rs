@@ -13,6 +13,7 @@ pub mod device_calls;
 pub mod dispatch;
 pub mod fault;
 pub mod fibers;
+pub mod fragments;
 pub mod grid;
 pub mod launch;
 pub mod limit;

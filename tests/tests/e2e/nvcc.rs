@@ -14,7 +14,7 @@ use mneme_e2e::recording::{
 };
 
 /// PTX for the CPU device's architecture and nothing else.
-const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
+pub const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
 const FEW: [&str; 7] = ["vecadd", "matmul", "histogram", "bigstruct", "print", "misshapen", "atomics"];
 
 /// What does not come to what it does with clang, and why.
@@ -27,7 +27,7 @@ const OTHERS: [(&str, &str); 6] = [
     ("warp", "calls what only clang declares"),
 ];
 
-fn nvcc(test: &str) -> Option<PathBuf> {
+pub fn nvcc(test: &str) -> Option<PathBuf> {
     let nvcc = checkout().join(".deps/nvcc/bin/nvcc");
     if TestDevice::under_test() != TestDevice::Cpu || !have_compiler(test) || !nvcc.is_file() {
         println!("skipped: {test} needs the CPU device and {}", nvcc.display());
@@ -37,7 +37,7 @@ fn nvcc(test: &str) -> Option<PathBuf> {
 }
 
 /// A program of one source, linked with the shared runtime.
-fn build(nvcc: &Path, source: &Path, switches: &[&str], binary: &Path) {
+pub fn build(nvcc: &Path, source: &Path, switches: &[&str], binary: &Path) {
     let libraries = nvcc.ancestors().nth(2).expect("nvcc is in a folder of the toolkit").join("lib64");
     let command = run(nvcc).args(switches).args(["-cudart", "shared", "-O3", "-std=c++17", "-I"]).arg(sources());
     command.arg(format!("-Xlinker=-rpath={}", libraries.display())).arg(source).arg("-o").arg(binary).succeed();

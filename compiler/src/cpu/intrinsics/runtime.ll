@@ -18,6 +18,9 @@ declare i64 @__mneme_cpu_grid_workspace() #0
 declare void @__mneme_cpu_multiply_matrices(i32, i32, i32, ptr) #1
 declare void @__mneme_cpu_load_matrices(i32, i32, ptr, ptr) #1
 declare void @__mneme_cpu_store_matrices(i32, i32, ptr, ptr) #1
+declare void @__mneme_cpu_multiply_fragments(i32, i32, ptr) #1
+declare void @__mneme_cpu_load_fragment(i32, i32, ptr, i32, ptr) #1
+declare void @__mneme_cpu_store_fragment(i32, i32, ptr, i32, ptr) #1
 declare i64 @__mneme_cpu_round(i32, i32, i64, i64, i64) #0
 declare ptr addrspace(3) @__mneme_cpu.reserved()
 declare float @tanhf(float) #0

@@ -56,6 +56,7 @@ impl Machine {
                 }
                 return self.write(to, bits, &value, false);
             }
+            "wmma" => return self.fragment(instruction),
             "mma" | "ldmatrix" | "stmatrix" => return self.matrix(instruction),
             "vote" | "activemask" | "shfl" | "match" | "redux" | "bar" | "barrier" => {
                 return self.collective(name, &modifiers, types, operands);

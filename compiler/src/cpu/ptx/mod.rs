@@ -7,6 +7,7 @@
 //! instruction's text.
 
 mod float;
+mod fragment;
 mod instruction;
 mod integer;
 mod matrix;
