@@ -8,6 +8,7 @@
 //! ends the launch by leaving that stack behind, and not the process.
 
 pub mod block;
+pub mod cluster;
 pub mod context;
 pub mod device_calls;
 pub mod dispatch;

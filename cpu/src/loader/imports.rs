@@ -13,7 +13,7 @@ use crate::half;
 type Entry = (&'static str, *const ());
 
 /// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
-fn table() -> [Entry; 49] {
+fn table() -> [Entry; 51] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),
@@ -45,6 +45,8 @@ fn table() -> [Entry; 49] {
         ("__mneme_cpu_multiply_fragments", fragments::multiply_fragments as *const ()),
         ("__mneme_cpu_load_fragment", fragments::load_fragment as *const ()),
         ("__mneme_cpu_store_fragment", fragments::store_fragment as *const ()),
+        ("__mneme_cpu_cluster_arrive", calls::cluster_arrive as *const ()),
+        ("__mneme_cpu_cluster_wait", calls::cluster_wait as *const ()),
         ("__mneme_cpu_yield", calls::give_way as *const ()),
         ("__mneme_cpu_printf", calls::printf as *const ()),
         ("__mneme_cpu_assert", calls::assert_failed as *const ()),

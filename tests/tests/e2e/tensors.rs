@@ -1,32 +1,6 @@
 //! Tests of programs built by nvcc with `wmma` and floats of eight bits.
 
-use mneme_core::exit;
-use mneme_e2e::recording::{TestInstance, load_kernels, record_executable_into};
-
-use crate::nvcc::{PTX_90, build, nvcc};
-
-/// Builds and records a program that says of each of its launches whether its results are right, and verifies them all.
-fn verify(test: &str, text: &str, launches: usize) {
-    let Some(nvcc) = nvcc(test) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let (source, binary) = (folder.path().join("program.cu"), folder.path().join("program"));
-    std::fs::write(&source, text).unwrap();
-    build(&nvcc, &source, &PTX_90, &binary);
-    let folder = folder.path().join("recording");
-    let ran = record_executable_into(&folder, &binary, &[]).exit_with(exit::VERIFIED);
-    let right = ran.stdout.lines().filter(|line| line.ends_with(": 0 wrong, cudaSuccess")).count();
-    assert_eq!((right, ran.stdout.lines().count()), (launches, launches), "{ran}");
-    let mut instances = 0;
-    for (database, kernel) in load_kernels(&folder) {
-        for id in kernel.instances.keys() {
-            instances += 1;
-            for passes in ["", "default<O1>", "default<O3>"] {
-                TestInstance::new(&database, id).verify(passes, &[]);
-            }
-        }
-    }
-    assert_eq!(instances, launches);
-}
+use crate::nvcc::verify_text;
 
 /// Every half and every code, and floats of all magnitudes, against what NVIDIA's header computes on the host.
 #[test]
@@ -80,7 +54,7 @@ fn floats_of_eight_bits_are_those_of_the_host() {
             check<OfCode<__NV_E4M3>>("halves of e4m3", 256);
             check<OfCode<__NV_E5M2>>("halves of e5m2", 256);
         }"#;
-    verify("floats_of_eight_bits_are_those_of_the_host", text, 6);
+    verify_text("floats_of_eight_bits_are_those_of_the_host", text, 6);
 }
 
 /// Every type of element and shape, in both layouts, against a loop over the numbers, which are small integers.
@@ -182,5 +156,5 @@ fn fragments_are_multiplied() {
             check<8, 8, 4, double, double, double, row, column>("doubles", false);
             check<8, 8, 4, double, double, double, column, row>("doubles", true);
         }"#;
-    verify("fragments_are_multiplied", text, 22);
+    verify_text("fragments_are_multiplied", text, 22);
 }
