@@ -1,7 +1,8 @@
 //! The applications of `tests/apps`: what is known of each, and how it is compiled.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use crate::installation::{Cudart, program, target_folder};
@@ -322,13 +323,14 @@ pub fn executable_for(app: &App, platform: Platform) -> PathBuf {
         assert!(path.is_file(), "{} is missing from the prebuilt applications", path.display());
         return path;
     }
-    // Two tests may want the same application at once.
-    static BUILDING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let clang = crate::platform::clang();
     let own = if clang == "clang++-19" { "e2e/apps".to_owned() } else { format!("e2e/apps-{clang}") };
     let folder = target_folder().join(own).join(platform.folder());
     let path = folder.join(app.name);
+    // Two tests may want the same application at once.
+    static BUILDING: Mutex<BTreeMap<PathBuf, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+    let turn = BUILDING.lock().unwrap_or_else(PoisonError::into_inner).entry(path.clone()).or_default().clone();
+    let _one_at_a_time = turn.lock().unwrap_or_else(PoisonError::into_inner);
     if !is_current(app, &path) {
         build_for(app, platform, &path);
     }

@@ -98,8 +98,8 @@ impl Batch {
     fn application(&self) -> Vec<String> {
         let mut arguments = vec!["--seed".into(), self.from.to_string(), "--count".into(), self.count.to_string()];
         arguments.extend(["--devices".into(), self.devices.to_string()]);
-        // Driver 580 crashes later, at the mercy of the heap and without any of Mneme in the process, when a pool is
-        // destroyed before its memory is freed.
+        // With driver 580 a program that destroys a pool before its memory is freed may crash later, as its heap
+        // happens to lie, without any of Mneme in the process.
         if TestDevice::under_test() == TestDevice::Cuda {
             arguments.extend(["--destroy-pools-in-use".into(), "0".into()]);
         }

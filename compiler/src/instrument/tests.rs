@@ -112,6 +112,11 @@ fn calls(kernel: &str, name: &str) -> usize {
     kernel.matches(&format!("@{name}(")).count()
 }
 
+/// How often PTX calls a function without a result, which stands on the same line from LLVM 21 on.
+fn ptx_calls(ptx: &str, name: &str) -> usize {
+    ptx.split("call.uni").skip(1).filter(|rest| rest.trim_start().starts_with(&format!("{name},"))).count()
+}
+
 #[test]
 fn the_layout_is_that_of_the_functions() {
     let functions = include_str!("faults.ll");
@@ -349,7 +354,7 @@ fn writes_are_noted_after_they_happened() {
     );
     let sites: Vec<(Access, u64)> = said.sites.iter().map(|site| (site.access, site.bytes)).collect();
     assert_eq!(sites, [(Access::Write, 4), (Access::Atomic, 4), (Access::Write, 0)]);
-    assert_eq!(ptx.matches("call.uni \n\t__mneme_written").count(), 3, "{ptx}");
+    assert_eq!(ptx_calls(&ptx, "__mneme_written"), 3, "{ptx}");
 }
 
 #[test]
@@ -368,7 +373,7 @@ fn what_is_touched_is_marked_whatever_the_pipeline_leaves_of_it() {
     let both = [(Access::Read, 0), (Access::Write, 0)];
     assert_eq!(sites[..3], [(Access::Read, 4), (Access::Write, 4), (Access::Atomic, 4)]);
     assert!(both.iter().all(|access| sites[3..].contains(access)) && sites.len() == 5, "{sites:?}");
-    assert_eq!(ptx.matches("call.uni \n\t__mneme_touched").count(), 5, "{ptx}");
+    assert_eq!(ptx_calls(&ptx, "__mneme_touched"), 5, "{ptx}");
 }
 
 #[test]

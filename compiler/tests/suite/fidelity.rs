@@ -283,8 +283,12 @@ fn code_with_variables_is_the_applications() {
             assert!(variables.len() > 3, "{variables:?}");
             private += variables.iter().filter(|variable| variable.name.starts_with("_ZL")).count();
             let application = CompileOptions { ptx_opt: level, ..CompileOptions::of_clang(&words) };
-            let kernels = theirs.lines().filter(|line| line.starts_with('!') && line.contains("\"kernel\""));
-            for kernel in kernels.filter_map(|line| line.split(['@', ',']).nth(1)) {
+            // In metadata, or by their calling convention.
+            let kernels = theirs.lines().filter(|line| {
+                (line.starts_with('!') && line.contains("\"kernel\""))
+                    || line.starts_with("define") && line.contains(" ptx_kernel ")
+            });
+            for kernel in kernels.filter_map(|line| line.split(['@', ',', '(']).nth(1)) {
                 let ours = optimised(&bitcode, kernel, &variables, &application);
                 let what = format!("{} {kernel} -O{level}", source.display());
                 assert_eq!(definition(&ours, kernel), definition(&theirs, kernel), "{what}");

@@ -420,7 +420,11 @@ const PLUGIN: &str = r#"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/Passes/PassBuilder.h"
+#if __has_include("llvm/Plugins/PassPlugin.h")
+#include "llvm/Plugins/PassPlugin.h"
+#else
 #include "llvm/Passes/PassPlugin.h"
+#endif
 using namespace llvm;
 struct Spoil : PassInfoMixin<Spoil> {
   PreservedAnalyses run(Function &F, FunctionAnalysisManager &) {

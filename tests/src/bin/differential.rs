@@ -124,6 +124,9 @@ fn progress(total: &Report, failures: usize, start: Instant) {
     );
 }
 
+/// Runs of what failed, after it has been made small.
+const REPETITIONS: usize = 4;
+
 /// Says how a failure is repeated, with as few sequences and steps as it takes.
 fn describe(batch: &Batch, failure: &mneme_e2e::differential::SequenceFailure, shrinks: bool) -> serde_json::Value {
     let alone = failure.seed.map(|seed| batch.only(seed));
@@ -136,7 +139,9 @@ fn describe(batch: &Batch, failure: &mneme_e2e::differential::SequenceFailure, s
         None => Batch { kept: None, ..batch.clone() },
     };
     let repeat = format!("scripts/differential {}", smallest.arguments());
-    let what = smallest.run(workers()).err().map_or_else(|| failure.what.clone(), |failure| failure.what);
-    eprintln!("\n{repeat}\n{what}");
-    json!({ "seed": failure.seed, "repeat": repeat, "what": what })
+    // Whether it fails at all times tells a fault from a disturbance.
+    let again: Vec<String> = (0..REPETITIONS).filter_map(|_| smallest.run(workers()).err()).map(|it| it.what).collect();
+    let first = &failure.what;
+    eprintln!("\n{repeat}\n{first}\n{} of {REPETITIONS} more runs of that fail", again.len());
+    json!({ "seed": failure.seed, "repeat": repeat, "what": first, "repetitions": REPETITIONS, "again": again })
 }

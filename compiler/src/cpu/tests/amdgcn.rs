@@ -50,11 +50,21 @@ fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
         // The programs of the suite name CUDA's functions.
         .arg("-include")
         .arg(root().join("tests/apps/hip/cuda_runtime.h"))
+        .args(older_library())
         .arg(source)
         .output()
         .expect("clang (scripts/setup installs it)");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(output.stdout)
+}
+
+/// The device library with the fences that older headers of HIP call: clang 22 does not link it by itself.
+fn older_library() -> Vec<String> {
+    let library = format!("{DEVICE_LIBRARY}/hip.bc");
+    if !Path::new(&library).is_file() {
+        return Vec::new();
+    }
+    ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", &library].map(String::from).to_vec()
 }
 
 fn device_ir_of(text: &str, processor: &str) -> Option<Vec<u8>> {

@@ -130,7 +130,9 @@ fn parameters_and_addresses_are_what_a_front_end_makes_of_them() {
          add.s64 %rd4, %rd2, %rd3; ld.param.u32 %r2, [s+8]; st.global.u32 [%rd4+16], %r2;",
     );
     let ir = verify(&lifted(&text).ir, "instcombine");
-    assert!(ir.contains("void @k(ptr %P0, i32 %P1, ptr byval(<{ [24 x i8] }>) align 8 %P2)"), "{ir}");
+    // That nothing is written to the third is an attribute where it is not in metadata.
+    let header = ir.replace(" \"nvvm.grid_constant\"", "");
+    assert!(header.contains("void @k(ptr %P0, i32 %P1, ptr byval(<{ [24 x i8] }>) align 8 %P2)"), "{ir}");
     assert!(!ir.contains("inttoptr") && !ir.contains("ptrtoint") && !ir.contains("alloca"), "{ir}");
     assert!(ir.contains("getelementptr"), "{ir}");
 }

@@ -36,6 +36,14 @@ fn wavefront() -> [String; 2] {
     ["-include".into(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/amdgpu/wavefront.h").into()]
 }
 
+/// clang's options that link what the device libraries of HIP 5.2 need and clang 22 leaves out: fences, and whether
+/// numbers that are nearly zero are zero. For older ones, which have linked both, they do nothing.
+fn older_libraries() -> Vec<String> {
+    let libraries = ["hip.bc", "oclc_daz_opt_off.bc"].into_iter().filter_map(library);
+    let words = libraries.map(|path| ["-mlink-builtin-bitcode".to_owned(), path.to_string_lossy().into_owned()]);
+    words.flatten().flat_map(|word| ["-Xclang".to_owned(), word]).collect()
+}
+
 /// Whether the device libraries know a processor. Says on standard output that the calling test is skipped otherwise.
 pub fn is_known(arch: &str) -> bool {
     let name = format!("oclc_isa_version_{}.bc", arch.trim_start_matches("gfx"));
@@ -96,7 +104,7 @@ impl Program<'_> {
             .args(if self.file == "bare.hip" {
                 vec!["-nogpuinc".to_owned(), "-nogpulib".into()]
             } else {
-                [&rocm_options()[..], &wavefront()[..]].concat()
+                [&rocm_options()[..], &wavefront()[..], &older_libraries()[..]].concat()
             })
             .arg(format!("--offload-arch={}", self.arch))
             .arg(format!("-mcode-object-version={}", self.version))
@@ -114,7 +122,7 @@ impl Program<'_> {
     }
 }
 
-/// The object that `mneme-cc clang++-19` makes of a program of `tests/apps`.
+/// The object that `mneme-cc clang++-NN` makes of a program of `tests/apps`.
 pub fn compiled(application: &str, archs: &[&str]) -> Vec<u8> {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps");
     let folder = tempfile::tempdir().unwrap();
@@ -131,6 +139,7 @@ pub fn compiled(application: &str, archs: &[&str]) -> Vec<u8> {
         ])
         .args(rocm_options())
         .args(wavefront())
+        .args(older_libraries())
         // The newest that Debian 12's device libraries know.
         .arg("-mcode-object-version=5")
         .args(archs.iter().map(|arch| format!("--offload-arch={arch}")))
