@@ -95,8 +95,8 @@ pub fn most_threads(module: &Module<'_>, kernel: Value<'_>) -> Vec<u64> {
     METADATA[..3].iter().filter_map(axis).collect()
 }
 
-/// Blocks of a cluster along each axis that a lifted kernel was compiled for, as the lifter notes them: LLVM's own marks
-/// differ from version to version.
+/// Blocks of a cluster along each axis that a lifted kernel was compiled for, as the lifter notes them: LLVM's own
+/// marks differ from version to version.
 pub const CLUSTER: [&str; 3] = ["mneme_cluster_x", "mneme_cluster_y", "mneme_cluster_z"];
 
 /// What [`CLUSTER`] says; zeros where it says nothing.

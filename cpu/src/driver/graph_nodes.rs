@@ -112,7 +112,8 @@ pub fn set_kernel_parameters(node: usize, parameters: In<KernelNode>) -> StatusR
     Ok(())
 }
 
-/// Whether a launch is cooperative, and its clusters; the device has none of what other attributes say. A value is 64 bytes.
+/// Whether a launch is cooperative, and its clusters; the device has none of what other attributes say. A value is 64
+/// bytes.
 pub fn kernel_attribute(node: usize, attribute: u32, out: Out<[u32; 16]>) -> StatusResult {
     let node = graph::node(node)?;
     let work = node.work();
