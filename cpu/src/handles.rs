@@ -1,10 +1,13 @@
 //! Handles that are given to C callers.
 //!
-//! They are numbers that are never dereferenced, so a stale or invented one is an error, not a crash.
+//! They are numbers that are never dereferenced, so a stale or invented one is an error, not a crash. A vendor's driver
+//! may crash, or take a stale one for what has its place now: `MNEME_CPU_STALE_HANDLES=abort` finds who uses one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use mneme_core::environment;
 
 use crate::status::Status;
 
@@ -12,33 +15,113 @@ use crate::status::Status;
 /// handles with a fixed meaning (streams 0, 1 and 2).
 static NEXT: AtomicUsize = AtomicUsize::new(0x10_0000);
 
-/// The live objects of one kind.
+/// Whether a call with the handle of something that is gone ends the process (`MNEME_CPU_STALE_HANDLES`).
+fn aborts() -> bool {
+    static ABORTS: OnceLock<bool> = OnceLock::new();
+    *ABORTS.get_or_init(|| environment::variable("MNEME_CPU_STALE_HANDLES").is_some_and(|text| text.trim() == "abort"))
+}
+
+struct Entries<T> {
+    live: BTreeMap<usize, Arc<T>>,
+    /// Handles of what is gone, where a call with one ends the process.
+    gone: BTreeSet<usize>,
+}
+
+/// The objects of one kind.
 pub struct Registry<T> {
-    entries: RwLock<BTreeMap<usize, Arc<T>>>,
+    /// What they are, for a sentence: "a stream". None where vendors' drivers know stale handles and answer.
+    kind: Option<&'static str>,
+    entries: RwLock<Entries<T>>,
 }
 
 impl<T> Registry<T> {
-    pub const fn new() -> Self {
-        Self { entries: RwLock::new(BTreeMap::new()) }
+    /// Of objects of this kind, "a stream", of which stale handles may be looked for.
+    pub const fn new(kind: &'static str) -> Self {
+        Self { kind: Some(kind), entries: RwLock::new(Entries { live: BTreeMap::new(), gone: BTreeSet::new() }) }
+    }
+
+    /// Of objects of which a stale handle may be asked.
+    pub const fn answering() -> Self {
+        Self { kind: None, entries: RwLock::new(Entries { live: BTreeMap::new(), gone: BTreeSet::new() }) }
+    }
+
+    /// Whether stale handles are looked for.
+    fn aborts(&self) -> bool {
+        self.kind.is_some() && aborts()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Entries<T>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Entries<T>> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn insert(&self, object: Arc<T>) -> usize {
         let handle = NEXT.fetch_add(16, Ordering::Relaxed);
-        self.entries.write().unwrap_or_else(PoisonError::into_inner).insert(handle, object);
+        self.write().live.insert(handle, object);
         handle
     }
 
     pub fn get(&self, handle: usize) -> Result<Arc<T>, Status> {
-        self.entries.read().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned().ok_or(Status::INVALID_HANDLE)
+        let entries = self.read();
+        entries.live.get(&handle).cloned().ok_or_else(|| self.missing(&entries, handle))
     }
 
     pub fn remove(&self, handle: usize) -> Result<Arc<T>, Status> {
-        self.entries.write().unwrap_or_else(PoisonError::into_inner).remove(&handle).ok_or(Status::INVALID_HANDLE)
+        let mut entries = self.write();
+        let object = entries.live.remove(&handle).ok_or_else(|| self.missing(&entries, handle))?;
+        if self.aborts() {
+            entries.gone.insert(handle);
+        }
+        Ok(object)
+    }
+
+    /// Removes what belongs to something that has ended; gives the handles.
+    pub fn remove_all(&self, belongs: impl Fn(&T) -> bool) -> Vec<usize> {
+        let mut entries = self.write();
+        let ended: Vec<usize> =
+            entries.live.iter().filter(|(_, object)| belongs(object)).map(|(handle, _)| *handle).collect();
+        entries.live.retain(|_, object| !belongs(object));
+        if self.aborts() {
+            entries.gone.extend(&ended);
+        }
+        ended
+    }
+
+    pub fn for_each(&self, work: impl FnMut(&Arc<T>)) {
+        self.read().live.values().for_each(work);
+    }
+
+    /// What a call with a handle that is none of a live object comes to.
+    fn missing(&self, entries: &Entries<T>, handle: usize) -> Status {
+        if let Some(kind) = self.kind
+            && entries.gone.contains(&handle)
+        {
+            crate::say!("the handle {handle:#x} of {kind} that is gone was used (MNEME_CPU_STALE_HANDLES)");
+            std::process::abort();
+        }
+        Status::INVALID_HANDLE
     }
 }
 
-impl<T> Default for Registry<T> {
-    fn default() -> Self {
-        Self::new()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_that_of_one_object_and_no_other_s() {
+        let (streams, events) = (Registry::new("a stream"), Registry::new("an event"));
+        let (first, second, event) =
+            (streams.insert(Arc::new(1)), streams.insert(Arc::new(2)), events.insert(Arc::new(1)));
+        assert_eq!(
+            (streams.get(first).as_deref(), streams.get(event).as_deref()),
+            (Ok(&1), Err(&Status::INVALID_HANDLE))
+        );
+        assert_eq!(streams.remove_all(|number| *number == 1), [first]);
+        assert_eq!(streams.get(first), Err(Status::INVALID_HANDLE));
+        assert_eq!((streams.remove(second).as_deref(), streams.remove(second)), (Ok(&2), Err(Status::INVALID_HANDLE)));
+        assert_eq!(events.get(event).as_deref(), Ok(&1));
     }
 }

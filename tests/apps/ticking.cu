@@ -4,21 +4,21 @@
 #include <chrono>
 #include <thread>
 
-// So long, in software, that a thread which sleeps is woken meanwhile on any busy machine.
-static const int ROUNDS = 20000;
-
-__global__ void churn(unsigned *values, int n) {
+// The rounds take so long that a thread which sleeps is woken meanwhile on any busy machine.
+__global__ void churn(unsigned *values, int n, int rounds) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
         return;
     unsigned value = values[i];
-    for (int round = 0; round < ROUNDS; ++round)
+    for (int round = 0; round < rounds; ++round)
         value = value * 1664525u + 1013904223u;
     values[i] = value;
 }
 
 int main(int argc, char **argv) {
     int n = static_cast<int>(size_argument(argc, argv, 100000));
+    // 20,000 take long in software, not on a GPU.
+    int rounds = argc > 2 ? std::atoi(argv[2]) : 20000;
     volatile unsigned *tick;
     CUDA_OK(cudaMallocManaged(const_cast<unsigned **>(&tick), 4096));
     *tick = 0;
@@ -32,13 +32,13 @@ int main(int argc, char **argv) {
     while (!started)
         std::this_thread::yield();
     unsigned expected = 0;
-    for (int round = 0; round < ROUNDS; ++round)
+    for (int round = 0; round < rounds; ++round)
         expected = expected * 1664525u + 1013904223u;
     bool right;
     {
         DeviceArray<unsigned> values(n);
         values.clear();
-        churn<<<blocks_for(n, 128), 128>>>(values.get(), n);
+        churn<<<blocks_for(n, 128), 128>>>(values.get(), n, rounds);
         LAUNCH_OK();
         stop = true;
         ticker.join();

@@ -110,7 +110,8 @@ impl Batch {
     }
 
     fn set_up(&self, run: Run) -> Run {
-        let run = run.env("MNEME_CPU_DEVICES", self.devices.to_string());
+        // Vendors' drivers may crash when they are asked of what is gone.
+        let run = run.env("MNEME_CPU_DEVICES", self.devices.to_string()).env("MNEME_CPU_STALE_HANDLES", "abort");
         if self.expands_graphs { run.env("MNEME_GRAPHS", "expand") } else { run }
     }
 

@@ -50,7 +50,7 @@ impl Primary {
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
 static OUTLIVES_EXIT: AtomicBool = AtomicBool::new(false);
-static CONTEXTS: Registry<DeviceContext> = Registry::new();
+static CONTEXTS: Registry<DeviceContext> = Registry::answering();
 static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
     Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_CPU_DEVICES]);
 /// The first fault of a kernel on each device, 0 while there is none.
@@ -327,6 +327,11 @@ pub fn enable_peer(peer: usize, flags: u32) -> StatusResult {
     }
     let is_new = own.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(peer);
     if is_new { Ok(()) } else { Err(Status::PEER_ACCESS_ALREADY_ENABLED) }
+}
+
+/// Whether a context has access to the memory of another.
+pub fn is_peer(own: usize, other: usize) -> bool {
+    CONTEXTS.get(own).is_ok_and(|context| context.peers.lock().unwrap_or_else(PoisonError::into_inner).contains(&other))
 }
 
 pub fn disable_peer(peer: usize) -> StatusResult {

@@ -14,12 +14,13 @@ use crate::status::{Status, StatusResult};
 const DISABLE_TIMING: u32 = 2;
 
 struct Event {
+    context: usize,
     flags: u32,
     /// Nanoseconds since the first event, plus one; 0 = never recorded.
     recorded: AtomicU64,
 }
 
-static EVENTS: Registry<Event> = Registry::new();
+static EVENTS: Registry<Event> = Registry::new("an event");
 
 fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -29,7 +30,12 @@ fn now() -> u64 {
 pub fn create(out: Out<usize>, flags: u32) -> StatusResult {
     context::usable()?;
     now();
-    out.put(EVENTS.insert(Arc::new(Event { flags, recorded: AtomicU64::new(0) })))
+    out.put(EVENTS.insert(Arc::new(Event { context: context::current()?, flags, recorded: AtomicU64::new(0) })))
+}
+
+/// Events are destroyed with their context.
+pub fn end_with(context: usize) {
+    EVENTS.remove_all(|event| event.context == context);
 }
 
 pub fn destroy(event: usize) -> StatusResult {

@@ -20,7 +20,7 @@ impl Executable {
     }
 }
 
-static EXECUTABLES: Registry<Executable> = Registry::new();
+static EXECUTABLES: Registry<Executable> = Registry::new("an executable graph");
 
 fn perform(work: &Work) -> StatusResult {
     match work {

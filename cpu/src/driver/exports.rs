@@ -8,11 +8,12 @@ use mneme_abi::cuda::types::*;
 
 use super::graph_nodes::{self, At};
 use super::lookup::Export;
+use super::memory::Reach;
 use super::work::CopyEnd::{Any, Device, Host};
 use super::work::LaunchExtents;
 use super::{
-    context, copy, device, event, executable, function, graph, launch, legacy, lookup, memory, module, sharing, stream,
-    virtual_memory, waiting,
+    context, copy, device, ends, event, executable, function, graph, launch, legacy, lookup, memory, module, sharing,
+    stream, virtual_memory, waiting,
 };
 use crate::abi::{In, Out, enter, take};
 
@@ -77,19 +78,19 @@ driver_exports! {
     cuDeviceGetExecAffinitySupport(value, _, _) => device::put_zero(value);
 
     cuDevicePrimaryCtxRetain(context, device) => context::retain_primary(context, device);
-    cuDevicePrimaryCtxRelease(device) => memory::release_of(context::release_primary(device)?);
-    cuDevicePrimaryCtxReset(device) => memory::release_of(context::reset_primary(device)?);
-    cuDevicePrimaryCtxRelease_v2(device) => memory::release_of(context::release_primary(device)?);
-    cuDevicePrimaryCtxReset_v2(device) => memory::release_of(context::reset_primary(device)?);
+    cuDevicePrimaryCtxRelease(device) => ends::end_with(context::release_primary(device)?);
+    cuDevicePrimaryCtxReset(device) => ends::end_with(context::reset_primary(device)?);
+    cuDevicePrimaryCtxRelease_v2(device) => ends::end_with(context::release_primary(device)?);
+    cuDevicePrimaryCtxReset_v2(device) => ends::end_with(context::reset_primary(device)?);
     cuDevicePrimaryCtxGetState(device, flags, active) => context::primary_state(device, flags, active);
     cuDevicePrimaryCtxSetFlags_v2(device, flags) => context::set_primary_flags(device, flags);
     cuCtxCreate(context, flags, device) => context::create(context, flags, device);
-    cuCtxDestroy(context) => memory::release_of(context::destroy(context)?);
-    cuCtxDetach(context) => memory::release_of(context::destroy(context)?);
+    cuCtxDestroy(context) => ends::end_with(context::destroy(context)?);
+    cuCtxDetach(context) => ends::end_with(context::destroy(context)?);
     cuCtxCreate_v2(context, flags, device) => context::create(context, flags, device);
     cuCtxCreate_v3(context, _, _, flags, device) => context::create(context, flags, device);
     cuCtxCreate_v4(context, _, flags, device) => context::create(context, flags, device);
-    cuCtxDestroy_v2(context) => memory::release_of(context::destroy(context)?);
+    cuCtxDestroy_v2(context) => ends::end_with(context::destroy(context)?);
     cuCtxPushCurrent_v2(context) => context::push(context);
     cuCtxPopCurrent_v2(context) => context::pop(context);
     cuCtxSetCurrent(context) => context::set_current(context);
@@ -144,9 +145,9 @@ driver_exports! {
     cuMemPoolGetAttribute(pool, attribute, value) => memory::pool_attribute(pool, attribute, value);
     cuMemPoolSetAccess(pool, accesses, count) => memory::set_pool_access(pool, accesses, count);
     cuMemPoolGetAccess(flags, pool, location) => memory::pool_access(flags, pool, location);
-    cuPointerGetAttribute(value, attribute, address) => memory::pointer_attribute(value, attribute, address);
+    cuPointerGetAttribute(value, attribute, address) => memory::pointer_attribute(value, attribute, address, Reach::Context);
     cuPointerGetAttributes(count, attributes, data, address) =>
-        memory::pointer_attributes(count, attributes, data, address);
+        memory::pointer_attributes(count, attributes, data, address, Reach::Context);
     cuPointerSetAttribute(_, _, address) => copy::accept_hint(address, 1);
     cuMemAdvise(address, bytes, _, _) => copy::accept_hint(address, bytes);
     cuMemPrefetchAsync(address, bytes, _, _) => copy::accept_hint(address, bytes);

@@ -28,7 +28,7 @@ pub struct KernelHandle {
     in_contexts: Mutex<HashMap<usize, usize>>,
 }
 
-static FUNCTIONS: Registry<KernelHandle> = Registry::new();
+static FUNCTIONS: Registry<KernelHandle> = Registry::new("a function");
 
 impl KernelHandle {
     pub fn new(owner: usize, kernel: ImageKernel) -> Result<Self, Status> {
@@ -80,6 +80,14 @@ pub fn unregister(handle: usize) {
         let in_contexts = function.in_contexts.lock().unwrap_or_else(PoisonError::into_inner);
         in_contexts.values().for_each(|handle| unregister(*handle));
     }
+}
+
+/// The functions of modules that have ended with a context.
+pub fn end_with(context: usize, has_ended: impl Fn(usize) -> bool) {
+    FUNCTIONS.remove_all(|function| has_ended(function.owner));
+    FUNCTIONS.for_each(|function| {
+        function.in_contexts.lock().unwrap_or_else(PoisonError::into_inner).remove(&context);
+    });
 }
 
 pub fn get(handle: usize) -> Result<Arc<KernelHandle>, Status> {

@@ -62,8 +62,8 @@ impl Graph {
     }
 }
 
-static GRAPHS: Registry<Graph> = Registry::new();
-static NODES: Registry<Node> = Registry::new();
+static GRAPHS: Registry<Graph> = Registry::new("a graph");
+static NODES: Registry<Node> = Registry::answering();
 
 /// A stream that is being captured.
 #[derive(Clone)]

@@ -39,11 +39,8 @@ fn release(found: &MemoryAllocation) {
 }
 
 /// Memory of devices is freed with its context.
-pub fn release_of(context: usize) -> StatusResult {
-    if context != 0 {
-        forget_of(context, MemoryKind::Device).iter().for_each(release);
-    }
-    Ok(())
+pub fn end_with(context: usize) {
+    forget_of(context, MemoryKind::Device).iter().for_each(release);
 }
 
 fn allocate_as(kind: MemoryKind, out: Out<u64>, bytes: usize) -> StatusResult {
@@ -217,7 +214,7 @@ struct Pool {
     device: i32,
 }
 
-static POOLS: Registry<Pool> = Registry::new();
+static POOLS: Registry<Pool> = Registry::new("a pool");
 /// The default pool of device 0; those of the others follow.
 const DEFAULT_POOL: usize = 0x40;
 
@@ -352,8 +349,25 @@ pub fn allocate_from_pool(out: Out<u64>, bytes: usize, pool: usize, stream: usiz
     allocate_on(device, pool, MemoryKind::Device, out, bytes)
 }
 
-/// `cuPointerGetAttribute`.
-pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusResult {
+/// Whether kernels of the current context may not use an allocation, as it is with NVIDIA's driver: it is another
+/// device's, and there is no peer access to its context.
+fn is_out_of_reach(found: &MemoryAllocation) -> bool {
+    let is_other = |context| context::device_of(context).is_ok_and(|device| device != found.device);
+    let is_of_context = found.kind == MemoryKind::Device && found.pool == 0;
+    is_of_context && context::current().is_ok_and(|own| is_other(own) && !context::is_peer(own, found.context))
+}
+
+/// Whose kernels the device pointer of an allocation is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// The current context's, as CUDA does.
+    Context,
+    /// Any, as HIP does.
+    All,
+}
+
+/// `cuPointerGetAttribute`
+pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64, reach: Reach) -> StatusResult {
     context::initialised()?;
     if out.is_null() {
         return Err(Status::INVALID_VALUE);
@@ -368,6 +382,9 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusRe
         1 => known.and_then(|found| Out::to_place(place).put(found.context)),
         // CU_MEMORYTYPE_HOST 1, DEVICE 2
         2 => on_device.and_then(|device| Out::to_place(place).put(if device { 2u32 } else { 1 })),
+        3 if reach == Reach::Context && found.is_some_and(|found| is_out_of_reach(&found)) => {
+            Err(Status::INVALID_VALUE)
+        }
         3 => known.and_then(|_| Out::to_place(place).put(address)),
         4 => match known?.kind {
             kind if host(kind) || kind == MemoryKind::Managed => Out::to_place(place).put(address),
@@ -394,14 +411,20 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusRe
 }
 
 /// `cuPointerGetAttributes`: an attribute that does not apply reads as zero.
-pub fn pointer_attributes(count: u32, attributes: In<u32>, data: In<usize>, address: u64) -> StatusResult {
+pub fn pointer_attributes(
+    count: u32,
+    attributes: In<u32>,
+    data: In<usize>,
+    address: u64,
+    reach: Reach,
+) -> StatusResult {
     context::initialised()?;
     for index in 0..count as usize {
         let (attribute, place) = (attributes.at(index)?, data.at(index)?);
         if place == 0 {
             return Err(Status::INVALID_VALUE);
         }
-        if pointer_attribute(Out::to_place(place), attribute, address).is_err() {
+        if pointer_attribute(Out::to_place(place), attribute, address, reach).is_err() {
             match attribute {
                 1 | 3 | 4 | 7 | 11 | 12 | 17 => Out::to_place(place).put(0u64)?,
                 2 | 14 | 16 => Out::to_place(place).put(0u32)?,

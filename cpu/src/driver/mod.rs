@@ -8,6 +8,7 @@ pub mod attributes;
 pub mod context;
 pub mod copy;
 pub mod device;
+pub mod ends;
 pub mod event;
 pub mod executable;
 pub mod exports;

@@ -20,17 +20,40 @@ pub struct LoadedModule {
     in_contexts: Mutex<HashMap<usize, usize>>,
 }
 
-static MODULES: Registry<LoadedModule> = Registry::new();
-static LIBRARIES: Registry<LoadedModule> = Registry::new();
+/// A module, and the context that it ends with.
+struct Module {
+    code: Arc<LoadedModule>,
+    /// 0 where no end of a context takes it along.
+    context: usize,
+}
+
+static MODULES: Registry<Module> = Registry::new("a module");
+static LIBRARIES: Registry<LoadedModule> = Registry::new("a library");
 
 fn new(image: Image) -> Arc<LoadedModule> {
     Arc::new(LoadedModule { image, functions: Mutex::default(), in_contexts: Mutex::default() })
 }
 
+fn add(code: Arc<LoadedModule>, context: usize) -> usize {
+    MODULES.insert(Arc::new(Module { code, context }))
+}
+
+fn module(handle: usize) -> Result<Arc<LoadedModule>, Status> {
+    MODULES.get(handle).map(|module| module.code.clone())
+}
+
+/// Into the current context.
 pub fn load_data(out: Out<usize>, image: *const c_void) -> StatusResult {
     context::usable()?;
     let image = Image::at(image.cast())?;
-    out.put(MODULES.insert(new(image)))
+    out.put(add(new(image), context::current()?))
+}
+
+/// HIP's modules outlive the reset of a device.
+pub fn load_lasting_data(out: Out<usize>, image: *const c_void) -> StatusResult {
+    context::usable()?;
+    let image = Image::at(image.cast())?;
+    out.put(add(new(image), 0))
 }
 
 fn from_file(path: CStringArgument) -> Result<Image, Status> {
@@ -40,7 +63,21 @@ fn from_file(path: CStringArgument) -> Result<Image, Status> {
 
 pub fn load_file(out: Out<usize>, path: CStringArgument) -> StatusResult {
     context::usable()?;
-    out.put(MODULES.insert(new(from_file(path)?)))
+    out.put(add(new(from_file(path)?), context::current()?))
+}
+
+pub fn load_lasting_file(out: Out<usize>, path: CStringArgument) -> StatusResult {
+    context::usable()?;
+    out.put(add(new(from_file(path)?), 0))
+}
+
+/// The modules of a context that has ended, and what was given out of them.
+pub fn end_with(context: usize) {
+    let ended = MODULES.remove_all(|module| module.context == context);
+    function::end_with(context, |owner| ended.contains(&owner));
+    LIBRARIES.for_each(|library| {
+        library.in_contexts.lock().unwrap_or_else(PoisonError::into_inner).remove(&context);
+    });
 }
 
 impl LoadedModule {
@@ -71,28 +108,28 @@ impl LoadedModule {
 
 pub fn unload(module: usize) -> StatusResult {
     context::current()?;
-    MODULES.remove(module)?.forget_functions();
+    MODULES.remove(module)?.code.forget_functions();
     Ok(())
 }
 
 pub fn get_function(out: Out<usize>, module: usize, name: CStringArgument) -> StatusResult {
     context::usable()?;
-    out.put(MODULES.get(module)?.function(module, name.get()?)?)
+    out.put(self::module(module)?.function(module, name.get()?)?)
 }
 
 pub fn get_global(address: Out<u64>, size: Out<usize>, module: usize, name: CStringArgument) -> StatusResult {
     context::usable()?;
-    MODULES.get(module)?.global(address, size, name)
+    self::module(module)?.global(address, size, name)
 }
 
 pub fn function_count(out: Out<u32>, module: usize) -> StatusResult {
     context::usable()?;
-    out.put(MODULES.get(module)?.image.kernel_names()?.len() as u32)
+    out.put(self::module(module)?.image.kernel_names()?.len() as u32)
 }
 
 pub fn enumerate(out: Out<usize>, count: u32, module: usize) -> StatusResult {
     context::usable()?;
-    let owner = MODULES.get(module)?;
+    let owner = self::module(module)?;
     for (index, name) in owner.image.kernel_names()?.iter().take(count as usize).enumerate() {
         out.at(index).put(owner.function(module, name)?)?;
     }
@@ -152,7 +189,7 @@ pub fn function_in_context(handle: usize) -> Result<usize, Status> {
 fn of_library(library: usize, context: usize) -> Option<usize> {
     let library = LIBRARIES.get(library).ok()?;
     let mut modules = library.in_contexts.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(*modules.entry(context).or_insert_with(|| MODULES.insert(library.clone())))
+    Some(*modules.entry(context).or_insert_with(|| add(library.clone(), context)))
 }
 
 pub fn library_global(address: Out<u64>, size: Out<usize>, library: usize, name: CStringArgument) -> StatusResult {

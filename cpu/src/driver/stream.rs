@@ -16,7 +16,7 @@ struct Stream {
     priority: i32,
 }
 
-static STREAMS: Registry<Stream> = Registry::new();
+static STREAMS: Registry<Stream> = Registry::new("a stream");
 
 pub fn check(stream: usize) -> StatusResult {
     if stream <= STREAM_PER_THREAD { Ok(()) } else { STREAMS.get(stream).map(|_| ()) }
@@ -32,6 +32,11 @@ pub fn create(out: Out<usize>, flags: u32, priority: i32) -> StatusResult {
 
 pub fn destroy(stream: usize) -> StatusResult {
     STREAMS.remove(stream).map(|_| ())
+}
+
+/// Streams are destroyed with their context.
+pub fn end_with(context: usize) {
+    STREAMS.remove_all(|stream| stream.context == context);
 }
 
 pub fn get_flags(stream: usize, out: Out<u32>) -> StatusResult {

@@ -51,7 +51,7 @@ struct Space {
     mapped: BTreeMap<u64, Mapped>,
 }
 
-static PHYSICAL: Registry<Physical> = Registry::new();
+static PHYSICAL: Registry<Physical> = Registry::new("an allocation of physical memory");
 static SPACE: Mutex<Space> = Mutex::new(Space { reserved: BTreeMap::new(), mapped: BTreeMap::new() });
 
 fn space() -> MutexGuard<'static, Space> {

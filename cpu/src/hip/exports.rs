@@ -10,10 +10,11 @@ use super::launch::{Around, in_blocks};
 use super::{device as own_device, enter, graph as own_graph, launch as own_launch, memory as own_memory, release};
 use crate::abi::{CStringArgument, Out, answer, answers, take};
 use crate::driver::graph_nodes::{self, At};
+use crate::driver::memory::Reach;
 use crate::driver::work::CopyEnd::{Device, Host};
 use crate::driver::work::LaunchExtents;
 use crate::driver::{
-    context, copy, device, event, executable, function, graph, launch, lookup, memory, module, sharing, stream,
+    context, copy, device, ends, event, executable, function, graph, launch, lookup, memory, module, sharing, stream,
     virtual_memory, waiting,
 };
 use crate::runtime::calls::driver;
@@ -128,12 +129,12 @@ hip_exports! {
     hipDeviceGetStreamPriorityRange: (least, greatest) => context::priority_range(least, greatest);
 
     hipDevicePrimaryCtxRetain: (context, device) -> context::retain_primary(context, device);
-    hipDevicePrimaryCtxRelease: (device) -> memory::release_of(context::release_primary(device)?);
-    hipDevicePrimaryCtxReset: (device) -> memory::release_of(context::reset_primary(device)?);
+    hipDevicePrimaryCtxRelease: (device) -> ends::end_with(context::release_primary(device)?);
+    hipDevicePrimaryCtxReset: (device) -> ends::end_with(context::reset_primary(device)?);
     hipDevicePrimaryCtxGetState: (device, flags, active) -> context::primary_state(device, flags, active);
     hipDevicePrimaryCtxSetFlags: (device, flags) -> context::set_primary_flags(device, flags);
     hipCtxCreate: (context, flags, device) -> context::create(context, flags, device);
-    hipCtxDestroy: (context) -> memory::release_of(context::destroy(context)?);
+    hipCtxDestroy: (context) -> ends::end_with(context::destroy(context)?);
     hipCtxPushCurrent: (context) -> context::push(context);
     hipCtxPopCurrent: (context) -> context::pop(context);
     hipCtxSetCurrent: (context) -> context::set_current(context);
@@ -173,7 +174,7 @@ hip_exports! {
     hipPointerGetAttributes: (attributes, address) => own_memory::pointer_attributes(attributes, address);
     hipPointerGetAttribute: (value, attribute, address) => own_memory::pointer_attribute(value, attribute, address);
     hipDrvPointerGetAttributes: (count, attributes, data, address) =>
-        memory::pointer_attributes(count, attributes, data, address);
+        memory::pointer_attributes(count, attributes, data, address, Reach::All);
     hipPointerSetAttribute: (_, _, address) => copy::accept_hint(address, 1);
     hipMemAdvise: (address, bytes, _, _) => copy::accept_hint(address, bytes);
     hipMemAdvise_v2: (address, bytes, _, _) => copy::accept_hint(address, bytes);
@@ -313,10 +314,10 @@ hip_exports! {
     hipEventSynchronize: (event) => event::reached(event);
     hipEventElapsedTime: (milliseconds, start, end) => event::elapsed(milliseconds, start, end);
 
-    hipModuleLoad: (module, path) => module::load_file(module, path);
-    hipModuleLoadData: (module, image) => module::load_data(module, image);
-    hipModuleLoadDataEx: (module, image, _, _, _) => module::load_data(module, image);
-    hipModuleLoadFatBinary: (module, image) => module::load_data(module, image);
+    hipModuleLoad: (module, path) => module::load_lasting_file(module, path);
+    hipModuleLoadData: (module, image) => module::load_lasting_data(module, image);
+    hipModuleLoadDataEx: (module, image, _, _, _) => module::load_lasting_data(module, image);
+    hipModuleLoadFatBinary: (module, image) => module::load_lasting_data(module, image);
     hipModuleUnload: (module) => module::unload(module);
     hipModuleGetFunction: (function, module, name) => module::get_function(function, module, name);
     hipModuleGetFunctionCount: (count, module) => module::function_count(count, module);

@@ -10,6 +10,7 @@ use mneme_abi::hip::structures::{PointerAttributes, VolumeEnd, VolumesR0000, Vol
 use super::device::PITCH;
 use super::release;
 use crate::abi::{In, Out};
+use crate::driver::memory::Reach;
 use crate::driver::work::{end, pitched};
 use crate::driver::{allocations, context, copy, memory, virtual_memory};
 use crate::runtime::memory as shared;
@@ -173,7 +174,7 @@ pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> StatusRe
 /// One attribute, numbered as CUDA's.
 pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusResult {
     driver_with_context()?;
-    memory::pointer_attribute(out, attribute, address)?;
+    memory::pointer_attribute(out, attribute, address, Reach::All)?;
     if attribute == pointer_attribute::MEMORY_TYPE {
         let place = Out::<u32>::to_place(out.address());
         place.put(memory_type(release::major(), In::of_place(out.address()).get()?))?;

@@ -25,7 +25,7 @@ struct Named {
     kernel: OnceLock<Result<usize, Status>>,
 }
 
-static BINARIES: Registry<FatBinary> = Registry::new();
+static BINARIES: Registry<FatBinary> = Registry::new("registered code");
 static KERNELS: Mutex<Option<HashMap<usize, Arc<Named>>>> = Mutex::new(None);
 /// Memory of HIP's managed variables, by the addresses that host code has for them.
 static MANAGED: Mutex<BTreeMap<usize, (u64, usize)>> = Mutex::new(BTreeMap::new());

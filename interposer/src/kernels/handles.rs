@@ -11,14 +11,21 @@ use super::kernel::{CodeOwner, FunctionHandle, Kernel};
 use super::origin::{CodeOrigin, Object};
 use super::recent;
 use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
+use crate::process::recorded_family;
 
 /// What tells kernels of one name apart: the object's path and the image's identity.
 type KernelKey = (Option<PathBuf>, u64, String);
 
+/// What ends with a context: the context that was current when it was made, 0 where no end of a context takes it along.
+struct Bound<T> {
+    value: T,
+    context: usize,
+}
+
 #[derive(Default)]
 struct Code {
-    homes: HashMap<CodeOwner, CodeOrigin>,
-    functions: HashMap<usize, FunctionHandle>,
+    homes: HashMap<CodeOwner, Bound<CodeOrigin>>,
+    functions: HashMap<usize, Bound<FunctionHandle>>,
     kernels: HashMap<KernelKey, Arc<Kernel>>,
     objects: HashMap<PathBuf, Arc<Object>>,
 }
@@ -34,19 +41,34 @@ fn look<R>(look: impl FnOnce(&Code) -> R) -> R {
 }
 
 impl Code {
-    fn insert(&mut self, handle: usize, function: FunctionHandle) {
+    fn insert(&mut self, handle: usize, function: FunctionHandle, current: usize) {
+        let context = match function.home {
+            CodeOwner::Module(_) => self.homes.get(&function.home).map_or(current, |home| home.context),
+            CodeOwner::Library(_) if !function.context_free => current,
+            CodeOwner::Library(_) | CodeOwner::Binary(_) => 0,
+        };
         let kernel = function.kernel.clone();
-        // Contexts that end take their functions with them, which no hook sees.
-        if self.functions.insert(handle, function).is_some_and(|known| !Arc::ptr_eq(&known.kernel, &kernel)) {
+        let known = self.functions.insert(handle, Bound { value: function, context });
+        // A context of which no hook saw the end has taken its functions with it.
+        if known.is_some_and(|known| !Arc::ptr_eq(&known.value.kernel, &kernel)) {
             recent::clear();
         }
+    }
+
+    fn origin(&self, home: CodeOwner) -> Option<CodeOrigin> {
+        self.homes.get(&home).map(|home| home.value.clone())
     }
 
     fn forget(&mut self, home: CodeOwner) {
         self.homes.remove(&home);
         recent::clear();
-        self.functions.retain(|_, function| function.home != home);
+        self.functions.retain(|_, function| function.value.home != home);
     }
+}
+
+/// The context that loaded code ends with. HIP's contexts are its devices, whose resets leave modules.
+fn current_context() -> usize {
+    if recorded_family::is_hip() { 0 } else { driver::current_context().unwrap_or(0) }
 }
 
 /// The object of a path, as its file is now.
@@ -65,17 +87,19 @@ pub fn object(path: PathBuf) -> Arc<Object> {
 /// Notes what a handle was loaded from. One that died with its context may be given out anew, hence what was known of
 /// it is forgotten.
 pub fn note(home: CodeOwner, origin: CodeOrigin) {
+    let context = if matches!(home, CodeOwner::Module(_)) { current_context() } else { 0 };
     change(|code| {
         code.forget(home);
-        code.homes.insert(home, origin)
+        code.homes.insert(home, Bound { value: origin, context })
     });
 }
 
 /// Notes that a module is the one of a library in the current context.
 pub fn note_module_of(library: CodeOwner, module: CodeOwner) {
+    let context = current_context();
     change(|code| {
-        let origin = code.homes.get(&library).cloned().unwrap_or_default();
-        code.homes.insert(module, origin)
+        let value = code.origin(library).unwrap_or_default();
+        code.homes.insert(module, Bound { value, context })
     });
 }
 
@@ -84,23 +108,36 @@ pub fn forget(home: CodeOwner) {
     change(|code| code.forget(home));
 }
 
+/// Forgets the modules and functions of contexts that have ended: the vendor may take what it is asked of them for
+/// something else, or crash.
+pub fn forget_contexts(has_ended: impl Fn(usize) -> bool) {
+    let is_gone = |context: usize| context != 0 && has_ended(context);
+    change(|code| {
+        code.homes.retain(|_, home| !is_gone(home.context));
+        code.functions.retain(|_, function| !is_gone(function.context));
+        recent::clear();
+    });
+}
+
 /// Notes a function's handle.
 pub fn add_function(handle: usize, name: String, home: CodeOwner, context_free: bool) -> FunctionHandle {
-    let origin = look(|code| code.homes.get(&home).cloned()).unwrap_or_default();
+    let context = current_context();
+    let origin = look(|code| code.origin(home)).unwrap_or_default();
     let path = origin.object.as_ref().map(|object| object.path().to_owned());
     // Reads the image, the first time.
     let key = (path, origin.image.as_ref().map_or(0, |image| image.identity()), name.clone());
     change(|code| {
         let kernel = code.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, origin))).clone();
         let function = FunctionHandle { kernel, home, context_free };
-        code.insert(handle, function.clone());
+        code.insert(handle, function.clone(), context);
         function
     })
 }
 
 /// Notes that this handle is the function of a kernel in the current context.
 pub fn add_function_of(kernel: FunctionHandle, handle: usize) {
-    change(|code| code.insert(handle, FunctionHandle { context_free: false, ..kernel }));
+    let context = current_context();
+    change(|code| code.insert(handle, FunctionHandle { context_free: false, ..kernel }, context));
 }
 
 /// Every kernel seen so far.
@@ -112,7 +149,8 @@ pub fn kernels() -> Vec<Arc<Kernel>> {
 pub fn launched() -> Vec<(CodeOwner, Vec<Arc<Kernel>>)> {
     let mut owners: HashMap<CodeOwner, Vec<Arc<Kernel>>> = HashMap::new();
     look(|code| {
-        for function in code.functions.values().filter(|function| function.kernel.is_launched()) {
+        let functions = code.functions.values().map(|function| &function.value);
+        for function in functions.filter(|function| function.kernel.is_launched()) {
             owners.entry(function.home).or_default().push(function.kernel.clone());
         }
     });
@@ -121,7 +159,7 @@ pub fn launched() -> Vec<(CodeOwner, Vec<Arc<Kernel>>)> {
 
 /// The kernel behind a handle, which is found without a lock from now on where it stays what it is.
 pub fn function(handle: CUfunction) -> Option<FunctionHandle> {
-    let noted = look(|code| code.functions.get(&(handle as usize)).cloned());
+    let noted = look(|code| code.functions.get(&(handle as usize)).map(|function| function.value.clone()));
     if let Some(function) = &noted {
         recent::remember(handle as usize, function);
     }
@@ -159,7 +197,7 @@ fn identify(handle: CUfunction) -> Option<FunctionHandle> {
 /// the other was launched, and tells no library of a function.
 fn kernel_of(handle: CUfunction, name: &str) -> Option<FunctionHandle> {
     let kernels: Vec<(usize, FunctionHandle)> = look(|code| {
-        let functions = code.functions.iter();
+        let functions = code.functions.iter().map(|(handle, function)| (handle, &function.value));
         functions
             .filter(|(_, function)| function.context_free && function.kernel.name == name)
             .map(|(handle, function)| (*handle, function.clone()))

@@ -2,6 +2,7 @@
 
 use crate::apply;
 use crate::driver::{self, CUcontext, CUdevice, Status, contexts, gate};
+use crate::kernels::handles;
 use crate::memory::{access, frees, tracked};
 use crate::process::linker;
 use crate::recorder::profile;
@@ -137,13 +138,16 @@ pub fn forget_handle(context: usize) {
 
 fn died(context: usize) {
     forget_handle(context);
+    handles::forget_contexts(|ended| ended == context);
     frees::forget(None, |live| live.context == context);
     tracked::forget_lost_mappings();
 }
 
 fn primary_died(device: CUdevice) {
+    let known = contexts::all();
     match contexts::forget_primary(device) {
         Some(context) => {
+            handles::forget_contexts(|ended| ended == context || contexts::is_green_of(ended, device));
             access::forget_context(context);
             snapshot::forget_context(context);
             profile::forget(Some(context));
@@ -151,6 +155,12 @@ fn primary_died(device: CUdevice) {
             frees::forget(Some(device), |live| live.context == context || contexts::is_green_of(live.context, device));
         }
         None => {
+            let ended: Vec<usize> = known
+                .into_iter()
+                .filter(|known| known.device == device && !is_alive(known.handle as CUcontext))
+                .map(|known| known.handle)
+                .collect();
+            handles::forget_contexts(|context| ended.contains(&context));
             snapshot::forget_all_contexts();
             profile::forget(None);
             apply::forget(None);

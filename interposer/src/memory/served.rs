@@ -16,6 +16,7 @@ use super::frees;
 use super::ipc;
 use super::sharing::imports;
 use super::tracked::{forget_host, track};
+use crate::driver::contexts::LiveContext;
 use crate::driver::{self, CUdeviceptr, Status, captures, gate};
 use crate::process::recorded_family;
 use crate::process::settings::settings;
@@ -24,6 +25,7 @@ use crate::process::settings::settings;
 mod attribute {
     use mneme_abi::cuda::sys::CUpointer_attribute;
     pub const CONTEXT: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT as u32;
+    pub const DEVICE_POINTER: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER as u32;
     pub const RANGE_START_ADDR: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR as u32;
     pub const ALLOWED_HANDLE_TYPES: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES as u32;
     pub const IS_LEGACY_CUDA_IPC_CAPABLE: u32 =
@@ -294,6 +296,16 @@ fn answer(attribute: u32, live: &LiveAllocation) -> Option<u64> {
     }
 }
 
+/// Whether an attribute is the address for kernels of the current context, and these cannot reach an allocation: CUDA
+/// tells none of memory of another device without peer access to it, and of a mapping it always does (driver 580).
+fn has_no_address_here(attribute: u32, live: &LiveAllocation) -> bool {
+    if attribute != attribute::DEVICE_POINTER || recorded_family::is_hip() {
+        return false;
+    }
+    let current = driver::current_context().zip(driver::current_device());
+    current.is_some_and(|(handle, device)| !live.is_accessible_from(LiveContext { handle, device }))
+}
+
 /// The lowest byte of what an allocation would answer about sharing, where the vendor answers for a mapping: it can be
 /// shared by `cuIpcGetMemHandle`, and in no other way.
 fn sharing_answer(attribute: u32, address: u64) -> Option<u8> {
@@ -330,6 +342,9 @@ pub unsafe fn pointer_attribute(
         return unsafe { driver::hooked::cuPointerGetAttribute::call(data, attribute, unknown()) };
     }
     let live = is_ours(address).then(|| ALLOCATIONS.containing(address)).flatten();
+    if live.is_some_and(|live| has_no_address_here(attribute, &live)) {
+        return driver::answer(Status::INVALID_VALUE);
+    }
     if let Some(value) = live.and_then(|live| answer(attribute, &live))
         && !data.is_null()
     {
@@ -366,7 +381,9 @@ pub unsafe fn pointer_attributes(
         for index in 0..count as usize {
             // SAFETY: after a success both arrays have `count` elements, and each place fits its attribute.
             unsafe {
-                if let Some(value) = answer(*attributes.add(index), &live) {
+                // An attribute that does not apply reads as zero.
+                let none = has_no_address_here(*attributes.add(index), &live).then_some(0);
+                if let Some(value) = none.or_else(|| answer(*attributes.add(index), &live)) {
                     (*data.add(index)).cast::<u64>().write_unaligned(value);
                 }
                 if let Some(value) = sharing_answer(*attributes.add(index), address) {

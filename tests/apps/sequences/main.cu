@@ -145,12 +145,18 @@ static void finish(World &world, Random &random) {
                 release(world, random, region);
         }
         settle(world);
-        for (Stream &stream : world.streams)
-            if (stream.own && stream.alive && stream.context == world.current)
-                CALL(cuStreamDestroy, stream.handle);
-        for (Code &code : world.codes)
-            if (code.form == Code::MODULE && code.alive && code.context == world.current)
-                CALL(cuModuleUnload, code.module);
+        for (Stream &stream : world.streams) {
+            if (!stream.own || !stream.alive || stream.context != world.current)
+                continue;
+            CALL(cuStreamDestroy, stream.handle);
+            stream.alive = false;
+        }
+        for (Code &code : world.codes) {
+            if (code.form != Code::MODULE || !code.alive || code.context != world.current || !random.chance(80))
+                continue;
+            CALL(cuModuleUnload, code.module);
+            code.alive = false;
+        }
         for (size_t other = 0; other < world.contexts.size(); ++other)
             if (world.contexts[index].peers >> other & 1 && world.contexts[other].alive)
                 CALL(cuCtxDisablePeerAccess, world.contexts[other].handle);
@@ -160,9 +166,12 @@ static void finish(World &world, Random &random) {
         unmap(world, number);
     for (const Reservation &reservation : world.reservations)
         CALL(cuMemAddressFree, reservation.base, reservation.pages * World::page());
-    for (const Pool &pool : world.pools)
-        if (pool.alive)
-            CALL(cuMemPoolDestroy, pool.handle);
+    for (Pool &pool : world.pools) {
+        if (!pool.alive)
+            continue;
+        CALL(cuMemPoolDestroy, pool.handle);
+        pool.alive = false;
+    }
     settle(world);
 }
 

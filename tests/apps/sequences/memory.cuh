@@ -38,14 +38,17 @@ inline void put(World &world, Random &random, Region &region, size_t at, const W
         return;
     }
     int stream = world.some_stream(random);
+    // A copy of pageable memory that waits returns when that is read; streams of their own do not wait for its end.
     switch (random.below(5)) {
     case 0:
         wait_for(world, region);
         CALL(cuMemcpyHtoD, to, source.data(), bytes);
+        settle(world);
         break;
     case 1:
         wait_for(world, region);
         CALL(cuMemcpy, to, reinterpret_cast<CUdeviceptr>(source.data()), bytes);
+        settle(world);
         break;
     case 2:
         use_on(world, random, region, stream);
@@ -62,6 +65,7 @@ inline void put(World &world, Random &random, Region &region, size_t at, const W
             copy.srcPitch = copy.dstPitch = copy.WidthInBytes = bytes / 4;
             copy.Height = 4;
             CALL(cuMemcpy2D, &copy);
+            settle(world);
             break;
         }
         [[fallthrough]];

@@ -204,9 +204,10 @@ fn launches_that_are_refused_again_and_again_cost_little() {
 #[test]
 fn a_host_thread_that_writes_now_and_then_is_noticed() {
     let app = app("ticking");
+    let rounds = if TestDevice::under_test() == TestDevice::Cuda { "20000000" } else { "20000" };
     for _ in 0..3 {
         let folder = tempfile::tempdir().unwrap();
-        let outcome = record_into(folder.path(), app, &[]).outcome();
+        let outcome = record_into(folder.path(), app, &["100000", rounds]).outcome();
         assert_eq!(outcome.stdout, "ticking: ok (n=100000)\n", "{outcome}");
         assert!(load_kernels(folder.path()).is_empty(), "{outcome}");
         outcome.complains("memory changed while it was recorded: host threads write");

@@ -1,0 +1,15 @@
+//! The end of a context, and what ends with it.
+
+use super::{event, memory, module, stream};
+use crate::status::StatusResult;
+
+/// Ends what belongs to a context that is gone, 0 where none is.
+pub fn end_with(context: usize) -> StatusResult {
+    if context != 0 {
+        memory::end_with(context);
+        module::end_with(context);
+        stream::end_with(context);
+        event::end_with(context);
+    }
+    Ok(())
+}
