@@ -145,7 +145,8 @@ driver_exports! {
     cuMemPoolGetAttribute(pool, attribute, value) => memory::pool_attribute(pool, attribute, value);
     cuMemPoolSetAccess(pool, accesses, count) => memory::set_pool_access(pool, accesses, count);
     cuMemPoolGetAccess(flags, pool, location) => memory::pool_access(flags, pool, location);
-    cuPointerGetAttribute(value, attribute, address) => memory::pointer_attribute(value, attribute, address, Reach::Context);
+    cuPointerGetAttribute(value, attribute, address) =>
+        memory::pointer_attribute(value, attribute, address, Reach::Context);
     cuPointerGetAttributes(count, attributes, data, address) =>
         memory::pointer_attributes(count, attributes, data, address, Reach::Context);
     cuPointerSetAttribute(_, _, address) => copy::accept_hint(address, 1);
