@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Dynamic shared memory that a kernel may use without having been allowed more, bytes (CUDA Programming Guide, "Shared
+/// Memory").
+pub const DEFAULT_DYNAMIC_SHARED: u32 = 48 << 10;
+
 /// A grid or block shape; every component is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(expecting = "an object with x, y and z (those left out are as recorded)")]

@@ -10,11 +10,13 @@ use crate::loader::{self, Loaded, PlacementRange};
 /// What every test kernel may use.
 const PRELUDE: &str = r#"
     typedef unsigned u32; typedef unsigned long u64; typedef unsigned char u8;
-    struct context { u32 tid[3], ntid[3], ctaid[3], nctaid[3], lane, warp, dynamic_bytes, total_bytes; u8 *shared; };
+    struct context { u32 tid[3], ntid[3], ctaid[3], nctaid[3], lane, warp, dynamic_bytes, total_bytes; u8 *shared; u32 cluster[3], explicit_cluster; };
     const struct context *__mneme_cpu_thread(void);
     void __mneme_cpu_barrier(u32, u32);
     u32 __mneme_cpu_barrier_reduce(u32, u32);
     void __mneme_cpu_warp_sync(u32);
+    void __mneme_cpu_cluster_arrive(void);
+    void __mneme_cpu_cluster_wait(void);
     u64 __mneme_cpu_shuffle(u32, u32, u32, u32, u32);
     u32 __mneme_cpu_vote(u32, u32, u32);
     u32 __mneme_cpu_activemask(void);
@@ -43,6 +45,7 @@ pub fn kernel(name: &str, parameters: u32, collective: bool) -> CpuKernel {
         collective,
         max_threads: 0,
         warp_size: 32,
+        cluster: [0; 3],
     }
 }
 

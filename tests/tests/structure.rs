@@ -285,8 +285,9 @@ fn faults_of_first_lines_are_found() {
     }
 }
 
-/// Crates that call, serve or hook a vendor's functions; all of them are declared in `abi`.
-const USERS_OF_THE_ABI: [&str; 4] = ["core", "cpu", "interposer", "tests/stand-in"];
+/// Crates that may call, serve or hook a vendor's functions; all of them are declared in `abi`.
+const USERS_OF_THE_ABI: [&str; 8] =
+    ["builds", "cli", "compiler", "core", "cpu", "interposer", "replayer", "tests/stand-in"];
 
 /// Whether a name is one that a vendor has given.
 fn is_vendors(name: &str) -> bool {
@@ -297,9 +298,38 @@ fn is_vendors(name: &str) -> bool {
 }
 
 /// Functions of the C ABI, and structures laid out as in C, that stand in a file under a vendor's name; a structure has
-/// one also where the first words of its description are the name.
+/// one also where the first words of its description are the name. A vendor's function has a type of its own also where
+/// one function of ours spells out a type of the C ABI and names the vendor's.
 #[derive(Default)]
 struct Vendors(Vec<String>);
+
+/// What stands in a function: whether a type of the C ABI does, and the vendors' functions that texts name.
+#[derive(Default)]
+struct Spelled {
+    has_type: bool,
+    names: Vec<String>,
+}
+
+impl<'a> Visit<'a> for Spelled {
+    fn visit_type_bare_fn(&mut self, item: &'a syn::TypeBareFn) {
+        self.has_type |= item.abi.is_some();
+        syn::visit::visit_type_bare_fn(self, item);
+    }
+
+    fn visit_lit(&mut self, literal: &'a syn::Lit) {
+        let text = match literal {
+            syn::Lit::Str(text) => text.value(),
+            syn::Lit::ByteStr(text) => String::from_utf8_lossy(&text.value()).into_owned(),
+            syn::Lit::CStr(text) => text.value().to_string_lossy().into_owned(),
+            _ => return,
+        };
+        let name = text.trim_end_matches('\0');
+        let is_name = name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
+        if is_name && name.starts_with(|first: char| first.is_ascii_lowercase()) && is_vendors(name) {
+            self.names.push(name.to_owned());
+        }
+    }
+}
 
 impl<'a> Visit<'a> for Vendors {
     fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
@@ -307,7 +337,13 @@ impl<'a> Visit<'a> for Vendors {
         if item.sig.abi.is_some() && is_vendors(&name) {
             self.0.push(name);
         }
+        self.look_inside(&item.block);
         syn::visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
+        self.look_inside(&item.block);
+        syn::visit::visit_impl_item_fn(self, item);
     }
 
     fn visit_item_struct(&mut self, item: &'a syn::ItemStruct) {
@@ -327,6 +363,16 @@ impl<'a> Visit<'a> for Vendors {
         let name = item.ident.to_string();
         if is_laid_out && (is_vendors(&name) || described.is_some_and(is_vendors)) {
             self.0.push(name);
+        }
+    }
+}
+
+impl Vendors {
+    fn look_inside(&mut self, block: &syn::Block) {
+        let mut spelled = Spelled::default();
+        spelled.visit_block(block);
+        if spelled.has_type {
+            self.0.append(&mut spelled.names);
         }
     }
 }
@@ -359,6 +405,8 @@ fn what_is_a_vendor_s_is_found() {
     assert_eq!(found("extern \"C\" fn hipFree() {}\nextern \"C\" fn __cudaInitModule() {}").len(), 2);
     assert_eq!(found("/// `CUdevprop`, of old.\n#[repr(C)]\nstruct Old { a: i32 }"), ["Old"]);
     assert_eq!(found("#[repr(C)]\nstruct hipDeviceProp { a: i32 }"), ["hipDeviceProp"]);
+    let spelled = "fn start() { type Init = unsafe extern \"C\" fn(u32) -> i32; get::<Init>(b\"cuInit\\0\"); }";
+    assert_eq!(found(spelled), ["cuInit"]);
     let own =
         "extern \"C\" fn cut() {}\nfn hipFree() {}\n/// A line of `cudaMemcpy`.\n#[repr(C)]\nstruct Line { a: i32 }";
     assert!(found(own).is_empty());

@@ -65,6 +65,7 @@ statuses! {
     719 LAUNCH_FAILED c"CUDA_ERROR_LAUNCH_FAILED" c"cudaErrorLaunchFailure" c"unspecified launch failure";
     720 COOPERATIVE_LAUNCH_TOO_LARGE c"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE" c"cudaErrorCooperativeLaunchTooLarge" c"too many blocks in cooperative launch";
     801 NOT_SUPPORTED c"CUDA_ERROR_NOT_SUPPORTED" c"cudaErrorNotSupported" c"operation not supported";
+    912 INVALID_CLUSTER_SIZE c"CUDA_ERROR_INVALID_CLUSTER_SIZE" c"cudaErrorInvalidClusterSize" c"cluster misconfiguration";
     999 UNKNOWN c"CUDA_ERROR_UNKNOWN" c"cudaErrorUnknown" c"unknown error";
 }
 

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use libloading::Library;
+use mneme_abi::cuda::driver::pointers;
+use mneme_abi::cuda::status::Status;
 use mneme_builds::toolkits;
 use mneme_core::device::{cuda, hip};
 
@@ -36,15 +38,14 @@ fn cuda() -> Check {
         }
         Err(_) => return Check::absent("cuda", "no NVIDIA GPU, and no driver of one", CPU),
     };
-    type Init = unsafe extern "C" fn(u32) -> i32;
-    type Number = unsafe extern "C" fn(*mut i32) -> i32;
     let (mut version, mut count) = (0, 0);
-    // SAFETY: the functions have these types since CUDA 2.0, and write one number each.
+    // SAFETY: the functions have their types, and write one number each.
     let answer = unsafe {
-        let number = |name: &[u8], place: &mut i32| library.get::<Number>(name).map_or(-1, |call| call(place));
-        number(b"cuDriverGetVersion\0", &mut version);
-        match library.get::<Init>(b"cuInit\0").map_or(-1, |init| init(0)) {
-            0 => number(b"cuDeviceGetCount\0", &mut count),
+        let _ = library.get::<pointers::cuDriverGetVersion>(b"cuDriverGetVersion\0").map(|call| call(&mut version));
+        match library.get::<pointers::cuInit>(b"cuInit\0").map_or(Status::NOT_FOUND, |call| call(0)) {
+            Status::SUCCESS => library
+                .get::<pointers::cuDeviceGetCount>(b"cuDeviceGetCount\0")
+                .map_or(Status::NOT_FOUND, |call| call(&mut count)),
             error => error,
         }
     };
@@ -52,15 +53,15 @@ fn cuda() -> Check {
     std::mem::forget(library);
     let version = format!("{}.{}", version / 1000, version % 1000 / 10);
     match answer {
-        0 if count > 0 => {
+        Status::SUCCESS if count > 0 => {
             Check::ok("cuda", format!("{count} GPU{}, driver for CUDA {version}", if count == 1 { "" } else { "s" }))
         }
-        0 | 100 => Check::absent(
+        Status::SUCCESS | Status::NO_DEVICE => Check::absent(
             "cuda",
             format!("the driver (CUDA {version}) sees no GPU"),
             format!("CUDA_VISIBLE_DEVICES may hide it; {CPU}"),
         ),
-        error => Check::absent(
+        Status(error) => Check::absent(
             "cuda",
             format!("the driver (CUDA {version}) does not start: error {error}"),
             format!("nvidia-smi says more (999 and 802: the kernel module or the fabric manager is not up); {CPU}"),

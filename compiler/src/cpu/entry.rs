@@ -21,6 +21,7 @@ pub struct EntryLayout {
     pub parameters: Vec<cpu_object::CpuParameter>,
     pub max_threads: u32,
     pub warp_size: u32,
+    pub cluster: [u32; 3],
 }
 
 impl EntryLayout {
@@ -29,7 +30,12 @@ impl EntryLayout {
             .into_iter()
             .map(|argument| cpu_object::CpuParameter { offset: argument.offset, size: argument.size })
             .collect();
-        EntryLayout { parameters, max_threads: launch_bound(module, kernel), warp_size: wave::size(module, kernel) }
+        EntryLayout {
+            parameters,
+            max_threads: launch_bound(module, kernel),
+            warp_size: wave::size(module, kernel),
+            cluster: annotations::cluster(module, kernel),
+        }
     }
 
     fn bytes(&self) -> u32 {
@@ -113,6 +119,7 @@ pub fn define(
         collective: kernel.collective,
         max_threads: interface.max_threads,
         warp_size: interface.warp_size,
+        cluster: interface.cluster,
     }
 }
 

@@ -95,6 +95,17 @@ pub fn most_threads(module: &Module<'_>, kernel: Value<'_>) -> Vec<u64> {
     METADATA[..3].iter().filter_map(axis).collect()
 }
 
+/// Blocks of a cluster along each axis that a lifted kernel was compiled for, as the lifter notes them: LLVM's own
+/// marks differ from version to version.
+pub const CLUSTER: [&str; 3] = ["mneme_cluster_x", "mneme_cluster_y", "mneme_cluster_z"];
+
+/// What [`CLUSTER`] says; zeros where it says nothing.
+pub fn cluster(module: &Module<'_>, kernel: Value<'_>) -> [u32; 3] {
+    let found = entries(module);
+    let axis = |key: &str| found.iter().find(|entry| entry.function == kernel && entry.key == key)?.value;
+    CLUSTER.map(|key| axis(key).and_then(|blocks| u32::try_from(blocks).ok()).unwrap_or(0))
+}
+
 /// Replaces the bounds of a kernel: the threads of a block, and the blocks that are to fit on a multiprocessor where
 /// there are any.
 pub fn set_bounds(module: &Module<'_>, kernel: Value<'_>, threads: u32, blocks: u32) {

@@ -12,6 +12,7 @@ use super::registers::{Registers, Ty};
 use super::resolve::{Body, Item, Names, Place, Resolved, resolve};
 use super::syntax::*;
 use super::{Lifted, Statistics, parser};
+use crate::ir::annotations::CLUSTER;
 
 const LAYOUT: &str = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64";
 
@@ -189,6 +190,11 @@ fn annotate(
             "maxnreg" => add("maxnreg", first),
             "maxclusterrank" => add("maxclusterrank", first),
             "explicitcluster" | "reqnctapercluster" | "blocksareclusters" => {
+                if *directive == "reqnctapercluster" {
+                    for (index, key) in CLUSTER.iter().enumerate() {
+                        add(key, numbers.get(index).copied().unwrap_or(1));
+                    }
+                }
                 let numbers = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
                 let line = format!(".{directive} {numbers}");
                 directives.entry(function.name.to_owned()).or_default().push(line.trim_end().to_owned());

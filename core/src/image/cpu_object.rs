@@ -37,6 +37,9 @@ pub struct CpuKernel {
     /// Lanes of a warp: 32, or 64 for some of AMD's processors.
     #[serde(default = "warp_size_of_cuda")]
     pub warp_size: u32,
+    /// Blocks of a cluster along each axis that the kernel was compiled for; zeros where it was for none.
+    #[serde(default)]
+    pub cluster: [u32; 3],
 }
 
 fn warp_size_of_cuda() -> u32 {

@@ -56,8 +56,8 @@ pub fn value(attribute: u32) -> Option<i32> {
         // Shared memory of a multiprocessor, and of a block that opts in, bytes.
         81 => 228 << 10,
         97 => SHARED_OPT_IN as i32,
-        // Cooperative launches.
-        95 => 1,
+        // Cooperative launches, clusters.
+        95 | 120 => 1,
         // Managed memory, pageable access, concurrent managed access: the device is the host.
         83 | 88 | 89 | 91 => 1,
         // Ratio of single to double precision.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::structures::KernelNode;
 
-use super::graph_nodes::{is_cooperative, kernel_of};
+use super::graph_nodes::{kernel_of, kind_of};
 use super::work::Work;
 use super::{context, copy, graph, graph_memory, launch, stream};
 use crate::abi::{In, Out};
@@ -24,7 +24,7 @@ static EXECUTABLES: Registry<Executable> = Registry::new("an executable graph");
 
 fn perform(work: &Work) -> StatusResult {
     match work {
-        Work::Kernel(kernel) => launch::run(kernel.function, &kernel.shape, &kernel.buffer, kernel.cooperative),
+        Work::Kernel(kernel) => launch::run(kernel.function, &kernel.shape, &kernel.buffer, kernel.kind),
         Work::Copy(what) => copy::copy_3d(In::from(what)),
         Work::Fill(fill) => match fill.element {
             1 => copy::fill_2d(fill.to, fill.pitch, fill.value as u8, fill.width, fill.height),
@@ -69,7 +69,7 @@ pub fn set_kernel(executable: usize, node: usize, parameters: In<KernelNode>) ->
     let mut steps = executable.steps();
     let (_, work) =
         steps.iter_mut().find(|(from, work)| *from == node && work.kind() == 0).ok_or(Status::INVALID_VALUE)?;
-    *work = kernel_of(parameters, is_cooperative(work))?;
+    *work = kernel_of(parameters, kind_of(work))?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attributes::{CAPABILITY, MAX_THREADS, SHARED, SHARED_OF_AMD, SHARED_OPT_IN};
@@ -22,6 +22,8 @@ pub struct KernelHandle {
     name: CString,
     /// Dynamic shared memory that a launch may ask for, bytes; a kernel's functions have one bound.
     pub max_dynamic_shared: Arc<AtomicU32>,
+    /// Whether a launch may ask for clusters that not every GPU takes.
+    pub large_clusters: Arc<AtomicBool>,
     /// Of a library's kernel: its function in each context.
     in_contexts: Mutex<HashMap<usize, usize>>,
 }
@@ -34,7 +36,8 @@ impl KernelHandle {
         let all = if kernel.is_of_amd() { SHARED_OF_AMD } else { SHARED };
         let free = all.saturating_sub(kernel.row().static_shared);
         let max_dynamic_shared = Arc::new(AtomicU32::new(free));
-        Ok(Self { kernel, owner, name, max_dynamic_shared, in_contexts: Mutex::default() })
+        let large_clusters = Arc::default();
+        Ok(Self { kernel, owner, name, max_dynamic_shared, large_clusters, in_contexts: Mutex::default() })
     }
 
     /// Module or library that it came from.
@@ -54,6 +57,7 @@ impl KernelHandle {
             owner: module,
             name: self.name.clone(),
             max_dynamic_shared: self.max_dynamic_shared.clone(),
+            large_clusters: self.large_clusters.clone(),
             in_contexts: Mutex::default(),
         }
     }
@@ -105,7 +109,10 @@ pub fn attribute(out: Out<i32>, attribute: u32, handle: usize) -> StatusResult {
         8 => function.max_dynamic_shared.load(Ordering::Relaxed) as i32,
         // No preference for the split of shared memory.
         9 => -1,
-        10..=15 => 0,
+        10 => i32::from(function.kernel.row().cluster[0] > 0),
+        11..=13 => function.kernel.row().cluster[attribute as usize - 11] as i32,
+        14 => i32::from(function.large_clusters.load(Ordering::Relaxed)),
+        15 => 0,
         _ => return Err(Status::INVALID_VALUE),
     })
 }
@@ -120,6 +127,10 @@ pub fn set_attribute(handle: usize, attribute: u32, value: i32) -> StatusResult 
                 return Err(Status::INVALID_VALUE);
             }
             function.max_dynamic_shared.store(value, Ordering::Relaxed);
+            Ok(())
+        }
+        14 => {
+            function.large_clusters.store(value != 0, Ordering::Relaxed);
             Ok(())
         }
         9..=15 => Ok(()),

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use mneme_abi::cuda::structures::{AllocationNode, Copy3d, Fill, HostCall, KernelNode, launch_attribute};
 
 use super::graph_memory::GraphAddresses;
-use super::work::{KernelLaunch, LaunchExtents, Work};
+use super::work::{KernelLaunch, LaunchExtents, LaunchKind, Work};
 use super::{graph, launch, memory, module};
 use crate::abi::{In, Out};
 use crate::status::{Status, StatusResult};
@@ -26,7 +26,7 @@ impl At {
 }
 
 pub fn kernel(out: Out<usize>, at: At, parameters: In<KernelNode>) -> StatusResult {
-    at.add(out, kernel_of(parameters, false)?)
+    at.add(out, kernel_of(parameters, LaunchKind::default())?)
 }
 
 pub fn copy(out: Out<usize>, at: At, what: In<Copy3d>) -> StatusResult {
@@ -80,17 +80,26 @@ pub fn kernel_described(node: usize) -> Result<(usize, LaunchExtents, usize), St
     Ok((kernel.function, kernel.shape, pointers.as_ptr() as usize))
 }
 
-pub fn kernel_of(parameters: In<KernelNode>, cooperative: bool) -> Result<Work, Status> {
+pub fn kernel_of(parameters: In<KernelNode>, kind: LaunchKind) -> Result<Work, Status> {
     let given = parameters.get()?;
     let function = if given.function == 0 { given.kernel } else { given.function };
     let shape = LaunchExtents { grid: given.grid, block: given.block, shared: given.shared };
-    let buffer =
-        launch::prepare(function, &shape, In::of_place(given.parameters as usize), In::of_place(given.extra as usize))?;
-    Ok(Work::Kernel(KernelLaunch { function, shape, buffer: Arc::new(buffer), cooperative }))
+    let buffer = launch::prepare(
+        function,
+        &shape,
+        kind,
+        In::of_place(given.parameters as usize),
+        In::of_place(given.extra as usize),
+    )?;
+    Ok(Work::Kernel(KernelLaunch { function, shape, buffer: Arc::new(buffer), kind }))
 }
 
-pub fn is_cooperative(work: &Work) -> bool {
-    matches!(work, Work::Kernel(kernel) if kernel.cooperative)
+/// What attributes say of a kernel's node.
+pub fn kind_of(work: &Work) -> LaunchKind {
+    match work {
+        Work::Kernel(kernel) => kernel.kind,
+        _ => LaunchKind::default(),
+    }
 }
 
 pub fn set_kernel_parameters(node: usize, parameters: In<KernelNode>) -> StatusResult {
@@ -99,17 +108,21 @@ pub fn set_kernel_parameters(node: usize, parameters: In<KernelNode>) -> StatusR
     if work.kind() != 0 {
         return Err(Status::INVALID_VALUE);
     }
-    *work = kernel_of(parameters, is_cooperative(&work))?;
+    *work = kernel_of(parameters, kind_of(&work))?;
     Ok(())
 }
 
-/// Whether a launch is cooperative; the device has none of what other attributes say. A value is 64 bytes.
+/// Whether a launch is cooperative, and its clusters; the device has none of what other attributes say. A value is 64
+/// bytes.
 pub fn kernel_attribute(node: usize, attribute: u32, out: Out<[u32; 16]>) -> StatusResult {
     let node = graph::node(node)?;
     let work = node.work();
     let mut value = [0; 16];
     match (&*work, attribute) {
-        (Work::Kernel(kernel), launch_attribute::COOPERATIVE) => value[0] = u32::from(kernel.cooperative),
+        (Work::Kernel(kernel), launch_attribute::COOPERATIVE) => value[0] = u32::from(kernel.kind.cooperative),
+        (Work::Kernel(kernel), launch_attribute::CLUSTER_DIMENSION) => {
+            value[..3].copy_from_slice(&kernel.kind.cluster.unwrap_or([0; 3]));
+        }
         (Work::Kernel(_), _) => {}
         _ => return Err(Status::INVALID_VALUE),
     }

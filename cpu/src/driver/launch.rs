@@ -9,10 +9,11 @@ use mneme_abi::cuda::types::launch_parameter;
 
 use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
 use super::function::KernelHandle;
-use super::work::{KernelLaunch, LaunchExtents, Work};
+use super::work::{KernelLaunch, LaunchExtents, LaunchKind, Work};
 use super::{context, function, graph, stream};
 use crate::abi::{HostFunction, In};
 use crate::execution;
+use crate::execution::cluster::{MAX_BLOCKS, PORTABLE_BLOCKS};
 use crate::report::readable;
 use crate::status::{Status, StatusResult};
 
@@ -23,7 +24,7 @@ pub fn launch(
     parameters: In<*const u8>,
     extra: In<usize>,
 ) -> StatusResult {
-    launch_as(handle, shape, stream, parameters, extra, false)
+    launch_as(handle, shape, stream, parameters, extra, LaunchKind::default())
 }
 
 fn launch_as(
@@ -32,27 +33,29 @@ fn launch_as(
     stream: usize,
     parameters: In<*const u8>,
     extra: In<usize>,
-    cooperative: bool,
+    kind: LaunchKind,
 ) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
-    let buffer = prepare(handle, &shape, parameters, extra)?;
+    let buffer = prepare(handle, &shape, kind, parameters, extra)?;
     if graph::is_captured(stream) {
-        let kernel = KernelLaunch { function: handle, shape, buffer: Arc::new(buffer), cooperative };
+        let kernel = KernelLaunch { function: handle, shape, buffer: Arc::new(buffer), kind };
         return graph::capture(stream, || Ok(Work::Kernel(kernel))).map(|_| ());
     }
-    run(handle, &shape, &buffer, cooperative)
+    run(handle, &shape, &buffer, kind)
 }
 
 /// Checks a launch and collects its arguments.
 pub fn prepare(
     handle: usize,
     shape: &LaunchExtents,
+    kind: LaunchKind,
     parameters: In<*const u8>,
     extra: In<usize>,
 ) -> Result<Vec<u8>, Status> {
     let function = function::get(handle)?;
     check(&function, shape)?;
+    cluster_of(&function, shape, kind)?;
     let kernel = &function.kernel;
     if let Some(reason) = kernel.refusal() {
         crate::say!("kernel {} cannot run on the CPU device: it needs {reason}", readable(&kernel.row().name));
@@ -74,24 +77,25 @@ pub fn argument_addresses(handle: usize, buffer: &[u8]) -> Result<Vec<usize>, St
 }
 
 /// Runs a launch whose arguments were collected.
-pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8], cooperative: bool) -> StatusResult {
+pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8], kind: LaunchKind) -> StatusResult {
     let function = function::get(handle)?;
     let kernel = &function.kernel;
     let launch = execution::CheckedLaunch {
         name: &kernel.row().name,
         entry: kernel.entry()?,
         collective: kernel.row().collective,
-        cooperative,
+        cooperative: kind.cooperative,
         parameters,
         grid: shape.grid,
         block: shape.block,
+        cluster: cluster_of(&function, shape, kind)?,
         warp_size: kernel.row().warp_size,
         dynamic_shared_offset: kernel.row().dynamic_shared_offset.max(kernel.row().static_shared),
         dynamic_shared: shape.shared,
         code: kernel.addresses(),
         time_limit: execution::limit::setting(),
     };
-    if cooperative && !launch.fits_at_once() {
+    if kind.cooperative && !launch.fits_at_once() {
         return Err(Status::COOPERATIVE_LAUNCH_TOO_LARGE);
     }
     // The launch itself has succeeded; what the kernel ran into is for later calls to say, as on a GPU.
@@ -122,6 +126,20 @@ fn check(function: &KernelHandle, shape: &LaunchExtents) -> StatusResult {
         return Err(Status::INVALID_VALUE);
     }
     Ok(())
+}
+
+/// Blocks of a cluster along each axis: what the launch says, else what the kernel was compiled for.
+fn cluster_of(function: &KernelHandle, shape: &LaunchExtents, kind: LaunchKind) -> Result<Option<[u32; 3]>, Status> {
+    let required = function.kernel.row().cluster;
+    let required = required.iter().all(|extent| *extent > 0).then_some(required);
+    let Some(cluster) = kind.cluster.or(required) else { return Ok(None) };
+    let blocks = cluster.iter().try_fold(1u32, |blocks, extent| blocks.checked_mul(*extent)).unwrap_or(0);
+    let divides = cluster.iter().zip(shape.grid).all(|(extent, blocks)| *extent > 0 && blocks % extent == 0);
+    let most = if function.large_clusters.load(Ordering::Relaxed) { MAX_BLOCKS } else { PORTABLE_BLOCKS };
+    if !divides || blocks > most || required.is_some_and(|required| required != cluster) {
+        return Err(Status::INVALID_CLUSTER_SIZE);
+    }
+    Ok(Some(cluster))
 }
 
 /// The parameter buffer, from an array of pointers to arguments or from a buffer in `extra`.
@@ -171,24 +189,21 @@ pub fn launch_extended(
     extra: In<usize>,
 ) -> StatusResult {
     let configuration = configuration.get()?;
-    let mut cooperative = false;
+    let mut kind = LaunchKind::default();
     for index in 0..configuration.count as usize {
         let attribute = In::<LaunchAttribute>::of_place(configuration.attributes as usize).at(index)?;
         match attribute.id {
-            launch_attribute::COOPERATIVE => cooperative = attribute.value[0] != 0,
-            launch_attribute::CLUSTER_DIMENSION if attribute.value[..3].iter().any(|extent| *extent > 1) => {
-                crate::say!("thread block clusters are not supported");
-                return Err(Status::NOT_SUPPORTED);
+            launch_attribute::COOPERATIVE => kind.cooperative = attribute.value[0] != 0,
+            launch_attribute::CLUSTER_DIMENSION => {
+                let [x, y, z, ..] = attribute.value;
+                kind.cluster = Some([x, y, z]).filter(|cluster| *cluster != [0; 3]);
             }
             // The others are hints on order and placement.
             _ => {}
         }
     }
     let shape = LaunchExtents { grid: configuration.grid, block: configuration.block, shared: configuration.shared };
-    if cooperative {
-        return launch_cooperative(handle, shape, configuration.stream, parameters, extra);
-    }
-    launch(handle, shape, configuration.stream, parameters, extra)
+    launch_of_kind(handle, shape, configuration.stream, parameters, extra, kind)
 }
 
 /// A launch whose blocks may all wait for each other. Those of AMD's kernels do so by other means than the device has.
@@ -199,14 +214,25 @@ pub fn launch_cooperative(
     parameters: In<*const u8>,
     extra: In<usize>,
 ) -> StatusResult {
+    launch_of_kind(handle, shape, stream, parameters, extra, LaunchKind { cooperative: true, cluster: None })
+}
+
+fn launch_of_kind(
+    handle: usize,
+    shape: LaunchExtents,
+    stream: usize,
+    parameters: In<*const u8>,
+    extra: In<usize>,
+    kind: LaunchKind,
+) -> StatusResult {
     context::usable()?;
     let function = function::get(handle)?;
-    if function.kernel.is_of_amd() && shape.grid.iter().any(|extent| *extent > 1) {
+    if kind.cooperative && function.kernel.is_of_amd() && shape.grid.iter().any(|extent| *extent > 1) {
         let name = readable(&function.kernel.row().name);
         crate::say!("kernel {name} cannot run on the CPU device: it needs a cooperative launch of several blocks");
         return Err(Status::NOT_SUPPORTED);
     }
-    launch_as(handle, shape, stream, parameters, extra, true)
+    launch_as(handle, shape, stream, parameters, extra, kind)
 }
 
 /// Calls a function of the application when the stream comes to it.

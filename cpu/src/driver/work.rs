@@ -84,13 +84,22 @@ pub fn of_rows(what: &Copy2d) -> Copy3d {
     }
 }
 
+/// What attributes say of a launch.
+#[derive(Clone, Copy, Default)]
+pub struct LaunchKind {
+    /// Whether its blocks may all wait for each other.
+    pub cooperative: bool,
+    /// Blocks of a cluster along each axis, where the launch names them.
+    pub cluster: Option<[u32; 3]>,
+}
+
 #[derive(Clone)]
 pub struct KernelLaunch {
     pub function: usize,
     pub shape: LaunchExtents,
     /// The parameter buffer; shared, because callers are given pointers into it.
     pub buffer: Arc<Vec<u8>>,
-    pub cooperative: bool,
+    pub kind: LaunchKind,
 }
 
 /// What a node does.

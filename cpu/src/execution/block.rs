@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use corosensei::trap::CoroutineTrapHandler;
 
+use super::cluster::Cluster;
 use super::context::ThreadContext;
 use super::dispatch::Dispatch;
 use super::fault::KernelFault;
@@ -32,6 +33,10 @@ pub struct RunningThread {
     /// Where threads run one after the other: whether they go on elsewhere, and this stack ends with the thread that it
     /// runs.
     pub aside: Cell<bool>,
+    /// The block's cluster, null where threads do not wait for one another, and the thread's last arrival at its
+    /// barrier.
+    pub cluster: *const Cluster,
+    pub arrival: Cell<Option<u64>>,
     /// What the kernel can ask about its launch.
     pub dispatch: *const Dispatch,
     /// The number of the next operation of a wave in the code.
@@ -41,7 +46,8 @@ pub struct RunningThread {
 impl RunningThread {
     pub fn new(context: ThreadContext, block: *mut Block, dispatch: *const Dispatch) -> Self {
         let (yielder, aside) = (Cell::new(std::ptr::null()), Cell::new(false));
-        Self { context, yielder, escape: None, block, aside, dispatch, number: Cell::new(u32::MAX) }
+        let (cluster, arrival, number) = (std::ptr::null(), Cell::new(None), Cell::new(u32::MAX));
+        Self { context, yielder, escape: None, block, aside, cluster, arrival, dispatch, number }
     }
 }
 
@@ -194,8 +200,8 @@ impl Block {
         block
     }
 
-    /// Makes the block ready to run from the start as block `ctaid`.
-    pub fn reset(&mut self, ctaid: [u32; 3]) {
+    /// Makes the block ready to run from the start as block `ctaid` of a cluster, which outlives the run.
+    pub fn reset(&mut self, ctaid: [u32; 3], cluster: &Cluster) {
         let own = &raw mut *self;
         self.ready.clear();
         self.asking.clear();
@@ -208,7 +214,11 @@ impl Block {
             warp.gatherings.clear();
         }
         for (linear, thread) in self.threads.iter_mut().enumerate() {
-            thread.running.context.ctaid = ctaid;
+            let context = &mut thread.running.context;
+            context.ctaid = ctaid;
+            context.shared = cluster.shared(context, context.cluster_rank());
+            thread.running.cluster = cluster;
+            thread.running.arrival.set(None);
             thread.running.block = own;
             thread.calls.clear();
             let (warp, lane) = (linear / self.width as usize, linear % self.width as usize);
@@ -343,6 +353,9 @@ impl Block {
     pub fn exit(&mut self, linear: u32) {
         self.states[linear as usize] = State::Exited;
         self.alive -= 1;
+        let RunningThread { cluster, arrival, .. } = &self.threads[linear as usize].running;
+        // SAFETY: the cluster outlives the blocks that run in it.
+        unsafe { (**cluster).exit(arrival.get()) };
         let (warp, lane) = self.place(linear);
         self.warps[warp].alive &= !(1 << lane);
         while (0..self.warps[warp].gatherings.len()).any(|index| self.complete_gathering(warp, index)) {}

@@ -15,10 +15,14 @@ pub struct ThreadContext {
     pub dynamic_shared_bytes: u32,
     pub total_shared_bytes: u32,
     pub shared: *mut u8,
+    /// Blocks of a cluster along each axis, and whether the launch asked for clusters.
+    pub cluster: [u32; 3],
+    pub explicit_cluster: u32,
 }
 
 const _: () =
     assert!(std::mem::offset_of!(ThreadContext, lane) == 48 && std::mem::offset_of!(ThreadContext, shared) == 64);
+const _: () = assert!(std::mem::offset_of!(ThreadContext, cluster) == 72);
 
 impl ThreadContext {
     /// Sets the position in the block from the linear index (x varies fastest, as in a warp) and the lanes of a warp.
@@ -27,6 +31,12 @@ impl ThreadContext {
         self.tid = [linear % x, linear / x % y, linear / x / y];
         self.lane = linear % width;
         self.warp = linear / width;
+    }
+
+    /// The block's rank in its cluster, x first.
+    pub fn cluster_rank(&self) -> u32 {
+        let [x, y, z] = [0, 1, 2].map(|axis| self.ctaid[axis] % self.cluster[axis]);
+        x + self.cluster[0] * (y + self.cluster[1] * z)
     }
 
     /// " in thread (…) of block (…)"

@@ -187,6 +187,25 @@ pub extern "C" fn grid_workspace() -> u64 {
     unsafe { (*running().dispatch).workspace() as u64 }
 }
 
+/// `__mneme_cpu_cluster_arrive`
+pub extern "C" fn cluster_arrive() {
+    let running = running();
+    if !running.cluster.is_null() {
+        // SAFETY: it outlives the block's threads.
+        running.arrival.set(Some(unsafe { (*running.cluster).arrive() }));
+    }
+}
+
+/// `__mneme_cpu_cluster_wait`
+pub extern "C" fn cluster_wait() {
+    let running = running();
+    let Some(turn) = running.arrival.get() else { return };
+    // SAFETY: likewise.
+    while !unsafe { (*running.cluster).is_complete(turn) } {
+        give_way();
+    }
+}
+
 /// `__mneme_cpu_yield`: others have a turn.
 pub extern "C" fn give_way() {
     // SAFETY: the yielder of the running fiber, whose worker resumes it or leaves it behind.

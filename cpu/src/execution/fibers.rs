@@ -5,22 +5,25 @@
 //! which is an error and not an endless wait.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use corosensei::CoroutineResult;
 
 use super::block::{self, Block, RunningThread};
+use super::cluster::Cluster;
 use super::context::ThreadContext;
 use super::fault::KernelFault;
 use super::grid::Grid;
 use super::pool::Worker;
-use super::shared::{SharedMemory, SharedMemoryPool};
+use super::shared::SharedMemoryPool;
 use super::stack::{Ended, Fiber, Pause, Stacks};
 
 /// A block that has begun, with all that belongs to it.
 struct Flight {
     block: Box<Block>,
     fibers: Vec<Option<Fiber>>,
-    memory: SharedMemory,
+    /// Where it runs; `None` where it has not begun or is done.
+    cluster: Option<Rc<Cluster>>,
 }
 
 /// How a turn of a block ends, where it does not fail.
@@ -32,18 +35,29 @@ enum Outcome {
 }
 
 impl Flight {
-    fn new(grid: &Grid<'_>, mut context: ThreadContext, memory: SharedMemory) -> Self {
-        context.shared = memory.address();
+    fn new(grid: &Grid<'_>, context: ThreadContext) -> Self {
         Self {
             block: Box::new(Block::new(grid.threads(), grid.launch.warp_size, context, &raw const grid.dispatch)),
             fibers: (0..grid.threads()).map(|_| None).collect(),
-            memory,
+            cluster: None,
         }
     }
 
-    fn end(self, stacks: &mut Stacks, shared: &mut SharedMemoryPool) {
-        self.fibers.into_iter().flatten().for_each(|fiber| stacks.give_back(fiber));
-        shared.give_back(self.memory);
+    fn begin(&mut self, ctaid: [u32; 3], cluster: &Rc<Cluster>) {
+        self.block.reset(ctaid, cluster);
+        self.cluster = Some(cluster.clone());
+    }
+
+    /// The block is done; the last one of a cluster gives its memory back.
+    fn leave(&mut self, shared: &mut SharedMemoryPool) {
+        if let Some(Ok(cluster)) = self.cluster.take().map(Rc::try_unwrap) {
+            shared.give_back(cluster.into_memory());
+        }
+    }
+
+    fn end(mut self, stacks: &mut Stacks, shared: &mut SharedMemoryPool) {
+        self.fibers.drain(..).flatten().for_each(|fiber| stacks.give_back(fiber));
+        self.leave(shared);
     }
 }
 
@@ -61,10 +75,18 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
         others_first = begins;
         let mut flight = match begins.then(|| blocks.next()).flatten() {
             Some(ctaid) => {
-                let bytes = context.total_shared_bytes as usize;
-                let mut flight = idle.pop().unwrap_or_else(|| Flight::new(grid, context, shared.take(bytes)));
-                flight.block.reset(ctaid);
-                flight
+                let count = grid.launch.cluster_blocks();
+                let memory = shared.take(Cluster::stride(context.total_shared_bytes) * count as usize);
+                let cluster = Rc::new(Cluster::new(memory, grid.threads() * count));
+                let mut begin = |ctaid| {
+                    let mut flight = idle.pop().unwrap_or_else(|| Flight::new(grid, context));
+                    flight.begin(ctaid, &cluster);
+                    flight
+                };
+                let first = begin(ctaid);
+                // They are taken together; those that are missing here are so because the launch has failed.
+                aside.extend(blocks.by_ref().take(count as usize - 1).map(begin));
+                first
             }
             None => match aside.pop_front() {
                 Some(flight) => flight,
@@ -76,6 +98,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
         fruitless += 1;
         match ended {
             Ok(Outcome::Done) => {
+                flight.leave(shared);
                 idle.push(flight);
                 fruitless = 0;
             }

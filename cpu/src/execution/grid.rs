@@ -26,6 +26,8 @@ pub struct CheckedLaunch<'a> {
     pub parameters: &'a [u8],
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// Blocks of a cluster along each axis, which divide the grid's; `None` where each is one by itself.
+    pub cluster: Option<[u32; 3]>,
     /// Lanes of a warp: 32 or 64.
     pub warp_size: u32,
     /// Offset of dynamic shared memory in the block's shared memory, bytes.
@@ -43,6 +45,11 @@ impl CheckedLaunch<'_> {
         self.dynamic_shared_offset + self.dynamic_shared
     }
 
+    /// Blocks of a cluster.
+    pub fn cluster_blocks(&self) -> u32 {
+        self.cluster.map_or(1, |cluster| cluster.iter().product())
+    }
+
     fn blocks(&self) -> u64 {
         self.grid.iter().map(|extent| u64::from(*extent)).product()
     }
@@ -53,7 +60,7 @@ impl CheckedLaunch<'_> {
         let stacks = if self.collective { (IN_USE / u64::from(threads).max(1)).max(1) } else { IN_USE };
         let workers = pool::width().min(self.blocks()).min(stacks).max(1);
         let memories = SHARED_IN_USE / u64::from(self.shared_bytes()).max(1);
-        (workers, (stacks.min(memories) / workers).max(1))
+        (workers, (stacks.min(memories) / workers).max(1).max(u64::from(self.cluster_blocks())))
     }
 
     /// Whether all blocks can be under way at once.
@@ -121,7 +128,8 @@ impl<'a> Grid<'a> {
             together: match launch.cooperative {
                 true => 1,
                 false => (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * pool::width())).max(1),
-            },
+            }
+            .next_multiple_of(u64::from(launch.cluster_blocks())),
             in_flight: in_flight as usize,
             stop: AtomicBool::new(false),
             fault: Mutex::new(None),
@@ -182,7 +190,15 @@ impl Iterator for Blocks<'_> {
             self.taken = first..(first + together).min(*blocks);
         }
         let index = self.taken.next()?;
-        let [x, y, _] = launch.grid.map(u64::from);
-        Some([(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32])
+        let place = |index: u64, [x, y, _]: [u32; 3]| {
+            let (x, y) = (u64::from(x), u64::from(y));
+            [(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32]
+        };
+        let Some(shape) = launch.cluster else { return Some(place(index, launch.grid)) };
+        // Blocks of a cluster follow one another.
+        let each = u64::from(launch.cluster_blocks());
+        let clusters = [0, 1, 2].map(|axis| launch.grid[axis] / shape[axis]);
+        let (cluster, own) = (place(index / each, clusters), place(index % each, shape));
+        Some([0, 1, 2].map(|axis| cluster[axis] * shape[axis] + own[axis]))
     }
 }

@@ -48,6 +48,8 @@ fn work(worker: &mut Worker, grid: &Grid<'_>) {
         dynamic_shared_bytes: launch.dynamic_shared,
         total_shared_bytes: launch.shared_bytes(),
         shared: std::ptr::null_mut(),
+        cluster: launch.cluster.unwrap_or([1; 3]),
+        explicit_cluster: u32::from(launch.cluster.is_some()),
     };
     if launch.collective {
         fibers::run(worker, grid, context);

@@ -8,13 +8,13 @@ use super::warp::{Class, Operation};
 use crate::half;
 
 /// Lanes of a warp.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 /// Columns of a product.
 const COLUMNS: u32 = 8;
 
 /// An element of a matrix, numbered as in docs/how-it-works/cpu-device.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Element {
+pub(super) enum Element {
     F16,
     Bf16,
     Tf32,
@@ -46,11 +46,11 @@ impl Element {
     ];
 
     /// The one in a byte of a number.
-    fn of(types: u32, byte: u32) -> Option<Self> {
+    pub(super) fn of(types: u32, byte: u32) -> Option<Self> {
         Self::ALL.get((types >> (8 * byte) & 0xff) as usize).copied()
     }
 
-    fn bits(self) -> u32 {
+    pub(super) fn bits(self) -> u32 {
         match self {
             Self::F16 | Self::Bf16 => 16,
             Self::Tf32 | Self::F32 | Self::S32 => 32,
@@ -71,7 +71,7 @@ impl Element {
     }
 
     /// Its bits as a number: exact.
-    fn number(self, bits: u64) -> f64 {
+    pub(super) fn number(self, bits: u64) -> f64 {
         match self {
             Self::F16 => f64::from(half::bits_to_float(bits as u16)),
             Self::Bf16 => f64::from(f32::from_bits((bits as u32) << 16)),
@@ -143,7 +143,7 @@ unsafe fn read(registers: *const u32, start: u32, element: Element, at: Fragment
 }
 
 /// Gives all lanes of the warp a pointer of each.
-fn shared<R>(own: *mut u32, work: impl FnOnce(&[*mut u32; LANES]) -> R) -> R {
+pub(super) fn shared<R>(own: *mut u32, work: impl FnOnce(&[*mut u32; LANES]) -> R) -> R {
     // A lane that is not there has the pointer of the first one.
     let mut pointers = [own; LANES];
     let first = Operation::First { value: pointers.as_mut_ptr() as u64 };

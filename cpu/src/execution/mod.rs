@@ -8,11 +8,13 @@
 //! ends the launch by leaving that stack behind, and not the process.
 
 pub mod block;
+pub mod cluster;
 pub mod context;
 pub mod device_calls;
 pub mod dispatch;
 pub mod fault;
 pub mod fibers;
+pub mod fragments;
 pub mod grid;
 pub mod launch;
 pub mod limit;

@@ -18,6 +18,20 @@ fn limited(
     arguments: &[u64],
     time_limit: Option<u64>,
 ) -> Result<(), Status> {
+    run_shape(loaded, name, [grid, 1, 1], None, block, shared, arguments, time_limit)
+}
+
+#[allow(clippy::too_many_arguments, reason = "what a launch has")]
+fn run_shape(
+    loaded: &Loaded,
+    name: &str,
+    grid: [u32; 3],
+    cluster: Option<[u32; 3]>,
+    block: u32,
+    shared: u32,
+    arguments: &[u64],
+    time_limit: Option<u64>,
+) -> Result<(), Status> {
     let row = loaded.table.kernels.iter().find(|row| row.name == name).unwrap();
     // SAFETY: the entry of a test's kernel.
     let entry: grid::KernelEntry = unsafe { std::mem::transmute(loaded.symbol(&row.entry).unwrap() as usize) };
@@ -28,8 +42,9 @@ fn limited(
         collective: row.collective,
         cooperative: name.starts_with("cooperative"),
         parameters: &parameters,
-        grid: [grid, 1, 1],
+        grid,
         block: [block, 1, 1],
+        cluster,
         warp_size: row.warp_size,
         dynamic_shared_offset: row.dynamic_shared_offset,
         dynamic_shared: shared,
@@ -314,6 +329,40 @@ fn blocks_of_a_cooperative_launch_wait_for_each_other() {
     let mut word = [7u64];
     assert_eq!(launch(&one(source, false), "k", 1, 1, 0, &[word.as_mut_ptr() as u64]), Ok(()));
     assert_eq!(word, [0]);
+}
+
+/// Each block reads what the others of its cluster have in shared memory, round by round.
+#[test]
+fn blocks_of_a_cluster_share_memory_and_a_barrier() {
+    let source = r#"void k(u32 **p) { const struct context *c = __mneme_cpu_thread(); const u32 *e = c->cluster;
+        u32 x = c->ctaid[0] % e[0], y = c->ctaid[1] % e[1], rank = x + e[0] * y, count = e[0] * e[1], sum = 0;
+        u32 block = c->ctaid[0] + c->nctaid[0] * c->ctaid[1], stride = (c->total_bytes + 127) & -128u;
+        u32 *own = (u32 *)c->shared;
+        if (c->tid[0] == 40) return;
+        for (u32 round = 0; round < 3; ++round) {
+            if (!c->tid[0]) *own = 100 * block + round;
+            __mneme_cpu_cluster_arrive();
+            __mneme_cpu_cluster_wait();
+            for (u32 r = 0; r < count; ++r) sum += *(u32 *)((u8 *)own + (long)((int)r - (int)rank) * stride);
+            __mneme_cpu_cluster_arrive();
+            __mneme_cpu_cluster_wait();
+        }
+        if (c->explicit_cluster) (*p)[block * c->ntid[0] + c->tid[0]] = sum; }"#;
+    let loaded = one(source, true);
+    for cluster in [[1, 1, 1], [2, 1, 1], [2, 3, 1], [4, 2, 1]] {
+        let grid = [24, 6, 1];
+        let mut array = vec![0u32; 24 * 6 * 64];
+        let done = run_shape(&loaded, "k", grid, Some(cluster), 64, 300, &[array.as_mut_ptr() as u64], Some(60));
+        assert_eq!(done, Ok(()));
+        let [width, height, _] = cluster;
+        for (index, sum) in array.into_iter().enumerate().filter(|(index, _)| index % 64 != 40) {
+            let (x, y) = (index as u32 / 64 % 24, index as u32 / 64 / 24);
+            let (first_x, first_y) = (x / width * width, y / height * height);
+            let blocks = (0..width * height).map(|rank| first_x + rank % width + 24 * (first_y + rank / width));
+            let expected: u32 = blocks.map(|block| 3 * 100 * block + 3).sum();
+            assert_eq!(sum, expected, "{cluster:?} {index}");
+        }
+    }
 }
 
 #[test]

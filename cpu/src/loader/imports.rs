@@ -7,13 +7,13 @@ use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
 use crate::execution::device_calls as calls;
-use crate::execution::matrix;
+use crate::execution::{fragments, matrix};
 use crate::half;
 
 type Entry = (&'static str, *const ());
 
 /// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
-fn table() -> [Entry; 46] {
+fn table() -> [Entry; 51] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),
@@ -42,6 +42,11 @@ fn table() -> [Entry; 46] {
         ("__mneme_cpu_multiply_matrices", matrix::multiply_matrices as *const ()),
         ("__mneme_cpu_load_matrices", matrix::load_matrices as *const ()),
         ("__mneme_cpu_store_matrices", matrix::store_matrices as *const ()),
+        ("__mneme_cpu_multiply_fragments", fragments::multiply_fragments as *const ()),
+        ("__mneme_cpu_load_fragment", fragments::load_fragment as *const ()),
+        ("__mneme_cpu_store_fragment", fragments::store_fragment as *const ()),
+        ("__mneme_cpu_cluster_arrive", calls::cluster_arrive as *const ()),
+        ("__mneme_cpu_cluster_wait", calls::cluster_wait as *const ()),
         ("__mneme_cpu_yield", calls::give_way as *const ()),
         ("__mneme_cpu_printf", calls::printf as *const ()),
         ("__mneme_cpu_assert", calls::assert_failed as *const ()),

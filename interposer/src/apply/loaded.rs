@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use mneme_abi::cuda::sys::CUfunction_attribute;
+use mneme_core::launch::DEFAULT_DYNAMIC_SHARED;
 use mneme_core::tuned::Winner;
 
 use crate::driver::streams::CaptureMode;
@@ -21,8 +22,6 @@ pub(super) const MAX_DYNAMIC_SHARED: c_uint =
     CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_uint;
 pub(super) const STATIC_SHARED: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES as c_uint;
 pub(super) const MAX_THREADS: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as c_uint;
-/// What a kernel may use without raising that attribute, bytes.
-pub(super) const DEFAULT_DYNAMIC_SHARED: u32 = 48 << 10;
 
 /// The code of a winner: its image, once it has been read, and where it is loaded.
 pub struct TunedCode {

@@ -22,6 +22,7 @@ pub use on_trial::{NotRecorded, OnTrial};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use mneme_core::launch::DEFAULT_DYNAMIC_SHARED;
 use mneme_core::summary::{Applied, RecordingFailure};
 use mneme_core::tuned::{LaunchDimensions, Winner};
 
@@ -345,14 +346,14 @@ fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, functi
             unsafe { function.attribute(request.function, number, device) }.map(i64::from)
         };
         let own = *replacement.own_shared.get_or_init(|| attribute(loaded::STATIC_SHARED).unwrap_or(0));
-        let is_usual = i64::from(shared) + own <= i64::from(loaded::DEFAULT_DYNAMIC_SHARED);
+        let is_usual = i64::from(shared) + own <= i64::from(DEFAULT_DYNAMIC_SHARED);
         // Before it is raised, the limit leaves no room for what the code has itself.
         !is_usual
             && attribute(loaded::MAX_DYNAMIC_SHARED).is_none_or(|limit| {
-                let room = if limit > i64::from(loaded::DEFAULT_DYNAMIC_SHARED) {
+                let room = if limit > i64::from(DEFAULT_DYNAMIC_SHARED) {
                     limit
                 } else {
-                    limit.min(i64::from(loaded::DEFAULT_DYNAMIC_SHARED) - own)
+                    limit.min(i64::from(DEFAULT_DYNAMIC_SHARED) - own)
                 };
                 i64::from(shared) > room
             })

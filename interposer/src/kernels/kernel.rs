@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mneme_abi::cuda::sys::CUfunction_attribute;
-use mneme_core::launch::LaunchAttributes;
+use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, LaunchAttributes};
 use mneme_core::summary::RecorderMode;
 use mneme_core::symbol;
 
@@ -18,8 +18,6 @@ use crate::process::settings::{RecorderSettings, settings};
 use crate::process::winners;
 
 const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
-/// What a kernel may use without raising that attribute, bytes.
-const DEFAULT_DYNAMIC_SHARED: i32 = 48 << 10;
 
 /// A kernel of an object (or of an image that the application made itself).
 pub struct Kernel {
@@ -140,7 +138,7 @@ impl FunctionHandle {
     pub fn launch_attributes(&self, request: &LaunchRequest, device: CUdevice) -> LaunchAttributes {
         // SAFETY: the handle of a launch that is under way.
         let limit = unsafe { self.attribute(request.function, MAX_DYNAMIC_SHARED, device) };
-        let raised = limit.filter(|limit| *limit > DEFAULT_DYNAMIC_SHARED).map(|limit| limit as u32);
+        let raised = limit.and_then(|limit| u32::try_from(limit).ok()).filter(|limit| *limit > DEFAULT_DYNAMIC_SHARED);
         LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use mneme_core::device::counters::Counters;
 use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_core::image::amd_hardware::shared_of_block;
-use mneme_core::launch::{Launch, Limits};
+use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, Launch, Limits};
 use mneme_core::result::{Metrics, ReplayStatus};
 
 use super::counting::{self, CountedSeries};
@@ -20,9 +20,6 @@ use super::series::Series;
 use super::survey::Survey;
 use super::{ExecutorPlan, energy};
 
-/// Dynamic shared memory that a launch may ask for without being allowed to, bytes (CUDA Programming Guide, "Shared
-/// Memory").
-const DEFAULT_SHARED_LIMIT: u32 = 48 * 1024;
 /// Blocks of a cluster that every device with clusters takes (CUDA Programming Guide, "Thread Block Clusters").
 const PORTABLE_CLUSTER: u64 = 8;
 
@@ -159,7 +156,7 @@ impl<'a> Runner<'a> {
         {
             return Err(DeviceError::Refused(format!("no block of {} has so much shared memory", processor.name)));
         }
-        let limit = DEFAULT_SHARED_LIMIT.saturating_sub(static_shared);
+        let limit = DEFAULT_DYNAMIC_SHARED.saturating_sub(static_shared);
         let recorded = launch.attributes.max_dynamic_shared.unwrap_or(0);
         if launch.shared_mem > limit {
             self.device.allow_dynamic_shared(function, launch.shared_mem.max(recorded)).or_else(|error| {

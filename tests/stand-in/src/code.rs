@@ -266,9 +266,8 @@ pub unsafe fn function_attribute(
 
 /// Offset and size of each parameter.
 pub fn parameters(function: CUfunction) -> Result<Vec<(usize, usize)>, Mistake> {
-    type Ask = unsafe extern "C" fn(CUfunction, usize, *mut usize, *mut usize) -> Status;
     // SAFETY: the type is the function's.
-    let ask: Ask = unsafe { backend::function("cuFuncGetParamInfo") }?;
+    let ask: pointers::cuFuncGetParamInfo = unsafe { backend::function("cuFuncGetParamInfo") }?;
     let mut found = Vec::new();
     let (mut offset, mut size) = (0, 0);
     // SAFETY: the caller has checked the function; the places are ours.

@@ -440,12 +440,6 @@ fn variables_that_only_arguments_lead_to() {
 
 #[test]
 fn clusters() {
-    if TestDevice::under_test() == TestDevice::Cpu {
-        // It says what it lacks, and the program is told.
-        let refused = unrecorded(app("clusters")).outcome();
-        assert_ne!(refused.status, 0, "{refused}");
-        return refused.complains("thread block clusters are not supported");
-    }
     let recorded = recorded("clusters", &[]);
     let mut shapes: Vec<_> =
         recorded.kernel("exchange").instances.values().map(|instance| instance.ours.attributes.cluster).collect();

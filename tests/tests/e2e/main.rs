@@ -35,6 +35,7 @@ mod searching;
 mod sharing;
 mod specialising;
 mod statuses;
+mod tensors;
 mod tuning;
 mod upstream;
 mod verification;

@@ -57,6 +57,29 @@ fn verify(nvcc: &Path, app: &App) {
     }
 }
 
+/// Builds and records a program that says of each of its launches whether its results are right, and verifies them all.
+pub fn verify_text(test: &str, text: &str, launches: usize) {
+    let Some(nvcc) = nvcc(test) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, binary) = (folder.path().join("program.cu"), folder.path().join("program"));
+    std::fs::write(&source, text).unwrap();
+    build(&nvcc, &source, &PTX_90, &binary);
+    let folder = folder.path().join("recording");
+    let ran = record_executable_into(&folder, &binary, &[]).exit_with(exit::VERIFIED);
+    let right = ran.stdout.lines().filter(|line| line.ends_with(": 0 wrong, cudaSuccess")).count();
+    assert_eq!((right, ran.stdout.lines().count()), (launches, launches), "{ran}");
+    let mut instances = 0;
+    for (database, kernel) in load_kernels(&folder) {
+        for id in kernel.instances.keys() {
+            instances += 1;
+            for passes in ["", "default<O1>", "default<O3>"] {
+                TestInstance::new(&database, id).verify(passes, &[]);
+            }
+        }
+    }
+    assert_eq!(instances, launches);
+}
+
 #[test]
 fn what_nvcc_builds_is_recorded_replayed_and_verified() {
     let Some(nvcc) = nvcc("what_nvcc_builds_is_recorded_replayed_and_verified") else { return };
@@ -192,6 +215,69 @@ fn cooperative_launches_are_recorded_replayed_and_verified() {
             TestInstance::new(&database, id).verify(passes, &[]);
         }
     }
+}
+
+/// Clusters whose size is the kernel's own or the launch's, by what cooperative groups offer, with atomics in the
+/// shared memory of another block.
+#[test]
+fn clusters_of_blocks_reach_one_another() {
+    let text = r#"
+        #include <cooperative_groups.h>
+        #include <cstdio>
+        #include <vector>
+        namespace cg = cooperative_groups;
+        // Each block counts in the next one's memory, and then tells what it has there itself.
+        __device__ void count(unsigned *out) {
+            __shared__ unsigned own[64];
+            auto cluster = cg::this_cluster();
+            unsigned t = threadIdx.x, rank = cluster.block_rank(), blocks = cluster.num_blocks();
+            own[t] = 1000 * rank;
+            cluster.sync();
+            unsigned *next = cluster.map_shared_rank(own, (rank + 1) % blocks);
+            atomicAdd(next + (t + 1) % 64, t + 1);
+            cluster.sync();
+            unsigned of_next = cluster.query_shared_rank(next);
+            unsigned block = blockIdx.x + gridDim.x * blockIdx.y;
+            auto shape = cluster.dim_blocks();
+            auto place = cluster.block_index();
+            out[block * 64 + t] = own[t] + 100000 * of_next + 1000000 * (shape.x + 10 * place.x + 100 * place.y);
+            cluster.sync();
+        }
+        __global__ void __cluster_dims__(2, 2, 1) fixed(unsigned *out) { count(out); }
+        __global__ void chosen(unsigned *out) { count(out); }
+        void check(const char *name, int x, int y, int width, int height, bool by_launch) {
+            std::vector<unsigned> back(x * y * 64);
+            unsigned *out;
+            cudaMalloc(&out, back.size() * 4);
+            cudaMemset(out, 0, back.size() * 4);
+            cudaLaunchAttribute attribute{};
+            attribute.id = cudaLaunchAttributeClusterDimension;
+            attribute.val.clusterDim = {unsigned(width), unsigned(height), 1};
+            cudaLaunchConfig_t configuration{};
+            configuration.gridDim = dim3(x, y);
+            configuration.blockDim = 64;
+            configuration.attrs = &attribute;
+            configuration.numAttrs = 1;
+            if (by_launch) cudaLaunchKernelEx(&configuration, chosen, out);
+            else fixed<<<dim3(x, y), 64>>>(out);
+            cudaMemcpy(back.data(), out, back.size() * 4, cudaMemcpyDeviceToHost);
+            int wrong = 0, blocks = width * height;
+            for (int i = 0; i < x * y * 64; ++i) {
+                int block = i / 64, t = i % 64, place_x = block % x % width, place_y = block / x % height;
+                int rank = place_x + width * place_y;
+                unsigned expected = 1000 * rank + (t + 63) % 64 + 1 + 100000 * ((rank + 1) % blocks) +
+                    1000000 * (width + 10 * place_x + 100 * place_y);
+                wrong += back[i] != expected;
+            }
+            std::printf("%s: %d wrong, %s\n", name, wrong, cudaGetErrorName(cudaGetLastError()));
+        }
+        int main() {
+            check("fixed", 6, 4, 2, 2, false);
+            check("chosen", 6, 4, 3, 2, true);
+            check("wide", 8, 1, 8, 1, true);
+            check("none", 3, 1, 1, 1, true);
+        }"#;
+    verify_text("clusters_of_blocks_reach_one_another", text, 4);
 }
 
 /// `ldmatrix`, `stmatrix`, `mma` and `cp.async`, each matrix against a loop over its numbers, which are small integers.

@@ -23,9 +23,8 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             let inside = body.value("call i1 @__mneme_cpu.is_shared(ptr %a0)");
             body.ret(result, inside);
         }
-        // A block is its own cluster.
         ["isspacep", "shared", "cluster"] => {
-            let inside = body.value("call i1 @__mneme_cpu.is_shared(ptr %a0)");
+            let inside = body.value("call i1 @__mneme_cpu.is_cluster_shared(ptr %a0)");
             body.ret(result, inside);
         }
         // A thread's variables are on its stack, which is at most 2 MiB and is used downwards.
@@ -39,12 +38,23 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             body.ret(result, inside);
         }
         ["isspacep", "global"] => {
-            let inside = body.value("call i1 @__mneme_cpu.is_shared(ptr %a0)");
+            let inside = body.value("call i1 @__mneme_cpu.is_cluster_shared(ptr %a0)");
             let outside = body.value(format!("xor i1 {inside}, true"));
             body.ret(result, outside);
         }
-        // The block is its cluster's only one.
-        ["mapa", ..] if parameter(0) == Some(result) => body.ret(result, "%a0"),
+        ["mapa", ..] if parameter(0) == Some(result) && result.starts_with("ptr") => {
+            let address = body.value(format!("ptrtoint {result} %a0 to i64"));
+            let mapped = body.value(format!("call i64 @__mneme_cpu.in_block(i64 {address}, i32 %a1)"));
+            let pointer = body.value(format!("inttoptr i64 {mapped} to {result}"));
+            body.ret(result, pointer);
+            body.collective = true;
+        }
+        ["getctarank", ..] if parameter(0).is_some_and(|ty| ty.starts_with("ptr")) => {
+            let address = body.value(format!("ptrtoint {} %a0 to i64", parameter(0)?));
+            let rank = body.value(format!("call i32 @__mneme_cpu.block_of(i64 {address})"));
+            body.ret(result, rank);
+            body.collective = true;
+        }
         // Done at once, so that waiting for it has nothing to do.
         ["cp", "async", "ca" | "cg", "shared", "global", bytes, rest @ ..] => {
             let bytes: u32 = bytes.parse().ok()?;

@@ -18,6 +18,11 @@ declare i64 @__mneme_cpu_grid_workspace() #0
 declare void @__mneme_cpu_multiply_matrices(i32, i32, i32, ptr) #1
 declare void @__mneme_cpu_load_matrices(i32, i32, ptr, ptr) #1
 declare void @__mneme_cpu_store_matrices(i32, i32, ptr, ptr) #1
+declare void @__mneme_cpu_multiply_fragments(i32, i32, ptr) #1
+declare void @__mneme_cpu_load_fragment(i32, i32, ptr, i32, ptr) #1
+declare void @__mneme_cpu_store_fragment(i32, i32, ptr, i32, ptr) #1
+declare void @__mneme_cpu_cluster_arrive() #1
+declare void @__mneme_cpu_cluster_wait() #1
 declare i64 @__mneme_cpu_round(i32, i32, i64, i64, i64) #0
 declare ptr addrspace(3) @__mneme_cpu.reserved()
 declare float @tanhf(float) #0
@@ -41,12 +46,14 @@ define ptr addrspace(3) @__mneme_cpu.shared(i64 %offset) alwaysinline nounwind {
   ret ptr addrspace(3) %shared
 }
 
-; A shared-memory address from its low half, the upper bits of which may be lost.
+; A shared-memory address of the block's cluster from its low half, the upper bits of which may be lost. The memory of a
+; cluster lies together, so that it is near the block's own.
 define i64 @__mneme_cpu.from_shared(i64 %address) alwaysinline nounwind {
   %shared = call ptr addrspace(3) @__mneme_cpu.shared(i64 0)
   %base = ptrtoint ptr addrspace(3) %shared to i64
   %difference = sub i64 %address, %base
-  %distance = and i64 %difference, 4294967295
+  %low = trunc i64 %difference to i32
+  %distance = sext i32 %low to i64
   %whole = add i64 %base, %distance
   ret i64 %whole
 }
@@ -60,6 +67,87 @@ define i1 @__mneme_cpu.is_shared(ptr %address) alwaysinline nounwind {
   %bytes = call i32 @__mneme_cpu.context(i64 60)
   %wide = zext i32 %bytes to i64
   %inside = icmp ult i64 %distance, %wide
+  ret i1 %inside
+}
+
+; The block's rank in its cluster, and how many blocks that has.
+define i32 @__mneme_cpu.cluster_rank() alwaysinline nounwind {
+  %width = call i32 @__mneme_cpu.context(i64 72)
+  %height = call i32 @__mneme_cpu.context(i64 76)
+  %depth = call i32 @__mneme_cpu.context(i64 80)
+  %block.x = call i32 @__mneme_cpu.context(i64 24)
+  %block.y = call i32 @__mneme_cpu.context(i64 28)
+  %block.z = call i32 @__mneme_cpu.context(i64 32)
+  %x = urem i32 %block.x, %width
+  %y = urem i32 %block.y, %height
+  %z = urem i32 %block.z, %depth
+  %planes = mul i32 %height, %z
+  %row = add i32 %y, %planes
+  %rows = mul i32 %width, %row
+  %rank = add i32 %x, %rows
+  ret i32 %rank
+}
+
+define i32 @__mneme_cpu.cluster_blocks() alwaysinline nounwind {
+  %width = call i32 @__mneme_cpu.context(i64 72)
+  %height = call i32 @__mneme_cpu.context(i64 76)
+  %depth = call i32 @__mneme_cpu.context(i64 80)
+  %plane = mul i32 %width, %height
+  %blocks = mul i32 %plane, %depth
+  ret i32 %blocks
+}
+
+; Bytes from the shared memory of a block to that of the next one in its cluster.
+define i64 @__mneme_cpu.cluster_stride() alwaysinline nounwind {
+  %bytes = call i32 @__mneme_cpu.context(i64 60)
+  %more = add i32 %bytes, 127
+  %lines = and i32 %more, -128
+  %stride = zext i32 %lines to i64
+  ret i64 %stride
+}
+
+; How far an address is from the beginning of the cluster's shared memory.
+define i64 @__mneme_cpu.cluster_offset(i64 %address) alwaysinline nounwind {
+  %shared = call ptr addrspace(3) @__mneme_cpu.shared(i64 0)
+  %base = ptrtoint ptr addrspace(3) %shared to i64
+  %rank = call i32 @__mneme_cpu.cluster_rank()
+  %wide = zext i32 %rank to i64
+  %stride = call i64 @__mneme_cpu.cluster_stride()
+  %before = mul i64 %wide, %stride
+  %distance = sub i64 %address, %base
+  %offset = add i64 %distance, %before
+  ret i64 %offset
+}
+
+; An address of the block's shared memory (or its low half) in another block of the cluster, and the block of an address.
+define i64 @__mneme_cpu.in_block(i64 %address, i32 %rank) alwaysinline nounwind {
+  %own = call i32 @__mneme_cpu.cluster_rank()
+  %steps = sub i32 %rank, %own
+  %wide = sext i32 %steps to i64
+  %stride = call i64 @__mneme_cpu.cluster_stride()
+  %distance = mul i64 %wide, %stride
+  %there = add i64 %address, %distance
+  ret i64 %there
+}
+
+define i32 @__mneme_cpu.block_of(i64 %address) alwaysinline nounwind {
+  %offset = call i64 @__mneme_cpu.cluster_offset(i64 %address)
+  %stride = call i64 @__mneme_cpu.cluster_stride()
+  %least = call i64 @llvm.umax.i64(i64 %stride, i64 1)
+  %rank = udiv i64 %offset, %least
+  %narrow = trunc i64 %rank to i32
+  ret i32 %narrow
+}
+
+; Whether a generic address lies in the shared memory of the block's cluster.
+define i1 @__mneme_cpu.is_cluster_shared(ptr %address) alwaysinline nounwind {
+  %value = ptrtoint ptr %address to i64
+  %offset = call i64 @__mneme_cpu.cluster_offset(i64 %value)
+  %stride = call i64 @__mneme_cpu.cluster_stride()
+  %blocks = call i32 @__mneme_cpu.cluster_blocks()
+  %wide = zext i32 %blocks to i64
+  %bytes = mul i64 %stride, %wide
+  %inside = icmp ult i64 %offset, %bytes
   ret i1 %inside
 }
 

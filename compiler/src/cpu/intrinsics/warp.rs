@@ -5,8 +5,6 @@
 use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
 const FULL: &str = "-1";
-/// PTX numbers its barriers 0 to 15.
-const CLUSTER_BARRIER: &str = "16";
 
 pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
@@ -35,9 +33,10 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             let value = body.value(format!("call i32 @__mneme_cpu_barrier_reduce(i32 {kind}, i32 %a0)"));
             body.ret(result, value);
         }
-        // A cluster is one block. Nobody leaves the wait before all came to it, so all have arrived.
-        ["barrier", "cluster", "wait", ..] => barrier(body, CLUSTER_BARRIER, "0"),
-        ["barrier", "cluster", "arrive", ..] => body.ret("void", ""),
+        ["barrier", "cluster", operation @ ("arrive" | "wait"), ..] => {
+            body.line(format_args!("call void @__mneme_cpu_cluster_{operation}()"));
+            body.ret("void", "");
+        }
         ["bar", "warp", "sync"] => {
             body.line("call void @__mneme_cpu_warp_sync(i32 %a0)");
             body.ret("void", "");

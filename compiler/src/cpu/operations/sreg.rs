@@ -5,13 +5,14 @@ use super::text::{FunctionBody, FunctionSignature};
 /// Offsets in the thread context (docs/how-it-works/cpu-device.md).
 const LANE: u32 = 48;
 const WARP: u32 = 52;
+const CLUSTER: u32 = 72;
+const EXPLICIT_CLUSTER: u32 = 84;
 pub const THREAD_IDS: [(&str, u32); 4] = [("tid", 0), ("ntid", 12), ("ctaid", 24), ("nctaid", 36)];
 
 pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let register = match parts {
         ["read", "ptx", "sreg", register @ ..] => register,
-        ["is_explicit_cluster"] => &["gridid"],
-        ["getctarank", ..] => &["cluster", "ctarank"],
+        ["is_explicit_cluster"] => parts,
         _ => return None,
     };
     let result = signature.result.as_str();
@@ -38,21 +39,35 @@ fn context(body: &mut FunctionBody, offset: u32) -> Word {
     Word::Narrow(body.value(format!("call i32 @__mneme_cpu.context(i64 {offset})")))
 }
 
+fn component(axis: &str) -> Option<u32> {
+    ["x", "y", "z"].iter().position(|name| *name == axis).map(|index| index as u32)
+}
+
+/// A number of blocks divided by, or its rest in, the extent of a cluster.
+fn in_cluster(operation: &str, vector: &str, axis: &str, body: &mut FunctionBody) -> Option<Word> {
+    let base = THREAD_IDS.iter().find(|(name, _)| *name == vector)?.1;
+    let Word::Narrow(blocks) = context(body, base + 4 * component(axis)?) else { return None };
+    let Word::Narrow(extent) = context(body, CLUSTER + 4 * component(axis)?) else { return None };
+    Some(Word::Narrow(body.value(format!("{operation} i32 {blocks}, {extent}"))))
+}
+
 /// Reads a special register by the parts of its name without the `%`.
 pub fn read(register: &[&str], body: &mut FunctionBody) -> Option<Word> {
     let constant = |value: u32| Some(Word::Narrow(value.to_string()));
     match register {
         // PTX: the fourth component is always zero.
         [vector, "w"] if THREAD_IDS.iter().any(|(name, _)| name == vector) => constant(0),
-        // The device has no clusters: a cluster is a block.
-        ["clusterid", axis] => read(&["ctaid", axis], body),
-        ["nclusterid", axis] => read(&["nctaid", axis], body),
-        ["cluster", "ctaid", _] | ["cluster", "ctarank"] => constant(0),
-        ["cluster", "nctaid", _] | ["cluster", "nctarank"] => constant(1),
+        ["clusterid" | "nclusterid", "w"] | ["cluster", "ctaid" | "nctaid", "w"] => constant(0),
+        ["clusterid", axis] => in_cluster("udiv", "ctaid", axis, body),
+        ["nclusterid", axis] => in_cluster("udiv", "nctaid", axis, body),
+        ["cluster", "ctaid", axis] => in_cluster("urem", "ctaid", axis, body),
+        ["cluster", "nctaid", axis] => Some(context(body, CLUSTER + 4 * component(axis)?)),
+        ["cluster", "ctarank"] => Some(Word::Narrow(body.value("call i32 @__mneme_cpu.cluster_rank()"))),
+        ["cluster", "nctarank"] => Some(Word::Narrow(body.value("call i32 @__mneme_cpu.cluster_blocks()"))),
+        ["is_explicit_cluster"] => Some(context(body, EXPLICIT_CLUSTER)),
         [vector, axis] if THREAD_IDS.iter().any(|(name, _)| name == vector) => {
             let base = THREAD_IDS.iter().find(|(name, _)| name == vector)?.1;
-            let component = ["x", "y", "z"].iter().position(|name| name == axis)? as u32;
-            Some(context(body, base + 4 * component))
+            Some(context(body, base + 4 * component(axis)?))
         }
         ["laneid"] => Some(context(body, LANE)),
         ["warpid"] => Some(context(body, WARP)),

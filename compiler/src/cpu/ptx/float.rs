@@ -191,7 +191,13 @@ impl Machine {
 
     /// `cvt`.
     pub(super) fn convert(&mut self, modifiers: &[&str], types: &[Type], operands: &[InlineOperand]) -> Option<()> {
+        if let ([mode, "tf32"], [ty]) = (modifiers, types) {
+            return self.convert_to_tf32(mode, *ty, operands);
+        }
         let (&to_type, &from_type) = (types.first()?, types.get(1)?);
+        if to_type.is_quarter() || from_type.is_quarter() {
+            return self.convert_quarters(modifiers, [to_type, from_type], operands);
+        }
         let mode = modifiers.iter().find_map(|part| convert::rounding_mode(part));
         let integral = ["rni", "rzi", "rmi", "rpi"].iter().position(|name| modifiers.contains(name));
         let known = ["rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu"];
@@ -244,6 +250,29 @@ impl Machine {
                 self.write(to, to_type.bits, &value, false)
             }
         }
+    }
+
+    /// `tf32` is a float whose last thirteen bits are zeros.
+    fn convert_to_tf32(&mut self, mode: &str, from: Type, operands: &[InlineOperand]) -> Option<()> {
+        let ([to, source], TypeKind::Float, 32) = (operands, from.kind, from.bits) else { return None };
+        let bits = self.read(source, 32)?;
+        let rounded = match mode {
+            // Ties away from zero.
+            "rna" => self.body.value(format!("add i32 {bits}, 4096")),
+            "rn" => {
+                let last = self.body.value(format!("lshr i32 {bits}, 13"));
+                let odd = self.body.value(format!("and i32 {last}, 1"));
+                let step = self.body.value(format!("add i32 {odd}, 4095"));
+                self.body.value(format!("add i32 {bits}, {step}"))
+            }
+            "rz" => bits.clone(),
+            _ => return None,
+        };
+        let rounded = self.body.value(format!("and i32 {rounded}, -8192"));
+        let value = self.float_of(&bits, from)?;
+        let nan = self.body.value(format!("fcmp uno float {value}, {value}"));
+        let rounded = self.body.value(format!("select i1 {nan}, i32 {}, i32 {rounded}", i32::MAX));
+        self.write(to, 32, &rounded, false)
     }
 
     fn convert_float(

@@ -56,6 +56,7 @@ impl Machine {
                 }
                 return self.write(to, bits, &value, false);
             }
+            "wmma" => return self.fragment(instruction),
             "mma" | "ldmatrix" | "stmatrix" => return self.matrix(instruction),
             "vote" | "activemask" | "shfl" | "match" | "redux" | "bar" | "barrier" => {
                 return self.collective(name, &modifiers, types, operands);
@@ -188,12 +189,10 @@ impl Machine {
                 self.body.line(format_args!("call void @__mneme_cpu_barrier(i32 {id}, i32 {count})"));
                 Some(())
             }
-            // A cluster is one block; its barrier is none of PTX's sixteen.
-            ("barrier", ["cluster", "wait", ..], []) => {
-                self.body.line("call void @__mneme_cpu_barrier(i32 16, i32 0)");
+            ("barrier", ["cluster", operation @ ("arrive" | "wait"), ..], []) => {
+                self.body.line(format_args!("call void @__mneme_cpu_cluster_{operation}()"));
                 Some(())
             }
-            ("barrier", ["cluster", "arrive", ..], []) => Some(()),
             ("activemask", [], [to]) => {
                 let value = self.body.value("call i32 @__mneme_cpu_activemask()");
                 self.write(to, 32, &value, false)

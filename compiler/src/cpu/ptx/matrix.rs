@@ -4,7 +4,7 @@ use super::Machine;
 use super::parse::{InlineInstruction, InlineOperand};
 
 /// Elements by their numbers (docs/how-it-works/cpu-device.md), and their bits.
-const ELEMENTS: [(&str, u32); 12] = [
+pub(super) const ELEMENTS: [(&str, u32); 12] = [
     ("f16", 16),
     ("bf16", 16),
     ("tf32", 32),
@@ -20,7 +20,7 @@ const ELEMENTS: [(&str, u32); 12] = [
 ];
 
 /// Lanes of a warp, and columns of a product.
-const LANES: u32 = 32;
+pub(super) const LANES: u32 = 32;
 const COLUMNS: u32 = 8;
 
 /// Rows and depth of `m16n8k16`.
@@ -31,7 +31,7 @@ fn shape(word: &str) -> Option<(u32, u32)> {
 }
 
 /// Number and bits of an element.
-fn element(word: &str) -> Option<(u32, u32)> {
+pub(super) fn element(word: &str) -> Option<(u32, u32)> {
     let number = ELEMENTS.iter().position(|(name, _)| *name == word)?;
     Some((number as u32, ELEMENTS[number].1))
 }
@@ -39,12 +39,7 @@ fn element(word: &str) -> Option<(u32, u32)> {
 impl Machine {
     pub(super) fn matrix(&mut self, instruction: &InlineInstruction) -> Option<()> {
         self.body.collective = true;
-        // The order of types and shapes counts.
-        let opcode = instruction
-            .text
-            .split(|c: char| c.is_whitespace() || c == '{')
-            .find(|word| word.strip_prefix(&*instruction.name).is_some_and(|rest| rest.starts_with('.')))?;
-        let parts: Vec<&str> = opcode.split('.').collect();
+        let parts = instruction.opcode()?;
         match (&parts[..], instruction.operands.as_slice()) {
             (["mma", "sync", "aligned", shape, "row", "col", types @ ..], [sum, left, right, addend]) => {
                 let (saturates, types) = match types {
@@ -116,7 +111,14 @@ impl Machine {
     }
 
     /// Puts `count` registers of `bits` to the words from `start` on.
-    fn put_registers(&mut self, place: &str, start: u32, from: &InlineOperand, count: u32, bits: u32) -> Option<()> {
+    pub(super) fn put_registers(
+        &mut self,
+        place: &str,
+        start: u32,
+        from: &InlineOperand,
+        count: u32,
+        bits: u32,
+    ) -> Option<()> {
         let elements = Self::elements(from);
         if elements.len() as u32 != count {
             return None;
@@ -130,7 +132,14 @@ impl Machine {
     }
 
     /// The reverse.
-    fn take_registers(&mut self, place: &str, start: u32, to: &InlineOperand, count: u32, bits: u32) -> Option<()> {
+    pub(super) fn take_registers(
+        &mut self,
+        place: &str,
+        start: u32,
+        to: &InlineOperand,
+        count: u32,
+        bits: u32,
+    ) -> Option<()> {
         let elements = Self::elements(to);
         if elements.len() as u32 != count {
             return None;

@@ -7,6 +7,11 @@ use super::types::{Type, TypeKind};
 const HINTS: [&str; 7] = ["prefetch", "prefetchu", "applypriority", "pmevent", "griddepcontrol", "brkpt", "setmaxnreg"];
 const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
 
+/// Whether an access is to shared memory, of the block or of its cluster.
+fn is_shared(modifiers: &[&str]) -> bool {
+    modifiers.iter().any(|part| matches!(*part, "shared" | "shared::cta" | "shared::cluster"))
+}
+
 impl Machine {
     /// A memory instruction; the outer `None` says that it is none.
     pub(super) fn memory(
@@ -35,6 +40,7 @@ impl Machine {
             "atom" | "red" => self.atomic(name == "atom", modifiers, types, operands),
             "isspacep" => self.is_space(modifiers, operands),
             "cp" => self.copy(modifiers, operands),
+            "mapa" | "getctarank" => self.map(name, types, operands),
             _ => return None,
         })
     }
@@ -87,7 +93,7 @@ impl Machine {
         if modifiers.contains(&"param") {
             return None;
         }
-        let pointer = self.pointer(from, modifiers.contains(&"shared"))?;
+        let pointer = self.pointer(from, is_shared(modifiers))?;
         let (kind, ordering) = Self::access(modifiers, false);
         let (bits, bytes) = (ty.whole(), ty.whole() / 8);
         for (i, element) in Self::elements(to).iter().enumerate() {
@@ -100,7 +106,7 @@ impl Machine {
 
     fn store(&mut self, modifiers: &[&str], types: &[Type], operands: &[InlineOperand]) -> Option<()> {
         let ([to, from, ..], [ty, ..]) = (operands, types) else { return None };
-        let pointer = self.pointer(to, modifiers.contains(&"shared"))?;
+        let pointer = self.pointer(to, is_shared(modifiers))?;
         let (kind, ordering) = Self::access(modifiers, true);
         let (bits, bytes) = (ty.whole(), ty.whole() / 8);
         for (i, element) in Self::elements(from).iter().enumerate() {
@@ -113,7 +119,7 @@ impl Machine {
 
     fn atomic(&mut self, returns: bool, modifiers: &[&str], types: &[Type], operands: &[InlineOperand]) -> Option<()> {
         let ty = *types.last()?;
-        let shared = modifiers.contains(&"shared");
+        let shared = is_shared(modifiers);
         let ordering = match modifiers.iter().find(|part| ["acq_rel", "acquire", "release"].contains(*part)) {
             Some(ordering) => ordering,
             None => "monotonic",
@@ -196,13 +202,39 @@ impl Machine {
         let ([space], [to, address]) = (modifiers, operands) else { return None };
         let address = self.read(address, 64)?;
         let pointer = self.body.value(format!("inttoptr i64 {address} to ptr"));
-        let mut inside = self.body.value(format!("call i1 @__mneme_cpu.is_shared(ptr {pointer})"));
+        let window = if matches!(*space, "shared" | "shared::cta") { "shared" } else { "cluster_shared" };
+        let mut inside = self.body.value(format!("call i1 @__mneme_cpu.is_{window}(ptr {pointer})"));
         match *space {
             "shared" | "shared::cta" | "shared::cluster" => {}
             "global" => inside = self.body.value(format!("xor i1 {inside}, true")),
             _ => return None,
         }
         self.write(to, 1, &inside, false)
+    }
+
+    /// `mapa` and `getctarank`: an address in another block of the cluster, and the block that an address is in.
+    fn map(&mut self, name: &str, types: &[Type], operands: &[InlineOperand]) -> Option<()> {
+        self.body.collective = true;
+        let bits = types.first()?.bits;
+        match (name, operands) {
+            ("mapa", [to, address, rank]) => {
+                let (address, rank) = (self.read(address, bits)?, self.read(rank, 32)?);
+                let address = self.resize(&address, bits, 64, false);
+                let mapped = self.body.value(format!("call i64 @__mneme_cpu.in_block(i64 {address}, i32 {rank})"));
+                let mapped = self.resize(&mapped, 64, bits, false);
+                self.write(to, bits, &mapped, false)
+            }
+            ("getctarank", [to, address]) => {
+                let address = self.read(address, bits)?;
+                let mut address = self.resize(&address, bits, 64, false);
+                if bits == 32 {
+                    address = self.body.value(format!("call i64 @__mneme_cpu.from_shared(i64 {address})"));
+                }
+                let rank = self.body.value(format!("call i32 @__mneme_cpu.block_of(i64 {address})"));
+                self.write(to, 32, &rank, false)
+            }
+            _ => None,
+        }
     }
 
     /// `cp.async`: done at once, so that waiting for it has nothing to do.

@@ -7,11 +7,13 @@
 //! instruction's text.
 
 mod float;
+mod fragment;
 mod instruction;
 mod integer;
 mod matrix;
 mod memory;
 mod parse;
+mod quarter;
 mod simd;
 mod types;
 

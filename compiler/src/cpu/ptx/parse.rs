@@ -23,6 +23,15 @@ pub struct InlineInstruction {
     pub text: String,
 }
 
+impl InlineInstruction {
+    /// All parts of the opcode in their order, types included.
+    pub fn opcode(&self) -> Option<Vec<&str>> {
+        let ends = |c: char| c.is_whitespace() || c == '{' || c == '[';
+        let is_opcode = |word: &&str| word.strip_prefix(&*self.name).is_some_and(|rest| rest.starts_with('.'));
+        Some(self.text.split(ends).find(is_opcode)?.split('.').collect())
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum InlineOperand {
     Name(String),

@@ -205,6 +205,155 @@ fn half_precision_headers_round_as_defined() {
     }
 }
 
+/// The value of a float of eight bits: `e4m3` has no infinity.
+fn decode_quarter(bits: u8, e4m3: bool) -> f64 {
+    let (mantissa, bias) = if e4m3 { (3, 7) } else { (2, 15) };
+    let (field, fraction) = (i32::from(bits & 0x7f) >> mantissa, f64::from(bits & ((1 << mantissa) - 1)));
+    let fraction = fraction / f64::from(1u32 << mantissa);
+    let magnitude = match (bits & 0x7f, e4m3) {
+        (0x7f, _) | (0x7d.., false) => f64::NAN,
+        (0x7c, false) => f64::INFINITY,
+        _ if field == 0 => fraction * 2f64.powi(1 - bias),
+        _ => (1.0 + fraction) * 2f64.powi(field - bias),
+    };
+    if bits & 0x80 != 0 { -magnitude } else { magnitude }
+}
+
+/// The nearest by search among all codes, the even one of two; numbers beyond the greatest become that.
+fn encode_quarter(value: f64, e4m3: bool, relu: bool) -> u8 {
+    if value.is_nan() {
+        return 0x7f;
+    }
+    let sign = if value.is_sign_negative() { 0x80 } else { 0 };
+    if relu && value.is_sign_negative() {
+        return 0;
+    }
+    let greatest = if e4m3 { 0x7e } else { 0x7b };
+    let distance = |code: &u8| (decode_quarter(*code, e4m3) - value.abs().min(1e6)).abs();
+    let nearest = (0..=greatest)
+        .min_by(|a, b| distance(a).total_cmp(&distance(b)).then((a & 1).cmp(&(b & 1))))
+        .expect("there are codes");
+    sign | nearest
+}
+
+/// Every code, every half, and floats around every code and halfway between.
+#[test]
+fn floats_of_eight_bits_convert_as_defined() {
+    let codes: Vec<u32> = (0..=255).collect();
+    let widened: Vec<[u32; 4]> = run(
+        r#"struct Out { unsigned v[4]; };
+        extern "C" __global__ void run(const unsigned *in, Out *out) {
+            int i = blockIdx.x * 32 + threadIdx.x;
+            unsigned short pair = in[i] | (255 - in[i]) << 8;
+            unsigned *v = out[i].v;
+            asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(v[0]) : "h"(pair));
+            asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(v[1]) : "h"(pair));
+            asm("cvt.rn.relu.f16x2.e4m3x2 %0, %1;" : "=r"(v[2]) : "h"(pair));
+            asm("cvt.rn.relu.f16x2.e5m2x2 %0, %1;" : "=r"(v[3]) : "h"(pair));
+        }"#,
+        &codes,
+    );
+    for (code, result) in codes.iter().zip(widened) {
+        let half = |code: u32, e4m3: bool, relu: bool| {
+            let value = decode_quarter(code as u8, e4m3);
+            u32::from(if relu && code & 0x80 != 0 && !value.is_nan() { 0 } else { encode(value, 10, 15, 0) })
+        };
+        let pair = |e4m3, relu| half(*code, e4m3, relu) | half(255 - *code, e4m3, relu) << 16;
+        assert_eq!(result, [pair(true, false), pair(false, false), pair(true, true), pair(false, true)], "{code:#x}");
+    }
+
+    let halves: Vec<u32> = (0..=u32::from(u16::MAX)).collect();
+    let narrowed: Vec<[u16; 4]> = run(
+        r#"struct Out { unsigned short v[4]; };
+        extern "C" __global__ void run(const unsigned *in, Out *out) {
+            int i = blockIdx.x * 32 + threadIdx.x;
+            unsigned pair = in[i] | (in[i] ^ 0x8000) << 16;
+            unsigned short *v = out[i].v;
+            asm("cvt.rn.satfinite.e4m3x2.f16x2 %0, %1;" : "=h"(v[0]) : "r"(pair));
+            asm("cvt.rn.satfinite.e5m2x2.f16x2 %0, %1;" : "=h"(v[1]) : "r"(pair));
+            asm("cvt.rn.satfinite.relu.e4m3x2.f16x2 %0, %1;" : "=h"(v[2]) : "r"(pair));
+            asm("cvt.rn.satfinite.relu.e5m2x2.f16x2 %0, %1;" : "=h"(v[3]) : "r"(pair));
+        }"#,
+        &halves,
+    );
+    for (half, result) in halves.iter().zip(narrowed) {
+        let pair = |e4m3, relu| {
+            let of = |bits: u32| u16::from(encode_quarter(decode(bits as u16, 10, 15), e4m3, relu));
+            of(*half) | of(half ^ 0x8000) << 8
+        };
+        assert_eq!(result, [pair(true, false), pair(false, false), pair(true, true), pair(false, true)], "{half:#x}");
+    }
+
+    let mut floats: Vec<f32> = words().into_iter().map(f32::from_bits).collect();
+    for (code, e4m3) in (0..=255u8).flat_map(|code| [(code, true), (code, false)]) {
+        let value = decode_quarter(code, e4m3) as f32;
+        let half = (value + decode_quarter(code.wrapping_add(1), e4m3) as f32) / 2.0;
+        let near =
+            |x: f32| [x, f32::from_bits(x.to_bits().wrapping_add(1)), f32::from_bits(x.to_bits().wrapping_sub(1))];
+        floats.extend(near(value).into_iter().chain(near(half)));
+    }
+    floats.resize(floats.len().next_multiple_of(32), f32::INFINITY);
+    let narrowed: Vec<[u16; 4]> = run(
+        r#"struct Out { unsigned short v[4]; };
+        extern "C" __global__ void run(const float *in, Out *out) {
+            int i = blockIdx.x * 32 + threadIdx.x;
+            float x = in[i], y = -x;
+            unsigned short *v = out[i].v;
+            asm("cvt.rn.satfinite.e4m3x2.f32 %0, %2, %1;" : "=h"(v[0]) : "f"(x), "f"(y));
+            asm("cvt.rn.satfinite.e5m2x2.f32 %0, %2, %1;" : "=h"(v[1]) : "f"(x), "f"(y));
+            asm("cvt.rn.satfinite.relu.e4m3x2.f32 %0, %2, %1;" : "=h"(v[2]) : "f"(x), "f"(y));
+            asm("cvt.rn.satfinite.relu.e5m2x2.f32 %0, %2, %1;" : "=h"(v[3]) : "f"(x), "f"(y));
+        }"#,
+        &floats,
+    );
+    for (x, result) in floats.iter().zip(narrowed) {
+        let pair = |e4m3, relu| {
+            let of = |x: f32| u16::from(encode_quarter(f64::from(x), e4m3, relu));
+            of(*x) | of(-*x) << 8
+        };
+        assert_eq!(result, [pair(true, false), pair(false, false), pair(true, true), pair(false, true)], "{x:e}");
+    }
+}
+
+#[test]
+fn floats_lose_thirteen_bits_as_tf32() {
+    let mut floats: Vec<u32> = words();
+    floats.extend([
+        0x3f80_0fff,
+        0x3f80_1000,
+        0x3f80_1001,
+        0x3f80_3000,
+        0x7f7f_ffff,
+        0x7f80_0000,
+        0x7f80_0001,
+        0xffff_ffff,
+    ]);
+    floats.extend((0..24).map(|i| 0xbf80_0000 + (i << 11)));
+    let results: Vec<[u32; 3]> = run(
+        r#"struct Out { unsigned v[3]; };
+        extern "C" __global__ void run(const float *in, Out *out) {
+            int i = blockIdx.x * 32 + threadIdx.x;
+            unsigned *v = out[i].v;
+            asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(v[0]) : "f"(in[i]));
+            asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(v[1]) : "f"(in[i]));
+            asm("cvt.rz.tf32.f32 %0, %1;" : "=r"(v[2]) : "f"(in[i]));
+        }"#,
+        &floats,
+    );
+    for (bits, result) in floats.iter().zip(results) {
+        let (kept, lost) = (bits & !0x1fff, bits & 0x1fff);
+        let expected = match (f32::from_bits(*bits).is_nan(), kept + 0x2000) {
+            (true, _) => [0x7fff_ffff; 3],
+            (false, above) => [
+                if lost >= 0x1000 { above } else { kept },
+                if lost > 0x1000 || lost == 0x1000 && kept & 0x2000 != 0 { above } else { kept },
+                kept,
+            ],
+        };
+        assert_eq!(result, expected, "{bits:#x}");
+    }
+}
+
 #[test]
 fn what_has_no_translation_is_refused_by_name() {
     let object = object(
@@ -213,6 +362,9 @@ fn what_has_no_translation_is_refused_by_name() {
             __device__ void deep(int *p) { asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "l"(p) : "memory"); }
             extern "C" __global__ void bad(int *p) { deep(p); }
             extern "C" __global__ void allocates(int **p) { *p = (int *)malloc(4); }
+            extern "C" __global__ void bits(int *p) {
+                asm volatile("wmma.load.a.sync.aligned.row.m8n8k128.b1 {%0}, [%1];" : "=r"(*p) : "l"(p + 32));
+            }
             extern "C" __global__ void good(int *p) { *p = 1; }
             "#,
         ),
@@ -222,5 +374,6 @@ fn what_has_no_translation_is_refused_by_name() {
     assert_eq!(table.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>(), ["good"]);
     let reason = |name: &str| table.refused.iter().find(|row| row.kernel == name).unwrap().reason.clone();
     assert_eq!(reason("bad"), "inline PTX `mbarrier.init.shared.b64 [$0], 1`");
+    assert_eq!(reason("bits"), "tensor cores: `wmma.load.a.sync.aligned.row.m8n8k128.b1 {$0}, [$1]`");
     assert_eq!(reason("allocates"), "device-side `malloc`");
 }

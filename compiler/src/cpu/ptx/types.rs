@@ -8,6 +8,9 @@ pub enum TypeKind {
     Float,
     /// `bf16`.
     Brain,
+    /// `e4m3` and `e5m2`, floats of eight bits, which only conversions have.
+    E4m3,
+    E5m2,
     Predicate,
 }
 
@@ -27,6 +30,8 @@ impl Type {
             "f16x2" => return Some(Type { kind: TypeKind::Float, bits: 16, lanes: 2 }),
             "bf16x2" => return Some(Type { kind: TypeKind::Brain, bits: 16, lanes: 2 }),
             "bf16" => return scalar(TypeKind::Brain, 16),
+            "e4m3x2" => return Some(Type { kind: TypeKind::E4m3, bits: 8, lanes: 2 }),
+            "e5m2x2" => return Some(Type { kind: TypeKind::E5m2, bits: 8, lanes: 2 }),
             "u16x2" => return Some(Type { kind: TypeKind::Unsigned, bits: 16, lanes: 2 }),
             "s16x2" => return Some(Type { kind: TypeKind::Signed, bits: 16, lanes: 2 }),
             _ => {}
@@ -44,6 +49,11 @@ impl Type {
 
     pub fn is_float(self) -> bool {
         matches!(self.kind, TypeKind::Float | TypeKind::Brain)
+    }
+
+    /// Whether it is a float of eight bits, which no arithmetic has.
+    pub fn is_quarter(self) -> bool {
+        matches!(self.kind, TypeKind::E4m3 | TypeKind::E5m2)
     }
 
     pub fn is_signed(self) -> bool {

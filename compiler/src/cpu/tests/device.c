@@ -11,6 +11,7 @@
 struct context {
     uint32_t tid[3], ntid[3], ctaid[3], nctaid[3], lane, warp, dynamic_shared_bytes, total_shared_bytes;
     uint8_t *shared;
+    uint32_t cluster[3], explicit_cluster;
 };
 
 static _Thread_local struct context context;
@@ -26,6 +27,8 @@ static uint32_t block_predicates[1024];
 void *__mneme_cpu_thread(void) { return &context; }
 void __mneme_cpu_barrier(uint32_t id, uint32_t count) { pthread_barrier_wait(&block_barrier); }
 void __mneme_cpu_converge(uint32_t site) { pthread_barrier_wait(&warp_barriers[context.warp]); }
+void __mneme_cpu_cluster_arrive(void) {}
+void __mneme_cpu_cluster_wait(void) { pthread_barrier_wait(&block_barrier); }
 void __mneme_cpu_yield(void) { sched_yield(); }
 void __mneme_cpu_warp_sync(uint32_t mask) { pthread_barrier_wait(&warp_barriers[context.warp]); }
 
@@ -218,7 +221,7 @@ void test_launch(void (*entry)(const void *), const void *parameters, uint32_t b
     for (uint32_t b = 0; b < blocks; b++) {
         for (uint32_t t = 0; t < threads; t++) {
             launches[t] = (struct launch){entry, parameters,
-                {{t, 0, 0}, {threads, 1, 1}, {b, 0, 0}, {blocks, 1, 1}, t % lanes, t / lanes, 0, shared_bytes, shared}};
+                {{t, 0, 0}, {threads, 1, 1}, {b, 0, 0}, {blocks, 1, 1}, t % lanes, t / lanes, 0, shared_bytes, shared, {1, 1, 1}, 0}};
             pthread_create(&handles[t], NULL, run_thread, &launches[t]);
         }
         for (uint32_t t = 0; t < threads; t++) pthread_join(handles[t], NULL);

@@ -26,6 +26,8 @@ const IMPORTS: &[&str] = &[
     "__mneme_cpu_barrier",
     "__mneme_cpu_barrier_reduce",
     "__mneme_cpu_warp_sync",
+    "__mneme_cpu_cluster_arrive",
+    "__mneme_cpu_cluster_wait",
     "__mneme_cpu_shuffle",
     "__mneme_cpu_vote",
     "__mneme_cpu_match",
@@ -126,13 +128,10 @@ fn undefined(object: &[u8]) -> BTreeSet<String> {
 
 #[test]
 fn every_program_of_the_suite_lowers_under_every_pipeline() {
-    /// Thread block clusters, which the CPU device does not have.
-    const GPU_ONLY: &str = "clusters";
     let apps: Vec<PathBuf> = std::fs::read_dir(root().join("tests/apps"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
-        .filter(|path| path.file_stem().is_some_and(|stem| stem != GPU_ONLY))
         .collect();
     assert!(apps.len() > 10, "{apps:?}");
     for app in apps {

@@ -2,9 +2,11 @@
 //!
 //! They need one (`MNEME_TEST_DEVICE=cuda`); `MNEME_LIFT_PROGRAMS` says how many.
 
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ffi::c_void;
 
 use libloading::{Library, Symbol};
+use mneme_abi::cuda::driver::pointers;
+use mneme_abi::cuda::status::Status;
 use mneme_builds::Target;
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
@@ -13,46 +15,39 @@ use super::HEADER;
 use super::random::{Program, Random, State};
 use crate::{BuildRequest, InputCode, build};
 
-type Handle = *mut c_void;
-
 /// As much of CUDA's driver as the test needs.
 struct Driver(Library);
+
+/// Calls a function of the driver, which has to succeed.
+macro_rules! call {
+    ($driver:expr, $name:ident($($argument:expr),* $(,)?)) => {{
+        // The function has its declared type; buffers are as long as is said and outlive the call.
+        let function: Symbol<'_, pointers::$name> =
+            $driver.0.get(stringify!($name).as_bytes()).expect(stringify!($name));
+        assert_eq!(function($($argument),*), Status::SUCCESS, stringify!($name));
+    }};
+}
 
 impl Driver {
     fn open() -> Self {
         // SAFETY: the driver's library; its constructors are its own.
         let driver = Self(unsafe { Library::new("libcuda.so.1") }.expect("CUDA's driver"));
-        let mut context: Handle = std::ptr::null_mut();
-        let mut device: c_int = 0;
-        // SAFETY: the functions have these types (cuda.h); the results outlive the calls.
+        let (mut context, mut device) = (std::ptr::null_mut(), 0);
+        // SAFETY: each writes one value, which outlives the call.
         unsafe {
-            driver.call::<unsafe extern "C" fn(c_uint) -> c_int>("cuInit", |call| call(0));
-            driver.call::<unsafe extern "C" fn(*mut c_int, c_int) -> c_int>("cuDeviceGet", |call| call(&mut device, 0));
-            driver.call::<unsafe extern "C" fn(*mut Handle, c_int) -> c_int>("cuDevicePrimaryCtxRetain", |call| {
-                call(&mut context, device)
-            });
-            driver.call::<unsafe extern "C" fn(Handle) -> c_int>("cuCtxSetCurrent", |call| call(context));
+            call!(driver, cuInit(0));
+            call!(driver, cuDeviceGet(&mut device, 0));
+            call!(driver, cuDevicePrimaryCtxRetain(&mut context, device));
+            call!(driver, cuCtxSetCurrent(context));
         }
         driver
     }
 
-    /// # Safety
-    /// `F` is the function's type, and `run` calls it as it wants to be called.
-    unsafe fn call<F>(&self, name: &str, run: impl FnOnce(&Symbol<'_, F>) -> c_int) {
-        // SAFETY: by the contract above.
-        let symbol: Symbol<'_, F> = unsafe { self.0.get(name.as_bytes()) }.expect(name);
-        assert_eq!(run(&symbol), 0, "{name}");
-    }
-
     fn architecture(&self) -> String {
-        let of = |attribute: c_int| {
+        let of = |attribute| {
             let mut value = 0;
-            // SAFETY: cuDeviceGetAttribute writes one number.
-            unsafe {
-                self.call::<unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int>("cuDeviceGetAttribute", |call| {
-                    call(&mut value, attribute, 0)
-                });
-            }
+            // SAFETY: one number is written.
+            unsafe { call!(self, cuDeviceGetAttribute(&mut value, attribute, 0)) };
             value
         };
         format!("sm_{}{}", of(75), of(76))
@@ -62,51 +57,29 @@ impl Driver {
     fn run(&self, image: &[u8], input: &[u64], threads: u32) -> Vec<u64> {
         let mut image = image.to_vec();
         image.push(0);
-        let name = CString::new("k").expect("no NUL");
-        let (mut module, mut function): (Handle, Handle) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
         let bytes = size_of_val(input);
         let mut places = [0u64; 2];
         let mut output = vec![0u64; input.len()];
-        // SAFETY: the functions have these types (cuda.h); buffers are as long as is said and outlive the calls.
+        // SAFETY: buffers are as long as is said and outlive the calls; the kernel takes two addresses.
         unsafe {
-            self.call::<unsafe extern "C" fn(*mut Handle, *const c_void) -> c_int>("cuModuleLoadData", |call| {
-                call(&mut module, image.as_ptr().cast())
-            });
-            self.call::<unsafe extern "C" fn(*mut Handle, Handle, *const c_char) -> c_int>(
-                "cuModuleGetFunction",
-                |call| call(&mut function, module, name.as_ptr()),
-            );
+            call!(self, cuModuleLoadData(&mut module, image.as_ptr().cast()));
+            call!(self, cuModuleGetFunction(&mut function, module, c"k".as_ptr()));
             for place in &mut places {
-                self.call::<unsafe extern "C" fn(*mut u64, usize) -> c_int>("cuMemAlloc_v2", |call| call(place, bytes));
+                call!(self, cuMemAlloc_v2(place, bytes));
             }
-            self.call::<unsafe extern "C" fn(u64, *const c_void, usize) -> c_int>("cuMemcpyHtoD_v2", |call| {
-                call(places[0], input.as_ptr().cast(), bytes)
-            });
+            call!(self, cuMemcpyHtoD_v2(places[0], input.as_ptr().cast(), bytes));
             let mut parameters: [*mut c_void; 2] = [(&raw mut places[0]).cast(), (&raw mut places[1]).cast()];
-            type Launch = unsafe extern "C" fn(
-                Handle,
-                c_uint,
-                c_uint,
-                c_uint,
-                c_uint,
-                c_uint,
-                c_uint,
-                c_uint,
-                Handle,
-                *mut *mut c_void,
-                *mut *mut c_void,
-            ) -> c_int;
-            self.call::<Launch>("cuLaunchKernel", |call| {
-                let nothing = std::ptr::null_mut();
-                call(function, 1, 1, 1, threads, 1, 1, 0, nothing, parameters.as_mut_ptr(), std::ptr::null_mut())
-            });
-            self.call::<unsafe extern "C" fn(*mut c_void, u64, usize) -> c_int>("cuMemcpyDtoH_v2", |call| {
-                call(output.as_mut_ptr().cast(), places[1], bytes)
-            });
+            let (parameters, nothing) = (parameters.as_mut_ptr(), std::ptr::null_mut());
+            call!(
+                self,
+                cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, std::ptr::null_mut(), parameters, nothing)
+            );
+            call!(self, cuMemcpyDtoH_v2(output.as_mut_ptr().cast(), places[1], bytes));
             for place in places {
-                self.call::<unsafe extern "C" fn(u64) -> c_int>("cuMemFree_v2", |call| call(place));
+                call!(self, cuMemFree_v2(place));
             }
-            self.call::<unsafe extern "C" fn(Handle) -> c_int>("cuModuleUnload", |call| call(module));
+            call!(self, cuModuleUnload(module));
         }
         output
     }

@@ -117,6 +117,7 @@ pub fn bare_row(name: &str) -> cpu_object::CpuKernel {
         collective: false,
         max_threads: 0,
         warp_size: 32,
+        cluster: [0; 3],
     }
 }
 

@@ -1,0 +1,214 @@
+//! Matrix instructions on fragments: `wmma`.
+//!
+//! Which element a register of a fragment holds is left to the device. It takes as few registers as have room for the
+//! matrix; where the instruction has more of them, the others repeat the first.
+
+use super::Machine;
+use super::matrix::{ELEMENTS, LANES, element};
+use super::parse::{InlineInstruction, InlineOperand};
+
+/// Rows, columns and depth.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ProductShape {
+    rows: u32,
+    columns: u32,
+    depth: u32,
+}
+
+impl ProductShape {
+    fn parse(word: &str) -> Option<Self> {
+        let (rows, rest) = word.strip_prefix('m')?.split_once('n')?;
+        let (columns, depth) = rest.split_once('k')?;
+        Some(Self { rows: rows.parse().ok()?, columns: columns.parse().ok()?, depth: depth.parse().ok()? })
+    }
+
+    /// Whether factors of these elements can have it.
+    fn fits(self, element: &str) -> bool {
+        let extents = (self.rows, self.columns, self.depth);
+        match element {
+            "f16" | "bf16" | "s8" | "u8" => matches!(extents, (16, 16, 16) | (8, 32, 16) | (32, 8, 16)),
+            "tf32" => extents == (16, 16, 8),
+            "f64" => extents == (8, 8, 4),
+            "s4" | "u4" => extents == (8, 8, 32),
+            _ => false,
+        }
+    }
+
+    /// Rows and columns of the matrix that the instructions call `a`, `b`, `c` or `d`.
+    fn of(self, matrix: &str) -> Option<(u32, u32)> {
+        match matrix {
+            "a" => Some((self.rows, self.depth)),
+            "b" => Some((self.depth, self.columns)),
+            "c" | "d" => Some((self.rows, self.columns)),
+            _ => None,
+        }
+    }
+}
+
+/// A fragment's element and its registers.
+#[derive(Clone, Copy)]
+struct Fragment {
+    number: u32,
+    /// Bits of a register.
+    width: u32,
+    /// Registers that hold the matrix.
+    registers: u32,
+}
+
+impl Fragment {
+    fn new((rows, columns): (u32, u32), element_name: &str) -> Option<Self> {
+        let (number, bits) = element(element_name)?;
+        let width = bits.max(32);
+        Some(Self { number, width, registers: rows * columns * bits / width / LANES })
+    }
+
+    fn words(self) -> u32 {
+        self.registers * self.width / 32
+    }
+
+    /// Whether a vector of so many registers can be this fragment.
+    fn has(self, registers: usize) -> bool {
+        let own = self.registers as usize;
+        registers == own || (ELEMENTS[self.number as usize].0 == "f16" && own > 0 && registers == 8)
+    }
+}
+
+impl Machine {
+    pub(super) fn fragment(&mut self, instruction: &InlineInstruction) -> Option<()> {
+        self.body.collective = true;
+        let parts = instruction.opcode()?;
+        match (&parts[..], instruction.operands.as_slice()) {
+            (["wmma", "load", matrix, "sync", "aligned", layout, shape, modifiers @ ..], [to, from, stride @ ..]) => {
+                let accessed = Access::new(matrix, layout, shape, modifiers)?;
+                let Fragment { width, registers, .. } = accessed.fragment;
+                let elements = Self::elements(to);
+                let place = self.transfer("load", &accessed, from, stride, |_, _| Some(()))?;
+                accessed.fragment.has(elements.len()).then_some(())?;
+                for part in elements.chunks(registers as usize) {
+                    self.take_registers(&place, 0, &InlineOperand::Vector(part.to_vec()), registers, width)?;
+                }
+                Some(())
+            }
+            (["wmma", "store", "d", "sync", "aligned", layout, shape, modifiers @ ..], [to, from, stride @ ..]) => {
+                let accessed = Access::new("d", layout, shape, modifiers)?;
+                let fragment = accessed.fragment;
+                self.transfer("store", &accessed, to, stride, |machine, place| {
+                    machine.put_fragment(place, 0, from, fragment)
+                })?;
+                Some(())
+            }
+            (
+                ["wmma", "mma", "sync", "aligned", "row" | "col", "row" | "col", shape, types @ ..],
+                [sum, left, right, addend],
+            ) => self.multiply_fragments(ProductShape::parse(shape)?, types, [sum, left, right, addend]),
+            _ => None,
+        }
+    }
+
+    /// A transfer between memory and registers, for which `before` is given the registers' place; gives that place.
+    fn transfer(
+        &mut self,
+        operation: &str,
+        accessed: &Access,
+        address: &InlineOperand,
+        stride: &[InlineOperand],
+        before: impl FnOnce(&mut Self, &str) -> Option<()>,
+    ) -> Option<String> {
+        let &Access { fragment, shape, packed_stride, shared } = accessed;
+        let place = self.body.place(format_args!("[{} x i32]", fragment.words()));
+        before(self, &place)?;
+        let address = self.pointer(address, shared)?;
+        let stride = match stride {
+            [] => packed_stride.to_string(),
+            [stride] => self.read(stride, 32)?,
+            _ => return None,
+        };
+        self.body.line(format_args!(
+            "call void @__mneme_cpu_{operation}_fragment(i32 {shape}, i32 {}, ptr {address}, i32 {stride}, ptr {place})",
+            fragment.number
+        ));
+        Some(place)
+    }
+
+    fn put_fragment(&mut self, place: &str, start: u32, from: &InlineOperand, fragment: Fragment) -> Option<()> {
+        let mut elements = Self::elements(from);
+        fragment.has(elements.len()).then_some(())?;
+        elements.truncate(fragment.registers as usize);
+        self.put_registers(place, start, &InlineOperand::Vector(elements), fragment.registers, fragment.width)
+    }
+
+    fn multiply_fragments(
+        &mut self,
+        shape: ProductShape,
+        types: &[&str],
+        [to, left, right, before]: [&InlineOperand; 4],
+    ) -> Option<()> {
+        // Of halves only the sum and the addend are named.
+        let (sum, a, b, addend, saturates) = match types {
+            [sum @ ("f16" | "f32"), addend @ ("f16" | "f32")] => (*sum, "f16", "f16", *addend, 0),
+            ["f32", a @ ("bf16" | "tf32"), b, "f32"] if a == b => ("f32", *a, *b, "f32", 0),
+            ["f64", "f64", "f64", "f64"] | ["f64", "f64", "f64", "f64", "rn"] => ("f64", "f64", "f64", "f64", 0),
+            ["s32", a @ ("s8" | "u8" | "s4" | "u4"), b, "s32", rest @ ..] if a == b => match rest {
+                [] => ("s32", *a, *b, "s32", 0),
+                ["satfinite"] => ("s32", *a, *b, "s32", 1),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        shape.fits(a).then_some(())?;
+        let of = |matrix: &str, element: &str| Fragment::new(shape.of(matrix)?, element);
+        let (a, b, addend, sum) = (of("a", a)?, of("b", b)?, of("c", addend)?, of("d", sum)?);
+        let start_of_b = a.words();
+        let start_of_addend = start_of_b + b.words();
+        let start_of_sum = start_of_addend + addend.words();
+        let place = self.body.place(format_args!("[{} x i32]", start_of_sum + sum.words()));
+        self.put_fragment(&place, 0, left, a)?;
+        self.put_fragment(&place, start_of_b, right, b)?;
+        self.put_fragment(&place, start_of_addend, before, addend)?;
+        let extents = shape.rows | shape.columns << 8 | shape.depth << 16 | saturates << 24;
+        let types = a.number | b.number << 8 | addend.number << 16 | sum.number << 24;
+        self.body
+            .line(format_args!("call void @__mneme_cpu_multiply_fragments(i32 {extents}, i32 {types}, ptr {place})"));
+        self.take_registers(&place, start_of_sum, to, sum.registers, sum.width)
+    }
+}
+
+/// What `wmma.load` and `wmma.store` say of a matrix in memory.
+struct Access {
+    fragment: Fragment,
+    /// For the device: rows, columns, and whether they are in memory by columns.
+    shape: u32,
+    /// Of a matrix that lies there alone.
+    packed_stride: u32,
+    /// Whether its address is one of shared memory.
+    shared: bool,
+}
+
+impl Access {
+    fn new(matrix: &str, layout: &str, shape: &str, modifiers: &[&str]) -> Option<Self> {
+        let (shared, element_name) = match modifiers {
+            ["shared" | "shared::cta", element] => (true, *element),
+            ["global", element] | [element] => (false, *element),
+            _ => return None,
+        };
+        let shape = ProductShape::parse(shape)?;
+        let known = match (matrix, element_name) {
+            ("a" | "b", element) => shape.fits(element),
+            (_, "f16" | "f32" | "s32") => ["f16", "tf32", "s4"].iter().any(|element| shape.fits(element)),
+            (_, "f64") => shape.fits("f64"),
+            _ => false,
+        };
+        let (rows, columns) = shape.of(matrix).filter(|_| known)?;
+        let by_columns = match layout {
+            "row" => 0,
+            "col" => 1,
+            _ => return None,
+        };
+        Some(Self {
+            fragment: Fragment::new((rows, columns), element_name)?,
+            shape: rows | columns << 8 | by_columns << 16,
+            packed_stride: if by_columns == 1 { rows } else { columns },
+            shared,
+        })
+    }
+}
