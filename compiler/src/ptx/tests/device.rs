@@ -71,10 +71,7 @@ impl Driver {
             call!(self, cuMemcpyHtoD_v2(places[0], input.as_ptr().cast(), bytes));
             let mut parameters: [*mut c_void; 2] = [(&raw mut places[0]).cast(), (&raw mut places[1]).cast()];
             let (parameters, nothing) = (parameters.as_mut_ptr(), std::ptr::null_mut());
-            call!(
-                self,
-                cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, std::ptr::null_mut(), parameters, nothing)
-            );
+            call!(self, cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, std::ptr::null_mut(), parameters, nothing));
             call!(self, cuMemcpyDtoH_v2(output.as_mut_ptr().cast(), places[1], bytes));
             for place in places {
                 call!(self, cuMemFree_v2(place));
