@@ -46,7 +46,7 @@ const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
 /// Record GPU kernels of a program, replay them alone, tune them
 #[derive(Debug, Parser)]
 #[command(name = "mneme", version, after_help = EXAMPLES)]
-struct Options {
+struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -226,7 +226,8 @@ the folder. A session that was interrupted goes on.";
 
 /// The command line: `mneme apply` needs no application where it only writes a file.
 fn command() -> clap::Command {
-    Options::command().mut_subcommand("apply", |apply| apply.mut_arg("command", |argument| argument.required(false)))
+    CommandLine::command()
+        .mut_subcommand("apply", |apply| apply.mut_arg("command", |argument| argument.required(false)))
 }
 
 fn main() {
@@ -236,7 +237,7 @@ fn main() {
     mneme_manual::write_if_requested(command);
     let typed: Vec<OsString> = std::env::args_os().collect();
     let arguments = mneme_core::arguments::normalise(typed.iter().cloned(), &ONE_DASH);
-    let parsed = command().try_get_matches_from(arguments).and_then(|matches| Options::from_arg_matches(&matches));
+    let parsed = command().try_get_matches_from(arguments).and_then(|matches| CommandLine::from_arg_matches(&matches));
     let mut options = parsed.unwrap_or_else(|error| {
         let _ = error.print();
         exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { 0 })

@@ -18,7 +18,7 @@ use tracing::level_filters::LevelFilter;
 /// input.
 #[derive(Parser)]
 #[command(name = NAME, version)]
-struct Options {
+struct BuilderOptions {
     /// What to do before the first build is asked for
     #[arg(long, value_name = "HOW", default_value = "full")]
     prepare: Prepare,
@@ -40,8 +40,8 @@ const NAME: &str = concat!("mneme-build-", env!("MNEME_LLVM_MAJOR"));
 
 /// The whole program.
 pub fn main() {
-    mneme_manual::write_if_requested(Options::command);
-    let options = Options::parse();
+    mneme_manual::write_if_requested(BuilderOptions::command);
+    let options = BuilderOptions::parse();
     tracing_subscriber::fmt()
         .with_max_level(options.log)
         .with_writer(io::stderr)

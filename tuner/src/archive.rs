@@ -27,7 +27,7 @@ pub struct Archive {
     pub summary: Value,
     pub tuned_kernels: Value,
     /// In the order of `trials.jsonl`.
-    pub trials: Vec<Entry>,
+    pub trials: Vec<ArchivedTrial>,
     /// Lines of it that are no JSON: a session was killed while it wrote one.
     pub torn: usize,
     /// Whether metrics are times in ns.
@@ -40,7 +40,7 @@ pub struct Archive {
 
 /// A line of `trials.jsonl`.
 #[derive(Clone, Debug, Default)]
-pub struct Entry {
+pub struct ArchivedTrial {
     pub number: u64,
     /// The session's metric, ns; where its objective is another, what that came to, of which less is better. `None`
     /// unless verified.
@@ -131,7 +131,7 @@ impl Archive {
 
     /// Adds a trial. One that was measured again takes the place of its first measurement.
     fn add(&mut self, line: Value) {
-        let entry = Entry::new(self.trials.len(), line, self.is_time);
+        let entry = ArchivedTrial::new(self.trials.len(), line, self.is_time);
         match self.trials.iter_mut().find(|it| entry.line["repeated"].is_number() && it.number == entry.number) {
             Some(earlier) => *earlier = entry,
             None => self.trials.push(entry),
@@ -170,7 +170,7 @@ impl Archive {
     }
 }
 
-impl Entry {
+impl ArchivedTrial {
     fn new(place: usize, line: Value, is_time: bool) -> Self {
         let result = &line["result"];
         let verified = result["verified"] == true;

@@ -15,7 +15,7 @@ const NAME: &std::ffi::CStr = c"nvvm.annotations";
 /// `CallingConv::PTX_Kernel` and `CallingConv::AMDGPU_KERNEL`.
 const KERNELS: [u32; 2] = [71, 91];
 
-struct Entry<'m> {
+struct KernelMark<'m> {
     /// The metadata node, as a value.
     node: LLVMValueRef,
     /// Index of the key among the node's operands.
@@ -25,7 +25,7 @@ struct Entry<'m> {
     value: Option<u64>,
 }
 
-fn entries<'m>(module: &'m Module<'_>) -> Vec<Entry<'m>> {
+fn entries<'m>(module: &'m Module<'_>) -> Vec<KernelMark<'m>> {
     let mut entries = Vec::new();
     // SAFETY: the vectors have the lengths that LLVM announces; operands may be null where a function was deleted.
     unsafe {
@@ -45,7 +45,7 @@ fn entries<'m>(module: &'m Module<'_>) -> Vec<Entry<'m>> {
                 };
                 let Some(key) = string(key) else { continue };
                 let value = (!LLVMIsAConstantInt(value.raw()).is_null()).then(|| LLVMConstIntGetZExtValue(value.raw()));
-                entries.push(Entry { node, index: index as u32, function, key, value });
+                entries.push(KernelMark { node, index: index as u32, function, key, value });
             }
         }
     }

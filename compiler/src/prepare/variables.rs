@@ -46,7 +46,7 @@ pub fn record_of<'r>(recorded: &'r [RecordedVariable], variable: Value<'_>) -> O
 
 /// Where a variable is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum VariableLocation {
     /// At an address; how many bytes are recorded there, and whether the module had as many.
     Absolute { address: u64, size: u64, is_whole: bool },
     /// At an address, and in the module too: a table of functions, from which the replayer fills what is there.
@@ -57,7 +57,7 @@ enum Place {
 
 /// The recorded variables of a module that have no address yet. They are known by name, as passes may replace them.
 #[derive(Clone, Debug, Default)]
-pub struct Placement(Vec<(String, Place)>);
+pub struct Placement(Vec<(String, VariableLocation)>);
 
 impl Placement {
     /// Finds the recorded variables; constant ones are to be at their addresses too if `everything` (on the CPU device
@@ -69,14 +69,18 @@ impl Placement {
             let Some(record) = record_of(recorded, variable) else { continue };
             let place = match variable.space() {
                 SHARED => continue,
-                CONSTANT if !everything => Place::Named,
-                _ if record.code && !variable.is_declaration() => Place::Table { address: record.address },
+                CONSTANT if !everything => VariableLocation::Named,
+                _ if record.code && !variable.is_declaration() => VariableLocation::Table { address: record.address },
                 _ => {
                     let size = bytes(module, variable);
-                    Place::Absolute { address: record.address, size: record.size, is_whole: size == Some(record.size) }
+                    VariableLocation::Absolute {
+                        address: record.address,
+                        size: record.size,
+                        is_whole: size == Some(record.size),
+                    }
                 }
             };
-            if matches!(place, Place::Table { .. }) {
+            if matches!(place, VariableLocation::Table { .. }) {
                 variable.set_linkage(LLVMLinkage::LLVMExternalLinkage);
             } else if !as_written {
                 // SAFETY: a live global variable.
@@ -92,15 +96,15 @@ impl Placement {
 
     /// The variables that must stay in the module whether code uses them or not.
     pub fn visible<'m>(&self, module: &'m Module<'_>) -> Vec<Value<'m>> {
-        self.those(module, |place| !matches!(place, Place::Absolute { .. }))
+        self.those(module, |place| !matches!(place, VariableLocation::Absolute { .. }))
     }
 
     /// The others.
     pub fn absolute<'m>(&self, module: &'m Module<'_>) -> Vec<Value<'m>> {
-        self.those(module, |place| matches!(place, Place::Absolute { .. }))
+        self.those(module, |place| matches!(place, VariableLocation::Absolute { .. }))
     }
 
-    fn those<'m>(&self, module: &'m Module<'_>, wanted: impl Fn(&Place) -> bool) -> Vec<Value<'m>> {
+    fn those<'m>(&self, module: &'m Module<'_>, wanted: impl Fn(&VariableLocation) -> bool) -> Vec<Value<'m>> {
         self.0.iter().filter(|(_, place)| wanted(place)).filter_map(|(name, _)| ir::variable(module, name)).collect()
     }
 
@@ -110,7 +114,8 @@ impl Placement {
     /// writes. What of the unit is not here may read and write it, and memory holds what the recorded launch found.
     /// (A variable that the application's own compiler had changed so has another size in its code, and is let be.)
     pub fn stand_in(&self, module: &Module<'_>) {
-        let private = self.0.iter().filter(|(_, place)| matches!(place, Place::Absolute { is_whole: true, .. }));
+        let private =
+            self.0.iter().filter(|(_, place)| matches!(place, VariableLocation::Absolute { is_whole: true, .. }));
         let private: Vec<Value<'_>> = private
             .filter_map(|(name, _)| ir::variable(module, name))
             .filter(|variable| variable.is_local() && variable.space() != CONSTANT)
@@ -175,10 +180,10 @@ impl Placement {
         for (name, place) in std::mem::take(&mut self.0) {
             let Some(variable) = ir::variable(module, &name) else { continue };
             match place {
-                Place::Named if variable.is_local() => show(variable, place),
-                Place::Named => {}
-                Place::Table { address } => variable.replace_uses_with(pointer(module, variable, address)),
-                Place::Absolute { address, size, is_whole } => {
+                VariableLocation::Named if variable.is_local() => show(variable, place),
+                VariableLocation::Named => {}
+                VariableLocation::Table { address } => variable.replace_uses_with(pointer(module, variable, address)),
+                VariableLocation::Absolute { address, size, is_whole } => {
                     check_size(module, variable, size, is_whole)?;
                     lower_alignment(module, variable, address);
                     let stands_for_it = if waiting.contains(&name) {
@@ -199,9 +204,9 @@ impl Placement {
 }
 
 /// Makes a private variable one that others may know.
-fn show(variable: Value<'_>, place: Place) {
+fn show(variable: Value<'_>, place: VariableLocation) {
     variable.set_linkage(LLVMLinkage::LLVMExternalLinkage);
-    if place == Place::Named {
+    if place == VariableLocation::Named {
         variable.set_name(&device_symbol(&variable.name()));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::emitter::{Emitter, is_collective, touches_memory};
 use super::error::LiftError;
 use super::registers::Ty;
-use super::resolve::{Op, Place, RegisterId, Resolved};
+use super::resolve::{AddressBase, Op, RegisterId, Resolved};
 use super::syntax::Space;
 
 struct Assembly<'a> {
@@ -145,7 +145,7 @@ impl<'a> Assembly<'a> {
             }
             Resolved::Special(name) => self.text.push_str(name),
             Resolved::Sink => self.text.push('_'),
-            Resolved::Place(Place::Global(_) | Place::Function(_), _) => {
+            Resolved::Address(AddressBase::Global(_) | AddressBase::Function(_), _) => {
                 let place = self.input(emitter, Ty::Int(64), operand)?;
                 self.text.push_str(&place);
             }

@@ -6,7 +6,7 @@ use super::emitter::Emitter;
 use super::error::LiftError;
 use super::passing;
 use super::registers::Ty;
-use super::resolve::{Op, Place, Resolved};
+use super::resolve::{AddressBase, Op, Resolved};
 use super::syntax::Signature;
 
 impl<'a> Emitter<'a, '_> {
@@ -121,7 +121,7 @@ impl<'a> Emitter<'a, '_> {
         let module = self.context.module;
         let body = self.body;
         let (target, signature): (String, &Signature<'a>) = match callee {
-            Resolved::Place(Place::Function(index), 0) => {
+            Resolved::Address(AddressBase::Function(index), 0) => {
                 (self.context.function_name(*index), &module.functions[*index].signature)
             }
             Resolved::Register(_) => {
@@ -140,14 +140,20 @@ impl<'a> Emitter<'a, '_> {
         for (argument, param) in arguments.iter().zip(&signature.params) {
             let wanted = passing::passed(param);
             let value = match (argument, passing::by_value(param)) {
-                (Resolved::Place(place, offset), Some(attributes)) => {
+                (Resolved::Address(place, offset), Some(attributes)) => {
                     let (pointer, _) =
                         self.address_of(*place, *offset).ok_or_else(|| refuse("an argument without a place"))?;
                     format!("{attributes} {pointer}")
                 }
-                (Resolved::Place(place @ (Place::Local(_) | Place::Param(_) | Place::Return(_)), offset), None) => {
+                (
+                    Resolved::Address(
+                        place @ (AddressBase::Local(_) | AddressBase::Param(_) | AddressBase::Return(_)),
+                        offset,
+                    ),
+                    None,
+                ) => {
                     let direct = match place {
-                        Place::Param(number) => self.direct[*number].map(|ty| (*number, ty)),
+                        AddressBase::Param(number) => self.direct[*number].map(|ty| (*number, ty)),
                         _ => None,
                     };
                     let value = match direct {
@@ -182,7 +188,7 @@ impl<'a> Emitter<'a, '_> {
         };
         let value = self.value(text);
         match place {
-            Resolved::Place(place, offset) => {
+            Resolved::Address(place, offset) => {
                 let (pointer, _) =
                     self.address_of(*place, *offset).ok_or_else(|| refuse("a result without a place"))?;
                 self.line(format_args!("store {result} {value}, ptr {pointer}, align {}", returns.alignment()));

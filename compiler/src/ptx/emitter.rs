@@ -8,7 +8,7 @@ use super::dominance::{self, ends_block};
 use super::error::LiftError;
 use super::provenance::Provenance;
 use super::registers::{Registers, Ty};
-use super::resolve::{Body, Item, Op, Place, RegisterId, Resolved};
+use super::resolve::{AddressBase, Body, Item, Op, RegisterId, Resolved};
 use super::syntax::{Function, Scalar, Space};
 
 /// What becomes of a value that an instruction writes.
@@ -480,7 +480,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
                 let (value, ty) = self.special(name)?;
                 self.cast(&value, ty, wanted)
             }
-            Resolved::Place(place, offset) => {
+            Resolved::Address(place, offset) => {
                 let (value, ty) = self.address_of(*place, *offset)?;
                 self.cast(&value, ty, wanted)
             }
@@ -495,16 +495,16 @@ impl<'a, 'c> Emitter<'a, 'c> {
     }
 
     /// The address of a place, in its own space.
-    pub fn address_of(&mut self, place: Place, offset: i64) -> Option<(String, Ty)> {
+    pub fn address_of(&mut self, place: AddressBase, offset: i64) -> Option<(String, Ty)> {
         let (base, ty) = match place {
-            Place::Global(index) => {
+            AddressBase::Global(index) => {
                 let space = self.context.variable(index).space;
                 (self.context.variable_name(index), Ty::Ptr(space.number()))
             }
-            Place::Function(index) => (self.context.function_name(index), Ty::Ptr(0)),
-            Place::Local(index) => (format!("%V{index}"), Ty::Ptr(0)),
-            Place::Return(index) => (format!("%Q{index}"), Ty::Ptr(0)),
-            Place::Param(index) => match self.direct[index] {
+            AddressBase::Function(index) => (self.context.function_name(index), Ty::Ptr(0)),
+            AddressBase::Local(index) => (format!("%V{index}"), Ty::Ptr(0)),
+            AddressBase::Return(index) => (format!("%Q{index}"), Ty::Ptr(0)),
+            AddressBase::Param(index) => match self.direct[index] {
                 Some(_) => return None,
                 None if self.function.signature.params[index].bytes.is_some() => (format!("%P{index}"), Ty::Ptr(0)),
                 None => (format!("%S{index}"), Ty::Ptr(0)),
@@ -529,7 +529,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             Resolved::Register(register) => (*register, 0),
             Resolved::Sum(register, offset) => (*register, *offset),
             Resolved::Int(_) => return Some((self.read(item, ty)?, ty)),
-            Resolved::Place(place, offset) => {
+            Resolved::Address(place, offset) => {
                 let (value, own) = self.address_of(*place, *offset)?;
                 return Some((self.cast_space(&value, own, ty), ty));
             }

@@ -2,7 +2,7 @@
 
 use super::emitter::Emitter;
 use super::registers::Ty;
-use super::resolve::{Op, Place, Resolved};
+use super::resolve::{AddressBase, Op, Resolved};
 use super::syntax::{Kind, Scalar, Space};
 
 /// What a plain access may say besides its space and type.
@@ -72,7 +72,7 @@ impl<'a> Emitter<'a, '_> {
         let space = op.space();
         // A parameter that is passed as it is.
         if let (Space::Param, Resolved::Bracket(items)) = (space, address)
-            && let [Resolved::Place(Place::Param(number), 0)] = items[..]
+            && let [Resolved::Address(AddressBase::Param(number), 0)] = items[..]
             && let Some(ty) = self.direct[number]
         {
             let value = format!("%P{number}");

@@ -9,7 +9,7 @@ use super::emitter::{Emitter, double_text, integer_text, single_text};
 use super::error::LiftError;
 use super::passing::{by_value, function_type, passed_type, result_type};
 use super::registers::{Registers, Ty};
-use super::resolve::{Body, Item, Names, Place, Resolved, resolve};
+use super::resolve::{AddressBase, Body, Item, Names, Resolved, resolve};
 use super::syntax::*;
 use super::{Lifted, Statistics, parser};
 use crate::ir::annotations::CLUSTER;
@@ -433,14 +433,14 @@ fn direct(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<Option<
         let Item::Op(op) = item else { continue };
         let is_load = op.name == "ld" && op.operands.len() == 2;
         for (index, operand) in op.operands.iter().enumerate() {
-            let mut spoil = |place: &Place| {
-                if let Place::Param(number) = place {
+            let mut spoil = |place: &AddressBase| {
+                if let AddressBase::Param(number) = place {
                     direct[*number] = None;
                 }
             };
             match operand {
                 Resolved::Bracket(items) => match &items[..] {
-                    [Resolved::Place(Place::Param(number), 0)] if is_load && index == 1 => {
+                    [Resolved::Address(AddressBase::Param(number), 0)] if is_load && index == 1 => {
                         let whole = op
                             .scalar()
                             .is_some_and(|scalar| scalar.bits == function.signature.params[*number].scalar.bits);
@@ -450,18 +450,18 @@ fn direct(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<Option<
                                     pointers[*number] = pointers[*number].or(Some(ty));
                                 }
                             }
-                            _ => spoil(&Place::Param(*number)),
+                            _ => spoil(&AddressBase::Param(*number)),
                         }
                     }
                     items => items.iter().for_each(|item| {
-                        if let Resolved::Place(place, _) = item {
+                        if let Resolved::Address(place, _) = item {
                             spoil(place);
                         }
                     }),
                 },
-                Resolved::Place(place, _) => spoil(place),
+                Resolved::Address(place, _) => spoil(place),
                 Resolved::Vector(items) | Resolved::List(items) => items.iter().for_each(|item| {
-                    if let Resolved::Place(place, _) = item {
+                    if let Resolved::Address(place, _) = item {
                         spoil(place);
                     }
                 }),
@@ -485,7 +485,8 @@ fn pointers_in(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<BT
     for item in &body.items {
         let Item::Op(op) = item else { continue };
         if let ("ld", [Resolved::Register(to), Resolved::Bracket(places)]) = (op.name, &op.operands[..])
-            && let ([Resolved::Place(Place::Param(number), offset)], Ty::Ptr(_)) = (&places[..], types[*to as usize])
+            && let ([Resolved::Address(AddressBase::Param(number), offset)], Ty::Ptr(_)) =
+                (&places[..], types[*to as usize])
             && let (Ok(offset), 0) = (u64::try_from(*offset), offset % 8)
         {
             pointers[*number].insert(offset);

@@ -3,7 +3,7 @@
 //! A sum is an address plus an offset only where it is proved which of the two is the address. A wrong base would tell
 //! the optimiser of another object, or of another state space, than is accessed.
 
-use super::resolve::{Body, Item, Op, Place, RegisterId, Resolved};
+use super::resolve::{AddressBase, Body, Item, Op, RegisterId, Resolved};
 use super::syntax::Variable;
 
 /// How often the search for addresses begins anew with what it found to come from them.
@@ -83,8 +83,8 @@ fn reads_memory(op: &Op<'_>) -> bool {
 }
 
 /// Whether an operand is the address of such a place.
-fn takes_address(op: &Op<'_>, of: &dyn Fn(Place) -> bool) -> bool {
-    op.operands.iter().skip(1).any(|operand| matches!(operand, Resolved::Place(place, _) if of(*place)))
+fn takes_address(op: &Op<'_>, of: &dyn Fn(AddressBase) -> bool) -> bool {
+    op.operands.iter().skip(1).any(|operand| matches!(operand, Resolved::Address(place, _) if of(*place)))
 }
 
 fn registers_where(held: &[bool]) -> impl Iterator<Item = RegisterId> {
@@ -94,7 +94,9 @@ fn registers_where(held: &[bool]) -> impl Iterator<Item = RegisterId> {
 impl Provenance {
     pub fn of(body: &Body<'_>, variables: &[Variable<'_>]) -> Self {
         let flow = Flow::of(body);
-        let in_frame = |place: Place| matches!(place, Place::Local(_) | Place::Param(_) | Place::Return(_));
+        let in_frame = |place: AddressBase| {
+            matches!(place, AddressBase::Local(_) | AddressBase::Param(_) | AddressBase::Return(_))
+        };
         let frame = flow.steps.iter().filter(|step| takes_address(step.op, &in_frame));
         let mut cut = flow.reached(frame.flat_map(|step| step.written.iter().copied()), 0);
         cut.iter_mut().zip(&flow.bits).for_each(|(cut, bits)| *cut &= *bits < 64);
@@ -214,10 +216,10 @@ fn direct(body: &Body<'_>, variables: &[Variable<'_>], flow: &Flow<'_, '_>) -> F
                 }
             }
             "mov" => {
-                if let [Resolved::Register(register), Resolved::Place(place, _)] = &op.operands[..] {
+                if let [Resolved::Register(register), Resolved::Address(place, _)] = &op.operands[..] {
                     let space = match place {
-                        Place::Global(index) => variables.get(*index).map_or(0, |it| it.space.number()),
-                        Place::Function(_) => continue,
+                        AddressBase::Global(index) => variables.get(*index).map_or(0, |it| it.space.number()),
+                        AddressBase::Function(_) => continue,
                         _ => 0,
                     };
                     found.mark(flow, *register, space);

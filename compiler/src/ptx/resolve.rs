@@ -14,7 +14,7 @@ const MOST_WAYS: usize = 1 << 18;
 
 /// Where an address points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AddressBase {
     /// A variable of the module.
     Global(usize),
     Function(usize),
@@ -34,7 +34,7 @@ pub enum Resolved<'a> {
     F64(u64),
     /// A special register, with its `%`.
     Special(&'a str),
-    Place(Place, i64),
+    Address(AddressBase, i64),
     Label(LabelId),
     Targets(usize),
     Prototype(usize),
@@ -220,7 +220,7 @@ pub struct Names<'a> {
 #[derive(Clone, Copy)]
 enum Entity {
     Register(RegisterId),
-    Place(Place),
+    AddressBase(AddressBase),
     Targets(usize),
     Prototype(usize),
 }
@@ -297,11 +297,11 @@ pub fn resolve<'a>(
         body,
     };
     for (index, param) in function.signature.params.iter().enumerate() {
-        let register = resolver.parameter(param, Place::Param(index));
+        let register = resolver.parameter(param, AddressBase::Param(index));
         resolver.body.param_registers.push(register);
     }
     for (index, param) in function.signature.returns.iter().enumerate() {
-        let register = resolver.parameter(param, Place::Return(index));
+        let register = resolver.parameter(param, AddressBase::Return(index));
         resolver.body.return_registers.push(register);
     }
     for statement in statements {
@@ -320,9 +320,9 @@ impl<'a> Resolver<'a, '_> {
         self.body.registers.len() as RegisterId - 1
     }
 
-    fn parameter(&mut self, param: &Param<'a>, place: Place) -> Option<RegisterId> {
+    fn parameter(&mut self, param: &Param<'a>, place: AddressBase) -> Option<RegisterId> {
         let register = param.in_register.then(|| self.register(param.scalar));
-        let entity = register.map_or(Entity::Place(place), Entity::Register);
+        let entity = register.map_or(Entity::AddressBase(place), Entity::Register);
         self.scope().exact.insert(param.name, entity);
         register
     }
@@ -358,17 +358,17 @@ impl<'a> Resolver<'a, '_> {
                 let place = match variable.space {
                     Space::Local | Space::Param => {
                         self.body.locals.push(variable.clone());
-                        Place::Local(self.body.locals.len() - 1)
+                        AddressBase::Local(self.body.locals.len() - 1)
                     }
                     _ if variable.linkage.external && self.names.variables.contains_key(variable.name) => {
-                        Place::Global(self.names.variables[variable.name])
+                        AddressBase::Global(self.names.variables[variable.name])
                     }
                     _ => {
                         self.hoisted.push(variable.clone());
-                        Place::Global(self.first_hoisted + self.hoisted.len() - 1)
+                        AddressBase::Global(self.first_hoisted + self.hoisted.len() - 1)
                     }
                 };
-                self.scope().exact.insert(variable.name, Entity::Place(place));
+                self.scope().exact.insert(variable.name, Entity::AddressBase(place));
             }
             Statement::Targets { label, names, line } => {
                 let labels: Option<Vec<LabelId>> = names.iter().map(|name| self.label(name)).collect();
@@ -462,7 +462,7 @@ impl<'a> Resolver<'a, '_> {
         if let Some(entity) = self.find(name) {
             return Ok(match entity {
                 Entity::Register(register) => Resolved::Register(register),
-                Entity::Place(place) => Resolved::Place(place, 0),
+                Entity::AddressBase(place) => Resolved::Address(place, 0),
                 Entity::Targets(number) => Resolved::Targets(number),
                 Entity::Prototype(number) => Resolved::Prototype(number),
             });
@@ -471,10 +471,10 @@ impl<'a> Resolver<'a, '_> {
             return Ok(Resolved::Label(label));
         }
         if let Some(index) = self.names.variables.get(name) {
-            return Ok(Resolved::Place(Place::Global(*index), 0));
+            return Ok(Resolved::Address(AddressBase::Global(*index), 0));
         }
         if let Some(index) = self.names.functions.get(name) {
-            return Ok(Resolved::Place(Place::Function(*index), 0));
+            return Ok(Resolved::Address(AddressBase::Function(*index), 0));
         }
         if is_special(name) {
             return Ok(Resolved::Special(name));
@@ -500,7 +500,7 @@ impl<'a> Resolver<'a, '_> {
             Operand::F64(bits) => Resolved::F64(*bits),
             Operand::Sum(name, offset) => match self.named(name, line)? {
                 Resolved::Register(register) => Resolved::Sum(register, *offset),
-                Resolved::Place(place, from) => Resolved::Place(place, from.wrapping_add(*offset)),
+                Resolved::Address(place, from) => Resolved::Address(place, from.wrapping_add(*offset)),
                 _ => return Err(LiftError::at(line, format!("an offset from {name}"))),
             },
             Operand::Not(name) => match self.named(name, line)? {

@@ -10,10 +10,10 @@ use crate::execution::device_calls as calls;
 use crate::execution::{fragments, matrix};
 use crate::half;
 
-type Entry = (&'static str, *const ());
+type ImportedSymbol = (&'static str, *const ());
 
 /// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
-fn table() -> [Entry; 51] {
+fn table() -> [ImportedSymbol; 51] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),

@@ -10,10 +10,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::kernel::{CodeOwner, FunctionHandle, Kernel};
 
-const PLACES: usize = 256;
+const SLOTS: usize = 256;
 
 /// A handle and its function.
-struct Place {
+struct Slot {
     /// Odd while it is written.
     version: AtomicUsize,
     handle: AtomicUsize,
@@ -26,16 +26,16 @@ struct Place {
 
 /// What a place holds.
 #[derive(Clone, Copy)]
-struct Entry {
+struct SlotValue {
     handle: usize,
     kernel: *mut Kernel,
     owner: usize,
     kind: usize,
 }
 
-const EMPTY: Entry = Entry { handle: 0, kernel: ptr::null_mut(), owner: 0, kind: 0 };
+const EMPTY: SlotValue = SlotValue { handle: 0, kernel: ptr::null_mut(), owner: 0, kind: 0 };
 
-impl Place {
+impl Slot {
     const fn new() -> Self {
         Self {
             version: AtomicUsize::new(0),
@@ -46,9 +46,9 @@ impl Place {
         }
     }
 
-    fn read(&self) -> Entry {
+    fn read(&self) -> SlotValue {
         let version = self.version.load(Ordering::Acquire);
-        let found = Entry {
+        let found = SlotValue {
             handle: self.handle.load(Ordering::Relaxed),
             kernel: self.kernel.load(Ordering::Relaxed),
             owner: self.owner.load(Ordering::Relaxed),
@@ -60,7 +60,7 @@ impl Place {
     }
 
     /// By one thread at a time.
-    fn write(&self, entry: Entry) {
+    fn write(&self, entry: SlotValue) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
@@ -90,7 +90,7 @@ fn owner_of(kind: usize, handle: usize) -> CodeOwner {
 }
 
 struct Table {
-    places: [Place; PLACES],
+    places: [Slot; SLOTS],
     /// Every kernel that the table ever had, each of which it owns. Whoever writes to the places holds the lock.
     kernels: LazyLock<Mutex<HashSet<usize>>>,
 }
@@ -99,15 +99,15 @@ static TABLE: Table = Table::new();
 
 impl Table {
     const fn new() -> Self {
-        Self { places: [const { Place::new() }; PLACES], kernels: LazyLock::new(Mutex::default) }
+        Self { places: [const { Slot::new() }; SLOTS], kernels: LazyLock::new(Mutex::default) }
     }
 
-    fn place(&self, handle: usize) -> &Place {
+    fn place(&self, handle: usize) -> &Slot {
         // Handles are addresses of structures; the high bits of a product depend on all of theirs.
-        &self.places[(handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - PLACES.ilog2())]
+        &self.places[(handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - SLOTS.ilog2())]
     }
 
-    fn entry(&self, handle: usize) -> Option<Entry> {
+    fn entry(&self, handle: usize) -> Option<SlotValue> {
         let entry = self.place(handle).read();
         (entry.handle == handle && !entry.kernel.is_null()).then_some(entry)
     }
@@ -139,7 +139,7 @@ impl Table {
         }
         if place.read().kernel.is_null() {
             let (kind, owner) = kind_of(function.home);
-            place.write(Entry { handle, kernel, owner, kind: kind << 1 | usize::from(function.context_free) });
+            place.write(SlotValue { handle, kernel, owner, kind: kind << 1 | usize::from(function.context_free) });
         }
     }
 

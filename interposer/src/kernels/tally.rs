@@ -10,7 +10,7 @@ use super::key::Key;
 pub const PLACES: usize = 8;
 
 #[repr(C)]
-struct Entry {
+struct LaunchCount {
     launches: AtomicU64,
     key: Key,
     hash: u64,
@@ -27,16 +27,16 @@ pub struct LaunchTally {
     /// Launches of a kernel whose code cannot be recorded.
     refused: AtomicU64,
     /// Entries are never freed, because another thread may be reading one. They go only with an instance that failed.
-    places: [AtomicPtr<Entry>; PLACES],
+    places: [AtomicPtr<LaunchCount>; PLACES],
 }
 
 impl LaunchTally {
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
+    fn entries(&self) -> impl Iterator<Item = &LaunchCount> {
         // SAFETY: null, or leaked and never changed but for its counter.
         self.places.iter().filter_map(|place| unsafe { place.load(Ordering::Acquire).as_ref() })
     }
 
-    fn place(&self, hash: u64) -> Option<&AtomicPtr<Entry>> {
+    fn place(&self, hash: u64) -> Option<&AtomicPtr<LaunchCount>> {
         // SAFETY: as above.
         self.places
             .iter()
@@ -63,7 +63,10 @@ impl LaunchTally {
     /// Counts the launches of an instance from now on, if there is a place for it.
     pub fn watch(&self, hash: u64, key: Key) {
         if let Some(place) = self.places.iter().find(|place| place.load(Ordering::Relaxed).is_null()) {
-            place.store(Box::into_raw(Box::new(Entry { hash, key, launches: AtomicU64::new(0) })), Ordering::Release);
+            place.store(
+                Box::into_raw(Box::new(LaunchCount { hash, key, launches: AtomicU64::new(0) })),
+                Ordering::Release,
+            );
         }
     }
 

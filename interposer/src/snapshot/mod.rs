@@ -185,9 +185,14 @@ impl Reader {
     }
 
     /// The identity of a stretch that is copied to a place of at least its length.
-    fn identity_by_copy(&self, place: Place, stretch: Stretch, copy: &mut [u8]) -> Result<ChunkId, SnapshotError> {
+    fn identity_by_copy(
+        &self,
+        place: RegionSource,
+        stretch: Stretch,
+        copy: &mut [u8],
+    ) -> Result<ChunkId, SnapshotError> {
         let copy = &mut copy[..stretch.length as usize];
-        if matches!(place, Place::Device { .. }) {
+        if matches!(place, RegionSource::Device { .. }) {
             self.copy(stretch, copy)?;
         } else {
             read_here(stretch, copy)?;
@@ -197,7 +202,7 @@ impl Reader {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum RegionSource {
     /// Read by copies; `joined`: neighbours may be copied with what is between them. All others are copied by
     /// themselves: the driver refuses a copy that spans two allocations, or two variables, though they touch.
     Device { joined: bool },
@@ -220,7 +225,7 @@ pub struct Span {
 struct Region {
     address: u64,
     size: u64,
-    place: Place,
+    place: RegionSource,
     /// Host threads may write to it at any time (managed memory; all memory of the CPU device), or other devices.
     is_volatile: bool,
     /// Others write to it all the time: it is hashed as it was copied.
@@ -230,16 +235,16 @@ struct Region {
 impl Region {
     fn new(address: u64, size: u64, kind: Option<AllocationKind>) -> Self {
         let place = match kind {
-            Some(AllocationKind::Host) => Place::Shared,
-            _ if linker::cpu_device().is_some() => Place::Direct,
-            kind => Place::Device { joined: kind == Some(AllocationKind::Arena) },
+            Some(AllocationKind::Host) => RegionSource::Shared,
+            _ if linker::cpu_device().is_some() => RegionSource::Direct,
+            kind => RegionSource::Device { joined: kind == Some(AllocationKind::Arena) },
         };
-        let is_volatile = kind != Some(AllocationKind::Arena) || place == Place::Direct;
+        let is_volatile = kind != Some(AllocationKind::Arena) || place == RegionSource::Direct;
         Self { address, size, place, is_volatile, is_shared: false }
     }
 
     fn is_hashed_by_device(&self) -> bool {
-        matches!(self.place, Place::Device { .. }) && self.address.is_multiple_of(chunk_hash::ALIGNMENT)
+        matches!(self.place, RegionSource::Device { .. }) && self.address.is_multiple_of(chunk_hash::ALIGNMENT)
     }
 
     /// The words of it, in pieces.
@@ -306,7 +311,7 @@ pub fn addresses_of(
 ) -> Result<Vec<bool>, SnapshotError> {
     let regions = regions(variables, allocations);
     let (on_device, here): (Vec<&Region>, Vec<&Region>) =
-        regions.iter().partition(|region| matches!(region.place, Place::Device { .. }));
+        regions.iter().partition(|region| matches!(region.place, RegionSource::Device { .. }));
     let stretches = |regions: Vec<&Region>| -> Vec<Stretch> { regions.into_iter().flat_map(Region::words).collect() };
     let mut found = addresses::scan(&stretches(here), ranges)?;
     let on_device = stretches(on_device);
@@ -361,9 +366,9 @@ fn read(
     reader.prepare_for(regions);
     let is_hashed = |region: &&Region| match region.place {
         _ if region.is_shared => false,
-        Place::Direct => true,
-        Place::Device { .. } => reader.hasher.is_some() && region.is_hashed_by_device(),
-        Place::Shared => false,
+        RegionSource::Direct => true,
+        RegionSource::Device { .. } => reader.hasher.is_some() && region.is_hashed_by_device(),
+        RegionSource::Shared => false,
     };
     let hashed: Vec<bool> = regions.iter().map(|region| is_hashed(&region)).collect();
     let stretches: Vec<Stretch> =
@@ -478,7 +483,7 @@ impl Copy {
     fn gap_before(&self, region: &Region, stretch: Stretch) -> Option<u64> {
         let gap = stretch.address.wrapping_sub(self.address + self.bytes);
         let is_one_region = gap == 0 && stretch.address > region.address;
-        let both_joined = self.joined && matches!(region.place, Place::Device { joined: true });
+        let both_joined = self.joined && matches!(region.place, RegionSource::Device { joined: true });
         (is_one_region || (gap <= GAP && both_joined)).then_some(gap)
     }
 }
@@ -514,7 +519,7 @@ impl<'a> Gathering<'a> {
 
     /// Has a new chunk copied.
     fn add(&mut self, region: &Region, stretch: Stretch, id: ChunkId) -> Result<(), SnapshotError> {
-        let Place::Device { joined } = region.place else {
+        let RegionSource::Device { joined } = region.place else {
             let offset = self.room(stretch.length)?;
             self.read_directly(stretch, offset)?;
             self.keep(id, offset, stretch.length, region.is_volatile);
@@ -539,10 +544,10 @@ impl<'a> Gathering<'a> {
     }
 
     /// Copies a chunk, hashes the copy, and keeps it if it is new.
-    fn fetch_and_hash(&mut self, place: Place, stretch: Stretch) -> Result<ChunkId, SnapshotError> {
+    fn fetch_and_hash(&mut self, place: RegionSource, stretch: Stretch) -> Result<ChunkId, SnapshotError> {
         self.start_copy()?;
         let offset = self.room(stretch.length)?;
-        if !matches!(place, Place::Device { .. }) {
+        if !matches!(place, RegionSource::Device { .. }) {
             self.read_directly(stretch, offset)?;
         } else {
             self.enqueue(Copy { address: stretch.address, bytes: stretch.length, offset, joined: false })?;
@@ -682,7 +687,7 @@ mod tests {
         let region = |address, joined| Region {
             address,
             size: 2 * CHUNK,
-            place: Place::Device { joined },
+            place: RegionSource::Device { joined },
             is_volatile: false,
             is_shared: false,
         };

@@ -14,7 +14,7 @@ use crate::recording::snapshot::Snapshot;
 
 /// An entry of `index.json`.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct DumpedMismatch<'a> {
     #[serde(flatten)]
     mismatch: &'a Mismatch,
     /// Files in the same folder with the raw bytes of the whole buffer.
@@ -81,7 +81,7 @@ pub fn write(
         recorded.flush()?;
         replayed.flush()?;
         let [recorded_file, replayed_file] = names;
-        entries.push(Entry { mismatch: &failure.mismatch, recorded_file, replayed_file });
+        entries.push(DumpedMismatch { mismatch: &failure.mismatch, recorded_file, replayed_file });
     }
     let index = serde_json::to_vec_pretty(&entries).map_err(std::io::Error::other)?;
     std::fs::write(folder.join(INDEX), index)

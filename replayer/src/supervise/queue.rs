@@ -16,16 +16,16 @@ pub struct PendingJob {
     /// The version of LLVM that builds it.
     pub llvm: u32,
     pub start: jiff::Timestamp,
-    place: Place,
+    place: QueuePosition,
 }
 
 /// Position in the queue.
-type Place = (Reverse<i32>, u64);
+type QueuePosition = (Reverse<i32>, u64);
 
 #[derive(Default)]
 pub struct Queue {
-    entries: BTreeMap<Place, PendingJob>,
-    places: HashMap<u64, Place>,
+    entries: BTreeMap<QueuePosition, PendingJob>,
+    places: HashMap<u64, QueuePosition>,
     /// Configurations that came so far.
     count: u64,
 }

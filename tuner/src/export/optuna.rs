@@ -12,7 +12,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::ExportError;
-use crate::archive::{Archive, Entry};
+use crate::archive::{Archive, ArchivedTrial};
 
 const CREATE_STUDY: u8 = 0;
 const SET_STUDY_ATTRIBUTE: u8 = 2;
@@ -55,7 +55,7 @@ fn journal(archive: &Archive, study: &str) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn line(trial: &Entry, distributions: &BTreeMap<&String, Distribution>) -> Value {
+fn line(trial: &ArchivedTrial, distributions: &BTreeMap<&String, Distribution>) -> Value {
     let mut parameters = Map::new();
     let mut of_trial = Map::new();
     for (name, distribution) in distributions {

@@ -8,7 +8,7 @@ use mneme_core::result::ReplayStatus;
 use serde_json::{Map, Value, json};
 
 use super::ExportError;
-use crate::archive::{Archive, Entry};
+use crate::archive::{Archive, ArchivedTrial};
 
 const VERSION: &str = "1.0.0";
 const NS_PER_MS: f64 = 1e6;
@@ -22,7 +22,7 @@ pub fn write(archive: &Archive, path: &Path) -> Result<(), ExportError> {
     crate::results::replace(path, text.as_bytes()).map_err(ExportError::of(path))
 }
 
-fn result(archive: &Archive, trial: &Entry) -> Value {
+fn result(archive: &Archive, trial: &ArchivedTrial) -> Value {
     let result = &trial.line["result"];
     let chosen = archive.parameters.iter().filter_map(|name| Some((name.clone(), trial.choice.get(name)?.clone())));
     let seconds = ["preprocess_ir_time", "opt_time", "codegen_time"].map(|name| result[name].as_f64().unwrap_or(0.0));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::archive::{Archive, Entry, plain};
+use crate::archive::{Archive, ArchivedTrial, plain};
 
 /// Distinct numbers that have a place each; of more, places are in proportion to the numbers.
 const LEVELS: usize = 48;
@@ -41,7 +41,7 @@ impl Column {
 
     /// A number for a trial's value: the place of its level, or the number itself; `None` where the parameter does not
     /// apply.
-    pub fn code(&self, trial: &Entry) -> Option<f64> {
+    pub fn code(&self, trial: &ArchivedTrial) -> Option<f64> {
         let value = trial.choice.get(&self.name)?;
         if self.levels.is_empty() {
             return value.as_f64();
@@ -70,7 +70,7 @@ mod tests {
     fn column(values: &[Value]) -> (Column, Archive) {
         let trials = values
             .iter()
-            .map(|value| Entry { choice: [("p".to_owned(), value.clone())].into(), ..Entry::default() })
+            .map(|value| ArchivedTrial { choice: [("p".to_owned(), value.clone())].into(), ..ArchivedTrial::default() })
             .collect();
         let archive = Archive { trials, ..Archive::default() };
         (Column::new(&archive, "p"), archive)
@@ -94,6 +94,6 @@ mod tests {
         assert!(numbers.levels.is_empty());
         assert_eq!(numbers.place(numbers.code(&archive.trials[0]).unwrap()), 0.0);
         assert!((numbers.place(60.0) - 50.0 / 99.5).abs() < 1e-12);
-        assert_eq!(numbers.code(&Entry::default()), None);
+        assert_eq!(numbers.code(&ArchivedTrial::default()), None);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use mneme_core::result::ReplayStatus;
 
-use crate::archive::{Archive, Entry};
+use crate::archive::{Archive, ArchivedTrial};
 use mneme_core::text::shorten;
 
 /// Reasons of a class that are told apart.
@@ -15,11 +15,11 @@ const LENGTH: usize = 240;
 
 /// The section; nothing where every trial verified.
 pub fn failures(archive: &Archive) -> Markup {
-    let mut classes: BTreeMap<&str, BTreeMap<String, Vec<&Entry>>> = BTreeMap::new();
+    let mut classes: BTreeMap<&str, BTreeMap<String, Vec<&ArchivedTrial>>> = BTreeMap::new();
     for trial in archive.trials.iter().filter(|trial| trial.status != "verified" && trial.stopped.is_none()) {
         classes.entry(&trial.status).or_default().entry(reason(trial)).or_default().push(trial);
     }
-    let count = |reasons: &BTreeMap<String, Vec<&Entry>>| reasons.values().map(Vec::len).sum::<usize>();
+    let count = |reasons: &BTreeMap<String, Vec<&ArchivedTrial>>| reasons.values().map(Vec::len).sum::<usize>();
     let mut ordered: Vec<_> = classes.iter().collect();
     ordered.sort_by_key(|(_, reasons)| std::cmp::Reverse(count(reasons)));
     html! {
@@ -62,14 +62,16 @@ pub fn failures(archive: &Archive) -> Markup {
     }
 }
 
-fn by_count<'a>(reasons: &'a BTreeMap<String, Vec<&'a Entry>>) -> Vec<(&'a String, &'a Vec<&'a Entry>)> {
+fn by_count<'a>(
+    reasons: &'a BTreeMap<String, Vec<&'a ArchivedTrial>>,
+) -> Vec<(&'a String, &'a Vec<&'a ArchivedTrial>)> {
     let mut ordered: Vec<_> = reasons.iter().collect();
     ordered.sort_by_key(|(_, trials)| std::cmp::Reverse(trials.len()));
     ordered
 }
 
 /// What went wrong, without what tells one trial from another.
-fn reason(trial: &Entry) -> String {
+fn reason(trial: &ArchivedTrial) -> String {
     if trial.status == ReplayStatus::FailedVerification.name() {
         // Up to here it says where.
         return trial.error.split(": ").next().unwrap_or_default().into();

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use fanova::{FanovaOptions, RandomForestOptions};
 
 use super::columns::Column;
-use crate::archive::{Archive, Entry};
+use crate::archive::{Archive, ArchivedTrial};
 
 /// The share of a parameter alone in the variance of the (logarithm of the) metric.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ const FEWEST: usize = 10;
 /// The importance of every parameter that varies, the most important first; empty where there are too few verified
 /// trials, or all are equally fast.
 pub fn importance(archive: &Archive, columns: &[Column]) -> Vec<Importance> {
-    let verified: Vec<(&Entry, f64)> =
+    let verified: Vec<(&ArchivedTrial, f64)> =
         archive.trials.iter().filter_map(|trial| Some((trial, trial.metric.filter(|metric| *metric > 0.0)?))).collect();
     let stride = verified.len().div_ceil(SAMPLE).max(1);
     let sample: Vec<_> = verified.into_iter().step_by(stride).collect();

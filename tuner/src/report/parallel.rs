@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::chart::{self, Frame, coordinate};
 use super::columns::Column;
-use crate::archive::{Archive, Entry};
+use crate::archive::{Archive, ArchivedTrial};
 use mneme_core::text::shorten;
 
 const WIDTH: f64 = 960.0;
@@ -36,7 +36,7 @@ fn up(place: f64) -> f64 {
 /// at the top.
 pub fn parallel(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
     let columns = &columns[..columns.len().min(AXES)];
-    let mut ranked: Vec<(&Entry, f64)> =
+    let mut ranked: Vec<(&ArchivedTrial, f64)> =
         archive.trials.iter().filter_map(|trial| Some((trial, trial.metric?))).collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     let count = columns.len() + 1;

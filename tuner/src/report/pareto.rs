@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::chart::{self, Frame, Scale, coordinate, dots};
-use crate::archive::{Archive, Entry, plain};
+use crate::archive::{Archive, ArchivedTrial, plain};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 360.0;
@@ -18,7 +18,7 @@ pub fn pareto(archive: &Archive) -> Markup {
     let [first, second, ..] = names.as_slice() else { return html! {} };
     let front: HashSet<u64> =
         archive.pareto["trials"].as_array().into_iter().flatten().filter_map(|trial| trial["trial"].as_u64()).collect();
-    let costs = |trial: &Entry| Some((cost(trial, 0)?, cost(trial, 1)?));
+    let costs = |trial: &ArchivedTrial| Some((cost(trial, 0)?, cost(trial, 1)?));
     let points: Vec<(u64, (f64, f64))> =
         archive.trials.iter().filter_map(|trial| Some((trial.number, costs(trial)?))).collect();
     let across = Scale::of_metrics(points.iter().map(|(_, (cost, _))| *cost), FRAME.left, FRAME.right);
@@ -51,7 +51,7 @@ pub fn pareto(archive: &Archive) -> Markup {
     }
 }
 
-fn cost(trial: &Entry, objective: usize) -> Option<f64> {
+fn cost(trial: &ArchivedTrial, objective: usize) -> Option<f64> {
     trial.metric?;
     trial.line["objectives"].get(objective).and_then(Value::as_f64)
 }

@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::chart;
 use super::columns::Column;
-use crate::archive::{Archive, Entry, plain};
+use crate::archive::{Archive, ArchivedTrial, plain};
 use mneme_core::text::shorten;
 
 /// Rows of the table.
 const ROWS: usize = 50;
 
 pub fn ranking(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
-    let mut ranked: Vec<(&Entry, f64)> =
+    let mut ranked: Vec<(&ArchivedTrial, f64)> =
         archive.trials.iter().filter_map(|trial| Some((trial, trial.metric?))).collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     html! {

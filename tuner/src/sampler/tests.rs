@@ -338,14 +338,14 @@ fn searches_of_constrained_spaces_propose_valid_points_alone() {
         for window in [1, 7] {
             let mut sampler =
                 kind.build(&table.space, &SamplerSettings { seed: 3, trials: Some(150), start: None }).unwrap();
-            let (mut history, mut flying) = (History::default(), std::collections::VecDeque::new());
+            let (mut history, mut in_flight) = (History::default(), std::collections::VecDeque::new());
             for _ in 0..150 {
                 let point = sampler.ask(&table.space, &history).expect("a point");
                 assert!(table.space.ground(&point).is_ok(), "{kind:?}: {point:?}");
                 assert!(!history.has(&point), "{kind:?}: {point:?}");
-                flying.push_back(history.add(point, None));
-                if flying.len() == window {
-                    let place = flying.pop_front().unwrap();
+                in_flight.push_back(history.add(point, None));
+                if in_flight.len() == window {
+                    let place = in_flight.pop_front().unwrap();
                     let point = history.tried()[place].point.clone();
                     let outcome = TrialOutcome::Measured(vec![valleys(&point)]);
                     sampler.tell(&point, &outcome);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 pub use self::error::TuneError;
 use self::spaces::{Spaces, limits_to_show};
-use crate::archive::{Archive, Entry};
+use crate::archive::{Archive, ArchivedTrial};
 use crate::bridge::{Bridge, OptunaSampler, StudyOptions};
 use crate::cache::CachePlan;
 use crate::document;
@@ -95,7 +95,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
 }
 
 /// A kernel and the instances to tune it for.
-struct Subject {
+struct KernelToTune {
     database: PathBuf,
     record: KernelRecord,
     ids: Vec<String>,
@@ -112,7 +112,7 @@ struct Outcome {
     finished: Option<Finished>,
 }
 
-fn subjects(options: &Options) -> Result<Vec<Subject>, TuneError> {
+fn subjects(options: &Options) -> Result<Vec<KernelToTune>, TuneError> {
     let mut subjects = Vec::new();
     for path in &options.record_database {
         for database in databases(path, options.all_kernels == Some(true))? {
@@ -125,7 +125,7 @@ fn subjects(options: &Options) -> Result<Vec<Subject>, TuneError> {
                 let known = |id: &String| Ok(record.instance(&database, Some(id))?.0.to_owned());
                 options.record_id.iter().map(known).collect::<Result<_, RecordingError>>()?
             };
-            subjects.push(Subject { database, record, ids });
+            subjects.push(KernelToTune { database, record, ids });
         }
     }
     Ok(subjects)
@@ -148,7 +148,7 @@ fn databases(path: &Path, all: bool) -> Result<Vec<PathBuf>, TuneError> {
     }
 }
 
-impl Subject {
+impl KernelToTune {
     /// Settings, whose defaults depend on what was recorded.
     fn settle(&self, options: &Options, folder: &Path) -> TuningSettings {
         let mut options = Options {
@@ -371,7 +371,7 @@ fn learning(search: &SearchSettings, own: Box<dyn Sampler>) -> Result<Box<dyn Sa
         let wrong =
             |what: &dyn std::fmt::Display| TuneError::Setting(format!("--learn-from {}: {what}", folder.display()));
         let archive = Archive::read(folder).map_err(|error| wrong(&error))?;
-        let point = |entry: &Entry| serde_json::from_value::<Point>(entry.line["params"].clone()).ok();
+        let point = |entry: &ArchivedTrial| serde_json::from_value::<Point>(entry.line["params"].clone()).ok();
         let found: Vec<(Point, f64)> = archive.trials.iter().filter_map(|it| Some((point(it)?, it.metric?))).collect();
         if found.is_empty() {
             return Err(wrong(&"no trial of it verified; there is nothing to learn"));
@@ -506,7 +506,12 @@ fn inspect(mode: SessionMode, space: &dyn SearchSpace) -> Result<Outcome, TuneEr
 }
 
 /// The summary of several kernels, and one file for Proteus with all of them.
-fn write_totals(folder: &Path, options: &Options, subjects: &[Subject], outcomes: &[Outcome]) -> Result<(), TuneError> {
+fn write_totals(
+    folder: &Path,
+    options: &Options,
+    subjects: &[KernelToTune],
+    outcomes: &[Outcome],
+) -> Result<(), TuneError> {
     if options.print_space || options.dry_run {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use mneme_core::device::DeviceLimits;
 use mneme_core::image::architecture::Processor;
 use serde_json::Value;
 
-use super::{Subject, TuneError, evaluator};
+use super::{KernelToTune, TuneError, evaluator};
 use crate::bridge::{Bridge, PythonSpace};
 use crate::options::{SpaceSettings, TuningSettings};
 use crate::session::TunedInstance;
@@ -13,7 +13,7 @@ use crate::space::{FileSpace, ForAmd, PresetSpace, Recorded, SearchSpace, Surrou
 /// Makes spaces of one kind for instances of one kernel.
 pub struct Spaces<'a> {
     pub settings: &'a TuningSettings,
-    pub subject: &'a Subject,
+    pub subject: &'a KernelToTune,
     pub bridge: Option<&'a Bridge>,
     /// Of the first Python space.
     pub number: Option<u64>,

@@ -14,7 +14,7 @@ use crate::simulate::Simulation;
 use crate::space::ResultsTable;
 
 /// Options that a session without a recording and a device goes by.
-const HEARD: [&str; 13] = [
+const USED: [&str; 13] = [
     "simulate",
     "sampler",
     "trials",
@@ -31,11 +31,11 @@ const HEARD: [&str; 13] = [
 ];
 
 /// Options that were said and would change nothing, as they are written.
-fn unheard(options: &Options) -> Vec<String> {
+fn unused(options: &Options) -> Vec<String> {
     let said = serde_json::to_value(options).unwrap_or_default();
     let names = said.as_object().into_iter().flat_map(|said| said.keys());
-    let unheard = names.filter(|name| !HEARD.contains(&name.as_str()));
-    let mut found: Vec<String> = unheard.map(|name| format!("--{}", name.replace('_', "-"))).collect();
+    let unused = names.filter(|name| !USED.contains(&name.as_str()));
+    let mut found: Vec<String> = unused.map(|name| format!("--{}", name.replace('_', "-"))).collect();
     found.extend(options.resume.then(|| "--resume".to_owned()));
     found
 }
@@ -43,10 +43,10 @@ fn unheard(options: &Options) -> Vec<String> {
 /// Searches the file of `--simulate`.
 pub fn tune(options: Options) -> Result<i32, TuneError> {
     let file = options.simulate.clone().unwrap_or_default();
-    let unheard = unheard(&options);
-    if !unheard.is_empty() {
+    let unused = unused(&options);
+    if !unused.is_empty() {
         let what = "is searched without a recording and a device, which these are about; leave out";
-        return Err(TuneError::Setting(format!("--simulate {} {what} {}", file.display(), unheard.join(", "))));
+        return Err(TuneError::Setting(format!("--simulate {} {what} {}", file.display(), unused.join(", "))));
     }
     let table = ResultsTable::load(&file)?;
     let folder = options.results_dir.clone().unwrap_or_else(default_folder);

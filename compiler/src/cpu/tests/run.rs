@@ -48,12 +48,12 @@ impl Program {
         let row = rows.next().unwrap_or_else(|| panic!("no kernel {name} in {:?}", self.table));
         assert!(rows.next().is_none(), "{name} is ambiguous");
         assert_eq!(row.parameter_bytes as usize, parameters.len(), "{name}");
-        type Entry = unsafe extern "C" fn(*const c_void);
-        type Launch = unsafe extern "C" fn(Entry, *const c_void, u32, u32, u32, u32);
+        type KernelEntry = unsafe extern "C" fn(*const c_void);
+        type Launch = unsafe extern "C" fn(KernelEntry, *const c_void, u32, u32, u32, u32);
         // SAFETY: both have the types that the contract and device.c give them; the buffer outlives the launch.
         unsafe {
             let launch: Symbol<'_, Launch> = self.library.get(b"test_launch").unwrap();
-            let entry: Symbol<'_, Entry> = self.library.get(row.entry.as_bytes()).unwrap();
+            let entry: Symbol<'_, KernelEntry> = self.library.get(row.entry.as_bytes()).unwrap();
             launch(*entry, parameters.as_ptr().cast(), blocks, threads, row.dynamic_shared_offset, row.warp_size);
         }
     }

@@ -26,7 +26,7 @@ pub struct Chunks {
     epilogue: MappedFile,
     path: PathBuf,
     regions: Vec<Region>,
-    index: HashMap<ChunkId, Place>,
+    index: HashMap<ChunkId, ChunkPosition>,
 }
 
 struct Region {
@@ -38,7 +38,7 @@ struct Region {
 
 /// A chunk: of which region, its number there, and whether after the launch.
 #[derive(Clone, Copy)]
-struct Place {
+struct ChunkPosition {
     region: usize,
     chunk: usize,
     after: bool,
@@ -160,18 +160,18 @@ fn regions(before: &File, after: &File) -> Result<Vec<Region>, RecordingError> {
 }
 
 impl Chunks {
-    fn length(&self, place: Place) -> usize {
+    fn length(&self, place: ChunkPosition) -> usize {
         let region = &self.regions[place.region];
         (region.size - place.chunk as u64 * CHUNK).min(CHUNK) as usize
     }
 
     /// Whether the epilogue says something of a chunk.
-    fn is_touched(&self, place: Place) -> bool {
+    fn is_touched(&self, place: ChunkPosition) -> bool {
         !self.patches(place).is_empty()
     }
 
     /// The epilogue's stretches that reach into a chunk.
-    fn patches(&self, place: Place) -> &[FileStretch] {
+    fn patches(&self, place: ChunkPosition) -> &[FileStretch] {
         let stretches = &self.regions[place.region].after;
         let start = place.chunk as u64 * CHUNK;
         let end = start + self.length(place) as u64;
@@ -181,7 +181,7 @@ impl Chunks {
     }
 
     /// Reads a chunk into `out`, which has its length.
-    fn fill(&self, place: Place, out: &mut [u8]) {
+    fn fill(&self, place: ChunkPosition, out: &mut [u8]) {
         let start = place.chunk as u64 * CHUNK;
         let whole = &self.prologue.bytes()[self.regions[place.region].before.bytes.clone()];
         out.copy_from_slice(&whole[start as usize..start as usize + out.len()]);
@@ -203,8 +203,8 @@ impl Chunks {
         let mut places = Vec::new();
         for (region, it) in self.regions.iter().enumerate() {
             for chunk in 0..chunk_count(it.size) {
-                places.push(Place { region, chunk, after: false });
-                let after = Place { region, chunk, after: true };
+                places.push(ChunkPosition { region, chunk, after: false });
+                let after = ChunkPosition { region, chunk, after: true };
                 if self.is_touched(after) {
                     places.push(after);
                 }
@@ -227,7 +227,7 @@ impl Chunks {
     }
 
     /// On all cores. The threads have ended when this returns, so that the caller may fork.
-    fn hash(&self, places: &[Place]) -> Vec<ChunkId> {
+    fn hash(&self, places: &[ChunkPosition]) -> Vec<ChunkId> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = cores.min(places.len() / CHUNKS_OF_A_THREAD).max(1);
         let next = AtomicUsize::new(0);

@@ -44,7 +44,7 @@ pub enum PoolEvent {
     Done(Box<(RunningJob, RunOutcome, Option<Description>)>),
 }
 
-struct Place {
+struct PoolSlot {
     device: usize,
     executor: Option<Executor>,
     running: Option<RunningJob>,
@@ -53,7 +53,7 @@ struct Place {
 pub struct ExecutorPool<'a> {
     context: &'a ReplayContext,
     devices: Vec<PoolDevice>,
-    places: Vec<Place>,
+    places: Vec<PoolSlot>,
     leaving: Vec<LeavingExecutor>,
     /// The snapshot is decoded.
     loadable: bool,
@@ -66,7 +66,7 @@ impl<'a> ExecutorPool<'a> {
     pub fn start(context: &'a ReplayContext) -> std::io::Result<Self> {
         let devices: Vec<PoolDevice> = context.devices.iter().copied().map(PoolDevice::new).collect();
         let places = (0..context.workers)
-            .map(|at| Place { device: at % devices.len(), executor: None, running: None })
+            .map(|at| PoolSlot { device: at % devices.len(), executor: None, running: None })
             .collect();
         let mut pool = Self { context, devices, places, leaving: Vec::new(), loadable: false, replaced: 0 };
         pool.fill()?;
@@ -170,8 +170,8 @@ impl<'a> ExecutorPool<'a> {
 
     /// A place that is free for a run, on a device of this number where one is named.
     pub fn free_place(&self, device: Option<i32>) -> Option<usize> {
-        let free = |place: &Place| place.running.is_none() && place.executor.as_ref().is_some_and(Executor::is_free);
-        let meant = |place: &Place| device.is_none_or(|number| self.devices[place.device].ordinal() == number);
+        let free = |place: &PoolSlot| place.running.is_none() && place.executor.as_ref().is_some_and(Executor::is_free);
+        let meant = |place: &PoolSlot| device.is_none_or(|number| self.devices[place.device].ordinal() == number);
         self.places.iter().position(|place| free(place) && meant(place))
     }
 
