@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Which block size is fastest? Sweeps the block's width over multiples of a warp, with as many blocks as keep the number of threads.
+# Which block size is fastest? Sweeps the block's width over multiples of a warp, with as many blocks as keep the number
+# of threads.
 #     examples/sweep-blocks.sh RECORDING.json [INSTANCE] [OPTIONS OF mneme-replay sweep…]
 # Prints a table on standard output: block, median ns, speed-up over the recorded block; the fastest first. Needs jq.
 set -euo pipefail

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Which passes matter? Sweeps the standard pipelines, alone and with the recorded launch folded into the code.
 #     examples/sweep-pipelines.sh RECORDING.json [INSTANCE] [OPTIONS OF mneme-replay sweep…]
-# Prints a table on standard output: pipeline, median ns, speed-up over the recorded configuration; the fastest first. Needs jq.
+# Prints a table on standard output: pipeline, median ns, speed-up over the recorded configuration; the fastest first.
+# Needs jq.
 set -euo pipefail
 # shellcheck source=examples/sweep.sh
 source "$(dirname "$0")/sweep.sh"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# A random search in two rounds: points of the whole space first, then neighbours of the best. COUNT (default 40) points a round.
+# A random search in two rounds: points of the whole space first, then neighbours of the best. COUNT (default 40) points
+# a round.
 #     COUNT=100 examples/sweep-random.sh RECORDING.json [INSTANCE] [OPTIONS OF mneme-replay sweep…]
-# Prints a table on standard output: configuration, median ns, speed-up over the recorded one; the fastest first. Needs jq.
+# Prints a table on standard output: configuration, median ns, speed-up over the recorded one; the fastest first.
+# Needs jq.
 set -euo pipefail
 # shellcheck source=examples/sweep.sh
 source "$(dirname "$0")/sweep.sh"

@@ -16,7 +16,8 @@ best() {
     jq -sce 'map(select(.Result.verified)) | min_by(.Result.exec_time[.Result.warmup:] | sort | .[length / 2 | floor])."Replay-config"'
 }
 
-# Results as a table: what the filter $1 makes of a configuration, median ns, speed-up over line 1, the recorded configuration.
+# Results as a table: what the filter $1 makes of a configuration, median ns, speed-up over line 1, the recorded
+# configuration.
 table() {
     jq -sr "def median: sort | .[length / 2 | floor];
         def time: .Result.exec_time[.Result.warmup:] | median;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One search by the workers of a Dask cluster, of which all share one Optuna study: a task is a tuner on a worker's GPUs.
+"""One search by the workers of a Dask cluster, which share one Optuna study: a task is a tuner on a worker's GPUs.
 
     examples/tune-dask.py RECORDING.json INSTANCE RESULTS
         [--scheduler ADDRESS] [--tuners N] [--trials N] [--storage URL] [OPTIONS OF mneme-tune…]

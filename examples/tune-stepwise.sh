@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tunes one kernel in steps, each of which starts from less: first the launch shape alone, exhaustively; then a sample of everything.
-# The second session does not measure again what the first one has.
+# Tunes one kernel in steps, each of which starts from less: first the launch shape alone, exhaustively; then a sample
+# of everything. The second session does not measure again what the first one has.
 #     examples/tune-stepwise.sh RECORDING.json INSTANCE RESULTS [OPTIONS OF mneme-tune…]
 # RESULTS gets two results folders, launch and full, each with its report.html. Prints both winners' lines.
 set -euo pipefail

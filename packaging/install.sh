@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs a release archive, mneme-VERSION-linux-x86_64.tar.xz, that lies beside this file or is named:
 #     sh install.sh [--prefix FOLDER] [ARCHIVE]
-# Without root into ~/.local, as root into /usr/local. The programs are put on PATH as links; an older installation at the same
-# place is replaced. Remove FOLDER/lib/mneme and the links that point there to be rid of it.
+# Without root into ~/.local, as root into /usr/local. Links lead to it: of the programs in FOLDER/bin, of man pages and
+# of shells' completions in FOLDER/share. An older installation at the same place is replaced. Remove FOLDER/lib/mneme
+# and the links that point there to be rid of it.
 set -eu
 
 die() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
@@ -55,13 +56,24 @@ tar -xJf "$archive" -C "$part" --strip-components=1 --no-same-owner
 [ -x "$part/bin/mneme" ] || die "$archive is no archive of mneme"
 rm -rf "$prefix/lib/mneme"
 mv "$part" "$prefix/lib/mneme"
-# Links to programs that the older one alone had.
-for program in "$prefix"/bin/mneme*; do
-    if [ -L "$program" ] && [ ! -e "$program" ]; then rm "$program"; fi
-done
-for program in "$prefix"/lib/mneme/bin/*; do
-    ln -sf "../lib/mneme/bin/${program##*/}" "$prefix/bin/${program##*/}"
-done
+# Links from a folder below the prefix to what the installation has there: link FOLDER WAY-UP-TO-THE-PREFIX.
+link() {
+    # Those to what the older one alone had.
+    for file in "$prefix/$1"/mneme* "$prefix/$1"/_mneme*; do
+        if [ -L "$file" ] && [ ! -e "$file" ]; then rm "$file"; fi
+    done
+    [ -d "$prefix/lib/mneme/$1" ] || return 0
+    mkdir -p "$prefix/$1"
+    for file in "$prefix/lib/mneme/$1"/*; do
+        ln -sf "$2/lib/mneme/$1/${file##*/}" "$prefix/$1/${file##*/}"
+    done
+}
+link bin ..
+# Where man and the shells look.
+link share/man/man1 ../../..
+link share/bash-completion/completions ../../..
+link share/zsh/site-functions ../../..
+link share/fish/vendor_completions.d ../../..
 printf 'Installed %s in %s; the programs are in %s\n' "$("$prefix/bin/mneme" --version)" "$prefix/lib/mneme" "$prefix/bin"
 case :$PATH: in *:"$prefix/bin":*) ;; *) printf 'Put it on PATH: PATH=%s:$PATH\n' "$prefix/bin" ;; esac
 printf 'What works on this machine:\n'

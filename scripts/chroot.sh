@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Chroots of Debian's suites, for scripts that build or test in one. Source it after env.sh, and set `root`, the chroot's folder.
+# Chroots of Debian's suites, for scripts that build or test in one. Source it after env.sh, and set `root`, the
+# chroot's folder.
 
 mirror=http://deb.debian.org/debian
 

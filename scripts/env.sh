@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # What every script of this folder needs: where things are, and how to say what is being done. Source it, do not run it:
 #     source scripts/env.sh
-# The variables are useful in an interactive shell too. CUDA_PATH is set even where it was set before: the CUDA that a machine
-# happens to have is often newer than what clang 19 takes.
+# The variables are useful in an interactive shell too. CUDA_PATH is set even where it was set before: the CUDA that a
+# machine happens to have is often newer than what clang 19 takes.
 
 MNEME_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export MNEME_ROOT
@@ -14,7 +14,8 @@ fi
 export LLVM_SYS_191_PREFIX
 export CUDA_PATH=$MNEME_ROOT/.deps/cuda
 
-# The LLVM whose builder the workspace makes, and others whose builders are made where their development files are installed.
+# The LLVM whose builder the workspace makes, and others whose builders are made where their development files are
+# installed.
 llvm_default=19
 llvm_others=(20 21 22 23)
 
@@ -23,6 +24,12 @@ installed_crates=(mneme-cli mneme-compiler mneme-cpu mneme-rec mneme-replayer mn
 
 # True where a version's archives can be linked.
 have_llvm() { local sys=LLVM_SYS_${1}1_PREFIX; [ -f "${!sys:-/usr/lib/llvm-$1}/lib/liblldELF.a" ]; }
+
+# Makes what is installed, in the release profile and without what breaks kernels on purpose, which is for the tests.
+build_installed() {
+    cargo build --release --quiet "${installed_crates[@]/#/--package=}" --no-default-features \
+        --features "mneme-compiler/llvm$llvm_default" "$@"
+}
 
 # Makes the builder of a version of LLVM beside the other programs: build_builder NN [FEATURES], release profile.
 build_builder() {
@@ -42,8 +49,8 @@ suite_executable() {
 glibc_libraries=2.17
 glibc_programs=2.28
 
-# Has cargo, from here on, build for every glibc from those on, in a folder of its own, target/portable; and the tests compile
-# their programs so.
+# Has cargo, from here on, build for every glibc from those on, in a folder of its own, target/portable; and the tests
+# compile their programs so.
 portable() {
     "$MNEME_ROOT/scripts/glibc/assemble"
     # Libraries of this machine (the unwinder) may want the glibc of this machine.
@@ -69,14 +76,15 @@ export PATH
 # One short line a step.
 step() { printf '==> %s\n' "$*"; }
 
-# One sentence, and out.
-# Ends a script with its usage, asked for (`--help`) or called for by a command line that makes no sense: usage TEXT ARGUMENT.
+# Ends a script with its usage, asked for (`--help`) or called for by a command line that makes no sense: usage TEXT
+# ARGUMENT.
 usage() {
     case ${2:-} in -h | --help) printf 'Usage: %s\n' "$1"; exit 0 ;; esac
     printf 'usage: %s\n' "$1" >&2
     exit 64
 }
 
+# One sentence, and out.
 die() {
     printf 'error: %s\n' "$*" >&2
     exit 1
@@ -92,8 +100,8 @@ show() {
     "$@"
 }
 
-# clang's switches for a CUDA program against the toolkit that scripts/setup assembles. clang 19 knows CUDA up to 12.5 by name
-# and merely warns about 12.9.
+# clang's switches for a CUDA program against the toolkit that scripts/setup assembles. clang 19 knows CUDA up to 12.5
+# by name and merely warns about 12.9.
 cuda_flags() {
     printf '%s\n' -x cuda "--cuda-path=$CUDA_PATH" "--cuda-gpu-arch=${MNEME_TEST_ARCH:-sm_90}" -O3 -std=c++17 -Wno-unknown-cuda-version
 }

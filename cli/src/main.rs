@@ -144,7 +144,9 @@ const EXAMPLES: &str = "Examples:
   mneme tune -rdb recording/7312.json -rid 1631 --space-preset quick
 
 Exit status: 0 done, 64 bad usage, 65 bad recording, 69 no such device, 70 internal error;
-that of the program for record, profile, replay, tune and bisect.";
+1 of test and compare where a verdict fails, of minimize where a copy does not verify, of doctor
+where a part is missing. That of the program for record, profile and apply; that of mneme-replay,
+mneme-tune and mneme-bisect for replay, tune and bisect; that of mneme-tune for learn.";
 
 const RECORD_EXAMPLES: &str = "Examples:
   mneme record -rdb recording -- ./app arguments

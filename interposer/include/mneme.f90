@@ -12,7 +12,8 @@ module mneme
     ! representable values lie from e to r.
     integer(c_int32_t), parameter, public :: mneme_absolute = 0, mneme_relative = 1, mneme_ulp = 2
     ! Whether each element has to pass, or a norm of all errors.
-    integer(c_int32_t), parameter, public :: mneme_norm_none = 0, mneme_norm_l1 = 1, mneme_norm_l2 = 2, mneme_norm_linf = 3
+    integer(c_int32_t), parameter, public :: mneme_norm_none = 0, mneme_norm_l1 = 1, mneme_norm_l2 = 2, &
+        mneme_norm_linf = 3
 
     ! struct mneme_annotation
     type, bind(c) :: annotation_t
@@ -42,8 +43,8 @@ module mneme
 
 contains
 
-    ! Annotates the allocation that a device pointer points into, until it is freed or annotated anew. The status is 0 where it was
-    ! accepted or nobody records, 1 where a value makes no sense.
+    ! Annotates the allocation that a device pointer points into, until it is freed or annotated anew. The status is 0
+    ! where it was accepted or nobody records, 1 where a value makes no sense.
     subroutine mneme_annotate(pointer, dtype, threshold, kind, norm, ignore, tag, status)
         type(c_ptr), intent(in) :: pointer
         integer(c_int32_t), intent(in) :: dtype

@@ -50,8 +50,8 @@ struct mneme_annotation {
 /* The recorder's. 0, or 1 where a value makes no sense. */
 extern int mneme_rec_annotate(const void *pointer, const struct mneme_annotation *annotation) __attribute__((weak));
 
-/* Annotates the allocation that a device pointer points into, until it is freed or annotated anew; NULL takes the annotation
- * back. 0 where it was accepted or nobody records, 1 where a value makes no sense. */
+/* Annotates the allocation that a device pointer points into, until it is freed or annotated anew; NULL takes the
+ * annotation back. 0 where it was accepted or nobody records, 1 where a value makes no sense. */
 static inline int mneme_annotate(const void *pointer, const struct mneme_annotation *annotation) {
     return mneme_rec_annotate ? mneme_rec_annotate(pointer, annotation) : 0;
 }

@@ -357,7 +357,8 @@ static Start start(int columns, const Constants<float> &is) {
 
 int main(int argc, char **argv) {
     const int columns = static_cast<int>(size_argument(argc, argv, 200));
-    // Half a minute in so many steps, 2 if not said: 110 of 200000 columns take a GPU as long as a weather model's kernel does.
+    // Half a minute in so many steps, 2 if not said: 110 of 200000 columns take a GPU as long as a weather model's
+    // kernel does.
     const int steps = argc > 2 ? static_cast<int>(size_argument(argc - 1, argv + 1, 2)) : 2;
     const float step = 30.0f / steps;
     const Constants<float> is = constants<float>();

@@ -6,7 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 /// Pages beside the book.
-const OTHERS: [&str; 5] = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "python/README.md"];
+const OTHERS: [&str; 6] =
+    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "python/README.md", "examples/README.md"];
 
 struct Page {
     /// What the links and pictures name.

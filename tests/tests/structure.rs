@@ -158,6 +158,49 @@ fn no_modules_use_each_other_in_a_circle() {
     assert!(circles.is_empty(), "{circles:#?}");
 }
 
+/// The folders that a page's table lists in its first column, in its order.
+fn listed_folders(page: &str) -> Vec<String> {
+    let first_cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |")).map(|(cell, _)| cell);
+    first_cells.flat_map(|cell| cell.split('`').filter_map(|word| word.strip_suffix('/'))).map(str::to_owned).collect()
+}
+
+/// Folders that use one which is listed below them.
+fn uses_out_of_order(listed: &[String], uses: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let place = |name: &String| listed.iter().position(|it| it == name);
+    let pairs = uses.iter().flat_map(|(user, used)| used.iter().map(move |used| (user, used)));
+    pairs.filter(|(user, used)| place(user) <= place(used)).map(|(user, used)| format!("{user} → {used}")).collect()
+}
+
+#[test]
+fn folders_use_only_those_that_the_book_lists_above_them() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for (source, page) in [("interposer/src", "why-the-driver.md"), ("replayer/src", "processes.md")] {
+        let source = top.join(source);
+        let listed = listed_folders(&std::fs::read_to_string(top.join("docs/how-it-works").join(page)).unwrap());
+        let within = std::fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path());
+        let names =
+            within.filter(|path| path.is_dir()).map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        // Programs are crates of their own.
+        let folders: BTreeSet<String> = names.filter(|name| name != "bin").collect();
+        assert_eq!(BTreeSet::from_iter(listed.clone()), folders, "{page} lists the folders that there are");
+        let mut between = uses(&source).remove(&ModulePath::new()).unwrap();
+        // Files beside the folders are not in the table.
+        between.retain(|name, _| folders.contains(name));
+        between.values_mut().for_each(|used| used.retain(|name| folders.contains(name)));
+        let faults = uses_out_of_order(&listed, &between);
+        assert!(!between.is_empty() && faults.is_empty(), "{page}: {faults:#?}");
+    }
+}
+
+#[test]
+fn uses_out_of_order_are_found() {
+    let listed = listed_folders("| folder | holds |\n| `one/`, `two/` | `f` |\n| `three/` | 3 |\n");
+    assert_eq!(listed, ["one", "two", "three"]);
+    let uses = |user: &str, used: &str| BTreeMap::from([(user.to_owned(), BTreeSet::from([used.to_owned()]))]);
+    assert!(uses_out_of_order(&listed, &uses("three", "one")).is_empty());
+    assert_eq!(uses_out_of_order(&listed, &uses("one", "two")), ["one → two"]);
+}
+
 #[test]
 fn circles_are_found() {
     let uses = |pairs: &[(&str, &str)]| {
@@ -426,6 +469,89 @@ fn long_code(text: &str) -> Vec<usize> {
     lines.iter().enumerate().filter(is_long).map(|(number, _)| number + 1).collect()
 }
 
+/// Folders of scripts, of programs that are recorded and of what is in other languages than Rust.
+const COMMENTED: [&str; 7] =
+    ["scripts", "benches", "examples", "packaging", "tests/apps", "interposer/include", "compiler/src/llvm"];
+
+/// Files whose sum tells whether what was made of them is current: another break in a comment would have everybody
+/// download hundreds of megabytes again.
+const SUMMED: [&str; 6] = [
+    "scripts/cuda/assemble",
+    "scripts/cuda/assemble-nvcc",
+    "scripts/cuda/wheels.txt",
+    "scripts/cuda/wheels-nvcc.txt",
+    "scripts/glibc/assemble",
+    "scripts/glibc/compat.c",
+];
+
+/// The numbers of the lines that are too long in a file of another language than Rust.
+///
+/// Those are comments, the text that a Python program begins with, and all lines of C++ in the compiler. Elsewhere code
+/// may be longer, and commands in comments, which are indented, have to be whole.
+fn long_comments(path: &Path, text: &str) -> Vec<usize> {
+    let extension = path.extension().map_or("", |it| it.to_str().unwrap());
+    let is_c = ["c", "cpp", "cu", "cuh", "h", "hip", "hpp", "inc"].contains(&extension);
+    let marks: &[&str] = match extension {
+        "f90" => &["!"],
+        _ if is_c => &["//", "/*", "* "],
+        _ => &["#"],
+    };
+    let is_whole = is_c && path.starts_with("compiler");
+    let begins_with_text = text.lines().nth(1).is_some_and(|line| line.starts_with("\"\"\""));
+    let text_ends = text.lines().skip(2).position(|line| line.contains("\"\"\"")).map_or(0, |at| at + 2);
+    let is_too_long = |(number, line): &(usize, &str)| {
+        let comment = marks.iter().find_map(|mark| line.trim_start().strip_prefix(mark));
+        let is_prose = comment.is_some_and(|comment| !comment.starts_with("    "))
+            || (begins_with_text && *number <= text_ends && !line.starts_with("    "));
+        line.chars().count() > COLUMNS && (is_whole || is_prose)
+    };
+    text.lines().enumerate().filter(is_too_long).map(|(number, _)| number + 1).collect()
+}
+
+/// All text files below a folder.
+fn texts(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_ours = !path.file_name().unwrap().to_str().unwrap().starts_with(['.', '_']);
+        if path.is_dir() && is_ours {
+            texts(&path, found);
+        } else if path.is_file() && !path.extension().is_some_and(|it| it == "md" || it == "rs") {
+            found.extend(std::fs::read_to_string(&path).ok().map(|text| (path, text)));
+        }
+    }
+}
+
+#[test]
+fn comments_in_other_languages_fit_the_columns() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = Vec::new();
+    COMMENTED.iter().for_each(|name| texts(&top.join(name), &mut found));
+    assert!(found.len() > 100, "{} files", found.len());
+    let mut faults = Vec::new();
+    for (path, text) in found {
+        let path = path.strip_prefix(top).unwrap();
+        if SUMMED.iter().any(|summed| path == Path::new(summed)) {
+            continue;
+        }
+        faults.extend(long_comments(path, &text).iter().map(|line| format!("{}:{line}", path.display())));
+    }
+    assert!(faults.is_empty(), "longer than {COLUMNS} columns: {faults:#?}");
+}
+
+#[test]
+fn long_comments_are_found() {
+    let long = "word ".repeat(30);
+    let found = |path: &str, text: &str| long_comments(Path::new(path), text);
+    let script = format!("#!/bin/sh\n# {long}\n    # {long}\n#     {long}\n*) echo {long} ;;\n");
+    assert_eq!(found("scripts/one", &script), [2, 3]);
+    let program = format!("#!/usr/bin/env python3\n\"\"\"Does.\n\n    {long}\n{long}\n\"\"\"\ncall({long})\n");
+    assert_eq!(found("benches/one", &program), [5]);
+    let code = format!("#define {long}\n// {long}\nf({long});\n/* {long}\n * {long} */\n");
+    assert_eq!(found("tests/apps/one.cu", &code), [2, 4, 5]);
+    assert_eq!(found("compiler/src/llvm/one.cpp", &code), [1, 2, 3, 4, 5]);
+    assert_eq!(found("interposer/include/one.f90", &format!("! {long}\ncall {long}\n")), [1]);
+}
+
 /// The Markdown files in a folder, and in those below it if `is_deep`.
 fn pages(folder: &Path, is_deep: bool, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -445,6 +571,7 @@ fn prose_and_code_fit_the_columns() {
     let (mut prose, mut code) = (Vec::new(), Vec::new());
     pages(top, false, &mut prose);
     pages(&top.join("python"), false, &mut prose);
+    pages(&top.join("examples"), false, &mut prose);
     pages(&top.join("docs"), true, &mut prose);
     DESCRIBED.iter().for_each(|name| all_files(&top.join(name), &mut code));
     assert!(prose.len() > 40 && !code.is_empty(), "{prose:?}");

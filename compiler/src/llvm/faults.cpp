@@ -146,8 +146,8 @@ public:
   }
 
   static bool knows(StringRef Kind) {
-    return Kind == "wrong-operator" || Kind == "narrowed-store" || Kind == "lost-store" || Kind == "slow" || Kind == "codegen" ||
-           Kind == "assembler" || Kind == "unselectable" || Kind == "unassemblable";
+    return Kind == "wrong-operator" || Kind == "narrowed-store" || Kind == "lost-store" || Kind == "slow" ||
+           Kind == "codegen" || Kind == "assembler" || Kind == "unselectable" || Kind == "unassemblable";
   }
 
 private:
@@ -176,7 +176,8 @@ char CodegenFault::ID = 0;
 void mneme::registerFaults(PassBuilder &Builder, PassInstrumentationCallbacks &Callbacks) {
   constexpr StringLiteral Name = "mneme-fault";
   Callbacks.addClassToPassName(FaultPass::name(), Name);
-  Builder.registerPipelineParsingCallback([](StringRef Text, FunctionPassManager &Passes, ArrayRef<PassBuilder::PipelineElement>) {
+  using Elements = ArrayRef<PassBuilder::PipelineElement>;
+  Builder.registerPipelineParsingCallback([](StringRef Text, FunctionPassManager &Passes, Elements) {
     if (!Text.consume_front("mneme-fault<") || !Text.consume_back(">"))
       return false;
     auto [Kind, Version] = Text.split('@');

@@ -43,7 +43,8 @@ namespace {
 struct Observer {
   void *user;
   /// Whether to run the pass; the answer counts where `number` is not 0.
-  bool (*before)(void *user, uint64_t number, const char *pass, size_t pass_length, const char *unit, size_t unit_length);
+  bool (*before)(void *user, uint64_t number, const char *pass, size_t pass_length, const char *unit,
+                 size_t unit_length);
   void (*after)(void *user, uint64_t number);
 };
 
@@ -76,7 +77,8 @@ bool isLeftAlone(const Any &IR) {
   return false;
 }
 
-void observe(PassInstrumentationCallbacks &Callbacks, const Observer &Who, uint64_t &Count, std::vector<uint64_t> &Running) {
+void observe(PassInstrumentationCallbacks &Callbacks, const Observer &Who, uint64_t &Count,
+             std::vector<uint64_t> &Running) {
   // Asked first, for passes that may be left out only; its number is taken over by the callback that follows it at
   // once.
   auto Asked = std::make_shared<std::optional<uint64_t>>();
@@ -168,7 +170,8 @@ extern "C" {
 void mneme_llvm_forget_annotations(LLVMModuleRef M) { clearAnnotationCache(unwrap(M)); }
 
 /// Runs a pipeline; null, or what is wrong with it (to be freed). `instrument` serves LLVM's own options about passes.
-char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef T, const Observer *Who, bool Instrument) {
+char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef T, const Observer *Who,
+                     bool Instrument) {
   Module &TheModule = *unwrap(M);
   mneme_llvm_forget_annotations(M);
   // For NVIDIA's GPUs clang has copies of memory optimised though there is no library to call, and not for AMD's.
@@ -244,7 +247,9 @@ char *mneme_llvm_emit(LLVMModuleRef M, LLVMTargetMachineRef T, LLVMCodeGenFileTy
 /// Whether the assembly of a module is to be broken on purpose.
 bool mneme_llvm_breaks_assembly(LLVMModuleRef M) { return mneme::breaksAssembly(*unwrap(M)); }
 /// Lets code that comes to an `unreachable` stop there, where it would else run on into whatever follows.
-void mneme_llvm_trap_unreachable(LLVMTargetMachineRef T) { reinterpret_cast<TargetMachine *>(T)->Options.TrapUnreachable = true; }
+void mneme_llvm_trap_unreachable(LLVMTargetMachineRef T) {
+  reinterpret_cast<TargetMachine *>(T)->Options.TrapUnreachable = true;
+}
 
 /// Lets products be fused into sums wherever the target can, as clang does under `-ffp-contract=fast`; else only where
 /// the front end said so.
@@ -304,7 +309,8 @@ void mneme_llvm_keep_loops(LLVMModuleRef M) {
     }
 }
 
-/// What clang tells LLVM for every compilation for AMD's GPUs: what no kernel of a program needs from elsewhere is its own.
+/// What clang tells LLVM for every compilation for AMD's GPUs: what no kernel of a program needs from elsewhere is its
+/// own.
 void mneme_llvm_as_for_devices() { set("amdgpu-internalize-symbols", true); }
 
 /// Whether the back end of a triple knows a processor.
@@ -347,7 +353,8 @@ void mneme_llvm_forward_pointers(LLVMValueRef Function) {
   DominatorTree Tree(F);
   SmallVector<AllocaInst *> Slots;
   for (Instruction &I : instructions(F))
-    if (auto *Slot = dyn_cast<AllocaInst>(&I); Slot && Slot->getAllocatedType()->isPointerTy() && isAllocaPromotable(Slot))
+    if (auto *Slot = dyn_cast<AllocaInst>(&I);
+        Slot && Slot->getAllocatedType()->isPointerTy() && isAllocaPromotable(Slot))
       Slots.push_back(Slot);
   for (AllocaInst *Slot : Slots) {
     StoreInst *Only = nullptr;
@@ -390,7 +397,8 @@ char *mneme_llvm_location(LLVMValueRef I) {
     if (!File.starts_with("/") && !Folder.empty())
       Stream << Folder << '/';
     const DISubprogram *Function = Location->getScope()->getSubprogram();
-    Stream << File << '\t' << Location->getLine() << '\t' << Location->getColumn() << '\t' << (Function ? Function->getName() : "") << '\n';
+    Stream << File << '\t' << Location->getLine() << '\t' << Location->getColumn() << '\t'
+           << (Function ? Function->getName() : "") << '\n';
   }
   return copy(Text);
 }

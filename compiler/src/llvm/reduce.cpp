@@ -167,7 +167,9 @@ void tidy(Module &M) {
       for (Instruction &I : make_early_inc_range(instructions(F))) {
         // Of a variable that is only written the writes go as well.
         if (auto *Local = dyn_cast<AllocaInst>(&I);
-            Local && !Local->use_empty() && all_of(Local->users(), [&](User *U) { return isa<StoreInst>(U) && cast<StoreInst>(U)->getValueOperand() != Local; })) {
+            Local && !Local->use_empty() && all_of(Local->users(), [&](User *U) {
+              return isa<StoreInst>(U) && cast<StoreInst>(U)->getValueOperand() != Local;
+            })) {
           for (User *U : make_early_inc_range(Local->users()))
             cast<Instruction>(U)->eraseFromParent();
           Changed = true;
@@ -200,7 +202,8 @@ void strip(Module &M) {
       I.getAllMetadata(Data);
       for (auto &[Kind, Node] : Data)
         I.setMetadata(Kind, nullptr);
-      if (auto *Intrinsic = dyn_cast<IntrinsicInst>(&I); Intrinsic && (Intrinsic->isLifetimeStartOrEnd() || Intrinsic->isAssumeLikeIntrinsic()))
+      if (auto *Intrinsic = dyn_cast<IntrinsicInst>(&I);
+          Intrinsic && (Intrinsic->isLifetimeStartOrEnd() || Intrinsic->isAssumeLikeIntrinsic()))
         if (Intrinsic->use_empty())
           Intrinsic->eraseFromParent();
     }
@@ -219,7 +222,8 @@ extern "C" {
 
 /// Takes the parts from `From` up to, but without, `To` out of the module; null, or why that is no good (to be freed).
 /// `Counts` gets the number of parts of each kind that are left, and the number of instructions.
-char *mneme_llvm_reduce(LLVMModuleRef Raw, const char *Kernel, int Kind, uint64_t From, uint64_t To, uint64_t Counts[7]) {
+char *mneme_llvm_reduce(LLVMModuleRef Raw, const char *Kernel, int Kind, uint64_t From, uint64_t To,
+                        uint64_t Counts[7]) {
   Module &M = *unwrap(Raw);
   switch (Kind) {
   case Everything:

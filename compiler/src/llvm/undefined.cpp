@@ -72,7 +72,8 @@ Value *undefined(IRBuilder<> &Builder, Instruction &I) {
     if (I.getOpcode() == Instruction::UDiv || I.getOpcode() == Instruction::URem)
       return ByZero;
     Value *Least = Builder.CreateICmpEQ(Left, ConstantInt::get(T, APInt::getSignedMinValue(T->getBitWidth())));
-    return Builder.CreateOr(ByZero, Builder.CreateAnd(Least, Builder.CreateICmpEQ(Right, ConstantInt::getAllOnesValue(T))));
+    Value *MinusOne = Builder.CreateICmpEQ(Right, ConstantInt::getAllOnesValue(T));
+    return Builder.CreateOr(ByZero, Builder.CreateAnd(Least, MinusOne));
   }
   }
 }

@@ -1,5 +1,5 @@
-// Atomic operations of AMD's memory: integers and floating point in global memory and in LDS, compare and swap, a counter
-// that wraps, packed bits.
+// Atomic operations of AMD's memory: integers and floating point in global memory and in LDS, compare and swap, a
+// counter that wraps, packed bits.
 #include "../check.cuh"
 
 __global__ void atomic_kinds(int *integers, float *sum, double *precise, unsigned long long *bits, int n) {

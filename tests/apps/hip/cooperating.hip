@@ -1,5 +1,5 @@
-// A cooperative launch, whose blocks wait for one another by a counter in memory. On the CPU device it may have one block,
-// which it has for up to 128 elements.
+// A cooperative launch, whose blocks wait for one another by a counter in memory. On the CPU device it may have one
+// block, which it has for up to 128 elements.
 #include "../check.cuh"
 
 __global__ void cooperating(int *values, unsigned *arrived, int n) {

@@ -1,5 +1,5 @@
-// Graphs: one captured from two streams, whose executable is updated; and one made node by node, whose kernels get other
-// arguments. Between the kernels are copies of each kind, fills, and a host function.
+// Graphs: one captured from two streams, whose executable is updated; and one made node by node, whose kernels get
+// other arguments. Between the kernels are copies of each kind, fills, and a host function.
 #include "../check.cuh"
 
 __device__ int offsets[4];

@@ -1,5 +1,5 @@
-// Lanes of a wave part in branches, loops and calls, and are together again after them: the lanes at each ballot are those
-// that an AMD GPU has there.
+// Lanes of a wave part in branches, loops and calls, and are together again after them: the lanes at each ballot are
+// those that an AMD GPU has there.
 #include "../check.cuh"
 
 constexpr int RESULTS = 6;

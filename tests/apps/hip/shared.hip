@@ -1,5 +1,5 @@
-// Local data share, static and dynamic, launched by the macro of HIP's own: sums of blocks, and sums of columns by a wave
-// that has no barrier, since its lanes run in step.
+// Local data share, static and dynamic, launched by the macro of HIP's own: sums of blocks, and sums of columns by a
+// wave that has no barrier, since its lanes run in step.
 #include "../check.cuh"
 
 __global__ void sums(int *blocks, const int *values, int n) {

@@ -1,5 +1,5 @@
-// A kernel for each annotation of Proteus, as clang makes them with its plugin: in device code `jit_arg`, `jit_array` and
-// `jit_object` are gone, and `shared_array` is a function with an array of the largest size. What is annotated is
+// A kernel for each annotation of Proteus, as clang makes them with its plugin: in device code `jit_arg`, `jit_array`
+// and `jit_object` are gone, and `shared_array` is a function with an array of the largest size. What is annotated is
 // registered with Proteus by the host, which knows it as a value of the launch to come. JIT_BITCODE as in main.cu.
 #include "proteus.cuh"
 

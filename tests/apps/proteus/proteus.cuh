@@ -1,5 +1,5 @@
-// What clang adds to a program with Proteus's plugin, written out: calls of Proteus's library and, for CUDA, one object of
-// its static part, which leaves the program's own launch function to the library.
+// What clang adds to a program with Proteus's plugin, written out: calls of Proteus's library and, for CUDA, one object
+// of its static part, which leaves the program's own launch function to the library.
 #pragma once
 #include "../check.cuh"
 

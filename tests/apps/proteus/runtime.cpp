@@ -1,5 +1,6 @@
-// In place of Proteus's runtime library: says what it was asked for, and launches the original kernel as the library does,
-// by the function that the program has left in `__proteus_cudaLaunchKernel_ptr` or, where LAUNCH is defined, by that one.
+// In place of Proteus's runtime library: says what it was asked for, and launches the original kernel as the library
+// does, by the function that the program has left in `__proteus_cudaLaunchKernel_ptr` or, where LAUNCH is defined, by
+// that one.
 #include <cstdint>
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 // A program whose plug-in is built anew while it runs: the first argument is where the plug-in is loaded from, each
-// further one a file that takes that place, is loaded, run and unloaded. `FILE then OTHER` puts the other one there when
-// FILE is loaded and has not run yet.
+// further one a file that takes that place, is loaded, run and unloaded. `FILE then OTHER` puts the other one there
+// when FILE is loaded and has not run yet.
 #include "../check.cuh"
 
 #include <dlfcn.h>

@@ -34,6 +34,11 @@ fn an_installation_is_complete() {
             says(&prefix.join(format!("share/bash-completion/completions/{name}.bash")), name);
         }
     }
+    // Builders of other versions of LLVM, too, where there are some.
+    for program in std::fs::read_dir(prefix.join("bin")).unwrap() {
+        let name = program.unwrap().file_name().into_string().unwrap();
+        assert!(prefix.join(format!("share/man/man1/{name}.1")).exists(), "{name} has no page");
+    }
     for wrapper in ["mneme-clang", "mneme-clang++"] {
         says(&prefix.join(format!("share/man/man1/{wrapper}.1")), ".mneme.ir");
     }
@@ -95,7 +100,7 @@ fn a_symbol_newer_than_promised_is_refused_by_name() {
     assert_eq!(run(folder.path().join("program")).succeed().stdout, "constructed\n");
 }
 
-/// A release archive whose one program says its version and knows nothing else.
+/// A release archive whose one program says its version and knows nothing else, with a page and a completion.
 fn archive(folder: &Path, version: &str) -> PathBuf {
     let name = format!("mneme-{version}-linux-x86_64");
     let bin = folder.join(&name).join("bin");
@@ -103,6 +108,13 @@ fn archive(folder: &Path, version: &str) -> PathBuf {
     std::fs::write(bin.join("mneme"), format!("#!/bin/sh\necho mneme {version} \"$@\"\n")).unwrap();
     std::fs::write(bin.join(format!("mneme-{version}")), "").unwrap();
     run("chmod").args(["-R", "755"]).arg(&bin).succeed();
+    for file in
+        ["man/man1/mneme.1".to_owned(), format!("man/man1/mneme-{version}.1"), "zsh/site-functions/_mneme".into()]
+    {
+        let file = folder.join(&name).join("share").join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, version).unwrap();
+    }
     let path = folder.join(format!("{name}.tar.xz"));
     run("tar").arg("-C").arg(folder).arg("-cJf").arg(&path).arg(&name).succeed();
     let sum = run("sha256sum").arg(path.file_name().unwrap()).folder(folder).succeed().stdout;
@@ -128,7 +140,12 @@ fn the_installer_takes_an_archive_that_is_what_its_sum_says() {
     assert!(outcome.stdout.starts_with("Installed mneme 0.0.2 --version in"), "{outcome}");
     assert_eq!(run(prefix.join("bin/mneme")).succeed().stdout, "mneme 0.0.2\n");
     assert!(!prefix.join("lib/mneme/bin/mneme-0.0.1").exists(), "the older one is left");
-    assert!(prefix.join("bin/mneme-0.0.1").symlink_metadata().is_err(), "a link of the older one is left");
+    for gone in ["bin/mneme-0.0.1", "share/man/man1/mneme-0.0.1.1"] {
+        assert!(prefix.join(gone).symlink_metadata().is_err(), "a link of the older one is left: {gone}");
+    }
+    for there in ["man/man1/mneme.1", "man/man1/mneme-0.0.2.1", "zsh/site-functions/_mneme"] {
+        assert_eq!(std::fs::read_to_string(prefix.join("share").join(there)).unwrap(), "0.0.2", "{there}");
+    }
 
     let refused = install(&newer, &folder.path().join("a b"));
     assert!(refused.status == 1 && refused.stderr.contains("a path with a space"), "{refused}");
@@ -155,6 +172,26 @@ fn everything_that_is_packed_has_one_version() {
     assert!(text("python/pyproject.toml").contains("version = { attr = \"mneme.__version__\" }"));
     let said = run("bash").args(["-c", "source scripts/env.sh; mneme_version"]).folder(&checkout()).succeed();
     assert_eq!(said.stdout.trim(), version);
+}
+
+#[test]
+fn nothing_that_is_packed_breaks_kernels_on_purpose() {
+    if !have_compiler("nothing_that_is_packed_breaks_kernels_on_purpose") {
+        return;
+    }
+    let text = |path: &str| std::fs::read_to_string(checkout().join(path)).unwrap();
+    for recipe in ["scripts/wheel", "packaging/Containerfile"] {
+        let text = text(recipe);
+        assert!(text.contains("build_installed") && !text.contains("cargo build"), "{recipe}");
+    }
+    for recipe in ["packaging/conda/meta.yaml", "packaging/spack/packages/mneme_rs/package.py"] {
+        let text = text(recipe);
+        assert!(text.contains("--no-default-features") && !text.contains("--workspace"), "{recipe}");
+    }
+    let script = "source scripts/env.sh; cargo() { printf '%s\\n' \"$*\"; }; build_installed --locked";
+    let words = run("bash").args(["-c", script]).folder(&checkout()).succeed().stdout;
+    assert!(words.contains("--no-default-features") && words.contains("--package=mneme-cli"), "{words}");
+    assert!(words.contains("--locked") && !words.contains("--workspace"), "{words}");
 }
 
 #[test]

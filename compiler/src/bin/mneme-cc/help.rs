@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, Command};
 
 pub const TEXT: &str = "\
-mneme-cc - makes CUDA and HIP programs recordable: adds the LLVM IR of their kernels to the objects that compilers produce
+mneme-cc - makes CUDA and HIP programs recordable: adds the LLVM IR of kernels to the objects that compilers produce
 
 Usage:
   mneme-cc COMPILER [ARGUMENTS…]   run COMPILER and add IR to the objects it writes
@@ -15,15 +15,18 @@ architecture the unit's LLVM bitcode, before any optimisation, and a table of it
 (--gc-sections too), static archives, strip and llvm-strip. Messages and exit status are the compiler's own. Command
 lines that compile no CUDA or HIP code (C++ sources, links, -E, -S, --version) are handed to the compiler unchanged.
 
-Code for the device alone (--genco, --offload-device-only): code objects for AMD GPUs get the section themselves. Other such
-code (PTX, cubins, relocatable code) gets none, with one warning; MNEME_IR_PATH names IR in files when it is recorded.
+Code for the device alone (--genco, --offload-device-only): code objects for AMD GPUs get the section themselves. Other
+such code (PTX, cubins, relocatable code) gets none, with one warning; MNEME_IR_PATH names IR in files when it is
+recorded.
 
-Compilers: clang and amdclang (17 or later; a builder of the same version of LLVM, or a newer one, has to be installed: --version
-lists them), hipcc, and nvcc, whose objects get IR that clang makes of the same source and options; what clang cannot compile stays as nvcc made it, with one warning, and
-replays from its machine code. Others run unchanged, as does hipcc where HIP_PLATFORM has it run nvcc.
+Compilers: clang and amdclang (17 or later; a builder of the same version of LLVM, or a newer one, has to be installed:
+--version lists them), hipcc, and nvcc, whose objects get IR that clang makes of the same source and options; what clang
+cannot compile stays as nvcc made it, with one warning, and replays from its machine code. Others run unchanged, as does
+hipcc where HIP_PLATFORM has it run nvcc.
 
-HIP: where clang does not find AMD's device libraries, it is told of the distribution's (HIP_DEVICE_LIB_PATH). Where hipcc's
-own clang is missing or older than 17, hipcc is given clang 19 (HIP_CLANG_PATH). Both only where they are not set.
+HIP: where clang does not find AMD's device libraries, it is told of the distribution's (HIP_DEVICE_LIB_PATH). Where
+hipcc's own clang is missing or older than 17, hipcc is given clang 19 (HIP_CLANG_PATH). Both only where they are not
+set.
 
 Examples:
   mneme-cc clang++ -x cuda --cuda-gpu-arch=sm_90 -O3 -c kernels.cu -o kernels.o
@@ -40,9 +43,9 @@ Options (in place of a compiler):
   --version, -V    print the version of mneme-cc, and those of LLVM whose builders are installed
 
 Environment:
-  MNEME_CLANG      the clang that the wrappers run, that makes nvcc's IR, and that hipcc is given where its own will not do: a
-                   program, or a folder that holds it (default: clang-19, clang
-                   or another version on PATH, then /usr/lib/llvm-19/bin)
+  MNEME_CLANG      the clang that the wrappers run, that makes nvcc's IR, and that hipcc is given where its own will not
+                   do: a program, or a folder that holds it (default: clang-19, clang or another version on PATH, then
+                   /usr/lib/llvm-19/bin)
 ";
 
 /// The same for a man page. What a compiler is given, no parser of ours reads.
@@ -80,6 +83,12 @@ fn without_columns(table: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_help_fits_a_terminal_of_120_columns() {
+        let long: Vec<&str> = TEXT.lines().filter(|line| line.chars().count() > 120).collect();
+        assert!(long.is_empty(), "{long:#?}");
+    }
 
     #[test]
     fn the_man_page_says_what_the_help_says() {

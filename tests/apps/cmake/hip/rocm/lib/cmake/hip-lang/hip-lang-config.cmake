@@ -1,8 +1,8 @@
 # What CMake's HIP language asks of a ROCm installation, for HIP of Debian 12 with clang 19:
 #     -DCMAKE_HIP_COMPILER_ROCM_ROOT=<the folder that has this lib/cmake>
 #     -DCMAKE_HIP_FLAGS=--rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode
-# Debian's own package file is in lib/x86_64-linux-gnu, where CMake 3.25 does not look for it, and adds -isystem /usr/include,
-# after which clang finds no math.h.
+# Debian's own package file is in lib/x86_64-linux-gnu, where CMake 3.25 does not look for it, and adds -isystem
+# /usr/include, after which clang finds no math.h.
 if(NOT TARGET hip-lang::amdhip64)
   find_library(HIP_RUNTIME_LIBRARY amdhip64 PATH_SUFFIXES x86_64-linux-gnu REQUIRED)
   mark_as_advanced(HIP_RUNTIME_LIBRARY)
