@@ -81,9 +81,14 @@ impl<T> Registry<T> {
     /// Removes what belongs to something that has ended; gives the handles.
     pub fn remove_all(&self, belongs: impl Fn(&T) -> bool) -> Vec<usize> {
         let mut entries = self.write();
-        let ended: Vec<usize> =
-            entries.live.iter().filter(|(_, object)| belongs(object)).map(|(handle, _)| *handle).collect();
-        entries.live.retain(|_, object| !belongs(object));
+        let mut ended = Vec::new();
+        entries.live.retain(|handle, object| {
+            let stays = !belongs(object);
+            if !stays {
+                ended.push(*handle);
+            }
+            stays
+        });
         if self.aborts() {
             entries.gone.extend(&ended);
         }

@@ -36,6 +36,13 @@ fn launch_as(
     kind: LaunchKind,
 ) -> StatusResult {
     context::usable()?;
+    let function = function::get(handle)?;
+    // Blocks of AMD's kernels wait for each other by other means than the device has.
+    if kind.cooperative && function.kernel.is_of_amd() && shape.grid.iter().any(|extent| *extent > 1) {
+        let name = readable(&function.kernel.row().name);
+        crate::say!("kernel {name} cannot run on the CPU device: it needs a cooperative launch of several blocks");
+        return Err(Status::NOT_SUPPORTED);
+    }
     stream::check(stream)?;
     let buffer = prepare(handle, &shape, kind, parameters, extra)?;
     if graph::is_captured(stream) {
@@ -203,10 +210,10 @@ pub fn launch_extended(
         }
     }
     let shape = LaunchExtents { grid: configuration.grid, block: configuration.block, shared: configuration.shared };
-    launch_of_kind(handle, shape, configuration.stream, parameters, extra, kind)
+    launch_as(handle, shape, configuration.stream, parameters, extra, kind)
 }
 
-/// A launch whose blocks may all wait for each other. Those of AMD's kernels do so by other means than the device has.
+/// A launch whose blocks may all wait for each other.
 pub fn launch_cooperative(
     handle: usize,
     shape: LaunchExtents,
@@ -214,25 +221,7 @@ pub fn launch_cooperative(
     parameters: In<*const u8>,
     extra: In<usize>,
 ) -> StatusResult {
-    launch_of_kind(handle, shape, stream, parameters, extra, LaunchKind { cooperative: true, cluster: None })
-}
-
-fn launch_of_kind(
-    handle: usize,
-    shape: LaunchExtents,
-    stream: usize,
-    parameters: In<*const u8>,
-    extra: In<usize>,
-    kind: LaunchKind,
-) -> StatusResult {
-    context::usable()?;
-    let function = function::get(handle)?;
-    if kind.cooperative && function.kernel.is_of_amd() && shape.grid.iter().any(|extent| *extent > 1) {
-        let name = readable(&function.kernel.row().name);
-        crate::say!("kernel {name} cannot run on the CPU device: it needs a cooperative launch of several blocks");
-        return Err(Status::NOT_SUPPORTED);
-    }
-    launch_as(handle, shape, stream, parameters, extra, kind)
+    launch_as(handle, shape, stream, parameters, extra, LaunchKind { cooperative: true, cluster: None })
 }
 
 /// Calls a function of the application when the stream comes to it.

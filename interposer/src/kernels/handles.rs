@@ -41,11 +41,11 @@ fn look<R>(look: impl FnOnce(&Code) -> R) -> R {
 }
 
 impl Code {
-    fn insert(&mut self, handle: usize, function: FunctionHandle, current: usize) {
+    /// Notes a function, and the context that it ends with unless its module is known to end with another.
+    fn insert(&mut self, handle: usize, function: FunctionHandle, context: usize) {
         let context = match function.home {
-            CodeOwner::Module(_) => self.homes.get(&function.home).map_or(current, |home| home.context),
-            CodeOwner::Library(_) if !function.context_free => current,
-            CodeOwner::Library(_) | CodeOwner::Binary(_) => 0,
+            CodeOwner::Module(_) => self.homes.get(&function.home).map_or(context, |home| home.context),
+            CodeOwner::Library(_) | CodeOwner::Binary(_) => context,
         };
         let kernel = function.kernel.clone();
         let known = self.functions.insert(handle, Bound { value: function, context });
@@ -66,9 +66,14 @@ impl Code {
     }
 }
 
-/// The context that loaded code ends with. HIP's contexts are its devices, whose resets leave modules.
+/// The context that what is made now ends with. HIP's contexts are its devices, whose resets leave modules.
 fn current_context() -> usize {
     if recorded_family::is_hip() { 0 } else { driver::current_context().unwrap_or(0) }
+}
+
+/// The context that a handle ends with: modules and their functions are a context's, libraries and their kernels none's.
+fn context_of(home: CodeOwner) -> usize {
+    if matches!(home, CodeOwner::Module(_)) { current_context() } else { 0 }
 }
 
 /// The object of a path, as its file is now.
@@ -87,7 +92,7 @@ pub fn object(path: PathBuf) -> Arc<Object> {
 /// Notes what a handle was loaded from. One that died with its context may be given out anew, hence what was known of
 /// it is forgotten.
 pub fn note(home: CodeOwner, origin: CodeOrigin) {
-    let context = if matches!(home, CodeOwner::Module(_)) { current_context() } else { 0 };
+    let context = context_of(home);
     change(|code| {
         code.forget(home);
         code.homes.insert(home, Bound { value: origin, context })
@@ -121,7 +126,7 @@ pub fn forget_contexts(has_ended: impl Fn(usize) -> bool) {
 
 /// Notes a function's handle.
 pub fn add_function(handle: usize, name: String, home: CodeOwner, context_free: bool) -> FunctionHandle {
-    let context = current_context();
+    let context = context_of(home);
     let origin = look(|code| code.origin(home)).unwrap_or_default();
     let path = origin.object.as_ref().map(|object| object.path().to_owned());
     // Reads the image, the first time.

@@ -1,6 +1,6 @@
 //! The functions that are launched, found without a lock: a program launches few, a million times.
 //!
-//! What a place of the table holds is written under a lock and read without one: its version says whether it was one
+//! What a slot of the table holds is written under a lock and read without one: its version says whether it was one
 //! thing while it was read. A kernel that was there once is kept, because another thread may be using it.
 
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ struct Slot {
     kind: AtomicUsize,
 }
 
-/// What a place holds.
+/// What a slot holds.
 #[derive(Clone, Copy)]
 struct SlotValue {
     handle: usize,
@@ -90,8 +90,8 @@ fn owner_of(kind: usize, handle: usize) -> CodeOwner {
 }
 
 struct Table {
-    places: [Slot; SLOTS],
-    /// Every kernel that the table ever had, each of which it owns. Whoever writes to the places holds the lock.
+    slots: [Slot; SLOTS],
+    /// Every kernel that the table ever had, each of which it owns. Whoever writes to the slots holds the lock.
     kernels: LazyLock<Mutex<HashSet<usize>>>,
 }
 
@@ -99,16 +99,16 @@ static TABLE: Table = Table::new();
 
 impl Table {
     const fn new() -> Self {
-        Self { places: [const { Slot::new() }; SLOTS], kernels: LazyLock::new(Mutex::default) }
+        Self { slots: [const { Slot::new() }; SLOTS], kernels: LazyLock::new(Mutex::default) }
     }
 
-    fn place(&self, handle: usize) -> &Slot {
+    fn slot(&self, handle: usize) -> &Slot {
         // Handles are addresses of structures; the high bits of a product depend on all of theirs.
-        &self.places[(handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - SLOTS.ilog2())]
+        &self.slots[(handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - SLOTS.ilog2())]
     }
 
     fn entry(&self, handle: usize) -> Option<SlotValue> {
-        let entry = self.place(handle).read();
+        let entry = self.slot(handle).read();
         (entry.handle == handle && !entry.kernel.is_null()).then_some(entry)
     }
 
@@ -128,8 +128,8 @@ impl Table {
     }
 
     fn remember(&self, handle: usize, function: &FunctionHandle) {
-        let place = self.place(handle);
-        if !place.read().kernel.is_null() {
+        let slot = self.slot(handle);
+        if !slot.read().kernel.is_null() {
             return;
         }
         let kernel = Arc::as_ptr(&function.kernel).cast_mut();
@@ -137,16 +137,16 @@ impl Table {
         if kernels.insert(kernel.addr()) {
             let _owned = Arc::into_raw(function.kernel.clone());
         }
-        if place.read().kernel.is_null() {
+        if slot.read().kernel.is_null() {
             let (kind, owner) = kind_of(function.home);
-            place.write(SlotValue { handle, kernel, owner, kind: kind << 1 | usize::from(function.context_free) });
+            slot.write(SlotValue { handle, kernel, owner, kind: kind << 1 | usize::from(function.context_free) });
         }
     }
 
     fn clear(&self) {
         let _alone = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = self.places.iter().filter(|place| !place.read().kernel.is_null());
-        used.for_each(|place| place.write(EMPTY));
+        let used = self.slots.iter().filter(|slot| !slot.read().kernel.is_null());
+        used.for_each(|slot| slot.write(EMPTY));
     }
 }
 
@@ -160,7 +160,7 @@ pub fn find(handle: usize) -> Option<FunctionHandle> {
     TABLE.find(handle)
 }
 
-/// Remembers a function, where its place is free.
+/// Remembers a function, where its slot is free.
 pub fn remember(handle: usize, function: &FunctionHandle) {
     TABLE.remember(handle, function);
 }
@@ -207,8 +207,8 @@ mod tests {
             home: CodeOwner::Library(number),
             context_free: true,
         };
-        // All of one place.
-        let place_of = |handle: usize| ptr::from_ref(table.place(handle)).addr();
+        // All of one slot.
+        let place_of = |handle: usize| ptr::from_ref(table.slot(handle)).addr();
         let handles: Vec<usize> = (1..).filter(|handle| place_of(*handle) == place_of(1)).take(4).collect();
         let functions: Vec<FunctionHandle> = handles.iter().map(|handle| function(*handle)).collect();
         let is_over = std::sync::atomic::AtomicBool::new(false);
