@@ -71,7 +71,8 @@ fn current_context() -> usize {
     if recorded_family::is_hip() { 0 } else { driver::current_context().unwrap_or(0) }
 }
 
-/// The context that a handle ends with: modules and their functions are a context's, libraries and their kernels none's.
+/// The context that a handle of this home ends with: modules and their functions are a context's, libraries and their
+/// kernels none's.
 fn context_of(home: CodeOwner) -> usize {
     if matches!(home, CodeOwner::Module(_)) { current_context() } else { 0 }
 }
