@@ -1,8 +1,7 @@
 //! The applications of `tests/apps`: what is known of each, and how it is compiled.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+
 use std::time::SystemTime;
 
 use crate::installation::{Cudart, program, target_folder};
@@ -327,10 +326,11 @@ pub fn executable_for(app: &App, platform: Platform) -> PathBuf {
     let own = if clang == "clang++-19" { "e2e/apps".to_owned() } else { format!("e2e/apps-{clang}") };
     let folder = target_folder().join(own).join(platform.folder());
     let path = folder.join(app.name);
-    // Two tests may want the same application at once.
-    static BUILDING: Mutex<BTreeMap<PathBuf, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
-    let turn = BUILDING.lock().unwrap_or_else(PoisonError::into_inner).entry(path.clone()).or_default().clone();
-    let _one_at_a_time = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    // Tests and programs may want the same application at once, threads and processes alike.
+    let failed = |error: std::io::Error| -> ! { panic!("{}: {error}", folder.display()) };
+    std::fs::create_dir_all(&folder).unwrap_or_else(|error| failed(error));
+    let turn = std::fs::File::create(path.with_extension("lock")).unwrap_or_else(|error| failed(error));
+    turn.lock().unwrap_or_else(|error| failed(error));
     if !is_current(app, &path) {
         build_for(app, platform, &path);
     }

@@ -9,13 +9,13 @@
 //! Whoever does not verify in a single round is out, however fast.
 
 use mneme_core::configuration::Configuration;
+use mneme_core::text::ratio;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::{self, Interval};
-use crate::text::ratio;
 
 /// How long to look.
 #[derive(Clone, Debug, PartialEq)]

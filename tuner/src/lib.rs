@@ -30,6 +30,5 @@ pub mod simulate;
 pub mod space;
 pub mod statistics;
 pub mod status;
-mod text;
 pub mod tune;
 pub mod winner;

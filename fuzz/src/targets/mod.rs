@@ -5,6 +5,7 @@
 mod code_object;
 mod container;
 mod image;
+mod inline_ptx;
 mod lifting;
 mod message;
 mod recording;
@@ -32,6 +33,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     code_object::CODE_OBJECT,
     container::PTX,
     lifting::LIFTING,
+    inline_ptx::INLINE_PTX,
     recording::DATABASE,
     recording::MANIFEST,
     recording::PACK,

@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 use mneme_core::configuration::Configuration;
+use mneme_core::text::ratio;
 use serde_json::Value;
 
 use super::chart;
 use crate::archive::{Archive, flat, one, plain};
 use crate::results::proteus;
-use crate::text::ratio;
 use crate::winner::{ReplayedWinner, proteus_usage, replay_command};
 
 pub fn baseline_metric(archive: &Archive) -> Option<f64> {

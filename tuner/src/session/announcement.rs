@@ -1,12 +1,13 @@
 //! The announcement at the end of a session: the best, how it is taken over, and the exit status.
 
+use mneme_core::text::ratio;
+
 use super::standings::Best;
 use super::{Session, Stop};
 use crate::options::ProteusOutput;
 use crate::results::{References, Trial, proteus};
 use crate::space::Point;
 use crate::status;
-use crate::text::ratio;
 use crate::winner;
 
 impl Session {

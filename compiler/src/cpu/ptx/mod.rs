@@ -266,7 +266,7 @@ impl Machine {
                 Some(self.resize(&value, width, bits, false))
             }
             InlineOperand::Vector(elements) => {
-                let each = bits / elements.len() as u32;
+                let each = part_of(bits, elements)?;
                 let mut whole = "0".to_owned();
                 for (i, element) in elements.iter().enumerate() {
                     let part = self.read(element, each)?;
@@ -291,7 +291,7 @@ impl Machine {
                 Some(())
             }
             InlineOperand::Vector(elements) => {
-                let each = bits / elements.len() as u32;
+                let each = part_of(bits, elements)?;
                 for (i, element) in elements.iter().enumerate() {
                     let moved = self.body.value(format!("lshr i{bits} {value}, {}", each * i as u32));
                     let part = self.resize(&moved, bits, each, false);
@@ -313,6 +313,12 @@ impl Machine {
             }
         }
     }
+}
+
+/// Bits of each element of a vector of `bits`.
+fn part_of(bits: u32, elements: &[InlineOperand]) -> Option<u32> {
+    let count = u32::try_from(elements.len()).ok().filter(|count| *count != 0 && bits.is_multiple_of(*count))?;
+    Some(bits / count)
 }
 
 /// The low `bits` of a number, as LLVM reads it.

@@ -49,10 +49,15 @@ pub enum InlineOperand {
     Sink,
 }
 
+/// Registers that a text declares: more than any compiler's assembly has.
+const MOST_NAMES: usize = 1 << 16;
+/// Levels of operands: a vector of vectors in an address has three.
+const DEEPEST: usize = 8;
+
 /// Statements of the assembly text of LLVM, in which `$0` is an operand and `$$` a dollar sign.
 pub fn statements(text: &str) -> Vec<InlineStatement> {
     let text = without_comments(&text.replace("$$", "\u{1}"));
-    let mut found = Vec::new();
+    let (mut found, mut declared) = (Vec::new(), 0);
     let mut rest = text.as_str();
     loop {
         rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ';');
@@ -67,7 +72,12 @@ pub fn statements(text: &str) -> Vec<InlineStatement> {
             rest = outer;
         } else {
             let end = rest.find(';').unwrap_or(rest.len());
-            found.push(statement(rest[..end].trim()));
+            let text = rest[..end].trim();
+            let statement = statement(text, MOST_NAMES - declared);
+            if let InlineStatement::Declare { names, .. } = &statement {
+                declared += names.len();
+            }
+            found.push(statement);
             rest = &rest[end..];
         }
     }
@@ -92,13 +102,16 @@ fn without_comments(text: &str) -> String {
     clean
 }
 
-fn statement(text: &str) -> InlineStatement {
-    let parsed =
-        if let Some(declaration) = text.strip_prefix(".reg") { declare(declaration) } else { instruction(text) };
+/// A statement, which declares at most so many registers.
+fn statement(text: &str, most: usize) -> InlineStatement {
+    let parsed = match text.strip_prefix(".reg") {
+        Some(declaration) => declare(declaration, most),
+        None => instruction(text),
+    };
     parsed.unwrap_or_else(|| InlineStatement::Unknown(text.to_owned()))
 }
 
-fn declare(text: &str) -> Option<InlineStatement> {
+fn declare(text: &str, most: usize) -> Option<InlineStatement> {
     let (ty, names) = text.trim().strip_prefix('.')?.split_once(char::is_whitespace)?;
     let bits = Type::parse(ty)?.whole();
     let mut all = Vec::new();
@@ -106,11 +119,14 @@ fn declare(text: &str) -> Option<InlineStatement> {
         // `r<3>` declares r0, r1 and r2.
         match name.strip_suffix('>').and_then(|name| name.split_once('<')) {
             Some((stem, count)) => {
-                let count: u32 = count.parse().ok().filter(|count| *count <= 4096)?;
+                let count: usize = count.parse().ok().filter(|count| all.len() + count <= most)?;
                 all.extend((0..count).map(|i| format!("{stem}{i}")));
             }
             None => all.push(name.to_owned()),
         }
+    }
+    if all.len() > most {
+        return None;
     }
     Some(InlineStatement::Declare { bits, names: all })
 }
@@ -140,7 +156,7 @@ fn instruction(text: &str) -> Option<InlineStatement> {
             None => modifiers.push(part.to_owned()),
         }
     }
-    let operands = split(operands).into_iter().map(operand).collect::<Option<Vec<_>>>()?;
+    let operands = operands_of(operands, DEEPEST)?;
     Some(InlineStatement::Instruction(InlineInstruction {
         guard,
         name,
@@ -170,19 +186,26 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn operand(text: &str) -> Option<InlineOperand> {
+fn operands_of(text: &str, depth: usize) -> Option<Vec<InlineOperand>> {
+    split(text).into_iter().map(|text| operand(text, depth)).collect()
+}
+
+/// An operand with so many levels of operands in it.
+fn operand(text: &str, depth: usize) -> Option<InlineOperand> {
+    let depth = depth.checked_sub(1)?;
     if let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-        return split(inner).into_iter().map(operand).collect::<Option<Vec<_>>>().map(InlineOperand::Vector);
+        return operands_of(inner, depth).map(InlineOperand::Vector);
     }
     if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let (base, offset) = match inner.rfind(['+', '-']).filter(|at| *at > 0) {
             Some(at) => (&inner[..at], number(inner[at..].replace([' ', '+'], "").as_str())?),
             None => (inner, 0),
         };
-        return Some(InlineOperand::Address(Box::new(operand(base.trim())?), offset));
+        return Some(InlineOperand::Address(Box::new(operand(base.trim(), depth)?), offset));
     }
     if let Some((value, predicate)) = text.split_once('|') {
-        return Some(InlineOperand::Pair(Box::new(operand(value.trim())?), Box::new(operand(predicate.trim())?)));
+        let [value, predicate] = [value, predicate].map(|text| operand(text.trim(), depth).map(Box::new));
+        return Some(InlineOperand::Pair(value?, predicate?));
     }
     if let Some(name) = text.strip_prefix('!') {
         return Some(InlineOperand::Negated(operand_name(name.trim())));
@@ -226,5 +249,5 @@ fn number(text: &str) -> Option<i128> {
             digits.parse().ok()?
         }
     };
-    Some(if negative { -value } else { value })
+    if negative { value.checked_neg() } else { Some(value) }
 }
