@@ -65,7 +65,8 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
         return Ok(Vec::new());
     }
     // What was measured again, in turns with the baseline, counts for more than the first measurement.
-    let is_confirmed = json(&folder.join(SUMMARY)).is_ok_and(|it| it["confirmation"]["significant"] == true);
+    let summary = json(&folder.join(SUMMARY)).unwrap_or_default();
+    let is_confirmed = summary["confirmation"]["significant"] == true;
     if !is_confirmed && best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0) {
         mneme_core::remark!(
             "mneme: {}: its best is not faster than the application's own code; nothing is applied",
@@ -83,6 +84,7 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
             vec![one]
         }
     };
+    let correction = correction(&summary, &best, &baseline);
     let mut found = Vec::new();
     for instance in instances {
         let strange = |what: &str| format!("{}: {what}; was it edited?", folder.join(BEST).display());
@@ -105,13 +107,26 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
             configuration,
             architecture,
             rule: rule.clone(),
-            before: of_baseline.unwrap_or(&baseline)["metric"].as_f64(),
+            before: of_baseline.unwrap_or(&baseline)["metric"].as_f64().map(|before| before * correction),
             after: instance["metric"].as_f64(),
             replay: replay.clone(),
             source: std::path::absolute(folder).unwrap_or_else(|_| folder.into()),
         });
     }
     Ok(found)
+}
+
+/// The baseline's time as it was when the winner was confirmed, in turns with it, over its first measurement: before
+/// and after are to differ by the speedup that was confirmed. 1 where nothing was.
+fn correction(summary: &Value, best: &Value, baseline: &Value) -> f64 {
+    let finalists = summary["confirmation"]["finalists"].as_array();
+    let winner = finalists.and_then(|finalists| finalists.iter().find(|it| it["trial"] == best["trial"]));
+    let confirmed = winner.and_then(|winner| winner["speedup"]["estimate"].as_f64());
+    let measured = baseline["metric"].as_f64().zip(best["metric"].as_f64()).map(|(before, after)| before / after);
+    match (confirmed, measured) {
+        (Some(confirmed), Some(measured)) if confirmed > 0.0 && measured > 0.0 => confirmed / measured,
+        _ => 1.0,
+    }
 }
 
 fn json(path: &Path) -> Result<Value, String> {
@@ -194,6 +209,22 @@ mod tests {
         for derived in [json!({}), json!({"grid.x": "a", "a": "grid.x"}), json!({"grid.x": "f(1)"})] {
             assert_eq!(rule(&json!({"derived": derived}), &json!({})), None);
         }
+    }
+
+    #[test]
+    fn before_and_after_differ_by_what_was_confirmed() {
+        let confirmation = json!({"finalists": [
+            {"trial": 3, "speedup": {"estimate": 1.5, "low": 1.4, "high": 1.6}},
+            {"trial": 4, "speedup": null},
+        ]});
+        let summary = json!({"confirmation": confirmation});
+        let best = |trial: u64| json!({"trial": trial, "metric": 100.0});
+        let baseline = json!({"metric": 200.0});
+        assert_eq!(correction(&summary, &best(3), &baseline), 0.75);
+        for (summary, best) in [(&summary, best(4)), (&summary, best(5)), (&Value::Null, best(3))] {
+            assert_eq!(correction(summary, &best, &baseline), 1.0);
+        }
+        assert_eq!(correction(&summary, &best(3), &Value::Null), 1.0);
     }
 
     #[test]

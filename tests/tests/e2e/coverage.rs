@@ -447,6 +447,13 @@ fn clusters() {
     assert_eq!(shapes, [2, 4].map(|size| Some(Dim3::new(size, 1, 1))));
 }
 
+/// Barriers in memory, by which threads wait for copies and for one another.
+#[test]
+fn barriers_in_memory() {
+    let recorded = recorded("mbarriers", &[]);
+    assert_eq!((recorded.occurrences("pipeline"), recorded.occurrences("leaving")), (vec![1], vec![1]));
+}
+
 #[test]
 fn graph_memory() {
     let recorded = recorded("graphmemory", &[]);

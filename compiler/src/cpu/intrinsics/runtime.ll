@@ -151,6 +151,65 @@ define i1 @__mneme_cpu.is_cluster_shared(ptr %address) alwaysinline nounwind {
   ret i1 %inside
 }
 
+; A barrier in memory: bits 0 to 19 are the arrivals that its phase still needs, 20 to 39 those of each phase, 40 to 61
+; the bytes that are still to come (signed), bit 62 is the phase's parity.
+define void @__mneme_cpu.mbarrier_init(ptr %at, i32 %count) alwaysinline nounwind {
+  %wide = zext i32 %count to i64
+  %each = shl i64 %wide, 20
+  %word = or i64 %each, %wide
+  store atomic i64 %word, ptr %at release, align 8
+  ret void
+}
+
+; Counts arrivals, arrivals that later phases do not have, and bytes that are to come; gives the barrier as it was.
+define i64 @__mneme_cpu.mbarrier_count(ptr %at, i32 %arrived, i32 %dropped, i32 %bytes) alwaysinline nounwind {
+start:
+  %fewer = zext i32 %arrived to i64
+  %gone = zext i32 %dropped to i64
+  %more = sext i32 %bytes to i64
+  %first = load atomic i64, ptr %at acquire, align 8
+  br label %try
+try:
+  %old = phi i64 [ %first, %start ], [ %found, %try ]
+  %pending = and i64 %old, 1048575
+  %pending.less = sub i64 %pending, %fewer
+  %pending.now = and i64 %pending.less, 1048575
+  %upper = lshr i64 %old, 20
+  %each = and i64 %upper, 1048575
+  %each.less = sub i64 %each, %gone
+  %each.now = and i64 %each.less, 1048575
+  %high = shl i64 %old, 2
+  %expected = ashr i64 %high, 42
+  %expected.sum = add i64 %expected, %more
+  %expected.now = and i64 %expected.sum, 4194303
+  %phase = and i64 %old, 4611686018427387904
+  %other = xor i64 %phase, 4611686018427387904
+  %left = or i64 %pending.now, %expected.now
+  %done = icmp eq i64 %left, 0
+  %next.phase = select i1 %done, i64 %other, i64 %phase
+  %next.pending = select i1 %done, i64 %each.now, i64 %pending.now
+  %each.placed = shl i64 %each.now, 20
+  %expected.placed = shl i64 %expected.now, 40
+  %counts = or i64 %next.pending, %each.placed
+  %placed = or i64 %expected.placed, %next.phase
+  %new = or i64 %counts, %placed
+  %pair = cmpxchg ptr %at, i64 %old, i64 %new acq_rel acquire, align 8
+  %found = extractvalue { i64, i1 } %pair, 0
+  %stored = extractvalue { i64, i1 } %pair, 1
+  br i1 %stored, label %end, label %try
+end:
+  ret i64 %old
+}
+
+; Whether the barrier is in another phase than that of a state.
+define i1 @__mneme_cpu.mbarrier_left(ptr %at, i64 %state) alwaysinline nounwind {
+  %now = load atomic i64, ptr %at acquire, align 8
+  %change = xor i64 %now, %state
+  %moved = and i64 %change, 4611686018427387904
+  %left = icmp ne i64 %moved, 0
+  ret i1 %left
+}
+
 ; Subnormals become zero of the same sign (`.ftz`).
 define float @__mneme_cpu.ftz(float %value) alwaysinline nounwind {
   %magnitude = call float @llvm.fabs.f32(float %value)

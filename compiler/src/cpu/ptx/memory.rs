@@ -5,10 +5,10 @@ use super::parse::InlineOperand;
 use super::types::{Type, TypeKind};
 
 const HINTS: [&str; 7] = ["prefetch", "prefetchu", "applypriority", "pmevent", "griddepcontrol", "brkpt", "setmaxnreg"];
-const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
+pub(super) const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
 
 /// Whether an access is to shared memory, of the block or of its cluster.
-fn is_shared(modifiers: &[&str]) -> bool {
+pub(super) fn is_shared(modifiers: &[&str]) -> bool {
     modifiers.iter().any(|part| matches!(*part, "shared" | "shared::cta" | "shared::cluster"))
 }
 
@@ -40,6 +40,7 @@ impl Machine {
             "atom" | "red" => self.atomic(name == "atom", modifiers, types, operands),
             "isspacep" => self.is_space(modifiers, operands),
             "cp" => self.copy(modifiers, operands),
+            "mbarrier" => self.memory_barrier(modifiers, operands),
             "mapa" | "getctarank" => self.map(name, types, operands),
             _ => return None,
         })
@@ -255,7 +256,7 @@ impl Machine {
                 ));
                 Some(())
             }
-            _ => None,
+            _ => self.bulk_copy(modifiers, operands),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! Assembly that branches, or has an instruction without a meaning here, makes its kernel refused under the
 //! instruction's text.
 
+mod barrier;
 mod float;
 mod fragment;
 mod instruction;

@@ -354,12 +354,55 @@ fn floats_lose_thirteen_bits_as_tf32() {
     }
 }
 
+/// One thread arrives for all.
+#[test]
+fn a_barrier_counts_arrivals_and_bytes() {
+    let counts: Vec<[u32; 8]> = run(
+        r#"struct Out { unsigned v[8]; };
+        __device__ bool left(unsigned at, unsigned parity) {
+            unsigned done;
+            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2, 20;\n\t"
+                         "selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(at), "r"(parity) : "memory");
+            return done;
+        }
+        extern "C" __global__ void run(const unsigned *in, Out *out) {
+            __shared__ __align__(8) unsigned long long all[32];
+            unsigned long long *own = &all[threadIdx.x], first, state;
+            unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(own)), count, still;
+            unsigned *v = out[blockIdx.x * 32 + threadIdx.x].v;
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 3;" :: "r"(at) : "memory");
+            asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(first) : "r"(at) : "memory");
+            asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(count) : "l"(first));
+            v[0] = count * 10 + left(at, 0);
+            asm volatile("mbarrier.arrive_drop.b64 %0, [%1];" : "=l"(state) : "l"(own) : "memory");
+            asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" :: "r"(at), "r"(in[0] & 63) : "memory");
+            v[1] = left(at, 0) * 10 + left(at, 1);
+            asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(at), "r"(in[0] & 63) : "memory");
+            v[2] = left(at, 0) * 10 + left(at, 1);
+            asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                         : "=r"(still) : "r"(at), "l"(state) : "memory");
+            v[3] = still;
+            asm volatile("mbarrier.arrive.noComplete.release.cta.shared.b64 %0, [%1], 1;" : "=l"(state) : "r"(at) : "memory");
+            asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(count) : "l"(state));
+            v[4] = count;
+            asm volatile("cp.async.mbarrier.arrive.shared.b64 [%0]; cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at) : "memory");
+            v[5] = left(at, 1) * 10 + left(at, 0);
+            asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(at) : "memory");
+            v[6] = *own;
+            v[7] = 0;
+        }"#,
+        &[40u32; 32],
+    );
+    // Three arrive in the first phase, two in the second.
+    assert!(counts.iter().all(|counts| *counts == [30, 1, 10, 1, 2, 10, 0, 0]), "{:?}", counts[0]);
+}
+
 #[test]
 fn what_has_no_translation_is_refused_by_name() {
     let object = object(
         &device_ir_of(
             r#"
-            __device__ void deep(int *p) { asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "l"(p) : "memory"); }
+            __device__ void deep(int *p) { asm volatile("multimem.red.global.add.u32 [%0], 1;" :: "l"(p) : "memory"); }
             extern "C" __global__ void bad(int *p) { deep(p); }
             extern "C" __global__ void allocates(int **p) { *p = (int *)malloc(4); }
             extern "C" __global__ void bits(int *p) {
@@ -373,7 +416,7 @@ fn what_has_no_translation_is_refused_by_name() {
     let table = table(&object);
     assert_eq!(table.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>(), ["good"]);
     let reason = |name: &str| table.refused.iter().find(|row| row.kernel == name).unwrap().reason.clone();
-    assert_eq!(reason("bad"), "inline PTX `mbarrier.init.shared.b64 [$0], 1`");
+    assert_eq!(reason("bad"), "inline PTX `multimem.red.global.add.u32 [$0], 1`");
     assert_eq!(reason("bits"), "tensor cores: `wmma.load.a.sync.aligned.row.m8n8k128.b1 {$0}, [$1]`");
     assert_eq!(reason("allocates"), "device-side `malloc`");
 }
