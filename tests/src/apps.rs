@@ -1,7 +1,6 @@
 //! The applications of `tests/apps`: what is known of each, and how it is compiled.
 
 use std::path::{Path, PathBuf};
-
 use std::time::SystemTime;
 
 use crate::installation::{Cudart, program, target_folder};

@@ -18,7 +18,8 @@ const SEEDS: &[&str] = &[
     "=r,=r,=r,=r,r,r,r\nmma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {$0, $1}, {$4, $5, $6, $4}, {$5, $6}, {$4, $5};\n\
      ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {$0, $1, $2, $3}, [$4]; prmt.b32 $0, $1, $2, 0x5410; lop3.b32 $0,\n\
      $1, $2, $3, 0x96; bfi.b32 $0, $1, $2, 3, 5; shfl.sync.bfly.b32 $0|p, $1, 1, 31, -1; vabsdiff4.u32.u32.u32 $0, $1, $2, $3;",
-    "=l,r\nmov.b64 $0, {};",
+    "=l,r\nmov.b64 $0, {}; .reg .u32 a, t<18446744073709551615>;",
+    "=r,l,r\n.reg .u32 a, t<18446744073709551615>;",
 ];
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -119,7 +119,7 @@ fn declare(text: &str, most: usize) -> Option<InlineStatement> {
         // `r<3>` declares r0, r1 and r2.
         match name.strip_suffix('>').and_then(|name| name.split_once('<')) {
             Some((stem, count)) => {
-                let count: usize = count.parse().ok().filter(|count| all.len() + count <= most)?;
+                let count: usize = count.parse().ok().filter(|count| all.len().saturating_add(*count) <= most)?;
                 all.extend((0..count).map(|i| format!("{stem}{i}")));
             }
             None => all.push(name.to_owned()),
