@@ -109,7 +109,11 @@ fn function_of(image: &[u8], winner: &Winner) -> Result<(CUmodule, CUfunction), 
             status => return Err(refused("does not load its tuned code", status)),
         }
         match hooked::cuModuleGetFunction::call(&mut function, module, name.as_ptr()) {
-            Status::SUCCESS => Ok((module, function)),
+            Status::SUCCESS => {
+                // Else that is left to the first launch. Drivers before CUDA 12.4 have no such function.
+                driver::cuFuncLoad(function);
+                Ok((module, function))
+            }
             status => {
                 hooked::cuModuleUnload::call(module);
                 Err(refused("does not find it in its tuned code", status))

@@ -66,10 +66,18 @@ pub enum LaunchOutcome {
     OnTrial(OnTrial),
 }
 
-/// Launches a kernel: tuned code where there is some for such a launch, else the application's own.
-pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> LaunchOutcome {
+/// Makes the launch of tuned code that it is given, which is this launch of the kernel's, from 0.
+pub type AroundReplaced<'a> = &'a dyn Fn(&dyn Fn() -> Status, u64) -> Status;
+
+/// Launches a kernel: tuned code where there is some for such a launch, by way of `replaced`, else its own.
+pub fn launch(
+    call: &dyn Fn() -> Status,
+    request: &LaunchRequest,
+    function: &FunctionHandle,
+    replaced: AroundReplaced<'_>,
+) -> LaunchOutcome {
     let kernel = &function.kernel;
-    kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
+    let number = kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
     if !kernel.is_selected() || kernel.progress.tally.is_given_up() {
         return LaunchOutcome::Launched(gate::passing(call));
     }
@@ -86,7 +94,10 @@ pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
         }
     }
     match choice {
-        Ok(choice) => return replace(call, request, replacement, &choice, kernel),
+        Ok(choice) => {
+            let start = || replaced(&|| gate::passing(&|| choice.start(request)), number);
+            return replace(call, &start, request, replacement, &choice, kernel);
+        }
         Err(Kept::Untried(candidate, shape)) => {
             replacement.count_kept(UNTRIED);
             if let Some(trial) = OnTrial::take(kernel, replacement, candidate, shape) {
@@ -165,6 +176,10 @@ impl Choice<'_> {
     fn requested(&self) -> LaunchDimensions {
         let is_in_code = self.candidate.winner().folded.shared_memory;
         LaunchDimensions { shared_mem: if is_in_code { 0 } else { self.shape.shared_mem }, ..self.shape }
+    }
+
+    fn start(&self, request: &LaunchRequest) -> Status {
+        start::start(request, self.loaded.function, &self.requested())
     }
 }
 
@@ -362,6 +377,7 @@ fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, functi
 
 fn replace(
     call: &dyn Fn() -> Status,
+    start: &dyn Fn() -> Status,
     request: &LaunchRequest,
     replacement: &KernelReplacement,
     choice: &Choice<'_>,
@@ -372,7 +388,7 @@ fn replace(
         let what = if choice.candidate.is_variant { "code made for launches like it," } else { "the winner of" };
         info!("{} is replaced by {what} {}", kernel.demangled, winner.source.display());
     }
-    if gate::passing(&|| start::start(request, choice.loaded.function, &choice.requested())) == Status::SUCCESS {
+    if start() == Status::SUCCESS {
         replacement.count(winner, choice.shape != shape_of(&request.launch), choice.candidate.is_variant);
         return LaunchOutcome::Replaced(Status::SUCCESS);
     }

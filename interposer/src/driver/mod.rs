@@ -175,6 +175,7 @@ functions! {
     cuFuncGetAttribute;
     cuFuncGetModule;
     cuFuncGetName;
+    cuFuncLoad;
     cuGraphChildGraphNodeGetGraph;
     cuGraphClone;
     cuGraphDestroy;

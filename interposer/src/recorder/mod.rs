@@ -129,14 +129,11 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
 
 /// A launch of a process that has tuned kernels.
 fn launch_applied(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
-    let timed = match settings().times_replaced && function.kernel.is_selected() {
-        true => profile::begin(request, function, function.kernel.progress.launches.load(Ordering::Relaxed)),
-        false => None,
+    // What the application's own code takes is no news, nor what finding and loading the tuned code does.
+    let replaced = |start: &dyn Fn() -> Status, number: u64| {
+        if settings().times_replaced { profile::launch(start, request, function, number) } else { start() }
     };
-    let outcome = apply::launch(call, request, function);
-    // What the application's own code takes is no news.
-    profile::end(timed, request, function, matches!(outcome, LaunchOutcome::Replaced(Status::SUCCESS)));
-    match outcome {
+    match apply::launch(call, request, function, &replaced) {
         LaunchOutcome::Launched(status) | LaunchOutcome::Replaced(status) => status,
         LaunchOutcome::OnTrial(trial) => record_for_trial(call, request, function, trial),
     }

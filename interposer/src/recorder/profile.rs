@@ -52,15 +52,18 @@ fn rings<R>(work: impl FnOnce(&mut HashMap<usize, Ring>) -> R) -> R {
 pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle, number: u64) -> Status {
     let running = begin(request, function, number);
     let status = call();
-    end(running, request, function, status == Status::SUCCESS);
+    let Some((context, timer)) = running else { return status };
+    if status == Status::SUCCESS && timer.stop(request.stream) {
+        rings(|rings| rings.entry(context).or_default().pending.push_back((timer, function.kernel.clone())));
+        watch();
+    } else {
+        give_back(context, timer);
+    }
     status
 }
 
-/// A launch that is being timed: the context of the timer, and the timer.
-pub struct TimedLaunch(usize, EventPair);
-
-/// Counts a launch that is about to happen, and begins to time it, where that is due and possible.
-pub fn begin(request: &LaunchRequest, function: &FunctionHandle, number: u64) -> Option<TimedLaunch> {
+/// Counts a launch that is about to happen, and begins to time it: the context of the timer, and the timer.
+fn begin(request: &LaunchRequest, function: &FunctionHandle, number: u64) -> Option<(usize, EventPair)> {
     let mean = function.kernel.progress.profile.count(request);
     if !is_due(number, mean, settings().sample) || captures::in_progress() {
         return None;
@@ -68,21 +71,10 @@ pub fn begin(request: &LaunchRequest, function: &FunctionHandle, number: u64) ->
     let context = streams::context_of(request.stream).or_else(driver::current_context)?;
     let timer = timer(context)?;
     if timer.start(request.stream) {
-        return Some(TimedLaunch(context, timer));
+        return Some((context, timer));
     }
     give_back(context, timer);
     None
-}
-
-/// Ends what [`begin`] began; the time counts where `counts`.
-pub fn end(launch: Option<TimedLaunch>, request: &LaunchRequest, function: &FunctionHandle, counts: bool) {
-    let Some(TimedLaunch(context, timer)) = launch else { return };
-    if counts && timer.stop(request.stream) {
-        rings(|rings| rings.entry(context).or_default().pending.push_back((timer, function.kernel.clone())));
-        watch();
-    } else {
-        give_back(context, timer);
-    }
 }
 
 /// Whether the launch of this number (from 0) is timed. `every` is the user's choice, 0 for ours.
