@@ -22,8 +22,8 @@ structures! {
     RuntimeResource in "struct cudaResourceDesc" {
         /// As the driver's.
         kind: u32 = "resType",
-        /// An array; or an address, a [`ChannelFormat`] in 20 bytes, and in the word after them bytes, or width and height
-        /// in texels and the pitch in bytes.
+        /// An array; or an address, a [`ChannelFormat`] in 20 bytes, and in the word after them bytes, or width and
+        /// height in texels and the pitch in bytes.
         words: [u64; 7] = "res",
     }
 

@@ -1,4 +1,4 @@
-//! What a texture gives at a coordinate: which texels it means, and how they are filtered.
+//! Sampling of textures: the texels that a coordinate means, and how they are filtered.
 //!
 //! As CUDA's programming guide defines it: texel i of an axis is around i + 0.5; a linear filter weighs two neighbours
 //! with numbers of nine bits, eight of them behind the point.
