@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 /// A folder in which nothing can be, for want of any: one of others would be tidied up, and what they put there run.
 const NOWHERE: &str = "/dev/null/mneme";
 /// Of entries.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// A folder of entries.
 pub struct CodeCache {

@@ -22,7 +22,7 @@ use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::console::check_place;
 use mneme_core::hash::checksum;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::{Allocation, RecordedArgument};
+use mneme_core::recording::manifest::{Allocation, RecordedArgument, is_recorded_address};
 use mneme_core::recording::moments::Moments;
 use mneme_core::summary::{RecorderMode, merged};
 use mneme_core::tuned::{
@@ -419,13 +419,12 @@ fn assumption(configuration: &Configuration) -> Option<String> {
 
 /// The words of arguments that lie in no allocation, as far as whole ones do not.
 fn numbers(arguments: &[RecordedArgument], allocations: &[Allocation]) -> Vec<(u32, u32)> {
-    // One behind the last byte is an address still.
-    let is_address = |word: u64| allocations.iter().any(|it| it.address <= word && word - it.address <= it.size);
     let words = (0..).zip(arguments).flat_map(|(index, argument)| {
         let words = (0..).step_by(8).zip(argument.bytes.chunks_exact(8));
         words.map(move |(offset, bytes)| (index, offset, u64::from_le_bytes(bytes.try_into().unwrap_or_default())))
     });
-    words.filter(|(_, _, word)| !is_address(*word)).map(|(index, offset, _)| (index, offset)).collect()
+    let is_number = |(_, _, word): &(u32, u32, u64)| !is_recorded_address(allocations, *word);
+    words.filter(is_number).map(|(index, offset, _)| (index, offset)).collect()
 }
 
 /// Threads that a block may have, where the code is told.

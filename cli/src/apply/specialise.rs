@@ -143,8 +143,8 @@ impl Specialiser {
                 shared_size: specialises_all,
                 shared_memory: entry.shared_is_static,
             },
-            // What is not folded may be anything.
-            numbers: Vec::new(),
+            // No memory is recorded: all that was folded is numbers, and what is not folded may be anything.
+            numbers: super::numbers(&request.arguments, &[]),
             keeps_dimensions: false,
             max_threads: launch_bound(&configuration),
             rule: None,

@@ -9,8 +9,9 @@ use llvm_sys::prelude::{LLVMBuilderRef, LLVMTypeRef};
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement, LLVMStoreSizeOfType};
 use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMUnnamedAddr};
 use mneme_core::configuration::Specialize;
-use mneme_core::recording::manifest::RecordedArgument;
+use mneme_core::recording::manifest::is_recorded_address;
 
+use crate::RecordedLaunch;
 use crate::instrument::accesses;
 use crate::ir::{Value, attributes, parameters};
 
@@ -20,29 +21,38 @@ const MOST_POINTERS: usize = 64;
 /// Elements of an array in an aggregate that are folded.
 const MOST_ELEMENTS: u64 = 256;
 
-/// Replaces the parameters that `specialize` selects by their recorded values, and notes them in `log`. Pointers stay:
-/// their values mean nothing outside this recording.
+/// Size of an address, bytes.
+const WORD: usize = 8;
+
+/// Whether a word is an address in recorded memory.
+type IsAddress<'a> = &'a dyn Fn(&[u8; WORD]) -> bool;
+
+/// Replaces the parameters that `specialize` selects by their recorded values, and notes them in `log`. Pointers stay,
+/// as do addresses that are passed as numbers, as PTX has them all: they mean nothing outside this recording.
 pub fn fold(
     module: &Module<'_>,
     kernel: Value<'_>,
     specialize: &Specialize,
-    recorded: &[RecordedArgument],
+    recorded: &RecordedLaunch<'_>,
     log: &mut Vec<String>,
 ) {
+    let is_address = |word: &[u8; WORD]| is_recorded_address(recorded.allocations, u64::from_le_bytes(*word));
     for (index, (parameter, layout)) in (0..).zip(kernel.parameters().into_iter().zip(parameters::of(module, kernel))) {
         if !specialize.selects(index) {
             continue;
         }
         let size = layout.size as usize;
         let Some(bytes) =
-            recorded.get(index as usize).map(|argument| &*argument.bytes).filter(|bytes| bytes.len() == size)
+            recorded.arguments.get(index as usize).map(|argument| &*argument.bytes).filter(|bytes| bytes.len() == size)
         else {
             continue;
         };
         let folded = if let Some(ty) = attributes::by_value(kernel, index) {
-            aggregate(module, kernel, parameter, ty, bytes)
+            aggregate(module, kernel, parameter, ty, bytes, &is_address)
         } else if parameters::direct_aggregate(parameter).is_some() {
-            parts(module, kernel, parameter, bytes)
+            parts(module, kernel, parameter, bytes, &is_address)
+        } else if <&[u8; WORD]>::try_from(bytes).is_ok_and(is_address) {
+            false
         } else if layout.specialisable() {
             let mut word = [0; 8];
             word[..size].copy_from_slice(bytes);
@@ -79,9 +89,25 @@ fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
 
 /// Replaces an aggregate that is passed by value. Where the kernel only reads it and it holds no pointers, by a
 /// constant; else by a local copy made of the constant and of the pointers as they are passed, which SROA takes apart.
-fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: LLVMTypeRef, bytes: &[u8]) -> bool {
-    let folds = |pointers: &Vec<(u64, LLVMTypeRef)>| pointers.len() <= MOST_POINTERS && !bytes.is_empty();
-    let Some(pointers) = parameters::pointers(module, ty).filter(folds) else { return false };
+fn aggregate(
+    module: &Module<'_>,
+    kernel: Value<'_>,
+    parameter: Value<'_>,
+    ty: LLVMTypeRef,
+    bytes: &[u8],
+    is_address: IsAddress<'_>,
+) -> bool {
+    let Some(mut pointers) = parameters::pointers(module, ty) else { return false };
+    // SAFETY: the context is that of a live module.
+    let word = unsafe { LLVMInt64TypeInContext(LLVMGetModuleContext(module.as_mut_ptr())) };
+    for (offset, _) in (0..).step_by(WORD).zip(bytes.as_chunks().0).filter(|(_, bytes)| is_address(bytes)) {
+        if pointers.iter().all(|(known, _)| *known != offset) {
+            pointers.push((offset, word));
+        }
+    }
+    if pointers.len() > MOST_POINTERS || bytes.is_empty() {
+        return false;
+    }
     // In constant memory, where AMD's are, nothing writes it.
     let is_constant = parameter.space() != 0;
     let constant = constant(module, bytes, parameter.space());
@@ -159,14 +185,20 @@ fn copies(
 }
 
 /// Replaces the numbers in an aggregate that is passed as a value itself; its pointers stay.
-fn parts(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, bytes: &[u8]) -> bool {
+fn parts(
+    module: &Module<'_>,
+    kernel: Value<'_>,
+    parameter: Value<'_>,
+    bytes: &[u8],
+    is_address: IsAddress<'_>,
+) -> bool {
     let users = parameter.users();
     // SAFETY: the kernel is defined, so that its entry block has a first instruction, before which nothing uses the
     // parameter; the operands that change keep their type.
     unsafe {
         let builder = LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr()));
         LLVMPositionBuilderBefore(builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(kernel.raw())));
-        let whole = folded(module, builder, parameter, bytes);
+        let whole = folded(module, builder, parameter, bytes, is_address);
         LLVMDisposeBuilder(builder);
         if whole == parameter {
             return false;
@@ -183,7 +215,13 @@ fn parts(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, bytes: &[
 }
 
 /// The value with its numbers replaced by those that the bytes hold.
-fn folded<'m>(module: &Module<'_>, builder: LLVMBuilderRef, value: Value<'m>, bytes: &[u8]) -> Value<'m> {
+fn folded<'m>(
+    module: &Module<'_>,
+    builder: LLVMBuilderRef,
+    value: Value<'m>,
+    bytes: &[u8],
+    is_address: IsAddress<'_>,
+) -> Value<'m> {
     // SAFETY: the builder stands where the live value may be used; indices are below the number of elements.
     unsafe {
         let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
@@ -216,7 +254,9 @@ fn folded<'m>(module: &Module<'_>, builder: LLVMBuilderRef, value: Value<'m>, by
             let Some(old) = Value::new(old) else { return whole };
             let mut word = [0; 8];
             let new = if old.as_instruction().is_some() {
-                Some(folded(module, builder, old, bytes)).filter(|new| *new != old)
+                Some(folded(module, builder, old, bytes, is_address)).filter(|new| *new != old)
+            } else if <&[u8; WORD]>::try_from(bytes).is_ok_and(is_address) {
+                None
             } else if size <= word.len() {
                 word[..size].copy_from_slice(bytes);
                 scalar(old, u64::from_le_bytes(word))

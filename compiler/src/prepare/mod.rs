@@ -80,7 +80,7 @@ pub fn specialise(
         fast_math::allow(module, architecture.vendor)?;
     }
     reflect::resolve(module, architecture, configuration.fast_math);
-    arguments::fold(module, kernel, &configuration.specialize, request.recorded.arguments, &mut done.log);
+    arguments::fold(module, kernel, &configuration.specialize, &request.recorded, &mut done.log);
     if configuration.specialize == Specialize::All {
         done.shared_is_static = shared::make_static(module, kernel, configuration.shared_mem, architecture.vendor);
         if done.shared_is_static {

@@ -197,6 +197,26 @@ fn facts_let_the_optimiser_drop_a_load() {
 }
 
 #[test]
+fn addresses_that_are_passed_as_numbers_stay() {
+    let mut case = Case::with(|it| (it.specialize, it.passes) = (Specialize::All, "default<O1>".into()));
+    case.text = KERNEL
+        .replace("ptr %in, i32", "i64 %in.number, i32")
+        .replace("  store ptr %in,", "  %in = inttoptr i64 %in.number to ptr\n  store ptr %in,")
+        .replace("%struct.View = type { ptr, i32 }", "%struct.View = type { i64, i32 }")
+        .replace(
+            "%data = load ptr, ptr %data.place",
+            "%of = load i64, ptr %data.place\n  %data = inttoptr i64 %of to ptr",
+        );
+    let ir = case.build().unwrap().ir.unwrap();
+    assert!(ir.contains("inttoptr i64 %in.number") && ir.contains("load i64, ptr %view"), "{ir}");
+    assert!(ir.contains(", 1.500000e+00") && ir.contains("1.170000e+02"), "numbers beside them are folded: {ir}");
+    case.allocations.clear();
+    let ir = case.build().unwrap().ir.unwrap();
+    let number = format!("inttoptr (i64 {}", BASE + 0x3000);
+    assert!(ir.contains(&number) && !ir.contains("inttoptr i64"), "in no recorded memory: {ir}");
+}
+
+#[test]
 fn aggregates_are_folded_and_pointers_in_them_stay() {
     let case = Case::with(|it| (it.specialize, it.passes) = (Specialize::All, "default<O1>".into()));
     let artifact = case.build().unwrap();

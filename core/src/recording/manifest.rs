@@ -97,6 +97,12 @@ pub struct Allocation {
     pub shared: bool,
 }
 
+/// Whether a word of an argument is an address in recorded memory, which means nothing in another process. One behind
+/// the last byte is one still.
+pub fn is_recorded_address(allocations: &[Allocation], word: u64) -> bool {
+    allocations.iter().any(|allocation| word.checked_sub(allocation.address).is_some_and(|at| at <= allocation.size))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AllocationKind {

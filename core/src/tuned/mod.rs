@@ -27,7 +27,7 @@ pub const VARIABLE: &str = "MNEME_TUNED";
 /// The environment variable that has replaced launches timed.
 pub const TIMES_VARIABLE: &str = "MNEME_TIMES";
 /// Of the file.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

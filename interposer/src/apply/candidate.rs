@@ -37,6 +37,7 @@ pub struct WinnerCandidate {
 }
 
 /// Some bytes of an argument.
+#[derive(Clone)]
 struct Piece {
     index: u32,
     /// Of the argument in the parameter buffer, bytes, and its size.
@@ -47,7 +48,7 @@ struct Piece {
     expected: Expected,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Expected {
     Bytes(Box<[u8]>),
     /// Of unknown type: any address.
@@ -90,14 +91,10 @@ impl WinnerCandidate {
                 });
             }
         }
-        // Pointers are never folded. What looks like one may be a number that is: only the IR tells.
-        let is_folded = |piece: &&Piece| winner.folded.arguments.contains(&piece.index);
-        let exactly = |piece: &Piece| {
-            let bytes = &winner.arguments[piece.index as usize].bytes;
-            let part = bytes.chunks(8).nth(piece.at / 8).unwrap_or_default();
-            Piece { expected: Expected::Bytes(part.into()), ..*piece }
-        };
-        let folded: Vec<Piece> = recorded.iter().filter(is_folded).map(exactly).collect();
+        // Addresses are never folded; what may be one and is in no recorded memory is a number.
+        let is_folded =
+            |piece: &&Piece| winner.folded.arguments.contains(&piece.index) && piece.expected != Expected::Address;
+        let folded: Vec<Piece> = recorded.iter().filter(is_folded).cloned().collect();
         let rule = winner.rule.as_ref().and_then(|rule| rule.read().ok());
         Ok(Self {
             code: TunedCode::new(winner),
@@ -269,9 +266,12 @@ mod tests {
     #[test]
     fn a_folded_number_that_looks_like_an_address_has_to_be_the_same() {
         let (code, asked) = (KernelCode::with_kinds(&[""]), shape(40, 256));
-        let folded = WinnerCandidate::new(winner(&[0], asked, None), &code).unwrap();
+        let of_number = Winner { numbers: vec![(0, 0)], ..winner(&[0], asked, None).clone() };
+        let folded = WinnerCandidate::new(Box::leak(Box::new(of_number)), &code).unwrap();
         assert_eq!(judge(&folded, asked, LARGE), (true, Some(asked)));
         assert_eq!(judge(&folded, asked, LARGE + 1), (false, None));
+        let address = WinnerCandidate::new(winner(&[0], asked, None), &code).unwrap();
+        assert_eq!(judge(&address, asked, LARGE + 1), (true, Some(asked)), "an address is not in the code");
         let plain = WinnerCandidate::new(winner(&[], asked, None), &code).unwrap();
         assert_eq!(judge(&plain, asked, LARGE + 1), (true, Some(asked)), "as an address may be any");
         let number = Winner { numbers: vec![(0, 0)], ..winner(&[], asked, None).clone() };

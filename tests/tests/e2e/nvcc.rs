@@ -12,6 +12,9 @@ use mneme_e2e::installation::{TestDevice, checkout, have_compiler};
 use mneme_e2e::recording::{
     Recording, TestInstance, check_everything, load_kernels, record_executable_into, replay_everything,
 };
+use serde_json::json;
+
+use crate::applying::Tuned;
 
 /// PTX for the CPU device's architecture and nothing else.
 const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
@@ -55,6 +58,27 @@ fn verify(nvcc: &Path, app: &App) {
     if app.name == "matmul" {
         check_everything(&recording);
     }
+}
+
+/// Without IR nothing tells numbers from addresses but the recorded memory.
+#[test]
+fn specialised_winners_are_used_wherever_memory_lies() {
+    let Some(nvcc) = nvcc("specialised winners") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let binary = folder.path().join("vecadd");
+    build(&nvcc, &sources().join("vecadd.cu"), &PTX_90, &binary);
+    let recording = Recording::of_executable(&binary, &["1"]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let id = kernel.instances.keys().next().unwrap();
+    let changes = json!({"passes": "default<O2>", "specialize": true});
+    let tuned = Tuned::new().with("vecadd", &TestInstance::new(&database, id), changes, json!({}));
+    let replaced = |arguments: &[&str]| {
+        let (outcome, kernel) = tuned.run(&binary, arguments, "vecadd");
+        assert!(outcome.stdout.contains("vecadd: ok"), "{outcome}");
+        (kernel["applied"]["replaced"].clone(), kernel["launches"].clone())
+    };
+    assert_eq!(replaced(&["1"]), (json!(1), json!(1)));
+    assert_eq!(replaced(&["2"]), (json!(0), json!(1)), "another size");
 }
 
 /// Builds and records a program that says of each of its launches whether its results are right, and verifies them all.
