@@ -275,6 +275,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "symbol", sources: &["symbol.cu"], kernels: &[] },
     App { name: "clusters", sources: &["clusters.cu"], kernels: &[] },
     App { name: "mbarriers", sources: &["mbarriers.cu"], kernels: &[] },
+    App { name: "textures", sources: &["textures.cu"], kernels: &[] },
     App { name: "repeated", sources: &["repeated.cu"], kernels: &[] },
     App { name: "paced", sources: &["paced.cu"], kernels: &[] },
     App { name: "updated", sources: &["updated.cu"], kernels: &[] },

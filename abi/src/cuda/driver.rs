@@ -506,6 +506,24 @@ declare! { ($)
     10000 cuGraphMemsetNodeGetParams(node: *mut c_void, parameters: *mut CUDA_MEMSET_NODE_PARAMS);
     10000 cuGraphNodeFindInClone(twin: *mut *mut c_void, node: *mut c_void, clone: *mut c_void);
     10000 cuGraphNodeGetType(node: *mut c_void, kind: *mut c_uint);
+    // Arrays, textures and surfaces
+    3020 cuArrayCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY_DESCRIPTOR);
+    3020 cuArrayGetDescriptor_v2(description: *mut CUDA_ARRAY_DESCRIPTOR, array: CUarray);
+    3020 cuArray3DCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY3D_DESCRIPTOR);
+    3020 cuArray3DGetDescriptor_v2(description: *mut CUDA_ARRAY3D_DESCRIPTOR, array: CUarray);
+    2000 cuArrayDestroy(array: CUarray);
+    5000 cuTexObjectCreate(
+        texture: *mut c_ulonglong, resource: *const CUDA_RESOURCE_DESC, description: *const CUDA_TEXTURE_DESC,
+        view: *const c_void
+    );
+    5000 cuTexObjectDestroy(texture: c_ulonglong);
+    5000 cuTexObjectGetResourceDesc(resource: *mut CUDA_RESOURCE_DESC, texture: c_ulonglong);
+    5000 cuTexObjectGetTextureDesc(description: *mut CUDA_TEXTURE_DESC, texture: c_ulonglong);
+    5000 cuSurfObjectCreate(surface: *mut c_ulonglong, resource: *const CUDA_RESOURCE_DESC);
+    5000 cuSurfObjectDestroy(surface: c_ulonglong);
+    5000 cuSurfObjectGetResourceDesc(resource: *mut CUDA_RESOURCE_DESC, surface: c_ulonglong);
+
+    // Graphs that are built
     10000 cuGraphCreate(graph: *mut *mut c_void, flags: c_uint);
     12000 cuGraphAddKernelNode_v2(
         node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize,

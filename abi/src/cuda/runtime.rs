@@ -114,6 +114,53 @@ declare! { ($)
     4000 cudaPointerGetAttributes(attributes: *mut c_void, address: *const c_void);
     3020 cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, kind: c_uint) -> ChannelFormat;
 
+    // Arrays, textures and surfaces
+    3020 cudaMallocArray(array: *mut CUarray, format: *const ChannelFormat, width: usize, height: usize, flags: c_uint);
+    3020 cudaMalloc3DArray(array: *mut CUarray, format: *const ChannelFormat, extent: Extent, flags: c_uint);
+    3020 cudaFreeArray(array: CUarray);
+    4010 cudaArrayGetInfo(format: *mut ChannelFormat, extent: *mut Extent, flags: *mut c_uint, array: CUarray);
+    3020 cudaGetChannelDesc(format: *mut ChannelFormat, array: CUarray);
+    5000 cudaCreateTextureObject(
+        texture: *mut c_ulonglong, resource: *const c_void, description: *const c_void, view: *const c_void
+    );
+    5000 cudaDestroyTextureObject(texture: c_ulonglong);
+    5000 cudaCreateSurfaceObject(surface: *mut c_ulonglong, resource: *const c_void);
+    5000 cudaDestroySurfaceObject(surface: c_ulonglong);
+    3020 cudaMemcpyToArray(
+        array: CUarray, x: usize, y: usize, from: *const c_void, bytes: usize, kind: c_uint
+    ), 7000 cudaMemcpyToArray_ptds;
+    3020 cudaMemcpyToArrayAsync(
+        array: CUarray, x: usize, y: usize, from: *const c_void, bytes: usize, kind: c_uint, stream: CUstream
+    ), 7000 cudaMemcpyToArrayAsync_ptsz;
+    3020 cudaMemcpyFromArray(
+        to: *mut c_void, array: CUarray, x: usize, y: usize, bytes: usize, kind: c_uint
+    ), 7000 cudaMemcpyFromArray_ptds;
+    3020 cudaMemcpyFromArrayAsync(
+        to: *mut c_void, array: CUarray, x: usize, y: usize, bytes: usize, kind: c_uint, stream: CUstream
+    ), 7000 cudaMemcpyFromArrayAsync_ptsz;
+    3020 cudaMemcpyArrayToArray(
+        to: CUarray, to_x: usize, to_y: usize, from: CUarray, from_x: usize, from_y: usize, bytes: usize, kind: c_uint
+    ), 7000 cudaMemcpyArrayToArray_ptds;
+    3020 cudaMemcpy2DToArray(
+        array: CUarray, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize,
+        kind: c_uint
+    ), 7000 cudaMemcpy2DToArray_ptds;
+    3020 cudaMemcpy2DToArrayAsync(
+        array: CUarray, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize,
+        kind: c_uint, stream: CUstream
+    ), 7000 cudaMemcpy2DToArrayAsync_ptsz;
+    3020 cudaMemcpy2DFromArray(
+        to: *mut c_void, pitch: usize, array: CUarray, x: usize, y: usize, width: usize, height: usize, kind: c_uint
+    ), 7000 cudaMemcpy2DFromArray_ptds;
+    3020 cudaMemcpy2DFromArrayAsync(
+        to: *mut c_void, pitch: usize, array: CUarray, x: usize, y: usize, width: usize, height: usize, kind: c_uint,
+        stream: CUstream
+    ), 7000 cudaMemcpy2DFromArrayAsync_ptsz;
+    3020 cudaMemcpy2DArrayToArray(
+        to: CUarray, to_x: usize, to_y: usize, from: CUarray, from_x: usize, from_y: usize, width: usize,
+        height: usize, kind: c_uint
+    ), 7000 cudaMemcpy2DArrayToArray_ptds;
+
     // Copies and fills
     3020 cudaMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_uint), 7000 cudaMemcpy_ptds;
     3020 cudaMemcpyAsync(

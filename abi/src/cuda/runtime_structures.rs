@@ -18,6 +18,34 @@ structures! {
         kind: u32,
     }
 
+    /// `cudaResourceDesc`, which has more room from CUDA 13 on.
+    RuntimeResource in "struct cudaResourceDesc" {
+        /// As the driver's.
+        kind: u32 = "resType",
+        /// An array; or an address, a [`ChannelFormat`] in 20 bytes, and in the word after them bytes, or width and
+        /// height in texels and the pitch in bytes.
+        words: [u64; 7] = "res",
+    }
+
+    /// `cudaTextureDesc`
+    RuntimeTexture = "struct cudaTextureDesc" {
+        /// As the driver's.
+        address_modes: [u32; 3] = "addressMode",
+        filter: u32 = "filterMode",
+        /// 0 as they are, 1 as floats up to 1.
+        read_mode: u32 = "readMode",
+        srgb: i32 = "sRGB",
+        border: [f32; 4] = "borderColor",
+        normalized: i32 = "normalizedCoords",
+        anisotropy: u32 = "maxAnisotropy",
+        mipmap_filter: u32 = "mipmapFilterMode",
+        mipmap_bias: f32 = "mipmapLevelBias",
+        least_level: f32 = "minMipmapLevelClamp",
+        greatest_level: f32 = "maxMipmapLevelClamp",
+        no_trilinear: i32 = "disableTrilinearOptimization",
+        seamless: i32 = "seamlessCubemap",
+    }
+
     /// `cudaLaunchConfig_t`, `hipLaunchConfig_t`
     RuntimeLaunchConfiguration = "cudaLaunchConfig_t" {
         grid: Dimensions = "gridDim",

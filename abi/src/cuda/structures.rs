@@ -57,6 +57,54 @@ structures! {
         depth: usize = "Depth",
     }
 
+    /// `CUDA_ARRAY_DESCRIPTOR`; lengths in texels.
+    ArrayDescription2d = "CUDA_ARRAY_DESCRIPTOR" {
+        width: usize = "Width",
+        height: usize = "Height",
+        /// One of [`array_format`].
+        format: u32 = "Format",
+        channels: u32 = "NumChannels",
+    }
+
+    /// `CUDA_ARRAY3D_DESCRIPTOR`; lengths in texels, the height 0 of a line, the depth 0 of what has none, or layers.
+    ArrayDescription = "CUDA_ARRAY3D_DESCRIPTOR" {
+        width: usize = "Width",
+        height: usize = "Height",
+        depth: usize = "Depth",
+        /// One of [`array_format`].
+        format: u32 = "Format",
+        channels: u32 = "NumChannels",
+        /// Of [`array_flag`].
+        flags: u32 = "Flags",
+    }
+
+    /// `CUDA_RESOURCE_DESC`
+    Resource = "CUDA_RESOURCE_DESC" {
+        /// One of [`resource_kind`].
+        kind: u32 = "resType",
+        /// An array; or an address, format and channels in the halves of a word, and bytes; or in their place width and
+        /// height in texels, and the pitch in bytes.
+        words: [u64; 16] = "res",
+        flags: u32,
+    }
+
+    /// `CUDA_TEXTURE_DESC`
+    TextureDescription = "CUDA_TEXTURE_DESC" {
+        /// 0 wrap, 1 clamp, 2 mirror, 3 border.
+        address_modes: [u32; 3] = "addressMode",
+        /// 0 point, 1 linear.
+        filter: u32 = "filterMode",
+        /// Of [`texture_flag`].
+        flags: u32,
+        anisotropy: u32 = "maxAnisotropy",
+        mipmap_filter: u32 = "mipmapFilterMode",
+        mipmap_bias: f32 = "mipmapLevelBias",
+        least_level: f32 = "minMipmapLevelClamp",
+        greatest_level: f32 = "maxMipmapLevelClamp",
+        border: [f32; 4] = "borderColor",
+        reserved: [i32; 12],
+    }
+
     /// `CUDA_MEMSET_NODE_PARAMS`: lengths in elements of 1, 2 or 4 bytes, the pitch in bytes.
     Fill = "CUDA_MEMSET_NODE_PARAMS" {
         to: u64 = "dst",
@@ -156,6 +204,43 @@ pub mod memory_type {
     pub const ARRAY: u32 = 3;
     /// Either; the address tells.
     pub const UNIFIED: u32 = 4;
+}
+
+/// `CUarray_format`, those of plain numbers.
+pub mod array_format {
+    pub const UNSIGNED_8: u32 = 1;
+    pub const UNSIGNED_16: u32 = 2;
+    pub const UNSIGNED_32: u32 = 3;
+    pub const SIGNED_8: u32 = 8;
+    pub const SIGNED_16: u32 = 9;
+    pub const SIGNED_32: u32 = 10;
+    pub const HALF: u32 = 16;
+    pub const FLOAT: u32 = 32;
+}
+
+/// `CUDA_ARRAY3D_…`, and the runtime's `cudaArray…` of the same values.
+pub mod array_flag {
+    pub const LAYERED: u32 = 1;
+    pub const SURFACE: u32 = 2;
+    pub const CUBE: u32 = 4;
+    pub const GATHER: u32 = 8;
+    pub const COLOR_ATTACHMENT: u32 = 32;
+}
+
+/// `CUresourcetype`, and the runtime's `cudaResourceType`.
+pub mod resource_kind {
+    pub const ARRAY: u32 = 0;
+    pub const MIPMAPPED_ARRAY: u32 = 1;
+    pub const LINEAR: u32 = 2;
+    pub const PITCHED: u32 = 3;
+}
+
+/// `CU_TRSF_…`
+pub mod texture_flag {
+    pub const READ_AS_INTEGER: u32 = 1;
+    pub const NORMALIZED_COORDINATES: u32 = 2;
+    pub const SRGB: u32 = 16;
+    pub const SEAMLESS_CUBE: u32 = 64;
 }
 
 /// `CUmemAccess_flags`

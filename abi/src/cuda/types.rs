@@ -12,9 +12,11 @@ pub use cudarc::driver::sys::{
 pub use super::status::Status;
 pub use super::structures::{
     AccessDescription as CUmemAccessDesc, AllocationNode as CUDA_MEM_ALLOC_NODE_PARAMS,
-    AllocationProperties as CUmemAllocationProp, Copy2d as CUDA_MEMCPY2D, Copy3d as CUDA_MEMCPY3D,
+    AllocationProperties as CUmemAllocationProp, ArrayDescription as CUDA_ARRAY3D_DESCRIPTOR,
+    ArrayDescription2d as CUDA_ARRAY_DESCRIPTOR, Copy2d as CUDA_MEMCPY2D, Copy3d as CUDA_MEMCPY3D,
     Fill as CUDA_MEMSET_NODE_PARAMS, HostCall as CUDA_HOST_NODE_PARAMS, KernelNode as CUDA_KERNEL_NODE_PARAMS,
     LaunchAttribute as CUlaunchAttribute, LaunchConfiguration as CUlaunchConfig, LegacyProperties as CUdevprop,
+    Resource as CUDA_RESOURCE_DESC, TextureDescription as CUDA_TEXTURE_DESC,
 };
 
 /// `CUmemLocation`, `cudaMemLocation`, `hipMemLocation`. The kind is a number: an application's need not be one that is

@@ -14,6 +14,8 @@ pub const SHARED_OPT_IN: u32 = 227 << 10;
 pub const SHARED_OF_AMD: u32 = 64 << 10;
 /// Alignment of allocations, bytes.
 pub const ALIGNMENT: usize = 512;
+/// Alignment of the pitch of textures, bytes.
+pub const PITCH_ALIGNMENT: i32 = 32;
 
 /// The value of an attribute; 0 (absent) for a feature that the device lacks, `None` for a number CUDA 12.9 does not
 /// have.
@@ -34,8 +36,29 @@ pub fn value(attribute: u32) -> Option<i32> {
         // Clock rate in kHz; a figure that programs divide by.
         13 => 1_000_000,
         14 => ALIGNMENT as i32,
-        // Texture pitch alignment, bytes.
-        51 => 32,
+        51 => PITCH_ALIGNMENT,
+        // Longest axes of textures: 1D, 2D, 3D; 2D in layers, and these; 1D in layers; 2D that are gathered from.
+        21 | 22 => 131_072,
+        23 => 65_536,
+        24..=26 | 47..=49 => 16_384,
+        27 | 28 | 42 | 45 | 46 => 32_768,
+        29 | 43 => 2_048,
+        // Of cubes, and of these in layers.
+        52 | 53 => 32_768,
+        54 => 2_046,
+        // Of surfaces, likewise.
+        55 => 32_768,
+        56 => 131_072,
+        57 => 65_536,
+        58..=60 => 16_384,
+        61 | 63 | 64 | 66 | 67 => 32_768,
+        62 | 65 => 2_048,
+        68 => 2_046,
+        // Of textures in memory: lines; planes and their pitch, bytes.
+        69 => 1 << 28,
+        70 => 131_072,
+        71 => 65_000,
+        72 => 2_097_120,
         // Multiprocessors.
         16 => pool::width() as i32,
         // Copy overlap, host mapping, unified addressing.

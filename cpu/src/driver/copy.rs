@@ -5,7 +5,7 @@
 use mneme_abi::cuda::structures::{Copy2d, Copy3d, CopySide, Fill, memory_type};
 
 use super::virtual_memory::HostAccess;
-use super::work::{self, CopyEnd, Work, end};
+use super::work::{self, CopyEnd, Line, Work};
 use super::{allocations, context, graph, memory, stream};
 use crate::abi::In;
 use crate::status::{Status, StatusResult};
@@ -49,28 +49,16 @@ pub fn copy_on(to: CopyEnd, from: CopyEnd, bytes: usize, stream: usize) -> Statu
 pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
     context::usable()?;
     let what = what.get()?;
-    let from = end(what.from_type)?;
-    let to = end(what.to_type)?;
-    let from_base = if what.from_type == memory_type::HOST { what.from_host as u64 } else { what.from_device };
-    let to_base = if what.to_type == memory_type::HOST { what.to_host as u64 } else { what.to_device };
-    let pitch = |pitch: usize| if pitch == 0 { what.width } else { pitch };
-    let (from_pitch, to_pitch) = (pitch(what.from_pitch), pitch(what.to_pitch));
-    if what.height > 1 && (what.width + what.from_x > from_pitch || what.width + what.to_x > to_pitch) {
+    let overlaps = |kind: u32, x: usize, pitch: usize| {
+        let pitch = if pitch == 0 { what.width } else { pitch };
+        kind != memory_type::ARRAY && x.checked_add(what.width).is_none_or(|end| end > pitch)
+    };
+    if what.height > 1
+        && (overlaps(what.from_type, what.from_x, what.from_pitch) || overlaps(what.to_type, what.to_x, what.to_pitch))
+    {
         return Err(Status::INVALID_VALUE);
     }
-    let at = |base: u64, x: usize, y: usize, pitch: usize| base.wrapping_add((y * pitch + x) as u64);
-    if what.width == 0 {
-        return Ok(());
-    }
-    // Nothing is copied unless all of it can be.
-    let each = |copy: fn(CopyEnd, CopyEnd, usize) -> StatusResult| {
-        (0..what.height).try_for_each(|row| {
-            let to = to(at(to_base, what.to_x, what.to_y + row, to_pitch));
-            copy(to, from(at(from_base, what.from_x, what.from_y + row, from_pitch)), what.width)
-        })
-    };
-    each(check)?;
-    each(copy)
+    copy_3d(In::from(&work::of_rows(&what)))
 }
 
 pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
@@ -79,6 +67,15 @@ pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
         return Ok(());
     }
     copy_2d(what)
+}
+
+/// Copies bytes that follow one another, on a stream or at once.
+pub fn copy_line(to: Line, from: Line, bytes: usize, stream: Option<usize>) -> StatusResult {
+    let what = Line::copied(to, from, bytes);
+    match stream {
+        None => copy_3d(In::from(&what)),
+        Some(stream) => copy_3d_on(In::from(&what), stream),
+    }
 }
 
 pub fn copy_3d(what: In<Copy3d>) -> StatusResult {

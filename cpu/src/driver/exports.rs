@@ -10,10 +10,10 @@ use super::graph_nodes::{self, At};
 use super::lookup::Export;
 use super::memory::Reach;
 use super::work::CopyEnd::{Any, Device, Host};
-use super::work::LaunchExtents;
+use super::work::{LaunchExtents, Line};
 use super::{
-    context, copy, device, ends, event, executable, function, graph, launch, legacy, lookup, memory, module, sharing,
-    stream, virtual_memory, waiting,
+    arrays, context, copy, device, ends, event, executable, function, graph, launch, legacy, lookup, memory, module,
+    sharing, stream, textures, virtual_memory, waiting,
 };
 use crate::abi::{In, Out, enter, take};
 
@@ -174,6 +174,16 @@ driver_exports! {
     cuMemcpy2DAsync_v2(what, stream) => copy::copy_2d_on(what, stream);
     cuMemcpy3D_v2(what) => copy::copy_3d(what);
     cuMemcpy3DAsync_v2(what, stream) => copy::copy_3d_on(what, stream);
+    cuMemcpyHtoA_v2(array, at, from, bytes) => copy::copy_line(Line::of(array, at), Line::host(from), bytes, None);
+    cuMemcpyAtoH_v2(to, array, at, bytes) => copy::copy_line(Line::host(to), Line::of(array, at), bytes, None);
+    cuMemcpyDtoA_v2(array, at, from, bytes) => copy::copy_line(Line::of(array, at), Line::device(from), bytes, None);
+    cuMemcpyAtoD_v2(to, array, at, bytes) => copy::copy_line(Line::device(to), Line::of(array, at), bytes, None);
+    cuMemcpyAtoA_v2(to, to_at, from, from_at, bytes) =>
+        copy::copy_line(Line::of(to, to_at), Line::of(from, from_at), bytes, None);
+    cuMemcpyHtoAAsync_v2(array, at, from, bytes, stream) =>
+        copy::copy_line(Line::of(array, at), Line::host(from), bytes, Some(stream));
+    cuMemcpyAtoHAsync_v2(to, array, at, bytes, stream) =>
+        copy::copy_line(Line::host(to), Line::of(array, at), bytes, Some(stream));
     cuMemsetD8_v2(address, value, count) => copy::fill::<u8>(address, value, count);
     cuMemsetD16_v2(address, value, count) => copy::fill::<u16>(address, value, count);
     cuMemsetD32_v2(address, value, count) => copy::fill::<u32>(address, value, count);
@@ -191,6 +201,19 @@ driver_exports! {
         copy::fill_2d_on::<u16>(address, pitch, value, width, height, stream);
     cuMemsetD2D32Async(address, pitch, value, width, height, stream) =>
         copy::fill_2d_on::<u32>(address, pitch, value, width, height, stream);
+
+    cuArrayCreate_v2(array, what) => arrays::create_2d(array, what);
+    cuArrayGetDescriptor_v2(what, array) => arrays::description_2d(what, array);
+    cuArray3DCreate_v2(array, what) => arrays::create(array, what);
+    cuArray3DGetDescriptor_v2(what, array) => arrays::description(what, array);
+    cuArrayDestroy(array) => arrays::destroy(array);
+    cuTexObjectCreate(texture, resource, what, view) => textures::create(texture, resource, what, view);
+    cuTexObjectDestroy(texture) => textures::destroy(texture, true);
+    cuTexObjectGetResourceDesc(resource, texture) => textures::resource(resource, texture, true);
+    cuTexObjectGetTextureDesc(what, texture) => textures::description(what, texture);
+    cuSurfObjectCreate(surface, resource) => textures::create_surface(surface, resource);
+    cuSurfObjectDestroy(surface) => textures::destroy(surface, false);
+    cuSurfObjectGetResourceDesc(resource, surface) => textures::resource(resource, surface, false);
 
     cuMemAddressReserve(address, size, alignment, hint, flags) =>
         virtual_memory::reserve(address, size, alignment, hint, flags);

@@ -4,6 +4,7 @@
 //! reported as a GPU does: the launch succeeds, and every later call that synchronises fails, for good.
 
 pub mod allocations;
+mod arrays;
 pub mod attributes;
 pub mod context;
 pub mod copy;
@@ -24,6 +25,7 @@ pub mod memory;
 pub mod module;
 pub mod sharing;
 pub mod stream;
+mod textures;
 pub mod virtual_memory;
 pub mod waiting;
 pub mod work;

@@ -3,7 +3,10 @@
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
 
-use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties, Fill};
+use mneme_abi::cuda::structures::{
+    AccessDescription, AllocationProperties, ArrayDescription, Copy3d, CopySide, Fill, Resource, TextureDescription,
+    array_flag, array_format, memory_type, resource_kind, texture_flag,
+};
 use mneme_abi::cuda::types::CUmemLocation;
 
 use super::exports as cu;
@@ -242,6 +245,142 @@ fn a_code_object_is_a_module_with_kernels_and_variables() {
         status!(cuFuncGetParamInfo(function, 1, Out::to(&mut offset), Out::to(&mut size))),
         Status::INVALID_HANDLE
     );
+}
+
+fn format(width: usize, height: usize, depth: usize, flags: u32) -> ArrayDescription {
+    ArrayDescription { width, height, depth, format: array_format::UNSIGNED_16, channels: 2, flags }
+}
+
+fn over(array: usize) -> Resource {
+    let mut words = [0; 16];
+    words[0] = array as u64;
+    Resource { kind: resource_kind::ARRAY, words, flags: 0 }
+}
+
+const POINT: TextureDescription = TextureDescription {
+    address_modes: [1; 3],
+    filter: 0,
+    flags: texture_flag::READ_AS_INTEGER,
+    anisotropy: 0,
+    mipmap_filter: 0,
+    mipmap_bias: 0.0,
+    least_level: 0.0,
+    greatest_level: 0.0,
+    border: [0.0; 4],
+    reserved: [0; 12],
+};
+
+fn nothing() -> In<[u32; 28]> {
+    In::of_place(0)
+}
+
+#[test]
+fn arrays_are_copied_to_and_from_within_their_bounds() {
+    enter();
+    let array = number::<usize>(|out| ok!(cuArray3DCreate_v2(out, In::from(&format(5, 3, 2, 0)))));
+    let slices: Vec<u32> = (0..30).collect();
+    let side = |kind, host: u64, x, y, z| CopySide {
+        x,
+        y,
+        z,
+        level: 0,
+        kind,
+        host,
+        device: 0,
+        array: array as u64,
+        reserved: 0,
+        pitch: 20,
+        rows: 3,
+    };
+    let to_array = |host: &[u32], [x, y, z]: [usize; 3], [width, height, depth]: [usize; 3]| {
+        let from = side(memory_type::HOST, host.as_ptr() as u64, 0, 0, 0);
+        let copy = Copy3d { from, to: side(memory_type::ARRAY, 0, x, y, z), width, height, depth };
+        status!(cuMemcpy3D_v2(In::from(&copy)))
+    };
+    assert_eq!(to_array(&slices, [0; 3], [20, 3, 2]), Status::SUCCESS);
+    for (at, extent) in
+        [([4, 0, 0], [20, 3, 2]), ([0, 1, 0], [20, 3, 2]), ([0, 0, 1], [20, 3, 2]), ([21, 0, 0], [0, 1, 1])]
+    {
+        let expected = if extent[0] == 0 { Status::SUCCESS } else { Status::INVALID_VALUE };
+        assert_eq!(to_array(&slices, at, extent), expected, "{at:?}");
+    }
+    // Three words of the second slice's middle row.
+    let mut back = [0u32; 3];
+    let to = side(memory_type::HOST, back.as_mut_ptr() as u64, 0, 0, 0);
+    let copy = Copy3d { from: side(memory_type::ARRAY, 0, 4, 1, 1), to, width: 12, height: 1, depth: 1 };
+    ok!(cuMemcpy3D_v2(In::from(&copy)));
+    assert_eq!(back, [21, 22, 23]);
+
+    let mut described = format(0, 0, 0, 9);
+    ok!(cuArray3DGetDescriptor_v2(Out::to(&mut described), array));
+    assert_eq!((described.width, described.depth, described.channels, described.flags), (5, 2, 2, 0));
+    let line = number::<usize>(|out| ok!(cuArray3DCreate_v2(out, In::from(&format(5, 0, 0, 0)))));
+    ok!(cuMemcpyHtoA_v2(line, 4usize, slices.as_ptr() as u64, 16usize));
+    ok!(cuMemcpyAtoH_v2(back.as_mut_ptr() as u64, line, 0usize, 12usize));
+    assert_eq!(back, [0, 0, 1], "an array begins with zeros");
+    assert_eq!(status!(cuMemcpyHtoA_v2(line, 8usize, slices.as_ptr() as u64, 16usize)), Status::INVALID_VALUE);
+    for impossible in
+        [format(0, 1, 0, 0), format(4, 0, 4, 0), format(4, 4, 5, array_flag::CUBE), format(1 << 20, 0, 0, 0)]
+    {
+        let mut out = 0usize;
+        assert_eq!(status!(cuArray3DCreate_v2(Out::to(&mut out), In::from(&impossible))), Status::INVALID_VALUE);
+    }
+    ok!(cuArrayDestroy(line));
+    assert_eq!(status!(cuArrayDestroy(line)), Status::INVALID_HANDLE);
+    ok!(cuArrayDestroy(array));
+}
+
+/// An object keeps its array.
+#[test]
+fn kernels_read_textures_by_their_handles() {
+    enter();
+    let source = r#"void __mneme_cpu_texture(u64, u32, u32 *); void __mneme_cpu_surface_store(u64, u32, u32 *);
+        void read(u64 *p) { u32 at[8] = {0, 2, 2, 0}; __mneme_cpu_texture(p[0], 1, at); memcpy((void *)p[1], at, 16); }
+        void store(u64 *p) { u32 at[8] = {0, 8, 2, 0, 77}; __mneme_cpu_surface_store(p[0], 1 | 4 << 8, at); }"#;
+    let object = testing::object(source, vec![kernel("read", 2, false), kernel("store", 2, false)], vec![]);
+    let module = number::<usize>(|out| ok!(cuModuleLoadData(out, object.as_ptr() as usize)));
+    let function = |name: &std::ffi::CStr| {
+        number::<usize>(|out| ok!(cuModuleGetFunction(out, module, CStringArgument(name.as_ptr()))))
+    };
+    let (read, store) = (function(c"read"), function(c"store"));
+    let launch = |function: usize, handle: u64, out: u64| {
+        let arguments: [*const c_void; 2] = [(&raw const handle).cast(), (&raw const out).cast()];
+        ok!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0usize, arguments.as_ptr() as usize, 0usize));
+    };
+    let array = number::<usize>(|out| ok!(cuArray3DCreate_v2(out, In::from(&format(5, 3, 0, array_flag::SURFACE)))));
+    let texture = number::<u64>(|out| ok!(cuTexObjectCreate(out, In::from(&over(array)), In::from(&POINT), nothing())));
+    let surface = number::<u64>(|out| ok!(cuSurfObjectCreate(out, In::from(&over(array)))));
+    let words = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 16)));
+    let got = || {
+        launch(read, texture, words);
+        let mut got = [9u32; 4];
+        ok!(cuMemcpyDtoH_v2(got.as_mut_ptr() as u64, words, 16usize));
+        got
+    };
+    assert_eq!(got(), [0; 4]);
+    launch(store, surface, 0);
+    assert_eq!(got(), [77, 0, 0, 0]);
+
+    let mut found = over(0);
+    ok!(cuTexObjectGetResourceDesc(Out::to(&mut found), texture));
+    assert_eq!(found.words[0], array as u64);
+    assert_eq!(status!(cuSurfObjectGetResourceDesc(Out::to(&mut found), texture)), Status::INVALID_VALUE);
+    let plain = number::<usize>(|out| ok!(cuArray3DCreate_v2(out, In::from(&format(5, 3, 0, 0)))));
+    let mut handle = 0u64;
+    let mut refused = |resource: &Resource, what: &TextureDescription| {
+        status!(cuTexObjectCreate(Out::to(&mut handle), In::from(resource), In::from(what), nothing()))
+    };
+    assert_eq!(refused(&over(array), &TextureDescription { filter: 1, ..POINT }), Status::INVALID_VALUE);
+    assert_eq!(refused(&over(array), &TextureDescription { anisotropy: 16, ..POINT }), Status::NOT_SUPPORTED);
+    assert_eq!(refused(&Resource { kind: 1, ..over(array) }, &POINT), Status::NOT_SUPPORTED);
+    assert_eq!(refused(&over(1), &POINT), Status::INVALID_HANDLE);
+    assert_eq!(status!(cuSurfObjectCreate(Out::to(&mut handle), In::from(&over(plain)))), Status::INVALID_VALUE);
+
+    ok!(cuArrayDestroy(array));
+    assert_eq!(got(), [77, 0, 0, 0]);
+    ok!(cuTexObjectDestroy(texture));
+    assert_eq!(status!(cuTexObjectDestroy(texture)), Status::INVALID_HANDLE);
+    ok!(cuSurfObjectDestroy(surface));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mneme_abi::cuda::structures::{Copy2d, Copy3d, CopySide, Fill, HostCall, memory_type};
 
-use super::graph_memory;
+use super::{arrays, graph_memory};
 use crate::status::Status;
 
 /// The extents of a launch.
@@ -31,10 +31,6 @@ pub fn end(kind: u32) -> Result<fn(u64) -> CopyEnd, Status> {
         memory_type::HOST => Ok(CopyEnd::Host),
         memory_type::DEVICE => Ok(CopyEnd::Device),
         memory_type::UNIFIED => Ok(CopyEnd::Any),
-        memory_type::ARRAY => {
-            crate::say!("arrays are not supported");
-            Err(Status::NOT_SUPPORTED)
-        }
         _ => Err(Status::INVALID_VALUE),
     }
 }
@@ -57,12 +53,44 @@ pub fn pitched(end: CopyEnd, [x, y, z]: [usize; 3], pitch: usize, rows: usize) -
     CopySide { x, y, z, pitch, rows, ..side_of(end) }
 }
 
+/// Bytes of an array from a place on: those of a slice in which x counts bytes.
+pub fn of_array(array: u64, [x, y, z]: [usize; 3]) -> CopySide {
+    CopySide { x, y, z, array, ..side(memory_type::ARRAY, 0, 0) }
+}
+
+/// An end of a copy of bytes that follow one another.
+pub struct Line(CopySide);
+
+impl Line {
+    pub fn host(address: u64) -> Self {
+        Self(side_of(CopyEnd::Host(address)))
+    }
+
+    pub fn device(address: u64) -> Self {
+        Self(side_of(CopyEnd::Device(address)))
+    }
+
+    /// In an array of one row.
+    pub fn of(array: u64, byte: usize) -> Self {
+        Self(of_array(array, [byte, 0, 0]))
+    }
+
+    /// The copy of so many bytes.
+    pub fn copied(to: Self, from: Self, bytes: usize) -> Copy3d {
+        Copy3d { from: from.0, to: to.0, width: bytes, height: 1, depth: 1 }
+    }
+}
+
 /// A row of a side of a copy that is so wide and so high.
 pub fn row_of(side: &CopySide, y: usize, z: usize, width: usize, height: usize) -> Result<CopyEnd, Status> {
+    if side.kind == memory_type::ARRAY {
+        return arrays::address_of(side, y, z, width).map(CopyEnd::Host);
+    }
     let pitch = if side.pitch == 0 { width } else { side.pitch };
     let rows = if side.rows == 0 { height } else { side.rows };
     let base = if side.kind == memory_type::HOST { side.host } else { side.device };
-    Ok(end(side.kind)?(base + (((z + side.z) * rows + y + side.y) * pitch + side.x) as u64))
+    let row = z.wrapping_add(side.z).wrapping_mul(rows).wrapping_add(y).wrapping_add(side.y);
+    Ok(end(side.kind)?(base.wrapping_add(row.wrapping_mul(pitch).wrapping_add(side.x) as u64)))
 }
 
 /// A copy of so many bytes in one line.
@@ -76,8 +104,8 @@ pub fn of_rows(what: &Copy2d) -> Copy3d {
     let from = side(what.from_type, base(what.from_type, what.from_host as u64, what.from_device), what.from_pitch);
     let to = side(what.to_type, base(what.to_type, what.to_host as u64, what.to_device), what.to_pitch);
     Copy3d {
-        from: CopySide { x: what.from_x, y: what.from_y, ..from },
-        to: CopySide { x: what.to_x, y: what.to_y, ..to },
+        from: CopySide { x: what.from_x, y: what.from_y, array: what.from_array as u64, ..from },
+        to: CopySide { x: what.to_x, y: what.to_y, array: what.to_array as u64, ..to },
         width: what.width,
         height: what.height,
         depth: 1,

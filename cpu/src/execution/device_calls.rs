@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_char};
 use super::block::{self, CodeLocation, RunningThread};
 use super::context;
 use super::fault::KernelFault;
+use super::images::Image;
 use super::messages;
 use super::stack::Pause;
 use super::warp::{Class, LANES, Operation, WarpRequest, result};
@@ -187,6 +188,12 @@ pub extern "C" fn grid_workspace() -> u64 {
     unsafe { (*running().dispatch).workspace() as u64 }
 }
 
+/// The texture or surface object of a handle.
+pub fn image(handle: u64) -> Option<&'static Image> {
+    // SAFETY: likewise; no caller keeps the reference.
+    unsafe { (*running().dispatch).image(handle) }
+}
+
 /// `__mneme_cpu_cluster_arrive`
 pub extern "C" fn cluster_arrive() {
     let running = running();
@@ -248,7 +255,7 @@ pub extern "C" fn ockl_printf_append_string_n(message: u64, text: *const u8, len
 }
 
 /// Ends the launch from inside a kernel.
-fn fail(fault: KernelFault) -> ! {
+pub fn fail(fault: KernelFault) -> ! {
     // SAFETY: the yielder of the running fiber; whoever resumed it leaves the fiber behind on a fault.
     unsafe { (*running().yielder.get()).suspend(Pause::Fault(fault)) };
     unreachable!("a fiber that has failed is never resumed")

@@ -5,7 +5,10 @@
 //! Hidden arguments are laid out as from version 5 of code objects on, the packet as the HSA standard has it. Addresses
 //! of the host's services are null: what needs them is lowered to something else, or refused.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+
+use super::images::{self, Image, Images};
 
 /// Everything, little endian.
 #[repr(C, align(64))]
@@ -14,6 +17,8 @@ pub struct Dispatch {
     packet: [u8; 64],
     /// Its size, bytes, and the barrier of all blocks, where the launch is cooperative. Kernels write to it.
     workspace: Option<[AtomicU32; 2]>,
+    /// Textures and surfaces that there were when it began.
+    images: Arc<Images>,
 }
 
 fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
@@ -39,7 +44,7 @@ impl Dispatch {
         put(&mut hidden_arguments, 120, dynamic_shared.to_le_bytes());
         put(&mut packet, 28, shared.to_le_bytes());
         put(&mut packet, 40, parameters.to_le_bytes());
-        Self { hidden_arguments, packet, workspace: None }
+        Self { hidden_arguments, packet, workspace: None, images: images::live() }
     }
 
     /// The same of a cooperative launch.
@@ -50,6 +55,11 @@ impl Dispatch {
     /// The workspace by which blocks of a cooperative launch wait for each other; null in others.
     pub fn workspace(&self) -> *const AtomicU32 {
         self.workspace.as_ref().map_or(std::ptr::null(), |words| words.as_ptr())
+    }
+
+    /// The texture or surface object of a handle.
+    pub fn image(&self, handle: u64) -> Option<&Image> {
+        self.images.get(&handle).map(Arc::as_ref)
     }
 
     pub fn hidden_arguments(&self) -> *const u8 {

@@ -15,6 +15,8 @@ pub enum KernelFault {
     /// The thread's local memory and calls need more than its stack; its size in bytes.
     StackOverflow(usize),
     NoStack(String),
+    /// A texture or surface was used in a way that it cannot be; says how.
+    Image(String),
     /// It took longer than so many seconds.
     TimeLimit(u64),
     /// A panic of ours while the kernel ran.
@@ -28,9 +30,11 @@ impl KernelFault {
             KernelFault::Signal(libc::SIGSEGV | libc::SIGBUS, _) | KernelFault::StackOverflow(_) => {
                 Status::ILLEGAL_ADDRESS
             }
-            KernelFault::Trap | KernelFault::Signal(..) | KernelFault::Deadlock(_) | KernelFault::Internal => {
-                Status::LAUNCH_FAILED
-            }
+            KernelFault::Trap
+            | KernelFault::Signal(..)
+            | KernelFault::Deadlock(_)
+            | KernelFault::Image(_)
+            | KernelFault::Internal => Status::LAUNCH_FAILED,
             KernelFault::TimeLimit(_) => Status::LAUNCH_TIMEOUT,
             KernelFault::NoStack(_) => Status::LAUNCH_OUT_OF_RESOURCES,
         }
@@ -41,6 +45,7 @@ impl KernelFault {
         Some(match self {
             KernelFault::Assertion => return None,
             KernelFault::Trap => "executed a trap".into(),
+            KernelFault::Image(how) => how.clone(),
             KernelFault::Signal(libc::SIGSEGV | libc::SIGBUS, address) => format!("accessed the invalid address {address:#x}"),
             KernelFault::Signal(libc::SIGFPE, _) => "divided an integer by zero".into(),
             KernelFault::Signal(libc::SIGILL, _) => {

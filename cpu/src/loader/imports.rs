@@ -7,13 +7,13 @@ use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
 use crate::execution::device_calls as calls;
-use crate::execution::{fragments, matrix};
+use crate::execution::{fragments, matrix, texturing};
 use crate::half;
 
 type ImportedSymbol = (&'static str, *const ());
 
 /// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
-fn table() -> [ImportedSymbol; 51] {
+fn table() -> [ImportedSymbol; 55] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),
@@ -45,6 +45,10 @@ fn table() -> [ImportedSymbol; 51] {
         ("__mneme_cpu_multiply_fragments", fragments::multiply_fragments as *const ()),
         ("__mneme_cpu_load_fragment", fragments::load_fragment as *const ()),
         ("__mneme_cpu_store_fragment", fragments::store_fragment as *const ()),
+        ("__mneme_cpu_texture", texturing::read_texture as *const ()),
+        ("__mneme_cpu_surface_load", texturing::load_surface as *const ()),
+        ("__mneme_cpu_surface_store", texturing::store_surface as *const ()),
+        ("__mneme_cpu_image_query", texturing::query_image as *const ()),
         ("__mneme_cpu_cluster_arrive", calls::cluster_arrive as *const ()),
         ("__mneme_cpu_cluster_wait", calls::cluster_wait as *const ()),
         ("__mneme_cpu_yield", calls::give_way as *const ()),

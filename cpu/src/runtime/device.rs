@@ -38,7 +38,13 @@ pub fn properties_of_13(out: Out<DeviceProperties13>, device: i32) -> StatusResu
     out.put(in_13(&describe(device)?))
 }
 
-/// The same in the layout of CUDA 13, which has no clocks. There are no textures and surfaces, so their sizes are 0.
+/// Attributes with the greatest extents of textures and surfaces, in the order of the properties; there are no mipmaps.
+const TEXTURES_AND_SURFACES: [u32; 40] = [
+    21, 77, 69, 22, 23, 73, 74, 70, 71, 72, 45, 46, 24, 25, 26, 47, 48, 49, 52, 42, 43, 27, 28, 29, 53, 54, 55, 56, 57,
+    58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68,
+];
+
+/// The same in the layout of CUDA 13, which has no clocks, and not the third of the extents.
 fn in_13(all: &DeviceProperties) -> DeviceProperties13 {
     macro_rules! same {
         ($($field:ident)*) => {{
@@ -48,7 +54,7 @@ fn in_13(all: &DeviceProperties) -> DeviceProperties13 {
             new
         }};
     }
-    same! {
+    let mut new = same! {
         name uuid luid luid_mask total_memory shared_per_block registers_per_block warp pitch threads_per_block block
         grid constant major minor texture_alignment texture_pitch_alignment multiprocessors integrated maps_host
         surface_alignment concurrent_kernels ecc bus pci_device domain tcc asynchronous_engines
@@ -57,7 +63,12 @@ fn in_13(all: &DeviceProperties) -> DeviceProperties13 {
         concurrent_managed preemption registered_host_pointer cooperative shared_opt_in host_page_tables direct_managed
         blocks_per_multiprocessor window reserved_shared host_register sparse read_only_register timeline pools rdma
         rdma_flush rdma_ordering pool_handles deferred ipc_event cluster unified_functions
+    };
+    let extents = all.textures_and_surfaces.iter().enumerate().filter(|(index, _)| *index != 2);
+    for (longest, (_, extent)) in new.textures_and_surfaces.iter_mut().zip(extents) {
+        *longest = *extent;
     }
+    new
 }
 
 pub fn describe(device: i32) -> Result<DeviceProperties, Status> {
@@ -85,6 +96,9 @@ pub fn describe(device: i32) -> Result<DeviceProperties, Status> {
     all.multiprocessors = attribute(16)?;
     all.maps_host = attribute(19)?;
     all.surface_alignment = all.texture_alignment;
+    for (longest, number) in all.textures_and_surfaces.iter_mut().zip(TEXTURES_AND_SURFACES) {
+        *longest = attribute(number)?;
+    }
     all.concurrent_kernels = attribute(31)?;
     all.asynchronous_engines = attribute(40)?;
     all.unified_addressing = attribute(41)?;

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_void};
 
 use mneme_abi::cuda::types::*;
 
+use super::arrays::{self, Side};
 use super::error::{self, enter};
 use super::memory::Rows;
 use super::session::driver_with_context;
@@ -157,6 +158,64 @@ runtime_exports! {
         memory::copy_2d(&Rows { to, to_pitch, from, from_pitch, width, height }, kind);
     cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz: (to, to_pitch, from, from_pitch, width, height, kind, stream) =>
         memory::copy_2d_on(&Rows { to, to_pitch, from, from_pitch, width, height }, kind, stream);
+    cudaMallocArray: (array, format, width, height, flags) =>
+        arrays::allocate(array, format, Extent { width, height, depth: 0 }, flags);
+    cudaMalloc3DArray: (array, format, extent, flags) => arrays::allocate(array, format, extent, flags);
+    cudaFreeArray: (array) => arrays::free(array);
+    cudaArrayGetInfo: (format, extent, flags, array) => arrays::information(format, extent, flags, array);
+    cudaGetChannelDesc: (format, array) => arrays::format(format, array);
+    cudaCreateTextureObject: (texture, resource, what, view) =>
+        arrays::create_texture(texture, resource, what, view);
+    cudaDestroyTextureObject: (texture) -> driver_with_context()?.cuTexObjectDestroy(texture);
+    cudaCreateSurfaceObject: (surface, resource) => arrays::create_surface(surface, resource);
+    cudaDestroySurfaceObject: (surface) -> driver_with_context()?.cuSurfObjectDestroy(surface);
+    cudaMemcpyToArray | cudaMemcpyToArray_ptds: (array, x, y, address, bytes, kind) =>
+        arrays::copy_bytes(Side::Array { array, x, y }, Side::Memory { address, pitch: 0 }, bytes, kind, None);
+    cudaMemcpyToArrayAsync | cudaMemcpyToArrayAsync_ptsz: (array, x, y, address, bytes, kind, stream) =>
+        arrays::copy_bytes(Side::Array { array, x, y }, Side::Memory { address, pitch: 0 }, bytes, kind, Some(stream));
+    cudaMemcpyFromArray | cudaMemcpyFromArray_ptds: (address, array, x, y, bytes, kind) =>
+        arrays::copy_bytes(Side::Memory { address, pitch: 0 }, Side::Array { array, x, y }, bytes, kind, None);
+    cudaMemcpyFromArrayAsync | cudaMemcpyFromArrayAsync_ptsz: (address, array, x, y, bytes, kind, stream) =>
+        arrays::copy_bytes(Side::Memory { address, pitch: 0 }, Side::Array { array, x, y }, bytes, kind, Some(stream));
+    cudaMemcpyArrayToArray | cudaMemcpyArrayToArray_ptds: (to, to_x, to_y, from, from_x, from_y, bytes, kind) =>
+        arrays::copy_bytes(
+            Side::Array { array: to, x: to_x, y: to_y },
+            Side::Array { array: from, x: from_x, y: from_y },
+            bytes,
+            kind,
+            None,
+        );
+    cudaMemcpy2DToArray | cudaMemcpy2DToArray_ptds: (array, x, y, address, pitch, width, height, kind) =>
+        arrays::copy_rows(Side::Array { array, x, y }, Side::Memory { address, pitch }, width, height, kind, None);
+    cudaMemcpy2DToArrayAsync | cudaMemcpy2DToArrayAsync_ptsz:
+        (array, x, y, address, pitch, width, height, kind, stream) => arrays::copy_rows(
+            Side::Array { array, x, y },
+            Side::Memory { address, pitch },
+            width,
+            height,
+            kind,
+            Some(stream),
+        );
+    cudaMemcpy2DFromArray | cudaMemcpy2DFromArray_ptds: (address, pitch, array, x, y, width, height, kind) =>
+        arrays::copy_rows(Side::Memory { address, pitch }, Side::Array { array, x, y }, width, height, kind, None);
+    cudaMemcpy2DFromArrayAsync | cudaMemcpy2DFromArrayAsync_ptsz:
+        (address, pitch, array, x, y, width, height, kind, stream) => arrays::copy_rows(
+            Side::Memory { address, pitch },
+            Side::Array { array, x, y },
+            width,
+            height,
+            kind,
+            Some(stream),
+        );
+    cudaMemcpy2DArrayToArray | cudaMemcpy2DArrayToArray_ptds:
+        (to, to_x, to_y, from, from_x, from_y, width, height, kind) => arrays::copy_rows(
+            Side::Array { array: to, x: to_x, y: to_y },
+            Side::Array { array: from, x: from_x, y: from_y },
+            width,
+            height,
+            kind,
+            None,
+        );
     cudaMemcpyToSymbol | cudaMemcpyToSymbol_ptds: (symbol, from, bytes, offset, kind) =>
         memory::to_symbol(symbol, from, bytes, offset, kind);
     cudaMemcpyToSymbolAsync | cudaMemcpyToSymbolAsync_ptsz: (symbol, from, bytes, offset, kind, stream) =>

@@ -5,6 +5,7 @@
 //! It reaches the driver only through [`calls`], i.e. through `dlsym` and `cuGetProcAddress`, so that a recorder loaded
 //! in front of this library puts its hooks there exactly as it does under NVIDIA's runtime.
 
+mod arrays;
 pub mod calls;
 pub mod device;
 pub mod error;

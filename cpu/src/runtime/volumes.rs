@@ -1,15 +1,14 @@
-//! Three-dimensional memory: allocations with a pitch, fills and copies slice by slice.
-//!
-//! There are no arrays.
+//! Three-dimensional memory: allocations with a pitch, fills and copies slice by slice, or of arrays.
 
 use mneme_abi::cuda::runtime_structures::VolumeCopy;
-use mneme_abi::cuda::structures::Copy3d;
+use mneme_abi::cuda::structures::{Copy3d, CopySide};
 use mneme_abi::cuda::types::{Extent, PitchedPointer};
 
-use super::memory::{self, Rows};
+use super::arrays;
+use super::memory::{self, EndOf, Rows};
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
-use crate::driver::work::{CopyEnd, pitched};
+use crate::driver::work::{of_array, pitched};
 use crate::status::{Status, StatusResult};
 
 pub fn allocate(out: Out<PitchedPointer>, extent: Extent) -> StatusResult {
@@ -55,26 +54,31 @@ pub fn fill(what: PitchedPointer, value: i32, extent: Extent, stream: Option<usi
     Ok(())
 }
 
-fn check_arrays(what: &VolumeCopy) -> StatusResult {
-    if what.from_array != 0 || what.to_array != 0 {
-        crate::say!("arrays are not supported");
-        return Err(Status::NOT_SUPPORTED);
-    }
-    Ok(())
+/// The side of a copy that is an array, or pitched memory; texels of so many bytes are counted along x.
+fn side(array: u64, at: &Extent, memory: &PitchedPointer, end: EndOf, texel: usize) -> Result<CopySide, Status> {
+    let x = at.width.checked_mul(texel).ok_or(Status::INVALID_VALUE)?;
+    Ok(match array {
+        0 => pitched(end(memory.address), [at.width, at.height, at.depth], memory.pitch, memory.rows),
+        array => of_array(array, [x, at.height, at.depth]),
+    })
 }
 
-/// The same as the driver describes it.
+/// The same as the driver describes it. Where an array takes part, lengths along x are texels of it.
 pub fn described(what: In<VolumeCopy>) -> Result<Copy3d, Status> {
     let what = what.get()?;
-    check_arrays(&what)?;
     let (from, to) = memory::ends(what.kind)?;
-    let side = |at: &Extent, memory: &PitchedPointer, end: fn(u64) -> CopyEnd| {
-        pitched(end(memory.address), [at.width, at.height, at.depth], memory.pitch, memory.rows)
-    };
+    let mut texel = None;
+    for array in [what.from_array, what.to_array].into_iter().filter(|array| *array != 0) {
+        let size = arrays::texel_bytes(array)?;
+        if texel.replace(size).is_some_and(|other| other != size) {
+            return Err(Status::INVALID_VALUE);
+        }
+    }
+    let texel = texel.unwrap_or(1);
     Ok(Copy3d {
-        from: side(&what.from_at, &what.from, from),
-        to: side(&what.to_at, &what.to, to),
-        width: what.extent.width,
+        from: side(what.from_array, &what.from_at, &what.from, from, texel)?,
+        to: side(what.to_array, &what.to_at, &what.to, to, texel)?,
+        width: what.extent.width.checked_mul(texel).ok_or(Status::INVALID_VALUE)?,
         height: what.extent.height,
         depth: what.extent.depth,
     })
@@ -82,9 +86,15 @@ pub fn described(what: In<VolumeCopy>) -> Result<Copy3d, Status> {
 
 /// Copies on a stream, or at once.
 pub fn copy(what: In<VolumeCopy>, stream: Option<usize>) -> StatusResult {
-    let what = what.get()?;
-    check_arrays(&what)?;
-    let VolumeCopy { from_at, from, to_at, to, extent, kind, .. } = what;
+    let VolumeCopy { from_array, from_at, from, to_array, to_at, to, extent, kind } = what.get()?;
+    if from_array != 0 || to_array != 0 {
+        let driver = driver_with_context()?;
+        let copy = described(what)?;
+        return match stream {
+            None => driver.cuMemcpy3D_v2(In::from(&copy)),
+            Some(stream) => driver.cuMemcpy3DAsync_v2(In::from(&copy), stream),
+        };
+    }
     for z in 0..extent.depth {
         let rows = Rows {
             to: address_of(&to, to_at.width, to_at.height, to_at.depth + z)?,

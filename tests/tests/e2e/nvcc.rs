@@ -123,6 +123,22 @@ fn what_nvcc_builds_is_recorded_replayed_and_verified() {
 }
 
 /// Machine code cannot run here; PTX for an older GPU can, be there machine code or not.
+/// The instructions that nvcc makes of CUDA's functions for textures and surfaces, and what is said of their recording.
+#[test]
+fn textures_and_surfaces_are_read_and_written() {
+    let Some(nvcc) = nvcc("textures_and_surfaces_are_read_and_written") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let binary = folder.path().join("textures");
+    build(&nvcc, &sources().join("textures.cu"), &PTX_90, &binary);
+    let recording = Recording::of_executable(&binary, &[]);
+    assert!(recording.outcome.stdout.contains("textures: ok"), "{}", recording.outcome);
+    recording.outcome.complains("it uses texture or surface objects");
+    let kernels = recording.kernels();
+    let names: Vec<&str> = kernels.iter().map(|(_, kernel)| kernel.demangled_name.as_str()).collect();
+    assert!(names.len() == 1 && names[0].starts_with("total("), "{names:?}");
+    recording.single().verify("default<O3>", &[]);
+}
+
 #[test]
 fn older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused() {
     let Some(nvcc) = nvcc("older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused") else { return };

@@ -7,7 +7,7 @@ use mneme_core::recording::rules::Rules;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, program};
-use mneme_e2e::recording::{Recording, load_kernels, record_into};
+use mneme_e2e::recording::{Recording, load_kernels, record_into, unrecorded};
 
 fn mneme(arguments: &[&str]) -> Run {
     run(program("mneme")).args(arguments).env("MNEME_DEVICE", TestDevice::under_test().name())
@@ -28,6 +28,20 @@ fn a_profile_ranks_kernels_and_records_none() {
     assert!(kernel["gpu_time"]["min"].as_u64() <= kernel["gpu_time"]["max"].as_u64());
     assert_ne!(report["device"], "", "the device is known, though the driver has ended when this is written");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is recorded");
+}
+
+#[test]
+fn a_profile_has_kernels_that_cannot_be_recorded_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("profile.json");
+    let plain = unrecorded(app("textures")).succeed();
+    let textures = executable(app("textures"), Cudart::under_test());
+    let outcome = mneme(&["profile", "--json", json.to_str().unwrap(), "--"]).arg(textures).succeed();
+    assert_eq!(outcome.stdout, plain.stdout);
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let kernels: Vec<&str> =
+        report["kernels"].as_array().unwrap().iter().filter_map(|it| it["kernel"].as_str()).collect();
+    assert!(kernels.iter().any(|name| name.starts_with("sample(")) && kernels.len() == 5, "{report:#}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 pub mod amdgcn;
 mod half;
+mod image;
 mod memory;
 mod warp;
 
@@ -91,7 +92,8 @@ fn unsupported_intrinsic(nvvm: &str) -> String {
 fn define(nvvm: &str, signature: &FunctionSignature) -> Option<FunctionBody> {
     let parts: Vec<&str> = nvvm.split('.').collect();
     let mut body = FunctionBody::default();
-    let families = [sreg::define, warp::define, memory::define, convert::define, half::define, arithmetic::define];
+    let families =
+        [sreg::define, warp::define, memory::define, image::define, convert::define, half::define, arithmetic::define];
     families.iter().find_map(|family| {
         body = FunctionBody::default();
         family(&parts, signature, &mut body).map(|()| std::mem::take(&mut body))

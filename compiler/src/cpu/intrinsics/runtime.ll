@@ -21,6 +21,10 @@ declare void @__mneme_cpu_store_matrices(i32, i32, ptr, ptr) #1
 declare void @__mneme_cpu_multiply_fragments(i32, i32, ptr) #1
 declare void @__mneme_cpu_load_fragment(i32, i32, ptr, i32, ptr) #1
 declare void @__mneme_cpu_store_fragment(i32, i32, ptr, i32, ptr) #1
+declare void @__mneme_cpu_texture(i64, i32, ptr) #2
+declare void @__mneme_cpu_surface_load(i64, i32, ptr) #2
+declare void @__mneme_cpu_surface_store(i64, i32, ptr) #2
+declare i32 @__mneme_cpu_image_query(i64, i32) #2
 declare void @__mneme_cpu_cluster_arrive() #1
 declare void @__mneme_cpu_cluster_wait() #1
 declare i64 @__mneme_cpu_round(i32, i32, i64, i64, i64) #0

@@ -58,6 +58,7 @@ impl Machine {
             }
             "wmma" => return self.fragment(instruction),
             "mma" | "ldmatrix" | "stmatrix" => return self.matrix(instruction),
+            "tex" | "tld4" | "txq" | "suld" | "sust" | "suq" => return self.image(instruction),
             "vote" | "activemask" | "shfl" | "match" | "redux" | "bar" | "barrier" => {
                 return self.collective(name, &modifiers, types, operands);
             }

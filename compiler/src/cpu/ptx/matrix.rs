@@ -152,7 +152,7 @@ impl Machine {
         Some(())
     }
 
-    fn word(&mut self, place: &str, index: u32) -> String {
+    pub(super) fn word(&mut self, place: &str, index: u32) -> String {
         self.body.value(format!("getelementptr i32, ptr {place}, i64 {index}"))
     }
 }

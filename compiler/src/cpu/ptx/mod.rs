@@ -9,6 +9,7 @@
 mod barrier;
 mod float;
 mod fragment;
+mod image;
 mod instruction;
 mod integer;
 mod matrix;
@@ -277,7 +278,9 @@ impl Machine {
                 }
                 Some(whole)
             }
-            InlineOperand::Address(..) | InlineOperand::Pair(..) | InlineOperand::Sink => None,
+            InlineOperand::Address(..) | InlineOperand::Texel(..) | InlineOperand::Pair(..) | InlineOperand::Sink => {
+                None
+            }
         }
     }
 

@@ -41,6 +41,8 @@ pub enum InlineOperand {
     Vector(Vec<InlineOperand>),
     /// `[base + offset]`.
     Address(Box<InlineOperand>, i128),
+    /// `[handle, coordinates]`.
+    Texel(Box<InlineOperand>, Box<InlineOperand>),
     /// `!p`.
     Negated(String),
     /// `d|p`.
@@ -197,6 +199,10 @@ fn operand(text: &str, depth: usize) -> Option<InlineOperand> {
         return operands_of(inner, depth).map(InlineOperand::Vector);
     }
     if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        if let [handle, coordinates] = split(inner)[..] {
+            let [handle, coordinates] = [handle, coordinates].map(|text| operand(text, depth).map(Box::new));
+            return Some(InlineOperand::Texel(handle?, coordinates?));
+        }
         let (base, offset) = match inner.rfind(['+', '-']).filter(|at| *at > 0) {
             Some(at) => (&inner[..at], number(inner[at..].replace([' ', '+'], "").as_str())?),
             None => (inner, 0),

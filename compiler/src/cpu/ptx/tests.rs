@@ -397,6 +397,80 @@ fn a_barrier_counts_arrivals_and_bytes() {
     assert!(counts.iter().all(|counts| *counts == [30, 1, 10, 1, 2, 10, 0, 0]), "{:?}", counts[0]);
 }
 
+/// The device of the tests tells what it is asked.
+#[test]
+fn textures_and_surfaces_are_asked_for_what_the_instruction_says() {
+    #[derive(Clone, Copy, Default)]
+    #[repr(C)]
+    struct Told {
+        textures: [[u32; 4]; 8],
+        loads: [[u32; 4]; 3],
+        stores: [[u32; 8]; 2],
+        queries: [u32; 4],
+    }
+    let told: Vec<Told> = run(
+        r#"struct Out { uint4 textures[8]; uint4 loads[3]; unsigned stores[2][8], queries[4]; };
+        #define TEX(opcode, at, more, ...) { uint4 &v = out->textures[n++]; \
+            asm volatile(opcode " {%0, %1, %2, %3}, [%4, " at "]" more ";" \
+                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(1000ll), __VA_ARGS__); }
+        extern "C" __global__ void run(const unsigned *in, Out *all) {
+            Out *out = all + blockIdx.x * 32 + threadIdx.x;
+            int n = 0, one = in[0];
+            float x = __int_as_float(7), y = __int_as_float(8), z = __int_as_float(9);
+            TEX("tex.1d.v4.u32.s32", "{%5}", "", "r"(7))
+            TEX("tex.2d.v4.u32.f32", "{%5, %6}", "", "f"(x), "f"(y))
+            TEX("tex.3d.v4.u32.f32", "{%5, %6, %7, %7}", "", "f"(x), "f"(y), "f"(z))
+            TEX("tex.a1d.v4.u32.f32", "{%5, %6}", "", "r"(one), "f"(x))
+            TEX("tex.level.a2d.v4.u32.f32", "{%5, %6, %7, %7}", ", %7", "r"(one), "f"(x), "f"(y))
+            TEX("tex.grad.2d.v4.u32.f32", "{%5, %6}", ", {%5, %6}, {%6, %5}", "f"(x), "f"(y))
+            TEX("tex.acube.v4.u32.f32", "{%5, %6, %7, %8}", "", "r"(one), "f"(x), "f"(y), "f"(z))
+            TEX("tld4.b.2d.v4.u32.f32", "{%5, %6}", "", "f"(x), "f"(y))
+            short a, b; long long c, d;
+            uint4 &first = out->loads[0], &second = out->loads[1], &third = out->loads[2];
+            asm volatile("suld.b.1d.v4.b32.trap {%0, %1, %2, %3}, [%4, {%5}];"
+                : "=r"(first.x), "=r"(first.y), "=r"(first.z), "=r"(first.w) : "l"(0ll), "r"(1));
+            asm volatile("suld.b.a2d.v2.b8.clamp {%0, %1}, [%2, {%3, %4, %5, %5}];"
+                : "=h"(a), "=h"(b) : "l"(0ll), "r"(one), "r"(1), "r"(0));
+            second = make_uint4(a, b, 0, 0);
+            asm volatile("suld.b.3d.cv.v2.b64.zero {%0, %1}, [%2, {%3, %4, %5, %5}];"
+                : "=l"(c), "=l"(d) : "l"(0ll), "r"(2), "r"(0), "r"(1));
+            third = make_uint4(c, c >> 32, d, d >> 32);
+            asm volatile("sust.b.a1d.v2.b16.zero [%0, {%1, %2}], {%3, %4};"
+                :: "l"(out->stores[0]), "r"(one), "r"(4), "h"(short(0x1234)), "h"(short(0x5678)) : "memory");
+            asm volatile("sust.b.3d.v4.b32.trap [%0, {%1, %2, %3, %3}], {%4, %5, %6, %7};"
+                :: "l"(out->stores[1]), "r"(4), "r"(5), "r"(6), "r"(1), "r"(2), "r"(3), "r"(4) : "memory");
+            asm volatile("txq.width.b32 %0, [%1];" : "=r"(out->queries[0]) : "l"(3ll));
+            asm volatile("txq.normalized_coords.b32 %0, [%1];" : "=r"(out->queries[1]) : "l"(3ll));
+            asm volatile("suq.height.b32 %0, [%1];" : "=r"(out->queries[2]) : "l"(3ll));
+            asm volatile("txq.level.array_size.b32 %0, [%1], 0;" : "=r"(out->queries[3]) : "l"(3ll));
+        }"#,
+        &[5u32; 32],
+    );
+    let told = told[31];
+    let floats = 1 << 8;
+    assert_eq!(
+        told.textures,
+        [
+            [0, 0, 7, 1000],
+            [1 | floats, 0, 7, 1800],
+            [2 | floats, 0, 7, 1809],
+            [3 | floats, 5, 7, 1000],
+            [4 | floats, 5, 7, 1800],
+            [1 | floats, 0, 7, 1800],
+            [6 | floats, 5, 7, 1809],
+            [1 | floats | 3 << 16, 0, 7, 1800],
+        ]
+    );
+    let bytes = |first: u8| {
+        [0, 1, 2, 3].map(|word| u32::from_le_bytes([0, 1, 2, 3].map(|byte| (word * 4 + byte) * 10 + first)))
+    };
+    assert_eq!(told.loads, [bytes(1), [7, 17, 0, 0], bytes(5)]);
+    let of_bytes = |bytes: u32| bytes << 8;
+    assert_eq!(told.stores[0][..5], [3 | of_bytes(4) | 2 << 16, 5, 4, 0, 0x5678_1234]);
+    assert_eq!(told.stores[1], [2 | of_bytes(16), 0, 4, 506, 1, 2, 3, 4]);
+    assert_eq!(told.queries, [2563, 2613, 13, 2593]);
+}
+
 #[test]
 fn what_has_no_translation_is_refused_by_name() {
     let object = object(

@@ -41,6 +41,33 @@ uint32_t __mneme_cpu_barrier_reduce(uint32_t kind, uint32_t predicate) {
     return kind == 0 ? count : kind == 1 ? count == context.ntid[0] : count != 0;
 }
 
+// Textures and surfaces that tell what they are asked: which words of the coordinates count follows from the geometry.
+static void asked(uint32_t what, const uint32_t *at, uint32_t *told) {
+    static const uint32_t layered[] = {0, 0, 0, 1, 1, 0, 1}, axes[] = {1, 2, 3, 1, 2, 3, 3};
+    uint32_t geometry = what & 255, z = axes[geometry] > 2 ? at[3] : 0;
+    uint32_t y = axes[geometry] > 1 ? at[2] : 0, layer = layered[geometry] ? at[0] : 0;
+    told[0] = what;
+    told[1] = layer;
+    told[2] = at[1];
+    told[3] = y * 100 + z;
+}
+void __mneme_cpu_texture(uint64_t handle, uint32_t what, uint32_t *registers) {
+    uint32_t told[4];
+    asked(what, registers, told);
+    memcpy(registers, told, sizeof told);
+    registers[3] += handle;
+}
+void __mneme_cpu_surface_load(uint64_t handle, uint32_t what, uint32_t *registers) {
+    uint32_t told[4];
+    asked(what, registers, told);
+    for (int i = 0; i < 16; i++) ((uint8_t *)(registers + 4))[i] = 10 * i + told[1] + told[2] + told[3] + (what >> 16);
+}
+void __mneme_cpu_surface_store(uint64_t handle, uint32_t what, uint32_t *registers) {
+    asked(what, registers, (uint32_t *)handle);
+    memcpy((uint32_t *)handle + 4, registers + 4, what >> 8 & 255);
+}
+uint32_t __mneme_cpu_image_query(uint64_t handle, uint32_t what) { return what * 10 + handle; }
+
 static void publish(uint64_t value) {
     exchange[context.warp][context.lane] = value;
     pthread_barrier_wait(&warp_barriers[context.warp]);

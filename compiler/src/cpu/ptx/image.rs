@@ -1,0 +1,177 @@
+//! Textures and surfaces: `tex`, `tld4`, `txq`, `suld`, `sust`, `suq`.
+//!
+//! The device does what they do; here coordinates and results find their words.
+
+use super::Machine;
+use super::parse::{InlineInstruction, InlineOperand};
+
+/// Geometries by their numbers (docs/how-it-works/cpu-device.md), whether they have a layer, and their coordinates.
+const GEOMETRIES: [(&str, bool, usize); 7] = [
+    ("1d", false, 1),
+    ("2d", false, 2),
+    ("3d", false, 3),
+    ("a1d", true, 1),
+    ("a2d", true, 2),
+    ("cube", false, 3),
+    ("acube", true, 3),
+];
+/// Of these, the first ones are of surfaces too.
+const OF_SURFACES: usize = 5;
+
+const COMPONENTS: [&str; 4] = ["r", "g", "b", "a"];
+const BOUNDARIES: [&str; 3] = ["trap", "clamp", "zero"];
+/// What is asked of an image, by its number.
+const QUERIES: [&str; 6] = ["width", "height", "depth", "array_size", "num_mipmap_levels", "normalized_coords"];
+
+/// Words of a place: layer and coordinates, then what is stored or loaded.
+const PLACE: &str = "[8 x i32]";
+
+fn geometry(name: &str) -> Option<usize> {
+    GEOMETRIES.iter().position(|(known, ..)| *known == name)
+}
+
+impl Machine {
+    pub(super) fn image(&mut self, instruction: &InlineInstruction) -> Option<()> {
+        let parts = instruction.opcode()?;
+        match (&parts[..], instruction.operands.as_slice()) {
+            // There is one level, so which one is asked for, or would be chosen, does not matter.
+            (["tex", geometry, rest @ ..], [to, from]) if *geometry != "level" && *geometry != "grad" => {
+                let rest = if *geometry == "base" { parts.get(3..)? } else { rest };
+                let name = if *geometry == "base" { parts.get(2)? } else { geometry };
+                self.sample(name, rest, 0, to, from)
+            }
+            (["tex", "level", geometry, rest @ ..], [to, from, _])
+            | (["tex", "grad", geometry, rest @ ..], [to, from, _, _]) => self.sample(geometry, rest, 0, to, from),
+            (["tld4", component, geometry @ ("2d" | "a2d"), rest @ ..], [to, from]) => {
+                let component = COMPONENTS.iter().position(|name| name == component)?;
+                self.sample(geometry, rest, component + 1, to, from)
+            }
+            ([name @ ("txq" | "suq"), query, "b32"], [to, InlineOperand::Address(handle, 0)]) => {
+                self.query(name, query, to, handle)
+            }
+            (["txq", "level", query, "b32"], [to, InlineOperand::Address(handle, 0), _]) => {
+                self.query("txq", query, to, handle)
+            }
+            (["suld", "b", geometry, rest @ ..], [to, from]) => {
+                let (what, bits) = surface_access(geometry, rest, Self::elements(to).len())?;
+                let (handle, place) = self.coordinates(geometry, from, false)?;
+                self.body
+                    .line(format_args!("call void @__mneme_cpu_surface_load(i64 {handle}, i32 {what}, ptr {place})"));
+                for (address, element) in self.data(&place, bits, to) {
+                    let value = self.body.value(format!("load i{bits}, ptr {address}, align 1"));
+                    self.write(&element, bits, &value, false)?;
+                }
+                Some(())
+            }
+            (["sust", "b", geometry, rest @ ..], [to, from]) => {
+                let (what, bits) = surface_access(geometry, rest, Self::elements(from).len())?;
+                let (handle, place) = self.coordinates(geometry, to, false)?;
+                for (address, element) in self.data(&place, bits, from) {
+                    let value = self.read(&element, bits)?;
+                    self.body.line(format_args!("store i{bits} {value}, ptr {address}, align 1"));
+                }
+                self.body
+                    .line(format_args!("call void @__mneme_cpu_surface_store(i64 {handle}, i32 {what}, ptr {place})"));
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// `component` is 0, or from 1 on the one that is gathered.
+    fn sample(
+        &mut self,
+        geometry: &str,
+        rest: &[&str],
+        component: usize,
+        to: &InlineOperand,
+        from: &InlineOperand,
+    ) -> Option<()> {
+        let ["v4", "f32" | "s32" | "u32", coordinates @ ("f32" | "s32")] = rest else { return None };
+        let floats = *coordinates == "f32";
+        let (number, is_cube) = (self::geometry(geometry)?, geometry.ends_with("cube"));
+        if (is_cube || component != 0) && !floats {
+            return None;
+        }
+        let what = number | usize::from(floats) << 8 | component << 16;
+        let (handle, place) = self.coordinates(geometry, from, true)?;
+        self.body.line(format_args!("call void @__mneme_cpu_texture(i64 {handle}, i32 {what}, ptr {place})"));
+        let (to, resident) = match to {
+            InlineOperand::Pair(to, resident) => (&**to, Some(resident)),
+            to => (to, None),
+        };
+        self.take_registers(&place, 0, to, 4, 32)?;
+        // All of an array is there.
+        resident.map_or(Some(()), |resident| self.write(resident, 1, "true", false))
+    }
+
+    /// The handle, and a place that has the layer and the coordinates.
+    fn coordinates(&mut self, geometry: &str, from: &InlineOperand, is_texture: bool) -> Option<(String, String)> {
+        let InlineOperand::Texel(handle, coordinates) = from else { return None };
+        let number = self::geometry(geometry).filter(|number| is_texture || *number < OF_SURFACES)?;
+        let (_, layered, count) = GEOMETRIES[number];
+        let all = Self::elements(coordinates);
+        // What follows fills up a vector of four.
+        if all.len() < usize::from(layered) + count || all.len() > 4 {
+            return None;
+        }
+        let handle = self.read(handle, 64)?;
+        let place = self.body.place(PLACE);
+        for (index, coordinate) in (if layered { 0 } else { 1 }..).zip(&all[..usize::from(layered) + count]) {
+            let value = self.read(coordinate, 32)?;
+            let address = self.word(&place, index);
+            self.body.line(format_args!("store i32 {value}, ptr {address}, align 4"));
+        }
+        Some((handle, place))
+    }
+
+    /// Where each element of what a surface has is, and the element.
+    fn data(&mut self, place: &str, bits: u32, elements: &InlineOperand) -> Vec<(String, InlineOperand)> {
+        let elements = Self::elements(elements);
+        let address = |this: &mut Self, index: usize| {
+            let byte = 16 + index as u32 * bits / 8;
+            this.body.value(format!("getelementptr i8, ptr {place}, i64 {byte}"))
+        };
+        elements.into_iter().enumerate().map(|(index, element)| (address(self, index), element)).collect()
+    }
+
+    fn query(&mut self, name: &str, query: &str, to: &InlineOperand, handle: &InlineOperand) -> Option<()> {
+        let number = QUERIES.iter().position(|known| *known == query)?;
+        let is_texture = name == "txq";
+        // Levels and coordinates are of textures alone.
+        if !is_texture && number > 3 {
+            return None;
+        }
+        let what = number | usize::from(is_texture) << 8;
+        let handle = self.read(handle, 64)?;
+        let value = self.body.value(format!("call i32 @__mneme_cpu_image_query(i64 {handle}, i32 {what})"));
+        self.write(to, 32, &value, false)
+    }
+}
+
+/// What the device is told of an access of so many elements, and the bits of an element.
+fn surface_access(geometry: &str, rest: &[&str], elements: usize) -> Option<(u32, u32)> {
+    let (boundary, rest) = rest.split_last()?;
+    let boundary = BOUNDARIES.iter().position(|known| known == boundary)? as u32;
+    let (ty, rest) = rest.split_last()?;
+    let bits: u32 = match *ty {
+        "b8" => 8,
+        "b16" => 16,
+        "b32" => 32,
+        "b64" => 64,
+        _ => return None,
+    };
+    let rest = match rest {
+        ["ca" | "cg" | "cs" | "cv" | "wb" | "wt", rest @ ..] => rest,
+        rest => rest,
+    };
+    let count = match rest {
+        [] => 1,
+        ["v2"] => 2,
+        ["v4"] => 4,
+        _ => return None,
+    };
+    let bytes = count * bits / 8;
+    (elements as u32 == count && bytes <= 16)
+        .then_some((self::geometry(geometry)? as u32 | bytes << 8 | boundary << 16, bits))
+}
