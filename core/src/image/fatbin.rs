@@ -65,6 +65,11 @@ pub struct FatbinEntry<'a> {
 }
 
 impl FatbinEntry<'_> {
+    /// The bytes of the fat binary that [`FatbinEntry::contents`] are made from, compressed or not.
+    pub fn stored(&self) -> &[u8] {
+        self.stored
+    }
+
     /// The PTX text (without terminator) or the ELF object; `None` where it is damaged.
     pub fn contents(&self) -> Option<Cow<'_, [u8]>> {
         let bytes: Cow<'_, [u8]> = match self.compression {

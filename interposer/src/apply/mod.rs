@@ -183,13 +183,19 @@ impl Choice<'_> {
     }
 }
 
-/// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has.
+/// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has. The
+/// code of a kernel that nobody wants to replace is not looked for.
 fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
     let known = match kernel.progress.replacement.get() {
         Some(known) => known,
         None => {
             let device = driver::current_device()?;
             kernel.progress.replacement.get_or_init(|| {
+                if winners::of(&kernel.name).is_empty() && settings().specialise.is_none() {
+                    let replacement = KernelReplacement::new(Err(UNTUNED.into()), None);
+                    give_up_if_due(kernel, &replacement);
+                    return Box::new(replacement);
+                }
                 let device = DeviceDescription::of(device);
                 let code = kernel
                     .progress

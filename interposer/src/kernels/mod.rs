@@ -6,6 +6,7 @@ pub mod handles;
 pub mod images;
 pub mod kernel;
 pub mod key;
+mod last_read;
 pub mod loaded_variables;
 pub mod loading;
 mod native;

@@ -2,9 +2,10 @@
 
 use mneme_core::image::architecture::{GpuArchitecture, Processor};
 use mneme_core::image::fatbin::{self, FatbinEntry, FatbinKind};
-use mneme_core::image::ptx::PtxModule;
 use mneme_core::image::{bundle, code_object, cubin, embedded, ptx};
 use mneme_core::recording::CodeKind;
+
+use super::last_read;
 
 /// What an image says of a kernel.
 #[derive(Debug, Default)]
@@ -67,11 +68,13 @@ impl NativeCode {
         let mut machine: Vec<&FatbinEntry<'_>> = fitting(&entries, FatbinKind::Cubin, device);
         machine.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
         for entry in machine {
-            let Some(mut found) = entry.contents().and_then(|image| Self::of_cubin(&image, kernel)) else { continue };
+            let Some(mut found) = last_read::unpacked(entry).and_then(|image| Self::of_cubin(&image, kernel)) else {
+                continue;
+            };
             let mut texts = fitting(&entries, FatbinKind::Ptx, device);
             texts.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
             let of_text = |entry: &&FatbinEntry<'_>| {
-                let source = Self::of_ptx(std::str::from_utf8(&entry.contents()?).ok()?, kernel)?;
+                let source = Self::of_ptx(std::str::from_utf8(&last_read::unpacked(entry)?).ok()?, kernel)?;
                 (source.parameters == found.parameters).then_some(source)
             };
             // PTX for another architecture may be other code: `__CUDA_ARCH__` differs. It is kept beside the machine
@@ -110,7 +113,7 @@ impl NativeCode {
         let mut text = fitting(entries, FatbinKind::Ptx, device);
         text.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
         text.into_iter()
-            .filter_map(|entry| entry.contents())
+            .filter_map(last_read::unpacked)
             .find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel))
     }
 
@@ -163,7 +166,7 @@ impl NativeCode {
     }
 
     fn of_ptx(text: &str, kernel: &str) -> Option<Self> {
-        let closure = PtxModule::parse(text).closure(kernel)?;
+        let closure = last_read::split(text).borrow_dependent().closure(kernel)?;
         let refusal = if let Some(variable) = closure.variables.iter().find(|variable| variable.opaque) {
             Some(format!("it uses the texture or surface reference {}", variable.name))
         } else if closure.uses_textures {

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use goblin::elf::Elf;
 use inkwell::context::Context;
@@ -134,17 +135,29 @@ fn every_program_of_the_suite_lowers_under_every_pipeline() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
         .collect();
     assert!(apps.len() > 10, "{apps:?}");
-    for app in apps {
-        let bitcode = device_ir(&app);
-        for pipeline in ["default<O0>", "default<O1>", "default<O3>", "default<Oz>"] {
-            let what = format!("{} {pipeline}", app.display());
-            let object = object(&bitcode, pipeline);
-            let table = table(&object);
-            assert!(!table.kernels.is_empty(), "{what}");
-            assert_eq!(table.refused, [], "{what}");
-            for name in undefined(&object) {
-                assert!(IMPORTS.contains(&name.as_str()) || LIBRARY.contains(&name.as_str()), "{what} imports {name}");
+    // The longest of these tests: on one core it would go on long after the others.
+    let apps = Mutex::new(apps.into_iter());
+    let next = || apps.lock().unwrap().next();
+    std::thread::scope(|scope| {
+        let work = || {
+            while let Some(app) = next() {
+                lowers_under_every_pipeline(&app);
             }
+        };
+        (0..2).for_each(|_| drop(scope.spawn(work)));
+    });
+}
+
+fn lowers_under_every_pipeline(app: &Path) {
+    let bitcode = device_ir(app);
+    for pipeline in ["default<O0>", "default<O1>", "default<O3>", "default<Oz>"] {
+        let what = format!("{} {pipeline}", app.display());
+        let object = object(&bitcode, pipeline);
+        let table = table(&object);
+        assert!(!table.kernels.is_empty(), "{what}");
+        assert_eq!(table.refused, [], "{what}");
+        for name in undefined(&object) {
+            assert!(IMPORTS.contains(&name.as_str()) || LIBRARY.contains(&name.as_str()), "{what} imports {name}");
         }
     }
 }
