@@ -373,13 +373,14 @@ struct Texture {
         cudaResourceDesc resource{};
         resource.resType = cudaResourceTypeArray;
         resource.res.array.array = array;
-        make(resource, image.format, mode);
+        // That of an axis that is not there changes what an H200 gives for a line.
+        make(resource, image.format, mode, image.height == 1 ? 1 : 3);
     }
 
-    void make(const cudaResourceDesc &resource, const Format &format, const Mode &mode) {
+    void make(const cudaResourceDesc &resource, const Format &format, const Mode &mode, int axes = 3) {
         cudaTextureDesc what{};
-        for (cudaTextureAddressMode &address : what.addressMode)
-            address = mode.address;
+        for (int axis = 0; axis < axes; ++axis)
+            what.addressMode[axis] = mode.address;
         what.filterMode = mode.linear ? cudaFilterModeLinear : cudaFilterModePoint;
         what.normalizedCoords = mode.normalized;
         what.readMode = format.normalized ? cudaReadModeNormalizedFloat : cudaReadModeElementType;

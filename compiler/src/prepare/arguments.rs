@@ -198,7 +198,9 @@ fn parts(
     unsafe {
         let builder = LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr()));
         LLVMPositionBuilderBefore(builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(kernel.raw())));
-        let whole = folded(module, builder, parameter, bytes, is_address);
+        let all = (0..).step_by(WORD).zip(bytes.as_chunks().0);
+        let addresses: Vec<usize> = all.filter(|(_, word)| is_address(word)).map(|(offset, _)| offset).collect();
+        let whole = folded(module, builder, parameter, bytes, 0, &addresses);
         LLVMDisposeBuilder(builder);
         if whole == parameter {
             return false;
@@ -214,13 +216,15 @@ fn parts(
     true
 }
 
-/// The value with its numbers replaced by those that the bytes hold.
+/// The value, which begins at an offset of the argument, with its numbers replaced by those that its bytes hold. No part
+/// of a word at one of the `addresses` in the argument is one.
 fn folded<'m>(
     module: &Module<'_>,
     builder: LLVMBuilderRef,
     value: Value<'m>,
     bytes: &[u8],
-    is_address: IsAddress<'_>,
+    start: usize,
+    addresses: &[usize],
 ) -> Value<'m> {
     // SAFETY: the builder stands where the live value may be used; indices are below the number of elements.
     unsafe {
@@ -253,9 +257,10 @@ fn folded<'m>(
             };
             let Some(old) = Value::new(old) else { return whole };
             let mut word = [0; 8];
+            let start = start + offset as usize;
             let new = if old.as_instruction().is_some() {
-                Some(folded(module, builder, old, bytes, is_address)).filter(|new| *new != old)
-            } else if <&[u8; WORD]>::try_from(bytes).is_ok_and(is_address) {
+                Some(folded(module, builder, old, bytes, start, addresses)).filter(|new| *new != old)
+            } else if addresses.iter().any(|at| *at < start + size && start < at + WORD) {
                 None
             } else if size <= word.len() {
                 word[..size].copy_from_slice(bytes);

@@ -217,6 +217,22 @@ fn addresses_that_are_passed_as_numbers_stay() {
 }
 
 #[test]
+fn numbers_that_are_an_address_together_stay() {
+    let mut case = Case::with(|it| (it.specialize, it.passes) = (Specialize::All, "default<O1>".into()));
+    case.text = KERNEL.replace("align 8 %view)", "align 8 %view, { ptr, i32, i32 } %whole)").replace(
+        "  %count = add i32 %n, %length\n",
+        "  %rows = extractvalue { ptr, i32, i32 } %whole, 1\n  %count = add i32 %rows, %length\n",
+    );
+    let whole =
+        |rows: i32, columns: i32| [&BASE.to_le_bytes()[..], &rows.to_le_bytes(), &columns.to_le_bytes()].concat();
+    let stays = |case: &Case| case.build().unwrap().ir.unwrap().contains("extractvalue { ptr, i32, i32 } %whole, 1");
+    case.arguments.push(RecordedArgument { offset: 48, bytes: whole(0x200, 0x1000) });
+    assert!(stays(&case), "the word of both is in the first allocation");
+    case.arguments[5].bytes = whole(0x200, 0x10);
+    assert!(!stays(&case));
+}
+
+#[test]
 fn aggregates_are_folded_and_pointers_in_them_stay() {
     let case = Case::with(|it| (it.specialize, it.passes) = (Specialize::All, "default<O1>".into()));
     let artifact = case.build().unwrap();

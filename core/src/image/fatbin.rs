@@ -70,6 +70,10 @@ impl FatbinEntry<'_> {
         self.stored
     }
 
+    pub fn is_compressed(&self) -> bool {
+        !matches!(self.compression, Compression::None)
+    }
+
     /// The PTX text (without terminator) or the ELF object; `None` where it is damaged.
     pub fn contents(&self) -> Option<Cow<'_, [u8]>> {
         let bytes: Cow<'_, [u8]> = match self.compression {

@@ -70,7 +70,15 @@ impl Sampler {
         // What is no number is 0.
         let coordinate = if coordinate.is_nan() { 0.0 } else { f64::from(coordinate) };
         match (self.normalized, self.modes[axis]) {
-            (true, mode) => (coordinate * f64::from(count), mode),
+            // The whole number says nothing, and would take the fraction's place where it is large.
+            (true, mode) => {
+                let own = match mode {
+                    AddressMode::Wrap => coordinate.rem_euclid(1.0),
+                    AddressMode::Mirror => coordinate.rem_euclid(2.0),
+                    AddressMode::Clamp | AddressMode::Border => coordinate,
+                };
+                (own * f64::from(count), mode)
+            }
             (false, AddressMode::Wrap | AddressMode::Mirror) => (coordinate, AddressMode::Clamp),
             (false, mode) => (coordinate, mode),
         }
@@ -188,6 +196,16 @@ mod tests {
             let places = [-5.0, 0.5, 1.99, 3.5, 4.0, 1e30, f32::NAN, f32::NEG_INFINITY];
             let expected = [10.0, 10.0, 20.0, 80.0, 80.0, 80.0, 10.0, 10.0];
             assert_eq!(along(sampler(mode, false, false), &places), expected, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn far_places_are_where_their_fraction_says() {
+        let line = Axes { extent: [16384, 1, 1], ..LINE };
+        let number = |[x, _, _]: [u32; 3]| [(x as f32).to_bits(); 4];
+        for mode in [AddressMode::Wrap, AddressMode::Mirror] {
+            let found = sampler(mode, true, true).sample(line, [300_000.25, 0.0, 0.0], number)[0];
+            assert_eq!(f32::from_bits(found), 4095.5, "{mode:?}");
         }
     }
 

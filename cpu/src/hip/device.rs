@@ -50,6 +50,8 @@ fn common(device: i32) -> Result<DeviceProperties, Status> {
         texture_pitch_alignment: PITCH,
         bus: 0,
         pci_device: device,
+        // HIP's functions for them are refused.
+        textures_and_surfaces: [0; 40],
         ..describe(device)?
     })
 }

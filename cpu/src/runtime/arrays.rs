@@ -10,6 +10,7 @@ use super::memory;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
 use crate::driver::work::{CopyEnd, of_array, pitched};
+use crate::release;
 use crate::status::{Status, StatusResult};
 
 /// `cudaChannelFormatKind`, by the driver's formats of 8, 16 and 32 bits; 0 where there is none.
@@ -175,13 +176,15 @@ pub fn create_texture(
     let driver = driver_with_context()?;
     let (resource, what) = (resource_of(&resource.get()?)?, what.get()?);
     let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+    // The structure of CUDA 11 ends before that field.
+    let is_of_12 = release::of_cuda().is_none_or(|release| release >= 12);
     let description = TextureDescription {
         address_modes: what.address_modes,
         filter: what.filter,
         flags: flag(what.read_mode == 0, texture_flag::READ_AS_INTEGER)
             | flag(what.normalized != 0, texture_flag::NORMALIZED_COORDINATES)
             | flag(what.srgb != 0, texture_flag::SRGB)
-            | flag(what.seamless != 0, texture_flag::SEAMLESS_CUBE),
+            | flag(what.seamless != 0 && is_of_12, texture_flag::SEAMLESS_CUBE),
         anisotropy: what.anisotropy,
         mipmap_filter: what.mipmap_filter,
         mipmap_bias: what.mipmap_bias,

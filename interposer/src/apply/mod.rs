@@ -66,7 +66,7 @@ pub enum LaunchOutcome {
     OnTrial(OnTrial),
 }
 
-/// Makes the launch of tuned code that it is given, which is this launch of the kernel's, from 0.
+/// Makes the launch of tuned code that it is given, which is this one of the kernel's replaced launches, from 0.
 pub type AroundReplaced<'a> = &'a dyn Fn(&dyn Fn() -> Status, u64) -> Status;
 
 /// Launches a kernel: tuned code where there is some for such a launch, by way of `replaced`, else its own.
@@ -77,7 +77,7 @@ pub fn launch(
     replaced: AroundReplaced<'_>,
 ) -> LaunchOutcome {
     let kernel = &function.kernel;
-    let number = kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
+    kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
     if !kernel.is_selected() || kernel.progress.tally.is_given_up() {
         return LaunchOutcome::Launched(gate::passing(call));
     }
@@ -95,7 +95,7 @@ pub fn launch(
     }
     match choice {
         Ok(choice) => {
-            let start = || replaced(&|| gate::passing(&|| choice.start(request)), number);
+            let start = || replaced(&|| gate::passing(&|| choice.start(request)), replacement.replaced());
             return replace(call, &start, request, replacement, &choice, kernel);
         }
         Err(Kept::Untried(candidate, shape)) => {
@@ -191,7 +191,9 @@ fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
         None => {
             let device = driver::current_device()?;
             kernel.progress.replacement.get_or_init(|| {
-                if winners::of(&kernel.name).is_empty() && settings().specialise.is_none() {
+                // Trials record the variables of all code.
+                let is_wanted = settings().specialise.is_some() || settings().verify_first > 0;
+                if winners::of(&kernel.name).is_empty() && !is_wanted {
                     let replacement = KernelReplacement::new(Err(UNTUNED.into()), None);
                     give_up_if_due(kernel, &replacement);
                     return Box::new(replacement);

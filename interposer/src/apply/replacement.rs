@@ -96,6 +96,11 @@ impl KernelReplacement {
         self.first.get().is_none()
     }
 
+    /// Launches that were replaced so far.
+    pub fn replaced(&self) -> u64 {
+        self.replaced.load(Ordering::Relaxed)
+    }
+
     pub fn count(&self, winner: &'static Winner, is_reshaped: bool, is_variant: bool) {
         if let Some(specialisation) = self.specialisation.as_ref().filter(|_| is_variant) {
             specialisation.count();

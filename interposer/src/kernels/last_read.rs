@@ -3,7 +3,9 @@
 //! Kernels of a program are met one after the other, and most are in one image: it is unpacked once, and its PTX split
 //! once.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use mneme_core::image::fatbin::FatbinEntry;
@@ -13,7 +15,7 @@ use self_cell::self_cell;
 /// Entries of images, and texts, that are kept.
 const KEPT: usize = 4;
 /// Bytes of one that is kept.
-const MOST: usize = 32 << 20;
+const MOST: usize = 8 << 20;
 
 self_cell!(
     /// PTX, split.
@@ -24,10 +26,10 @@ self_cell!(
     }
 );
 
-/// An entry of a fat binary: as it is stored, and what that holds.
-struct Unpacked {
+/// A compressed entry of a fat binary: as it is stored, and what that holds.
+pub struct Unpacked {
     stored: Vec<u8>,
-    contents: Arc<[u8]>,
+    contents: Vec<u8>,
 }
 
 /// The last ones, newest first.
@@ -66,16 +68,36 @@ pub fn split(text: &str) -> Arc<ParsedText> {
     LAST.of(|known| known.borrow_owner() == text, read).expect("any text can be split")
 }
 
+/// What an entry of a fat binary holds.
+pub enum Contents<'a> {
+    Stored(Cow<'a, [u8]>),
+    Unpacked(Arc<Unpacked>),
+}
+
+impl Deref for Contents<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Stored(bytes) => bytes,
+            Self::Unpacked(unpacked) => &unpacked.contents,
+        }
+    }
+}
+
 /// What an entry of a fat binary holds; `None` where it is damaged.
-pub fn unpacked(entry: &FatbinEntry<'_>) -> Option<Arc<[u8]>> {
+pub fn unpacked<'a>(entry: &'a FatbinEntry<'_>) -> Option<Contents<'a>> {
     static LAST: Last<Unpacked> = Last::new();
+    if !entry.is_compressed() {
+        return entry.contents().map(Contents::Stored);
+    }
     let read = || {
-        let contents: Arc<[u8]> = entry.contents()?.into();
+        let contents = entry.contents()?.into_owned();
         let is_kept = contents.len() <= MOST;
         let stored = if is_kept { entry.stored().to_vec() } else { Vec::new() };
         Some((Unpacked { stored, contents }, is_kept))
     };
-    Some(LAST.of(|known| known.stored == entry.stored(), read)?.contents.clone())
+    LAST.of(|known| known.stored == entry.stored(), read).map(Contents::Unpacked)
 }
 
 #[cfg(test)]
