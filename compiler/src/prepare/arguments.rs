@@ -216,8 +216,8 @@ fn parts(
     true
 }
 
-/// The value, which begins at an offset of the argument, with its numbers replaced by those that its bytes hold. No part
-/// of a word at one of the `addresses` in the argument is one.
+/// The value, which begins at an offset of the argument, with its numbers replaced by those that its bytes hold. No
+/// part of a word at one of the `addresses` in the argument is one.
 fn folded<'m>(
     module: &Module<'_>,
     builder: LLVMBuilderRef,

@@ -183,8 +183,8 @@ impl Choice<'_> {
     }
 }
 
-/// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has. The
-/// code of a kernel that nobody wants to replace is not looked for.
+/// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has.
+/// The code of a kernel that nobody wants to replace is not looked for.
 fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
     let known = match kernel.progress.replacement.get() {
         Some(known) => known,

@@ -358,10 +358,11 @@ mod tests {
     }
 
     /// Of nodes of graphs, which HIP has otherwise; of libraries, which the registered code is none of; of NVIDIA's
-    /// linker.
+    /// linker and of loading a function whole.
     const WITHOUT: &[&str] = &[
         "cuFuncGetModule",
         "cuFuncGetName",
+        "cuFuncLoad",
         "cuGraphHostNodeGetParams",
         "cuGraphKernelNodeGetAttribute",
         "cuGraphKernelNodeGetParams_v2",

@@ -78,9 +78,13 @@ fn in_c(text: &str, header: &Header) -> Passed {
         pointer if pointer.ends_with('*') => Passed::Pointer,
         handle if header.handles.contains(handle) => Passed::Handle,
         enumeration if header.enumerations.contains(enumeration) => Passed::Integer(4),
-        "size_t" | "unsigned long long" | "CUdeviceptr" | "cuuint64_t" | "CUmemGenericAllocationHandle" => {
-            Passed::Integer(8)
-        }
+        "size_t"
+        | "unsigned long long"
+        | "CUdeviceptr"
+        | "cuuint64_t"
+        | "CUmemGenericAllocationHandle"
+        | "CUtexObject"
+        | "CUsurfObject" => Passed::Integer(8),
         "int" | "unsigned int" | "cuuint32_t" | "CUdevice" => Passed::Integer(4),
         "unsigned short" => Passed::Integer(2),
         "unsigned char" => Passed::Integer(1),

@@ -1,4 +1,4 @@
-//! What was read last of images that were loaded.
+//! A cache of the last images that code was looked for in.
 //!
 //! Kernels of a program are met one after the other, and most are in one image: it is unpacked once, and its PTX split
 //! once.
