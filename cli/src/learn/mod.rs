@@ -31,6 +31,8 @@ const EACH: f64 = 0.02;
 const MOST_KERNELS: usize = 8;
 /// Instances of each that are recorded.
 const MOST_INSTANCES: &str = "2";
+/// Share of a kernel's launches that are like one of these, below which only what they have in common is folded.
+const ALIKE: f64 = 0.9;
 
 const PROFILE: &str = "profile.json";
 const RECORDED: &str = "recorded.json";
@@ -43,6 +45,28 @@ struct Timed {
     launches: u64,
     /// Of the GPU's time.
     share: f64,
+}
+
+/// A kernel in the run that was recorded.
+#[derive(Debug, Serialize, Deserialize)]
+struct Launched {
+    /// Mangled.
+    kernel: String,
+    launches: u64,
+    /// Launches with the dimensions and scalar arguments of a recorded instance, these included.
+    alike: u64,
+}
+
+impl Launched {
+    fn of(kernel: &KernelSummary) -> Self {
+        let alike = kernel.instances + kernel.known + kernel.repeats;
+        Self { kernel: kernel.mangled.clone(), launches: kernel.launches, alike }
+    }
+
+    /// Whether code that is for the recorded launches alone would be for few: an argument counts launches, say.
+    fn are_few_alike(&self) -> bool {
+        (self.alike as f64) < ALIKE * self.launches as f64
+    }
 }
 
 /// What the next start of the application is for.
@@ -144,7 +168,7 @@ pub fn begin(
                 ("MNEME_MAX_RECORDINGS", MOST_INSTANCES.into()),
             ];
             run(application, RecorderMode::Record, &settings, json, |kernels| {
-                let launched: Vec<&String> = kernels.iter().map(|kernel| &kernel.mangled).collect();
+                let launched: Vec<Launched> = kernels.iter().map(Launched::of).collect();
                 save(&folder.join(RECORDED), &launched)
             })
         }

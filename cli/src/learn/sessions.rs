@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use mneme_core::recording::database::{KernelRecord, kernels};
 use serde_json::Value;
 
+use super::{Launched, RECORDED};
 use crate::error::CommandError;
 
 const RECORDING: &str = "recording";
@@ -34,6 +35,8 @@ pub struct LearntKernel {
     pub record: KernelRecord,
     /// The folder of its results, which need not be there.
     pub session: PathBuf,
+    /// Only arguments that its recorded launches have in common are folded.
+    pub folds_common: bool,
 }
 
 /// What became of a session.
@@ -54,10 +57,14 @@ pub enum SessionState {
 pub fn learnt(folder: &Path) -> Result<Vec<LearntKernel>, CommandError> {
     let recording = recording(folder);
     let databases = if recording.is_dir() { kernels(&recording)? } else { Vec::new() };
+    // One of an earlier release has names alone.
+    let launched: Vec<Launched> =
+        json(&folder.join(RECORDED)).and_then(|known| serde_json::from_value(known).ok()).unwrap_or_default();
     let kernel = |database: PathBuf| {
         let record = KernelRecord::load(&database)?;
         let session = folder.join(RESULTS).join(record.static_hash.to_string());
-        Ok(LearntKernel { database, record, session })
+        let folds_common = launched.iter().any(|it| it.kernel == record.kernel_name && it.are_few_alike());
+        Ok(LearntKernel { database, record, session, folds_common })
     };
     databases.into_iter().map(kernel).collect()
 }

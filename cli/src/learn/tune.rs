@@ -19,6 +19,8 @@ use crate::siblings;
 const LOCK: &str = "learn.lock";
 /// Options for the tuner that the user has put into the folder.
 const OPTIONS: [&str; 2] = ["tune.yml", "tune.json"];
+/// The option of mneme-tune that says which arguments are folded.
+const ARGUMENTS: &str = "--specialize-arguments";
 /// The status of mneme-tune where none of its candidates verified: the kernel stays as it is, and nothing has failed.
 const NOTHING_VERIFIED: i32 = 2;
 
@@ -64,6 +66,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
     let program = siblings::find(install::TUNER)?;
     let _lock = lock(folder)?;
     let file = OPTIONS.iter().map(|name| folder.join(name)).find(|path| path.is_file());
+    let chooses_arguments = chooses_arguments(options, file.as_deref());
     let (mut tuned, mut known, mut faster, mut failed) = (0, 0, 0, None);
     for kernel in &kernels {
         let before = kernel.state();
@@ -83,6 +86,9 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         command.arg("-rdb").arg(&kernel.database).arg("--all-instances").arg("--results-dir").arg(&kernel.session);
         if kernel.is_begun() {
             command.arg("--resume");
+        }
+        if kernel.folds_common && !chooses_arguments {
+            command.args([ARGUMENTS, "common"]);
         }
         command.args(file.iter().flat_map(|file| ["--config".as_ref(), file.as_os_str()])).args(&options.tune);
         let status =
@@ -117,4 +123,11 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         Some(status) => end_like(status),
         None => Ok(()),
     }
+}
+
+/// Whether the user says which arguments are folded.
+fn chooses_arguments(options: &LearnOptions, file: Option<&Path>) -> bool {
+    let key = ARGUMENTS.trim_start_matches('-').replace('-', "_");
+    let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+    text.contains(&key) || options.tune.iter().any(|word| word.to_string_lossy().starts_with(ARGUMENTS))
 }

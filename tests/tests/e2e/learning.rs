@@ -177,6 +177,38 @@ fn an_application_is_learnt_in_steps() {
     }
 }
 
+/// Of a step of a simulation no two launches are alike: its code is to be for all of them.
+#[test]
+fn arguments_that_vary_from_launch_to_launch_are_not_folded() {
+    let learnt = Learnt::recorded("steps", &["40"]);
+    let options =
+        ["--space-preset", "compiler", "--passes", "default<O2>", "--specialize-space", "on", "--trials", "1"];
+    let once = ["--iterations", "1", "--warmup", "0", "--seed", "1", "--finalists", "0"];
+    learnt.learn().arg("--").args(options).args(once).succeed();
+    let session = learnt.sessions().pop().unwrap();
+    let trials = fs::read_to_string(session.join("trials.jsonl")).unwrap();
+    let trial: Value = serde_json::from_str(trials.lines().last().unwrap()).unwrap();
+    // The values, of which the address is not folded, and their number; and not the step.
+    assert_eq!(trial["config"]["specialize"], json!([0, 1]), "{trial}");
+    let mut best = document(&session.join("best.json"));
+    for name in ["config", "instances", "trial"] {
+        best[name] = trial[name].clone();
+    }
+    best["speedup"] = json!(1.1);
+    fs::write(session.join("best.json"), best.to_string()).unwrap();
+    let json = learnt.at("report.json");
+    let outcome = learnt.start(&["--json", json.to_str().unwrap()], &["40"]).succeed();
+    let report = document(&json);
+    let kernels = report["kernels"].as_array().unwrap();
+    let kernel = kernels.iter().find(|kernel| kernel["launches"] == 40).unwrap_or_else(|| panic!("{outcome}{report}"));
+    assert_eq!(kernel["applied"]["replaced"], 40, "{outcome}");
+    // What the user says goes before.
+    let other = Learnt::recorded("steps", &["40"]);
+    other.learn().arg("--").args(options).args(once).args(["--specialize-arguments", "all"]).succeed();
+    let trials = fs::read_to_string(other.sessions().pop().unwrap().join("trials.jsonl")).unwrap();
+    assert!(trials.contains("\"specialize\":true"), "{trials}");
+}
+
 #[test]
 fn a_kernel_for_which_nothing_is_found_is_named_and_no_failure() {
     let learnt = Learnt::recorded("vecadd", &["1", "int"]);

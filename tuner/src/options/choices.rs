@@ -54,6 +54,16 @@ impl<'de> Deserialize<'de> for Switch {
 
 const SWITCHES: &str = "fixed, on, off and on-off";
 
+/// Arguments that are folded where specialisation is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FoldedArguments {
+    /// Of each instance all of its own
+    All,
+    /// Those that are the same in all instances of the session
+    Common,
+}
+
 /// What launch bounds promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

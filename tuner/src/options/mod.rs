@@ -16,7 +16,7 @@ use clap::Parser;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::Contradiction;
-pub use self::choices::{BaselineCode, MaxThreadsPolicy, Pruner, Range, RunsKind, Switch};
+pub use self::choices::{BaselineCode, FoldedArguments, MaxThreadsPolicy, Pruner, Range, RunsKind, Switch};
 pub use self::merge::MergeError;
 pub use self::settings::{
     CandidateSettings, ConfirmationSettings, ProteusOutput, SearchSettings, SessionMode, SpaceSettings, StudySettings,
@@ -119,6 +119,11 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "MODE", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub specialize_space: Option<Switch>,
+    /// Which arguments those are. Code is for launches alone that have what is folded into it: with common it is for
+    /// more, where an argument counts launches [default: all]
+    #[arg(long, value_enum, value_name = "WHICH", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub specialize_arguments: Option<FoldedArguments>,
     /// Whether the launch's dimensions are folded into the code [default: likewise]
     #[arg(long, value_enum, value_name = "MODE", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]

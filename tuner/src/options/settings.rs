@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Options, Pruner, RunsKind};
+use super::{FoldedArguments, Options, Pruner, RunsKind};
 use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::sampler::{SamplerKind, SamplerSettings};
@@ -14,6 +14,7 @@ use crate::space::{Point, PresetOptions};
 pub struct TuningSettings {
     pub mode: SessionMode,
     pub space: SpaceSettings,
+    pub folded: FoldedArguments,
     /// Whether block shapes that the device keeps refusing are left out.
     pub ban_refused_blocks: bool,
     pub search: SearchSettings,

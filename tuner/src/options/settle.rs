@@ -12,7 +12,7 @@ use super::settings::{
     CandidateSettings, ConfirmationSettings, ProteusOutput, SearchSettings, SessionMode, SpaceSettings, StudySettings,
     TuningSettings,
 };
-use super::{BaselineCode, MaxThreadsPolicy, Options, Range, RunsKind, Switch};
+use super::{BaselineCode, FoldedArguments, MaxThreadsPolicy, Options, Range, RunsKind, Switch};
 use crate::document::DocumentError;
 use crate::metric::Metric;
 use crate::sampler::SamplerKind;
@@ -44,6 +44,7 @@ impl Options {
         if self.objective.is_empty() {
             self.objective = vec!["time".into()];
         }
+        let folded = *self.specialize_arguments.get_or_insert(FoldedArguments::All);
         let ban_refused_blocks = *self.adaptive_invalid_ban.get_or_insert(true);
         let search = self.settle_search();
         let metric = *self.metric.get_or_insert(Metric::Mean);
@@ -52,6 +53,7 @@ impl Options {
         TuningSettings {
             mode: self.mode(),
             space,
+            folded,
             ban_refused_blocks,
             search,
             objectives: self.objective.clone(),

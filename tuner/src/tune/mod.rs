@@ -6,9 +6,11 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
+use mneme_core::configuration::Specialize;
 use mneme_core::device::DeviceLimits;
 use mneme_core::install;
 use mneme_core::recording::database::{self, InstanceRecord as Recording, KernelRecord};
+use mneme_core::recording::moments::Moments;
 use mneme_core::recording::{CodeKind, RecordingError};
 use serde_json::{Value, json};
 
@@ -192,6 +194,21 @@ impl KernelToTune {
 
     fn recorded(&self, id: &str) -> &Recording {
         &self.record.instances[id]
+    }
+
+    /// The arguments that all instances have in common.
+    fn common_arguments(&self) -> Result<Specialize, TuneError> {
+        let folder = self.database.parent().unwrap_or(Path::new(""));
+        let arguments = |id: &String| {
+            Moments::open(folder, &self.record, self.recorded(id)).map(|moments| moments.prologue.header.arguments)
+        };
+        let first = arguments(&self.ids[0])?;
+        let mut common: Vec<u32> = (0..first.len() as u32).collect();
+        for id in &self.ids[1..] {
+            let other = arguments(id)?;
+            common.retain(|index| other.get(*index as usize) == first.get(*index as usize));
+        }
+        Ok(if common.len() == first.len() { Specialize::All } else { Specialize::Arguments(common) })
     }
 
     fn tune(&self, mut settings: TuningSettings, folder: &Path) -> Result<Outcome, TuneError> {

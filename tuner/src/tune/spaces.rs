@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{KernelToTune, TuneError, evaluator};
 use crate::bridge::{Bridge, PythonSpace};
-use crate::options::{SpaceSettings, TuningSettings};
+use crate::options::{FoldedArguments, SpaceSettings, TuningSettings};
 use crate::session::TunedInstance;
-use crate::space::{FileSpace, ForAmd, PresetSpace, Recorded, SearchSpace, Surroundings};
+use crate::space::{FileSpace, Folding, ForAmd, PresetSpace, Recorded, SearchSpace, Surroundings};
 
 /// Makes spaces of one kind for instances of one kernel.
 pub struct Spaces<'a> {
@@ -22,7 +22,10 @@ pub struct Spaces<'a> {
 
 impl Spaces<'_> {
     pub fn of(&mut self, id: &str) -> Result<Box<dyn SearchSpace>, TuneError> {
-        let space = self.described(id)?;
+        let space = match self.settings.folded {
+            FoldedArguments::All => self.described(id)?,
+            FoldedArguments::Common => Box::new(Folding::new(self.described(id)?, self.subject.common_arguments()?)),
+        };
         Ok(match self.subject.record.ours.processor() {
             Some(processor) => Box::new(ForAmd::new(space, processor)),
             None => space,
