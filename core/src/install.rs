@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::environment;
 
@@ -69,10 +70,20 @@ pub fn prefix() -> Option<PathBuf> {
 
 /// The folder of the object (executable or shared library) that this code was linked into.
 pub fn own_folder() -> Option<PathBuf> {
+    static KNOWN: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Some(known.clone());
+    }
+    let folder = find_own_folder()?;
+    let _ = KNOWN.set(folder.clone());
+    Some(folder)
+}
+
+fn find_own_folder() -> Option<PathBuf> {
     // The kernel's list and not `dladdr`: the latter repeats the name that the object was loaded by, which may be
     // relative to a folder that the program has left since (`LD_PRELOAD=target/release/…`).
     let maps = std::fs::read("/proc/self/maps").ok()?;
-    let path = mapped_file(&maps, own_folder as *const () as usize)?;
+    let path = mapped_file(&maps, find_own_folder as *const () as usize)?;
     std::fs::canonicalize(path).ok()?.parent().map(Path::to_path_buf)
 }
 

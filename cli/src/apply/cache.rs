@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use mneme_core::compile_options::CompileOptions;
@@ -223,31 +223,31 @@ pub fn key(
         "compiled": compiled,
         "arguments": folded,
         "architecture": architecture,
-        "processor": if architecture == "cpu" { processor() } else { String::new() },
+        "processor": if architecture == "cpu" { PROCESSOR.as_str() } else { "" },
         "lockstep": std::env::var("MNEME_CPU_LOCKSTEP").unwrap_or_default(),
         "mneme": env!("CARGO_PKG_VERSION"),
-        "compiler": compiler(),
+        "compiler": *COMPILER,
     })
 }
 
 /// This machine's processor, which code of the CPU device is for.
-fn processor() -> String {
+static PROCESSOR: LazyLock<String> = LazyLock::new(|| {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let first = text.split("\n\n").next().unwrap_or_default();
     let is_meant = |line: &&str| ["model name", "flags", "Features"].iter().any(|name| line.starts_with(name));
     let lines: Vec<&str> = first.lines().filter(is_meant).collect();
     chunk_id(lines.join("\n").as_bytes()).to_string()
-}
+});
 
 /// The programs that compile: their versions of LLVM and sizes, and when they were written.
-fn compiler() -> Vec<(u32, u64, u64)> {
+static COMPILER: LazyLock<Vec<(u32, u64, u64)>> = LazyLock::new(|| {
     let known = |(version, path): (u32, std::path::PathBuf)| {
         let file = path.metadata().ok()?;
         let written = file.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         Some((version, file.len(), written.as_nanos() as u64))
     };
     install::builders().into_iter().filter_map(known).collect()
-}
+});
 
 #[cfg(test)]
 mod tests {

@@ -19,6 +19,8 @@ const CLANG_MODULE: &str = "llvm_$_embedded_$_module";
 const CLANG_OPTIONS: &str = "llvm_$_cmdline";
 /// The section of `-fembed-bitcode` in other objects.
 const CLANG_SECTION: &str = ".llvmbc";
+/// How the names of the tables begin that CUDA's mathematical functions read (libdevice).
+const MATH_TABLE: &str = "__cudart_";
 /// How the triples of NVIDIA's architectures begin.
 const NVIDIA: &str = "nvptx";
 
@@ -29,9 +31,12 @@ pub enum IrProducer {
     Clang,
 }
 
-/// Whether a device variable is none of the program's own.
+/// Whether a device variable is none of the program's own: nobody changes it, so that code may have it as it was
+/// compiled.
 pub fn is_foreign(variable: &str) -> bool {
-    variable.starts_with(PROTEUS_VARIABLE) || variable == CLANG_MODULE || variable == CLANG_OPTIONS
+    [PROTEUS_VARIABLE, MATH_TABLE].iter().any(|start| variable.starts_with(start))
+        || variable == CLANG_MODULE
+        || variable == CLANG_OPTIONS
 }
 
 /// The modules that a cubin was made from: Proteus's where there are any, else clang's.

@@ -21,8 +21,15 @@ pub struct PtxModule<'a> {
 struct Item<'a> {
     text: &'a str,
     kind: Kind<'a>,
-    /// Names in the text.
-    words: HashSet<&'a str>,
+}
+
+/// What the text of some items names, and what they do.
+#[derive(Debug, Default)]
+struct Reached {
+    /// Indices of them and of what they name, at any remove.
+    items: BTreeSet<usize>,
+    uses_textures: bool,
+    calls_pointers: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -94,6 +101,34 @@ impl<'a> Scanner<'a> {
             self.at = comment.map_or(bytes.len(), |length| self.at + length);
         }
     }
+
+    /// Goes on behind the brace that closes an open one, whose contents are most of a module and are not looked at.
+    fn skip_block(&mut self) {
+        let mut depth = 1;
+        while let Some(length) =
+            self.text.as_bytes()[self.at..].iter().position(|byte| matches!(byte, b'{' | b'}' | b'"' | b'/'))
+        {
+            self.at += length;
+            match self.text.as_bytes()[self.at] {
+                b'{' => depth += 1,
+                b'}' => depth -= 1,
+                // A string or a comment, with braces that are none.
+                _ => {
+                    let before = self.at;
+                    self.skip_blank();
+                    if self.at == before && self.next().is_none() {
+                        break;
+                    }
+                    continue;
+                }
+            }
+            self.at += 1;
+            if depth == 0 {
+                return;
+            }
+        }
+        self.at = self.text.len();
+    }
 }
 
 impl<'a> Iterator for Scanner<'a> {
@@ -131,7 +166,7 @@ impl<'a> PtxModule<'a> {
                 // These end with their line.
                 ".version" | ".target" | ".address_size" | ".file" | ".loc" => {
                     scanner.at = text[start..].find('\n').map_or(text.len(), |length| start + length);
-                    Item { text: &text[start..scanner.at], kind: Kind::Directive, words: HashSet::new() }
+                    Item { text: &text[start..scanner.at], kind: Kind::Directive }
                 }
                 _ => read(text, start, first, &mut scanner),
             };
@@ -170,7 +205,7 @@ impl<'a> PtxModule<'a> {
         let is_kept = |kernel: &&str| !kernels.contains(kernel);
         let reached = self.reached(self.kernels().filter(is_kept).filter_map(|kernel| self.entry(kernel)));
         let parts = self.items.iter().enumerate().filter(|(index, item)| {
-            reached.contains(index) || item.kind == Kind::Directive || matches!(item.kind, Kind::Variable { .. })
+            reached.items.contains(index) || item.kind == Kind::Directive || matches!(item.kind, Kind::Variable { .. })
         });
         parts.map(|(_, item)| format!("{}\n", item.text.trim_end())).collect()
     }
@@ -188,12 +223,21 @@ impl<'a> PtxModule<'a> {
     }
 
     /// These items and what they name, at any remove.
-    fn reached(&self, starts: impl Iterator<Item = usize>) -> BTreeSet<usize> {
+    fn reached(&self, starts: impl Iterator<Item = usize>) -> Reached {
         let mut pending: Vec<usize> = starts.collect();
-        let mut reached: BTreeSet<usize> = pending.iter().copied().collect();
+        let mut reached = Reached { items: pending.iter().copied().collect(), ..Reached::default() };
         while let Some(index) = pending.pop() {
-            let found = self.items[index].words.iter().filter_map(|word| self.by_name.get(word)).flatten();
-            pending.extend(found.filter(|index| reached.insert(**index)));
+            let item = &self.items[index];
+            let is_function = matches!(item.kind, Kind::Function { .. });
+            for word in (Scanner { text: item.text, at: 0 }) {
+                if word.starts_with('.') {
+                    reached.calls_pointers |= is_function && INDIRECT_CALLS.contains(&word);
+                } else if is_name(word) {
+                    reached.uses_textures |= is_function && TEXTURE_INSTRUCTIONS.contains(&word);
+                    let named = self.by_name.get(word).into_iter().flatten().copied();
+                    pending.extend(named.filter(|index| reached.items.insert(*index)));
+                }
+            }
         }
         reached
     }
@@ -212,15 +256,11 @@ impl<'a> PtxModule<'a> {
             variables: Vec::new(),
             undefined: Vec::new(),
             target: self.target(),
-            uses_textures: false,
-            calls_pointers: false,
+            uses_textures: reached.uses_textures,
+            calls_pointers: reached.calls_pointers,
         };
         for (index, item) in self.items.iter().enumerate() {
-            let needed = reached.contains(&index);
-            if needed && matches!(item.kind, Kind::Function { .. }) {
-                closure.uses_textures |= TEXTURE_INSTRUCTIONS.iter().any(|word| item.words.contains(word));
-                closure.calls_pointers |= INDIRECT_CALLS.iter().any(|word| item.words.contains(word));
-            }
+            let needed = reached.items.contains(&index);
             match item.kind {
                 Kind::Function { name, .. } if needed && !is_defined(name) => closure.undefined.push(name.to_owned()),
                 Kind::Variable { name, space: space @ (".global" | ".const"), opaque, initial } if needed => {
@@ -248,13 +288,17 @@ impl<'a> PtxModule<'a> {
 
 /// Reads an item from its first word on.
 fn read<'a>(text: &'a str, start: usize, first: &'a str, scanner: &mut Scanner<'a>) -> Item<'a> {
-    let mut words = HashSet::new();
     let (mut depth, mut parentheses) = (0usize, 0usize);
     let (mut name, mut space, mut function, mut body, mut opaque) = (None, None, None, false, false);
     let mut initial = None;
     let mut next = Some(first);
     while let Some(word) = next {
         match word {
+            "{" if depth == 0 && function.is_some() && initial.is_none() => {
+                scanner.skip_block();
+                body = true;
+                break;
+            }
             "{" => depth += 1,
             "}" => depth = depth.saturating_sub(1),
             "(" => parentheses += 1,
@@ -263,22 +307,15 @@ fn read<'a>(text: &'a str, start: usize, first: &'a str, scanner: &mut Scanner<'
             ".func" | ".entry" if depth == 0 => function = Some(word == ".entry"),
             ".global" | ".const" | ".shared" | ".local" if depth == 0 && function.is_none() => space = Some(word),
             ".texref" | ".surfref" | ".samplerref" if depth == 0 => opaque = true,
-            _ if INDIRECT_CALLS.contains(&word) => {
-                words.insert(word);
-            }
-            _ if is_name(word) => {
-                let here = depth == 0 && parentheses == 0 && name.is_none() && initial.is_none();
-                if here && (function.is_some() || space.is_some()) {
+            _ if is_name(word) && name.is_none() && (function.is_some() || space.is_some()) => {
+                if depth == 0 && parentheses == 0 && initial.is_none() {
                     name = Some(word);
-                } else {
-                    words.insert(word);
                 }
             }
             _ => {}
         }
-        // A function's body, or a section's.
+        // The end of a section.
         if word == "}" && depth == 0 && initial.is_none() {
-            body = function.is_some();
             break;
         }
         if word == ";" && depth == 0 {
@@ -296,7 +333,7 @@ fn read<'a>(text: &'a str, start: usize, first: &'a str, scanner: &mut Scanner<'
         },
         _ => Kind::Directive,
     };
-    Item { text: &text[start..scanner.at.min(text.len())], kind, words }
+    Item { text: &text[start..scanner.at.min(text.len())], kind }
 }
 
 /// The parameters of an entry: offset and size, bytes.

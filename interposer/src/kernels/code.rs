@@ -28,6 +28,7 @@ use crate::driver::{self, CUdevice, CUfunction, hip};
 use crate::memory::arena::vmm;
 use crate::process::linker;
 use crate::process::recorded_family;
+use crate::process::settings::settings;
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -135,12 +136,12 @@ struct Module {
 
 enum Contents {
     Unit(Box<Unit<'static>>),
-    Bytes(Vec<u8>),
+    Bytes(Arc<[u8]>),
 }
 
 impl Module {
     fn bitcode(bytes: Vec<u8>) -> Self {
-        Self { name: ("RecordedIR", "bc"), contents: Contents::Bytes(bytes) }
+        Self { name: ("RecordedIR", "bc"), contents: Contents::Bytes(bytes.into()) }
     }
 
     fn bytes(&self) -> std::io::Result<Cow<'_, [u8]>> {
@@ -163,6 +164,9 @@ impl KernelCode {
         let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.architecture.as_ref()));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
         let code = Self::found(kernel, origin, native, device)?;
+        if settings().records_nothing {
+            return Ok(Arc::new(code));
+        }
         let original = match OriginalCode::of_cpu_device(function) {
             // Its module is that.
             None if code.source == Source::MachineCode => Vec::new(),
@@ -193,7 +197,7 @@ impl KernelCode {
             return Err(without_ir(origin, "no LLVM IR, and no PTX or machine code of it was seen being loaded"));
         };
         if let Some((extension, bytes)) = ir_path::find(kernel) {
-            let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
+            let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes.into()) };
             let code = Self::with_layout_of(&native, kernel, vec![module], Source::File);
             return code.map(|code| code.of_image(origin));
         }

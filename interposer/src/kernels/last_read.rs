@@ -1,130 +1,139 @@
 //! A cache of the last images that code was looked for in.
 //!
-//! Kernels of a program are met one after the other, and most are in one image: it is unpacked once, and its PTX split
-//! once.
+//! Kernels of a program are met one after the other, and most are in one image: it is unpacked and read once.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, TryLockError};
 
+use mneme_core::image::cubin::{self, Cubin};
 use mneme_core::image::fatbin::FatbinEntry;
-use mneme_core::image::ptx::PtxModule;
+use mneme_core::image::ptx::{self, PtxModule};
 use self_cell::self_cell;
 
-/// Entries of images, and texts, that are kept.
-const KEPT: usize = 4;
+/// Images that are kept: machine code and PTX of a few.
+const KEPT: usize = 8;
 /// Bytes of one that is kept.
 const MOST: usize = 8 << 20;
 
 self_cell!(
     /// PTX, split.
-    pub struct ParsedText {
-        owner: String,
+    struct SplitText {
+        owner: Arc<[u8]>,
         #[covariant]
         dependent: PtxModule,
     }
 );
 
-/// A compressed entry of a fat binary: as it is stored, and what that holds.
-pub struct Unpacked {
-    stored: Vec<u8>,
-    contents: Vec<u8>,
+/// Code for one architecture, read.
+pub struct CodeImage {
+    /// As it is stored, where that is compressed.
+    stored: Option<Box<[u8]>>,
+    /// Without the zeros behind PTX.
+    pub bytes: Arc<[u8]>,
+    form: Form,
 }
 
-/// The last ones, newest first.
-struct Last<T>(Mutex<VecDeque<Arc<T>>>);
+enum Form {
+    Ptx(SplitText),
+    MachineCode(Box<Cubin>),
+    Unknown,
+}
 
-impl<T> Last<T> {
-    const fn new() -> Self {
-        Self(Mutex::new(VecDeque::new()))
-    }
-
-    /// The one that `is_it`, else what `read` comes to, which is kept where that says so. Does not wait for another
-    /// thread, which may be one of before a fork.
-    fn of(&self, is_it: impl Fn(&T) -> bool, read: impl FnOnce() -> Option<(T, bool)>) -> Option<Arc<T>> {
-        let mut last = match self.0.try_lock() {
-            Ok(last) => Some(last),
-            Err(TryLockError::Poisoned(last)) => Some(last.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+impl CodeImage {
+    fn read(bytes: &[u8], stored: Option<&[u8]>) -> Self {
+        let is_ptx = ptx::is_ptx(bytes);
+        let zeros = bytes.iter().rev().take_while(|byte| is_ptx && **byte == 0).count();
+        let bytes: Arc<[u8]> = bytes[..bytes.len() - zeros].into();
+        let form = if is_ptx {
+            let split = SplitText::try_new(bytes.clone(), |bytes| std::str::from_utf8(bytes).map(PtxModule::parse));
+            split.map_or(Form::Unknown, Form::Ptx)
+        } else {
+            cubin::parse(&bytes).map_or(Form::Unknown, |cubin| Form::MachineCode(Box::new(cubin)))
         };
-        if let Some(known) = last.as_ref().and_then(|last| last.iter().find(|known| is_it(known))) {
-            return Some(known.clone());
-        }
-        let (found, is_kept) = read()?;
-        let found = Arc::new(found);
-        if let Some(last) = last.as_mut().filter(|_| is_kept) {
-            last.truncate(KEPT - 1);
-            last.push_front(found.clone());
-        }
-        Some(found)
+        Self { stored: stored.map(Into::into), bytes, form }
+    }
+
+    /// Its parts, if it is PTX.
+    pub fn ptx(&self) -> Option<&PtxModule<'_>> {
+        if let Form::Ptx(split) = &self.form { Some(split.borrow_dependent()) } else { None }
+    }
+
+    /// What it holds, if it is machine code of NVIDIA's.
+    pub fn cubin(&self) -> Option<&Cubin> {
+        if let Form::MachineCode(cubin) = &self.form { Some(cubin) } else { None }
     }
 }
 
-/// PTX, split.
-pub fn split(text: &str) -> Arc<ParsedText> {
-    static LAST: Last<ParsedText> = Last::new();
-    let read = || Some((ParsedText::new(text.to_owned(), |text| PtxModule::parse(text)), text.len() <= MOST));
-    LAST.of(|known| known.borrow_owner() == text, read).expect("any text can be split")
-}
-
-/// What an entry of a fat binary holds.
-pub enum Contents<'a> {
-    Stored(Cow<'a, [u8]>),
-    Unpacked(Arc<Unpacked>),
-}
-
-impl Deref for Contents<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Stored(bytes) => bytes,
-            Self::Unpacked(unpacked) => &unpacked.contents,
-        }
-    }
+/// PTX or machine code by itself.
+pub fn image(bytes: &[u8]) -> Arc<CodeImage> {
+    let is_it = |known: &CodeImage| known.stored.is_none() && *known.bytes == *bytes;
+    known_or_read(is_it, || Some(CodeImage::read(bytes, None))).expect("all bytes can be read")
 }
 
 /// What an entry of a fat binary holds; `None` where it is damaged.
-pub fn unpacked<'a>(entry: &'a FatbinEntry<'_>) -> Option<Contents<'a>> {
-    static LAST: Last<Unpacked> = Last::new();
+pub fn entry(entry: &FatbinEntry<'_>) -> Option<Arc<CodeImage>> {
     if !entry.is_compressed() {
-        return entry.contents().map(Contents::Stored);
+        return Some(image(entry.stored()));
     }
-    let read = || {
-        let contents = entry.contents()?.into_owned();
-        let is_kept = contents.len() <= MOST;
-        let stored = if is_kept { entry.stored().to_vec() } else { Vec::new() };
-        Some((Unpacked { stored, contents }, is_kept))
+    let is_it = |known: &CodeImage| known.stored.as_deref() == Some(entry.stored());
+    known_or_read(is_it, || Some(CodeImage::read(&entry.contents()?, Some(entry.stored()))))
+}
+
+/// The image that `is_it` of the last ones, else what `read` comes to. Does not wait for another thread, which may be
+/// one of before a fork.
+fn known_or_read(
+    is_it: impl Fn(&CodeImage) -> bool,
+    read: impl FnOnce() -> Option<CodeImage>,
+) -> Option<Arc<CodeImage>> {
+    /// Newest first.
+    static LAST: Mutex<VecDeque<Arc<CodeImage>>> = Mutex::new(VecDeque::new());
+    let mut last = match LAST.try_lock() {
+        Ok(last) => Some(last),
+        Err(TryLockError::Poisoned(last)) => Some(last.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     };
-    LAST.of(|known| known.stored == entry.stored(), read).map(Contents::Unpacked)
+    if let Some(known) = last.as_ref().and_then(|last| last.iter().find(|known| is_it(known))) {
+        return Some(known.clone());
+    }
+    let found = Arc::new(read()?);
+    if let Some(last) = last.as_mut().filter(|_| found.bytes.len() <= MOST) {
+        last.truncate(KEPT - 1);
+        last.push_front(found.clone());
+    }
+    Some(found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_text_is_split_once() {
-        let text = |name: &str| format!(".version 8.0\n.target sm_90\n.visible .entry {name}()\n{{\n\tret;\n}}\n");
-        let first = split(&text("first"));
-        assert!(Arc::ptr_eq(&first, &split(&text("first"))));
-        for number in 0..KEPT {
-            let name = format!("other{number}");
-            assert_eq!(split(&text(&name)).borrow_dependent().kernels().collect::<Vec<_>>(), [&name]);
-        }
-        assert!(!Arc::ptr_eq(&first, &split(&text("first"))), "others came after it");
-        assert_eq!(first.borrow_dependent().kernels().collect::<Vec<_>>(), ["first"]);
+    fn text(name: &str) -> Vec<u8> {
+        format!(".version 8.0\n.target sm_90\n.visible .entry {name}()\n{{\n\tret;\n}}\n\0\0").into_bytes()
     }
 
     #[test]
-    fn what_is_not_kept_and_what_cannot_be_read_is_read_each_time() {
-        let last = Last::new();
-        let read = |text: &'static str, is_kept| last.of(|known: &&str| *known == text, || Some((text, is_kept)));
-        assert!(!Arc::ptr_eq(&read("large", false).unwrap(), &read("large", false).unwrap()));
-        assert!(last.of(|_| false, || None).is_none());
-        let held = last.0.lock().unwrap();
-        assert_eq!(read("busy", true).as_deref(), Some(&"busy"), "nobody is waited for");
-        assert!(held.is_empty());
+    fn an_image_is_read_once() {
+        // Other tests read images meanwhile, which may push it out.
+        let is_kept = || {
+            let first = image(&text("first"));
+            assert_eq!(first.ptx().unwrap().kernels().collect::<Vec<_>>(), ["first"]);
+            assert!(first.bytes.ends_with(b"}\n") && first.cubin().is_none());
+            Arc::ptr_eq(&first, &image(&first.bytes))
+        };
+        assert!((0..100).any(|_| is_kept()));
+        let first = image(&text("first"));
+        (0..2 * KEPT).for_each(|number| drop(image(&text(&format!("other{number}")))));
+        assert!(!Arc::ptr_eq(&first, &image(&text("first"))), "others came after it");
+    }
+
+    #[test]
+    fn what_is_large_or_damaged_is_read_each_time() {
+        let mut large = text("large");
+        large.resize(large.len() + MOST, b' ');
+        let [one, other] = [image(&large), image(&large)];
+        assert!(!Arc::ptr_eq(&one, &other) && one.ptx().is_some());
+        let damaged = image(b".version 8.0\n\xff");
+        assert!(damaged.ptx().is_none() && damaged.cubin().is_none());
+        assert!(image(b"").ptx().is_none() && image(b"\x7fELF").cubin().is_none());
     }
 }

@@ -1,11 +1,13 @@
 //! Code in the image that was loaded: IR of other compilers, PTX, machine code.
 
+use std::sync::Arc;
+
 use mneme_core::image::architecture::{GpuArchitecture, Processor};
 use mneme_core::image::fatbin::{self, FatbinEntry, FatbinKind};
-use mneme_core::image::{bundle, code_object, cubin, embedded, ptx};
+use mneme_core::image::{bundle, code_object, embedded, ir_section, ptx};
 use mneme_core::recording::CodeKind;
 
-use super::last_read;
+use super::last_read::{self, CodeImage};
 
 /// What an image says of a kernel.
 #[derive(Debug, Default)]
@@ -14,7 +16,7 @@ pub struct NativeCode {
     pub parameters: Vec<(u32, u32)>,
     /// Device variables that the kernel may use: name, and whether it is constant.
     pub variables: Vec<(String, bool)>,
-    /// Functions that the image does not define.
+    /// Functions that the image does not define, and [`ir_section::TEXTURE`] where it uses textures or surfaces.
     pub undefined: Vec<String>,
     /// Why the code cannot be replayed from the image (its IR could be).
     pub refusal: Option<String>,
@@ -24,10 +26,10 @@ pub struct NativeCode {
     /// LLVM modules, where a compiler has put them there.
     pub bitcode: Option<(embedded::IrProducer, Vec<Vec<u8>>)>,
     /// PTX that the code was made from, else the machine code.
-    pub code: Option<(CodeKind, Vec<u8>)>,
+    pub code: Option<(CodeKind, Arc<[u8]>)>,
     /// What the driver was given to run: machine code where the image has some for the device, then PTX, which may be
     /// for another architecture.
-    pub original: Vec<(CodeKind, Vec<u8>)>,
+    pub original: Vec<(CodeKind, Arc<[u8]>)>,
     /// E.g. "sm_90", "gfx90a".
     pub arch: String,
     /// Of IR for it.
@@ -55,26 +57,24 @@ impl NativeCode {
             GpuArchitecture::Nvidia(architecture) => Some(architecture.number),
             GpuArchitecture::Amd(_) => None,
         });
-        if let Ok(text) = std::str::from_utf8(image)
-            && ptx::is_ptx(image)
-        {
-            return Self::of_ptx(text, kernel);
+        if ptx::is_ptx(image) {
+            return Self::of_ptx(&last_read::image(image), kernel);
         }
         if image.starts_with(b"\x7fELF") {
-            return Self::of_cubin(image, kernel);
+            return Self::of_cubin(&last_read::image(image), kernel);
         }
         let entries = fatbin::entries(image);
         let device = device.unwrap_or(u32::MAX);
         let mut machine: Vec<&FatbinEntry<'_>> = fitting(&entries, FatbinKind::Cubin, device);
         machine.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
         for entry in machine {
-            let Some(mut found) = last_read::unpacked(entry).and_then(|image| Self::of_cubin(&image, kernel)) else {
+            let Some(mut found) = last_read::entry(entry).and_then(|image| Self::of_cubin(&image, kernel)) else {
                 continue;
             };
             let mut texts = fitting(&entries, FatbinKind::Ptx, device);
             texts.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
             let of_text = |entry: &&FatbinEntry<'_>| {
-                let source = Self::of_ptx(std::str::from_utf8(&last_read::unpacked(entry)?).ok()?, kernel)?;
+                let source = Self::of_ptx(&*last_read::entry(entry)?, kernel)?;
                 (source.parameters == found.parameters).then_some(source)
             };
             // PTX for another architecture may be other code: `__CUDA_ARCH__` differs. It is kept beside the machine
@@ -100,7 +100,7 @@ impl NativeCode {
     /// The PTX of an image, for a device that runs no machine code of GPUs.
     pub fn of_text(image: &[u8], kernel: &str, device: Option<&GpuArchitecture>) -> Option<Self> {
         if ptx::is_ptx(image) {
-            return Self::of_ptx(std::str::from_utf8(image).ok()?, kernel);
+            return Self::of_ptx(&last_read::image(image), kernel);
         }
         match device {
             Some(GpuArchitecture::Nvidia(device)) => Self::in_text(&fatbin::entries(image), kernel, device.number),
@@ -112,9 +112,7 @@ impl NativeCode {
     fn in_text(entries: &[FatbinEntry<'_>], kernel: &str, device: u32) -> Option<Self> {
         let mut text = fitting(entries, FatbinKind::Ptx, device);
         text.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
-        text.into_iter()
-            .filter_map(last_read::unpacked)
-            .find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel))
+        text.into_iter().filter_map(last_read::entry).find_map(|text| Self::of_ptx(&text, kernel))
     }
 
     /// The code object of a bundle that is the device's: for the processor itself before one for its family.
@@ -158,15 +156,16 @@ impl NativeCode {
             refusal,
             calls_pointers: found.dynamic_stack,
             bitcode: (!modules.is_empty()).then_some((embedded::IrProducer::Proteus, modules)),
-            code: Some((CodeKind::CodeObject, image.to_vec())),
-            original: vec![(CodeKind::CodeObject, image.to_vec())],
+            code: Some((CodeKind::CodeObject, image.into())),
+            original: vec![(CodeKind::CodeObject, image.into())],
             arch: object.processor.name,
             triple: AMD,
         })
     }
 
-    fn of_ptx(text: &str, kernel: &str) -> Option<Self> {
-        let closure = last_read::split(text).borrow_dependent().closure(kernel)?;
+    fn of_ptx(image: &CodeImage, kernel: &str) -> Option<Self> {
+        let mut closure = image.ptx()?.closure(kernel)?;
+        closure.variables.retain(|variable| !embedded::is_foreign(&variable.name));
         let refusal = if let Some(variable) = closure.variables.iter().find(|variable| variable.opaque) {
             Some(format!("it uses the texture or surface reference {}", variable.name))
         } else if closure.uses_textures {
@@ -178,19 +177,19 @@ impl NativeCode {
         Some(Self {
             parameters: closure.parameters,
             variables: closure.variables.into_iter().map(|variable| (variable.name, variable.constant)).collect(),
-            undefined: closure.undefined,
+            undefined: with_textures(closure.undefined, closure.uses_textures),
             refusal,
             calls_pointers: closure.calls_pointers,
             bitcode: None,
-            original: vec![(CodeKind::Ptx, text.trim_end_matches('\0').as_bytes().to_vec())],
+            original: vec![(CodeKind::Ptx, image.bytes.clone())],
             arch: closure.target.map_or_else(String::new, |target| target.to_string()),
             triple: NVIDIA,
-            code: Some((CodeKind::Ptx, ptx::with_visible_variables(&closure.text).into_owned().into_bytes())),
+            code: Some((CodeKind::Ptx, ptx::with_visible_variables(&closure.text).as_bytes().into())),
         })
     }
 
-    fn of_cubin(image: &[u8], kernel: &str) -> Option<Self> {
-        let cubin = cubin::parse(image)?;
+    fn of_cubin(image: &CodeImage, kernel: &str) -> Option<Self> {
+        let cubin = image.cubin()?;
         let found = cubin.kernels.iter().find(|found| found.name == kernel)?;
         let mut variables = cubin.variables_of(found);
         variables.retain(|variable| !embedded::is_foreign(&variable.name));
@@ -208,15 +207,15 @@ impl NativeCode {
                 .filter(|variable| !(variable.holds_addresses && variable.constant))
                 .map(|variable| (variable.name.clone(), variable.constant))
                 .collect(),
-            undefined: cubin.undefined(found),
+            undefined: with_textures(cubin.undefined(found), features.textures),
             refusal,
             calls_pointers: features.calls_pointers,
-            bitcode: embedded::in_cubin(image, &cubin)
+            bitcode: embedded::in_cubin(&image.bytes, cubin)
                 .map(|(origin, modules)| (origin, modules.into_iter().map(<[u8]>::to_vec).collect())),
             arch: cubin.architecture.map_or_else(String::new, |architecture| architecture.to_string()),
             triple: NVIDIA,
-            original: vec![(CodeKind::Cubin, image.to_vec())],
-            code: Some((CodeKind::Cubin, image.to_vec())),
+            original: vec![(CodeKind::Cubin, image.bytes.clone())],
+            code: Some((CodeKind::Cubin, image.bytes.clone())),
         })
     }
 }
@@ -229,6 +228,12 @@ fn modules_of_proteus(image: &[u8], kernel: &str, is_kernel: impl Fn(&str) -> bo
     let own: Vec<_> = named.into_iter().filter(|(section, _)| section.split('.').any(|part| part == kernel)).collect();
     let modules = if own.is_empty() { others } else { own };
     modules.into_iter().map(|(_, module)| module.to_vec()).collect()
+}
+
+/// Undefined functions with what stands for accesses to textures: IR from wherever is refused for that, too.
+fn with_textures(mut undefined: Vec<String>, uses_textures: bool) -> Vec<String> {
+    undefined.extend(uses_textures.then(|| ir_section::TEXTURE.to_owned()));
+    undefined
 }
 
 fn holds_addresses(name: &str) -> String {
@@ -251,7 +256,8 @@ mod tests {
     use super::*;
 
     const PTX: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.global .align 4 .u32 n = 1;\n.global .align 8 .u64 p = n;\n\
-        .visible .entry k(.param .u64 a, .param .u32 b) { ld.global.u32 %r1, [n]; ret; }\n\
+        .global .align 4 .b8 __cudart_i2opi_f[4] = {1, 2, 3, 4};\n\
+        .visible .entry k(.param .u64 a, .param .u32 b) { ld.global.u32 %r1, [n]; ld.global.u32 %r1, [__cudart_i2opi_f]; ret; }\n\
         .visible .entry moved() { ld.global.u64 %rd1, [p]; ret; }\n\
         .visible .entry textures(.param .u64 t) { tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}]; ret; }\n\
         .visible .entry indirect() { f: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), %rd3, (a), f; ret; }\n";
@@ -266,7 +272,7 @@ mod tests {
         assert_eq!((k.parameters.as_slice(), k.arch.as_str()), (&[(0, 8), (8, 4)][..], "sm_90"));
         assert_eq!((k.variables.as_slice(), k.refusal), (&[("n".to_owned(), false)][..], None));
         let (kind, text) = k.code.unwrap();
-        assert!(kind == CodeKind::Ptx && !String::from_utf8(text).unwrap().contains("moved"));
+        assert!(kind == CodeKind::Ptx && !String::from_utf8_lossy(&text).contains("moved"));
         let [indirect, direct] =
             ["indirect", "k"].map(|kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap());
         assert!(indirect.calls_pointers && indirect.refusal.is_none() && !direct.calls_pointers);
@@ -274,6 +280,8 @@ mod tests {
             let refusal = NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().refusal.unwrap();
             assert!(refusal.contains(reason), "{refusal}");
         }
+        let undefined = |kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().undefined;
+        assert_eq!((undefined("textures"), undefined("k")), (vec![ir_section::TEXTURE.to_owned()], vec![]));
         assert!(NativeCode::of(PTX.as_bytes(), "none", Some(&nvidia())).is_none());
         assert!(NativeCode::of(b"\x7fELF", "k", None).is_none() && NativeCode::of(b"", "k", None).is_none());
     }
@@ -323,11 +331,11 @@ mod tests {
         let kinds = |code: &NativeCode| code.original.iter().map(|(kind, _)| *kind).collect::<Vec<_>>();
         let found = container(&[80, 86, 89, 100]);
         assert_eq!(kinds(&found), [CodeKind::Cubin, CodeKind::Ptx]);
-        assert_eq!(found.original[1].1, older.trim_end_matches('\0').as_bytes());
+        assert_eq!(*found.original[1].1, *older.trim_end_matches('\0').as_bytes());
         assert!(matches!(found.code, Some((CodeKind::Cubin, _))) && found.arch == "sm_90");
         // PTX for the machine code's own architecture is what that was made from.
         let found = container(&[80, 90]);
-        assert_eq!(found.original[1].1, own.as_bytes());
+        assert_eq!(*found.original[1].1, *own.as_bytes());
         assert!(matches!(found.code, Some((CodeKind::Ptx, _))) && found.original.len() == 2);
         assert_eq!(kinds(&container(&[100])), [CodeKind::Cubin]);
     }

@@ -30,6 +30,8 @@ pub struct RecorderSettings {
     pub tuned: Vec<PathBuf>,
     /// `MNEME_VERIFY_FIRST`: launches on which a winner is tried before it is used, for `apply`; 0.
     pub verify_first: u32,
+    /// No launch is recorded.
+    pub records_nothing: bool,
     /// `MNEME_SPECIALIZE`: which arguments are folded into code for launches that repeat, `integers` or `scalars`, for
     /// `apply`; none.
     pub specialise: Option<FoldedKinds>,
@@ -172,6 +174,7 @@ impl RecorderSettings {
                 paths(&files, |path| start.join(path).is_file())
             }),
             verify_first,
+            records_nothing,
             specialise,
             times_replaced: variable(tuned::TIMES_VARIABLE).is_some_and(|text| !is_off(&text)),
             sample: number("MNEME_SAMPLE", 0),

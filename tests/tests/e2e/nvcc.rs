@@ -81,6 +81,43 @@ fn specialised_winners_are_used_wherever_memory_lies() {
     assert_eq!(replaced(&["2"]), (json!(0), json!(1)), "another size");
 }
 
+/// The tables that CUDA's mathematical functions read are part of the code, and no variables of the program.
+#[test]
+fn winners_for_kernels_that_read_mathematical_tables_are_used() {
+    let Some(nvcc) = nvcc("mathematical tables") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, binary) = (folder.path().join("waves.cu"), folder.path().join("waves"));
+    let text = r#"#include "check.cuh"
+        #include <cmath>
+        __global__ void waves(double *y, int n) { int i = threadIdx.x; if (i < n) y[i] = sin(y[i]); }
+        int main() {
+            std::vector<double> values(256);
+            for (int i = 0; i < 256; ++i) values[i] = i * 1e7;
+            DeviceArray<double> y(values);
+            waves<<<1, 256>>>(y.get(), 256);
+            bool right = true;
+            for (double &value : values) value = std::sin(value);
+            auto found = y.download();
+            for (int i = 0; i < 256; ++i) right = right && std::abs(found[i] - values[i]) < 1e-14;
+            return finish("waves", right, 256);
+        }"#;
+    std::fs::write(&source, text).unwrap();
+    build(&nvcc, &source, &PTX_90, &binary);
+    let recording = Recording::of_executable(&binary, &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let ptx = std::fs::read_to_string(database.with_file_name(&kernel.modules[0])).unwrap();
+    assert!(ptx.contains("__cudart_"), "it reads none: {ptx}");
+    let id = kernel.instances.keys().next().unwrap();
+    for passes in ["", "default<O3>"] {
+        TestInstance::new(&database, id).verify(passes, &[]);
+    }
+    let instance = TestInstance::new(&database, id);
+    let tuned = Tuned::new().with("waves", &instance, json!({"passes": "default<O2>"}), json!({}));
+    let (outcome, kernel) = tuned.run(&binary, &[], "waves");
+    assert!(outcome.stdout.contains("waves: ok"), "{outcome}");
+    assert_eq!((&kernel["applied"]["replaced"], &kernel["launches"]), (&json!(1), &json!(1)), "{outcome}");
+}
+
 /// Builds and records a program that says of each of its launches whether its results are right, and verifies them all.
 pub fn verify_text(test: &str, text: &str, launches: usize) {
     let Some(nvcc) = nvcc(test) else { return };
@@ -122,7 +159,6 @@ fn what_nvcc_builds_is_recorded_replayed_and_verified() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// Machine code cannot run here; PTX for an older GPU can, be there machine code or not.
 /// The instructions that nvcc makes of CUDA's functions for textures and surfaces, and what is said of their recording.
 #[test]
 fn textures_and_surfaces_are_read_and_written() {
@@ -139,6 +175,7 @@ fn textures_and_surfaces_are_read_and_written() {
     recording.single().verify("default<O3>", &[]);
 }
 
+/// Machine code cannot run here; PTX for an older GPU can, be there machine code or not.
 #[test]
 fn older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused() {
     let Some(nvcc) = nvcc("older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused") else { return };
