@@ -20,7 +20,7 @@ impl Replacement {
     /// PTX that is not text.
     pub fn of(kind: CodeKind, bytes: Vec<u8>) -> Result<Self, String> {
         match kind {
-            CodeKind::Bitcode => Ok(Self::Ir(bytes)),
+            CodeKind::Bitcode | CodeKind::Llir => Ok(Self::Ir(bytes)),
             CodeKind::Ptx => String::from_utf8(bytes).map(Self::Ptx).map_err(|_| "the PTX is not text".into()),
             CodeKind::Cubin | CodeKind::CodeObject => Ok(Self::Cubin(bytes)),
             CodeKind::CpuObject => Err("a code object of the CPU device replaces no other code".into()),

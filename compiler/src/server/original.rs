@@ -84,6 +84,6 @@ fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
             let closure = ptx::PtxModule::parse(&text).closure(kernel);
             closure.and_then(|closure| closure.target).is_some_and(|target| target.ptx_compiles_for(device))
         }
-        CodeKind::Bitcode | CodeKind::CpuObject | CodeKind::CodeObject => false,
+        CodeKind::Bitcode | CodeKind::Llir | CodeKind::CpuObject | CodeKind::CodeObject => false,
     }
 }

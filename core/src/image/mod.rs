@@ -22,3 +22,4 @@ pub mod ir_section;
 pub mod ptx;
 pub mod stand_in;
 pub mod sum;
+pub mod triton_cache;

@@ -20,6 +20,8 @@ pub enum CodeKind {
     CodeObject,
     /// A code object of the CPU device, `.o`; only as an application's own code.
     CpuObject,
+    /// LLVM IR that Triton keeps of a kernel, text `.llir`; only beside an application's own code.
+    Llir,
 }
 
 /// Start of the names of files with an application's own code; what follows is the XXH3-64 of its contents, in 16
@@ -35,6 +37,7 @@ impl CodeKind {
             Self::Cubin => "cubin",
             Self::CodeObject => "hsaco",
             Self::CpuObject => "o",
+            Self::Llir => "llir",
         };
         format!("{ORIGINAL}{checksum:016x}.{extension}")
     }
@@ -46,6 +49,7 @@ impl CodeKind {
             Some("cubin") => Self::Cubin,
             Some("hsaco") => Self::CodeObject,
             Some("o") => Self::CpuObject,
+            Some("llir") => Self::Llir,
             _ => Self::Bitcode,
         }
     }
@@ -80,7 +84,7 @@ pub fn immovable(
         }
         CodeKind::CpuObject => cpu_object::holding_addresses(code),
         CodeKind::CodeObject => code_object::holding_addresses(code),
-        CodeKind::Bitcode => Vec::new(),
+        CodeKind::Bitcode | CodeKind::Llir => Vec::new(),
     };
     let found = own().find(|variable| holding.contains(&variable.name))?;
     Some(format!("its variable {} holds addresses of its own module", found.name))

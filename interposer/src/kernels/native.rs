@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mneme_core::image::architecture::{GpuArchitecture, Processor};
 use mneme_core::image::fatbin::{self, FatbinEntry, FatbinKind};
-use mneme_core::image::{bundle, code_object, embedded, ir_section, ptx};
+use mneme_core::image::{bundle, code_object, embedded, ir_section, ptx, triton_cache};
 use mneme_core::recording::CodeKind;
 
 use super::last_read::{self, CodeImage};
@@ -61,7 +61,8 @@ impl NativeCode {
             return Self::of_ptx(&last_read::image(image), kernel);
         }
         if image.starts_with(b"\x7fELF") {
-            return Self::of_cubin(&last_read::image(image), kernel);
+            let image = last_read::image(image);
+            return Self::of_cubin(&image, kernel).map(|found| found.with_stages_of_triton(&image.bytes, kernel));
         }
         let entries = fatbin::entries(image);
         let device = device.unwrap_or(u32::MAX);
@@ -84,17 +85,35 @@ impl NativeCode {
             let source = own.iter().find_map(of_text);
             let other = if source.is_none() { others.iter().find_map(of_text) } else { None };
             found.original.extend(other.into_iter().flat_map(|other| other.original));
-            if let Some(source) = source {
-                // Not what the assembler has dropped.
-                let kept = |name: &String| found.variables.iter().any(|(known, _)| known == name);
-                found.variables = source.variables.into_iter().filter(|(name, _)| kept(name)).collect();
-                (found.undefined, found.refusal, found.code) = (source.undefined, source.refusal, source.code);
-                found.calls_pointers = source.calls_pointers;
-                found.original.extend(source.original);
-            }
-            return Some(found);
+            return Some(match source {
+                Some(source) => found.made_from(source),
+                None => found,
+            });
         }
         Self::in_text(&entries, kernel, device)
+    }
+
+    /// Machine code with the PTX that it was made from, which is recorded in its place.
+    fn made_from(mut self, source: Self) -> Self {
+        // Not what the assembler has dropped.
+        let kept = |name: &String| self.variables.iter().any(|(known, _)| known == name);
+        self.variables = source.variables.into_iter().filter(|(name, _)| kept(name)).collect();
+        (self.undefined, self.refusal, self.code) = (source.undefined, source.refusal, source.code);
+        self.calls_pointers = source.calls_pointers;
+        self.original.extend(source.original);
+        self
+    }
+
+    /// Machine code with what Triton's cache has of it, if Triton has made it.
+    fn with_stages_of_triton(self, image: &[u8], kernel: &str) -> Self {
+        let Some(stages) = triton_cache::stages(image, kernel) else { return self };
+        let source = Self::of_ptx(&last_read::image(&stages.ptx), kernel);
+        let Some(source) = source.filter(|source| source.parameters == self.parameters) else { return self };
+        // The cubin's does not say "sm_90a", which its PTX may need.
+        let arch = source.arch.clone();
+        let mut found = Self { arch, ..self.made_from(source) };
+        found.original.extend(stages.llir.map(|text| (CodeKind::Llir, text.into())));
+        found
     }
 
     /// The PTX of an image, for a device that runs no machine code of GPUs.

@@ -80,26 +80,42 @@ pub fn recorded(recorded: &RecordedInstance) -> Result<Option<Replacement>, Reco
     }))
 }
 
-/// The recorded code where that is PTX, else the PTX that the program had beside it; a remark says so where it is for
-/// another architecture.
-///
-/// # Errors
-/// There is none, or its file is not what was recorded.
-pub fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
+/// Code that lies in a recording beside the recorded one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeBeside {
+    /// PTX that the program had beside machine code.
+    Ptx,
+    /// LLVM IR that Triton kept.
+    Llir,
+}
+
+impl CodeBeside {
+    /// Reads it; of recorded PTX that itself. A remark says so where PTX is for another architecture.
+    ///
+    /// # Errors
+    /// There is none, or its file is not what was recorded.
+    pub fn read(self, recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
+        match self {
+            Self::Ptx => ptx_beside(recorded),
+            Self::Llir => match files_beside(recorded, CodeKind::Llir).next() {
+                Some(bytes) => Ok(Replacement::Ir(bytes?)),
+                None => Err(Fatal::new(
+                    exit::BAD_USAGE,
+                    "--from-llir: the recording holds no IR of Triton's: the kernel is none of Triton's, or was not in \
+                     its cache when it was recorded; leave the option out",
+                )),
+            },
+        }
+    }
+}
+
+fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
     if let Some(own @ Replacement::Ptx(_)) = self::recorded(recorded)? {
         return Ok(own);
     }
-    let kernel = &recorded.kernel.kernel_name;
-    let texts = recorded.instance.ours.original.iter().filter(|code| CodeKind::of(&code.file) == CodeKind::Ptx);
-    for CodeFile { file, checksum: sum } in texts {
-        let path = recorded.folder.join(file);
-        let damaged = |what: String| RecordingError::Damaged { path: path.clone(), what };
-        let bytes = std::fs::read(&path).map_err(|source| RecordingError::Io { path: path.clone(), source })?;
-        if checksum(&bytes) != *sum {
-            return Err(damaged("its checksum does not match".into()).into());
-        }
-        let text = String::from_utf8(bytes).map_err(|_| damaged("it is no PTX".into()))?;
-        let Some(closure) = ptx::PtxModule::parse(&text).closure(kernel) else { continue };
+    for bytes in files_beside(recorded, CodeKind::Ptx) {
+        let text = String::from_utf8(bytes?).map_err(|_| Fatal::new(exit::BAD_USAGE, "--from-ptx: it is no PTX"))?;
+        let Some(closure) = ptx::PtxModule::parse(&text).closure(&recorded.kernel.kernel_name) else { continue };
         let target = closure.target.map_or_else(String::new, |target| target.to_string());
         let own = &recorded.kernel.ours.ir_arch;
         if target != *own {
@@ -113,6 +129,19 @@ pub fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
     let error = "--from-ptx: the recording holds no PTX of the kernel; its program has none that compiles for the GPU, \
                  or was recorded by an older version: record it again";
     Err(Fatal::new(exit::BAD_USAGE, error))
+}
+
+/// What lies in the recording beside the recorded code, of one kind.
+fn files_beside(recorded: &RecordedInstance, kind: CodeKind) -> impl Iterator<Item = Result<Vec<u8>, RecordingError>> {
+    let files = recorded.instance.ours.original.iter().filter(move |code| CodeKind::of(&code.file) == kind);
+    files.map(|CodeFile { file, checksum: sum }| {
+        let path = recorded.folder.join(file);
+        let bytes = std::fs::read(&path).map_err(|source| RecordingError::Io { path: path.clone(), source })?;
+        if checksum(&bytes) != *sum {
+            return Err(RecordingError::Damaged { path, what: "its checksum does not match".into() });
+        }
+        Ok(bytes)
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Fatal> {

@@ -8,6 +8,7 @@ use mneme_builds::Keep;
 use mneme_core::configuration::MAX_TIMEOUT;
 use mneme_core::device::Timer;
 
+use crate::build::replacement::CodeBeside;
 use crate::context::device::Choice;
 use crate::context::settings::{Isolation, ReplaySettings};
 use crate::execute::timing::Timing;
@@ -65,6 +66,10 @@ pub struct CommonOptions {
     #[arg(long, group = "code")]
     pub from_ptx: bool,
 
+    /// Start from the LLVM IR that Triton kept of the kernel beside the recorded code
+    #[arg(long, group = "code")]
+    pub from_llir: bool,
+
     /// Where to replay: cpu, cuda, hip, or the numbers of GPUs, as in 0,1 [default: as recorded]
     #[arg(long, value_name = "DEVICE", value_parser = Choice::parse, value_delimiter = ',')]
     pub device: Vec<Choice>,
@@ -119,7 +124,11 @@ impl CommonOptions {
             builders: self.builders.map_or_else(cores, |count| count as usize),
             builder_memory: self.memory_limit.or_else(half_of_memory),
             code: None,
-            from_ptx: self.from_ptx,
+            beside: match (self.from_ptx, self.from_llir) {
+                (true, _) => Some(CodeBeside::Ptx),
+                (_, true) => Some(CodeBeside::Llir),
+                _ => None,
+            },
             llvm: None,
             external: None,
             keep: Keep::default(),

@@ -251,8 +251,8 @@ fn given(
     settings: &ReplaySettings,
     recorded: &RecordedInstance,
 ) -> Result<(Option<Replacement>, Option<NotBuilt>), Fatal> {
-    if settings.from_ptx {
-        return Ok((Some(replacement::ptx_beside(recorded)?), None));
+    if let Some(beside) = settings.beside {
+        return Ok((Some(beside.read(recorded)?), None));
     }
     let read = settings.code.as_ref().map(|file| file.read(recorded, settings.limit)).transpose()?;
     Ok(match read {

@@ -7,7 +7,7 @@ use mneme_builds::Keep;
 use mneme_builds::plan::External;
 
 use super::device::Choice;
-use crate::build::replacement::ReplacementFile;
+use crate::build::replacement::{CodeBeside, ReplacementFile};
 use crate::execute::timing::Timing;
 use crate::verify::tolerances;
 
@@ -46,8 +46,8 @@ pub struct ReplaySettings {
     pub builder_memory: Option<u64>,
     /// Code in the recorded kernel's place.
     pub code: Option<ReplacementFile>,
-    /// The PTX beside the recorded code is in its place.
-    pub from_ptx: bool,
+    /// What lies beside the recorded code is in its place.
+    pub beside: Option<CodeBeside>,
     /// The version of LLVM that the only configuration is compiled with, where the command line says.
     pub llvm: Option<u32>,
     /// The program that runs pipelines.
