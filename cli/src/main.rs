@@ -18,6 +18,7 @@ mod list;
 mod manage;
 mod memory_file;
 mod minimize;
+mod parallel;
 mod profile;
 mod record;
 mod regression;

@@ -6,10 +6,11 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
@@ -24,7 +25,9 @@ use serde_json::{Value, json};
 /// A folder in which nothing can be, for want of any: one of others would be tidied up, and what they put there run.
 const NOWHERE: &str = "/dev/null/mneme";
 /// Of entries.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
+/// Uses that are so far apart are noted.
+const USED_LATELY: Duration = Duration::from_secs(600);
 
 /// A folder of entries.
 pub struct CodeCache {
@@ -127,8 +130,10 @@ impl CodeCache {
         let [description, code] = self.files(key);
         let text = std::fs::read(description).ok()?;
         let known: Description = serde_json::from_slice(&text).ok()?;
-        let is_whole = known.is_whole(key) && checksum(&std::fs::read(&code).ok()?) == known.checksum;
-        if is_whole {
+        let (mut file, mut image) = (File::open(&code).ok()?, Vec::new());
+        file.read_to_end(&mut image).ok()?;
+        let is_whole = known.is_whole(key) && checksum(&image) == known.checksum;
+        if is_whole && file.metadata().and_then(|of| of.modified()).is_ok_and(is_long_ago) {
             // When it was used last; a folder that is read-only does not become smaller either.
             let _ = File::options().append(true).open(&code).and_then(|file| file.set_modified(SystemTime::now()));
         }
@@ -182,6 +187,11 @@ impl CodeCache {
             }
         }
     }
+}
+
+/// Whether a use of then is no more to be told from one of now.
+fn is_long_ago(time: SystemTime) -> bool {
+    SystemTime::now().duration_since(time).is_ok_and(|passed| passed > USED_LATELY)
 }
 
 /// Whether what is in a folder was put there by this user or by root; in one that the user has named, by whom it is

@@ -10,34 +10,31 @@ pub mod results;
 mod run_folder;
 mod specialise;
 mod trials;
+mod winner;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use mneme_core::configuration::{Configuration, Specialize};
+use mneme_core::configuration::Configuration;
 use mneme_core::console::check_place;
-use mneme_core::hash::checksum;
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::{Allocation, RecordedArgument, is_recorded_address};
-use mneme_core::recording::moments::Moments;
 use mneme_core::summary::{RecorderMode, merged};
 use mneme_core::tuned::{
-    DimensionRule, Folded, LaunchDimensions, RuleInputs, SPECIALISATION_VARIABLE, TIMES_VARIABLE, TRIALS_VARIABLE,
-    VARIABLE, Winner, Winners,
+    DimensionRule, SPECIALISATION_VARIABLE, TIMES_VARIABLE, TRIALS_VARIABLE, VARIABLE, Winner, Winners,
 };
-use serde_json::json;
 
 use self::cache::CodeCache;
 use self::run_folder::RunFolder;
 use self::specialise::{CodeCounts, Specialiser, UsedWinners};
+use self::winner::{Allowed, PreparedWinner};
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
 use crate::learn::{self, Background, BackgroundDevice};
 use crate::memory_file::MemoryFile;
+use crate::parallel::in_parallel;
 use crate::report::{self, SummaryFile};
 use crate::variables;
 
@@ -273,171 +270,29 @@ fn winners(
         }
     }
     let mut found = Vec::new();
-    for source in &sources {
-        let recordings = options.record_database.as_deref();
-        let these = if source.is_dir() { results::read(source, recordings) } else { proteus::read(source, recordings) };
+    let recordings = options.record_database.as_deref();
+    let read = |source: &PathBuf| {
+        if source.is_dir() { results::read(source, recordings) } else { proteus::read(source, recordings) }
+    };
+    for these in in_parallel(&sources, read) {
         found.extend(these.map_err(CommandError::Usage)?);
     }
     let size = cache_size(options)?;
     let allowed = Allowed { is_verified: options.verify_first > 0, keeps_dimensions: options.keep_dimensions };
+    let prepared = in_parallel(&found, |one| PreparedWinner::of(one, cache, allowed));
     let mut winners = Vec::new();
-    for one in found {
+    for (one, prepared) in found.into_iter().zip(prepared) {
         let name = one.source.display().to_string();
-        match winner(&one, cache, counts, allowed) {
+        match prepared.and_then(|prepared| prepared.compiled(&one, cache, counts)) {
             Ok(winner) => winners.push((one, winner)),
             Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
         }
     }
-    let used = winners.iter().map(|(_, winner)| winner.code.clone()).collect();
-    cache.shrink(size, &used);
+    // What others have added, they have made room for.
+    if counts.get()[1] > 0 || options.cache_size.is_some() {
+        let used = winners.iter().map(|(_, winner)| winner.code.clone()).collect();
+        cache.shrink(size, &used);
+    }
     run_folder::remove_abandoned(cache.folder());
     Ok(winners)
-}
-
-/// Compiles a configuration, unless the cache has it; a sentence where it cannot be used in an application.
-fn winner(found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts, options: Allowed) -> Result<Winner, String> {
-    let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
-    let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
-    if record.ours.format == 0 {
-        return Err(
-            "its recording was made by the existing Mneme, whose hash of the code is another; record it with mneme"
-                .into(),
-        );
-    }
-    let folder = found.database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let prologue = Moments::open(folder, &record, instance).map_err(|error| error.to_string())?.prologue.header;
-    let names: Vec<&str> = prologue.variables.iter().map(|variable| variable.name.as_str()).collect();
-    if !names.is_empty() {
-        return Err(format!(
-            "{} uses variables of its module ({}), which compiled code has at their recorded addresses",
-            record.demangled_name,
-            names.join(", ")
-        ));
-    }
-    let configuration = &found.configuration;
-    if configuration.facts {
-        return Err(format!(
-            "the code for {} relies on facts that only its recording proves; tune it without --facts",
-            record.demangled_name
-        ));
-    }
-    if let Some(what) = assumption(configuration).filter(|_| !options.is_verified) {
-        return Err(format!(
-            "the code for {} relies on {what}, of which its recording says nothing for other launches; tune it without, or \
-             use --verify-first",
-            record.demangled_name
-        ));
-    }
-    let layout: Vec<(u32, u32)> =
-        record.ours.arguments.iter().map(|argument| (argument.offset, argument.size)).collect();
-    let sizes = prologue.arguments.iter().map(|argument| argument.bytes.len());
-    if !sizes.eq(layout.iter().map(|(_, size)| *size as usize)) {
-        return Err(format!("{} does not have the arguments of its launch; record it anew", found.database.display()));
-    }
-    let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
-    let shape = |grid, block, shared_mem| LaunchDimensions { grid, block, shared_mem };
-    let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
-    let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
-    let threads = |shape: &LaunchDimensions, axis: usize| {
-        u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
-    };
-    let more_threads = (0..3).any(|axis| threads(&tuned, axis) > threads(&recorded, axis));
-    let mut key =
-        cache::key(&record, &prologue.arguments, instance.ours.compiled.as_ref(), configuration, &architecture);
-    // What it was verified by.
-    let sum = |file: &String| std::fs::read(folder.join(file)).ok().map(|bytes| checksum(&bytes));
-    key["verified"] =
-        json!({"moments": [sum(&instance.prologue), sum(&instance.epilogue)], "comparison": found.replay});
-    let known = cache.find(&key);
-    let is_new = known.is_none();
-    let entry = match known {
-        Some(entry) => entry,
-        None => {
-            let made = compile::compile(found, id, &architecture, more_threads, cache)?;
-            cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?
-        }
-    };
-    counts.add(is_new);
-    let arguments = (0..layout.len() as u32).filter(|index| configuration.specialize.selects(*index)).collect();
-    if !entry.bears_threads {
-        mneme_core::remark!(
-            "mneme: {}: {} keeps its dimensions: the tuned ones start more threads, which may touch other memory",
-            found.source.display(),
-            record.demangled_name
-        );
-    }
-    let numbers = numbers(&prologue.arguments, &prologue.allocations);
-    let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
-    let inputs = RuleInputs { launch: recorded, recorded, tuned, arguments: &values };
-    let comes_to = |rule: &DimensionRule| rule.read().ok().and_then(|rule| rule.shape(&inputs));
-    let fits = |rule: &DimensionRule| rule.covers(&recorded, &tuned) && comes_to(rule) == Some(tuned);
-    Ok(Winner {
-        kernel: record.kernel_name.clone(),
-        static_hash: record.static_hash,
-        architecture,
-        code: entry.code,
-        checksum: entry.checksum,
-        layout,
-        recorded,
-        tuned,
-        cluster: instance.ours.attributes.cluster,
-        arguments: prologue.arguments,
-        folded: Folded {
-            arguments,
-            dimensions: configuration.specialize_dims,
-            shared_size: configuration.specialize == Specialize::All,
-            shared_memory: entry.shared_is_static,
-        },
-        numbers,
-        keeps_dimensions: options.keeps_dimensions || !entry.bears_threads,
-        max_threads: launch_bound(configuration),
-        // One that does not come to the winner itself is not what the winner was found by.
-        rule: found.rule.clone().filter(fits),
-        before: found.before,
-        after: found.after,
-        source: found.source.clone(),
-    })
-}
-
-/// What is known of how winners are to be used.
-#[derive(Clone, Copy)]
-struct Allowed {
-    /// On launches of this run, before they are.
-    is_verified: bool,
-    keeps_dimensions: bool,
-}
-
-/// What the code of a configuration takes for granted of the numbers that it is given.
-fn assumption(configuration: &Configuration) -> Option<String> {
-    const RELAXED: [&str; 4] = ["unsafe-fp", "no-nans", "no-infs", "approx-func"];
-    if configuration.fast_math {
-        return Some("fast_math".into());
-    }
-    let is_relaxed = |option: &&String| RELAXED.iter().any(|name| option.contains(name));
-    configuration.llvm_options.iter().find(is_relaxed).cloned()
-}
-
-/// The words of arguments that lie in no allocation, as far as whole ones do not.
-fn numbers(arguments: &[RecordedArgument], allocations: &[Allocation]) -> Vec<(u32, u32)> {
-    let words = (0..).zip(arguments).flat_map(|(index, argument)| {
-        let words = (0..).step_by(8).zip(argument.bytes.chunks_exact(8));
-        words.map(move |(offset, bytes)| (index, offset, u64::from_le_bytes(bytes.try_into().unwrap_or_default())))
-    });
-    let is_number = |(_, _, word): &(u32, u32, u64)| !is_recorded_address(allocations, *word);
-    words.filter(is_number).map(|(index, offset, _)| (index, offset)).collect()
-}
-
-/// Threads that a block may have, where the code is told.
-fn launch_bound(configuration: &Configuration) -> Option<u32> {
-    let threads = configuration.max_threads.filter(|threads| *threads > 0);
-    configuration
-        .set_launch_bounds
-        .then(|| threads.unwrap_or_else(|| u32::try_from(configuration.block.count()).unwrap_or(u32::MAX)))
-}
-
-/// The little-endian value of an argument of at most 8 bytes.
-fn number(bytes: &[u8]) -> Option<u64> {
-    let mut word = [0; 8];
-    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
-    Some(u64::from_le_bytes(word))
 }

@@ -14,9 +14,10 @@ use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::hash::checksum;
 use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, Winner};
 
+use super::AppliedWinner;
 use super::cache::{self, CodeCache, CompiledCode};
 use super::run_folder::Answers;
-use super::{AppliedWinner, launch_bound};
+use super::winner::{launch_bound, numbers};
 
 /// How often requests are looked for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -144,7 +145,7 @@ impl Specialiser {
                 shared_memory: entry.shared_is_static,
             },
             // No memory is recorded: all that was folded is numbers, and what is not folded may be anything.
-            numbers: super::numbers(&request.arguments, &[]),
+            numbers: numbers(&request.arguments, &[]),
             keeps_dimensions: false,
             max_threads: launch_bound(&configuration),
             rule: None,

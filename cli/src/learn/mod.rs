@@ -19,9 +19,10 @@ use serde::{Deserialize, Serialize};
 pub use self::background::{Background, BackgroundDevice};
 pub use self::tune::{LearnOptions, learn};
 
-use self::sessions::{SessionState, learnt};
+use self::sessions::{LearntKernel, SessionState, learnt};
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
+use crate::parallel::in_parallel;
 use crate::report::{self, SummaryFile};
 
 /// Kernels that are worth it: as many as have this share of the GPU's time together, but for the first none with less
@@ -177,8 +178,10 @@ pub fn begin(
 
 fn found(folder: &Path) -> Result<Learnt, CommandError> {
     let mut found = Learnt { results: Vec::new(), open: 0 };
-    for kernel in learnt(folder)? {
-        match kernel.state() {
+    let kernels = learnt(folder)?;
+    let states = in_parallel(&kernels, LearntKernel::state);
+    for (kernel, state) in kernels.into_iter().zip(states) {
+        match state {
             SessionState::Open => found.open += 1,
             SessionState::Faster => found.results.push(kernel.session),
             SessionState::Unchanged(_) => {}

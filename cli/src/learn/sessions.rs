@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Launched, RECORDED};
 use crate::error::CommandError;
+use crate::parallel::in_parallel;
 
 const RECORDING: &str = "recording";
 const RESULTS: &str = "results";
@@ -60,13 +61,14 @@ pub fn learnt(folder: &Path) -> Result<Vec<LearntKernel>, CommandError> {
     // One of an earlier release has names alone.
     let launched: Vec<Launched> =
         json(&folder.join(RECORDED)).and_then(|known| serde_json::from_value(known).ok()).unwrap_or_default();
-    let kernel = |database: PathBuf| {
+    let kernel = |database: &PathBuf| {
+        let database = database.clone();
         let record = KernelRecord::load(&database)?;
         let session = folder.join(RESULTS).join(record.static_hash.to_string());
         let folds_common = launched.iter().any(|it| it.kernel == record.kernel_name && it.are_few_alike());
         Ok(LearntKernel { database, record, session, folds_common })
     };
-    databases.into_iter().map(kernel).collect()
+    in_parallel(&databases, kernel).into_iter().collect()
 }
 
 impl LearntKernel {

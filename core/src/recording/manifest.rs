@@ -326,10 +326,28 @@ mod hex {
 
 /// Whether a file is a manifest of ours. Snapshots of the existing Mneme may begin with anything.
 pub fn is_manifest(path: &Path) -> Result<bool, RecordingError> {
+    start_of(path).map(|(_, start)| start == MAGIC)
+}
+
+/// The file, and its first bytes, which have been read from it.
+fn start_of(path: &Path) -> Result<(File, Vec<u8>), RecordingError> {
     let mut start = Vec::new();
     let mut file = File::open(path).map_err(RecordingError::io(path))?;
     Read::by_ref(&mut file).take(MAGIC.len() as u64).read_to_end(&mut start).map_err(RecordingError::io(path))?;
-    Ok(start == MAGIC)
+    Ok((file, start))
+}
+
+/// Reads a manifest, with the checksum of the file (XXH3-64); `None` for a file of another format.
+///
+/// # Errors
+/// It cannot be read, is damaged or of a later version.
+pub fn load_if_manifest(path: &Path) -> Result<Option<(MemoryState, u64)>, RecordingError> {
+    let (mut file, mut bytes) = start_of(path)?;
+    if bytes != MAGIC {
+        return Ok(None);
+    }
+    file.read_to_end(&mut bytes).map_err(RecordingError::io(path))?;
+    Ok(Some((MemoryState::parse(path, &bytes)?, checksum(&bytes))))
 }
 
 #[cfg(test)]

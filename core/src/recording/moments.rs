@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::database::{ArgumentLayout, InstanceRecord, KernelRecord};
-use super::manifest::{self, MemoryState, is_manifest};
+use super::manifest::{self, MemoryState, is_manifest, load_if_manifest};
 use super::store::Store;
 use super::{RecordingError, upstream};
 
@@ -12,6 +12,8 @@ use super::{RecordingError, upstream};
 pub struct Moments {
     pub prologue: MemoryState,
     pub epilogue: MemoryState,
+    /// Of both manifests (XXH3-64); zeros where there are none.
+    pub checksums: [u64; 2],
     /// What the states name, where it is in no pack of ours.
     chunks: Option<Arc<upstream::Chunks>>,
 }
@@ -21,15 +23,15 @@ impl Moments {
     /// otherwise.
     pub fn open(folder: &Path, kernel: &KernelRecord, instance: &InstanceRecord) -> Result<Self, RecordingError> {
         let (prologue, epilogue) = (folder.join(&instance.prologue), folder.join(&instance.epilogue));
-        match (is_manifest(&prologue)?, is_manifest(&epilogue)?) {
-            (true, true) => {
-                let (prologue, epilogue) = (MemoryState::load(&prologue)?, MemoryState::load(&epilogue)?);
+        match (load_if_manifest(&prologue)?, load_if_manifest(&epilogue)?) {
+            (Some((prologue, before)), Some((epilogue, after))) => {
                 check_pair(folder, instance, &prologue, &epilogue)?;
-                Ok(Self { prologue, epilogue, chunks: None })
+                Ok(Self { prologue, epilogue, checksums: [before, after], chunks: None })
             }
-            (false, false) => {
+            (None, None) => {
                 let (before, after, chunks) = upstream::memory::open(&prologue, &epilogue)?;
-                let mut moments = Self { prologue: before, epilogue: after, chunks: Some(Arc::new(chunks)) };
+                let chunks = Some(Arc::new(chunks));
+                let mut moments = Self { prologue: before, epilogue: after, checksums: [0; 2], chunks };
                 if !kernel.ours.arguments.is_empty() {
                     moments
                         .place_arguments(&kernel.ours.arguments)

@@ -136,7 +136,7 @@ struct Module {
 
 enum Contents {
     Unit(Box<Unit<'static>>),
-    Bytes(Arc<[u8]>),
+    Bytes(Arc<Vec<u8>>),
 }
 
 impl Module {

@@ -18,7 +18,7 @@ const MOST: usize = 8 << 20;
 self_cell!(
     /// PTX, split.
     struct SplitText {
-        owner: Arc<[u8]>,
+        owner: Arc<Vec<u8>>,
         #[covariant]
         dependent: PtxModule,
     }
@@ -29,7 +29,7 @@ pub struct CodeImage {
     /// As it is stored, where that is compressed.
     stored: Option<Box<[u8]>>,
     /// Without the zeros behind PTX.
-    pub bytes: Arc<[u8]>,
+    pub bytes: Arc<Vec<u8>>,
     form: Form,
 }
 
@@ -40,10 +40,11 @@ enum Form {
 }
 
 impl CodeImage {
-    fn read(bytes: &[u8], stored: Option<&[u8]>) -> Self {
-        let is_ptx = ptx::is_ptx(bytes);
+    fn read(mut bytes: Vec<u8>, stored: Option<&[u8]>) -> Self {
+        let is_ptx = ptx::is_ptx(&bytes);
         let zeros = bytes.iter().rev().take_while(|byte| is_ptx && **byte == 0).count();
-        let bytes: Arc<[u8]> = bytes[..bytes.len() - zeros].into();
+        bytes.truncate(bytes.len() - zeros);
+        let bytes = Arc::new(bytes);
         let form = if is_ptx {
             let split = SplitText::try_new(bytes.clone(), |bytes| std::str::from_utf8(bytes).map(PtxModule::parse));
             split.map_or(Form::Unknown, Form::Ptx)
@@ -67,7 +68,7 @@ impl CodeImage {
 /// PTX or machine code by itself.
 pub fn image(bytes: &[u8]) -> Arc<CodeImage> {
     let is_it = |known: &CodeImage| known.stored.is_none() && *known.bytes == *bytes;
-    known_or_read(is_it, || Some(CodeImage::read(bytes, None))).expect("all bytes can be read")
+    known_or_read(is_it, || Some(CodeImage::read(bytes.to_vec(), None))).expect("all bytes can be read")
 }
 
 /// What an entry of a fat binary holds; `None` where it is damaged.
@@ -76,7 +77,7 @@ pub fn entry(entry: &FatbinEntry<'_>) -> Option<Arc<CodeImage>> {
         return Some(image(entry.stored()));
     }
     let is_it = |known: &CodeImage| known.stored.as_deref() == Some(entry.stored());
-    known_or_read(is_it, || Some(CodeImage::read(&entry.contents()?, Some(entry.stored()))))
+    known_or_read(is_it, || Some(CodeImage::read(entry.contents()?.into_owned(), Some(entry.stored()))))
 }
 
 /// The image that `is_it` of the last ones, else what `read` comes to. Does not wait for another thread, which may be

@@ -26,10 +26,10 @@ pub struct NativeCode {
     /// LLVM modules, where a compiler has put them there.
     pub bitcode: Option<(embedded::IrProducer, Vec<Vec<u8>>)>,
     /// PTX that the code was made from, else the machine code.
-    pub code: Option<(CodeKind, Arc<[u8]>)>,
+    pub code: Option<(CodeKind, Arc<Vec<u8>>)>,
     /// What the driver was given to run: machine code where the image has some for the device, then PTX, which may be
     /// for another architecture.
-    pub original: Vec<(CodeKind, Arc<[u8]>)>,
+    pub original: Vec<(CodeKind, Arc<Vec<u8>>)>,
     /// E.g. "sm_90", "gfx90a".
     pub arch: String,
     /// Of IR for it.
@@ -112,7 +112,7 @@ impl NativeCode {
         // The cubin's does not say "sm_90a", which its PTX may need.
         let arch = source.arch.clone();
         let mut found = Self { arch, ..self.made_from(source) };
-        found.original.extend(stages.llir.map(|text| (CodeKind::Llir, text.into())));
+        found.original.extend(stages.llir.map(|text| (CodeKind::Llir, Arc::new(text))));
         found
     }
 
@@ -175,8 +175,8 @@ impl NativeCode {
             refusal,
             calls_pointers: found.dynamic_stack,
             bitcode: (!modules.is_empty()).then_some((embedded::IrProducer::Proteus, modules)),
-            code: Some((CodeKind::CodeObject, image.into())),
-            original: vec![(CodeKind::CodeObject, image.into())],
+            code: Some((CodeKind::CodeObject, Arc::new(image.to_vec()))),
+            original: vec![(CodeKind::CodeObject, Arc::new(image.to_vec()))],
             arch: object.processor.name,
             triple: AMD,
         })
@@ -203,7 +203,7 @@ impl NativeCode {
             original: vec![(CodeKind::Ptx, image.bytes.clone())],
             arch: closure.target.map_or_else(String::new, |target| target.to_string()),
             triple: NVIDIA,
-            code: Some((CodeKind::Ptx, ptx::with_visible_variables(&closure.text).as_bytes().into())),
+            code: Some((CodeKind::Ptx, Arc::new(ptx::with_visible_variables(&closure.text).into_owned().into_bytes()))),
         })
     }
 

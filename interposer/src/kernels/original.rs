@@ -19,11 +19,11 @@ use crate::process::linker;
 pub struct OriginalCode {
     pub file: CodeFile,
     /// Until they are on disk: images may be large.
-    contents: Arc<Mutex<Option<Arc<[u8]>>>>,
+    contents: Arc<Mutex<Option<Arc<Vec<u8>>>>>,
 }
 
 impl OriginalCode {
-    pub fn new(kind: CodeKind, bytes: Arc<[u8]>) -> Self {
+    pub fn new(kind: CodeKind, bytes: Arc<Vec<u8>>) -> Self {
         // Kernels of one image have the same.
         static KNOWN: Mutex<Option<HashMap<String, OriginalCode>>> = Mutex::new(None);
         let checksum = checksum(&bytes);
@@ -49,7 +49,7 @@ impl OriginalCode {
             if ask(function, &mut start, &mut size) != Status::SUCCESS {
                 return None;
             }
-            std::slice::from_raw_parts(start, size).into()
+            Arc::new(std::slice::from_raw_parts(start, size).to_vec())
         };
         Some(Self::new(CodeKind::CpuObject, bytes))
     }

@@ -145,6 +145,43 @@ fn machine_code_and_fat_binaries_are_recorded_however_they_are_stored() {
     }
 }
 
+/// Triton loads machine code alone, and keeps what it was made from.
+#[test]
+fn what_triton_keeps_of_machine_code_is_recorded_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let text = ptx("", "").replace(".target sm_90", ".target sm_90a");
+    std::fs::write(at("k.ptx"), &text).unwrap();
+    if tool("ptxas", &["-arch=sm_90a", "k.ptx", "-o", "k.cubin"], folder.path()).is_none() {
+        return;
+    }
+    let image = std::fs::read(at("k.cubin")).unwrap();
+    let (cache, entry) = (at("cache"), at("cache/ABC"));
+    let [cubin, ptx, llir] = ["cubin", "ptx", "llir"].map(|extension| entry.join(format!("_Z3addPii.{extension}")));
+    std::fs::create_dir_all(&entry).unwrap();
+    for (path, contents) in [(&cubin, &image), (&ptx, &text.clone().into_bytes()), (&llir, &b"; IR\n".to_vec())] {
+        std::fs::write(path, contents).unwrap();
+    }
+    let record = || record_image(&image, &[("TRITON_CACHE_DIR", cache.to_str().unwrap())]);
+    let run = record();
+    let (kernel, kind, code) = recorded(&run);
+    assert_eq!((kind, kernel.ours.ir_arch.as_str()), (CodeKind::Ptx, "sm_90a"));
+    assert!(String::from_utf8(code).unwrap().contains("_Z3addPii"));
+    assert_eq!(originals(&run, &kernel), [image.clone(), text.into_bytes(), b"; IR\n".to_vec()]);
+    let instance = kernel.instances.values().next().unwrap();
+    assert_eq!(CodeKind::of(&instance.ours.original[2].file), CodeKind::Llir);
+    // Of other machine code, and without the PTX, it is none of the kernel's.
+    std::fs::write(&cubin, &image[1..]).unwrap();
+    assert_eq!(recorded(&record()).1, CodeKind::Cubin);
+    std::fs::write(&cubin, &image).unwrap();
+    std::fs::write(&ptx, ptx_of_another_kernel()).unwrap();
+    assert_eq!(recorded(&record()).1, CodeKind::Cubin);
+}
+
+fn ptx_of_another_kernel() -> &'static str {
+    ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry other() { ret; }\n"
+}
+
 #[test]
 fn the_ir_that_proteus_puts_into_device_code_comes_first() {
     let folder = tempfile::tempdir().unwrap();

@@ -133,6 +133,38 @@ fn ptx_for_another_architecture_is_replayed_where_it_is_asked_for() {
     damaged.exit_with(exit::BAD_RECORDING).complains("its checksum does not match");
 }
 
+/// The IR that Triton keeps beside what it compiles.
+#[test]
+fn ir_of_triton_beside_the_recorded_code_is_replayed_where_it_is_asked_for() {
+    let recording = Recording::of(app("vecadd"), &["1", "float"]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let id = kernel.instances.keys().next().unwrap();
+    let instance = TestInstance::new(&database, id);
+    let asked = |passes: &str| instance.replay(passes).arg("--from-llir");
+    asked("default<O3>").exit_with(exit::BAD_USAGE).complains("no IR of Triton's");
+    let folder = tempfile::tempdir().unwrap();
+    let kept = instance.replay("default<O1>").arg("--output-dir").arg(folder.path()).exit_with(exit::VERIFIED);
+    let texts = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let is_text = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "ll");
+    let text = texts.filter(is_text).max().unwrap_or_else(|| panic!("no text of IR: {kept}"));
+    let text = std::fs::read(text).unwrap();
+    let beside = |text: &[u8]| {
+        let mut kernel = kernel.clone();
+        let code = CodeFile { file: CodeKind::Llir.original(checksum(text)), checksum: checksum(text) };
+        std::fs::write(database.with_file_name(&code.file), text).unwrap();
+        kernel.instances.get_mut(id).unwrap().ours.original.push(code);
+        kernel.save(&database).unwrap();
+    };
+    beside(&text);
+    for passes in ["", "default<O2>"] {
+        asked(passes).arg("--specialize").exit_with(exit::VERIFIED);
+    }
+    // Of an LLVM that knows more, say.
+    beside(b"define ptx_kernel void @vecadd(ptr future) {");
+    let refused = asked("default<O3>").outcome();
+    assert_ne!(refused.status, exit::VERIFIED, "{refused}");
+}
+
 /// The same in a tuning session, and in the application with what one found.
 #[test]
 fn ptx_beside_the_recorded_code_is_tuned_and_applied_where_it_is_asked_for() {

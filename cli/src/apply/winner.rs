@@ -1,0 +1,190 @@
+//! A configuration that tuning has found, as an application's process can use it.
+
+use std::path::Path;
+
+use mneme_core::configuration::{Configuration, Specialize};
+use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::manifest::{Allocation, Header, RecordedArgument, is_recorded_address};
+use mneme_core::recording::moments::Moments;
+use mneme_core::tuned::{DimensionRule, Folded, LaunchDimensions, RuleInputs, Winner};
+use serde_json::{Value, json};
+
+use super::AppliedWinner;
+use super::cache::{self, CachedCode, CodeCache};
+use super::compile;
+use super::specialise::CodeCounts;
+
+/// A winner whose recording has been read.
+pub struct PreparedWinner {
+    record: KernelRecord,
+    /// Dynamic hash.
+    id: String,
+    prologue: Header,
+    architecture: String,
+    key: Value,
+    /// Code that was compiled before.
+    known: Option<CachedCode>,
+    keeps_dimensions: bool,
+}
+
+impl PreparedWinner {
+    /// Reads what a configuration was recorded and tuned with, and looks for its code; a sentence where it cannot be
+    /// used in an application.
+    pub fn of(found: &AppliedWinner, cache: &CodeCache, allowed: Allowed) -> Result<Self, String> {
+        let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
+        let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
+        if record.ours.format == 0 {
+            return Err(
+                "its recording was made by the existing Mneme, whose hash of the code is another; record it with mneme"
+                    .into(),
+            );
+        }
+        let folder = found.database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let moments = Moments::open(folder, &record, instance).map_err(|error| error.to_string())?;
+        let prologue = moments.prologue.header;
+        let names: Vec<&str> = prologue.variables.iter().map(|variable| variable.name.as_str()).collect();
+        if !names.is_empty() {
+            return Err(format!(
+                "{} uses variables of its module ({}), which compiled code has at their recorded addresses",
+                record.demangled_name,
+                names.join(", ")
+            ));
+        }
+        let configuration = &found.configuration;
+        if configuration.facts {
+            return Err(format!(
+                "the code for {} relies on facts that only its recording proves; tune it without --facts",
+                record.demangled_name
+            ));
+        }
+        if let Some(what) = assumption(configuration).filter(|_| !allowed.is_verified) {
+            return Err(format!(
+                "the code for {} relies on {what}, of which its recording says nothing for other launches; tune it without, or \
+             use --verify-first",
+                record.demangled_name
+            ));
+        }
+        let sizes = prologue.arguments.iter().map(|argument| argument.bytes.len());
+        if !sizes.eq(record.ours.arguments.iter().map(|argument| argument.size as usize)) {
+            return Err(format!(
+                "{} does not have the arguments of its launch; record it anew",
+                found.database.display()
+            ));
+        }
+        let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
+        let mut key =
+            cache::key(&record, &prologue.arguments, instance.ours.compiled.as_ref(), configuration, &architecture);
+        // What it was verified by.
+        key["verified"] = json!({"moments": moments.checksums, "comparison": found.replay});
+        let known = cache.find(&key);
+        let id = id.to_owned();
+        Ok(Self { record, id, prologue, architecture, key, known, keeps_dimensions: allowed.keeps_dimensions })
+    }
+
+    /// The winner as the application's process has it; compiles what the cache does not have. A sentence where that cannot
+    /// be.
+    pub fn compiled(self, found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts) -> Result<Winner, String> {
+        let Self { record, id, prologue, architecture, key, known, keeps_dimensions } = self;
+        let (configuration, instance) = (&found.configuration, &record.instances[&id]);
+        let layout: Vec<(u32, u32)> =
+            record.ours.arguments.iter().map(|argument| (argument.offset, argument.size)).collect();
+        let shape = |grid, block, shared_mem| LaunchDimensions { grid, block, shared_mem };
+        let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
+        let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
+        let threads = |shape: &LaunchDimensions, axis: usize| {
+            u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
+        };
+        let more_threads = (0..3).any(|axis| threads(&tuned, axis) > threads(&recorded, axis));
+        let is_new = known.is_none();
+        let entry = match known {
+            Some(entry) => entry,
+            None => {
+                let made = compile::compile(found, &id, &architecture, more_threads, cache)?;
+                cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?
+            }
+        };
+        counts.add(is_new);
+        let arguments = (0..layout.len() as u32).filter(|index| configuration.specialize.selects(*index)).collect();
+        if !entry.bears_threads {
+            mneme_core::remark!(
+                "mneme: {}: {} keeps its dimensions: the tuned ones start more threads, which may touch other memory",
+                found.source.display(),
+                record.demangled_name
+            );
+        }
+        let numbers = numbers(&prologue.arguments, &prologue.allocations);
+        let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
+        let inputs = RuleInputs { launch: recorded, recorded, tuned, arguments: &values };
+        let comes_to = |rule: &DimensionRule| rule.read().ok().and_then(|rule| rule.shape(&inputs));
+        let fits = |rule: &DimensionRule| rule.covers(&recorded, &tuned) && comes_to(rule) == Some(tuned);
+        Ok(Winner {
+            kernel: record.kernel_name.clone(),
+            static_hash: record.static_hash,
+            architecture,
+            code: entry.code,
+            checksum: entry.checksum,
+            layout,
+            recorded,
+            tuned,
+            cluster: instance.ours.attributes.cluster,
+            arguments: prologue.arguments,
+            folded: Folded {
+                arguments,
+                dimensions: configuration.specialize_dims,
+                shared_size: configuration.specialize == Specialize::All,
+                shared_memory: entry.shared_is_static,
+            },
+            numbers,
+            keeps_dimensions: keeps_dimensions || !entry.bears_threads,
+            max_threads: launch_bound(configuration),
+            // One that does not come to the winner itself is not what the winner was found by.
+            rule: found.rule.clone().filter(fits),
+            before: found.before,
+            after: found.after,
+            source: found.source.clone(),
+        })
+    }
+}
+
+/// What is known of how winners are to be used.
+#[derive(Clone, Copy)]
+pub struct Allowed {
+    /// On launches of this run, before they are.
+    pub is_verified: bool,
+    pub keeps_dimensions: bool,
+}
+
+/// What the code of a configuration takes for granted of the numbers that it is given.
+fn assumption(configuration: &Configuration) -> Option<String> {
+    const RELAXED: [&str; 4] = ["unsafe-fp", "no-nans", "no-infs", "approx-func"];
+    if configuration.fast_math {
+        return Some("fast_math".into());
+    }
+    let is_relaxed = |option: &&String| RELAXED.iter().any(|name| option.contains(name));
+    configuration.llvm_options.iter().find(is_relaxed).cloned()
+}
+
+/// The words of arguments that lie in no allocation, as far as whole ones do not.
+pub fn numbers(arguments: &[RecordedArgument], allocations: &[Allocation]) -> Vec<(u32, u32)> {
+    let words = (0..).zip(arguments).flat_map(|(index, argument)| {
+        let words = (0..).step_by(8).zip(argument.bytes.chunks_exact(8));
+        words.map(move |(offset, bytes)| (index, offset, u64::from_le_bytes(bytes.try_into().unwrap_or_default())))
+    });
+    let is_number = |(_, _, word): &(u32, u32, u64)| !is_recorded_address(allocations, *word);
+    words.filter(is_number).map(|(index, offset, _)| (index, offset)).collect()
+}
+
+/// Threads that a block may have, where the code is told.
+pub fn launch_bound(configuration: &Configuration) -> Option<u32> {
+    let threads = configuration.max_threads.filter(|threads| *threads > 0);
+    configuration
+        .set_launch_bounds
+        .then(|| threads.unwrap_or_else(|| u32::try_from(configuration.block.count()).unwrap_or(u32::MAX)))
+}
+
+/// The little-endian value of an argument of at most 8 bytes.
+fn number(bytes: &[u8]) -> Option<u64> {
+    let mut word = [0; 8];
+    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(word))
+}

@@ -1,0 +1,35 @@
+//! Work on many things at a time, which waits for files more than it computes.
+
+use std::thread;
+
+/// Threads at a time.
+const MOST: usize = 4;
+
+/// The results of `work` on each item, in their order.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let each = items.len().div_ceil(MOST).max(1);
+    if items.len() < 2 {
+        return items.iter().map(work).collect();
+    }
+    let work = &work;
+    thread::scope(|scope| {
+        let parts: Vec<_> =
+            items.chunks(each).map(|part| scope.spawn(move || part.iter().map(work).collect::<Vec<R>>())).collect();
+        let results =
+            parts.into_iter().map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        results.flatten().collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        for count in [0, 1, 2, 15, 16, 17, 100] {
+            let items: Vec<usize> = (0..count).collect();
+            assert_eq!(in_parallel(&items, |item| 2 * item), items.iter().map(|item| 2 * item).collect::<Vec<_>>());
+        }
+    }
+}
