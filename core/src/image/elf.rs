@@ -4,8 +4,9 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-use goblin::elf::Elf;
+use goblin::container::Ctx;
 use goblin::elf::section_header::SHT_NOBITS;
+use goblin::elf::{Elf, SectionHeader};
 
 /// A file mapped for reading.
 pub struct MappedFile(memmap2::Mmap);
@@ -30,9 +31,26 @@ impl MappedFile {
 
 /// The contents of a section of an ELF image, `None` if it has none of that name (or is no ELF image).
 pub fn section<'a>(image: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let elf = Elf::parse(image).ok()?;
-    let header = elf.section_headers.iter().find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(name))?;
-    image.get(header.file_range()?)
+    sections(image).into_iter().find(|(known, _)| *known == name).map(|(_, contents)| contents)
+}
+
+/// Names and contents of the sections of an ELF image; none of what is no such image. The tables of symbols, which may
+/// be large, are not read.
+pub fn sections(image: &[u8]) -> Vec<(&str, &[u8])> {
+    let read = || {
+        let header = Elf::parse_header(image).ok()?;
+        let context = Ctx::new(header.container().ok()?, header.endianness().ok()?);
+        let at = usize::try_from(header.e_shoff).ok().filter(|at| *at > 0)?;
+        let headers = SectionHeader::parse(image, at, header.e_shnum.into(), context).ok()?;
+        let names = image.get(headers.get(usize::from(header.e_shstrndx))?.file_range()?)?;
+        let name = |at: usize| {
+            let rest = names.get(at..)?;
+            std::str::from_utf8(&rest[..rest.iter().position(|byte| *byte == 0)?]).ok()
+        };
+        let section = |header: &SectionHeader| Some((name(header.sh_name)?, image.get(header.file_range()?)?));
+        Some(headers.iter().filter_map(section).collect())
+    };
+    read().unwrap_or_default()
 }
 
 /// What ELF images of 64 bits begin with that are little endian.

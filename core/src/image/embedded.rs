@@ -5,10 +5,9 @@
 //!   no points in names: in a cubin it is a device variable. In other objects it is the section, in which linkers put
 //!   those of all units one after another. A host object's own holds the IR of the host.
 
-use goblin::elf::Elf;
-
 use super::bitcode::{is_bitcode, modules, triple};
 use super::cubin::{self, Cubin};
+use super::elf;
 
 /// Start of the names of the device variables that hold bitcode for Proteus.
 const PROTEUS_VARIABLE: &str = "_jit_bitcode";
@@ -64,14 +63,8 @@ pub fn in_object(image: &[u8]) -> Vec<&[u8]> {
 }
 
 fn sections_of(image: &[u8], is_meant: impl Fn(&str) -> bool) -> Vec<(String, &[u8])> {
-    let Ok(elf) = Elf::parse(image) else { return Vec::new() };
-    let headers = elf.section_headers.iter();
-    headers
-        .filter_map(|header| {
-            let name = elf.shdr_strtab.get_at(header.sh_name).filter(|name| is_meant(name))?;
-            Some((name.to_owned(), image.get(header.file_range()?)?))
-        })
-        .collect()
+    let found = elf::sections(image).into_iter().filter(|(name, _)| is_meant(name));
+    found.map(|(name, contents)| (name.to_owned(), contents)).collect()
 }
 
 #[cfg(test)]

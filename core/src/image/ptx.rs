@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use memchr::{memchr, memchr3};
+
 use super::architecture::Architecture;
 
 /// A module, split.
@@ -104,30 +106,31 @@ impl<'a> Scanner<'a> {
 
     /// Goes on behind the brace that closes an open one, whose contents are most of a module and are not looked at.
     fn skip_block(&mut self) {
-        let mut depth = 1;
-        while let Some(length) =
-            self.text.as_bytes()[self.at..].iter().position(|byte| matches!(byte, b'{' | b'}' | b'"' | b'/'))
-        {
-            self.at += length;
-            match self.text.as_bytes()[self.at] {
-                b'{' => depth += 1,
-                b'}' => depth -= 1,
+        let bytes = self.text.as_bytes();
+        let next_slash = |at: usize| memchr(b'/', &bytes[at..]).map_or(bytes.len(), |length| at + length);
+        let (mut depth, mut slash) = (1, next_slash(self.at));
+        while depth > 0 {
+            let brace = memchr3(b'{', b'}', b'"', &bytes[self.at..]).map_or(bytes.len(), |length| self.at + length);
+            self.at = brace.min(slash);
+            match bytes.get(self.at) {
+                None => return,
+                Some(b'{') => depth += 1,
+                Some(b'}') => depth -= 1,
                 // A string or a comment, with braces that are none.
-                _ => {
+                Some(_) => {
                     let before = self.at;
                     self.skip_blank();
-                    if self.at == before && self.next().is_none() {
-                        break;
+                    if self.at == before {
+                        self.next();
+                    }
+                    if self.at > slash {
+                        slash = next_slash(self.at);
                     }
                     continue;
                 }
             }
             self.at += 1;
-            if depth == 0 {
-                return;
-            }
         }
-        self.at = self.text.len();
     }
 }
 
