@@ -1,6 +1,6 @@
 //! Work on many things at a time, which waits for files more than it computes.
 
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 /// Threads at a time.
 const MOST: usize = 4;
@@ -11,13 +11,18 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
     if items.len() < 2 {
         return items.iter().map(work).collect();
     }
-    let work = &work;
+    let part = &|part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
     thread::scope(|scope| {
-        let parts: Vec<_> =
-            items.chunks(each).map(|part| scope.spawn(move || part.iter().map(work).collect::<Vec<R>>())).collect();
-        let results =
-            parts.into_iter().map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        results.flatten().collect()
+        // Where no thread can be had, this one does the work.
+        let parts: Vec<_> = items
+            .chunks(each)
+            .map(|of| thread::Builder::new().spawn_scoped(scope, move || part(of)).map_err(move |_| part(of)))
+            .collect();
+        let end = |begun: Result<ScopedJoinHandle<'_, Vec<R>>, Vec<R>>| match begun {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(done) => done,
+        };
+        parts.into_iter().flat_map(end).collect()
     })
 }
 

@@ -191,7 +191,7 @@ impl CodeCache {
 
 /// Whether a use of then is no more to be told from one of now.
 fn is_long_ago(time: SystemTime) -> bool {
-    SystemTime::now().duration_since(time).is_ok_and(|passed| passed > USED_LATELY)
+    SystemTime::now().duration_since(time).map_or(true, |passed| passed > USED_LATELY)
 }
 
 /// Whether what is in a folder was put there by this user or by root; in one that the user has named, by whom it is

@@ -41,6 +41,8 @@ use crate::variables;
 /// The variable that names the file which Proteus reads.
 const PROTEUS: &str = "PROTEUS_TUNED_KERNELS";
 
+/// The variable that says what size the cache is kept below, MiB.
+const SIZE_VARIABLE: &str = "MNEME_CACHE_SIZE";
 /// MiB. Winners have some 10 to 100 KiB.
 const CACHE_SIZE: u64 = 1024;
 
@@ -115,14 +117,13 @@ pub struct AppliedWinner {
 
 /// The size that the cache is kept below, bytes.
 fn cache_size(options: &ApplyOptions) -> Result<u64, CommandError> {
-    const NAME: &str = "MNEME_CACHE_SIZE";
-    let named = std::env::var(NAME).unwrap_or_default();
+    let named = std::env::var(SIZE_VARIABLE).unwrap_or_default();
     let mebibytes = match (options.cache_size, named.trim()) {
         (Some(size), _) => size,
         (None, "") => CACHE_SIZE,
-        (None, text) => {
-            text.parse().map_err(|_| CommandError::Usage(format!("{NAME} is '{named}', which is no number of MiB")))?
-        }
+        (None, text) => text
+            .parse()
+            .map_err(|_| CommandError::Usage(format!("{SIZE_VARIABLE} is '{named}', which is no number of MiB")))?,
     };
     Ok(mebibytes.saturating_mul(1 << 20))
 }
@@ -289,7 +290,8 @@ fn winners(
         }
     }
     // What others have added, they have made room for.
-    if counts.get()[1] > 0 || options.cache_size.is_some() {
+    let is_said = options.cache_size.is_some() || std::env::var_os(SIZE_VARIABLE).is_some_and(|size| !size.is_empty());
+    if counts.get()[1] > 0 || is_said {
         let used = winners.iter().map(|(_, winner)| winner.code.clone()).collect();
         cache.shrink(size, &used);
     }

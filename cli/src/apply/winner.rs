@@ -95,6 +95,8 @@ impl PreparedWinner {
             u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
         };
         let more_threads = (0..3).any(|axis| threads(&tuned, axis) > threads(&recorded, axis));
+        // Another winner may have had the same code compiled meanwhile.
+        let known = known.or_else(|| cache.find(&key));
         let is_new = known.is_none();
         let entry = match known {
             Some(entry) => entry,

@@ -65,7 +65,10 @@ pub fn learnt(folder: &Path) -> Result<Vec<LearntKernel>, CommandError> {
         let database = database.clone();
         let record = KernelRecord::load(&database)?;
         let session = folder.join(RESULTS).join(record.static_hash.to_string());
-        let folds_common = launched.iter().any(|it| it.kernel == record.kernel_name && it.are_few_alike());
+        let has_few_alike = launched.iter().any(|it| it.kernel == record.kernel_name && it.are_few_alike());
+        // Launches that differ in a structure alone count as alike.
+        let has_structures = record.ours.arguments.iter().any(|it| it.kind == "byval" || it.size > 8);
+        let folds_common = has_few_alike || has_structures;
         Ok(LearntKernel { database, record, session, folds_common })
     };
     in_parallel(&databases, kernel).into_iter().collect()

@@ -129,5 +129,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
 fn chooses_arguments(options: &LearnOptions, file: Option<&Path>) -> bool {
     let key = ARGUMENTS.trim_start_matches('-').replace('-', "_");
     let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
-    text.contains(&key) || options.tune.iter().any(|word| word.to_string_lossy().starts_with(ARGUMENTS))
+    // Files may have dashes, too.
+    let names_it = |line: &str| line.split('#').next().unwrap_or_default().replace('-', "_").contains(&key);
+    text.lines().any(names_it) || options.tune.iter().any(|word| word.to_string_lossy().starts_with(ARGUMENTS))
 }

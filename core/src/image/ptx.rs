@@ -104,8 +104,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes on behind the brace that closes an open one, whose contents are most of a module and are not looked at.
-    fn skip_block(&mut self) {
+    /// Goes on behind the brace that closes an open one, whose contents are most of a module and are not looked at;
+    /// false where there is none.
+    fn skip_block(&mut self) -> bool {
         let bytes = self.text.as_bytes();
         let next_slash = |at: usize| memchr(b'/', &bytes[at..]).map_or(bytes.len(), |length| at + length);
         let (mut depth, mut slash) = (1, next_slash(self.at));
@@ -113,7 +114,7 @@ impl<'a> Scanner<'a> {
             let brace = memchr3(b'{', b'}', b'"', &bytes[self.at..]).map_or(bytes.len(), |length| self.at + length);
             self.at = brace.min(slash);
             match bytes.get(self.at) {
-                None => return,
+                None => return false,
                 Some(b'{') => depth += 1,
                 Some(b'}') => depth -= 1,
                 // A string or a comment, with braces that are none.
@@ -131,6 +132,7 @@ impl<'a> Scanner<'a> {
             }
             self.at += 1;
         }
+        true
     }
 }
 
@@ -232,8 +234,15 @@ impl<'a> PtxModule<'a> {
         while let Some(index) = pending.pop() {
             let item = &self.items[index];
             let is_function = matches!(item.kind, Kind::Function { .. });
+            let mut own = match item.kind {
+                Kind::Function { name, .. } | Kind::Variable { name, .. } => Some(name),
+                Kind::Directive => None,
+            };
             for word in (Scanner { text: item.text, at: 0 }) {
-                if word.starts_with('.') {
+                // Its name is no instruction, and does not lead to a declaration of it.
+                if own == Some(word) {
+                    own = None;
+                } else if word.starts_with('.') {
                     reached.calls_pointers |= is_function && INDIRECT_CALLS.contains(&word);
                 } else if is_name(word) {
                     reached.uses_textures |= is_function && TEXTURE_INSTRUCTIONS.contains(&word);
@@ -298,8 +307,7 @@ fn read<'a>(text: &'a str, start: usize, first: &'a str, scanner: &mut Scanner<'
     while let Some(word) = next {
         match word {
             "{" if depth == 0 && function.is_some() && initial.is_none() => {
-                scanner.skip_block();
-                body = true;
+                body = scanner.skip_block();
                 break;
             }
             "{" => depth += 1,
@@ -484,6 +492,18 @@ mod tests {
         assert!(second.variables.contains(&variable("image", false, false, true)));
         assert!(second.text.contains("thrice(.param .b32 a) { {") && second.undefined.is_empty());
         assert!(module.closure("vprintf").is_none() && module.closure("none").is_none());
+    }
+
+    #[test]
+    fn a_name_is_neither_an_instruction_nor_a_reference() {
+        let text = ".version 8.0\n.target sm_90\n.visible .entry tex(.param .u64 a);\n\
+                    .visible .entry tex(.param .u64 a) {\n\t// a brace: }\n\t.pragma \"{\";\n\tret;\n}\n";
+        let module = PtxModule::parse(text);
+        let closure = module.closure("tex").unwrap();
+        assert!(!closure.uses_textures && closure.text.matches("tex(").count() == 1, "{closure:?}");
+        assert!(closure.text.ends_with("ret;\n}\n"), "{}", closure.text);
+        let cut = PtxModule::parse(&text[..text.len() - 3]);
+        assert!(cut.closure("tex").is_none() && cut.kernels().next().is_none(), "its end is missing");
     }
 
     #[test]

@@ -5,10 +5,15 @@
 //! own, of the same layout (tried with Triton 3.4 and PyTorch 2.8).
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::elf::{LoadedObject, loaded_objects};
 use crate::environment::variable_os;
+
+/// Bytes of a file.
+const MOST: u64 = 64 << 20;
 
 /// The stages before a kernel's machine code.
 pub struct TritonStages {
@@ -17,8 +22,16 @@ pub struct TritonStages {
     pub llir: Option<Vec<u8>>,
 }
 
-/// The stages of a kernel whose machine code is this; `None` where no cache has it.
+/// The stages of a kernel whose machine code is this; `None` where no cache has it, or the program has nothing to do
+/// with Triton: caches may be large.
 pub fn stages(cubin: &[u8], kernel: &str) -> Option<TritonStages> {
+    let is_of_triton = |object: &LoadedObject| {
+        let name = object.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        ["libtriton", "libtorch"].iter().any(|start| name.starts_with(start))
+    };
+    if variable_os("TRITON_CACHE_DIR").is_none() && !loaded_objects().iter().any(is_of_triton) {
+        return None;
+    }
     caches().iter().find_map(|cache| stages_in(cache, cubin, kernel))
 }
 
@@ -28,12 +41,14 @@ fn caches() -> Vec<PathBuf> {
     let home = folder("TRITON_HOME").or_else(|| folder("HOME"));
     let mut caches: Vec<PathBuf> =
         folder("TRITON_CACHE_DIR").into_iter().chain(home.map(|home| home.join(".triton/cache"))).collect();
-    // PyTorch's has one for each device.
+    // PyTorch's has one for each device. In the temporary folder are those of other users, too.
     let temporary = folder("TMPDIR").unwrap_or_else(|| "/tmp".into());
     let is_inductors =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("torchinductor_"));
-    let inductors = folder("TORCHINDUCTOR_CACHE_DIR").into_iter().chain(entries(&temporary).filter(is_inductors));
-    caches.extend(inductors.flat_map(|folder| entries(&folder.join("triton")).collect::<Vec<_>>()));
+    let inductors = entries(&temporary).filter(is_inductors).filter(|folder| is_trusted_folder(folder));
+    let inductors = folder("TORCHINDUCTOR_CACHE_DIR").into_iter().chain(inductors).map(|folder| folder.join("triton"));
+    let of_devices = inductors.filter(|folder| is_trusted_folder(folder)).flat_map(|folder| entries(&folder));
+    caches.extend(of_devices.filter(|folder| is_trusted_folder(folder)));
     caches
 }
 
@@ -46,22 +61,46 @@ fn stages_in(cache: &Path, cubin: &[u8], kernel: &str) -> Option<TritonStages> {
     if kernel.is_empty() || kernel.contains('/') || kernel.len() > 200 {
         return None;
     }
+    let stages = |folder: PathBuf| {
+        let found = folder.join(format!("{kernel}.cubin"));
+        let is_alike = found.symlink_metadata().is_ok_and(|file| file.len() == cubin.len() as u64);
+        if !is_alike || !is_trusted_folder(&folder) || read_trusted(&found)? != cubin {
+            return None;
+        }
+        let [ptx, llir] = ["ptx", "llir"].map(|extension| read_trusted(&found.with_extension(extension)));
+        Some(TritonStages { ptx: ptx?, llir })
+    };
+    entries(cache).find_map(stages)
+}
+
+/// Whether what belongs to somebody is this user's or root's, and not for everybody to change.
+fn is_trusted(of: &fs::Metadata) -> bool {
     // SAFETY: takes nothing, and cannot fail.
     let user = unsafe { libc::geteuid() };
-    let is_it = |path: &PathBuf| {
-        let is_alike = |file: fs::Metadata| file.len() == cubin.len() as u64 && [user, 0].contains(&file.uid());
-        path.metadata().is_ok_and(is_alike) && fs::read(path).is_ok_and(|bytes| bytes == cubin)
-    };
-    let found = entries(cache).map(|folder| folder.join(format!("{kernel}.cubin"))).find(is_it)?;
-    Some(TritonStages {
-        ptx: fs::read(found.with_extension("ptx")).ok()?,
-        llir: fs::read(found.with_extension("llir")).ok(),
-    })
+    [user, 0].contains(&of.uid()) && of.mode() & 0o002 == 0
+}
+
+fn is_trusted_folder(folder: &Path) -> bool {
+    folder.symlink_metadata().is_ok_and(|of| of.is_dir() && is_trusted(&of))
+}
+
+/// The contents of a file that nobody else has put there; of no link, no pipe and nothing huge.
+fn read_trusted(path: &Path) -> Option<Vec<u8>> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let of = file.metadata().ok()?;
+    if !of.is_file() || !is_trusted(&of) || of.len() > MOST {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn stages_are_those_of_the_same_machine_code() {
@@ -74,15 +113,29 @@ mod tests {
         }
         fs::write(cache.path().join("two/add.llir"), "ir").unwrap();
         fs::write(cache.path().join("a file"), "").unwrap();
+        // What others could have put there, or would never end.
+        let at = |name: &str| cache.path().join(name);
+        let place = |folder: &str, code: &str| {
+            fs::create_dir(at(folder)).unwrap();
+            fs::write(at(folder).join("add.cubin"), code).unwrap();
+            at(folder).join("add.ptx")
+        };
+        std::os::unix::fs::symlink(at("one/add.ptx"), place("linked", "linked")).unwrap();
+        nix::unistd::mkfifo(&place("pipe", "pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        fs::write(place("open", "open"), "ptx").unwrap();
+        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o777)).unwrap();
         let found = |code: &str, kernel: &str| stages_in(cache.path(), code.as_bytes(), kernel);
         let two = found("code 2", "add").unwrap();
         assert_eq!((two.ptx, two.llir.as_deref()), (b"ptx of code 2".to_vec(), Some(&b"ir"[..])));
         assert!(found("code 1", "add").is_some_and(|stages| stages.llir.is_none()));
         fs::remove_file(cache.path().join("three/add.ptx")).unwrap();
-        for (code, kernel) in [("code 3", "add"), ("code 2", "sub"), ("code 2", ""), ("code 2", "../two/add")] {
+        for (code, kernel) in
+            [("code 3", "add"), ("code 2", "sub"), ("code 2", ""), ("linked", "add"), ("pipe", "add"), ("open", "add")]
+        {
             assert!(found(code, kernel).is_none(), "{code} {kernel}");
         }
         assert!(found("code", "add").is_none(), "the PTX is gone");
+        assert!(found("code 2", "../two/add").is_none() && found("code 1", "add").is_some());
         assert!(stages_in(&cache.path().join("none"), b"code 2", "add").is_none());
     }
 }

@@ -98,7 +98,7 @@ impl CodeBeside {
         match self {
             Self::Ptx => ptx_beside(recorded),
             Self::Llir => match files_beside(recorded, CodeKind::Llir).next() {
-                Some(bytes) => Ok(Replacement::Ir(bytes?)),
+                Some(found) => Ok(Replacement::Ir(found?.1)),
                 None => Err(Fatal::new(
                     exit::BAD_USAGE,
                     "--from-llir: the recording holds no IR of Triton's: the kernel is none of Triton's, or was not in \
@@ -113,8 +113,10 @@ fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
     if let Some(own @ Replacement::Ptx(_)) = self::recorded(recorded)? {
         return Ok(own);
     }
-    for bytes in files_beside(recorded, CodeKind::Ptx) {
-        let text = String::from_utf8(bytes?).map_err(|_| Fatal::new(exit::BAD_USAGE, "--from-ptx: it is no PTX"))?;
+    for found in files_beside(recorded, CodeKind::Ptx) {
+        let (path, bytes) = found?;
+        let damaged = |_| RecordingError::Damaged { path, what: "it is no PTX".into() };
+        let text = String::from_utf8(bytes).map_err(damaged)?;
         let Some(closure) = ptx::PtxModule::parse(&text).closure(&recorded.kernel.kernel_name) else { continue };
         let target = closure.target.map_or_else(String::new, |target| target.to_string());
         let own = &recorded.kernel.ours.ir_arch;
@@ -132,7 +134,10 @@ fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
 }
 
 /// What lies in the recording beside the recorded code, of one kind.
-fn files_beside(recorded: &RecordedInstance, kind: CodeKind) -> impl Iterator<Item = Result<Vec<u8>, RecordingError>> {
+fn files_beside(
+    recorded: &RecordedInstance,
+    kind: CodeKind,
+) -> impl Iterator<Item = Result<(PathBuf, Vec<u8>), RecordingError>> {
     let files = recorded.instance.ours.original.iter().filter(move |code| CodeKind::of(&code.file) == kind);
     files.map(|CodeFile { file, checksum: sum }| {
         let path = recorded.folder.join(file);
@@ -140,7 +145,7 @@ fn files_beside(recorded: &RecordedInstance, kind: CodeKind) -> impl Iterator<It
         if checksum(&bytes) != *sum {
             return Err(RecordingError::Damaged { path, what: "its checksum does not match".into() });
         }
-        Ok(bytes)
+        Ok((path, bytes))
     })
 }
 

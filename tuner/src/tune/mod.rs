@@ -196,14 +196,19 @@ impl KernelToTune {
         &self.record.instances[id]
     }
 
-    /// The arguments that all instances have in common.
+    /// The arguments that all instances have in common, without structures: launches that differ in these alone are of
+    /// one instance.
     fn common_arguments(&self) -> Result<Specialize, TuneError> {
         let folder = self.database.parent().unwrap_or(Path::new(""));
         let arguments = |id: &String| {
             Moments::open(folder, &self.record, self.recorded(id)).map(|moments| moments.prologue.header.arguments)
         };
         let first = arguments(&self.ids[0])?;
-        let mut common: Vec<u32> = (0..first.len() as u32).collect();
+        let tells_apart = |index: &u32| {
+            let layout = self.record.ours.arguments.get(*index as usize);
+            layout.is_some_and(|layout| layout.kind != "byval" && layout.size <= 8)
+        };
+        let mut common: Vec<u32> = (0..first.len() as u32).filter(tells_apart).collect();
         for id in &self.ids[1..] {
             let other = arguments(id)?;
             common.retain(|index| other.get(*index as usize) == first.get(*index as usize));
@@ -259,7 +264,8 @@ impl KernelToTune {
                 limits = ready.insert(evaluator(&settings, &instances)?).greeting().limits.clone();
             }
         }
-        let mut spaces = Spaces { settings: &settings, subject: self, bridge: bridge.as_ref(), number: None, limits };
+        let mut spaces =
+            Spaces { settings: &settings, subject: self, bridge: bridge.as_ref(), number: None, limits, common: None };
         let space = spaces.of(&self.ids[0])?;
         if let Some(problem) = spaces.endless(&*space) {
             return Err(TuneError::Setting(problem));

@@ -1,5 +1,6 @@
 //! The spaces that options describe: built in, from a file, or of a Python class.
 
+use mneme_core::configuration::Specialize;
 use mneme_core::device::DeviceLimits;
 use mneme_core::image::architecture::Processor;
 use serde_json::Value;
@@ -18,13 +19,21 @@ pub struct Spaces<'a> {
     /// Of the first Python space.
     pub number: Option<u64>,
     pub limits: DeviceLimits,
+    /// What instances have in common, once that was looked for.
+    pub common: Option<Specialize>,
 }
 
 impl Spaces<'_> {
     pub fn of(&mut self, id: &str) -> Result<Box<dyn SearchSpace>, TuneError> {
         let space = match self.settings.folded {
             FoldedArguments::All => self.described(id)?,
-            FoldedArguments::Common => Box::new(Folding::new(self.described(id)?, self.subject.common_arguments()?)),
+            FoldedArguments::Common => {
+                let common = match &self.common {
+                    Some(common) => common.clone(),
+                    None => self.common.insert(self.subject.common_arguments()?).clone(),
+                };
+                Box::new(Folding::new(self.described(id)?, common))
+            }
         };
         Ok(match self.subject.record.ours.processor() {
             Some(processor) => Box::new(ForAmd::new(space, processor)),
