@@ -7,6 +7,8 @@ use corosensei::trap::TrapHandlerRegs;
 
 /// The largest that Linux can be built with.
 pub const PAGE: u64 = 64 << 10;
+/// Divisions cause none, and where the compiler holds a place to be unreachable there is a breakpoint.
+pub const FAULTS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, libc::SIGILL];
 
 global_asm!(
     ".text",

@@ -23,6 +23,9 @@ pub(crate) use own::with_call_site;
 /// is so everywhere.
 pub const PAGE: u64 = own::PAGE;
 
+/// The signals that instructions of a kernel may cause.
+pub const FAULTS: [i32; 4] = own::FAULTS;
+
 unsafe extern "C" {
     fn mneme_cpu_running_context() -> *const c_void;
 }

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use corosensei::trap::TrapHandlerRegs;
 
 pub const PAGE: u64 = 4096;
+pub const FAULTS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 
 global_asm!(
     ".text",

@@ -6,17 +6,16 @@ use super::block::running;
 use super::fault::KernelFault;
 use super::limit;
 use super::stack::{FIBER, LOOP};
-use crate::architecture::InterruptedRegisters;
+use crate::architecture::{FAULTS, InterruptedRegisters};
 
-const SIGNALS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 static INSTALL: Once = Once::new();
-/// The handlers that were there before, by position in [`SIGNALS`]; written once before ours is installed.
-static mut PREVIOUS: [Option<libc::sigaction>; SIGNALS.len()] = [None; SIGNALS.len()];
+/// The handlers that were there before, by position in [`FAULTS`]; written once before ours is installed.
+static mut PREVIOUS: [Option<libc::sigaction>; FAULTS.len()] = [None; FAULTS.len()];
 
 /// Installs the handlers, once a process. Faults outside kernels go to whoever handled them before.
 pub fn install() {
     INSTALL.call_once(|| {
-        for (index, signal) in SIGNALS.into_iter().enumerate() {
+        for (index, signal) in FAULTS.into_iter().enumerate() {
             // SAFETY: zeroed is a valid sigaction; both structures outlive the calls; the handler is async-signal-safe.
             unsafe {
                 let mut previous: libc::sigaction = std::mem::zeroed();
@@ -84,7 +83,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
     if overdue {
         return;
     }
-    let index = SIGNALS.iter().position(|known| *known == signal);
+    let index = FAULTS.iter().position(|known| *known == signal);
     // SAFETY: written before the handler was installed, never after.
     let previous = index.and_then(|index| unsafe { (&raw const PREVIOUS[index]).read() });
     match previous {
