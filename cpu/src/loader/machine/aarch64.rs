@@ -58,7 +58,7 @@ pub fn stub(bytes: &mut [u8], address: u64, slot: u64) -> Result<(), LoadError> 
 /// A distance in instructions, of so many bits from a bit of the instruction on.
 fn jump<const BITS: u32, const AT: u32>(bytes: &mut [u8], value: u64, place: Place) -> Result<(), LoadError> {
     let distance = value.wrapping_sub(place.address);
-    if distance % 4 != 0 {
+    if !distance.is_multiple_of(4) {
         return Err(LoadError::Damaged("it jumps to what is no instruction".into()));
     }
     insert(bytes, &[(AT, BITS)], fitting(distance as i64 >> 2, BITS)?)
@@ -81,7 +81,7 @@ fn address(bytes: &mut [u8], distance: i64) -> Result<(), LoadError> {
 /// The place in the target's page, of an instruction that counts in powers of two.
 fn in_page<const SCALE: u32>(bytes: &mut [u8], value: u64, _: Place) -> Result<(), LoadError> {
     let within = (value % PAGE) as u32;
-    if within % (1 << SCALE) != 0 {
+    if !within.is_multiple_of(1 << SCALE) {
         return Err(LoadError::Damaged("it accesses a misaligned address".into()));
     }
     insert(bytes, &[(10, 12)], within >> SCALE)
