@@ -8,9 +8,9 @@ const TRIPLE: &str = "aarch64-unknown-linux-gnu";
 #[cfg(target_arch = "x86_64")]
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Passes that go before its code generation. A loop that LLVM makes of a float's atomic operation does not look
-/// whether its store has succeeded, on AArch64 without an instruction for compare and exchange: the pass makes such loops
-/// of other operations first, of which code generation then makes right ones.
+/// Passes that go before its code generation. The loop that LLVM makes of a float's atomic operation, for an AArch64
+/// without an instruction for compare and exchange, does not look whether its store has succeeded. The pass makes a
+/// compare and exchange of the operation, and code generation a right loop of that.
 #[cfg(target_arch = "aarch64")]
 pub const BEFORE_CODE_GENERATION: Option<&str> = Some("function(atomic-expand)");
 #[cfg(target_arch = "x86_64")]

@@ -104,7 +104,7 @@ pub(crate) use with_call_site;
 /// FPCR's rounding field, in the order of the contract's modes: nearest, zero, down, up.
 const FIELD: [u64; 4] = [0 << 22, 3 << 22, 2 << 22, 1 << 22];
 
-/// Runs the instruction under a rounding mode. In one piece, so that the compiler moves nothing else between the writes.
+/// Runs the instruction under a rounding mode. In one piece, so that the compiler moves nothing between the writes.
 macro_rules! under {
     ($mode:expr, $instruction:literal, $a:expr $(, $name:ident = $other:expr)*) => {{
         let mut value = $a;

@@ -1,7 +1,7 @@
-//! What the processor that the CPU device runs on decides: registers, rounding modes, thread-local storage, caches.
+//! The processor that the CPU device runs on.
 //!
-//! Each processor has a file of the same functions. What differs between the objects that they run is in
-//! `loader/machine`.
+//! It decides registers, rounding modes, thread-local storage and caches. Each processor has a file of the same
+//! functions. What differs between the objects that they run is in `loader/machine`.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

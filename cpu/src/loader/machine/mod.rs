@@ -1,6 +1,6 @@
-//! The processors that objects are for: their relocations, and the jump stubs through which code reaches imports.
+//! The processors that objects are for.
 //!
-//! All is arithmetic on bytes, so that each processor's is there, and tested, on every other.
+//! Each has relocations of its own, and stubs through which code reaches imports. All is arithmetic on bytes, so that each processor's is there, and tested, on every other.
 
 mod aarch64;
 mod x86_64;
