@@ -1,6 +1,7 @@
 //! The processors that objects are for.
 //!
-//! Each has relocations of its own, and stubs through which code reaches imports. All is arithmetic on bytes, so that each processor's is there, and tested, on every other.
+//! Each has relocations of its own, and stubs through which code reaches imports. All is arithmetic on bytes, so that
+//! each processor's is there, and tested, on every other.
 
 mod aarch64;
 mod x86_64;
