@@ -134,7 +134,8 @@ fn ask(config: &Path, arguments: &[&str]) -> String {
 
 /// `library`'s archive, if the C++ compiler knows one.
 fn archive(library: &str) -> Option<PathBuf> {
-    let output = Command::new("c++").arg(format!("-print-file-name=lib{library}.a")).output().ok()?;
+    let mut compiler = cc::Build::new().cpp(true).get_compiler().to_command();
+    let output = compiler.arg(format!("-print-file-name=lib{library}.a")).output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
     // An unknown archive is echoed as a bare name.
     path.is_absolute().then_some(path)

@@ -234,7 +234,7 @@ pub fn initialise() {
         let everything = InitializationConfig::default();
         Target::initialize_nvptx(&everything);
         Target::initialize_amd_gpu(&everything);
-        Target::initialize_x86(&everything);
+        crate::host::initialise();
         crate::llvm::end_without_memory();
         crate::llvm::as_for_devices();
     });

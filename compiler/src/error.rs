@@ -51,7 +51,7 @@ pub enum BuildError {
 /// Why a module cannot be lowered to the CPU device.
 #[derive(Debug, Error)]
 pub enum LowerError {
-    #[error("LLVM produced no x86 code: {0}")]
+    #[error("LLVM produced no code for the CPU: {0}")]
     Codegen(String),
     #[error("the CPU device's runtime does not fit the module (a defect of Mneme): {0}")]
     Runtime(String),

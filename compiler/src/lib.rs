@@ -11,6 +11,7 @@ pub mod assembler;
 mod code_version;
 pub mod cpu;
 pub mod error;
+mod host;
 pub mod instrument;
 pub mod interface;
 pub mod ir;

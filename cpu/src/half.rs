@@ -1,7 +1,7 @@
 //! Half precision for machines without F16C.
 //!
-//! A half travels in the low 16 bits of a vector register, as the x86-64 ABI says; the parts of the register above it
-//! are undefined.
+//! A half travels in the low 16 bits of a vector register, as the ABIs of x86-64 and AArch64 say; the parts of the
+//! register above it are undefined.
 
 /// `__extendhfsf2`
 pub extern "C" fn to_float(half: f32) -> f32 {

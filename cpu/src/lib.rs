@@ -8,12 +8,14 @@
 //! - `runtime`: the exported `cuda*` functions, which reach the driver only through `dlsym`, as NVIDIA's runtime does;
 //! - `hip`: the exported `hip*` functions, over the same driver; what both runtimes do is in `runtime`;
 //! - `loader`: places a code object in memory;
-//! - `execution`: runs the blocks and threads of a grid.
+//! - `execution`: runs the blocks and threads of a grid;
+//! - `architecture`: what differs between the processors that all of this runs on.
 
 // The runtimes' exports are one macro that takes an entry at a time.
 #![recursion_limit = "512"]
 
 mod abi;
+mod architecture;
 mod driver;
 mod execution;
 mod half;

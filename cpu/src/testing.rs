@@ -57,7 +57,10 @@ pub fn object(source: &str, kernels: Vec<CpuKernel>, variables: Vec<CpuVariable>
         format!("__asm__(\".pushsection {SECTION},\\\"\\\",@progbits\\n.byte {}\\n.popsection\");", bytes.join(","));
     let output = tempfile::NamedTempFile::new().unwrap();
     let mut compiler = Command::new("cc")
-        .args(["-c", "-fPIC", "-O1", "-std=gnu11", "-w", "-fno-builtin", "-x", "c", "-", "-o"])
+        .args(["-c", "-fPIC", "-O1", "-std=gnu11", "-w", "-fno-builtin"])
+        // Else they are calls of the compiler's library.
+        .args(cfg!(target_arch = "aarch64").then_some("-mno-outline-atomics"))
+        .args(["-x", "c", "-", "-o"])
         .arg(output.path())
         .stdin(Stdio::piped())
         .spawn()

@@ -20,6 +20,8 @@ pub mod command;
 pub mod damage;
 pub mod differential;
 pub mod hip;
+// It reads the registers of x86-64, and qemu-user offers no ptrace.
+#[cfg(target_arch = "x86_64")]
 pub mod injection;
 pub mod installation;
 pub mod platform;

@@ -1,4 +1,4 @@
-; Functions that the x86 code generator calls and the C library does not have (they live in the compiler's own run-time library).
+; Functions that the code generator calls and the C library does not have (they live in the compiler's own run-time library).
 ; Linked in, and kept, only where an object would import one of them.
 
 define hidden half @__truncdfhf2(double %value) nounwind {

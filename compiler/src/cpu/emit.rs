@@ -1,4 +1,4 @@
-//! Generation of x86 code for the CPU device.
+//! Generation of code for the CPU device.
 //!
 //! The runtime is linked in, everything but the entries and variables is made local, and code is generated.
 
@@ -6,7 +6,7 @@ use inkwell::OptimizationLevel;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine};
+use inkwell::targets::{CodeModel, RelocMode, Target, TargetMachine};
 use llvm_sys::LLVMLinkage;
 use llvm_sys::comdat::LLVMSetComdat;
 use llvm_sys::core::*;
@@ -14,6 +14,7 @@ use llvm_sys::debuginfo::LLVMStripModuleDebugInfo;
 use llvm_sys::target_machine::LLVMCodeGenFileType;
 use mneme_core::image::cpu_object::{self, CpuTable};
 
+use crate::host;
 use crate::ir;
 use crate::llvm::{self, PassGate};
 
@@ -28,8 +29,8 @@ const COMPILER_RT: &str = include_str!("compiler_rt.ll");
 
 /// The code generator for this machine's processor.
 pub fn target_machine(codegen_opt: u8) -> Result<TargetMachine, LowerError> {
-    Target::initialize_x86(&InitializationConfig::default());
-    let triple = inkwell::targets::TargetTriple::create("x86_64-unknown-linux-gnu");
+    host::initialise();
+    let triple = host::triple();
     let target = Target::from_triple(&triple).map_err(|message| LowerError::Codegen(message.to_string()))?;
     let level = match codegen_opt {
         0 => OptimizationLevel::None,
@@ -157,6 +158,11 @@ pub fn object(
 }
 
 fn generate(module: &Module<'_>, machine: &TargetMachine, gate: PassGate<'_>) -> Result<Vec<u8>, LowerError> {
+    if let Some(passes) = host::BEFORE_CODE_GENERATION {
+        module
+            .run_passes(passes, machine, PassBuilderOptions::create())
+            .map_err(|message| LowerError::Codegen(message.to_string()))?;
+    }
     llvm::emit(module, machine, LLVMCodeGenFileType::LLVMObjectFile, gate).map_err(LowerError::Codegen)
 }
 

@@ -1,7 +1,7 @@
-//! Guards around instructions that a GPU executes for every input and x86 does not.
+//! Guards around instructions that a GPU executes for every input and CPUs do not.
 //!
-//! A division by zero traps, a conversion out of range gives another number. With the guards, a kernel that has such an
-//! input in an unused lane computes what it does on the GPU.
+//! A division by zero traps on x86, a conversion out of range gives another number. With the guards, a kernel that has
+//! such an input in an unused lane computes what it does on the GPU.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::{self, LLVMFPToSI, LLVMFPToUI, LLVMSDiv, LLVMSRem, LLVMUDiv, LLVMURem};

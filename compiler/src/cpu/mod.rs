@@ -6,7 +6,7 @@
 //! the CPU device's imports (`intrinsics`, `ptx`, `library`); lanes that rely on it run in step (`lockstep`); each
 //! kernel is examined for what it reaches (`closure`); shared memory becomes offsets (`shared`); pointers get the CPU's
 //! width (`narrow`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); the places
-//! where lanes converge are numbered (`sites`); x86 code is generated (`emit`).
+//! where lanes converge are numbered (`sites`); the CPU's code is generated (`emit`).
 
 mod closure;
 mod emit;
@@ -47,7 +47,7 @@ const SHARED: u32 = 3;
 /// How to lower.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowerOptions {
-    /// Code generation level of the x86 back end, 0 to 3.
+    /// Code generation level of the CPU's back end, 0 to 3.
     pub codegen_opt: u8,
     pub lockstep: Lockstep,
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{context, device};
+use crate::architecture::PAGE;
 use crate::status::Status;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +118,6 @@ pub fn find(address: u64) -> Option<MemoryAllocation> {
 static NEXT: AtomicU64 = AtomicU64::new(BEGIN);
 const BEGIN: u64 = 0x3000_0000_0000;
 const END: u64 = 0x5000_0000_0000;
-const PAGE: u64 = 4096;
 const LARGE_PAGE: u64 = 2 << 20;
 /// How far to go on when an address is taken; a replayer reserves in pieces of this size.
 const STRIDE: u64 = 32 << 20;

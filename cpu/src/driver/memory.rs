@@ -170,19 +170,19 @@ pub fn register_host(address: u64, bytes: usize, _flags: u32) -> StatusResult {
 
 /// Whether the process has memory in all pages of a range.
 fn is_mapped(start: u64, end: u64) -> bool {
-    /// Bytes.
-    const PAGE: u64 = 4096;
     /// Pages that are asked for at a time.
     const BATCH: u64 = 1 << 16;
+    // SAFETY: asks for a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     let mut resident = vec![0u8; BATCH as usize];
-    let mut at = start - start % PAGE;
+    let mut at = start - start % page;
     while at < end {
-        let bytes = (end - at).min(BATCH * PAGE);
+        let bytes = (end - at).min(BATCH * page);
         // SAFETY: a place for the answers; the kernel only looks up the addresses.
         if unsafe { libc::mincore(at as *mut _, bytes as usize, resident.as_mut_ptr()) } != 0 {
             return false;
         }
-        at = at.saturating_add(bytes.next_multiple_of(PAGE));
+        at = at.saturating_add(bytes.next_multiple_of(page));
     }
     true
 }

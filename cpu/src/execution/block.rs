@@ -6,7 +6,6 @@
 //!
 //! What runs on a worker ([`RunningThread`]) and its block know each other, hence both are here.
 
-use std::arch::asm;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
@@ -18,6 +17,7 @@ use super::dispatch::Dispatch;
 use super::fault::KernelFault;
 use super::stack::{Ended, Pause, Yielder};
 use super::warp::{LANES, Operation, WarpRequest, lanes, result};
+use crate::architecture;
 
 /// A thread that runs, or a loop over threads that runs: its context and what the device calls need besides.
 #[repr(C)]
@@ -54,32 +54,13 @@ impl RunningThread {
 /// What runs on this worker, null outside kernels. Safe to call in a signal handler.
 #[inline]
 pub fn running() -> *const RunningThread {
-    let running: *const RunningThread;
-    // SAFETY: reads one thread-local pointer.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + mneme_cpu_context@gottpoff]",
-            "mov {0}, qword ptr fs:[{0}]",
-            out(reg) running,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    running
+    architecture::context().cast()
 }
 
 /// Names what runs next on this worker.
 #[inline]
 pub fn set_running(running: *const RunningThread) {
-    // SAFETY: writes one thread-local pointer.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + mneme_cpu_context@gottpoff]",
-            "mov qword ptr fs:[{0}], {1}",
-            out(reg) _,
-            in(reg) running,
-            options(nostack, preserves_flags),
-        );
-    }
+    architecture::set_context(running.cast());
 }
 
 /// Barriers of a block (PTX ISA: `bar`).

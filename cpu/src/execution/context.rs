@@ -46,35 +46,3 @@ impl ThreadContext {
         format!(" in thread ({x}, {y}, {z}) of block ({block_x}, {block_y}, {block_z})")
     }
 }
-
-// The pointer to the running thread's context. Kernels ask for it at least once a thread, so it is in the initial-exec
-// TLS model, which Rust's `thread_local!` does not offer to shared libraries: two loads instead of a call.
-std::arch::global_asm!(
-    ".section .tbss.mneme_cpu_context,\"awT\",@nobits",
-    ".p2align 3",
-    ".globl mneme_cpu_context",
-    ".hidden mneme_cpu_context",
-    ".type mneme_cpu_context,@tls_object",
-    ".size mneme_cpu_context,8",
-    "mneme_cpu_context:",
-    ".zero 8",
-    ".text",
-    ".p2align 4",
-    ".globl mneme_cpu_running_context",
-    ".hidden mneme_cpu_running_context",
-    ".type mneme_cpu_running_context,@function",
-    "mneme_cpu_running_context:",
-    "mov rax, qword ptr [rip + mneme_cpu_context@gottpoff]",
-    "mov rax, qword ptr fs:[rax]",
-    "ret",
-    ".size mneme_cpu_running_context, . - mneme_cpu_running_context",
-);
-
-unsafe extern "C" {
-    fn mneme_cpu_running_context() -> *const ThreadContext;
-}
-
-/// The function that kernels import as `__mneme_cpu_thread`.
-pub fn running_address() -> *const () {
-    mneme_cpu_running_context as *const ()
-}

@@ -6,15 +6,15 @@
 use std::ffi::{CStr, c_char};
 
 use super::block::{self, CodeLocation, RunningThread};
-use super::context;
 use super::fault::KernelFault;
 use super::images::Image;
 use super::messages;
 use super::stack::Pause;
 use super::warp::{Class, LANES, Operation, WarpRequest, result};
+use crate::architecture::{self, with_call_site};
 
 pub fn thread_address() -> *const () {
-    context::running_address()
+    architecture::context_function()
 }
 
 pub extern "C" fn barrier(id: u32, count: u32) {
@@ -116,27 +116,11 @@ fn numbered_operation(address: usize, operation: Operation) -> u64 {
     site_operation(CodeLocation::at(running().number.replace(u32::MAX), address), operation)
 }
 
-/// Lanes are grouped by where they call from, which is the return address: it becomes the last argument.
-macro_rules! with_site {
-    ($($name:ident($($argument:ident),*) -> $result:ty, $address:ident, in $register:literal: $at:ident;)*) => {
-        $(
-            #[unsafe(naked)]
-            extern "C" fn $name($($argument: u32),*) -> $result {
-                std::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {}", sym $at)
-            }
-
-            pub fn $address() -> *const () {
-                $name as *const ()
-            }
-        )*
-    };
-}
-
-with_site! {
-    activemask() -> u32, activemask_address, in "rdi": activemask_at;
-    wave_ballot(_predicate) -> u64, wave_ballot_address, in "rsi": wave_ballot_at;
-    wave_exchange(_value, _source) -> u64, wave_exchange_address, in "rdx": wave_exchange_at;
-    wave_permute(_value, _destination) -> u64, wave_permute_address, in "rdx": wave_permute_at;
+with_call_site! {
+    activemask() -> u32, activemask_address, argument 0: activemask_at;
+    wave_ballot(_predicate) -> u64, wave_ballot_address, argument 1: wave_ballot_at;
+    wave_exchange(_value, _source) -> u64, wave_exchange_address, argument 2: wave_exchange_at;
+    wave_permute(_value, _destination) -> u64, wave_permute_address, argument 2: wave_permute_at;
 }
 
 extern "C" fn activemask_at(address: usize) -> u32 {

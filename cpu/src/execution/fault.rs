@@ -48,7 +48,7 @@ impl KernelFault {
             KernelFault::Image(how) => how.clone(),
             KernelFault::Signal(libc::SIGSEGV | libc::SIGBUS, address) => format!("accessed the invalid address {address:#x}"),
             KernelFault::Signal(libc::SIGFPE, _) => "divided an integer by zero".into(),
-            KernelFault::Signal(libc::SIGILL, _) => {
+            KernelFault::Signal(libc::SIGILL | libc::SIGTRAP, _) => {
                 "came to a place that the compiler holds to be unreachable, or executed an instruction that this processor does not have"
                     .into()
             }

@@ -83,7 +83,7 @@ impl Drop for LaunchTimeLimit<'_> {
     }
 }
 
-/// `siginfo_t` of a queued signal on Linux, x86-64.
+/// `siginfo_t` of a queued signal on Linux, for 64 bits.
 #[repr(C)]
 struct Queued {
     signal: i32,

@@ -10,6 +10,7 @@ use super::limit::{self, LaunchTimeLimit};
 use super::shared::SharedMemoryPool;
 use super::signals;
 use super::stack::{FIBER, LOOP, Stacks};
+use crate::architecture::FAULTS;
 
 /// What a worker keeps from launch to launch.
 pub struct Worker {
@@ -124,7 +125,7 @@ fn without_signals<T>(body: impl FnOnce() -> T) -> T {
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
-        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL] {
+        for signal in FAULTS {
             libc::sigdelset(&mut all, signal);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);

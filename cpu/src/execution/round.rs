@@ -1,109 +1,18 @@
 //! Arithmetic with a directed rounding mode.
 //!
-//! These are the `.rz`, `.rm` and `.rp` forms of PTX, which x86 selects by a control register instead of by
-//! instruction.
+//! These are the `.rz`, `.rm` and `.rp` forms of PTX, which processors select by a control register instead
+//! of by instruction.
 
-use std::arch::asm;
-
-/// MXCSR's rounding field, in the order of the contract's modes: nearest, zero, down, up.
-const FIELD: [u32; 4] = [0 << 13, 3 << 13, 1 << 13, 2 << 13];
-/// Exceptions masked, nearest, nothing flushed.
-const DEFAULT: u32 = 0x1f80;
-
-/// Runs the instruction under a rounding mode. In one piece, so that the compiler moves nothing else between the loads.
-macro_rules! under {
-    ($mode:expr, $type:ty, $instruction:literal, $a:expr, $b:expr) => {{
-        let control = DEFAULT | FIELD[$mode as usize & 3];
-        let mut before = 0u32;
-        let mut value: $type = $a;
-        // SAFETY: changes only `value` and, for its duration, the rounding mode of this thread.
-        unsafe {
-            asm!(
-                "stmxcsr dword ptr [{before}]",
-                "ldmxcsr dword ptr [{control}]",
-                concat!($instruction, " {value}, {other}"),
-                "ldmxcsr dword ptr [{before}]",
-                before = in(reg) &raw mut before,
-                control = in(reg) &raw const control,
-                value = inout(xmm_reg) value,
-                other = in(xmm_reg) $b,
-                options(nostack),
-            );
-        }
-        value
-    }};
-}
-
-macro_rules! fused {
-    ($mode:expr, $type:ty, $instruction:literal, $libm:ident, $a:expr, $b:expr, $c:expr) => {{
-        let (a, b, c): ($type, $type, $type) = ($a, $b, $c);
-        let control = DEFAULT | FIELD[$mode as usize & 3];
-        let mut before = 0u32;
-        if std::is_x86_feature_detected!("fma") {
-            let mut value = a;
-            // SAFETY: the processor has the instruction; changes only `value` and, for its duration, the rounding mode.
-            unsafe {
-                asm!(
-                    "stmxcsr dword ptr [{before}]",
-                    "ldmxcsr dword ptr [{control}]",
-                    concat!($instruction, " {value}, {b}, {c}"),
-                    "ldmxcsr dword ptr [{before}]",
-                    before = in(reg) &raw mut before,
-                    control = in(reg) &raw const control,
-                    value = inout(xmm_reg) value,
-                    b = in(xmm_reg) b,
-                    c = in(xmm_reg) c,
-                    options(nostack),
-                );
-            }
-            value
-        } else {
-            // SAFETY: only the rounding mode changes, and libm's function honours it.
-            unsafe {
-                asm!("stmxcsr dword ptr [{0}]", "ldmxcsr dword ptr [{1}]", in(reg) &raw mut before, in(reg) &raw const control, options(nostack));
-                let value = $libm(a, b, c);
-                asm!("ldmxcsr dword ptr [{0}]", in(reg) &raw const before, options(nostack));
-                value
-            }
-        }
-    }};
-}
-
-unsafe extern "C" {
-    fn fma(a: f64, b: f64, c: f64) -> f64;
-    fn fmaf(a: f32, b: f32, c: f32) -> f32;
-}
+use crate::architecture::{round_double, round_float};
 
 /// `__mneme_cpu_round` (docs/how-it-works/cpu-device.md).
 pub extern "C" fn round(op: u32, mode: u32, a: u64, b: u64, c: u64) -> u64 {
     if op & 16 == 0 {
         let [a, b, c] = [a, b, c].map(f64::from_bits);
-        double(op, mode, a, b, c).to_bits()
+        round_double(op, mode, a, b, c).to_bits()
     } else {
         let [a, b, c] = [a, b, c].map(|bits| f32::from_bits(bits as u32));
-        u64::from(float(op & 15, mode, a, b, c).to_bits())
-    }
-}
-
-fn double(op: u32, mode: u32, a: f64, b: f64, c: f64) -> f64 {
-    match op {
-        0 => under!(mode, f64, "addsd", a, b),
-        1 => under!(mode, f64, "mulsd", a, b),
-        2 => fused!(mode, f64, "vfmadd213sd", fma, a, b, c),
-        3 => under!(mode, f64, "divsd", a, b),
-        4 => under!(mode, f64, "sqrtsd", a, a),
-        _ => under!(mode, f64, "divsd", 1.0, a),
-    }
-}
-
-fn float(op: u32, mode: u32, a: f32, b: f32, c: f32) -> f32 {
-    match op {
-        0 => under!(mode, f32, "addss", a, b),
-        1 => under!(mode, f32, "mulss", a, b),
-        2 => fused!(mode, f32, "vfmadd213ss", fmaf, a, b, c),
-        3 => under!(mode, f32, "divss", a, b),
-        4 => under!(mode, f32, "sqrtss", a, a),
-        _ => under!(mode, f32, "divss", 1.0, a),
+        u64::from(round_float(op & 15, mode, a, b, c).to_bits())
     }
 }
 

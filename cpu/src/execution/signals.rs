@@ -2,22 +2,20 @@
 
 use std::sync::Once;
 
-use corosensei::trap::TrapHandlerRegs;
-
 use super::block::running;
 use super::fault::KernelFault;
 use super::limit;
 use super::stack::{FIBER, LOOP};
+use crate::architecture::{FAULTS, InterruptedRegisters};
 
-const SIGNALS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 static INSTALL: Once = Once::new();
-/// The handlers that were there before, by position in [`SIGNALS`]; written once before ours is installed.
-static mut PREVIOUS: [Option<libc::sigaction>; SIGNALS.len()] = [None; SIGNALS.len()];
+/// The handlers that were there before, by position in [`FAULTS`]; written once before ours is installed.
+static mut PREVIOUS: [Option<libc::sigaction>; FAULTS.len()] = [None; FAULTS.len()];
 
 /// Installs the handlers, once a process. Faults outside kernels go to whoever handled them before.
 pub fn install() {
     INSTALL.call_once(|| {
-        for (index, signal) in SIGNALS.into_iter().enumerate() {
+        for (index, signal) in FAULTS.into_iter().enumerate() {
             // SAFETY: zeroed is a valid sigaction; both structures outlive the calls; the handler is async-signal-safe.
             unsafe {
                 let mut previous: libc::sigaction = std::mem::zeroed();
@@ -53,18 +51,17 @@ pub fn prepare_thread() {
 
 unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid ucontext to a SA_SIGINFO handler.
-    let registers = unsafe { &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    let stack_pointer = registers[libc::REG_RSP as usize] as usize;
+    let mut registers = unsafe { InterruptedRegisters::of(ucontext) };
     let running = running();
     // SAFETY: not null, so what runs on this worker, whose parts lie still while a fiber runs.
     let running = unsafe { running.as_ref() };
     // SAFETY: the kernel passes what it knows of the signal.
     let overdue = signal == limit::SIGNAL && unsafe { limit::requests_exit(info) };
-    if overdue && !limit::may_leave(registers[libc::REG_RIP as usize] as usize) {
+    if overdue && !limit::may_leave(registers.instruction()) {
         return;
     }
     if let Some(running) = running
-        && let Some(escape) = running.escape.as_ref().filter(|escape| escape.stack_ptr_in_bounds(stack_pointer))
+        && let Some(escape) = running.escape.as_ref().filter(|escape| escape.stack_ptr_in_bounds(registers.stack()))
     {
         // SAFETY: valid by the same rule.
         let address = unsafe { (*info).si_addr() } as usize;
@@ -79,19 +76,14 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
             KernelFault::Signal(signal, address)
         };
         // SAFETY: the fiber is the one that runs on this thread (it was named right before it was resumed), the stack
-        // pointer lies in it, and the registers are set as demanded below. Kernel code shares no Rust object.
-        let TrapHandlerRegs { rip, rsp, rbp, rdi, rsi } = unsafe { escape.setup_trap_handler(move || Err(fault)) };
-        registers[libc::REG_RIP as usize] = rip as i64;
-        registers[libc::REG_RSP as usize] = rsp as i64;
-        registers[libc::REG_RBP as usize] = rbp as i64;
-        registers[libc::REG_RDI as usize] = rdi as i64;
-        registers[libc::REG_RSI as usize] = rsi as i64;
+        // pointer lies in it, and the registers become those demanded. Kernel code shares no Rust object.
+        registers.redirect(unsafe { escape.setup_trap_handler(move || Err(fault)) });
         return;
     }
     if overdue {
         return;
     }
-    let index = SIGNALS.iter().position(|known| *known == signal);
+    let index = FAULTS.iter().position(|known| *known == signal);
     // SAFETY: written before the handler was installed, never after.
     let previous = index.and_then(|index| unsafe { (&raw const PREVIOUS[index]).read() });
     match previous {

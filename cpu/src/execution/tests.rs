@@ -129,6 +129,8 @@ fn faults_end_the_launch_and_not_the_process() {
     let cases = [
         ("void k(u32 **p) { *(volatile int *)16 = 1; }", Status::ILLEGAL_ADDRESS),
         ("void k(u32 **p) { if (__mneme_cpu_thread()->tid[0] == 3) __mneme_cpu_trap(); }", Status::LAUNCH_FAILED),
+        ("void k(u32 **p) { __builtin_trap(); }", Status::LAUNCH_FAILED),
+        #[cfg(target_arch = "x86_64")]
         ("void k(u32 **p) { volatile int zero = 0; **p = 7 / zero; }", Status::LAUNCH_FAILED),
         (
             "void __mneme_cpu_texture(u64, u32, u32 *); void k(u32 **p) { u32 at[4] = {0}; __mneme_cpu_texture(16, 0, at); }",

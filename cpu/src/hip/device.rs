@@ -187,7 +187,7 @@ mod tests {
                 attribute(Out::to(&mut value), number, 0).unwrap();
                 value
             };
-            let begins = new.gcnArchName.iter().zip(b"gfx90a\0").all(|(place, byte)| place.cast_unsigned() == *byte);
+            let begins = new.gcnArchName.iter().zip(b"gfx90a\0").all(|(place, byte)| *place as u8 == *byte);
             assert!(begins && old.gcnArchName == new.gcnArchName);
             assert_eq!((new.warpSize, old.warpSize, get(87)), (64, 64, 64));
             assert_eq!((new.major, old.major, get(23), get(61)), (9, 9, 9, 0));

@@ -10,12 +10,11 @@ use goblin::elf::{Elf, SectionHeader};
 use mneme_core::image::cpu_object::CpuVariable;
 
 use super::LoadError;
+use super::machine::Machine;
+use crate::architecture::PAGE;
 
-const PAGE: u64 = 4096;
 /// Code models of the compiler reach 2 GiB.
 const MAX_SIZE: u64 = 1 << 31;
-/// Bytes of one jump stub: `jmp *slot(%rip)` and padding.
-pub const STUB: u64 = 8;
 /// Bytes of one GOT slot.
 pub const SLOT: u64 = 8;
 
@@ -75,8 +74,9 @@ impl ObjectLayout {
         let (write, execute) = (u64::from(SHF_WRITE), u64::from(SHF_EXECINSTR));
         let is_writable = |index: usize, flags: u64| flags & write != 0 || of_variables.contains(&index);
         place(&mut offset, &|_, flags| flags & execute != 0)?;
-        let stubs = offset.next_multiple_of(STUB);
-        offset = (stubs + symbols * STUB).next_multiple_of(PAGE);
+        let stub = Machine::HERE.stub_size();
+        let stubs = offset.next_multiple_of(stub);
+        offset = (stubs + symbols * stub).next_multiple_of(PAGE);
         let read_only = offset;
         place(&mut offset, &|index, flags| flags & execute == 0 && !is_writable(index, flags))?;
         let slots = offset.next_multiple_of(SLOT);

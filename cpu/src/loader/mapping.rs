@@ -2,7 +2,8 @@
 
 use std::io::{Error, Result};
 
-const PAGE: u64 = 4096;
+use crate::architecture::{self, PAGE};
+
 /// Objects start at multiples of this, so that reserving the pages of one's variables (2 MiB granularity) never touches
 /// another.
 const SLOT: u64 = 2 << 20;
@@ -74,6 +75,7 @@ impl ObjectMapping {
         let length = contents.len().min(self.size as usize);
         // SAFETY: the mapping is ours, writable and at least `length` bytes long.
         unsafe { std::ptr::copy_nonoverlapping(contents.as_ptr(), self.start as *mut u8, length) };
+        architecture::publish_code(self.start as usize, length);
         for (offset, size, protection) in protections {
             // SAFETY: the range lies in our mapping; nobody holds references into it.
             if unsafe { libc::mprotect((self.start + offset) as *mut _, *size as usize, *protection) } != 0 {

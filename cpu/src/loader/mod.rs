@@ -1,4 +1,4 @@
-//! The loader of CPU code objects (`ET_REL`, x86-64).
+//! The loader of CPU code objects (`ET_REL`).
 //!
 //! It places them in memory, so that no linker is needed on the user's machine.
 //!
@@ -8,14 +8,16 @@
 
 mod imports;
 mod layout;
+mod machine;
 mod mapping;
 mod relocation;
 
 use goblin::elf::Elf;
-use goblin::elf::header::{EM_X86_64, ET_REL};
+use goblin::elf::header::ET_REL;
 use mneme_core::image::cpu_object::{CpuTable, SECTION};
 use thiserror::Error;
 
+use machine::Machine;
 pub use mapping::PlacementRange;
 
 /// Why an object cannot be loaded.
@@ -50,18 +52,18 @@ impl Loaded {
     }
 }
 
-/// Whether the bytes begin a relocatable x86-64 object; the table is looked for by [`load`].
+/// Whether the bytes begin a relocatable object for this processor; the table is looked for by [`load`].
 pub fn is_code_object(image: &[u8]) -> bool {
     let field = |at: usize| image.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
-    image.starts_with(b"\x7fELF\x02\x01") && field(16) == Some(ET_REL) && field(18) == Some(EM_X86_64)
+    image.starts_with(b"\x7fELF\x02\x01") && field(16) == Some(ET_REL) && field(18) == Some(Machine::HERE.number())
 }
 
 /// Loads an object into the next free slot of a range.
 pub fn load(image: &[u8], range: PlacementRange) -> Result<Loaded, LoadError> {
     let damaged = |error: &dyn std::fmt::Display| LoadError::Damaged(error.to_string());
     let elf = Elf::parse(image).map_err(|error| damaged(&error))?;
-    if elf.header.e_type != ET_REL || elf.header.e_machine != EM_X86_64 {
-        return Err(LoadError::Damaged("it is no relocatable object for x86-64".into()));
+    if elf.header.e_type != ET_REL || elf.header.e_machine != Machine::HERE.number() {
+        return Err(LoadError::Damaged(format!("it is no relocatable object for {}", Machine::HERE.name())));
     }
     let table = mneme_core::image::elf::section(image, SECTION)
         .ok_or_else(|| LoadError::Damaged(format!("it has no section {SECTION}")))?;

@@ -1,16 +1,13 @@
-//! Applies the relocations of an object (System V ABI, AMD64 supplement, section 4.4).
+//! Applies the relocations of an object.
 
 use std::collections::HashMap;
 
-use goblin::elf::reloc::{
-    R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_GOTOFF64, R_X86_64_GOTPC32, R_X86_64_GOTPC64, R_X86_64_GOTPCREL,
-    R_X86_64_GOTPCRELX, R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PC64, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
-};
 use goblin::elf::section_header::{SHF_EXECINSTR, SHN_ABS, SHN_COMMON, SHN_UNDEF};
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK};
 use goblin::elf::{Elf, Reloc};
 
-use super::layout::{ObjectLayout, SLOT, STUB};
+use super::layout::{ObjectLayout, SLOT};
+use super::machine::{Machine, Place, Target};
 use super::{LoadError, imports};
 
 /// A symbol's final value; imports are reached through their stub or slot.
@@ -24,6 +21,7 @@ enum Value {
 
 pub struct Linker<'a> {
     elf: &'a Elf<'a>,
+    machine: Machine,
     layout: &'a ObjectLayout,
     base: u64,
     values: Vec<Value>,
@@ -43,7 +41,7 @@ impl<'a> Linker<'a> {
                 },
             });
         }
-        Ok(Self { elf, layout, base, values })
+        Ok(Self { elf, machine: Machine::HERE, layout, base, values })
     }
 
     /// Addresses of the global symbols that the object defines.
@@ -86,40 +84,19 @@ impl<'a> Linker<'a> {
     }
 
     fn apply(&mut self, relocation: &Reloc, offset: u64, contents: &mut [u8]) -> Result<(), LoadError> {
-        let addend = relocation.r_addend.unwrap_or(0) as u64;
-        let place = self.base + offset;
-        let got = self.base + self.layout.slots;
+        let known = self.machine.relocation(relocation.r_type);
+        let (target, field) = known.ok_or(LoadError::Relocation(relocation.r_type))?;
+        let table = self.base + self.layout.slots;
         let symbol = relocation.r_sym;
-        match relocation.r_type {
-            R_X86_64_NONE => {}
-            R_X86_64_64 => write(contents, offset, &self.address(symbol)?.wrapping_add(addend).to_le_bytes())?,
-            R_X86_64_PC64 => {
-                let value = self.near(symbol, contents)?.wrapping_add(addend).wrapping_sub(place);
-                write(contents, offset, &value.to_le_bytes())?;
-            }
-            R_X86_64_PC32 | R_X86_64_PLT32 => {
-                let value = self.near(symbol, contents)?.wrapping_add(addend).wrapping_sub(place);
-                write(contents, offset, &signed(value)?)?;
-            }
-            R_X86_64_GOTPCREL | R_X86_64_GOTPCRELX | R_X86_64_REX_GOTPCRELX => {
-                let value = self.slot(symbol, contents)?.wrapping_add(addend).wrapping_sub(place);
-                write(contents, offset, &signed(value)?)?;
-            }
-            R_X86_64_GOTOFF64 => {
-                let value = self.near(symbol, contents)?.wrapping_add(addend).wrapping_sub(got);
-                write(contents, offset, &value.to_le_bytes())?;
-            }
-            R_X86_64_GOTPC32 => write(contents, offset, &signed(got.wrapping_add(addend).wrapping_sub(place))?)?,
-            R_X86_64_GOTPC64 => write(contents, offset, &got.wrapping_add(addend).wrapping_sub(place).to_le_bytes())?,
-            R_X86_64_32 => {
-                let value = self.address(symbol)?.wrapping_add(addend);
-                let value = u32::try_from(value).map_err(|_| not_independent())?;
-                write(contents, offset, &value.to_le_bytes())?;
-            }
-            R_X86_64_32S => write(contents, offset, &signed(self.address(symbol)?.wrapping_add(addend))?)?,
-            unknown => return Err(LoadError::Relocation(unknown)),
-        }
-        Ok(())
+        let address = match target {
+            Target::Nothing => return Ok(()),
+            Target::Anywhere => self.address(symbol)?,
+            Target::Near => self.near(symbol, contents)?,
+            Target::Slot => self.slot(symbol, contents)?,
+            Target::Table => table,
+        };
+        let value = address.wrapping_add(relocation.r_addend.unwrap_or(0) as u64);
+        field(from(contents, offset), value, Place { address: self.base + offset, table })
     }
 
     fn value(&mut self, symbol: usize) -> Result<Value, LoadError> {
@@ -153,33 +130,21 @@ impl<'a> Linker<'a> {
     fn near(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, LoadError> {
         let Value::Import(_) = self.value(symbol)? else { return self.address(symbol) };
         let slot = self.slot(symbol, contents)?;
-        let stub = self.layout.stubs + symbol as u64 * STUB;
-        let displacement = signed(slot.wrapping_sub(self.base + stub + 6))?;
-        write(contents, stub, &[0xff, 0x25])?;
-        write(contents, stub + 2, &displacement)?;
+        let stub = self.layout.stubs + symbol as u64 * self.machine.stub_size();
+        self.machine.stub(from(contents, stub), self.base + stub, slot)?;
         Ok(self.base + stub)
     }
 
     /// The address of the symbol's GOT slot, filled.
     fn slot(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, LoadError> {
         let slot = self.layout.slots + symbol as u64 * SLOT;
-        write(contents, slot, &self.address(symbol)?.to_le_bytes())?;
+        let value = self.address(symbol)?.to_le_bytes();
+        contents[slot as usize..][..value.len()].copy_from_slice(&value);
         Ok(self.base + slot)
     }
 }
 
-fn not_independent() -> LoadError {
-    LoadError::Damaged("it is not position independent".into())
-}
-
-fn signed(value: u64) -> Result<[u8; 4], LoadError> {
-    i32::try_from(value as i64).map(i32::to_le_bytes).map_err(|_| not_independent())
-}
-
-fn write(contents: &mut [u8], offset: u64, bytes: &[u8]) -> Result<(), LoadError> {
-    let place = contents
-        .get_mut(offset as usize..offset as usize + bytes.len())
-        .ok_or_else(|| LoadError::Damaged("a relocation lies outside the object".into()))?;
-    place.copy_from_slice(bytes);
-    Ok(())
+/// The contents from an offset on, none where it lies behind them.
+fn from(contents: &mut [u8], offset: u64) -> &mut [u8] {
+    contents.get_mut(offset as usize..).unwrap_or_default()
 }

@@ -20,6 +20,7 @@ use mneme_core::image::{fatbin, in_memory, ir_inside, ptx, sum};
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, Status};
 use crate::process::log::debug;
+use crate::process::own_memory;
 
 /// Larger images than this are not copied, bytes.
 const MAX_COPY: u64 = 1 << 30;
@@ -186,15 +187,7 @@ fn sum_of_parts(parts: &[Piece]) -> Option<u64> {
 /// Reads memory of this process that may be unmapped, by way of the kernel, which says so instead of raising a signal.
 fn read_own_memory(start: usize, size: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0u8; size];
-    let mut done = 0;
-    while done < size {
-        let local = libc::iovec { iov_base: bytes[done..].as_mut_ptr().cast(), iov_len: size - done };
-        let remote = libc::iovec { iov_base: (start + done) as *mut c_void, iov_len: size - done };
-        // SAFETY: writes to the vector within its length; what cannot be read is an error.
-        let count = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-        done += usize::try_from(count).ok().filter(|count| *count > 0)?;
-    }
-    Some(bytes)
+    own_memory::read(start as u64, &mut bytes).then_some(bytes)
 }
 
 /// The fat binaries of relocatable code that a wrapper names beside its own, which is what of them was linked when the

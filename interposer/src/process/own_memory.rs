@@ -57,7 +57,8 @@ fn in_steps(address: u64, place: &mut [u8], mut step: impl FnMut(u64, &mut [u8])
 mod tests {
     use super::*;
 
-    const PAGE: usize = 4096;
+    /// Whole pages of every system.
+    const PAGE: usize = 64 << 10;
 
     #[test]
     fn what_is_gone_is_told_and_what_is_there_is_read() {

@@ -17,6 +17,7 @@ mod exporting;
 mod faults;
 mod hip;
 mod housekeeping;
+#[cfg(target_arch = "x86_64")]
 mod injecting;
 mod installing;
 mod interrupting;

@@ -145,13 +145,13 @@ mod tests {
     fn object() -> Vec<u8> {
         use inkwell::OptimizationLevel;
         use inkwell::memory_buffer::MemoryBuffer;
-        use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetTriple};
-        Target::initialize_x86(&InitializationConfig::default());
+        use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine};
+        Target::initialize_native(&InitializationConfig::default()).unwrap();
         let context = inkwell::context::Context::create();
         let text = "@d = global [3 x i32] [i32 1, i32 2, i32 3], section \"special\"\ndeclare void @g(ptr)\ndefine void @f() { call void @g(ptr @d) ret void }\0";
         let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test");
         let module = context.create_module_from_ir(buffer).unwrap();
-        let triple = TargetTriple::create("x86_64-unknown-linux-gnu");
+        let triple = TargetMachine::get_default_triple();
         let machine = Target::from_triple(&triple)
             .unwrap()
             .create_target_machine(&triple, "", "", OptimizationLevel::Default, RelocMode::PIC, CodeModel::Default)

@@ -15,7 +15,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             body.ret("void", "");
         }
         ["ldg" | "ldu", "global", ..] => {
-            // The promised alignment is an operand, not known here; x86 does not need it.
+            // The promised alignment is an operand, not known here; CPUs do not need it.
             let value = body.value(format!("load {result}, {} %a0, align 1", parameter(0)?));
             body.ret(result, value);
         }

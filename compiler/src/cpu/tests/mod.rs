@@ -131,6 +131,23 @@ fn undefined(object: &[u8]) -> BTreeSet<String> {
         .collect()
 }
 
+/// A conditional store that writes down nowhere whether it has succeeded (`stlxr wzr, …`) may be lost.
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn no_atomic_operation_forgets_to_look_whether_it_succeeded() {
+    for (operation, ty) in [("fadd", "float"), ("fadd", "double"), ("fmax", "float"), ("add", "i32"), ("xchg", "i64")] {
+        let object = object_of_text(&format!(
+            "define void @k(ptr %p, {ty} %v) {{ %old = atomicrmw {operation} ptr %p, {ty} %v monotonic ret void }}\n\
+             !nvvm.annotations = !{{!0}}\n!0 = !{{ptr @k, !\"kernel\", i32 1}}\n"
+        ));
+        let elf = Elf::parse(&object).unwrap();
+        let code = elf.section_headers.iter().filter(|section| section.sh_flags & 4 != 0);
+        let words = code.flat_map(|section| object[section.file_range().unwrap()].chunks_exact(4));
+        let forgets = |word: &[u8]| u32::from_le_bytes(word.try_into().unwrap()) & 0x3fff_7c00 == 0x081f_7c00;
+        assert_eq!(words.filter(|word| forgets(word)).count(), 0, "{operation} {ty}");
+    }
+}
+
 #[test]
 fn every_program_of_the_suite_lowers_under_every_pipeline() {
     let apps: Vec<PathBuf> = std::fs::read_dir(root().join("tests/apps"))

@@ -22,7 +22,7 @@ class MnemeRs(Package):
     depends_on("zlib-api", type="build")
     depends_on("zstd libs=static,shared", type="build")
     depends_on("libffi", type="build")
-    conflicts("target=aarch64:", msg="the CPU device is for x86-64")
+    conflicts("target=aarch64:", msg="nobody has tried the recipe there")
 
     def setup_build_environment(self, env):
         env.set("LLVM_SYS_191_PREFIX", self.spec["llvm"].prefix)

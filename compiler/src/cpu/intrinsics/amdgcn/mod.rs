@@ -46,7 +46,7 @@ fn define(intrinsic: &str, signature: &FunctionSignature) -> Option<FunctionBody
     })
 }
 
-/// LLVM's own intrinsics that x86 lacks, or has with another meaning.
+/// LLVM's own intrinsics that CPUs lack, or has with another meaning.
 fn generic(name: &str, signature: &FunctionSignature) -> Option<FunctionBody> {
     let mut body = FunctionBody::default();
     let result = signature.result.as_str();
