@@ -250,6 +250,38 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Ok(())
     }
 
+    /// Whether an instruction makes an address of the frame of 32 bits, which is a whole one here.
+    fn makes_word(&self, op: &Op<'a>) -> bool {
+        matches!(op.operands.first(), Some(Resolved::Register(to)) if self.provenance.words[*to as usize])
+    }
+
+    fn word(&mut self, op: &Op<'a>) -> Option<()> {
+        let pointer = Ty::Ptr(0);
+        let is_word = |operand: &Resolved<'a>| matches!(operand, Resolved::Register(register) if self.provenance.words[*register as usize]);
+        let (to, base, offset) = match &op.operands[..] {
+            [to, from] => (to, from, None),
+            [to, first, second] if is_word(first) => (to, first, Some(second)),
+            [to, first, second] => (to, second, Some(first)),
+            _ => return None,
+        };
+        let mut value = match base {
+            Resolved::Address(place, offset) => {
+                let (value, own) = self.address_of(*place, *offset)?;
+                self.cast_space(&value, own, pointer)
+            }
+            other => self.read(other, pointer)?,
+        };
+        if let Some(offset) = offset {
+            let offset = self.read(offset, Ty::Int(32))?;
+            let mut wide = self.value(format_args!("sext i32 {offset} to i64"));
+            if op.name == "sub" {
+                wide = self.value(format_args!("sub i64 0, {wide}"));
+            }
+            value = self.value(format_args!("getelementptr i8, ptr {value}, i64 {wide}"));
+        }
+        self.write_to(to, pointer, &value, false)
+    }
+
     /// Whether an operand is an offset: no address had a part in it.
     pub fn is_offset(&self, operand: &Resolved<'a>) -> bool {
         match operand {
@@ -275,6 +307,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     fn native(&mut self, op: &Op<'a>) -> Option<()> {
         match op.name {
+            "cvt" | "mov" | "add" | "sub" if self.makes_word(op) => self.word(op),
             "mov" => self.mov(op),
             "cvt" => self.convert(op),
             "ld" | "ldu" | "st" | "atom" | "red" | "cvta" | "isspacep" => self.memory(op),

@@ -4,7 +4,7 @@
 //! the optimiser of another object, or of another state space, than is accessed.
 
 use super::resolve::{AddressBase, Body, Item, Op, RegisterId, Resolved};
-use super::syntax::Variable;
+use super::syntax::{Space, Variable};
 
 /// How often the search for addresses begins anew with what it found to come from them.
 const ROUNDS: usize = 8;
@@ -17,6 +17,9 @@ pub struct Provenance {
     pub derived: Vec<bool>,
     /// Whether a value of fewer than 64 bits that an address of the frame was put into had a part in it.
     pub cut: Vec<bool>,
+    /// Registers of 32 bits that hold addresses of the frame and nothing else, used for nothing else than addressing
+    /// it: they are whole addresses here, of space 0.
+    pub words: Vec<bool>,
 }
 
 /// An instruction that computes registers from others.
@@ -98,9 +101,7 @@ impl Provenance {
             matches!(place, AddressBase::Local(_) | AddressBase::Param(_) | AddressBase::Return(_))
         };
         let frame = flow.steps.iter().filter(|step| takes_address(step.op, &in_frame));
-        let mut cut = flow.reached(frame.flat_map(|step| step.written.iter().copied()), 0);
-        cut.iter_mut().zip(&flow.bits).for_each(|(cut, bits)| *cut &= *bits < 64);
-        let cut = flow.reached(registers_where(&cut), 0);
+        let of_frame = flow.reached(frame.flat_map(|step| step.written.iter().copied()), 0);
 
         let direct = direct(body, variables, &flow);
         let sources = sources(body);
@@ -113,18 +114,90 @@ impl Provenance {
             flow.reached(addresses.map(|(index, _)| index as RegisterId).chain(made.iter().copied()), 0)
         };
         let mut derived = derived_from(&direct.spaces);
+        let mut spaces = None;
         for _ in 0..ROUNDS {
             let number = derived.iter().zip(&unknown).map(|(derived, unknown)| !derived && !unknown).collect();
             let mut search = Search { found: direct.clone(), sources: &sources, derived: &derived, number };
             search.spread(&flow);
-            let spaces = search.found.spaces;
-            let (before, more) = (derived.clone(), derived_from(&spaces));
+            let found = search.found.spaces;
+            let (before, more) = (derived.clone(), derived_from(&found));
             derived.iter_mut().zip(more).for_each(|(derived, more)| *derived |= more);
             if derived == before {
-                return Self { spaces, derived, cut };
+                spaces = Some(found);
+                break;
             }
         }
-        Self { derived: derived_from(&direct.spaces), spaces: direct.spaces, cut }
+        let (mut spaces, derived) = match spaces {
+            Some(spaces) => (spaces, derived),
+            None => (direct.spaces.clone(), derived_from(&direct.spaces)),
+        };
+        let words = words(body, &flow, &of_frame, &spaces, &derived);
+        let is_cut = |index: usize| of_frame[index] && flow.bits[index] < 64 && !words[index];
+        let cut: Vec<bool> = (0..words.len()).map(is_cut).collect();
+        let cut = flow.reached(registers_where(&cut), 0);
+        registers_where(&words).for_each(|register| spaces[register as usize] = Some(0));
+        Self { spaces, derived, cut, words }
+    }
+}
+
+/// Registers of 32 bits that only ever hold addresses of the frame: cut from whole ones, copied, and moved by numbers;
+/// and that only address the frame or make such registers. What addresses by 32 bits has them for local memory alone.
+fn words(
+    body: &Body<'_>,
+    flow: &Flow<'_, '_>,
+    of_frame: &[bool],
+    spaces: &[Option<u32>],
+    derived: &[bool],
+) -> Vec<bool> {
+    let is_candidate = |index: usize| of_frame[index] && flow.bits[index] == 32 && !body.registers[index].is_float();
+    let mut words: Vec<bool> = (0..of_frame.len()).map(is_candidate).collect();
+    loop {
+        let mut others: Vec<RegisterId> = Vec::new();
+        for item in &body.items {
+            let Item::Op(op) = item else { continue };
+            let is_word = |register: RegisterId| words[register as usize];
+            let mut named = Vec::new();
+            op.operands.iter().for_each(|operand| operand.registers(&mut |register| named.push(register)));
+            if !named.iter().any(|register| is_word(*register)) {
+                continue;
+            }
+            let is_number = |operand: &Resolved<'_>| match operand {
+                Resolved::Register(register) => {
+                    !derived[*register as usize] && !of_frame[*register as usize] && flow.bits[*register as usize] == 32
+                }
+                other => matches!(other, Resolved::Int(_)),
+            };
+            let is = |operand: &Resolved<'_>| matches!(operand, Resolved::Register(register) if is_word(*register));
+            let is_whole = |operand: &Resolved<'_>| {
+                let at = |register: &RegisterId| of_frame[*register as usize] && spaces[*register as usize] == Some(0);
+                matches!(operand, Resolved::Register(register) if at(register))
+            };
+            let in_frame = |operand: &Resolved<'_>| {
+                matches!(operand, Resolved::Address(AddressBase::Local(_) | AddressBase::Param(_), _))
+            };
+            let is_allowed = match (op.name, &op.operands[..]) {
+                ("cvt", [to, from]) => is(to) && is_whole(from) && op.modifiers == ["u32", "u64"],
+                ("mov", [to, from]) => is(to) && (is(from) || in_frame(from)),
+                ("add", [to, first, second]) => {
+                    let is_sum = is(first) && is_number(second) || is(second) && is_number(first);
+                    is(to) && is_sum && op.modifiers.len() == 1
+                }
+                ("sub", [to, base, offset]) => is(to) && is(base) && is_number(offset) && op.modifiers.len() == 1,
+                ("ld" | "st", operands) if op.space() == Space::Local => operands.iter().all(|operand| {
+                    let mut has_word = false;
+                    operand.registers(&mut |register| has_word |= is_word(register));
+                    !has_word || matches!(operand, Resolved::Bracket(_))
+                }),
+                _ => false,
+            };
+            if !is_allowed {
+                others.extend(named.into_iter().filter(|register| is_word(*register)));
+            }
+        }
+        if others.is_empty() {
+            return words;
+        }
+        others.into_iter().for_each(|register| words[register as usize] = false);
     }
 }
 

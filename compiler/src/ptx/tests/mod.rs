@@ -436,6 +436,39 @@ fn memory_of_the_frame_begins_with_some_value() {
     assert_eq!((first, second), (7, 0));
 }
 
+/// As the tables of a reduction's parts are addressed in what Triton compiles: a loop over words, and places behind and
+/// before others.
+#[test]
+fn addresses_of_the_frame_of_32_bits_are_whole_ones() {
+    let text = kernel(
+        ".param .u64 out",
+        ".local .align 4 .b8 f[28]; ld.param.u64 %rd1, [out]; mov.b64 %rd2, f; add.u64 %rd3, %rd2, 0;\n\
+         cvt.u32.u64 %r1, %rd3; mov.b32 %r2, %r1; mov.b32 %r3, 0;\n\
+         again: st.local.b32 [%r2], %r3; add.s32 %r2, %r2, 4; add.s32 %r3, %r3, 11; setp.lt.s32 %p1, %r3, 77;\n\
+         @%p1 bra again;\n\
+         ld.global.u32 %r4, [%rd1]; shl.b32 %r4, %r4, 2; sub.s32 %r5, %r1, %r4; add.s32 %r5, 8, %r5;\n\
+         @!%p1 mov.u32 %r6, %r1; ld.local.b32 %r7, [%r5+16]; ld.local.b32 %r8, [%r6+4]; st.global.u32 [%rd1], %r7;\n\
+         st.global.u32 [%rd1+4], %r8;",
+    );
+    let ir = lifted(&text).ir;
+    assert!(!ir.contains("ptrtoint") && !ir.contains("inttoptr") && !ir.contains(" asm "), "{ir}");
+    for pipeline in ["", "default<O1>", "default<O3>"] {
+        assert_eq!(run(&text, pipeline, [2, 0]), [44, 11], "{pipeline}");
+    }
+    // What is done with such a word beside keeps it from being one.
+    for more in
+        ["xor.b32 %r1, %r1, 4;", "setp.eq.u32 %p1, %r1, 0;", "st.local.b32 [%r1], %r1;", "mul.lo.u32 %r3, %r1, 3;"]
+    {
+        let text = kernel(
+            "",
+            &format!(
+                ".local .align 4 .b8 f[28]; mov.b64 %rd2, f; cvt.u32.u64 %r1, %rd2; {more} ld.local.b32 %r2, [%r1];"
+            ),
+        );
+        assert!(refused(&text).contains("32 bits of a local address"), "{more}");
+    }
+}
+
 #[test]
 fn numbers_that_are_aligned_further_lie_where_they_do() {
     let text = kernel(
