@@ -318,10 +318,8 @@ fn read<'a>(text: &'a str, start: usize, first: &'a str, scanner: &mut Scanner<'
             ".func" | ".entry" if depth == 0 => function = Some(word == ".entry"),
             ".global" | ".const" | ".shared" | ".local" if depth == 0 && function.is_none() => space = Some(word),
             ".texref" | ".surfref" | ".samplerref" if depth == 0 => opaque = true,
-            _ if is_name(word) && name.is_none() && (function.is_some() || space.is_some()) => {
-                if depth == 0 && parentheses == 0 && initial.is_none() {
-                    name = Some(word);
-                }
+            _ if depth == 0 && parentheses == 0 && initial.is_none() && name.is_none() && is_name(word) => {
+                name = Some(word).filter(|_| function.is_some() || space.is_some());
             }
             _ => {}
         }

@@ -202,11 +202,23 @@ fn arguments_that_vary_from_launch_to_launch_are_not_folded() {
     let kernels = report["kernels"].as_array().unwrap();
     let kernel = kernels.iter().find(|kernel| kernel["launches"] == 40).unwrap_or_else(|| panic!("{outcome}{report}"));
     assert_eq!(kernel["applied"]["replaced"], 40, "{outcome}");
+    // Launches that differ in a structure alone count as alike, so that none is folded.
+    let structures = Learnt::recorded("bigstruct", &[]);
+    structures.learn().arg("--").args(options).args(once).succeed();
+    for session in structures.sessions() {
+        let trials = fs::read_to_string(session.join("trials.jsonl")).unwrap();
+        assert!(!trials.contains("\"specialize\":true"), "{trials}");
+    }
     // What the user says goes before.
     let other = Learnt::recorded("steps", &["40"]);
     other.learn().arg("--").args(options).args(once).args(["--specialize-arguments", "all"]).succeed();
     let trials = fs::read_to_string(other.sessions().pop().unwrap().join("trials.jsonl")).unwrap();
     assert!(trials.contains("\"specialize\":true"), "{trials}");
+    let file = Learnt::recorded("steps", &["40"]);
+    fs::write(file.path().join("tune.yml"), "specialize-arguments: all # of two launches\n").unwrap();
+    file.learn().arg("--").args(options).args(once).succeed();
+    let settings = document(&file.sessions().pop().unwrap().join("config.json"));
+    assert_eq!(settings["specialize_arguments"], "all", "{settings}");
 }
 
 #[test]
