@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use mneme_core::compile_options::CompileOptions;
@@ -71,6 +71,21 @@ impl Description {
     /// Whether it is as it was written, for this key.
     fn is_whole(&self, key: &Value) -> bool {
         self.key == *key && self.sum == Self::sum(self.checksum, self.shared_is_static, self.bears_threads)
+    }
+}
+
+/// Code that a run has used, by where it came from.
+#[derive(Clone, Default)]
+pub struct CodeCounts(Arc<Mutex<[u64; 2]>>);
+
+impl CodeCounts {
+    pub fn add(&self, was_compiled: bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(was_compiled)] += 1;
+    }
+
+    /// From the cache, and compiled.
+    pub fn get(&self) -> [u64; 2] {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,9 +26,9 @@ use mneme_core::tuned::{
     DimensionRule, SPECIALISATION_VARIABLE, TIMES_VARIABLE, TRIALS_VARIABLE, VARIABLE, Winner, Winners,
 };
 
-use self::cache::CodeCache;
+use self::cache::{CodeCache, CodeCounts};
 use self::run_folder::RunFolder;
-use self::specialise::{CodeCounts, Specialiser, UsedWinners};
+use self::specialise::{Specialiser, UsedWinners};
 use self::winner::{Allowed, PreparedWinner};
 use crate::application::{Application, end_like};
 use crate::error::CommandError;

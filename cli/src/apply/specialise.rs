@@ -15,7 +15,7 @@ use mneme_core::hash::checksum;
 use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, Winner};
 
 use super::AppliedWinner;
-use super::cache::{self, CodeCache, CompiledCode};
+use super::cache::{self, CodeCache, CodeCounts, CompiledCode};
 use super::run_folder::Answers;
 use super::winner::{launch_bound, numbers};
 
@@ -46,21 +46,6 @@ pub struct Specialiser {
     pub used: UsedWinners,
     /// What came from the cache, and what was compiled.
     pub counts: CodeCounts,
-}
-
-/// Code that a run has used, by where it came from.
-#[derive(Clone, Default)]
-pub struct CodeCounts(Arc<Mutex<[u64; 2]>>);
-
-impl CodeCounts {
-    pub fn add(&self, was_compiled: bool) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)[usize::from(was_compiled)] += 1;
-    }
-
-    /// From the cache, and compiled.
-    pub fn get(&self) -> [u64; 2] {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Specialiser {

@@ -10,9 +10,8 @@ use mneme_core::tuned::{DimensionRule, Folded, LaunchDimensions, RuleInputs, Win
 use serde_json::{Value, json};
 
 use super::AppliedWinner;
-use super::cache::{self, CachedCode, CodeCache};
+use super::cache::{self, CachedCode, CodeCache, CodeCounts};
 use super::compile;
-use super::specialise::CodeCounts;
 
 /// A winner whose recording has been read.
 pub struct PreparedWinner {
@@ -81,8 +80,8 @@ impl PreparedWinner {
         Ok(Self { record, id, prologue, architecture, key, known, keeps_dimensions: allowed.keeps_dimensions })
     }
 
-    /// The winner as the application's process has it; compiles what the cache does not have. A sentence where that cannot
-    /// be.
+    /// The winner as the application's process has it; compiles what the cache does not have. A sentence where that
+    /// cannot be.
     pub fn compiled(self, found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts) -> Result<Winner, String> {
         let Self { record, id, prologue, architecture, key, known, keeps_dimensions } = self;
         let (configuration, instance) = (&found.configuration, &record.instances[&id]);

@@ -257,7 +257,9 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     fn word(&mut self, op: &Op<'a>) -> Option<()> {
         let pointer = Ty::Ptr(0);
-        let is_word = |operand: &Resolved<'a>| matches!(operand, Resolved::Register(register) if self.provenance.words[*register as usize]);
+        let words = &self.provenance.words;
+        let is_word =
+            |operand: &Resolved<'a>| matches!(operand, Resolved::Register(register) if words[*register as usize]);
         let (to, base, offset) = match &op.operands[..] {
             [to, from] => (to, from, None),
             [to, first, second] if is_word(first) => (to, first, Some(second)),

@@ -1,4 +1,4 @@
-//! What Triton has kept of the code that it compiled.
+//! The stages that Triton keeps of the code that it has compiled.
 //!
 //! Triton loads machine code alone. Its cache has a folder for each kernel that it has compiled, with a file for each
 //! stage under the kernel's name: `NAME.cubin` beside `NAME.ptx` and `NAME.llir`. PyTorch's compiler has caches of its

@@ -150,7 +150,7 @@ fn machine_code_and_fat_binaries_are_recorded_however_they_are_stored() {
 fn what_triton_keeps_of_machine_code_is_recorded_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let text = ptx("", "").replace(".target sm_90", ".target sm_90a");
+    let text = ptx("", "").replace(".version 7.8\n.target sm_90", ".version 8.0\n.target sm_90a");
     std::fs::write(at("k.ptx"), &text).unwrap();
     if tool("ptxas", &["-arch=sm_90a", "k.ptx", "-o", "k.cubin"], folder.path()).is_none() {
         return;
