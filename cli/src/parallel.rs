@@ -1,4 +1,6 @@
 //! Work on many things at a time, which waits for files more than it computes.
+//!
+//! Its threads are gone when it returns: signals that come later find no other thread than those that wait for them.
 
 use std::thread::{self, ScopedJoinHandle};
 

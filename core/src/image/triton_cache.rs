@@ -2,7 +2,7 @@
 //!
 //! Triton loads machine code alone. Its cache has a folder for each kernel that it has compiled, with a file for each
 //! stage under the kernel's name: `NAME.cubin` beside `NAME.ptx` and `NAME.llir`. PyTorch's compiler has caches of its
-//! own, of the same layout (tried with Triton 3.4 and PyTorch 2.8).
+//! own, of the same layout (tried with Triton 3.6 and PyTorch 2.11).
 
 use std::fs;
 use std::io::Read;

@@ -30,7 +30,7 @@ pub struct RecorderSettings {
     pub tuned: Vec<PathBuf>,
     /// `MNEME_VERIFY_FIRST`: launches on which a winner is tried before it is used, for `apply`; 0.
     pub verify_first: u32,
-    /// No launch is recorded.
+    /// No launch is recorded, nor counted as one that would be.
     pub records_nothing: bool,
     /// `MNEME_SPECIALIZE`: which arguments are folded into code for launches that repeat, `integers` or `scalars`, for
     /// `apply`; none.
