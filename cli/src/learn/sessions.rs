@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::recording::database::{KernelRecord, kernels};
+use mneme_core::recording::database::{ArgumentLayout, KernelRecord, kernels};
 use serde_json::Value;
 
 use super::{Launched, RECORDED};
@@ -67,7 +67,7 @@ pub fn learnt(folder: &Path) -> Result<Vec<LearntKernel>, CommandError> {
         let session = folder.join(RESULTS).join(record.static_hash.to_string());
         let has_few_alike = launched.iter().any(|it| it.kernel == record.kernel_name && it.are_few_alike());
         // Launches that differ in a structure alone count as alike.
-        let has_structures = record.ours.arguments.iter().any(|it| it.kind == "byval" || it.size > 8);
+        let has_structures = record.ours.arguments.iter().any(ArgumentLayout::is_structure);
         let folds_common = has_few_alike || has_structures;
         Ok(LearntKernel { database, record, session, folds_common })
     };

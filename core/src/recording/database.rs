@@ -92,6 +92,13 @@ pub struct ArgumentLayout {
     pub kind: String,
 }
 
+impl ArgumentLayout {
+    /// Whether it is a structure, which may hold pointers: launches that differ in it alone are of one instance.
+    pub fn is_structure(&self) -> bool {
+        self.kind == "byval" || self.size > 8
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct InstanceRecord {

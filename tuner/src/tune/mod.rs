@@ -206,7 +206,7 @@ impl KernelToTune {
         let first = arguments(&self.ids[0])?;
         let tells_apart = |index: &u32| {
             let layout = self.record.ours.arguments.get(*index as usize);
-            layout.is_some_and(|layout| layout.kind != "byval" && layout.size <= 8)
+            layout.is_some_and(|layout| !layout.is_structure())
         };
         let mut common: Vec<u32> = (0..first.len() as u32).filter(tells_apart).collect();
         for id in &self.ids[1..] {
