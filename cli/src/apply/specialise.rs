@@ -134,6 +134,8 @@ impl Specialiser {
             keeps_dimensions: false,
             max_threads: launch_bound(&configuration),
             rule: None,
+            image: None,
+            prints: record.ours.prints,
             before: base.as_ref().and_then(|(found, _)| found.before),
             after: base.as_ref().and_then(|(found, _)| found.after),
             // No other winner has it.

@@ -140,6 +140,8 @@ impl PreparedWinner {
             max_threads: launch_bound(configuration),
             // One that does not come to the winner itself is not what the winner was found by.
             rule: found.rule.clone().filter(fits),
+            image: instance.ours.image,
+            prints: record.ours.prints,
             before: found.before,
             after: found.after,
             source: found.source.clone(),

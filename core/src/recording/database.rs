@@ -67,6 +67,9 @@ pub struct KernelDetails {
     /// follow them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_pointers: bool,
+    /// The code prints.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prints: bool,
     /// Recorder version.
     pub version: String,
     /// XXH3-64 of the file's text with zeros in place of these 16 hexadecimal digits; "" in a file of upstream's.
@@ -133,6 +136,10 @@ pub struct InstanceDetails {
     /// How that code was compiled, where the IR came with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compiled: Option<CompileOptions>,
+    /// Of the image that the kernel's PTX or machine code was found in, and of the architecture that it was loaded for:
+    /// where both are the same, so is the code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<u64>,
 }
 
 /// A file of code.

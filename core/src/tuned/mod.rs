@@ -76,6 +76,12 @@ pub struct Winner {
     /// What other launches are to be, where the space that it was found in says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<DimensionRule>,
+    /// Of the image that it was recorded from, as the recording has it: a kernel of an equal one is recognised by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<u64>,
+    /// The kernel prints.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prints: bool,
     /// Times of a launch in the session that found it, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<f64>,
@@ -193,6 +199,8 @@ mod tests {
             keeps_dimensions: true,
             max_threads: Some(64),
             rule: Some(DimensionRule::same_threads()),
+            image: Some(1 << 63),
+            prints: true,
             before: Some(2.5),
             after: None,
             source: "results".into(),

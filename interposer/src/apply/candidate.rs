@@ -13,8 +13,8 @@ use mneme_core::tuned::{LaunchDimensions, ReadRule, RuleInputs, Winner};
 
 use super::loaded::TunedCode;
 use super::trials::Trials;
-use crate::kernels::code::KernelCode;
 use crate::kernels::key::may_be_address;
+use crate::kernels::parameters::Parameters;
 use crate::kernels::request::LaunchArguments;
 use crate::process::settings::settings;
 
@@ -61,20 +61,20 @@ pub fn shape_of(launch: &Launch) -> LaunchDimensions {
 }
 
 impl WinnerCandidate {
-    /// A winner for a kernel's code; a sentence where it is not.
-    pub fn new(winner: &'static Winner, code: &KernelCode) -> Result<Self, String> {
-        if !code.layout().eq(winner.layout.iter().copied()) {
+    /// A winner for a kernel with these parameters, which prints or not; a sentence where it is for another.
+    pub fn new(winner: &'static Winner, parameters: &Parameters, prints: bool) -> Result<Self, String> {
+        if !parameters.layout().eq(winner.layout.iter().copied()) {
             return Err("its parameters are not those of the recording; record and tune it again".into());
         }
         let sizes = || winner.arguments.iter().map(|argument| argument.bytes.len());
         if !sizes().eq(winner.layout.iter().map(|(_, size)| *size as usize)) {
             return Err("the file of tuned kernels does not have its arguments; write it anew with mneme apply".into());
         }
-        let pointers: Vec<(usize, u32)> = code.pointers().map(|(index, _, offset)| (index, offset)).collect();
+        let pointers: Vec<(usize, u32)> = parameters.pointers().map(|(index, _, offset)| (index, offset)).collect();
         let is_number = |index: usize, word: usize| winner.numbers.contains(&(index as u32, 8 * word as u32));
         let mut recorded = Vec::new();
         for (index, argument) in winner.arguments.iter().enumerate() {
-            let is_typed = code.is_typed(index);
+            let is_typed = parameters.is_typed(index);
             for (word, bytes) in argument.bytes.chunks(8).enumerate() {
                 let is_pointer = pointers.contains(&(index, 8 * word as u32));
                 let expected = match is_pointer {
@@ -101,7 +101,7 @@ impl WinnerCandidate {
             recorded,
             folded,
             rule,
-            prints: code.prints(),
+            prints,
             trials: Trials::new(settings().verify_first),
             broken: OnceLock::new(),
             refusals: AtomicU32::new(0),
@@ -110,8 +110,8 @@ impl WinnerCandidate {
     }
 
     /// Code that was made for launches like one of this run: what is not folded into it may be anything.
-    pub fn variant(winner: &'static Winner, code: &KernelCode) -> Result<Self, String> {
-        let mut variant = Self::new(winner, code)?;
+    pub fn variant(winner: &'static Winner, parameters: &Parameters, prints: bool) -> Result<Self, String> {
+        let mut variant = Self::new(winner, parameters, prints)?;
         variant.recorded.clear();
         Ok(Self { is_variant: true, rule: None, ..variant })
     }
@@ -244,6 +244,8 @@ mod tests {
             keeps_dimensions: false,
             max_threads: None,
             rule,
+            image: None,
+            prints: false,
             before: None,
             after: None,
             source: "results".into(),
@@ -265,50 +267,53 @@ mod tests {
 
     #[test]
     fn a_folded_number_that_looks_like_an_address_has_to_be_the_same() {
-        let (code, asked) = (KernelCode::with_kinds(&[""]), shape(40, 256));
+        let (parameters, asked) = (Parameters::of_kinds(&[""]), shape(40, 256));
         let of_number = Winner { numbers: vec![(0, 0)], ..winner(&[0], asked, None).clone() };
-        let folded = WinnerCandidate::new(Box::leak(Box::new(of_number)), &code).unwrap();
+        let folded = WinnerCandidate::new(Box::leak(Box::new(of_number)), &parameters, false).unwrap();
         assert_eq!(judge(&folded, asked, LARGE), (true, Some(asked)));
         assert_eq!(judge(&folded, asked, LARGE + 1), (false, None));
-        let address = WinnerCandidate::new(winner(&[0], asked, None), &code).unwrap();
+        let address = WinnerCandidate::new(winner(&[0], asked, None), &parameters, false).unwrap();
         assert_eq!(judge(&address, asked, LARGE + 1), (true, Some(asked)), "an address is not in the code");
-        let plain = WinnerCandidate::new(winner(&[], asked, None), &code).unwrap();
+        let plain = WinnerCandidate::new(winner(&[], asked, None), &parameters, false).unwrap();
         assert_eq!(judge(&plain, asked, LARGE + 1), (true, Some(asked)), "as an address may be any");
         let number = Winner { numbers: vec![(0, 0)], ..winner(&[], asked, None).clone() };
-        let number = WinnerCandidate::new(Box::leak(Box::new(number)), &code).unwrap();
+        let number = WinnerCandidate::new(Box::leak(Box::new(number)), &parameters, false).unwrap();
         assert_eq!(judge(&number, asked, LARGE + 1), (false, Some(asked)), "in no recorded allocation");
     }
 
     #[test]
     fn a_rule_does_not_leave_out_threads_unless_its_winner_did() {
-        let code = KernelCode::with_kinds(&["i64"]);
+        let parameters = Parameters::of_kinds(&["i64"]);
         let blocks = |text: &str| {
             Some(DimensionRule { derived: vec![("grid.x".into(), text.into())], ..DimensionRule::default() })
         };
         let same =
-            WinnerCandidate::new(winner(&[], shape(80, 128), Some(DimensionRule::same_threads())), &code).unwrap();
+            WinnerCandidate::new(winner(&[], shape(80, 128), Some(DimensionRule::same_threads())), &parameters, false)
+                .unwrap();
         assert_eq!(judge(&same, shape(10, 256), 7).1, Some(shape(20, 128)));
-        let constant = WinnerCandidate::new(winner(&[], shape(80, 128), blocks("80")), &code).unwrap();
+        let constant = WinnerCandidate::new(winner(&[], shape(80, 128), blocks("80")), &parameters, false).unwrap();
         assert_eq!(judge(&constant, shape(50, 256), 7).1, Some(shape(50, 256)), "the code alone");
         assert_eq!(judge(&constant, shape(10, 256), 7).1, Some(shape(10, 256)), "the code alone");
         let kept = Winner {
             keeps_dimensions: true,
             ..winner(&[], shape(80, 128), Some(DimensionRule::same_threads())).clone()
         };
-        let kept = WinnerCandidate::new(Box::leak(Box::new(kept)), &code).unwrap();
+        let kept = WinnerCandidate::new(Box::leak(Box::new(kept)), &parameters, false).unwrap();
         assert_eq!(judge(&kept, shape(40, 256), LARGE), (false, Some(shape(40, 256))));
         assert_eq!(judge(&same, shape(i32::MAX as u32, 256), 7).1, Some(shape(i32::MAX as u32, 256)), "too many");
-        let fewer = WinnerCandidate::new(winner(&[], shape(20, 256), blocks("recorded.grid.x / 2")), &code).unwrap();
+        let fewer =
+            WinnerCandidate::new(winner(&[], shape(20, 256), blocks("recorded.grid.x / 2")), &parameters, false)
+                .unwrap();
         assert_eq!(judge(&fewer, shape(10, 256), 7).1, Some(shape(5, 256)));
     }
 
     #[test]
     fn code_for_a_launch_of_this_run_is_for_no_other_dimensions_and_folded_numbers() {
-        let (code, asked) = (KernelCode::with_kinds(&["i64"]), shape(40, 256));
-        let variant = WinnerCandidate::variant(winner(&[0], asked, None), &code).unwrap();
+        let (parameters, asked) = (Parameters::of_kinds(&["i64"]), shape(40, 256));
+        let variant = WinnerCandidate::variant(winner(&[0], asked, None), &parameters, false).unwrap();
         assert!(judge(&variant, asked, LARGE).0 && !judge(&variant, asked, LARGE + 1).0);
         assert!(!judge(&variant, shape(41, 256), LARGE).0);
-        let of_any = WinnerCandidate::variant(winner(&[], asked, None), &code).unwrap();
+        let of_any = WinnerCandidate::variant(winner(&[], asked, None), &parameters, false).unwrap();
         assert!(judge(&of_any, asked, LARGE + 1).0);
     }
 }

@@ -31,11 +31,12 @@ use self::loaded::LoadedCode;
 use self::replacement::KernelReplacement;
 use self::specialisation::Specialisation;
 use crate::driver::{self, CUfunction, CUstream, Status, captures, gate, streams};
-use crate::kernels::code::{DeviceDescription, KernelCode};
+use crate::kernels::code::{DeviceDescription, KernelCode, image_key};
 use crate::kernels::handles;
 use crate::kernels::kernel::{FunctionHandle, Kernel};
+use crate::kernels::parameters::Parameters;
 use crate::kernels::request::LaunchRequest;
-use crate::process::log::{info, warning};
+use crate::process::log::{debug, info, warning};
 use crate::process::settings::settings;
 use crate::process::{recorded_family, winners};
 
@@ -184,38 +185,13 @@ impl Choice<'_> {
 }
 
 /// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has.
-/// The code of a kernel that nobody wants to replace is not looked for.
 fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
     let known = match kernel.progress.replacement.get() {
         Some(known) => known,
         None => {
             let device = driver::current_device()?;
             kernel.progress.replacement.get_or_init(|| {
-                // Trials record the variables of all code.
-                let is_wanted = settings().specialise.is_some() || settings().verify_first > 0;
-                if winners::of(&kernel.name).is_empty() && !is_wanted {
-                    let replacement = KernelReplacement::new(Err(UNTUNED.into()), None);
-                    give_up_if_due(kernel, &replacement);
-                    return Box::new(replacement);
-                }
-                let device = DeviceDescription::of(device);
-                let code = kernel
-                    .progress
-                    .code
-                    .get_or_init(|| KernelCode::of(&kernel.name, &kernel.origin, function, &device));
-                let candidates = match code {
-                    Ok(code) => candidates(kernel, code, &device.arch()),
-                    Err(reason) => Err(format!("its code cannot be recognised: {reason}")),
-                };
-                let kinds = settings().specialise;
-                let specialisation =
-                    code.as_ref().ok().zip(kinds).map(|(code, kinds)| Specialisation::new(code, kinds));
-                if let (Err(reason), Some(_), false) =
-                    (&candidates, &specialisation, winners::of(&kernel.name).is_empty())
-                {
-                    warning!("no winner for {} is used: {reason}", kernel.demangled);
-                }
-                let replacement = KernelReplacement::new(candidates, specialisation);
+                let replacement = find(kernel, function, &DeviceDescription::of(device));
                 give_up_if_due(kernel, &replacement);
                 Box::new(replacement)
             })
@@ -224,8 +200,66 @@ fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
     known.downcast_ref()
 }
 
-fn candidates(kernel: &Kernel, code: &KernelCode, architecture: &str) -> Result<Vec<WinnerCandidate>, String> {
+/// The code of a kernel is looked for only where something is to stand in for it that is not known by its image.
+fn find(kernel: &Kernel, function: CUfunction, device: &DeviceDescription) -> KernelReplacement {
     let winners = winners::of(&kernel.name);
+    // Trials record the variables of all code.
+    let is_code_wanted = settings().specialise.is_some() || settings().verify_first > 0;
+    if winners.is_empty() && !is_code_wanted {
+        return KernelReplacement::new(Err(UNTUNED.into()), None);
+    }
+    if !is_code_wanted && let Some(known) = of_image(kernel, winners, device) {
+        debug!("{} is recognised by its image", kernel.demangled);
+        // Such code has no types.
+        let parameters = &Parameters::untyped(known.layout.iter().copied());
+        let &Winner { static_hash, image, prints, .. } = known;
+        let recognised = Recognised { static_hash, image, parameters, prints };
+        return KernelReplacement::new(candidates(winners, &recognised, &device.arch()), None);
+    }
+    let code =
+        kernel.progress.code.get_or_init(|| KernelCode::of(&kernel.name, &kernel.origin, function, device)).as_ref();
+    let candidates = match code {
+        Ok(code) => {
+            let &KernelCode { static_hash, image, ref parameters, prints, .. } = &**code;
+            candidates(winners, &Recognised { static_hash, image, parameters, prints }, &device.arch())
+        }
+        Err(reason) => Err(format!("its code cannot be recognised: {reason}")),
+    };
+    let kinds = settings().specialise;
+    let specialisation = code.ok().zip(kinds).map(|(code, kinds)| Specialisation::new(code, kinds));
+    if let (Err(reason), Some(_), false) = (&candidates, &specialisation, winners.is_empty()) {
+        warning!("no winner for {} is used: {reason}", kernel.demangled);
+    }
+    KernelReplacement::new(candidates, specialisation)
+}
+
+/// A winner that was recorded from the image that the kernel is in.
+fn of_image<'a>(kernel: &Kernel, winners: &'a [Winner], device: &DeviceDescription) -> Option<&'a Winner> {
+    winners.iter().find(|winner| winner.image.is_some())?;
+    let image = image_key(&kernel.origin, device)?;
+    winners.iter().find(|winner| winner.image == Some(image))
+}
+
+/// What is known of a kernel's code.
+struct Recognised<'a> {
+    static_hash: u64,
+    image: Option<u64>,
+    parameters: &'a Parameters,
+    prints: bool,
+}
+
+impl Recognised<'_> {
+    /// Whether a winner is for that code.
+    fn is_of(&self, winner: &Winner) -> bool {
+        winner.static_hash == self.static_hash || (self.image.is_some() && winner.image == self.image)
+    }
+}
+
+fn candidates(
+    winners: &'static [Winner],
+    code: &Recognised<'_>,
+    architecture: &str,
+) -> Result<Vec<WinnerCandidate>, String> {
     if winners.is_empty() {
         return Err(UNTUNED.into());
     }
@@ -236,11 +270,11 @@ fn candidates(kernel: &Kernel, code: &KernelCode, architecture: &str) -> Result<
     );
     let mut found = Vec::new();
     // Those of other devices are tried where there are no others, and say what is wrong then.
-    let is_of = |winner: &&Winner| winner.static_hash == code.static_hash;
+    let is_of = |winner: &&Winner| code.is_of(winner);
     let is_for_here = |winner: &&Winner| winner.architecture == architecture;
     let has_own = winners.iter().filter(is_of).any(|winner| is_for_here(&winner));
     for winner in winners.iter().filter(is_of).filter(|winner| !has_own || is_for_here(winner)) {
-        match WinnerCandidate::new(winner, code) {
+        match WinnerCandidate::new(winner, code.parameters, code.prints) {
             Ok(candidate) => found.push(candidate),
             Err(reason) => last = reason,
         }

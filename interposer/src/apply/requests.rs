@@ -68,7 +68,7 @@ pub fn submit(
     let Some(Ok(code)) = kernel.progress.code.get() else { return None };
     let (device, context) = (driver::current_device()?, driver::current_context()?);
     // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
-    let arguments = unsafe { request.arguments.read(code.layout()) }?;
+    let arguments = unsafe { request.arguments.read(code.parameters.layout()) }?;
     let Launch { attributes, .. } = &request.launch;
     let asked = SpecialisationRequest {
         record: code.record(&kernel.demangled, device),
@@ -161,7 +161,7 @@ fn take_in(open: &Open, answer: SpecialisationAnswer) -> Result<(), String> {
     let Some(Ok(code)) = kernel.progress.code.get() else { return Err("its code is not known".into()) };
     // As long as the process: another thread may be using it.
     let winner = Box::leak(Box::new(winner));
-    let candidate = WinnerCandidate::variant(winner, code)?;
+    let candidate = WinnerCandidate::variant(winner, &code.parameters, code.prints)?;
     // Where the context is gone, the launch that is the first to use the code loads it.
     let ready = loading::in_context(open.context, open.ends, || {
         let loaded = loaded::load(&candidate.code, open.context)?;

@@ -40,7 +40,7 @@ pub struct Wanted {
 
 impl Specialisation {
     pub fn new(code: &KernelCode, kinds: FoldedKinds) -> Self {
-        let watched = code.foldable(kinds).map(|(index, offset, size)| Watched { index, offset, size });
+        let watched = code.parameters.foldable(kinds).map(|(index, offset, size)| Watched { index, offset, size });
         Self {
             is_over: AtomicBool::new(false),
             observed: Mutex::new(Observed::new(watched.collect())),

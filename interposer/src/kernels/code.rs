@@ -12,18 +12,18 @@ use mneme_abi::cuda::sys::CUdevice_attribute;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::architecture::{Architecture, GpuArchitecture};
-use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
+use mneme_core::image::ir_section::{self, IrArgument, Symbol, SymbolKind, Unit, VariableInfo};
 use mneme_core::image::{embedded, ir_path};
 use mneme_core::launch::Launch;
 use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::RecordedArgument;
 use mneme_core::recording::{CodeKind, RecordingError};
-use mneme_core::tuned::FoldedKinds;
 
-use super::key::{ArgumentValue, Key, Known, LaunchShape, may_be_address};
+use super::key::{ArgumentValue, Key, Known, LaunchShape};
 use super::native::NativeCode;
 use super::origin::{CodeOrigin, choose_arch};
 use super::original::OriginalCode;
+use super::parameters::Parameters;
 use crate::driver::{self, CUdevice, CUfunction, hip};
 use crate::memory::arena::vmm;
 use crate::process::linker;
@@ -34,8 +34,6 @@ const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 ];
-/// Kind of an argument whose type is not known.
-const UNKNOWN: &str = "";
 /// Address spaces of constant and of global memory in NVPTX.
 pub const CONSTANT_SPACE: u32 = 4;
 pub const GLOBAL_SPACE: u32 = 1;
@@ -93,14 +91,18 @@ pub struct KernelCode {
     pub static_hash: u64,
     arch: String,
     triple: String,
-    kernel: Symbol,
+    /// Mangled.
+    name: String,
+    pub parameters: Parameters,
     variables: Vec<Symbol>,
     modules: Vec<Module>,
     source: Source,
     /// It calls through pointers that a replay may not have, as far as can be told.
     calls_pointers: bool,
     /// It prints, as far as can be told.
-    prints: bool,
+    pub prints: bool,
+    /// Of the image that PTX or machine code was found in: as [`image_key`].
+    pub image: Option<u64>,
     /// How the application's own code was compiled, where the IR came with it.
     pub compiled: Option<CompileOptions>,
     /// The forms of the application's own code, the one that it runs first.
@@ -163,7 +165,8 @@ impl KernelCode {
         let image = origin.image.as_ref().and_then(|image| image.bytes());
         let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.architecture.as_ref()));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
-        let code = Self::found(kernel, origin, native, device)?;
+        let mut code = Self::found(kernel, origin, native, device)?;
+        code.image = (!code.has_ir()).then(|| image_key(origin, device)).flatten();
         if settings().records_nothing {
             return Ok(Arc::new(code));
         }
@@ -248,6 +251,7 @@ impl KernelCode {
             )));
         }
         let own = units[*closure.units.first()?];
+        let symbol = own.symbol(kernel)?;
         let module = |index: &usize| Module {
             name: ("RecordedIR", "bc"),
             contents: Contents::Unit(Box::new(units[*index].clone())),
@@ -256,12 +260,14 @@ impl KernelCode {
             static_hash: closure.static_hash,
             triple: own.table.triple.clone(),
             arch,
-            kernel: own.symbol(kernel)?.clone(),
+            name: symbol.name.clone(),
+            parameters: Parameters::typed(symbol.arguments.clone()),
             variables: closure.variables.into_iter().map(|(_, symbol)| symbol).collect(),
             modules: closure.units.iter().map(module).collect(),
             source: Source::Section,
             calls_pointers: false,
             prints: prints(&closure.unresolved),
+            image: None,
             compiled: own.table.compiled.clone(),
             original: Vec::new(),
         }))
@@ -274,9 +280,6 @@ impl KernelCode {
             .iter()
             .filter_map(|module| module.bytes().ok())
             .fold(Hash64::new().part(name.as_bytes()), |hash, bytes| hash.part(&bytes));
-        let argument = |(offset, size): &(u32, u32)| {
-            ir_section::IrArgument::new("", if *size > 8 { "byval" } else { "" }, *offset, *size)
-        };
         let variable = |(name, constant): &(String, bool)| Symbol {
             variable: Some(VariableInfo {
                 space: if *constant { CONSTANT_SPACE } else { GLOBAL_SPACE },
@@ -290,15 +293,14 @@ impl KernelCode {
             static_hash: hash.finish(),
             arch: native.arch.clone(),
             triple: native.triple.into(),
-            kernel: Symbol {
-                arguments: native.parameters.iter().map(argument).collect(),
-                ..Symbol::exported(name, SymbolKind::Kernel)
-            },
+            name: name.to_owned(),
+            parameters: Parameters::untyped(native.parameters.iter().copied()),
             variables: native.variables.iter().map(variable).collect(),
             modules,
             source,
             calls_pointers: native.calls_pointers && matches!(source, Source::Ptx | Source::MachineCode),
             prints: prints(&native.undefined),
+            image: None,
             compiled: None,
             original: Vec::new(),
         })
@@ -331,11 +333,6 @@ impl KernelCode {
         !matches!(self.source, Source::Ptx | Source::MachineCode)
     }
 
-    /// Whether it prints.
-    pub fn prints(&self) -> bool {
-        self.prints
-    }
-
     /// What it can be rebuilt from, for people.
     pub fn source(&self) -> &'static str {
         match self.source {
@@ -346,35 +343,6 @@ impl KernelCode {
             Source::Ptx => "PTX",
             Source::MachineCode => "machine code",
         }
-    }
-
-    /// Offset and size of each argument in the parameter buffer, bytes.
-    pub fn layout(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.kernel.arguments.iter().map(|argument| (argument.offset, argument.size))
-    }
-
-    /// Scalar arguments of these kinds, as far as their types are known: index, offset in the parameter buffer and
-    /// size, bytes.
-    pub fn foldable(&self, kinds: FoldedKinds) -> impl Iterator<Item = (u32, u32, usize)> {
-        let is_meant = move |argument: &ir_section::IrArgument| {
-            argument.specialisable() && (kinds == FoldedKinds::Scalars || argument.kind.starts_with('i'))
-        };
-        let arguments = (0..).zip(&self.kernel.arguments).filter(move |(_, argument)| is_meant(argument));
-        arguments.map(|(index, argument)| (index, argument.offset, argument.size as usize))
-    }
-
-    /// Every pointer that the kernel is given, and where its type is not known every word that may be one: the
-    /// argument's index and name, and the offset in it, bytes.
-    pub fn pointers(&self) -> impl Iterator<Item = (usize, &str, u32)> {
-        self.kernel.arguments.iter().enumerate().flat_map(|(index, argument)| {
-            let offsets: Vec<u32> = match (argument.kind.as_str(), &argument.pointers) {
-                ("ptr", _) => vec![0],
-                (_, Some(offsets)) => offsets.clone(),
-                ("byval" | UNKNOWN, None) => (0..argument.size).step_by(8).collect(),
-                _ => Vec::new(),
-            };
-            offsets.into_iter().map(move |offset| (index, argument.name.as_str(), offset))
-        })
     }
 
     /// Names of the closure's device variables, and what is known of each.
@@ -397,7 +365,8 @@ impl KernelCode {
     /// Identity of a launch among those of the kernel: dimensions, shared memory and scalar arguments. Pointers and
     /// structures (which may hold pointers) differ between runs that do the same.
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[RecordedArgument]) -> u64 {
-        let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
+        let scalars =
+            arguments.iter().enumerate().filter(|(index, argument)| self.parameters.is_scalar(*index, &argument.bytes));
         let mut hash = Hash64::new();
         LaunchShape::of(launch).numbers().for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
         scalars.for_each(|(_, argument)| hash.add(&argument.bytes));
@@ -407,9 +376,9 @@ impl KernelCode {
     /// What goes into that identity.
     pub fn key(&self, launch: &Launch, arguments: &[RecordedArgument]) -> Key {
         let known = arguments.iter().enumerate().filter_map(|(index, argument)| {
-            let value = if self.is_scalar(index, &argument.bytes) {
+            let value = if self.parameters.is_scalar(index, &argument.bytes) {
                 ArgumentValue::of(&argument.bytes)
-            } else if self.kind(index) == Some(UNKNOWN) {
+            } else if self.parameters.is_untyped(index) {
                 ArgumentValue::Address
             } else {
                 return None;
@@ -417,26 +386,6 @@ impl KernelCode {
             Some(Known { index: index as u32, offset: argument.offset, value })
         });
         Key { shape: LaunchShape::of(launch), arguments: known.collect() }
-    }
-
-    /// Whether it is known where an argument holds pointers.
-    pub fn is_typed(&self, index: usize) -> bool {
-        self.kernel.arguments.get(index).is_some_and(|argument| match argument.kind.as_str() {
-            "byval" => argument.pointers.is_some(),
-            kind => kind != UNKNOWN,
-        })
-    }
-
-    fn kind(&self, index: usize) -> Option<&str> {
-        self.kernel.arguments.get(index).map(|layout| layout.kind.as_str())
-    }
-
-    fn is_scalar(&self, index: usize, bytes: &[u8]) -> bool {
-        match self.kind(index) {
-            None | Some("ptr" | "byval") => false,
-            Some(UNKNOWN) => !may_be_address(bytes),
-            Some(_) => true,
-        }
     }
 
     fn module_names(&self) -> Vec<String> {
@@ -474,12 +423,12 @@ impl KernelCode {
             static_hash: self.static_hash,
             arena_address: format!("{:#018x}", arena.map_or(0, |arena| arena.base())),
             arena_size: arena.map_or(0, |arena| arena.size()),
-            kernel_name: self.kernel.name.clone(),
+            kernel_name: self.name.clone(),
             demangled_name: demangled.to_owned(),
             modules: self.module_names(),
             binary_blobs: Vec::new(),
-            arg_names: self.kernel.arguments.iter().map(|argument| argument.name.clone()).collect(),
-            specializations: self.kernel.arguments.iter().map(ir_section::IrArgument::specialisable).collect(),
+            arg_names: self.parameters.iter().map(|argument| argument.name.clone()).collect(),
+            specializations: self.parameters.iter().map(IrArgument::specialisable).collect(),
             instances: Default::default(),
             ours: KernelDetails {
                 format: VERSION,
@@ -488,8 +437,7 @@ impl KernelCode {
                 ir_arch: self.arch.clone(),
                 triple: self.triple.clone(),
                 arguments: self
-                    .kernel
-                    .arguments
+                    .parameters
                     .iter()
                     .map(|argument| ArgumentLayout {
                         offset: argument.offset,
@@ -504,6 +452,7 @@ impl KernelCode {
                     .map(|bytes| checksum(&bytes))
                     .collect(),
                 calls_pointers: self.calls_pointers,
+                prints: self.prints,
                 version: env!("CARGO_PKG_VERSION").into(),
                 checksum: String::new(),
             },
@@ -515,26 +464,30 @@ impl KernelCode {
 impl KernelCode {
     /// Of a kernel whose arguments of 8 bytes each are of these kinds.
     pub fn with_kinds(kinds: &[&str]) -> Self {
-        let arguments = kinds
-            .iter()
-            .enumerate()
-            .map(|(index, kind)| ir_section::IrArgument::new("", *kind, 8 * index as u32, 8))
-            .collect();
-        let kernel = Symbol { arguments, ..Symbol::exported("k", SymbolKind::Kernel) };
         Self {
             static_hash: 1,
             arch: String::new(),
             triple: String::new(),
-            kernel,
+            name: "k".into(),
+            parameters: Parameters::of_kinds(kinds),
             variables: vec![],
             modules: vec![],
             source: Source::Section,
             calls_pointers: false,
             prints: false,
+            image: None,
             compiled: None,
             original: vec![],
         }
     }
+}
+
+/// Equal for equal images that are loaded for equal architectures: PTX and machine code of a kernel of that name are
+/// the same in them. `None` where the image is linked by the driver, or cannot be read.
+pub fn image_key(origin: &CodeOrigin, device: &DeviceDescription) -> Option<u64> {
+    let image = origin.image.as_ref()?.sum()?;
+    let architecture = device.architecture.as_ref()?.to_string();
+    Some(Hash64::new().part(&image.to_le_bytes()).part(architecture.as_bytes()).finish())
 }
 
 /// Says that there is no IR, and why: the object may have had some.
@@ -645,15 +598,6 @@ mod tests {
         assert_eq!(hash(&[0x7f00_0000_0000, 1]), hash(&[0x1000_0000_0000, 1]));
         assert_ne!(hash(&[1.5f64.to_bits(), 1]), hash(&[2.5f64.to_bits(), 1]));
         assert_ne!(hash(&[7, 1]), hash(&[8, 1]));
-    }
-
-    #[test]
-    fn pointers_are_told_by_types_and_else_may_be_anywhere() {
-        let mut code = code(&["ptr", "i64", "byval", "byval", "", "double"]);
-        code.kernel.arguments[2].size = 20;
-        code.kernel.arguments[3].pointers = Some(vec![8, 24]);
-        let found: Vec<(usize, u32)> = code.pointers().map(|(index, _, offset)| (index, offset)).collect();
-        assert_eq!(found, [(0, 0), (2, 0), (2, 8), (2, 16), (3, 8), (3, 24), (4, 0)]);
     }
 
     #[test]

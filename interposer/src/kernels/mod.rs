@@ -12,6 +12,7 @@ pub mod loading;
 mod native;
 pub mod origin;
 mod original;
+pub mod parameters;
 pub mod profile;
 pub mod progress;
 pub mod recent;

@@ -234,6 +234,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
             memory_bytes: prologue.memory_bytes(),
             original: plan.code.original(),
             compiled: plan.code.compiled.clone(),
+            image: plan.code.image,
             recorded_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         },
     };
@@ -306,7 +307,7 @@ fn pageable_argument(plan: &Plan) -> Option<String> {
     let is_pageable = |(index, _, offset): &(usize, &str, u32)| {
         word(*index, *offset).is_some_and(|word| pageable::is_pageable(u64::from_le_bytes(*word)))
     };
-    let (index, name, offset) = plan.code.pointers().find(is_pageable)?;
+    let (index, name, offset) = plan.code.parameters.pointers().find(is_pageable)?;
     let place = if offset == 0 { String::new() } else { format!("byte {offset}") };
     let details: Vec<&str> = [name, &place].into_iter().filter(|text| !text.is_empty()).collect();
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };

@@ -226,7 +226,7 @@ fn plan(function: &FunctionHandle, request: &LaunchRequest) -> Option<Plan> {
         }
     };
     // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
-    let Some(arguments) = (unsafe { request.arguments.read(code.layout()) }) else {
+    let Some(arguments) = (unsafe { request.arguments.read(code.parameters.layout()) }) else {
         progress.count_failure("its arguments do not fit its IR; rebuild it as a whole");
         return None;
     };

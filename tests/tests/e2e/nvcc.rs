@@ -2,6 +2,7 @@
 //!
 //! A few are built and recorded; `MNEME_TEST_NVCC=all` takes all that nvcc compiles.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use mneme_core::exit;
@@ -79,6 +80,51 @@ fn specialised_winners_are_used_wherever_memory_lies() {
     };
     assert_eq!(replaced(&["1"]), (json!(1), json!(1)));
     assert_eq!(replaced(&["2"]), (json!(0), json!(1)), "another size");
+}
+
+/// A kernel whose image is the recorded one is known by it; in any other image its code is read, and has to be the same.
+#[test]
+fn kernels_are_recognised_by_their_image_or_else_by_their_code() {
+    let Some(nvcc) = nvcc("recognition") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("twice.cu");
+    let at = |name: &str| folder.path().join(name);
+    // Each has another kernel in its image, or another `twice`.
+    let text = |body: &str, other: &str| {
+        format!(
+            r#"#include "check.cuh"
+            __global__ void twice(int *y) {{ {body} }}
+            {other}
+            int main() {{
+                DeviceArray<int> y(std::vector<int>(64, 3));
+                twice<<<1, 64>>>(y.get());
+                std::printf("%d\n", y.download()[5]);
+                return 0;
+            }}"#
+        )
+    };
+    let build_from = |name: &str, text: &str| {
+        std::fs::write(&source, text).unwrap();
+        build(&nvcc, &source, &PTX_90, &at(name));
+    };
+    build_from("recorded", &text("y[threadIdx.x] *= 2;", ""));
+    build_from("grown", &text("y[threadIdx.x] *= 2;", "__global__ void other(int *y) { y[0] = 1; }"));
+    build_from("changed", &text("y[threadIdx.x] *= 5;", ""));
+    let recording = Recording::of_executable(&at("recorded"), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let (id, instance) = kernel.instances.iter().next().unwrap();
+    assert!(instance.ours.image.is_some(), "{instance:?}");
+    let changes = json!({"passes": "default<O2>"});
+    let tuned = Tuned::new().with("twice", &TestInstance::new(&database, id), changes, json!({}));
+    let of = |name: &str| {
+        let environment = [("MNEME_LOG_LEVEL", OsStr::new("debug"))];
+        let (outcome, kernel) = tuned.run_in(&at(name), &[], "twice", &environment);
+        let is_known = outcome.stderr.contains("is recognised by its image");
+        (outcome.stdout.trim().to_owned(), kernel["applied"]["replaced"].clone(), is_known)
+    };
+    assert_eq!(of("recorded"), ("6".into(), json!(1), true));
+    assert_eq!(of("grown"), ("6".into(), json!(1), false));
+    assert_eq!(of("changed"), ("15".into(), json!(0), false));
 }
 
 /// The tables that CUDA's mathematical functions read are part of the code, and no variables of the program.
