@@ -30,13 +30,20 @@ pub fn split_name(name: &str) -> (&str, DefaultStream) {
     (base.map_or(name, |(base, _)| base), stream)
 }
 
+/// From 12.0 on the first is a function that has a name of its own, the second (a macro of `cuda.h`).
+const RENAMED: (&str, &str) = ("cuGraphInstantiate", "cuGraphInstantiateWithFlags");
+
+/// The names by which `cuGetProcAddress` may mean the function `name`, in any version.
+pub fn names_asked_for(name: &str) -> impl Iterator<Item = &str> {
+    let base = Some(split_name(name).0).filter(|base| *base != name);
+    [Some(name), base, (name == RENAMED.1).then_some(RENAMED.0)].into_iter().flatten()
+}
+
 /// The version from which on `cuGetProcAddress` may mean the function `name`, current since `since`, by a base name.
-/// From 12.0 on `cuGraphInstantiate` is a function that has a name of its own (a macro of `cuda.h`).
 pub fn since_as(name: &str, since: i32, base: &str) -> Option<i32> {
-    let renamed = base == "cuGraphInstantiate" && name == "cuGraphInstantiateWithFlags";
     // Of all names that a runtime asks for, the most are not even alike.
     let is_meant = || name.starts_with(base) && split_name(name).0 == base;
-    if renamed { Some(12000) } else { is_meant().then_some(since) }
+    if (base, name) == RENAMED { Some(12000) } else { is_meant().then_some(since) }
 }
 
 #[cfg(test)]
@@ -49,6 +56,17 @@ mod tests {
         assert_eq!(split_name("cuLaunchKernel_ptsz"), ("cuLaunchKernel", DefaultStream::PerThread));
         assert_eq!(split_name("cuMemAlloc_v2"), ("cuMemAlloc", DefaultStream::Legacy));
         assert_eq!(split_name("cuLaunchKernelEx"), ("cuLaunchKernelEx", DefaultStream::Legacy));
+    }
+
+    #[test]
+    fn a_function_is_asked_for_by_its_base_name_and_its_own() {
+        let asked = |name| names_asked_for(name).collect::<Vec<_>>();
+        assert_eq!(asked("cuMemAlloc_v2"), ["cuMemAlloc_v2", "cuMemAlloc"]);
+        assert_eq!(asked("cuInit"), ["cuInit"]);
+        assert_eq!(asked("cuGraphInstantiateWithFlags"), ["cuGraphInstantiateWithFlags", "cuGraphInstantiate"]);
+        assert_eq!(since_as("cuGraphInstantiateWithFlags", 11040, "cuGraphInstantiate"), Some(12000));
+        assert_eq!(since_as("cuMemAlloc_v2", 3020, "cuMemAlloc"), Some(3020));
+        assert_eq!(since_as("cuMemAlloc_v2", 3020, "cuMem"), None);
     }
 
     #[test]

@@ -254,6 +254,7 @@ pub mod memory_access {
 pub mod launch_attribute {
     pub const COOPERATIVE: u32 = 2;
     pub const CLUSTER_DIMENSION: u32 = 4;
+    pub const DEVICE_UPDATABLE_KERNEL_NODE: u32 = 13;
 }
 
 /// `CUpointer_attribute`, those that the runtimes ask for.

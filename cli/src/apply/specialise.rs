@@ -94,7 +94,7 @@ impl Specialiser {
         let architecture = &record.ours.device_arch;
         let key = cache::key(record, &request.arguments, request.compiled.as_ref(), &configuration, architecture);
         let found = self.cache.find(&key);
-        self.counts.add(found.is_none());
+        let is_new = found.is_none();
         let entry = match found {
             Some(entry) => entry,
             None => {
@@ -111,6 +111,7 @@ impl Specialiser {
                 entry
             }
         };
+        self.counts.add(is_new);
         let specialises_all = configuration.specialize == Specialize::All;
         let arguments = (0..).take(request.arguments.len()).filter(|index| configuration.specialize.selects(*index));
         let winner = Winner {
@@ -135,7 +136,7 @@ impl Specialiser {
             max_threads: launch_bound(&configuration),
             rule: None,
             image: None,
-            prints: record.ours.prints,
+            prints: false,
             before: base.as_ref().and_then(|(found, _)| found.before),
             after: base.as_ref().and_then(|(found, _)| found.after),
             // No other winner has it.

@@ -141,7 +141,7 @@ impl PreparedWinner {
             // One that does not come to the winner itself is not what the winner was found by.
             rule: found.rule.clone().filter(fits),
             image: instance.ours.image,
-            prints: record.ours.prints,
+            prints: instance.ours.prints,
             before: found.before,
             after: found.after,
             source: found.source.clone(),

@@ -67,9 +67,6 @@ pub struct KernelDetails {
     /// follow them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_pointers: bool,
-    /// The code prints.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub prints: bool,
     /// Recorder version.
     pub version: String,
     /// XXH3-64 of the file's text with zeros in place of these 16 hexadecimal digits; "" in a file of upstream's.
@@ -140,6 +137,9 @@ pub struct InstanceDetails {
     /// where both are the same, so is the code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<u64>,
+    /// The code prints, as far as the recorder that wrote `image` could tell.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prints: bool,
 }
 
 /// A file of code.

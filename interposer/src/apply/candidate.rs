@@ -34,6 +34,8 @@ pub struct WinnerCandidate {
     pub refusals: AtomicU32,
     /// It was made for launches like one of this run, and is for no others.
     pub is_variant: bool,
+    /// Of such code: among the kernel's winners, the one that those launches got before.
+    base: Option<usize>,
 }
 
 /// Some bytes of an argument.
@@ -106,14 +108,21 @@ impl WinnerCandidate {
             broken: OnceLock::new(),
             refusals: AtomicU32::new(0),
             is_variant: false,
+            base: None,
         })
     }
 
-    /// Code that was made for launches like one of this run: what is not folded into it may be anything.
-    pub fn variant(winner: &'static Winner, parameters: &Parameters, prints: bool) -> Result<Self, String> {
+    /// Code that was made for launches like one of this run, which got the winner at `base` before: what is not folded
+    /// into it may be anything.
+    pub fn variant(
+        winner: &'static Winner,
+        parameters: &Parameters,
+        prints: bool,
+        base: Option<usize>,
+    ) -> Result<Self, String> {
         let mut variant = Self::new(winner, parameters, prints)?;
         variant.recorded.clear();
-        Ok(Self { is_variant: true, rule: None, ..variant })
+        Ok(Self { is_variant: true, base, rule: None, ..variant })
     }
 
     pub fn winner(&self) -> &'static Winner {
@@ -133,6 +142,17 @@ impl WinnerCandidate {
             && launch.attributes.cluster == self.winner().cluster
             && are(&self.recorded, arguments)
             && are(&self.folded, arguments)
+    }
+
+    /// Whether it was made for launches like this one, which gets the winner at `base` and these dimensions without it.
+    pub fn is_for(
+        &self,
+        launch: &Launch,
+        arguments: &LaunchArguments,
+        base: Option<usize>,
+        shape: &LaunchDimensions,
+    ) -> bool {
+        self.base == base && self.winner().tuned == *shape && self.is_recorded(launch, arguments)
     }
 
     /// What another launch is to be; `None` where the code is not for it.
@@ -310,10 +330,10 @@ mod tests {
     #[test]
     fn code_for_a_launch_of_this_run_is_for_no_other_dimensions_and_folded_numbers() {
         let (parameters, asked) = (Parameters::of_kinds(&["i64"]), shape(40, 256));
-        let variant = WinnerCandidate::variant(winner(&[0], asked, None), &parameters, false).unwrap();
+        let variant = WinnerCandidate::variant(winner(&[0], asked, None), &parameters, false, None).unwrap();
         assert!(judge(&variant, asked, LARGE).0 && !judge(&variant, asked, LARGE + 1).0);
         assert!(!judge(&variant, shape(41, 256), LARGE).0);
-        let of_any = WinnerCandidate::variant(winner(&[], asked, None), &parameters, false).unwrap();
+        let of_any = WinnerCandidate::variant(winner(&[], asked, None), &parameters, false, None).unwrap();
         assert!(judge(&of_any, asked, LARGE + 1).0);
     }
 }

@@ -1,6 +1,7 @@
 //! `MNEME_MODE=apply`: tuned code in the place of kernels that were recorded and tuned.
 //!
-//! A kernel is recognised by its static hash, as a recording has it, so that one that has changed keeps its own code.
+//! A kernel is recognised by its static hash, as a recording has it, or by the image that it was recorded from, so that
+//! one that has changed keeps its own code.
 //! Whatever cannot be done leaves the application's own launch, with one line in the log where that is not expected.
 
 mod candidate;
@@ -125,7 +126,7 @@ fn want(
     shape: LaunchDimensions,
 ) {
     let at = base.and_then(|base| replacement.index_of(base));
-    if let Some(wanted) = specialisation.note(&request.launch, &request.arguments, at) {
+    if let Some(wanted) = specialisation.note(&request.launch, &request.arguments, at, shape) {
         let Some(Ok(code)) = kernel.progress.code.get() else { return };
         let refused = match obstacle(code) {
             Some(reason) => Some(reason),
@@ -235,9 +236,12 @@ fn find(kernel: &Kernel, function: CUfunction, device: &DeviceDescription) -> Ke
 
 /// A winner that was recorded from the image that the kernel is in.
 fn of_image<'a>(kernel: &Kernel, winners: &'a [Winner], device: &DeviceDescription) -> Option<&'a Winner> {
-    winners.iter().find(|winner| winner.image.is_some())?;
-    let image = image_key(&kernel.origin, device)?;
-    winners.iter().find(|winner| winner.image == Some(image))
+    let architecture = device.arch();
+    let mut known =
+        winners.iter().filter(|winner| winner.image.is_some() && winner.architecture == architecture).peekable();
+    known.peek()?;
+    let image = image_key(&kernel.name, &kernel.origin, device)?;
+    known.find(|winner| winner.image == Some(image))
 }
 
 /// What is known of a kernel's code.
@@ -347,7 +351,12 @@ fn choose<'a>(
     };
     let other = || replacement.usable().find_map(|found| Some((found, found.shape_for(launch, arguments)?)));
     let none = || Kept::For(if replacement.candidates.is_ok() { UNFIT } else { UNSPECIALISED });
-    let (candidate, shape) = exact().or_else(other).ok_or_else(none)?;
+    let by_winner = exact().or_else(other);
+    // What such launches got when the code was made for them, since a rule may come to another grid for this one.
+    let (base, shape) =
+        by_winner.map_or((None, shape_of(launch)), |(candidate, shape)| (replacement.index_of(candidate), shape));
+    let variant = replacement.usable_variants().find(|variant| variant.is_for(launch, arguments, base, &shape));
+    let (candidate, shape) = variant.map(|variant| (variant, shape)).or(by_winner).ok_or_else(none)?;
     if is_too_large(replacement, request, function) {
         return Err(Kept::For(TOO_LARGE));
     }

@@ -16,6 +16,8 @@ pub const MOST_ARGUMENTS: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Likeness {
     pub recorded: LaunchDimensions,
+    /// What they get so far.
+    pub shape: LaunchDimensions,
     pub cluster: Option<Dim3>,
     /// Among the kernel's winners, the one that they get so far.
     pub base: Option<usize>,

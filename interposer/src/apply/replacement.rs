@@ -42,10 +42,14 @@ impl KernelReplacement {
         }
     }
 
-    /// Those that are still used; what was made for a launch comes before what is for others too.
+    /// Winners that are still used.
     pub fn usable(&self) -> impl Iterator<Item = &WinnerCandidate> {
-        let winners = self.candidates.iter().flatten().filter(|candidate| candidate.broken.get().is_none());
-        self.specialisation.iter().flat_map(Specialisation::usable).chain(winners)
+        self.candidates.iter().flatten().filter(|candidate| candidate.broken.get().is_none())
+    }
+
+    /// Code that was made for launches of this run, and is still used.
+    pub fn usable_variants(&self) -> impl Iterator<Item = &WinnerCandidate> {
+        self.specialisation.iter().flat_map(Specialisation::usable)
     }
 
     /// All that there ever were.

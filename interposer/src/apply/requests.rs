@@ -29,6 +29,7 @@ const LOOK: Duration = Duration::from_millis(10);
 struct Open {
     kernel: Arc<Kernel>,
     place: usize,
+    base: Option<usize>,
     context: usize,
     /// Of contexts, when it was made.
     ends: u64,
@@ -81,7 +82,8 @@ pub fn submit(
         folded: wanted.folded,
     };
     let state = State::New(Box::new(asked));
-    let open = Open { kernel: kernel.clone(), place: wanted.place, context, ends: loading::ends(), state };
+    let open =
+        Open { kernel: kernel.clone(), place: wanted.place, base: wanted.base, context, ends: loading::ends(), state };
     let mut requests = requests();
     if requests.is_off {
         return None;
@@ -161,7 +163,7 @@ fn take_in(open: &Open, answer: SpecialisationAnswer) -> Result<(), String> {
     let Some(Ok(code)) = kernel.progress.code.get() else { return Err("its code is not known".into()) };
     // As long as the process: another thread may be using it.
     let winner = Box::leak(Box::new(winner));
-    let candidate = WinnerCandidate::variant(winner, &code.parameters, code.prints)?;
+    let candidate = WinnerCandidate::variant(winner, &code.parameters, code.prints, open.base)?;
     // Where the context is gone, the launch that is the first to use the code loads it.
     let ready = loading::in_context(open.context, open.ends, || {
         let loaded = loaded::load(&candidate.code, open.context)?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, TryLockError};
 
 use mneme_core::launch::Launch;
-use mneme_core::tuned::FoldedKinds;
+use mneme_core::tuned::{FoldedKinds, LaunchDimensions};
 
 use super::candidate::{WinnerCandidate, shape_of};
 use super::observed::{Likeness, MOST_ARGUMENTS, Observation, Observed, Watched};
@@ -36,6 +36,8 @@ pub struct Wanted {
     pub place: usize,
     /// Arguments, counted from 0.
     pub folded: Vec<u32>,
+    /// Among the kernel's winners, the one that such launches get so far.
+    pub base: Option<usize>,
 }
 
 impl Specialisation {
@@ -88,9 +90,15 @@ impl Specialisation {
         self.launched.load(Ordering::Relaxed)
     }
 
-    /// Notes a launch that no variant is for, and gets the winner at `base`; what is to be made for it, once
-    /// it repeats.
-    pub fn note(&self, launch: &Launch, arguments: &LaunchArguments, base: Option<usize>) -> Option<Wanted> {
+    /// Notes a launch that no variant is for, and gets the winner at `base` and these dimensions; what is to be made
+    /// for it, once it repeats.
+    pub fn note(
+        &self,
+        launch: &Launch,
+        arguments: &LaunchArguments,
+        base: Option<usize>,
+        shape: LaunchDimensions,
+    ) -> Option<Wanted> {
         if self.is_over.load(Ordering::Relaxed) {
             return None;
         }
@@ -101,7 +109,7 @@ impl Specialisation {
             Err(TryLockError::WouldBlock) => return None,
         };
         let values = values(&observed.arguments, arguments)?;
-        let likeness = Likeness { recorded: shape_of(launch), cluster: launch.attributes.cluster, base };
+        let likeness = Likeness { recorded: shape_of(launch), shape, cluster: launch.attributes.cluster, base };
         match observed.note(likeness, values) {
             Observation::Nothing => None,
             Observation::Idle => {
@@ -115,7 +123,7 @@ impl Specialisation {
                 }
                 (place < MOST_VARIANTS).then(|| {
                     self.pending.fetch_add(1, Ordering::Relaxed);
-                    Wanted { place, folded }
+                    Wanted { place, folded, base }
                 })
             }
         }

@@ -2,8 +2,9 @@
 //!
 //! `cuGetProcAddress` is how cudart gets at nearly every driver function.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use super::{CUDA, DefaultStream, HIP, Hook};
 use crate::driver::{self, Status};
@@ -96,12 +97,9 @@ pub unsafe fn get_entry_point_of_hip(
 /// addresses of the two ways apart, version and stream semantics decide.
 fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Option<*mut c_void> {
     let text = name.to_str().ok()?;
-    let matches_name = |hook: &&Hook| hook.since_as(text).is_some() || hook.name == name;
     let expected = variant(text, version, flags);
     let is_found = |hook: &&Hook| hook.real.get(hook.name) == found;
-    if let Some(hook) =
-        expected.filter(|hook| is_found(hook)).or_else(|| CUDA.iter().filter(matches_name).find(is_found))
-    {
+    if let Some(hook) = expected.filter(is_found).or_else(|| asked_for_by(text).iter().copied().find(is_found)) {
         return Some(hook.address());
     }
     // A variant that the table does not know yet, whose arguments may be others, must not be taken for one that it
@@ -143,14 +141,26 @@ fn addresses_agree() -> bool {
     })
 }
 
+/// The hooked functions that may be meant by a name. A runtime asks for hundreds of names at its start.
+fn asked_for_by(name: &str) -> &'static [&'static Hook] {
+    static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static Hook>>> = LazyLock::new(|| {
+        let mut known: HashMap<_, Vec<_>> = HashMap::new();
+        for hook in CUDA {
+            for name in mneme_abi::cuda::names_asked_for(hook.name.to_str().unwrap_or_default()) {
+                known.entry(name).or_default().push(hook);
+            }
+        }
+        known
+    });
+    BY_NAME.get(name).map_or(&[], Vec::as_slice)
+}
+
 /// The hooked variant that `cuGetProcAddress` means by a base name: the newest that is not newer than `version`, for
 /// the asked treatment of stream 0 where the function has one.
 pub(super) fn variant(name: &str, version: c_int, flags: u64) -> Option<&'static Hook> {
     let newest = |stream| {
-        let known = CUDA
-            .iter()
-            .filter(|hook| hook.default_stream() == stream)
-            .filter_map(|hook| Some((hook.since_as(name)?, hook)));
+        let known = asked_for_by(name).iter().filter(|hook| hook.default_stream() == stream);
+        let known = known.filter_map(|hook| Some((hook.since_as(name)?, *hook)));
         known.filter(|(since, _)| *since <= version).max_by_key(|(since, _)| *since).map(|(_, hook)| hook)
     };
     if flags & PER_THREAD_DEFAULT_STREAM != 0

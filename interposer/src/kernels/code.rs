@@ -166,7 +166,7 @@ impl KernelCode {
         let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.architecture.as_ref()));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
         let mut code = Self::found(kernel, origin, native, device)?;
-        code.image = (!code.has_ir()).then(|| image_key(origin, device)).flatten();
+        code.image = (!code.has_ir()).then(|| image_key(kernel, origin, device)).flatten();
         if settings().records_nothing {
             return Ok(Arc::new(code));
         }
@@ -452,7 +452,6 @@ impl KernelCode {
                     .map(|bytes| checksum(&bytes))
                     .collect(),
                 calls_pointers: self.calls_pointers,
-                prints: self.prints,
                 version: env!("CARGO_PKG_VERSION").into(),
                 checksum: String::new(),
             },
@@ -483,9 +482,16 @@ impl KernelCode {
 }
 
 /// Equal for equal images that are loaded for equal architectures: PTX and machine code of a kernel of that name are
-/// the same in them. `None` where the image is linked by the driver, or cannot be read.
-pub fn image_key(origin: &CodeOrigin, device: &DeviceDescription) -> Option<u64> {
-    let image = origin.image.as_ref()?.sum()?;
+/// the same in them. `None` where the image is linked by the driver, or cannot be read; and where the CPU device runs
+/// IR of the kernel in the image's place.
+pub fn image_key(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<u64> {
+    let image = origin.image.as_ref()?;
+    let runs_ir =
+        || ir_path::find(kernel).is_some() || !image.units().is_empty() || !origin.units_of_object().is_empty();
+    if linker::cpu_device().is_some() && runs_ir() {
+        return None;
+    }
+    let image = image.checksum()?;
     let architecture = device.architecture.as_ref()?.to_string();
     Some(Hash64::new().part(&image.to_le_bytes()).part(architecture.as_bytes()).finish())
 }

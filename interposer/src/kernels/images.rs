@@ -27,6 +27,7 @@ const MAX_COPY: u64 = 1 << 30;
 
 pub struct LoadedImage {
     bytes: Bytes,
+    checksum: OnceLock<Option<u64>>,
     sum: OnceLock<Option<u64>>,
     units: OnceLock<Vec<Unit<'static>>>,
     identity: OnceLock<u64>,
@@ -120,6 +121,7 @@ impl LoadedImage {
     fn new(bytes: Bytes) -> Self {
         Self {
             bytes,
+            checksum: OnceLock::new(),
             sum: OnceLock::new(),
             units: OnceLock::new(),
             identity: OnceLock::new(),
@@ -132,7 +134,7 @@ impl LoadedImage {
         /// Of images that cannot be read, which are like no other.
         static UNREADABLE: AtomicU64 = AtomicU64::new(1);
         let known = || match &self.bytes {
-            Bytes::Whole(_) => self.sum(),
+            Bytes::Whole(_) => self.checksum(),
             Bytes::Linked(parts, _) => sum_of_parts(parts),
         };
         *self.identity.get_or_init(|| known().unwrap_or_else(|| UNREADABLE.fetch_add(1, Ordering::Relaxed)))
@@ -145,6 +147,13 @@ impl LoadedImage {
             Bytes::Linked(parts, _) => parts.iter().all(|part| part.is_in(&file)),
         };
         *self.is_in_file.get_or_init(|| MappedFile::open(path).is_ok_and(is_in))
+    }
+
+    /// Of all its bytes, also those of what follows the first of several images; `None` for what the driver links
+    /// itself, and where the bytes are gone.
+    pub fn checksum(&self) -> Option<u64> {
+        let Bytes::Whole(piece) = &self.bytes else { return None };
+        *self.checksum.get_or_init(|| piece.bytes().map(|bytes| checksum(&bytes)))
     }
 
     /// Its sum, by which the units that it was made from are known; `None` for what the driver links itself, and where
@@ -164,7 +173,7 @@ impl LoadedImage {
         match &self.bytes {
             Bytes::Whole(piece) => {
                 let is_same = |bytes: &Cow<'_, [u8]>| {
-                    matches!(piece, Piece::Copied(_)) || self.sum() == Some(sum::of_image(bytes))
+                    matches!(piece, Piece::Copied(_)) || self.checksum() == Some(checksum(bytes))
                 };
                 piece.bytes().filter(is_same)
             }
@@ -303,7 +312,7 @@ mod tests {
         let second = load(&buffer);
         assert_ne!(first.identity(), second.identity());
         assert_eq!(first.identity(), load(&text(0)).identity());
-        assert_eq!((first.bytes().unwrap().len(), first.sum()), (buffer.len() - 1, Some(first.identity())));
+        assert_eq!((first.bytes().unwrap().len(), first.checksum()), (buffer.len() - 1, Some(first.identity())));
 
         // Another object's image, where the first was.
         let mut place = text(0);

@@ -235,6 +235,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
             original: plan.code.original(),
             compiled: plan.code.compiled.clone(),
             image: plan.code.image,
+            prints: plan.code.prints,
             recorded_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         },
     };

@@ -123,6 +123,18 @@ fn kernels_are_recognised_by_their_image_or_else_by_their_code() {
         (outcome.stdout.trim().to_owned(), kernel["applied"]["replaced"].clone(), is_known)
     };
     assert_eq!(of("recorded"), ("6".into(), json!(1), true));
+    // The CPU device runs IR in a file instead of the image's PTX.
+    let ir = folder.path().join("five.ll");
+    std::fs::write(
+        &ir,
+        "target datalayout = \"e-i64:64-i128:128-v16:16-v32:32-n16:32:64\"\ntarget triple = \"nvptx64-nvidia-cuda\"\n\
+         define ptx_kernel void @_Z5twicePi(ptr %y) {\n  store i32 5, ptr %y\n  ret void\n}\n\
+         !nvvm.annotations = !{!0}\n!0 = !{ptr @_Z5twicePi, !\"kernel\", i32 1}\n",
+    )
+    .unwrap();
+    let environment = [("MNEME_IR_PATH", ir.as_os_str())];
+    let (outcome, found) = tuned.run_in(&at("recorded"), &[], "twice", &environment);
+    assert_eq!((outcome.stdout.trim(), &found["applied"]["replaced"]), ("3", &json!(0)), "{outcome}");
     assert_eq!(of("grown"), ("6".into(), json!(1), false));
     assert_eq!(of("changed"), ("15".into(), json!(0), false));
 }

@@ -1,15 +1,16 @@
 //! Tests of `mneme apply --specialize`: code that is made for launches which repeat.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mneme_core::exit;
-use mneme_e2e::apps::{app, executable};
+use mneme_e2e::apps::{app, compile_flags, executable, link_flags, recordable_clang, sources};
 use mneme_e2e::command::{ProgramOutput, Run, run};
-use mneme_e2e::installation::{Cudart, TestDevice, program};
-use mneme_e2e::recording::{Recording, unrecorded};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, program};
+use mneme_e2e::recording::{Recording, TestInstance, unrecorded};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -116,6 +117,59 @@ fn a_winner_is_specialised_while_it_is_used() {
     assert!(launches == replaced && specialised > 0 && specialised < replaced, "{outcome}");
     assert!(kernel["applied"]["before"] == json!(2000.0), "{outcome}");
     assert!(kernel["applied"]["reshaped"].as_u64().unwrap() > 0, "{outcome}");
+}
+
+/// An argument that varies is not folded, and still decides the grid where the winner's rule says so.
+#[test]
+fn code_for_launches_that_repeat_is_for_no_other_grid() {
+    if !have_compiler("code_for_launches_that_repeat_is_for_no_other_grid") {
+        return;
+    }
+    let place = Place::new();
+    let (source, binary, stop) = (place.at("scaled.cu"), place.at("scaled"), place.at("stop"));
+    let text = r#"#include "check.cuh"
+        #include <unistd.h>
+        __global__ void scale(int *y, int n) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) y[i] += n;
+        }
+        int main(int count, char **arguments) {
+            const int capacity = 2048;
+            DeviceArray<int> y(capacity);
+            long wrong = 0;
+            for (int round = 0; round < (count > 1 ? 20000 : 1); ++round) {
+                // Eight blocks of 64 threads, or sixteen.
+                int n = (round % 2 ? 1024 : 512) - round / 2 % 40;
+                y.clear();
+                scale<<<capacity / 64, 64>>>(y.get(), n);
+                CUDA_OK(cudaDeviceSynchronize());
+                auto found = y.download();
+                for (int i = 0; i < capacity; ++i) wrong += found[i] != (i < n ? n : 0);
+                if (count > 1 && access(arguments[1], F_OK) == 0) break;
+                usleep(1000);
+            }
+            std::printf("wrong %ld\n", wrong);
+            return 0;
+        }"#;
+    fs::write(&source, text).unwrap();
+    let headers = sources();
+    let arguments = [OsStr::new("-I"), headers.as_os_str(), source.as_os_str(), OsStr::new("-o"), binary.as_os_str()];
+    let compile = recordable_clang().args(compile_flags()).args(arguments);
+    compile.args(link_flags(Cudart::under_test())).succeed();
+    let recording = Recording::of_executable(&binary, &[]);
+    let (database, record) = recording.kernel("scale");
+    let instance = TestInstance::new(&database, record.instances.keys().next().unwrap());
+    let changes = json!({"passes": "default<O2>", "grid": {"x": 8}});
+    let tuned = Tuned::new().with("scale", &instance, changes, json!({"grid.x": "ceil(args[1] / block.x)"}));
+    let report = place.at("report.json");
+    let run = place.apply(&["--specialize", "--tuned"]).arg(tuned.results()).arg("--json").arg(&report);
+    let outcome = run.arg("--").arg(&binary).arg(&stop).outcome_with("is specialised", || {
+        std::thread::sleep(Duration::from_millis(500));
+        fs::write(&stop, "").unwrap();
+    });
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (0, "wrong 0\n"), "{outcome}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
+    assert!(counts(&report["kernels"][0])[2] > 0, "{outcome}");
 }
 
 #[test]

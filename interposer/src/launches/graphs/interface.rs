@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::ffi::c_void;
 
-use mneme_abi::cuda::structures::launch_attribute::{CLUSTER_DIMENSION as CLUSTER, COOPERATIVE};
+use mneme_abi::cuda::structures::launch_attribute::{
+    CLUSTER_DIMENSION as CLUSTER, COOPERATIVE, DEVICE_UPDATABLE_KERNEL_NODE as UPDATABLE,
+};
 use mneme_abi::cuda::structures::{Fill, HostCall, KernelNode};
 use mneme_abi::hip::types::{Dimensions, KernelNodeParameters};
 use mneme_core::device::cuda;
@@ -23,6 +25,9 @@ type AttributeValue = [u32; 16];
 
 /// `CUDA_MEMCPY3D`, which is only passed on: its kinds of memory are enumerators that may be newer than we are.
 pub type OpaqueCopy3d = [u64; 25];
+
+/// `CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE`, of CUDA 12.4 and later.
+const CHANGED_BY_KERNELS: &str = "it has a node that kernels may change";
 
 /// What calls have the effect of.
 pub enum GraphStep {
@@ -179,6 +184,12 @@ impl GraphInterface for Cuda {
             {
                 let shape = Dim3::new(value[0], value[1].max(1), value[2].max(1));
                 attributes.cluster = Some(shape).filter(|shape| shape.count() > 1);
+            }
+            value = AttributeValue::default();
+            if driver::cuGraphKernelNodeGetAttribute(node, UPDATABLE, value.as_mut_ptr().cast()) == Status::SUCCESS
+                && value[0] != 0
+            {
+                return Err(CHANGED_BY_KERNELS);
             }
         }
         Ok(NodeKernel {
