@@ -138,8 +138,8 @@ fn code_for_launches_that_repeat_is_for_no_other_grid() {
             DeviceArray<int> y(capacity);
             long wrong = 0;
             for (int round = 0; round < (count > 1 ? 20000 : 1); ++round) {
-                // Eight blocks of 64 threads, or sixteen.
-                int n = (round % 2 ? 1024 : 512) - round / 2 % 40;
+                // Eight blocks of 64 threads, now and then sixteen.
+                int n = (round % 8 == 5 ? 1024 : 512) - round % 40;
                 y.clear();
                 scale<<<capacity / 64, 64>>>(y.get(), n);
                 CUDA_OK(cudaDeviceSynchronize());
