@@ -67,7 +67,9 @@ impl Session {
 
     fn report_failure(&mut self, error: &SessionError, best: &Best) {
         self.records.log(&error.to_string());
-        if let Some(unwritten) = self.records.unwritten().filter(|_| !error.is_unwritten()) {
+        // One sentence is enough where the folder of results takes or gives nothing any more.
+        let is_said = error.is_unwritten() || matches!(error, SessionError::Results(_));
+        if let Some(unwritten) = self.records.unwritten().filter(|_| !is_said) {
             mneme_core::remark!("mneme-tune: {unwritten}");
         }
         let goes_on = error.is_unwritten() || matches!(error, SessionError::Interrupted(_));
