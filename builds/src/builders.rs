@@ -61,9 +61,13 @@ impl Builders {
     }
 }
 
-/// The newest LLVM that wrote one of these modules; `None` where none says so, as text does not.
+/// The newest LLVM that wrote one of these modules; `None` where none says so, as text by others than clang does not.
 pub fn written_by<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Option<u32> {
-    modules.into_iter().filter_map(|module| bitcode::major(&bitcode::producer(module)?)).max()
+    let version = |module: &[u8]| match bitcode::producer(module) {
+        Some(producer) => bitcode::major(&producer),
+        None => bitcode::clang_of_text(module),
+    };
+    modules.into_iter().filter_map(version).max()
 }
 
 /// The whole version of that one, e.g. "19.1.7".

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::command::{Run, run};
-use crate::installation::{Cudart, checkout, program};
+use crate::installation::{Cudart, checkout, have_compiler, program};
 
 /// Where the sources are.
 pub fn sources() -> PathBuf {
@@ -52,6 +52,13 @@ pub fn clang() -> String {
     std::env::var("MNEME_TEST_CLANG").unwrap_or_else(|_| "clang++-19".into())
 }
 
+/// The version of its LLVM, as its name has it.
+pub fn llvm() -> u32 {
+    let clang = clang();
+    let version = clang.rsplit('-').next().and_then(|version| version.parse().ok());
+    version.unwrap_or_else(|| panic!("'{clang}' does not end with a version, as clang++-19 does"))
+}
+
 /// `mneme-cc clang++-19`, with the toolkit's programs on PATH, which clang's linker wrapper needs.
 pub fn recordable_clang() -> Run {
     recordable_by(&clang())
@@ -73,6 +80,18 @@ pub fn plain_clang() -> Run {
 fn with_toolkit(run: Run) -> Run {
     let path = std::env::var("PATH").unwrap_or_default();
     run.env("PATH", format!("{path}:{}", toolkit().join("bin").display()))
+}
+
+/// nvcc and its toolkit, as `scripts/setup` has them; `None` where they are not, as on machines without network, or
+/// `MNEME_TEST_NVCC` is `none`, as where the C library is too new for CUDA's headers.
+pub fn nvcc(test: &str) -> Option<PathBuf> {
+    let nvcc = checkout().join(".deps/nvcc/bin/nvcc");
+    let is_wanted = std::env::var("MNEME_TEST_NVCC").as_deref() != Ok("none");
+    let is_there = have_compiler(test) && is_wanted && nvcc.is_file();
+    if !is_there {
+        println!("skipped: {test} needs {}", nvcc.display());
+    }
+    is_there.then_some(nvcc)
 }
 
 /// What an application is compiled as.

@@ -86,6 +86,17 @@ pub fn major(producer: &str) -> Option<u32> {
     version(producer).split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
+/// The major version of the newest clang that had a part in assembly text, as its `llvm.ident` has it ("Debian clang
+/// version 22.1.8"); LLVM itself leaves no name in it.
+pub fn clang_of_text(text: &[u8]) -> Option<u32> {
+    const NAME: &[u8] = b"clang version ";
+    let numbers = memchr::memmem::find_iter(text, NAME).filter_map(|at| {
+        let digits = text[at + NAME.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+        String::from_utf8(digits.copied().collect()).ok()?.parse().ok()
+    });
+    numbers.max().filter(|_| !is_bitcode(text))
+}
+
 /// The first record of this code in the first block of this number, as text.
 fn text(module: &[u8], block: u64, record: u64) -> Option<String> {
     let plain = match module.strip_prefix(&WRAPPER) {
@@ -359,6 +370,16 @@ pub(crate) mod tests {
     fn wrapped(module: &[u8]) -> Vec<u8> {
         let header = [0x0b17_c0de_u32, 0, 20, module.len() as u32, 7].map(u32::to_le_bytes).concat();
         [header, module.to_vec()].concat()
+    }
+
+    #[test]
+    fn text_is_of_the_newest_clang_that_it_names() {
+        let text = "define void @k() { ret void }\n!llvm.ident = !{!0, !1}\n!0 = !{!\"clang version 3.8.0 (tags)\"}\n\
+            !1 = !{!\"Debian clang version 22.1.8 (1~deb12u1)\"}\n";
+        assert_eq!(clang_of_text(text.as_bytes()), Some(22));
+        assert_eq!(clang_of_text(b"define void @k() { ret void }"), None);
+        assert_eq!(clang_of_text(b"clang version x clang version "), None);
+        assert_eq!(clang_of_text(&[&MAGIC, text.as_bytes()].concat()), None);
     }
 
     #[test]

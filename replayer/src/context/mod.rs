@@ -90,7 +90,9 @@ impl ReplayContext {
         let (replacement, unbuilt) = given(&settings, &recorded)?;
         let modules = if replacement.is_some() { Vec::new() } else { recorded.modules()? };
         let written_by = match &replacement {
-            Some(Replacement::Ir(bytes)) => written_by([bytes.as_slice()]),
+            // What does not say who wrote it came of the recorded IR, most likely.
+            Some(Replacement::Ir(bytes)) => written_by([bytes.as_slice()])
+                .or_else(|| written_by(recorded.modules().ok()?.iter().map(Vec::as_slice))),
             _ => written_by(modules.iter().map(Vec::as_slice)),
         };
         let llvm = programs.fitting(written_by)?;

@@ -10,6 +10,7 @@ use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::{DELICATE, app};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::installation::{TestDevice, program};
+use mneme_e2e::platform::llvm;
 use mneme_e2e::recording::Recording;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -77,8 +78,9 @@ fn long_pipeline(planted: &str) -> (String, usize) {
 }
 
 /// A program of LLVM's in an environment without anything of ours, where it is installed.
+/// Of the version that compiles the applications.
 fn llvm_program(name: &str) -> Option<Run> {
-    let path = Path::new("/usr/bin").join(name);
+    let path = Path::new("/usr/bin").join(format!("{name}-{}", llvm()));
     path.exists().then(|| run("env").args(["-i", "PATH=/usr/bin:/bin"]).arg(path))
 }
 
@@ -137,7 +139,7 @@ fn a_pass_that_crashes_is_found_and_llvm_alone_shows_it() {
         "{outcome}"
     );
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
-    if Path::new("/usr/bin/opt-19").exists() {
+    if llvm_program("opt").is_some() {
         let reproduced = run(case.output.path().join("reproduce.sh")).outcome();
         assert_ne!(reproduced.status, 0, "{reproduced}");
         reproduced.complains("PLEASE submit a bug report");
@@ -156,7 +158,7 @@ fn a_crash_of_llvms_own_is_found_and_llvm_alone_shows_it() {
     assert_eq!(json["pass"]["pass"], "instcombine", "{outcome}");
     let [whole, reduced] = [0, 1].map(|at| json["files"]["instructions"][at].as_u64().unwrap_or(u64::MAX));
     assert!(reduced < whole, "{outcome}");
-    if Path::new("/usr/bin/opt-19").exists() {
+    if llvm_program("opt").is_some() {
         let reproduced = run(case.output.path().join("reproduce.sh")).outcome();
         assert_ne!(reproduced.status, 0, "{reproduced}");
         reproduced.complains("did not reach a fixpoint");
@@ -197,7 +199,7 @@ fn code_generation_that_gives_up_is_found_and_llvm_alone_shows_it() {
     );
     assert!(case.file("pass.diff").contains("@llvm.vscale.i64"), "{outcome}");
     for ir in ["given.ll", "reduced.ll"] {
-        let Some(llc) = llvm_program("llc-19") else { return };
+        let Some(llc) = llvm_program("llc") else { return };
         let reproduced = llc.args(["-mcpu=sm_90", ir, "-o", "/dev/null"]).folder(case.output.path()).outcome();
         assert_ne!(reproduced.status, 0, "{reproduced}");
         reproduced.complains("Cannot select");
@@ -276,15 +278,12 @@ fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
     if TestDevice::under_test() == TestDevice::Cpu {
         assert_eq!(json["pass"]["pass"], "instcombine", "{outcome}");
     }
-    if TestDevice::under_test() == TestDevice::Cpu && llvm_program("opt-19").is_some() {
+    if TestDevice::under_test() == TestDevice::Cpu && llvm_program("opt").is_some() {
         assert!(json["files"]["opt"].is_string(), "{outcome}");
         run("env").args(["-i", "PATH=/usr/bin:/bin"]).arg(case.output.path().join("reproduce.sh")).succeed();
         let plain = |name: &str| {
-            let printed = llvm_program("opt-19")
-                .unwrap()
-                .args(["-S", "-passes=verify", name])
-                .folder(case.output.path())
-                .succeed();
+            let printed =
+                llvm_program("opt").unwrap().args(["-S", "-passes=verify", name]).folder(case.output.path()).succeed();
             printed.stdout.split_inclusive('\n').filter(|line| !line.contains("ModuleID")).collect::<String>()
         };
         assert_eq!(plain("again.ll"), plain("after.ll"));

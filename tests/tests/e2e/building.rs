@@ -12,7 +12,7 @@ use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::have_hip;
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
-use mneme_e2e::platform::hip_arch;
+use mneme_e2e::platform::{hip_arch, nvcc};
 use mneme_e2e::recording::{TestInstance, load_kernels};
 
 fn config(key: &str) -> String {
@@ -308,13 +308,9 @@ int main() {
 }
 ";
 
-/// `mneme-cc nvcc` with the toolkit of `scripts/setup`; `None` where it is not, as on machines without network.
+/// `mneme-cc nvcc`, where there is nvcc.
 fn recordable_nvcc(test: &str) -> Option<Run> {
-    let nvcc = toolkit().with_file_name("nvcc").join("bin/nvcc");
-    if !have_compiler(test) || !nvcc.is_file() {
-        println!("skipped: {test} needs {}", nvcc.display());
-        return None;
-    }
+    let nvcc = nvcc(test)?;
     let library_folder = toolkit().with_file_name("nvcc").join("lib");
     let run = run(program("mneme-cc")).arg(nvcc).arg(format!("-arch={}", arch())).args([
         "-std=c++17",

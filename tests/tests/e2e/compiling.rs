@@ -12,6 +12,7 @@ use mneme_core::image::ir_section::{IrTable, SECTION, SymbolKind, decode};
 use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, recordable_clang, sources};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, have_compiler, program};
+use mneme_e2e::platform::llvm;
 use tempfile::TempDir;
 
 /// `SHF_GNU_RETAIN` of the gABI: the linker's garbage collection keeps the section.
@@ -226,7 +227,8 @@ fn what_has_no_device_code_passes_through() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("host.cpp"), "int answer() { return 42; }\n").unwrap();
     fs::write(folder.path().join("host.c"), "int answer(void) { return 42; }\n").unwrap();
-    for (ours, theirs, source) in [("cxx", "clang++-19", "host.cpp"), ("cc", "clang-19", "host.c")] {
+    let [cxx, cc] = ["clang++", "clang"].map(|name| format!("{name}-{}", llvm()));
+    for (ours, theirs, source) in [("cxx", &*cxx, "host.cpp"), ("cc", &*cc, "host.c")] {
         let wrapper = run(program("mneme")).args(["config", ours]).succeed();
         let compile = |compiler: Run, object: &str| {
             compiler.args(["-O2", "-c", source, "-o", object]).folder(folder.path()).succeed();

@@ -10,7 +10,8 @@ use mneme_core::recording::CodeKind;
 use mneme_core::recording::database::{CodeFile, KernelRecord};
 use mneme_e2e::apps::{app, executable, sources};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{Cudart, TestDevice, checkout, have_compiler, program};
+use mneme_e2e::installation::{Cudart, TestDevice, program};
+use mneme_e2e::platform::nvcc;
 use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::{Value, json};
 
@@ -22,13 +23,8 @@ fn ptx_of(name: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 fn compiled(name: &str, folder: &Path, switches: &[&str]) -> Option<PathBuf> {
-    let nvcc = checkout().join(".deps/nvcc/bin/nvcc");
-    if !have_compiler("lifting") || !nvcc.is_file() {
-        println!("skipped: lifting needs {}", nvcc.display());
-        return None;
-    }
     let file = folder.join(name).with_extension("ptx");
-    let compile = run(nvcc).args(["-ptx", "-arch=sm_90", "-O3", "-std=c++17", "-I"]).arg(sources());
+    let compile = run(nvcc("lifting")?).args(["-ptx", "-arch=sm_90", "-O3", "-std=c++17", "-I"]).arg(sources());
     compile.args(switches).arg(sources().join(name).with_extension("cu")).arg("-o").arg(&file).succeed();
     Some(file)
 }

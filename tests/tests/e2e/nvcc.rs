@@ -1,6 +1,6 @@
 //! Tests of programs that nvcc has built, on the CPU device, which runs their PTX.
 //!
-//! A few are built and recorded; `MNEME_TEST_NVCC=all` takes all that nvcc compiles.
+//! A few are built and recorded; `MNEME_TEST_NVCC=all` takes all that nvcc compiles, and `none` takes none.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use mneme_core::exit;
 use mneme_core::recording::CodeKind;
 use mneme_e2e::apps::{APPS, App, app, sources};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::{TestDevice, checkout, have_compiler};
+use mneme_e2e::installation::TestDevice;
 use mneme_e2e::recording::{
     Recording, TestInstance, check_everything, load_kernels, record_executable_into, replay_everything,
 };
@@ -32,12 +32,11 @@ const OTHERS: [(&str, &str); 6] = [
 ];
 
 fn nvcc(test: &str) -> Option<PathBuf> {
-    let nvcc = checkout().join(".deps/nvcc/bin/nvcc");
-    if TestDevice::under_test() != TestDevice::Cpu || !have_compiler(test) || !nvcc.is_file() {
-        println!("skipped: {test} needs the CPU device and {}", nvcc.display());
+    if TestDevice::under_test() != TestDevice::Cpu {
+        println!("skipped: {test} needs the CPU device");
         return None;
     }
-    Some(nvcc)
+    mneme_e2e::platform::nvcc(test)
 }
 
 /// A program of one source, linked with the shared runtime.

@@ -10,6 +10,7 @@ use mneme_core::exit;
 use mneme_e2e::apps::{app, compile_flags, executable, link_flags, recordable_clang, sources};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, program};
+use mneme_e2e::platform::llvm;
 use mneme_e2e::recording::{Recording, TestInstance, unrecorded};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -186,16 +187,17 @@ fn a_helper_that_dies_leaves_the_application_its_own_code() {
     let place = Place::new();
     let home = place.at("home");
     fs::create_dir(&home).unwrap();
+    let name_of_builder = format!("mneme-build-{}", llvm());
     for entry in fs::read_dir(program("mneme").parent().unwrap()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_owned();
-        if path.is_file() && name != "mneme-build-19" {
+        if path.is_file() && name != *name_of_builder {
             symlink(&path, home.join(name)).unwrap();
         }
     }
-    let builder = home.join("mneme-build-19");
+    let builder = home.join(&name_of_builder);
     let plain = unrecorded(app("paced")).args(["400", "500"]).succeed();
-    let real = program("mneme-build-19");
+    let real = program(&name_of_builder);
     // The CPU device compiles the program itself with it, by mneme-cc.
     let with = |dies: &str| {
         let name = real.display();

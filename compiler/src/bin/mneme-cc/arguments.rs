@@ -336,11 +336,6 @@ impl ClangCommandLine {
         self.is_on(&["-fembed-bitcode=all", "-fembed-bitcode"], &["-fembed-bitcode=off"])
     }
 
-    /// Whether the user asks for clang's newer way to put device code into objects.
-    fn new_driver(&self) -> bool {
-        self.is_on(&["--offload-new-driver"], &["--no-offload-new-driver"])
-    }
-
     /// Whether the last of these options turns on what both are about.
     fn is_on(&self, positive: &[&str], negative: &[&str]) -> bool {
         let has = |options: &[&str], words: &[OsString]| options.iter().any(|option| words[0] == *option);
@@ -385,10 +380,10 @@ impl ClangCommandLine {
         if self.relocatable() || source.language == SourceLanguage::Hip {
             // Left alone, clang makes the id from its arguments, and the object's name would be different each time.
             let id = OsString::from(format!("-cuid={:016x}", self.identity(source.path)));
-            // clang's old driver for HIP has its own id after this one, unless it is given one; the new driver and the
-            // one for CUDA report that as unused.
-            arguments.extend((source.language == SourceLanguage::Hip && !self.new_driver()).then(|| id.clone()));
-            arguments.extend(["-Xclang".into(), id]);
+            // Most drivers of clang have an id of their own after the second one, unless they are given the first; the
+            // new one of before LLVM 21 would report that as unused.
+            let [start, end] = ["--start-no-unused-arguments", "--end-no-unused-arguments"].map(OsString::from);
+            arguments.extend([start, id.clone(), end, "-Xclang".into(), id]);
         }
         arguments.extend(["-c", "-x", source.language.name()].map(OsString::from));
         arguments.extend([source.path.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
@@ -581,7 +576,10 @@ mod tests {
         let line = read("--amdgpu-target=gfx90a -O2 --rocm-path=/usr a.cpp -o app", all);
         assert_eq!(joined(line.device_arguments()), "--rocm-path=/usr");
         let arguments = joined(line.compile_arguments(line.sources()[0], Path::new("/t/0.o")));
-        assert!(arguments.starts_with("--amdgpu-target=gfx90a -O2 --rocm-path=/usr -cuid="), "{arguments}");
+        assert!(
+            arguments.starts_with("--amdgpu-target=gfx90a -O2 --rocm-path=/usr --start-no-unused-arguments -cuid="),
+            "{arguments}"
+        );
         assert!(arguments.ends_with(" -c -x hip a.cpp -o /t/0.o"), "{arguments}");
     }
 

@@ -112,9 +112,9 @@ fn device_ir(user: &User, source: DeviceSource<'_>, compilation: &DeviceCompilat
         command.args(["-Xclang", "-disable-lifetime-markers"]);
     }
     if let Some(cuid) = &compilation.cuid {
-        // As a driver option it is ignored for CUDA where only device code is compiled; for HIP it comes last.
+        // Which of the two counts depends on clang's version and driver; the other is unused, or comes to nothing.
         let id = format!("-cuid={cuid}");
-        command.args((source.language == SourceLanguage::Hip).then_some(&id)).args(["-Xclang", &id]);
+        command.args([&id, "-Xclang", &id]);
     }
     command.args(["-x", source.language.name()]).arg(source.path).arg("-o").arg(output.path());
     process::written_ir(&mut command, output.path())

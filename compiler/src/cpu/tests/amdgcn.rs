@@ -541,7 +541,9 @@ fn what_the_device_lacks_is_refused_by_name() {
     assert_eq!(register(63489), "a hardware register (`llvm.amdgcn.s.getreg`)");
     let fat = "%p = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p1(ptr addrspace(1) %out, i16 0, i32 4, i32 0)";
     let resource = "declare ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p1(ptr addrspace(1), i16, i32, i32)";
-    assert_eq!(reason(fat, resource), "a pointer of address space 8, intrinsic `llvm.amdgcn.make.buffer.rsrc.p1`");
+    // Which LLVM 21 calls `.p8.p1`.
+    let refusal = "a pointer of address space 8, intrinsic `llvm.amdgcn.make.buffer.rsrc.p";
+    assert!(reason(fat, resource).starts_with(refusal), "{}", reason(fat, resource));
 }
 
 #[test]

@@ -198,7 +198,8 @@ fn device_ir(device: &Device, line: &NvccCommandLine, source: &Path, arch: &str)
     command.args(["--cuda-device-only", "--no-offload-arch=all"]).arg(format!("--offload-arch={arch}"));
     command.args(IR_OPTIONS).args(["-w", "-Qunused-arguments"]);
     if line.relocatable() {
-        command.args(["-fgpu-rdc".into(), "-Xclang".into(), format!("-cuid={:016x}", line.identity(source))]);
+        let id = format!("-cuid={:016x}", line.identity(source));
+        command.args(["-fgpu-rdc", &id, "-Xclang", &id]);
     }
     command.args(["-x", "cuda"]).arg(source).arg("-o").arg(&output);
     process::written_ir(command.env(ACTIVE, "1"), &output)
