@@ -49,8 +49,8 @@ fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
     let instance = recording.single();
     let work = tempfile::tempdir().unwrap();
     // A terminal tells all processes of its foreground group, a batch system mostly the one that it has started.
-    for (signal, group, status) in [("INT", true, 130), ("TERM", false, 143)] {
-        let folder = work.path().join(signal);
+    for (signal, name, group, status) in [(libc::SIGINT, "INT", true, 130), (libc::SIGTERM, "TERM", false, 143)] {
+        let folder = work.path().join(name);
         // What a shell starts in the background is told to ignore SIGINT, and so is all that it starts.
         let mut session = Command::new("env")
             .arg("--default-signal")
@@ -75,14 +75,15 @@ fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
             .spawn()
             .unwrap();
         wait_until("a trial", || lines(&folder) >= 3);
-        let target = if group { format!("-{}", session.id()) } else { session.id().to_string() };
-        assert!(Command::new("kill").args(["-s", signal, "--", &target]).status().unwrap().success());
+        let target = if group { -session.id().cast_signed() } else { session.id().cast_signed() };
+        // SAFETY: the session has not been waited for.
+        assert_eq!(unsafe { libc::kill(target, signal) }, 0);
         wait_until("the end of the session", || session.try_wait().unwrap().is_some());
         let output = session.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{told}");
         assert!(
-            told.contains(&format!("interrupted by SIG{signal}")) && told.contains("mneme tune --resume --results-dir"),
+            told.contains(&format!("interrupted by SIG{name}")) && told.contains("mneme tune --resume --results-dir"),
             "{told}"
         );
         let mark = folder.to_str().unwrap();
