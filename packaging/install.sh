@@ -5,6 +5,8 @@
 # of shells' completions in FOLDER/share. An older installation at the same place is replaced. Remove FOLDER/lib/mneme
 # and the links that point there to be rid of it.
 set -eu
+# Root installs for everybody.
+umask 022
 
 die() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
 usage() { printf 'Usage: sh install.sh [--prefix FOLDER] [ARCHIVE]\n'; }
@@ -14,8 +16,8 @@ archive=
 while [ $# -gt 0 ]; do
     case $1 in
         -h | --help) usage; exit 0 ;;
-        --prefix) [ $# -ge 2 ] || { usage >&2; exit 64; }; prefix=$2; shift 2 ;;
-        --prefix=*) prefix=${1#*=}; shift ;;
+        --prefix) [ -n "${2:-}" ] || { usage >&2; exit 64; }; prefix=$2; shift 2 ;;
+        --prefix=?*) prefix=${1#*=}; shift ;;
         -*) usage >&2; exit 64 ;;
         *) [ -z "$archive" ] || { usage >&2; exit 64; }; archive=$1; shift ;;
     esac
@@ -31,7 +33,9 @@ case $prefix in *[:\ ]*) die "the dynamic linker preloads no library from a path
 
 if [ -z "$archive" ]; then
     here=$(cd "$(dirname "$0")" && pwd)
-    for archive in "$here"/mneme-*-linux-x86_64.tar.xz; do :; done
+    set -- "$here"/mneme-*-linux-x86_64.tar.xz
+    [ $# -eq 1 ] || die "there are several archives in $here; name one"
+    archive=$1
     [ -f "$archive" ] || die "there is no archive mneme-VERSION-linux-x86_64.tar.xz in $here; name it"
 fi
 [ -f "$archive" ] || die "there is no $archive"
@@ -42,7 +46,9 @@ minor=${glibc#glibc 2.}
 case $glibc in 'glibc 2.'*) [ "${minor%%.*}" -ge 28 ] || die "the programs need glibc 2.28 or newer, and this is $glibc" ;; esac
 for program in tar xz; do command -v "$program" >/dev/null 2>&1 || die "$program is needed and is not on PATH"; done
 if [ -f "$archive.sha256" ]; then
-    (cd "$(dirname "$archive")" && sha256sum --check --quiet "$(basename "$archive").sha256") || die "$archive is not what $archive.sha256 says"
+    # Its first word is the sum; the name beside it may be another one.
+    sum=$(sha256sum <"$archive")
+    [ "$(cut -d' ' -f1 <"$archive.sha256")" = "${sum%% *}" ] || die "$archive is not what $archive.sha256 says"
 else
     printf 'install.sh: there is no %s.sha256: the archive is taken as it is\n' "$archive" >&2
 fi
@@ -65,6 +71,11 @@ link() {
     [ -d "$prefix/lib/mneme/$1" ] || return 0
     mkdir -p "$prefix/$1"
     for file in "$prefix/lib/mneme/$1"/*; do
+        link=$prefix/$1/${file##*/}
+        if [ ! -L "$link" ] && [ -e "$link" ]; then
+            printf 'install.sh: %s is there already and is not ours: it stays, and %s is not linked\n' "$link" "$file" >&2
+            continue
+        fi
         ln -sf "$2/lib/mneme/$1/${file##*/}" "$prefix/$1/${file##*/}"
     done
 }

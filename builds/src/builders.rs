@@ -63,16 +63,17 @@ impl Builders {
 
 /// The newest LLVM that wrote one of these modules; `None` where none says so, as text by others than clang does not.
 pub fn written_by<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Option<u32> {
-    let version = |module: &[u8]| match bitcode::producer(module) {
-        Some(producer) => bitcode::major(&producer),
-        None => bitcode::clang_of_text(module),
-    };
-    modules.into_iter().filter_map(version).max()
+    modules.into_iter().filter_map(|module| bitcode::major(&written(module)?)).max()
+}
+
+/// Who wrote a module, as text by others than clang does not say.
+fn written(module: &[u8]) -> Option<String> {
+    bitcode::producer(module).or_else(|| bitcode::clang_of_text(module))
 }
 
 /// The whole version of that one, e.g. "19.1.7".
 pub fn newest_version<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Option<String> {
-    let producers = modules.into_iter().filter_map(bitcode::producer);
+    let producers = modules.into_iter().filter_map(written);
     producers.max_by_key(|producer| bitcode::major(producer)).map(|producer| bitcode::version(&producer).to_owned())
 }
 

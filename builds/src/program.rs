@@ -166,6 +166,12 @@ impl BuildProgram {
         if version != own {
             return Err(self.useless(format!("is of version {version}, and this program of {own}")));
         }
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if let Some(number) =
+            name.strip_prefix(install::BUILDER).filter(|number| !llvm.starts_with(&format!("{number}.")))
+        {
+            return Err(self.useless(format!("has LLVM {llvm}, and its name says {number}")));
+        }
         self.llvm.get_or_init(|| llvm);
         Ok(())
     }

@@ -98,7 +98,8 @@ fn clang_version(text: &str) -> Option<u32> {
 fn clang(found: &[(String, u32)], builders: &[u32]) -> Check {
     const INSTALL: &str =
         "install a clang of version 17 or later to make programs recordable; what is recorded already replays without";
-    let newest = builders.last().copied().unwrap_or(0);
+    // What is missing is said of the builders then.
+    let newest = builders.last().copied().unwrap_or(*install::LLVM_VERSIONS.end());
     let listed = |found: &[&(String, u32)]| {
         found.iter().map(|(name, version)| format!("{name} ({version})")).collect::<Vec<_>>().join(", ")
     };

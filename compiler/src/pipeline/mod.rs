@@ -7,9 +7,14 @@ pub mod invocations;
 mod names;
 pub mod revise;
 
+use std::borrow::Cow;
+
+use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
+use inkwell::values::FunctionValue;
 use mneme_builds::progress::BuildProgress;
+use mneme_core::image::bitcode;
 
 pub use self::invocations::{CodegenInvocations, Invocations};
 use crate::llvm;
@@ -32,7 +37,9 @@ pub fn run(
     if pipeline.trim().is_empty() {
         return Ok(());
     }
-    llvm::run(module, &normalise(pipeline), machine, observer, instrument)
+    let (passes, attributes) = for_size(pipeline);
+    attributes.iter().for_each(|name| set_on_functions(module, name));
+    llvm::run(module, &normalise(&passes), machine, observer, instrument)
         .map_err(|message| failed(names::explain(&message)))?;
     match diagnostics.take() {
         Some(message) => Err(failed(message)),
@@ -63,7 +70,29 @@ impl PassObserver for ProgressObserver<'_, '_> {
 
 /// What stands behind a pipeline: every pass with its parameters. `None` where LLVM cannot read it.
 pub fn expand(pipeline: &str, machine: &TargetMachine) -> Option<String> {
-    llvm::print(&normalise(pipeline), machine)
+    llvm::print(&normalise(&for_size(pipeline).0), machine)
+}
+
+/// What LLVM 23 and later have instead of pipelines that optimise for size: O2 on functions that say so. The pipeline,
+/// and the attributes of functions.
+fn for_size(pipeline: &str) -> (Cow<'_, str>, &'static [&'static str]) {
+    const LEVELS: [(&str, &[&str]); 2] = [("<Oz>", &["optsize", "minsize"]), ("<Os>", &["optsize"])];
+    let used = LEVELS.into_iter().find(|(level, _)| pipeline.contains(level));
+    match used.filter(|_| bitcode::major(&crate::llvm_version()) >= Some(23)) {
+        Some((_, attributes)) => (pipeline.replace("<Oz>", "<O2>").replace("<Os>", "<O2>").into(), attributes),
+        None => (pipeline.into(), &[]),
+    }
+}
+
+fn set_on_functions(module: &Module<'_>, attribute: &str) {
+    let attribute = module.get_context().create_enum_attribute(Attribute::get_named_enum_kind_id(attribute), 0);
+    // Which goes with no other one.
+    let optnone = Attribute::get_named_enum_kind_id("optnone");
+    let takes = |function: &FunctionValue<'_>| {
+        function.count_basic_blocks() > 0 && function.get_enum_attribute(AttributeLoc::Function, optnone).is_none()
+    };
+    let functions = module.get_functions().filter(takes);
+    functions.for_each(|function| function.add_attribute(AttributeLoc::Function, attribute));
 }
 
 /// Gives a bare `instcombine` the parameter that every `default<…>` pipeline gives it: without, LLVM 19 verifies that

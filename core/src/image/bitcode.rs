@@ -86,15 +86,23 @@ pub fn major(producer: &str) -> Option<u32> {
     version(producer).split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The major version of the newest clang that had a part in assembly text, as its `llvm.ident` has it ("Debian clang
+/// The version of the newest clang that had a part in assembly text, "22.1.8", as its `llvm.ident` has it ("Debian clang
 /// version 22.1.8"); LLVM itself leaves no name in it.
-pub fn clang_of_text(text: &[u8]) -> Option<u32> {
-    const NAME: &[u8] = b"clang version ";
-    let numbers = memchr::memmem::find_iter(text, NAME).filter_map(|at| {
-        let digits = text[at + NAME.len()..].iter().take_while(|byte| byte.is_ascii_digit());
-        String::from_utf8(digits.copied().collect()).ok()?.parse().ok()
+pub fn clang_of_text(text: &[u8]) -> Option<String> {
+    if is_bitcode(text) {
+        return None;
+    }
+    let lines = || text.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"!"));
+    let lines = || lines().filter_map(|line| std::str::from_utf8(line).ok());
+    let named = lines().find_map(|line| line.strip_prefix("!llvm.ident = !{"))?;
+    let numbers: Vec<&str> = named.trim_end().trim_end_matches('}').split(", ").collect();
+    let idents = lines().filter_map(|line| line.split_once(" = ")).filter(|(number, _)| numbers.contains(number));
+    let versions = idents.filter_map(|(_, ident)| {
+        let (_, version) = ident.split_once("clang version ")?;
+        let end = version.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(version.len());
+        major(&version[..end]).map(|number| (number, version[..end].to_owned()))
     });
-    numbers.max().filter(|_| !is_bitcode(text))
+    versions.max().map(|(_, version)| version)
 }
 
 /// The first record of this code in the first block of this number, as text.
@@ -376,9 +384,12 @@ pub(crate) mod tests {
     fn text_is_of_the_newest_clang_that_it_names() {
         let text = "define void @k() { ret void }\n!llvm.ident = !{!0, !1}\n!0 = !{!\"clang version 3.8.0 (tags)\"}\n\
             !1 = !{!\"Debian clang version 22.1.8 (1~deb12u1)\"}\n";
-        assert_eq!(clang_of_text(text.as_bytes()), Some(22));
-        assert_eq!(clang_of_text(b"define void @k() { ret void }"), None);
-        assert_eq!(clang_of_text(b"clang version x clang version "), None);
+        assert_eq!(clang_of_text(text.as_bytes()).as_deref(), Some("22.1.8"));
+        let others =
+            "; clang version 25\n@s = constant [17 x i8] c\"clang version 24\\00\"\n!2 = !{!\"clang version 26\"}\n";
+        assert_eq!(clang_of_text(others.as_bytes()), None);
+        assert_eq!(clang_of_text(format!("{others}{text}").as_bytes()).as_deref(), Some("22.1.8"));
+        assert_eq!(clang_of_text(b"!llvm.ident = !{!0}\n!0 = !{!\"clang version \"}\n"), None);
         assert_eq!(clang_of_text(&[&MAGIC, text.as_bytes()].concat()), None);
     }
 

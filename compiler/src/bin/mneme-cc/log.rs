@@ -65,6 +65,9 @@ pub struct DeviceCompilation {
     pub options: CompileOptions,
 }
 
+/// What packs device code for a link, by the names that it has before and from LLVM 22 on.
+const PACKAGERS: [&str; 2] = ["clang-offload-packager", "llvm-offload-binary"];
+
 #[derive(Debug, Default)]
 pub struct Log {
     pub compilations: Vec<DeviceCompilation>,
@@ -79,7 +82,7 @@ impl Log {
         let mut log = Self::default();
         for words in text.lines().map(quoted) {
             let program = words.first().map_or("", String::as_str);
-            log.packaged |= program.ends_with("clang-offload-packager");
+            log.packaged |= PACKAGERS.iter().any(|name| program.ends_with(name));
             if program.ends_with("ptxas") {
                 log.assembled(&words[1..]);
             }

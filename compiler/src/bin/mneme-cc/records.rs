@@ -115,6 +115,9 @@ fn device_ir(user: &User, source: DeviceSource<'_>, compilation: &DeviceCompilat
         // Which of the two counts depends on clang's version and driver; the other is unused, or comes to nothing.
         let id = format!("-cuid={cuid}");
         command.args([&id, "-Xclang", &id]);
+    } else if user.line.relocatable() {
+        // Else clang makes one up.
+        command.arg("-fuse-cuid=none");
     }
     command.args(["-x", source.language.name()]).arg(source.path).arg("-o").arg(output.path());
     process::written_ir(&mut command, output.path())
