@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use mneme_core::install;
+use mneme_core::recording::CodeKind;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::installation::{TestDevice, have_compiler, library, program};
@@ -80,6 +81,32 @@ fn replay_in(home: &TempDir, instance: &TestInstance, options: &[&str]) -> Progr
         .args(options)
         .env("MNEME_HOME", home.path())
         .outcome()
+}
+
+/// clang's new driver without being asked for, which CUDA has from LLVM 21 on: the objects' device code is linked, and
+/// the units' names are those of the program.
+#[test]
+fn relocatable_programs_are_linked_with_what_a_clang_does_by_itself() {
+    let test = "relocatable_programs_are_linked_with_what_a_clang_does_by_itself";
+    let Some(version) = other(test).filter(|version| *version >= 21) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let compiler = platform::Platform::Cuda(mneme_e2e::installation::Cudart::under_test());
+    for (name, more) in [("rdc", vec![]), ("units", vec![]), ("rdc", vec!["-fuse-cuid=none"])] {
+        let path = folder.path().join(format!("{name}{}", more.len()));
+        platform::recordable_by(&format!("clang++-{version}"))
+            .args(compiler.compile_flags())
+            .arg("-fgpu-rdc")
+            .args(more)
+            .args(app(name).sources.iter().map(|source| platform::sources().join(source)))
+            .args([Path::new("-o"), &path])
+            .args(compiler.link_flags())
+            .succeed();
+        let recording = Recording::of_executable(&path, &[]);
+        for (database, kernel) in recording.kernels() {
+            assert_eq!(CodeKind::of(&kernel.modules[0]), CodeKind::Bitcode, "{}", kernel.demangled_name);
+            TestInstance::new(&database, kernel.instances.keys().next().unwrap()).verify("default<O3>", &[]);
+        }
+    }
 }
 
 #[test]
