@@ -25,7 +25,8 @@ struct Printed<'a> {
     results: &'a BTreeMap<u32, ReplayResult>,
 }
 
-/// Replays a configuration with each version; returns the exit status, which is that of the first that does not verify.
+/// Replays a configuration with each version; returns the exit status, which is that of the first that does not verify
+/// though it reads the IR.
 pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configuration) -> Result<i32, Fatal> {
     if let Some(option) = for_one_alone(options) {
         let error = format!("{option} is for one LLVM, and --llvm all replays with several; name a version");
@@ -37,7 +38,10 @@ pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configura
         serde_json::to_string_pretty(&Printed { configuration, results: &results }).expect("plain data serialises");
     text.push('\n');
     stdout::write(text.as_bytes())?;
-    Ok(results.values().map(|result| result.status.exit_status()).find(|status| *status != 0).unwrap_or(exit::VERIFIED))
+    let reads = |version: u32| context.written_by.is_none_or(|found| version >= found);
+    let mut statuses =
+        results.iter().filter(|(version, _)| reads(**version)).map(|(_, result)| result.status.exit_status());
+    Ok(statuses.find(|status| *status != exit::VERIFIED).unwrap_or(exit::VERIFIED))
 }
 
 /// The first option of those that write files or look into one build.

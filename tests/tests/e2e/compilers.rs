@@ -133,6 +133,8 @@ fn ir_of_each_clang_is_compiled_by_the_builder_of_its_version() {
                     asked.succeed();
                 } else {
                     asked.exit_with(64).complains(&format!("written by LLVM {other}"));
+                    let all = instance.replay("default<O3>").args(["--rtol", "1e-5", "--llvm", "all"]).succeed();
+                    assert_eq!(all.json()["Results"][other.to_string()]["verified"], true, "{all}");
                 }
             }
         }
