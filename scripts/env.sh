@@ -57,8 +57,8 @@ portable() {
     local word flags=("-B$MNEME_ROOT/.deps/glibc" "-L$MNEME_ROOT/.deps/glibc" -Wl,--allow-shlib-undefined)
     export CARGO_TARGET_DIR=$MNEME_ROOT/target/portable RUSTFLAGS= LDFLAGS="${flags[*]}"
     for word in "${flags[@]}"; do RUSTFLAGS+=" -Clink-arg=$word"; done
-    # Threads of the C++ library want one of that glibc's that newer ones have within the C library.
-    export MNEME_TEST_LDFLAGS="$LDFLAGS -static-libstdc++ -lpthread"
+    # Libraries of that glibc which newer ones have within the C library.
+    export MNEME_TEST_LDFLAGS="$LDFLAGS -static-libstdc++ -lpthread -ldl"
 }
 
 # The version of the workspace, which everything that is packed has.
