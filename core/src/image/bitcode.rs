@@ -86,8 +86,8 @@ pub fn major(producer: &str) -> Option<u32> {
     version(producer).split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The version of the newest clang that had a part in assembly text, "22.1.8", as its `llvm.ident` has it ("Debian clang
-/// version 22.1.8"); LLVM itself leaves no name in it.
+/// The version of the newest clang that had a part in assembly text, "22.1.8", as its `llvm.ident` has it
+/// ("Debian clang version 22.1.8"); LLVM itself leaves no name in it.
 pub fn clang_of_text(text: &[u8]) -> Option<String> {
     if is_bitcode(text) {
         return None;

@@ -119,7 +119,7 @@ mod tests {
 
     fn likeness(block: u32) -> Likeness {
         let recorded = LaunchDimensions { block: Dim3::new(block, 1, 1), ..LaunchDimensions::default() };
-        Likeness { recorded, cluster: None, base: None }
+        Likeness { recorded, shape: recorded, cluster: None, base: None }
     }
 
     fn values(first: u64, second: u64) -> [u64; MOST_ARGUMENTS] {

@@ -81,7 +81,7 @@ fn specialised_winners_are_used_wherever_memory_lies() {
     assert_eq!(replaced(&["2"]), (json!(0), json!(1)), "another size");
 }
 
-/// A kernel whose image is the recorded one is known by it; in any other image its code is read, and has to be the same.
+/// A kernel whose image is the recorded one is known by it; in any other image its code is read, and has to be equal.
 #[test]
 fn kernels_are_recognised_by_their_image_or_else_by_their_code() {
     let Some(nvcc) = nvcc("recognition") else { return };
