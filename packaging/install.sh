@@ -85,8 +85,8 @@ link share/man/man1 ../../..
 link share/bash-completion/completions ../../..
 link share/zsh/site-functions ../../..
 link share/fish/vendor_completions.d ../../..
-printf 'Installed %s in %s; the programs are in %s\n' "$("$prefix/bin/mneme" --version)" "$prefix/lib/mneme" "$prefix/bin"
+printf 'Installed %s in %s; the programs are in %s\n' "$("$prefix/lib/mneme/bin/mneme" --version)" "$prefix/lib/mneme" "$prefix/bin"
 case :$PATH: in *:"$prefix/bin":*) ;; *) printf 'Put it on PATH: PATH=%s:$PATH\n' "$prefix/bin" ;; esac
 printf 'What works on this machine:\n'
 # It says what is missing and what to do about it; the installation is complete all the same.
-"$prefix/bin/mneme" doctor || true
+"$prefix/lib/mneme/bin/mneme" doctor || true

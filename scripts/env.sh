@@ -36,6 +36,18 @@ build_builder() {
     cargo build --release --quiet --package mneme-compiler --no-default-features --features "llvm$1${2:+,$2}" --bin "mneme-build-$1"
 }
 
+# Makes the builders of all other versions that can be linked here; what an earlier build has left of others goes, as it
+# is of an earlier source: build_other_builders [FEATURES].
+build_other_builders() {
+    local version
+    for version in "${llvm_others[@]}"; do
+        rm -f "${CARGO_TARGET_DIR:-$MNEME_ROOT/target}/release/mneme-build-$version"
+        have_llvm "$version" || continue
+        step "Building with LLVM $version"
+        build_builder "$version" "$@"
+    done
+}
+
 # Builds the end-to-end suite, and prints the path of its executable. The whole workspace, as scripts/test has it.
 suite_executable() {
     local suite

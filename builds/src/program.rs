@@ -31,13 +31,7 @@ pub enum ProgramError {
         install::BUILDER
     )]
     Missing,
-    #[error(
-        "the IR was written by LLVM {found}, and no builder that is installed reads it: {}; install {}{found} or a newer one \
-         (cargo build --release -p mneme-compiler --no-default-features --features llvm{found} --bin {}{found})",
-        versions(installed),
-        install::BUILDER,
-        install::BUILDER
-    )]
+    #[error("the IR was written by LLVM {found}, and no builder that is installed reads it: {}; {}", versions(installed), reader_of(*found))]
     NewerIr { found: u32, installed: Vec<u32> },
     #[error("llvm is {requested}, and {}{requested} is not installed: {}", install::BUILDER, versions(installed))]
     NotInstalled { requested: u32, installed: Vec<u32> },
@@ -84,6 +78,20 @@ fn versions(installed: &[u32]) -> String {
         Some((last, [])) => format!("{last} is"),
         Some((last, others)) => format!("{} and {last} are", others.join(", ")),
     }
+}
+
+/// What to do about IR of LLVM `found`, which no builder reads.
+fn reader_of(found: u32) -> String {
+    let newest = *install::LLVM_VERSIONS.end();
+    if found > newest {
+        return format!(
+            "this version of Mneme has builders of LLVM {newest} and older ones alone: compile the program with clang {newest}, or install a newer Mneme"
+        );
+    }
+    let name = format!("{}{}", install::BUILDER, found.max(*install::LLVM_VERSIONS.start()));
+    format!(
+        "install {name} or a newer one (cargo build --release -p mneme-compiler --no-default-features --features llvm{found} --bin {name})"
+    )
 }
 
 /// A program of this installation, and the process of it that was started first.
@@ -161,10 +169,15 @@ impl BuildProgram {
     /// # Errors
     /// It is not, or could not be started.
     pub fn check(&self, greeted: Greeted) -> Result<(), ProgramError> {
-        let BuilderGreeting { version, llvm } = greeted.map_err(|what| self.useless(what))?;
-        let own = env!("CARGO_PKG_VERSION");
-        if version != own {
-            return Err(self.useless(format!("is of version {version}, and this program of {own}")));
+        let BuilderGreeting { version, source, llvm } = greeted.map_err(|what| self.useless(what))?;
+        let own = BuilderGreeting::of(String::new());
+        if version != own.version {
+            return Err(self.useless(format!("is of version {version}, and this program of {}", own.version)));
+        }
+        if source != own.source {
+            return Err(
+                self.useless(format!("is of version {version} as this program is, but of another source of it"))
+            );
         }
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if let Some(number) =
@@ -306,10 +319,13 @@ mod tests {
             assert!(error.contains("install it again"), "{error}");
         }
         let program = program(folder.path(), "", 0o600);
-        let greeting = |version: &str| Ok(BuilderGreeting { version: version.into(), llvm: "19.1.7".into() });
-        let error = program.check(greeting("0.0.1")).unwrap_err().to_string();
+        let own = BuilderGreeting::of("19.1.7".into());
+        let other = BuilderGreeting { version: "0.0.1".into(), ..own.clone() };
+        let error = program.check(Ok(other)).unwrap_err().to_string();
         assert!(error.contains("is of version 0.0.1") && program.known_llvm().is_none(), "{error}");
-        program.check(greeting(env!("CARGO_PKG_VERSION"))).unwrap();
+        let error = program.check(Ok(BuilderGreeting { source: "0".into(), ..own.clone() })).unwrap_err().to_string();
+        assert!(error.contains("another source") && program.known_llvm().is_none(), "{error}");
+        program.check(Ok(own)).unwrap();
         assert_eq!(program.known_llvm(), Some("19.1.7"));
     }
 }

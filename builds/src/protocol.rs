@@ -25,9 +25,22 @@ pub type Greeted = Result<BuilderGreeting, String>;
 pub struct BuilderGreeting {
     /// Mneme's version: those of other versions are not understood.
     pub version: String,
+    /// The source of that version, [`SOURCE`]; a builder that does not say so is of an older one.
+    #[serde(default)]
+    pub source: String,
     /// The version of LLVM, e.g. "19.1.7".
     pub llvm: String,
 }
+
+impl BuilderGreeting {
+    /// That of a builder with this LLVM.
+    pub fn of(llvm: String) -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").into(), source: SOURCE.into(), llvm }
+    }
+}
+
+/// A hash of the source of this package and of `mneme-core`, which define what is sent: 16 hexadecimal digits.
+pub const SOURCE: &str = env!("MNEME_SOURCE");
 
 /// What it is for.
 #[derive(Debug, Serialize, Deserialize)]

@@ -235,6 +235,10 @@ fn main() {
     // Like every program whose output is piped into another: end quietly when that one ends.
     // SAFETY: no other thread runs yet and the default disposition needs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    if let Err(wrong) = mneme_core::install::check_home() {
+        mneme_core::remark!("mneme: {wrong}");
+        exit(mneme_core::exit::BAD_USAGE);
+    }
     mneme_manual::write_if_requested(command);
     let typed: Vec<OsString> = std::env::args_os().collect();
     let arguments = mneme_core::arguments::normalise(typed.iter().cloned(), &ONE_DASH);

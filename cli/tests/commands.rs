@@ -332,6 +332,11 @@ fn record_passes_everything_on_to_the_application() {
         assert!(stderr.lines().count() == 1 && stderr.contains("no usable GPU"), "{stderr}");
     }
 
+    let mut command = mneme(&["record", "-rdb", text(&folder), "--", "true"]);
+    command.env("MNEME_HOME", home.path().join("mistyped"));
+    let (_, stderr) = outcome(command, exit::BAD_USAGE);
+    assert!(stderr.lines().count() == 1 && stderr.contains("mistyped', and there is no such folder"), "{stderr}");
+
     // What follows the application is the application's, with or without two dashes in front of it.
     let echo = ["sh", "-c", "echo \"$@\"", "sh", "-rdb", "x", "--skip", "--", "-v"];
     for dashes in [&[][..], &["--"]] {

@@ -38,11 +38,29 @@ pub fn builders() -> Vec<(u32, PathBuf)> {
     LLVM_VERSIONS.filter_map(find).collect()
 }
 
+/// For programs, before they look for anything: whether `MNEME_HOME`, where it is set, is a folder.
+///
+/// # Errors
+/// A sentence that says that it is none.
+pub fn check_home() -> Result<(), String> {
+    match home() {
+        Some(home) if !home.is_dir() => Err(format!(
+            "MNEME_HOME is '{}', and there is no such folder; name an installation or unset it",
+            home.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// `MNEME_HOME`, unless it is empty.
+fn home() -> Option<PathBuf> {
+    environment::variable_os("MNEME_HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
 /// Where programs and libraries of this installation may lie, nearest first.
 fn folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    if let Some(home) = environment::variable_os("MNEME_HOME") {
-        let home = PathBuf::from(home);
+    if let Some(home) = home() {
         folders.extend([home.join("bin"), home.join("lib"), home]);
     }
     if let Some(here) = own_folder() {

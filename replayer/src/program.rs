@@ -24,10 +24,12 @@ pub fn by_name() -> ! {
     let _ =
         unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigDfl) };
     let name = std::env::args_os().next();
-    match name.as_deref().map(Path::new).and_then(Path::file_name) {
-        Some(name) if name == "mneme-bisect" => bisect(),
-        _ => replay(),
+    let is_bisect = name.as_deref().map(Path::new).and_then(Path::file_name).is_some_and(|name| name == "mneme-bisect");
+    if let Err(wrong) = mneme_core::install::check_home() {
+        eprintln!("{}: {wrong}", if is_bisect { "mneme-bisect" } else { "mneme-replay" });
+        exit(mneme_core::exit::BAD_USAGE);
     }
+    if is_bisect { bisect() } else { replay() }
 }
 
 /// `mneme-replay`.

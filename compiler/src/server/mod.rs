@@ -27,7 +27,7 @@ use self::inputs::Inputs;
 /// # Errors
 /// The stream, which may be cut off, or not say what is understood; or the system.
 pub fn run(mut client: UnixStream, prepared: bool) -> io::Result<()> {
-    let greeting = BuilderGreeting { version: env!("CARGO_PKG_VERSION").into(), llvm: crate::llvm_version() };
+    let greeting = BuilderGreeting::of(crate::llvm_version());
     frame::write(&mut client, &Greeted::Ok(greeting), &[])?;
     if prepared {
         crate::warm_up();

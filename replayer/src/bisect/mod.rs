@@ -102,8 +102,11 @@ impl Bisection<'_, '_, '_> {
         let mut finding = self.blank(&references[0]);
         finding.error = failed.result.error.clone();
         finding.mismatch = failed.result.mismatch.clone();
-        if failed.result.status == ReplayStatus::InvalidConfig {
-            return Err(Fatal::new(exit::BAD_USAGE, failed.result.error));
+        // Among others that a version of LLVM is not installed, or does not read the IR.
+        if let Some(invalid) =
+            seen.iter().chain([&failed]).find(|seen| seen.result.status == ReplayStatus::InvalidConfig)
+        {
+            return Err(Fatal::new(exit::BAD_USAGE, invalid.result.error.clone()));
         }
         let good = |seen: &ExperimentOutcome| seen.result.status == ReplayStatus::Verified;
         let Some(chosen) = seen.iter().position(good).or((self.options.failing == FailureKind::Crash).then_some(0))

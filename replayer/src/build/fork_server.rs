@@ -124,14 +124,7 @@ impl<'a> ForkServer<'a> {
         if let Some(latest) = self.closed {
             return match self.child.end() {
                 None if Instant::now() < latest => Ok(Vec::new()),
-                end => {
-                    let end = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
-                    Err(match self.program.known_llvm() {
-                        Some(_) => std::io::Error::other(format!("the fork server {end}")),
-                        // No process of it has ever worked.
-                        None => std::io::Error::other(self.program.useless(end)),
-                    })
-                }
+                end => Err(self.lost(end.map_or_else(|| "does not answer".into(), |end| end.to_string()))),
             };
         }
         // A reset is an end as well: of a stream on which an order was under way.
@@ -152,6 +145,15 @@ impl<'a> ForkServer<'a> {
         Ok(answers)
     }
 
+    /// That it is gone, or as good as gone.
+    pub fn lost(&self, how: String) -> std::io::Error {
+        match self.program.known_llvm() {
+            Some(llvm) => std::io::Error::other(format!("the fork server of LLVM {llvm} {how}")),
+            // No process of it has ever worked.
+            None => std::io::Error::other(self.program.useless(how)),
+        }
+    }
+
     /// Kills it and gives it away, to be waited for.
     pub fn dismiss(mut self) -> Child {
         self.child.terminate();
@@ -169,7 +171,7 @@ mod tests {
     /// A fork server that does something else.
     fn planted(life: impl FnOnce(UnixStream) -> i32) -> ForkServer<'static> {
         let program = Box::leak(Box::new(BuildProgram::at("mneme-build-19".into())));
-        let greeting = BuilderGreeting { version: env!("CARGO_PKG_VERSION").into(), llvm: "19.1.7".into() };
+        let greeting = BuilderGreeting::of("19.1.7".into());
         program.check(Ok(greeting)).unwrap();
         let (stream, theirs) = UnixStream::pair().unwrap();
         let child = Child::start(ChildStderr::Shown, || life(theirs)).unwrap();

@@ -294,7 +294,7 @@ impl<'a> Server<'a> {
             return self.read_events(ended);
         }
         if self.hanging().is_some_and(|deadline| deadline <= Instant::now()) {
-            return self.replace(std::io::Error::other("the fork server does not answer"));
+            return self.replace(self.fork_server.lost("does not answer".into()));
         }
         Ok(())
     }

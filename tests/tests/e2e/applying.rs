@@ -10,7 +10,7 @@ use mneme_core::tuned::{Winner, Winners};
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::hip;
-use mneme_e2e::installation::{Cudart, TestDevice, library, program};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
 use mneme_e2e::recording::{Recording, TestInstance, record_executable_into, unrecorded};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -536,14 +536,17 @@ fn winners_become_source() {
             std::printf("%u %u\n", found->grid[0], found->block[0]);
         }
     "#;
+    let options = fs::read_to_string(&cmake).unwrap();
+    assert!(options.contains("set(MNEME_TUNED_VECADD_CLANG -O2)\n"), "{options}");
+    assert!(options.contains("set(MNEME_TUNED_VECADD_2_NVCC --use_fast_math)\n"), "{options}");
+    if !have_compiler("winners_become_source") {
+        return;
+    }
     fs::write(&source, text).unwrap();
     let built = tuned.folder.path().join("uses");
     let warnings = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-o"];
     run("c++").args(warnings).arg(&built).arg(&source).succeed();
     assert_eq!(run(&built).succeed().stdout, "80 128\n");
-    let options = fs::read_to_string(&cmake).unwrap();
-    assert!(options.contains("set(MNEME_TUNED_VECADD_CLANG -O2)\n"), "{options}");
-    assert!(options.contains("set(MNEME_TUNED_VECADD_2_NVCC --use_fast_math)\n"), "{options}");
     run("cmake").arg("-P").arg(&cmake).succeed();
 }
 

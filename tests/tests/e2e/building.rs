@@ -4,7 +4,8 @@
 //! make is recorded and replayed.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use mneme_core::recording::manifest::MemoryState;
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
@@ -12,7 +13,7 @@ use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::have_hip;
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
-use mneme_e2e::platform::{hip_arch, nvcc};
+use mneme_e2e::platform::{hip_arch, nvcc, plain_clang};
 use mneme_e2e::recording::{TestInstance, load_kernels};
 
 fn config(key: &str) -> String {
@@ -82,6 +83,89 @@ fn cmake_with_a_launcher() {
     ];
     cmake(&sources().join("cmake"), build.path(), &settings);
     record_and_verify(&build.path().join("saxpy"), "saxpy: ok");
+}
+
+/// The files below a folder, by their paths in it.
+fn files(folder: &Path) -> Vec<String> {
+    let walk = walkdir(folder);
+    let mut names: Vec<String> =
+        walk.iter().map(|path| path.strip_prefix(folder).unwrap().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn walkdir(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { walkdir(&path) } else { vec![path] }).collect()
+}
+
+/// A command that compiles and links is carried out in parts, and writes what clang by itself writes.
+#[test]
+fn files_beside_a_program_are_those_that_clang_writes() {
+    if !have_compiler("files_beside_a_program_are_those_that_clang_writes") {
+        return;
+    }
+    for options in [&["-MMD", "-MP"][..], &["-g", "-gsplit-dwarf"], &["--coverage"], &["-save-temps=obj"]] {
+        let [plain, ours] = ["clang", "mneme-cc"].map(|which| {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("out")).unwrap();
+            let compiler = if which == "clang" { plain_clang() } else { recordable_clang() };
+            compiler
+                .args(compile_flags())
+                .args(options)
+                .arg(sources().join("saxpy.cu"))
+                .args(["-o", "out/app"])
+                .args(link_flags(Cudart::under_test()))
+                .folder(folder.path())
+                .succeed();
+            folder
+        });
+        let mut expected = files(plain.path());
+        // The object of the host's code is a temporary file of ours.
+        expected.retain(|name| !name.ends_with(".o") || name.contains("cuda"));
+        assert_eq!(files(ours.path()), expected, "{options:?}");
+        if options.contains(&"-MMD") {
+            let rules = [&plain, &ours].map(|folder| fs::read_to_string(folder.path().join("out/app.d")).unwrap());
+            assert_eq!(rules[0], rules[1]);
+        }
+        let names = |folder: &Path| {
+            let program = fs::read(folder.join("out/app")).unwrap();
+            let has = |name: &str| program.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+            [has("out/app-saxpy.dwo"), has("out/app-saxpy.gcda")]
+        };
+        assert_eq!(names(ours.path()), names(plain.path()), "{options:?}");
+    }
+}
+
+/// A launcher keeps what it is for; of code from a cache the compiler tells nothing.
+#[test]
+fn device_code_behind_a_launcher_gets_ir() {
+    if !have_compiler("device_code_behind_a_launcher_gets_ir") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = folder.path().join("ccache");
+    fs::write(&launcher, "#!/bin/sh\necho \"$@\" >>\"$0.log\"\nexec \"$@\"\n").unwrap();
+    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(folder.path().join("host.cpp"), "int main() {}\n").unwrap();
+    let compile = |file: &Path| {
+        run(program("mneme-cc"))
+            .args([launcher.as_os_str(), "clang++-19".as_ref()])
+            .args(if file.extension().is_some_and(|extension| extension == "cu") {
+                compile_flags()
+            } else {
+                Vec::new()
+            })
+            .args(["-c".as_ref(), file.as_os_str()])
+            .folder(folder.path())
+            .succeed();
+    };
+    compile(&folder.path().join("host.cpp"));
+    compile(&sources().join("saxpy.cu"));
+    let log = fs::read_to_string(folder.path().join("ccache.log")).unwrap();
+    assert!(log.lines().count() == 1 && log.contains("host.cpp"), "{log}");
+    let object = fs::read(folder.path().join("saxpy.o")).unwrap();
+    assert!(object.windows(9).any(|bytes| bytes == b".mneme.ir"));
 }
 
 /// CMake's HIP language, with `add_mneme` and with a launcher, as Debian 12 needs it.

@@ -83,6 +83,27 @@ fn replay_in(home: &TempDir, instance: &TestInstance, options: &[&str]) -> Progr
         .outcome()
 }
 
+#[test]
+fn a_bisection_wants_both_compilers() {
+    if !have_compiler("a_bisection_wants_both_compilers") {
+        return;
+    }
+    let recording = Recording::of(app("vecadd"), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
+    let home = installation_with(&[19]);
+    symlink(home.path().join("bin/mneme-replay"), home.path().join("bin/mneme-bisect")).unwrap();
+    for versions in [["--good-llvm", "23", "--bad-llvm", "19"], ["--good-llvm", "19", "--bad-llvm", "23"]] {
+        let outcome = run(home.path().join("bin/mneme-bisect"))
+            .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+            .args(["--device", TestDevice::under_test().name(), "default<O3>"])
+            .args(versions)
+            .env("MNEME_HOME", home.path())
+            .exit_with(64);
+        assert!(outcome.stderr.contains("mneme-build-23 is not installed: 19 is"), "{outcome}");
+    }
+}
+
 /// clang's new driver without being asked for, which CUDA has from LLVM 21 on: the objects' device code is linked, and
 /// the units' names are those of the program.
 #[test]

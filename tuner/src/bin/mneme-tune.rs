@@ -27,6 +27,10 @@ enum Command {
 
 fn main() {
     mneme_core::console::size_limit_as_error();
+    if let Err(wrong) = mneme_core::install::check_home() {
+        mneme_core::remark!("mneme-tune: {wrong}");
+        exit(mneme_core::exit::BAD_USAGE);
+    }
     mneme_manual::write_if_requested(CommandLine::command);
     let arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
     let CommandLine { command, options } =

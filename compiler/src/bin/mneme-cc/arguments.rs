@@ -6,6 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use crate::beside;
+
 /// Options whose value is the next argument (clang's `Separate` and `JoinedOrSeparate` ones that compile lines have).
 const SEPARATE: &[&str] = &[
     "-o",
@@ -323,7 +325,8 @@ impl ClangCommandLine {
         })
     }
 
-    fn output(&self) -> Option<PathBuf> {
+    /// What `-o` names.
+    pub fn output(&self) -> Option<PathBuf> {
         self.options().filter_map(|words| value(words, "-o")).next_back().map(PathBuf::from)
     }
 
@@ -385,8 +388,28 @@ impl ClangCommandLine {
             let [start, end] = ["--start-no-unused-arguments", "--end-no-unused-arguments"].map(OsString::from);
             arguments.extend([start, id.clone(), end, "-Xclang".into(), id]);
         }
+        arguments.extend(self.files_beside(source.path));
         arguments.extend(["-c", "-x", source.language.name()].map(OsString::from));
         arguments.extend([source.path.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
+        arguments
+    }
+
+    /// Names of what clang writes besides when it compiles one of the sources of a compile-and-link command.
+    fn files_beside(&self, source: &Path) -> Vec<OsString> {
+        let output = self.output();
+        let has = |prefixes: &[&str]| {
+            self.options().any(|words| prefixes.iter().any(|prefix| words[0].as_bytes().starts_with(prefix.as_bytes())))
+        };
+        let mut arguments = Vec::new();
+        if has(&["-MD", "-MMD", "--write-dependencies", "--write-user-dependencies", "-Wp,-MD", "-Wp,-MMD"]) {
+            let (file, target) = (has(&["-MF", "-Wp,-M"]), has(&["-MT", "-MQ"]));
+            arguments.extend(beside::dependency_arguments(output.as_deref(), source, "-MQ", file, target));
+        }
+        // Of split debugging information and of coverage, which the code names.
+        if !has(&["-dumpdir"]) {
+            let [start, end] = ["--start-no-unused-arguments", "--end-no-unused-arguments"].map(OsString::from);
+            arguments.extend([start, "-dumpdir".into(), beside::prefix(output.as_deref()), end]);
+        }
         arguments
     }
 
@@ -620,7 +643,18 @@ mod tests {
         }
         let compile =
             parse("a.cu -O2 -o app -lcudart -Wl,-rpath,x -L lib").compile_arguments(cuda("a.cu"), Path::new("/t/0.o"));
-        assert_eq!(joined(compile), "-O2 -c -x cuda a.cu -o /t/0.o");
+        let quiet = |words: &str| format!("--start-no-unused-arguments {words} --end-no-unused-arguments");
+        let beside = quiet("-dumpdir app-");
+        assert_eq!(joined(compile), format!("-O2 {beside} -c -x cuda a.cu -o /t/0.o"));
+        for (line, expected) in [
+            ("a.cu -MMD -MP -o out/app", format!("-MMD -MP -MF out/app.d -MQ out/app {}", quiet("-dumpdir out/app-"))),
+            ("a.cu -MD", format!("-MD -MF a.d -MQ a.o {}", quiet("-dumpdir a-"))),
+            ("a.cu -MD -MF x.d -MT y -o app", format!("-MD -MF x.d -MT y {beside}")),
+            ("a.cu -dumpdir z -o app", "-dumpdir z".into()),
+        ] {
+            let arguments = joined(parse(line).compile_arguments(cuda("a.cu"), Path::new("/t/0.o")));
+            assert_eq!(arguments, format!("{expected} -c -x cuda a.cu -o /t/0.o"), "{line}");
+        }
     }
 
     #[test]

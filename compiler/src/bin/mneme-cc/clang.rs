@@ -7,7 +7,7 @@
 //! of the names of static variables and kernels, and it depends on the exact arguments.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -16,7 +16,7 @@ use crate::hip::Driver;
 use crate::log::Log;
 use crate::process::{code, warn};
 use crate::records::{User, records};
-use crate::{device_only, elf};
+use crate::{beside, device_only, elf};
 
 pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow::Result<u8> {
     let line = ClangCommandLine::parse(arguments, dialect);
@@ -50,15 +50,25 @@ pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow:
     }
 }
 
+/// Whether these are arguments by which clang or hipcc makes device code.
+pub fn makes_device_code(arguments: &[OsString], dialect: Dialect) -> bool {
+    ClangCommandLine::parse(arguments, dialect).action() != ClangAction::Other
+}
+
 fn compile_and_link(user: &User) -> anyhow::Result<u8> {
     let User { driver, line, is_hipcc } = user;
     let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
     let mut objects = Vec::new();
     let mut is_packaged = false;
     for (index, source) in line.sources().into_iter().enumerate() {
-        let stem = source.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let object = folder.path().join(format!("{stem}-{index}.o"));
+        let folder = folder.path().join(index.to_string());
+        std::fs::create_dir(&folder).context("no temporary folder can be made")?;
+        let mut object = folder.join(source.path.file_stem().unwrap_or_default()).into_os_string();
+        object.push(".o");
+        let object = PathBuf::from(object);
         let (status, log) = compile(user, &line.compile_arguments(source, &object))?;
+        // Of -save-temps=obj and -fsave-optimization-record.
+        beside::move_others(&folder, &object, line.output().as_deref()).context("what clang wrote cannot be kept")?;
         if status != 0 {
             return Ok(status);
         }

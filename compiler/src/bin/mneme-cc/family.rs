@@ -14,6 +14,8 @@ pub enum CompilerFamily {
     Hipcc,
     /// Compilers without device code: nothing to do for them.
     Host,
+    /// What is put before a compiler, as we are: caches, and those that have other machines compile.
+    Launcher,
     Unknown,
 }
 
@@ -26,6 +28,7 @@ impl CompilerFamily {
             "clang" | "clang++" | "amdclang" | "amdclang++" => Self::Clang,
             "nvcc" => Self::Nvcc,
             "hipcc" => Self::Hipcc,
+            "ccache" | "sccache" | "buildcache" | "distcc" | "icecc" => Self::Launcher,
             "gcc" | "g++" | "cc" | "c++" | "gfortran" | "flang" | "icx" | "icpx" | "ifx" => Self::Host,
             _ => Self::Unknown,
         }
@@ -62,7 +65,8 @@ mod tests {
             ("/opt/rocm/bin/amdclang++", CompilerFamily::Clang),
             ("x86_64-linux-gnu-g++-12", CompilerFamily::Host),
             ("c++", CompilerFamily::Host),
-            ("ccache", CompilerFamily::Unknown),
+            ("/usr/bin/ccache", CompilerFamily::Launcher),
+            ("ld", CompilerFamily::Unknown),
             ("clang-tidy", CompilerFamily::Unknown),
         ] {
             assert_eq!(CompilerFamily::of(Path::new(name)), family, "{name}");

@@ -22,7 +22,8 @@ recorded.
 Compilers: clang and amdclang (17 or later; a builder of the same version of LLVM, or a newer one, has to be installed:
 --version lists them), hipcc, and nvcc, whose objects get IR that clang makes of the same source and options; what clang
 cannot compile stays as nvcc made it, with one warning, and replays from its machine code. Others run unchanged, as does
-hipcc where HIP_PLATFORM has it run nvcc.
+hipcc where HIP_PLATFORM has it run nvcc. COMPILER may be a launcher (ccache, sccache, distcc) with a compiler behind
+it: device code is compiled without the launcher, everything else with it.
 
 HIP: where clang does not find AMD's device libraries, it is told of the distribution's (HIP_DEVICE_LIB_PATH). Where
 hipcc's own clang is missing or older than 17, hipcc is given clang 19 (HIP_CLANG_PATH). Both only where they are not

@@ -31,10 +31,6 @@ const LIBRARY_FOLDERS: [&str; 5] = [
 /// The names that hipcc has for its clang; that of a distribution has the version in it.
 const CLANG_NAMES: [&str; 2] = ["clang++", "clang"];
 const CLANG_SUFFIXES: std::ops::RangeInclusive<u32> = 14..=22;
-/// hipcc's own clang is left to it from this version on. Debian 12's, of version 15, writes no version of the code
-/// object into the IR, and a replay would choose another. One that is newer than our LLVM is left to it, too: its
-/// headers and device libraries are not for ours, and a program without IR is better than none.
-const OLDEST_CLANG: u32 = 17;
 
 /// A compiler as we start it: the program, and what its environment has besides ours.
 #[derive(Debug)]
@@ -57,9 +53,12 @@ impl Driver {
     pub fn of_hip(program: &Path, arguments: &[OsString], is_hipcc: bool) -> anyhow::Result<Self> {
         let mut driver = Self::plain(program);
         let mut said = driver.ask(arguments);
+        // Debian 12's own clang, of version 15, writes no version of the code object into the IR, and a replay would
+        // choose another. One that is newer than our LLVM is left to hipcc, too: its headers and device libraries are
+        // not for ours, and a program without IR is better than none.
         if is_hipcc
             && std::env::var_os(CLANG_FOLDER).is_none()
-            && major(&said).is_none_or(|version| version < OLDEST_CLANG)
+            && major(&said).is_none_or(|version| version < wrapper::OLDEST_CLANG)
         {
             // Where there is no clang, hipcc says itself what it misses.
             if let Some(clang) = wrapper::find("++") {

@@ -4,6 +4,7 @@
 //! compiler would have done, it does, with its own messages and status; everything of ours comes after.
 
 mod arguments;
+mod beside;
 mod builder;
 mod clang;
 mod cpu_object;
@@ -36,6 +37,10 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let own_name = arguments.next().unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
+    if let Err(wrong) = mneme_core::install::check_home() {
+        eprintln!("mneme-cc: {wrong}");
+        return ExitCode::from(mneme_core::exit::BAD_USAGE as u8);
+    }
     let status = match wrapper::compiler_of(Path::new(&own_name)) {
         Some(Ok(compiler)) => compile(&compiler, arguments),
         Some(Err(message)) => Err(message),
@@ -91,6 +96,7 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
         CompilerFamily::Hipcc => clang::run(compiler, &arguments, Dialect::Hipcc { cxx: hip::takes_cxx() }),
         CompilerFamily::Nvcc => nvcc::run(compiler, &arguments),
         CompilerFamily::Host => family::pass_through(compiler, &arguments),
+        CompilerFamily::Launcher => behind_launcher(compiler, arguments),
         CompilerFamily::Unknown => {
             eprintln!(
                 "mneme-cc: {} is run unchanged: it is not a compiler that mneme-cc knows (clang is)",
@@ -99,4 +105,23 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
             family::pass_through(compiler, &arguments)
         }
     }
+}
+
+/// Runs a launcher of compilers, but where it would compile device code: of code from its cache, or from another
+/// machine, the compiler tells nothing here. Then the compiler runs without it.
+fn behind_launcher(launcher: &Path, mut arguments: Vec<OsString>) -> anyhow::Result<u8> {
+    let makes_device_code =
+        arguments.split_first().is_some_and(|(compiler, rest)| match CompilerFamily::of(Path::new(compiler)) {
+            CompilerFamily::Clang => clang::makes_device_code(rest, Dialect::Clang),
+            CompilerFamily::Hipcc if !hip::is_for_nvidia() => {
+                clang::makes_device_code(rest, Dialect::Hipcc { cxx: hip::takes_cxx() })
+            }
+            CompilerFamily::Nvcc => nvcc::makes_device_code(rest),
+            _ => false,
+        });
+    if !makes_device_code {
+        return family::pass_through(launcher, &arguments);
+    }
+    let compiler = arguments.remove(0);
+    compile(Path::new(&compiler), arguments)
 }

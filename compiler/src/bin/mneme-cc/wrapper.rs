@@ -13,16 +13,19 @@ pub fn compiler_of(own_name: &Path) -> Option<anyhow::Result<PathBuf>> {
     };
     Some(find(plus).ok_or_else(|| {
         anyhow::anyhow!(
-            "no clang{plus} is on this machine; install one of version 17 or later, or set MNEME_CLANG to one"
+            "no clang{plus} is on this machine; install one of version {OLDEST_CLANG} or later, or set MNEME_CLANG to one"
         )
     }))
 }
+
+/// The oldest clang that is taken.
+pub const OLDEST_CLANG: u32 = 17;
 
 /// `$MNEME_CLANG` (a clang, or a folder with one); else clang 19, clang or, the newest first, another version whose IR
 /// a builder can be there for, on the search path; else LLVM 19's folder.
 pub fn find(plus: &str) -> Option<PathBuf> {
     let mut names = vec![format!("clang{plus}-19"), format!("clang{plus}")];
-    names.extend(install::LLVM_VERSIONS.rev().map(|version| format!("clang{plus}-{version}")));
+    names.extend((OLDEST_CLANG..=*install::LLVM_VERSIONS.end()).rev().map(|version| format!("clang{plus}-{version}")));
     let within = |folder: &Path| names.iter().map(|name| folder.join(name)).find(|path| path.is_file());
     if let Some(chosen) = std::env::var_os("MNEME_CLANG").filter(|value| !value.is_empty()).map(PathBuf::from) {
         return if chosen.is_dir() { within(&chosen) } else { Some(counterpart(&chosen, plus)) };

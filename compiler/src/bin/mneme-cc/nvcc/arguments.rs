@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::arguments::tokens;
+use crate::beside;
 
 /// Options with a value, after a blank or `=`: long and short name. (Of the short ones, [`JOINED`] take it joined too.)
 const WITH_VALUE: &[(&str, &str)] = &[
@@ -79,6 +80,8 @@ const FLAGS: &[(&str, &str)] = &[
     ("use_fast_math", "use_fast_math"),
     ("generate-line-info", "lineinfo"),
     ("device-debug", "G"),
+    ("generate-dependencies-with-compile", "MD"),
+    ("generate-nonsystem-dependencies-with-compile", "MMD"),
 ];
 
 /// What nvcc is asked for besides objects and programs.
@@ -276,6 +279,11 @@ impl NvccCommandLine {
             _ => None,
         });
         let mut arguments: Vec<OsString> = kept.flatten().cloned().collect();
+        if self.has(|name| ["MD", "MMD"].contains(&name)) {
+            let (file, target) = (self.last("MF").is_some(), self.last("MT").is_some());
+            let output = self.last("o").map(Path::new);
+            arguments.extend(beside::dependency_arguments(output, source, "-MT", file, target));
+        }
         arguments.extend(["-c", "-x", "cu"].map(OsString::from));
         arguments.extend([source.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
         arguments
@@ -288,6 +296,8 @@ impl NvccCommandLine {
         for item in &self.items {
             match item {
                 Item::Option(name, value, _) if name == "x" && value.as_deref() == Some(OsStr::new("cu")) => {}
+                // They are written, and the link would write them again.
+                Item::Option(name, ..) if ["MD", "MMD", "MF", "MT"].contains(&name.as_str()) => {}
                 Item::Option(_, _, words) => arguments.extend(words.iter().cloned()),
                 Item::Input(path) if self.is_cuda(path) => {
                     arguments.extend(objects.next().map(|object| object.as_os_str().to_owned()))
@@ -434,5 +444,11 @@ mod tests {
             "-arch=sm_90 -O3 /t/0.o main.cpp /t/1.o -o app -Llib -lx -Xlinker -rpath,y"
         );
         assert_eq!(joined(parse("-x cu a.cpp -o app").link_arguments(&objects[..1])), "/t/0.o -o app");
+        for option in ["-MD", "--generate-dependencies-with-compile"] {
+            let line = parse(&format!("{option} a.cu -o app"));
+            let compile = joined(line.compile_arguments(Path::new("a.cu"), Path::new("/t/0.o")));
+            assert_eq!(compile, format!("{option} -MF app.d -MT app -c -x cu a.cu -o /t/0.o"));
+            assert_eq!(joined(line.link_arguments(&objects[..1])), "/t/0.o -o app");
+        }
     }
 }

@@ -68,6 +68,12 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     }
 }
 
+/// Whether these are arguments by which nvcc makes device code.
+pub fn makes_device_code(arguments: &[OsString]) -> bool {
+    let line = NvccCommandLine::parse(arguments);
+    !line.cuda_sources().is_empty() && line.action() != NvccAction::Other
+}
+
 fn start(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     let status = Command::new(compiler).args(arguments).env(ACTIVE, "1").status();
     Ok(process::code(status.with_context(|| format!("{} cannot be run", compiler.display()))?))
