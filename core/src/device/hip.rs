@@ -266,7 +266,7 @@ mod tests {
     fn names_and_sizes_that_a_library_leaves_out_are_not_made_up() {
         let mut properties = PropertiesR0600::default();
         for (place, byte) in properties.gcnArchName.iter_mut().zip(b"gfx90a:sramecc+:xnack-") {
-            *place = byte.cast_signed();
+            *place = c_char::from_ne_bytes([*byte]);
         }
         assert_eq!(text(&properties.gcnArchName), "gfx90a:sramecc+:xnack-");
         (properties.warpSize, properties.sharedMemPerBlock, properties.maxThreadsDim) = (64, 64 << 10, [1024; 3]);
