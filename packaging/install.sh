@@ -53,6 +53,9 @@ else
     printf 'install.sh: there is no %s.sha256: the archive is taken as it is\n' "$archive" >&2
 fi
 
+# What is replaced is ours.
+old=$prefix/lib/mneme
+if [ -e "$old" ] && [ ! -x "$old/bin/mneme" ]; then die "$old is there and is no installation of mneme: move it, or give another --prefix"; fi
 mkdir -p "$prefix/lib" "$prefix/bin"
 # It appears under its name when it is complete.
 part=$prefix/lib/.mneme.$$
@@ -60,7 +63,7 @@ trap 'rm -rf "$part"' EXIT
 mkdir "$part"
 tar -xJf "$archive" -C "$part" --strip-components=1 --no-same-owner
 [ -x "$part/bin/mneme" ] || die "$archive is no archive of mneme"
-rm -rf "$prefix/lib/mneme"
+rm -rf "$old"
 mv "$part" "$prefix/lib/mneme"
 # Links from a folder below the prefix to what the installation has there: link FOLDER WAY-UP-TO-THE-PREFIX.
 link() {

@@ -33,7 +33,12 @@ pub enum ProgramError {
     Missing,
     #[error("the IR was written by LLVM {found}, and no builder that is installed reads it: {}; {}", versions(installed), reader_of(*found))]
     NewerIr { found: u32, installed: Vec<u32> },
-    #[error("llvm is {requested}, and {}{requested} is not installed: {}", install::BUILDER, versions(installed))]
+    #[error(
+        "llvm is {requested}, and {}{requested} is not installed: {}; ask for one of these, or {}",
+        install::BUILDER,
+        versions(installed),
+        to_install(*requested)
+    )]
     NotInstalled { requested: u32, installed: Vec<u32> },
     #[error(
         "llvm is {requested}, and the IR was written by LLVM {found}, which an older one does not read; ask for {found} or a newer one"
@@ -88,9 +93,14 @@ fn reader_of(found: u32) -> String {
             "this version of Mneme has builders of LLVM {newest} and older ones alone: compile the program with clang {newest}, or install a newer Mneme"
         );
     }
-    let name = format!("{}{}", install::BUILDER, found.max(*install::LLVM_VERSIONS.start()));
+    to_install(found.max(*install::LLVM_VERSIONS.start()))
+}
+
+/// How a builder comes to be there.
+fn to_install(version: u32) -> String {
+    let name = format!("{}{version}", install::BUILDER);
     format!(
-        "install {name} or a newer one (cargo build --release -p mneme-compiler --no-default-features --features llvm{found} --bin {name})"
+        "install {name} (cargo build --release -p mneme-compiler --no-default-features --features llvm{version} --bin {name})"
     )
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use goblin::elf::Elf;
+use mneme_builds::toolkits;
 use mneme_core::image::ir_section::{
     self, CODE_ADDRESS, DEVICE_HEAP, INDIRECT_CALL, SECTION, TEXTURE, Unit, VIRTUAL_CALL, closure,
 };
@@ -356,10 +357,9 @@ fn code_for_the_device_alone_has_its_ir() {
         }
         // The same command, as an id that clang makes up depends on it. Debian's libraries are where clang does not
         // look.
-        let libraries = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode";
         let mut plain = Command::new(compiler);
         plain.args(&line[1..]).env_remove("ROCM_PATH").current_dir(folder.path());
-        plain.envs(Path::new(libraries).is_dir().then_some(("HIP_DEVICE_LIB_PATH", libraries)));
+        plain.envs(toolkits::device_libraries().map(|folder| ("HIP_DEVICE_LIB_PATH", folder)));
         assert!(plain.status().unwrap().success());
         let plain = read("a.co");
         assert_eq!(ours[..4], plain[..4], "{name}: the kind of file");

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use mneme_builds::toolkits;
 use mneme_core::recording::manifest::MemoryState;
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources, toolkit};
@@ -136,6 +137,38 @@ fn files_beside_a_program_are_those_that_clang_writes() {
     }
 }
 
+/// What cannot be compiled apart from its link is compiled all the same, with a word on it.
+#[test]
+fn a_command_that_cannot_be_taken_apart_runs_as_it_is() {
+    if !have_compiler("a_command_that_cannot_be_taken_apart_runs_as_it_is") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // More than fits a command line, which a file of arguments is not.
+    let definitions: Vec<String> = (0..30_000).map(|number| format!("-D{}{number}=1", "A".repeat(80))).collect();
+    fs::write(folder.path().join("options"), definitions.join("\n")).unwrap();
+    let compile = |more: &[&str]| {
+        recordable_clang()
+            .args(compile_flags())
+            .args(more)
+            .arg(sources().join("saxpy.cu"))
+            .args(["--output", "app"])
+            .args(link_flags(Cudart::under_test()))
+            .folder(folder.path())
+            .succeed()
+    };
+    let has_ir = || {
+        let program = fs::read(folder.path().join("app")).unwrap();
+        program.windows(9).any(|bytes| bytes == b".mneme.ir")
+    };
+    let outcome = compile(&["@options"]);
+    assert!(outcome.stderr.contains("compile it with -c first") && !has_ir(), "{outcome}");
+    // Options whose value is a word of its own, and those that are for the link alone.
+    let outcome =
+        compile(&["-Werror", "-static-libgcc", "-z", "now", "--define-macro", "X", "-fdebug-compilation-dir", "."]);
+    assert!(outcome.stderr.is_empty() && has_ir(), "{outcome}");
+}
+
 /// A launcher keeps what it is for; of code from a cache the compiler tells nothing.
 #[test]
 fn device_code_behind_a_launcher_gets_ir() {
@@ -174,6 +207,7 @@ fn cmake_with_hip() {
         return;
     }
     let source = sources().join("cmake/hip");
+    let libraries = toolkits::device_libraries().expect("device libraries are installed (scripts/setup --hip)");
     let with_launcher = [
         "-DEXAMPLE_USES_MNEME=OFF".to_owned(),
         format!("-DCMAKE_HIP_COMPILER_LAUNCHER={}", program("mneme-cc").display()),
@@ -187,7 +221,7 @@ fn cmake_with_hip() {
             .args(["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_HIP_COMPILER=clang++-19"])
             .arg(format!("-DCMAKE_HIP_ARCHITECTURES={}", hip_arch()))
             .arg(format!("-DCMAKE_HIP_COMPILER_ROCM_ROOT={}", source.join("rocm").display()))
-            .arg("-DCMAKE_HIP_FLAGS=--rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+            .arg(format!("-DCMAKE_HIP_FLAGS=--rocm-device-lib-path={}", libraries.display()))
             .args(settings)
             .succeed();
         run("cmake").args(["--build".as_ref(), build.path().as_os_str()]).succeed();

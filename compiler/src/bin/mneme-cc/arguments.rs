@@ -67,7 +67,47 @@ const SEPARATE: &[&str] = &[
     "-dumpdir",
     "-stdlib++-isystem",
     "-ivfsoverlay",
+    "-vfsoverlay",
+    "--vfsoverlay",
+    "-c-isystem",
+    "-isystem-after",
+    "-iframework",
+    "-iwithsysroot",
+    "-fdebug-compilation-dir",
+    "-fmodule-implementation-of",
+    "-ftrapv-handler",
+    "-mmlir",
+    "-mthread-model",
+    "-specs",
+    "-G",
+    "-V",
+    "-b",
+    "-undefined",
+    "--assert",
+    "--config",
+    "--define-macro",
+    "--dyld-prefix",
+    "--for-linker",
+    "--force-link",
+    "--imacros",
+    "--include",
+    "--include-directory",
+    "--include-directory-after",
+    "--include-prefix",
+    "--include-with-prefix",
+    "--include-with-prefix-after",
+    "--include-with-prefix-before",
+    "--library-directory",
+    "--prefix",
+    "--rtlib",
+    "--specs",
+    "--std",
+    "--stdlib",
+    "--undefine-macro",
 ];
+
+/// Long names of options that are read here by their short ones; a value follows, after a blank or `=`.
+const LONG: [(&str, &str); 2] = [("--output", "-o"), ("--language", "-x")];
 
 /// Options that make clang do something else than produce a host object or executable.
 const OTHER_JOBS: &[&str] = &[
@@ -236,7 +276,7 @@ impl ClangCommandLine {
     pub fn parse(arguments: &[OsString], dialect: Dialect) -> Self {
         let mut items = Vec::new();
         let mut language: Option<OsString> = None;
-        let mut words = expand(arguments, 0).into_iter();
+        let mut words = expand(arguments, 0).into_iter().flat_map(shortened).collect::<Vec<_>>().into_iter();
         let mut only_inputs = false;
         while let Some(word) = words.next() {
             let is_option = !only_inputs && word.len() > 1 && word.as_bytes()[0] == b'-';
@@ -371,25 +411,28 @@ impl ClangCommandLine {
     pub fn compile_arguments(&self, source: DeviceSource<'_>, object: &Path) -> Vec<OsString> {
         let linking = |words: &[OsString]| {
             let word = words[0].to_string_lossy();
-            ["-Wl,", "-l", "-L", "-Xlinker", "-fuse-ld="].iter().any(|prefix| word.starts_with(prefix))
-                || ["-shared", "-static", "-pie", "-no-pie", "-rdynamic", "-s", "-r"].contains(&&*word)
+            ["-Wl,", "-l", "-L", "-Xlinker", "-z", "-T", "-fuse-ld=", "--ld-path="]
+                .iter()
+                .any(|prefix| word.starts_with(prefix))
+                || ["-shared", "-static", "-pie", "-no-pie", "-rdynamic", "-s", "-r", "-u", "-e", "-rpath"]
+                    .contains(&&*word)
         };
-        let mut arguments: Vec<OsString> = self
-            .options()
-            .filter(|words| !linking(words) && !is_option(words, "-o") && !is_option(words, "-x"))
-            .flatten()
-            .cloned()
-            .collect();
+        // What is left for the link alone is no mistake of the user's.
+        let mut arguments = vec![OsString::from("--start-no-unused-arguments")];
+        arguments.extend(
+            self.options()
+                .filter(|words| !linking(words) && !is_option(words, "-o") && !is_option(words, "-x"))
+                .flatten()
+                .cloned(),
+        );
         if self.relocatable() || source.language == SourceLanguage::Hip {
             // Left alone, clang makes the id from its arguments, and the object's name would be different each time.
+            // Most drivers have an id of their own after the second one, unless they are given the first.
             let id = OsString::from(format!("-cuid={:016x}", self.identity(source.path)));
-            // Most drivers of clang have an id of their own after the second one, unless they are given the first; the
-            // new one of before LLVM 21 would report that as unused.
-            let [start, end] = ["--start-no-unused-arguments", "--end-no-unused-arguments"].map(OsString::from);
-            arguments.extend([start, id.clone(), end, "-Xclang".into(), id]);
+            arguments.extend([id.clone(), "-Xclang".into(), id]);
         }
         arguments.extend(self.files_beside(source.path));
-        arguments.extend(["-c", "-x", source.language.name()].map(OsString::from));
+        arguments.extend(["--end-no-unused-arguments", "-c", "-x", source.language.name()].map(OsString::from));
         arguments.extend([source.path.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
         arguments
     }
@@ -407,8 +450,7 @@ impl ClangCommandLine {
         }
         // Of split debugging information and of coverage, which the code names.
         if !has(&["-dumpdir"]) {
-            let [start, end] = ["--start-no-unused-arguments", "--end-no-unused-arguments"].map(OsString::from);
-            arguments.extend([start, "-dumpdir".into(), beside::prefix(output.as_deref()), end]);
+            arguments.extend(["-dumpdir".into(), beside::prefix(output.as_deref())]);
         }
         arguments
     }
@@ -425,9 +467,13 @@ impl ClangCommandLine {
         let mut objects = objects.iter();
         let mut arguments = Vec::new();
         let mut current: Option<OsString> = None;
+        let compiles =
+            self.inputs().any(|(path, language)| self.language(path, language).is_none() && !is_linked(path));
         for item in &self.items {
             match item {
                 Item::Option(words) if is_option(words, "-x") => {}
+                // They are written, and a link that compiles nothing would remove them.
+                Item::Option(words) if !compiles && OF_COMPILATIONS.iter().any(|option| words[0] == *option) => {}
                 Item::Option(words) => arguments.extend(words.iter().cloned()),
                 Item::Input { path, language } => {
                     let is_source = self.language(path, language.as_deref()).is_some();
@@ -462,6 +508,15 @@ impl ClangCommandLine {
     }
 }
 
+/// Options with a file about compilations that is written anew.
+const OF_COMPILATIONS: [&str; 3] = ["-MJ", "-serialize-diagnostics", "--serialize-diagnostics"];
+
+/// Whether an input is for the linker, by its name.
+fn is_linked(path: &OsStr) -> bool {
+    let extension = Path::new(path).extension().and_then(OsStr::to_str).unwrap_or_default();
+    ["o", "a", "so", "lo", "obj"].contains(&extension) || path.to_string_lossy().contains(".so.")
+}
+
 /// Whether `words` is `option`, with its value joined or separate.
 fn is_option(words: &[OsString], option: &str) -> bool {
     words[0].as_bytes().starts_with(option.as_bytes()) && value(words, option).is_some()
@@ -474,6 +529,18 @@ fn value(words: &[OsString], option: &str) -> Option<OsString> {
         return words.get(1).cloned();
     }
     words[0].as_bytes().strip_prefix(option.as_bytes()).map(|value| OsStr::from_bytes(value).to_owned())
+}
+
+/// A word by its short name, with a value that is joined to a long one behind it.
+fn shortened(word: OsString) -> Vec<OsString> {
+    let Some((long, short)) = LONG.iter().find(|(long, _)| word.as_bytes().starts_with(long.as_bytes())) else {
+        return vec![word];
+    };
+    match &word.as_bytes()[long.len()..] {
+        [] => vec![short.into()],
+        [b'=', value @ ..] => vec![short.into(), OsStr::from_bytes(value).to_owned()],
+        _ => vec![word],
+    }
 }
 
 /// Replaces `@file` by the arguments in it, as clang does.
@@ -600,7 +667,7 @@ mod tests {
         assert_eq!(joined(line.device_arguments()), "--rocm-path=/usr");
         let arguments = joined(line.compile_arguments(line.sources()[0], Path::new("/t/0.o")));
         assert!(
-            arguments.starts_with("--amdgpu-target=gfx90a -O2 --rocm-path=/usr --start-no-unused-arguments -cuid="),
+            arguments.starts_with("--start-no-unused-arguments --amdgpu-target=gfx90a -O2 --rocm-path=/usr -cuid="),
             "{arguments}"
         );
         assert!(arguments.ends_with(" -c -x hip a.cpp -o /t/0.o"), "{arguments}");
@@ -638,22 +705,24 @@ mod tests {
             ("a.cu b.cu -o app -lcudart", "/t/0.o /t/1.o -o app -lcudart"),
             ("-x cuda a.cc -lx b.cc -O2", "/t/0.o -lx /t/1.o -O2"),
             ("x.o a.cu -x c++ m.txt -x none b.cu y.a", "x.o /t/0.o -x c++ m.txt -x none /t/1.o y.a"),
+            ("a.cu b.cu x.o -MJ j.json -o app", "/t/0.o /t/1.o x.o -o app"),
+            ("a.cu b.cu m.c -MJ j.json -o app", "/t/0.o /t/1.o m.c -MJ j.json -o app"),
         ] {
             assert_eq!(joined(parse(line).link_arguments(&objects)), expected, "{line}");
         }
         let compile =
             parse("a.cu -O2 -o app -lcudart -Wl,-rpath,x -L lib").compile_arguments(cuda("a.cu"), Path::new("/t/0.o"));
         let quiet = |words: &str| format!("--start-no-unused-arguments {words} --end-no-unused-arguments");
-        let beside = quiet("-dumpdir app-");
-        assert_eq!(joined(compile), format!("-O2 {beside} -c -x cuda a.cu -o /t/0.o"));
+        assert_eq!(joined(compile), format!("{} -c -x cuda a.cu -o /t/0.o", quiet("-O2 -dumpdir app-")));
         for (line, expected) in [
-            ("a.cu -MMD -MP -o out/app", format!("-MMD -MP -MF out/app.d -MQ out/app {}", quiet("-dumpdir out/app-"))),
-            ("a.cu -MD", format!("-MD -MF a.d -MQ a.o {}", quiet("-dumpdir a-"))),
-            ("a.cu -MD -MF x.d -MT y -o app", format!("-MD -MF x.d -MT y {beside}")),
-            ("a.cu -dumpdir z -o app", "-dumpdir z".into()),
+            ("a.cu -MMD -MP -o out/app", "-MMD -MP -MF out/app.d -MQ out/app -dumpdir out/app-"),
+            ("a.cu -MD", "-MD -MF a.d -MQ a.o -dumpdir a-"),
+            ("a.cu -MD -MF x.d -MT y -o app", "-MD -MF x.d -MT y -dumpdir app-"),
+            ("a.cu -dumpdir z -o app", "-dumpdir z"),
+            ("--language cuda a.cc -z now -Tt.ld --output=app --define-macro X", "--define-macro X -dumpdir app-"),
         ] {
             let arguments = joined(parse(line).compile_arguments(cuda("a.cu"), Path::new("/t/0.o")));
-            assert_eq!(arguments, format!("{expected} -c -x cuda a.cu -o /t/0.o"), "{line}");
+            assert_eq!(arguments, format!("{} -c -x cuda a.cu -o /t/0.o", quiet(expected)), "{line}");
         }
     }
 

@@ -7,16 +7,18 @@
 //! of the names of static variables and kernels, and it depends on the exact arguments.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context;
 
 use crate::arguments::{ClangAction, ClangCommandLine, DeviceSource, Dialect};
 use crate::hip::Driver;
 use crate::log::Log;
-use crate::process::{code, warn};
+use crate::process::{self, code, warn};
 use crate::records::{User, records};
-use crate::{beside, device_only, elf};
+use crate::{beside, device_only, elf, family};
 
 pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow::Result<u8> {
     let line = ClangCommandLine::parse(arguments, dialect);
@@ -46,7 +48,7 @@ pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow:
             }
             Ok(status)
         }
-        ClangAction::CompileAndLink => compile_and_link(&user),
+        ClangAction::CompileAndLink => compile_and_link(&user, arguments),
     }
 }
 
@@ -55,9 +57,22 @@ pub fn makes_device_code(arguments: &[OsString], dialect: Dialect) -> bool {
     ClangCommandLine::parse(arguments, dialect).action() != ClangAction::Other
 }
 
-fn compile_and_link(user: &User) -> anyhow::Result<u8> {
+/// Objects with IR, and a link of them. Where one of the steps fails, the command as it is has its own words and way.
+fn compile_and_link(user: &User, arguments: &[OsString]) -> anyhow::Result<u8> {
+    let Err(reason) = compile_then_link(user) else { return Ok(0) };
+    let status = run_compiler(user, user.driver.command().args(arguments))?;
+    if status == 0 {
+        let reason = format!("compiled apart from the link it fails ({reason:#}); compile it with -c first");
+        user.line.sources().iter().for_each(|source| warn(source.path, &reason));
+    }
+    Ok(status)
+}
+
+fn compile_then_link(user: &User) -> anyhow::Result<()> {
     let User { driver, line, is_hipcc } = user;
     let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
+    // What it says is shown later, and it cannot see where.
+    let colours = std::io::stderr().is_terminal().then_some("-fdiagnostics-color=always");
     let mut objects = Vec::new();
     let mut is_packaged = false;
     for (index, source) in line.sources().into_iter().enumerate() {
@@ -66,12 +81,11 @@ fn compile_and_link(user: &User) -> anyhow::Result<u8> {
         let mut object = folder.join(source.path.file_stem().unwrap_or_default()).into_os_string();
         object.push(".o");
         let object = PathBuf::from(object);
-        let (status, log) = compile(user, &line.compile_arguments(source, &object))?;
+        let mut command = driver.command();
+        command.args(colours).args(line.compile_arguments(source, &object));
+        let log = logged(&mut command, process::step)?.1;
         // Of -save-temps=obj and -fsave-optimization-record.
         beside::move_others(&folder, &object, line.output().as_deref()).context("what clang wrote cannot be kept")?;
-        if status != 0 {
-            return Ok(status);
-        }
         is_packaged |= log.packaged;
         embed(user, source, &object, &log);
         objects.push(object);
@@ -86,22 +100,25 @@ fn compile_and_link(user: &User) -> anyhow::Result<u8> {
     }
     // clang links HIP's runtime where it sees HIP sources, and here it sees objects.
     arguments.extend(driver.runtime.iter().cloned());
-    let status = driver.command().args(&arguments).status();
-    Ok(code(status.with_context(|| format!("{} cannot be run", driver.program.display()))?))
+    process::step(driver.command().args(colours).args(&arguments))
 }
 
 /// Runs the compiler as the user wrote it.
 fn compile(user: &User, arguments: &[OsString]) -> anyhow::Result<(u8, Log)> {
+    logged(user.driver.command().args(arguments), |command| run_compiler(user, command))
+}
+
+/// Runs a command in a way of its own, with clang's log of what it does.
+fn logged<T>(command: &mut Command, run: impl FnOnce(&mut Command) -> anyhow::Result<T>) -> anyhow::Result<(T, Log)> {
     let log = tempfile::Builder::new().prefix("mneme-cc-").tempfile().context("no temporary file can be made")?;
-    let status = user
-        .driver
-        .command()
-        .args(arguments)
-        .env("CC_PRINT_OPTIONS", "1")
-        .env("CC_PRINT_OPTIONS_FILE", log.path())
-        .status()
-        .with_context(|| format!("{} cannot be run", user.driver.program.display()))?;
-    Ok((code(status), Log::parse(&std::fs::read_to_string(log.path()).unwrap_or_default())))
+    let outcome = run(command.env("CC_PRINT_OPTIONS", "1").env("CC_PRINT_OPTIONS_FILE", log.path()))?;
+    let text = std::fs::read(log.path()).unwrap_or_default();
+    Ok((outcome, Log::parse(&String::from_utf8_lossy(&text))))
+}
+
+/// The compiler's status; that of a shell where there is no such compiler.
+fn run_compiler(user: &User, command: &mut Command) -> anyhow::Result<u8> {
+    Ok(command.status().map_or_else(|error| family::not_run(&user.driver.program, &error), code))
 }
 
 /// Adds the IR of `source` to `object`. A program without IR still runs, so failures are warnings.

@@ -43,9 +43,13 @@ pub fn pass_through(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u
 /// Becomes a command that runs the compiler.
 pub fn become_it(command: &mut Command, compiler: &Path) -> anyhow::Result<u8> {
     let error = command.exec();
+    Ok(not_run(compiler, &error))
+}
+
+/// Says that a compiler cannot be run; the status of a shell for such a command.
+pub fn not_run(compiler: &Path, error: &std::io::Error) -> u8 {
     eprintln!("mneme-cc: {} cannot be run: {error}", compiler.display());
-    // What a shell says of a command that does not exist, or cannot be executed.
-    Ok(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+    if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use mneme_builds::toolkits;
 use tempfile::TempDir;
 
 use crate::process::{code, quoted};
@@ -18,16 +19,6 @@ use crate::{ACTIVE, family, wrapper};
 const CLANG_FOLDER: &str = "HIP_CLANG_PATH";
 /// Where clang looks for the device libraries first.
 const LIBRARIES: &str = "HIP_DEVICE_LIB_PATH";
-/// A library that is among the device libraries of every version.
-const MARK: &str = "ocml.bc";
-/// Folders of device libraries: of Debian, of Fedora, of ROCm's own packages, and of Ubuntu's for one version of LLVM.
-const LIBRARY_FOLDERS: [&str; 5] = [
-    "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
-    "/usr/amdgcn/bitcode",
-    "/opt/rocm/amdgcn/bitcode",
-    "/usr/lib/llvm-18/lib/clang/18/amdgcn/bitcode",
-    "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode",
-];
 /// The names that hipcc has for its clang; that of a distribution has the version in it.
 const CLANG_NAMES: [&str; 2] = ["clang++", "clang"];
 const CLANG_SUFFIXES: std::ops::RangeInclusive<u32> = 14..=22;
@@ -67,7 +58,7 @@ impl Driver {
             }
         }
         if said.contains("cannot find ROCm device library")
-            && let Some(folder) = LIBRARY_FOLDERS.iter().find(|folder| Path::new(folder).join(MARK).is_file())
+            && let Some(folder) = toolkits::device_libraries()
         {
             driver.environment.push((LIBRARIES, folder.into()));
         }

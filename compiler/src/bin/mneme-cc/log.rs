@@ -80,7 +80,7 @@ pub struct Log {
 impl Log {
     pub fn parse(text: &str) -> Self {
         let mut log = Self::default();
-        for words in text.lines().map(quoted) {
+        for words in commands(text).into_iter().map(quoted) {
             let program = words.first().map_or("", String::as_str);
             log.packaged |= PACKAGERS.iter().any(|name| program.ends_with(name));
             if program.ends_with("ptxas") {
@@ -127,6 +127,25 @@ impl Log {
             compilation.options = std::mem::take(&mut compilation.options).with_ptxas(words);
         }
     }
+}
+
+/// The commands of a log: a line each, but for line breaks within words.
+fn commands(text: &str) -> Vec<&str> {
+    let mut commands = Vec::new();
+    let (mut start, mut within, mut escaped) = (0, false, false);
+    for (at, character) in text.char_indices() {
+        match character {
+            '\n' if !within => {
+                commands.push(&text[start..at]);
+                start = at + 1;
+            }
+            '"' if !escaped => within = !within,
+            _ => {}
+        }
+        escaped = character == '\\' && !escaped;
+    }
+    commands.push(&text[start..]);
+    commands
 }
 
 /// An AMD processor with those features that code is made for one way or the other, "gfx90a:sramecc+:xnack-".
@@ -191,6 +210,13 @@ mod tests {
         let first = compilation("a dir/a.cu", "sm_80", Some("12ab"), options("2", 2, &["-maxrregcount=32"]));
         assert_eq!(log.compilations, [first, compilation("b.cu", "sm_90", None, options("0", 3, &[]))]);
         assert!(log.packaged);
+    }
+
+    #[test]
+    fn a_word_may_have_line_breaks_and_quotes() {
+        let text = " \"clang\" \"-D\" \"Q=a\nb\" \"S=\\\"\\\\\"\n \"ptxas\" \"x\"\n";
+        let words: Vec<_> = commands(text).into_iter().map(quoted).collect();
+        assert_eq!(words, [vec!["clang", "-D", "Q=a\nb", "S=\"\\"], vec!["ptxas", "x"], vec![]]);
     }
 
     #[test]

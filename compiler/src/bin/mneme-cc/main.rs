@@ -110,18 +110,22 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
 /// Runs a launcher of compilers, but where it would compile device code: of code from its cache, or from another
 /// machine, the compiler tells nothing here. Then the compiler runs without it.
 fn behind_launcher(launcher: &Path, mut arguments: Vec<OsString>) -> anyhow::Result<u8> {
+    let is_launcher = |word: &OsString| CompilerFamily::of(Path::new(word)) == CompilerFamily::Launcher;
+    let others = arguments.iter().take_while(|word| is_launcher(word)).count();
     let makes_device_code =
-        arguments.split_first().is_some_and(|(compiler, rest)| match CompilerFamily::of(Path::new(compiler)) {
-            CompilerFamily::Clang => clang::makes_device_code(rest, Dialect::Clang),
-            CompilerFamily::Hipcc if !hip::is_for_nvidia() => {
-                clang::makes_device_code(rest, Dialect::Hipcc { cxx: hip::takes_cxx() })
+        arguments[others..].split_first().is_some_and(|(compiler, rest)| {
+            match CompilerFamily::of(Path::new(compiler)) {
+                CompilerFamily::Clang => clang::makes_device_code(rest, Dialect::Clang),
+                CompilerFamily::Hipcc if !hip::is_for_nvidia() => {
+                    clang::makes_device_code(rest, Dialect::Hipcc { cxx: hip::takes_cxx() })
+                }
+                CompilerFamily::Nvcc => nvcc::makes_device_code(rest),
+                _ => false,
             }
-            CompilerFamily::Nvcc => nvcc::makes_device_code(rest),
-            _ => false,
         });
     if !makes_device_code {
         return family::pass_through(launcher, &arguments);
     }
-    let compiler = arguments.remove(0);
-    compile(Path::new(&compiler), arguments)
+    let rest = arguments.split_off(others + 1);
+    compile(Path::new(&arguments[others]), rest)
 }

@@ -1,5 +1,6 @@
 //! Compilers that are run: their statuses, words of their logs, IR, and warnings about sources.
 
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -40,6 +41,27 @@ pub fn written_ir(command: &mut Command, output: &Path) -> anyhow::Result<Vec<u8
         bail!("{}", words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason").trim());
     }
     std::fs::read(output).context("clang's IR cannot be read")
+}
+
+/// Runs a step of what was one command, and shows what it says where it succeeds.
+///
+/// # Errors
+/// It cannot be run, or the first error that it names.
+pub fn step(command: &mut Command) -> anyhow::Result<()> {
+    let run = command
+        .stdin(Stdio::inherit())
+        .stdout(Stdio::inherit())
+        .stderr(Stdio::piped())
+        .output()
+        .with_context(|| format!("{} cannot be run", Path::new(command.get_program()).display()))?;
+    if !run.status.success() {
+        let words = String::from_utf8_lossy(&run.stderr);
+        let error = words.lines().find(|line| line.contains("error") || line.contains("fatal"));
+        bail!("{}", error.unwrap_or("the compiler gives no reason").trim());
+    }
+    // Where nobody can be told, there is nobody to be told that.
+    let _ = std::io::stderr().write_all(&run.stderr);
+    Ok(())
 }
 
 /// Says why a source gets no IR. The object is a temporary one where the command links, too.

@@ -27,7 +27,15 @@ pub fn records(user: &User, source: DeviceSource<'_>, log: &Log, images: &[u64])
     let mut records = Vec::new();
     // What goes wrong for one architecture mostly does for all.
     let mut failures: Vec<(String, Vec<&str>)> = Vec::new();
-    for compilation in log.compilations.iter().filter(|compilation| compilation.source == source.path) {
+    let compilations: Vec<_> =
+        log.compilations.iter().filter(|compilation| compilation.source == source.path).collect();
+    if compilations.is_empty() {
+        process::warn(
+            source.path,
+            "the compiler does not say how it compiled it, as one behind a cache, or a name that is no text",
+        );
+    }
+    for compilation in compilations {
         match record(user, source, compilation, images) {
             Ok(bytes) => {
                 records.extend(bytes.map(|bytes| Record { target: compilation.target.clone(), bytes }));

@@ -9,12 +9,12 @@ use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
 
+use mneme_builds::toolkits::device_libraries;
 use mneme_core::image::cpu_object::Refusal;
 
 use super::run::{Parameters, Program};
 use super::{IMPORTS, LIBRARY, LowerOptions, lower, root, table, undefined};
 
-const DEVICE_LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode";
 const PIPELINES: [&str; 2] = ["default<O0>", "default<O3>"];
 const WAVE_IMPORTS: &[&str] = &[
     "__mneme_cpu_wave_site",
@@ -34,13 +34,14 @@ const WAVE_IMPORTS: &[&str] = &[
 
 /// Device bitcode of a HIP source, unoptimised; `None` where HIP is not installed.
 fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
-    if !Path::new(DEVICE_LIBRARY).is_dir() || !Path::new("/usr/include/hip/hip_runtime.h").is_file() {
+    let headers = Path::new("/usr/include/hip/hip_runtime.h").is_file();
+    let Some(libraries) = device_libraries().filter(|_| headers) else {
         assert!(std::env::var_os("MNEME_TEST_HIP").is_none(), "HIP is not installed: scripts/setup --hip");
         println!("skipped: HIP is not installed (scripts/setup --hip)");
         return None;
-    }
+    };
     let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
-        .args(["-x", "hip", "--rocm-path=/usr", &format!("--rocm-device-lib-path={DEVICE_LIBRARY}")])
+        .args(["-x", "hip", "--rocm-path=/usr", &format!("--rocm-device-lib-path={}", libraries.display())])
         .args([&format!("--offload-arch={processor}"), "--cuda-device-only", "--no-gpu-bundle-output"])
         .args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-std=c++17", "-o", "-"])
         // The newest that Debian 12's device libraries know.
@@ -60,11 +61,11 @@ fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
 
 /// The device library with the fences that older headers of HIP call: clang 22 does not link it by itself.
 fn older_library() -> Vec<String> {
-    let library = format!("{DEVICE_LIBRARY}/hip.bc");
-    if !Path::new(&library).is_file() {
-        return Vec::new();
-    }
-    ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", &library].map(String::from).to_vec()
+    let library = device_libraries().map(|folder| folder.join("hip.bc")).filter(|library| library.is_file());
+    let words = |library: PathBuf| {
+        ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", &library.to_string_lossy()].map(String::from)
+    };
+    library.map(words).into_iter().flatten().collect()
 }
 
 fn device_ir_of(text: &str, processor: &str) -> Option<Vec<u8>> {

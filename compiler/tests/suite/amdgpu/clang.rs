@@ -10,9 +10,13 @@ use mneme_core::configuration::Configuration;
 use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
 use mneme_core::launch::Dim3;
 
-/// Where device libraries that clang 19 reads are: Debian 12's, those of ROCm's own packages, those built for clang 19.
-const LIBRARIES: [&str; 3] =
-    ["lib/x86_64-linux-gnu/amdgcn/bitcode", "amdgcn/bitcode", "lib/llvm-19/lib/clang/19/amdgcn/bitcode"];
+/// Where device libraries that clang 19 reads are: Debian 12's, those of ROCm's own packages, those built for one clang.
+const LIBRARIES: [&str; 4] = [
+    "lib/x86_64-linux-gnu/amdgcn/bitcode",
+    "amdgcn/bitcode",
+    "lib/llvm-19/lib/clang/19/amdgcn/bitcode",
+    "lib/llvm-17/lib/clang/17/amdgcn/bitcode",
+];
 
 /// The ROCm that programs are compiled with.
 fn rocm() -> PathBuf {

@@ -63,6 +63,20 @@ const WITH_VALUE: &[(&str, &str)] = &[
     ("diag-error", "diag-error"),
     ("diag-suppress", "diag-suppress"),
     ("diag-warn", "diag-warn"),
+    ("brief-diagnostics", "brief-diag"),
+    ("compress-mode", "compress-mode"),
+    ("device-entity-has-hidden-visibility", "device-entity-has-hidden-visibility"),
+    ("device-stack-protector", "device-stack-protector"),
+    ("dopt", "dopt"),
+    ("fdevice-time-trace", "fdevice-time-trace"),
+    ("frandom-seed", "frandom-seed"),
+    ("host-linker-script", "hls"),
+    ("jump-table-density", "jtd"),
+    ("Ofast-compile", "Ofc"),
+    ("opt-info", "opt-info"),
+    ("sanitize", "sanitize"),
+    ("split-compile-extended", "split-compile-extended"),
+    ("static-global-template-stub", "static-global-template-stub"),
 ];
 const JOINED: &[&str] = &["o", "l", "D", "U", "I", "L", "O", "x", "m", "t", "isystem"];
 
@@ -107,7 +121,10 @@ const OTHER_JOBS: &[&str] = &[
     "list-gpu-arch",
     "dlto",
     "clean-targets",
+    "clean",
 ];
+/// Those of them that make code of sources all the same.
+const MAKE_CODE: &[&str] = &["lib", "run", "dlto"];
 
 /// Code for the device alone, as programs load it.
 const DEVICE_ONLY: &[&str] = &["ptx", "cubin", "fatbin"];
@@ -181,6 +198,12 @@ impl NvccCommandLine {
         } else {
             NvccAction::CompileAndLink
         }
+    }
+
+    /// Whether the job makes code that gets no IR.
+    pub fn makes_other_code(&self) -> bool {
+        let makes_none = self.has(|name| OTHER_JOBS.contains(&name) && !MAKE_CODE.contains(&name));
+        self.has(|name| MAKE_CODE.contains(&name)) && !makes_none
     }
 
     fn has(&self, is_it: impl Fn(&str) -> bool) -> bool {

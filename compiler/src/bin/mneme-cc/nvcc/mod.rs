@@ -29,14 +29,14 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     let sources = line.cuda_sources();
     match line.action() {
         _ if sources.is_empty() => family::pass_through(compiler, arguments),
+        NvccAction::Other if line.makes_other_code() => {
+            let reason = "it becomes an archive, or is compiled when it is linked; compile it with -c first";
+            without_ir(compiler, arguments, &sources, reason)
+        }
         NvccAction::Other => family::pass_through(compiler, arguments),
         NvccAction::CompileForDevice => {
-            let status = start(compiler, arguments)?;
-            if status == 0 {
-                let reason = format!("it is compiled for the device alone; {}", device_only::REMEDY);
-                sources.into_iter().for_each(|source| process::warn(source, &reason));
-            }
-            Ok(status)
+            let reason = format!("it is compiled for the device alone; {}", device_only::REMEDY);
+            without_ir(compiler, arguments, &sources, &reason)
         }
         NvccAction::Compile => {
             let status = start(compiler, arguments)?;
@@ -49,34 +49,48 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
             Ok(status)
         }
         NvccAction::CompileAndLink => {
-            let folder =
-                tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
-            let device = Device::of(compiler, arguments);
-            let mut objects = Vec::new();
-            for (index, source) in sources.into_iter().enumerate() {
-                let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                let object = folder.path().join(format!("{stem}-{index}.o"));
-                let status = start(compiler, &line.compile_arguments(source, &object))?;
-                if status != 0 {
-                    return Ok(status);
-                }
-                embed(&device, &line, source, &object);
-                objects.push(object);
-            }
-            start(compiler, &line.link_arguments(&objects))
+            // Where one of the steps fails, the command as it is has its own words and way.
+            let Err(reason) = compile_then_link(compiler, arguments, &line) else { return Ok(0) };
+            let reason = format!("compiled apart from the link it fails ({reason:#}); compile it with -c first");
+            without_ir(compiler, arguments, &sources, &reason)
         }
     }
+}
+
+/// Runs nvcc as the user wrote it, and says why its sources get no IR.
+fn without_ir(compiler: &Path, arguments: &[OsString], sources: &[&Path], reason: &str) -> anyhow::Result<u8> {
+    let status = start(compiler, arguments)?;
+    if status == 0 {
+        sources.iter().for_each(|source| process::warn(source, reason));
+    }
+    Ok(status)
+}
+
+/// Objects with IR, and a link of them.
+fn compile_then_link(compiler: &Path, arguments: &[OsString], line: &NvccCommandLine) -> anyhow::Result<()> {
+    let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
+    let step = |arguments: &[OsString]| process::step(Command::new(compiler).args(arguments).env(ACTIVE, "1"));
+    let device = Device::of(compiler, arguments);
+    let mut objects = Vec::new();
+    for (index, source) in line.cuda_sources().into_iter().enumerate() {
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let object = folder.path().join(format!("{stem}-{index}.o"));
+        step(&line.compile_arguments(source, &object))?;
+        embed(&device, line, source, &object);
+        objects.push(object);
+    }
+    step(&line.link_arguments(&objects))
 }
 
 /// Whether these are arguments by which nvcc makes device code.
 pub fn makes_device_code(arguments: &[OsString]) -> bool {
     let line = NvccCommandLine::parse(arguments);
-    !line.cuda_sources().is_empty() && line.action() != NvccAction::Other
+    !line.cuda_sources().is_empty() && (line.action() != NvccAction::Other || line.makes_other_code())
 }
 
 fn start(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     let status = Command::new(compiler).args(arguments).env(ACTIVE, "1").status();
-    Ok(process::code(status.with_context(|| format!("{} cannot be run", compiler.display()))?))
+    Ok(status.map_or_else(|error| family::not_run(compiler, &error), process::code))
 }
 
 /// What nvcc compiles for, and with which headers.
