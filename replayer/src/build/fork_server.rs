@@ -230,7 +230,7 @@ mod tests {
         ask(&mut server, |_, server| server.is_closed().then_some(()));
         assert!(server.fd().is_none());
         let error = ask(&mut server, |answers, _| answers.err());
-        assert_eq!(error.to_string(), "the fork server exited with status 17");
+        assert_eq!(error.to_string(), "the fork server of LLVM 19.1.7 exited with status 17");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::text::{self, FoundPtx};
 #[derive(Debug, Error)]
 pub enum NoCode {
     #[error(
-        "the program holds device code without its LLVM IR or PTX, one of which the CPU device needs; build it with mneme-cc in front of the compiler"
+        "the program holds device code without its LLVM IR or PTX, one of which the CPU device needs; build it with mneme-cc in front of the compiler, which says so where it adds none"
     )]
     NoIr,
     #[error(
