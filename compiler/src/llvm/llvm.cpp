@@ -169,6 +169,9 @@ extern "C" {
 /// the module is emitted, so that one that is not emitted leaves it to whatever is at its address next.
 void mneme_llvm_forget_annotations(LLVMModuleRef M) { clearAnnotationCache(unwrap(M)); }
 
+/// Has a function's operations on numbers of 32 bits flush denormals.
+void mneme_llvm_flush_denormals(LLVMValueRef F) { mneme::flushDenormals(*unwrap<Function>(F)); }
+
 /// Runs a pipeline; null, or what is wrong with it (to be freed). `instrument` serves LLVM's own options about passes.
 char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef T, const Observer *Who,
                      bool Instrument) {

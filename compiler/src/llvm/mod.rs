@@ -31,6 +31,7 @@ struct RawObserver {
 
 unsafe extern "C" {
     fn mneme_llvm_forget_annotations(module: LLVMModuleRef);
+    fn mneme_llvm_flush_denormals(function: LLVMValueRef);
     fn mneme_llvm_run(
         module: LLVMModuleRef,
         pipeline: *const c_char,
@@ -271,6 +272,12 @@ pub(crate) fn location(instruction: LLVMValueRef) -> Option<String> {
 pub(crate) fn forward_pointers(function: LLVMValueRef) {
     // SAFETY: a live function, by contract; of what is erased nobody else knows.
     unsafe { mneme_llvm_forward_pointers(function) }
+}
+
+/// Has a live function's operations on numbers of 32 bits flush denormals to zeros of their sign.
+pub(crate) fn flush_denormals(function: LLVMValueRef) {
+    // SAFETY: a live function, by contract.
+    unsafe { mneme_llvm_flush_denormals(function) }
 }
 
 /// The list of what passes keep though nothing uses it.

@@ -1,7 +1,9 @@
 // What the versions of LLVM that this is built with call or pass differently.
 #pragma once
 
+#include "llvm/ADT/FloatingPointMode.h"
 #include "llvm/Config/llvm-config.h"
+#include "llvm/IR/Function.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -23,6 +25,16 @@ inline bool branches(const llvm::Instruction *Terminator) {
   return llvm::isa<llvm::UncondBrInst, llvm::CondBrInst, llvm::SwitchInst>(Terminator);
 #else
   return llvm::isa<llvm::BranchInst, llvm::SwitchInst>(Terminator);
+#endif
+}
+
+/// Has operations on numbers of 32 bits flush denormals to zeros of their sign.
+inline void flushDenormals(llvm::Function &F) {
+#if LLVM_VERSION_MAJOR >= 23
+  llvm::DenormalFPEnv Flushed(F.getDenormalFPEnv().DefaultMode, llvm::DenormalMode::getPreserveSign());
+  F.addFnAttrs(llvm::AttrBuilder(F.getContext()).addDenormalFPEnvAttr(Flushed));
+#else
+  F.addFnAttr("denormal-fp-math-f32", "preserve-sign,preserve-sign");
 #endif
 }
 

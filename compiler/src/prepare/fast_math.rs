@@ -9,6 +9,7 @@ use mneme_core::image::architecture::Vendor;
 
 use crate::error::BuildError;
 use crate::ir::{self, Value, attributes};
+use crate::llvm;
 
 /// The device library's functions that have an approximation in `fast_math.ll`.
 const APPROXIMATED: &[&str] = &["sinf", "cosf", "tanf", "expf", "exp2f", "exp10f", "logf", "log2f", "log10f", "powf"];
@@ -23,8 +24,6 @@ const ATTRIBUTES: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
     (c"no-signed-zeros-fp-math", c"true"),
     (c"approx-func-fp-math", c"true"),
 ];
-/// Denormals flushed to zero, without which NVIDIA's approximations are slow; AMD's hardware does not need it.
-const FLUSH: (&std::ffi::CStr, &std::ffi::CStr) = (c"denormal-fp-math-f32", c"preserve-sign,preserve-sign");
 /// Constants that AMD's device library asks whether it may approximate, and whether there are only finite numbers.
 const PERMISSIONS: [&str; 2] = ["__oclc_unsafe_math_opt", "__oclc_finite_only_opt"];
 
@@ -40,10 +39,13 @@ pub fn allow(module: &Module<'_>, vendor: Vendor) -> Result<(), BuildError> {
             unsafe { LLVMSetInitializer(permission.raw(), yes.raw()) };
         }
     }
-    let flush = (vendor == Vendor::Nvidia).then_some(&FLUSH);
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
-        for (name, value) in ATTRIBUTES.iter().chain(flush) {
+        for (name, value) in ATTRIBUTES {
             attributes::set_string(function, name, value);
+        }
+        // Without, NVIDIA's approximations are slow; AMD's hardware does not need it.
+        if vendor == Vendor::Nvidia {
+            llvm::flush_denormals(function.raw());
         }
         for instruction in function.instructions() {
             // SAFETY: the instruction is alive, and is one that takes the flags.

@@ -164,8 +164,16 @@ fn a_command_that_cannot_be_taken_apart_runs_as_it_is() {
     let outcome = compile(&["@options"]);
     assert!(outcome.stderr.contains("compile it with -c first") && !has_ir(), "{outcome}");
     // Options whose value is a word of its own, and those that are for the link alone.
-    let outcome =
-        compile(&["-Werror", "-static-libgcc", "-z", "now", "--define-macro", "X", "-fdebug-compilation-dir", "."]);
+    let outcome = compile(&[
+        "-Werror",
+        "-static-libgcc",
+        "-z",
+        "now",
+        "--define-macro",
+        "UNUSED",
+        "-fdebug-compilation-dir",
+        ".",
+    ]);
     assert!(outcome.stderr.is_empty() && has_ir(), "{outcome}");
 }
 

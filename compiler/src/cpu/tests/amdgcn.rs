@@ -13,7 +13,7 @@ use mneme_builds::toolkits::device_libraries;
 use mneme_core::image::cpu_object::Refusal;
 
 use super::run::{Parameters, Program};
-use super::{IMPORTS, LIBRARY, LowerOptions, lower, root, table, undefined};
+use super::{IMPORTS, LIBRARY, LowerOptions, MAJOR, lower, pipelines, root, table, undefined};
 
 const PIPELINES: [&str; 2] = ["default<O0>", "default<O3>"];
 const WAVE_IMPORTS: &[&str] = &[
@@ -540,8 +540,10 @@ fn what_the_device_lacks_is_refused_by_name() {
     };
     assert_eq!(register(63492), "");
     assert_eq!(register(63489), "a hardware register (`llvm.amdgcn.s.getreg`)");
-    let fat = "%p = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p1(ptr addrspace(1) %out, i16 0, i32 4, i32 0)";
-    let resource = "declare ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p1(ptr addrspace(1), i16, i32, i32)";
+    let make = "ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p1";
+    let size = if MAJOR < 23 { "i32" } else { "i64" };
+    let fat = &format!("%p = call {make}(ptr addrspace(1) %out, i16 0, {size} 4, i32 0)");
+    let resource = &format!("declare {make}(ptr addrspace(1), i16, {size}, i32)");
     // Which LLVM 21 calls `.p8.p1`.
     let refusal = "a pointer of address space 8, intrinsic `llvm.amdgcn.make.buffer.rsrc.p";
     assert!(reason(fat, resource).starts_with(refusal), "{}", reason(fat, resource));
@@ -955,7 +957,7 @@ fn every_hip_program_of_the_suite_lowers_under_every_pipeline() {
         let allocates = program.file_stem().is_some_and(|stem| stem == "refused");
         for processor in ["gfx90a", "gfx1030"] {
             let Some(bitcode) = device_ir(&program, processor) else { return };
-            for pipeline in ["default<O0>", "default<O1>", "default<O3>", "default<Oz>"] {
+            for pipeline in pipelines() {
                 let what = format!("{} {processor} {pipeline}", program.display());
                 let object = object(&bitcode, pipeline, processor);
                 let table = table(&object);

@@ -10,7 +10,8 @@ use mneme_core::configuration::Configuration;
 use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
 use mneme_core::launch::Dim3;
 
-/// Where device libraries that clang 19 reads are: Debian 12's, those of ROCm's own packages, those built for one clang.
+/// Where device libraries that clang 19 reads are: Debian 12's, those of ROCm's own packages, those that are built for
+/// one clang.
 const LIBRARIES: [&str; 4] = [
     "lib/x86_64-linux-gnu/amdgcn/bitcode",
     "amdgcn/bitcode",
@@ -26,6 +27,17 @@ fn rocm() -> PathBuf {
 /// A device library, if there is one of this name.
 fn library(name: &str) -> Option<PathBuf> {
     LIBRARIES.iter().map(|folder| rocm().join(folder).join(name)).find(|path| path.is_file())
+}
+
+/// Whether there are device libraries. Says on standard output that the calling test is skipped otherwise; with
+/// `MNEME_TEST_HIP` set there have to be.
+pub fn have_rocm() -> bool {
+    let found = library("ocml.bc").is_some();
+    assert!(found || std::env::var_os("MNEME_TEST_HIP").is_none(), "HIP is not installed: scripts/setup --hip");
+    if !found {
+        println!("skipped: HIP is not installed (scripts/setup --hip)");
+    }
+    found
 }
 
 /// clang's options for the headers and the device libraries.

@@ -12,7 +12,7 @@ use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
 use mneme_core::image::{bundle, elf, ir_section};
 use mneme_core::recording::manifest::RecordedVariable;
 
-use super::clang::{Program, build_for, compiled, is_known, kernel_of, usual, versions};
+use super::clang::{Program, build_for, compiled, have_rocm, is_known, kernel_of, usual, versions};
 
 /// Names of arguments are kept in recorded IR alone.
 fn nameless(kernel: &AmdKernel) -> AmdKernel {
@@ -125,6 +125,9 @@ fn newer_processors_are_clangs_without_device_libraries() {
 /// Programs of `tests/apps` whose objects `mneme-cc` makes: clang's code objects are in them, and the IR.
 #[test]
 fn kernels_of_the_applications_are_clangs() {
+    if !have_rocm() {
+        return;
+    }
     let all = std::env::var("MNEME_TEST_FIDELITY").is_ok_and(|which| which == "all");
     let applications = if all { APPLICATIONS } else { &APPLICATIONS[..A_FEW] };
     let archs: Vec<&str> = ["gfx90a"].into_iter().chain(NEWER).filter(|arch| is_known(arch)).collect();
@@ -215,6 +218,9 @@ fn definition(ir: &str, kernel: &str) -> String {
 
 #[test]
 fn passes_see_variables_as_the_applications_did() {
+    if !have_rocm() {
+        return;
+    }
     let variables = [("total", 4, false), ("weights", 64, true)].map(|(name, size, constant)| RecordedVariable {
         name: name.into(),
         address: 0x7f12_3400 + 0x1000 * size,

@@ -7,7 +7,7 @@ use mneme_core::image::code_object::AmdKernel;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedArgument, RecordedVariable};
 
-use super::clang::{Program, build_for, kernel_of, usual};
+use super::clang::{Program, build_for, have_rocm, kernel_of, usual};
 
 const DEVICE: &str = "gfx90a:sramecc+:xnack-";
 
@@ -52,6 +52,9 @@ fn arguments(parts: &[&[u8]]) -> Vec<RecordedArgument> {
 
 #[test]
 fn scalars_become_constants() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let pointer = 0x7000_0000_0000_u64.to_le_bytes();
     let values = arguments(&[&pointer, &pointer, &77i32.to_le_bytes(), &2.5f32.to_le_bytes()]);
@@ -66,6 +69,9 @@ fn scalars_become_constants() {
 
 #[test]
 fn aggregates_lose_their_numbers_and_keep_their_pointers() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let mut numbers = [9i32.to_le_bytes(), 0.5f32.to_le_bytes()].concat();
     numbers.extend(4.25f64.to_le_bytes());
@@ -87,6 +93,9 @@ fn aggregates_lose_their_numbers_and_keep_their_pointers() {
 
 #[test]
 fn dimensions_are_constants_in_every_version() {
+    if !have_rocm() {
+        return;
+    }
     for version in [4, 5] {
         let ir = program(version).ir();
         let configuration =
@@ -105,6 +114,9 @@ fn dimensions_are_constants_in_every_version() {
 
 #[test]
 fn bounds_are_the_blocks_and_change_registers() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let bound = |max_threads, min_blocks_per_sm| Configuration {
         set_launch_bounds: true,
@@ -123,6 +135,9 @@ fn bounds_are_the_blocks_and_change_registers() {
 
 #[test]
 fn registers_are_limited_or_the_limit_is_refused() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let limited = |maxnreg| Configuration { maxnreg, ..usual() };
     let free = build_for(&[&ir], "bounded", DEVICE, &usual()).unwrap();
@@ -137,6 +152,9 @@ fn registers_are_limited_or_the_limit_is_refused() {
 
 #[test]
 fn dynamic_shared_memory_becomes_static() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let configuration = Configuration { specialize: Specialize::All, shared_mem: 1024, ..usual() };
     let (_, kernel, log) = built(&ir, "dynamic", &configuration, RecordedLaunch::default());
@@ -146,6 +164,9 @@ fn dynamic_shared_memory_becomes_static() {
 
 #[test]
 fn variables_are_where_they_were_recorded() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let variable = |name: &str, address, size, constant| RecordedVariable {
         name: name.into(),
@@ -163,6 +184,9 @@ fn variables_are_where_they_were_recorded() {
 
 #[test]
 fn facts_hold_for_pointers_to_global_memory() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let (out, input) = (0x7000_0000_0000_u64, 0x7000_0010_0000_u64);
     let values = arguments(&[&out.to_le_bytes(), &input.to_le_bytes(), &77i32.to_le_bytes(), &2.5f32.to_le_bytes()]);
@@ -179,6 +203,9 @@ fn facts_hold_for_pointers_to_global_memory() {
 
 #[test]
 fn fast_math_reaches_the_device_library() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let fast = built(&ir, "functions", &Configuration { fast_math: true, ..usual() }, RecordedLaunch::default());
     let exact = built(&ir, "functions", &usual(), RecordedLaunch::default());
@@ -187,6 +214,9 @@ fn fast_math_reaches_the_device_library() {
 
 #[test]
 fn what_does_not_fit_is_refused_in_one_sentence() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let refuse = |device: &str, configuration: &Configuration| {
         let error = build_for(&[&ir], "scale", device, configuration).expect_err("it is refused");
@@ -207,6 +237,9 @@ fn what_does_not_fit_is_refused_in_one_sentence() {
 
 #[test]
 fn machine_code_is_taken_as_it_is() {
+    if !have_rocm() {
+        return;
+    }
     let image = program(5).code_object();
     let of = |device: &str, kernel: &str| {
         let target = Target::gpu(device);
@@ -220,6 +253,9 @@ fn machine_code_is_taken_as_it_is() {
 
 #[test]
 fn instructions_come_as_text_where_they_are_wanted() {
+    if !have_rocm() {
+        return;
+    }
     let ir = program(5).ir();
     let (modules, target, configuration) = ([&ir[..]], Target::gpu(DEVICE), usual());
     let mut request = BuildRequest::new(InputCode::Ir(&modules), "scale", &target, &configuration);
