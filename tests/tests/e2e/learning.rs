@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{ProgramOutput, Run, run};
-use mneme_e2e::installation::{Cudart, TestDevice, program};
+use mneme_e2e::installation::{Cudart, TestDevice, have_idle_device, program};
 use mneme_e2e::recording::unrecorded;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -252,6 +252,9 @@ fn outlasting() -> &'static str {
 
 #[test]
 fn what_was_recorded_is_tuned_beside_the_program() {
+    if !have_idle_device("what_was_recorded_is_tuned_beside_the_program") {
+        return;
+    }
     let learnt = Learnt::recorded("paced", &["40", "100"]);
     learnt.tune_with(2);
     let kernels = fs::read_dir(learnt.path().join("recording")).unwrap();
@@ -270,6 +273,9 @@ fn what_was_recorded_is_tuned_beside_the_program() {
 
 #[test]
 fn tuning_ends_with_the_program_and_goes_on_later() {
+    if !have_idle_device("tuning_ends_with_the_program_and_goes_on_later") {
+        return;
+    }
     let learnt = Learnt::recorded("paced", &["40", "100"]);
     learnt.tune_with(1_000_000);
     let outcome = learnt.in_background(|| until("a trial", || learnt.has(1, "trials.jsonl")));
@@ -284,6 +290,9 @@ fn tuning_ends_with_the_program_and_goes_on_later() {
 
 #[test]
 fn a_killed_tuner_and_a_second_program_disturb_nothing() {
+    if !have_idle_device("a_killed_tuner_and_a_second_program_disturb_nothing") {
+        return;
+    }
     let learnt = Learnt::recorded("paced", &["40", "100"]);
     learnt.tune_with(1_000_000);
     let outcome = learnt.in_background(|| {
