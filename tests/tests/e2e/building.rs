@@ -227,6 +227,8 @@ fn cmake_with_hip() {
             .args(["-G".as_ref(), "Ninja".as_ref(), "-S".as_ref(), source.as_os_str()])
             .args(["-B".as_ref(), build.path().as_os_str()])
             .args(["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_HIP_COMPILER=clang++-19"])
+            // Beside a CUDA toolkit newer versions of CMake take NVIDIA's otherwise; older ones have no other.
+            .arg("-DCMAKE_HIP_PLATFORM=amd")
             .arg(format!("-DCMAKE_HIP_ARCHITECTURES={}", hip_arch()))
             .arg(format!("-DCMAKE_HIP_COMPILER_ROCM_ROOT={}", source.join("rocm").display()))
             .arg(format!("-DCMAKE_HIP_FLAGS=--rocm-device-lib-path={}", libraries.display()))
