@@ -512,7 +512,7 @@ impl ClangCommandLine {
 const OF_COMPILATIONS: [&str; 3] = ["-MJ", "-serialize-diagnostics", "--serialize-diagnostics"];
 
 /// Whether an input is for the linker, by its name.
-fn is_linked(path: &OsStr) -> bool {
+pub fn is_linked(path: &OsStr) -> bool {
     let extension = Path::new(path).extension().and_then(OsStr::to_str).unwrap_or_default();
     ["o", "a", "so", "lo", "obj"].contains(&extension) || path.to_string_lossy().contains(".so.")
 }

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::arguments::tokens;
+use crate::arguments::{is_linked, tokens};
 use crate::beside;
 
 /// Options with a value, after a blank or `=`: long and short name. (Of the short ones, [`JOINED`] take it joined too.)
@@ -316,11 +316,15 @@ impl NvccCommandLine {
     pub fn link_arguments(&self, objects: &[PathBuf]) -> Vec<OsString> {
         let mut objects = objects.iter();
         let mut arguments = Vec::new();
+        let compiles = self.items.iter().any(|item| match item {
+            Item::Input(path) => !self.is_cuda(path) && !is_linked(path),
+            Item::Option(..) => false,
+        });
         for item in &self.items {
             match item {
                 Item::Option(name, value, _) if name == "x" && value.as_deref() == Some(OsStr::new("cu")) => {}
-                // They are written, and the link would write them again.
-                Item::Option(name, ..) if ["MD", "MMD", "MF", "MT"].contains(&name.as_str()) => {}
+                // They are written, and a link that compiles nothing would write them again.
+                Item::Option(name, ..) if !compiles && ["MD", "MMD", "MF", "MT"].contains(&name.as_str()) => {}
                 Item::Option(_, _, words) => arguments.extend(words.iter().cloned()),
                 Item::Input(path) if self.is_cuda(path) => {
                     arguments.extend(objects.next().map(|object| object.as_os_str().to_owned()))
@@ -472,6 +476,8 @@ mod tests {
             let compile = joined(line.compile_arguments(Path::new("a.cu"), Path::new("/t/0.o")));
             assert_eq!(compile, format!("{option} -MF app.d -MT app -c -x cu a.cu -o /t/0.o"));
             assert_eq!(joined(line.link_arguments(&objects[..1])), "/t/0.o -o app");
+            let line = parse(&format!("{option} a.cu b.cpp -o app"));
+            assert_eq!(joined(line.link_arguments(&objects[..1])), format!("{option} /t/0.o b.cpp -o app"));
         }
     }
 }
