@@ -128,5 +128,28 @@ cudart_flags() {
     esac
 }
 
+# Whether clang of the default LLVM reads the device libraries of HIP that are here; those of Debian sid are for a newer
+# one. As mneme_builds::toolkits has it.
+have_hip() {
+    local folder folders=(/usr/lib/x86_64-linux-gnu/amdgcn/bitcode /usr/amdgcn/bitcode /opt/rocm/amdgcn/bitcode) version
+    for ((version = 17; version <= llvm_default; version++)); do
+        folders+=("/usr/lib/llvm-$version/lib/clang/$version/amdgcn/bitcode")
+    done
+    for folder in "${folders[@]}"; do
+        [ ! -f "$folder/ocml.bc" ] || return 0
+    done
+    return 1
+}
+
+# Whether nvcc takes this machine's host compiler and C library; those of Debian sid are too new for CUDA 13.
+have_nvcc() {
+    local folder status=0
+    folder=$(mktemp -d)
+    echo '__global__ void kernel() {}' >"$folder/kernel.cu"
+    "$MNEME_ROOT/.deps/nvcc/bin/nvcc" -c "$folder/kernel.cu" -o "$folder/kernel.o" >/dev/null 2>&1 || status=1
+    rm -rf "$folder"
+    return $status
+}
+
 # True where the driver lists a GPU.
 have_gpu() { [ -e /dev/nvidiactl ] && ls /dev/nvidia[0-9]* >/dev/null 2>&1; }

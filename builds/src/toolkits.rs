@@ -1,22 +1,22 @@
 //! The places where CUDA toolkits and parts of ROCm are installed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Folders of ROCm's device libraries: of Debian 12, of Fedora, of ROCm's own packages, and of those that are built
-/// for one version of LLVM (Debian 13, Ubuntu).
-const DEVICE_LIBRARIES: [&str; 6] = [
-    "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
-    "/usr/amdgcn/bitcode",
-    "/opt/rocm/amdgcn/bitcode",
-    "/usr/lib/llvm-19/lib/clang/19/amdgcn/bitcode",
-    "/usr/lib/llvm-18/lib/clang/18/amdgcn/bitcode",
-    "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode",
-];
+/// Folders of ROCm's device libraries: of Debian 12, of Fedora, of ROCm's own packages.
+const DEVICE_LIBRARIES: [&str; 3] =
+    ["/usr/lib/x86_64-linux-gnu/amdgcn/bitcode", "/usr/amdgcn/bitcode", "/opt/rocm/amdgcn/bitcode"];
 
-/// The folder of ROCm's device libraries.
-pub fn device_libraries() -> Option<&'static Path> {
+/// The oldest clang in whose folder a distribution has them (Debian 13).
+const OLDEST_WITH_LIBRARIES: u32 = 17;
+
+/// The folder of ROCm's device libraries for a clang of this version. Debian 13 and Ubuntu have those of one clang in a
+/// folder of its own: older ones do not read them.
+pub fn device_libraries(clang: u32) -> Option<PathBuf> {
+    let of_one = |version| format!("/usr/lib/llvm-{version}/lib/clang/{version}/amdgcn/bitcode").into();
+    let folders = DEVICE_LIBRARIES.iter().map(PathBuf::from);
+    let mut folders = folders.chain((OLDEST_WITH_LIBRARIES..=clang).rev().map(of_one));
     // One that is among them in every version.
-    DEVICE_LIBRARIES.iter().map(Path::new).find(|folder| folder.join("ocml.bc").is_file())
+    folders.find(|folder| folder.join("ocml.bc").is_file())
 }
 
 /// Roots of CUDA toolkits, the most particular first: the environment's, the one that `scripts/setup` assembled, the

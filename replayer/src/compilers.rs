@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use mneme_builds::program::BuildProgram;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
-use mneme_core::result::ReplayResult;
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Serialize;
 
 use crate::cli::OneShot;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
+use crate::execute::message::RunOutcome;
 use crate::job::Job;
 use crate::process::stdout;
+use crate::report::result::result;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 
@@ -66,14 +69,21 @@ fn replay(
 ) -> Result<BTreeMap<u32, ReplayResult>, Fatal> {
     let mut engine = Engine::start(context)?;
     let versions = context.programs.versions();
+    let mut results = BTreeMap::new();
     for version in &versions {
         let configuration = Configuration { llvm: Some(*version), ..configuration.clone() };
         let mut job = Job::new(u64::from(*version), configuration, options.runs.iterations, options.runs.warmup);
+        // A builder that cannot be used has a line that says so; the others are compared.
+        if let Err(error) = context.programs.of(*version).and_then(BuildProgram::llvm) {
+            let done =
+                RunOutcome { status: ReplayStatus::InternalError, error: error.to_string(), ..RunOutcome::default() };
+            results.insert(*version, result(&jiff::Timestamp::now(), &job, None, &done, None, &[], ""));
+            continue;
+        }
         // Equal code is measured again: the times are compared.
         job.schedule.fresh = true;
         engine.submit(job);
     }
-    let mut results = BTreeMap::new();
     while results.len() < versions.len() {
         if let SupervisorEvent::Finished { id, result, .. } = engine.next(Client::default())? {
             results.insert(id as u32, *result);
@@ -116,7 +126,6 @@ fn time(result: &ReplayResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::result::ReplayStatus;
 
     #[test]
     fn a_table_has_a_line_for_each_version() {

@@ -4,8 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
+use mneme_builds::toolkits;
+
 use crate::apps::{App, Platform, all, bitwise, executable_for};
 use crate::installation::TestDevice;
+use crate::platform::{hip_clang, hip_llvm};
 
 /// The CUDA applications that are HIP programs, too: `tests/apps/hip/cuda_runtime.h` has CUDA's names.
 ///
@@ -85,12 +88,13 @@ pub fn have_hip(test: &str) -> bool {
         println!("skipped: {test} needs a compiler, and MNEME_TEST_APPS says that there is none");
         return false;
     }
-    let found = ["/usr/include/hip/hip_runtime.h", "/opt/rocm/include/hip/hip_runtime.h"]
-        .iter()
-        .any(|path| Path::new(path).is_file());
-    assert!(found || std::env::var_os("MNEME_TEST_HIP").is_none(), "HIP is not installed: scripts/setup --hip");
+    let headers = ["/usr/include/hip/hip_runtime.h", "/opt/rocm/include/hip/hip_runtime.h"];
+    let found =
+        headers.iter().any(|path| Path::new(path).is_file()) && toolkits::device_libraries(hip_llvm()).is_some();
+    let missing = format!("HIP with device libraries that {} reads (scripts/setup --hip)", hip_clang());
+    assert!(found || std::env::var_os("MNEME_TEST_HIP").is_none(), "{missing} is not installed");
     if !found {
-        println!("skipped: {test} needs HIP (scripts/setup --hip)");
+        println!("skipped: {test} needs {missing}");
     }
     found
 }

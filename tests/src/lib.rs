@@ -12,8 +12,9 @@
 //! | `MNEME_TEST_CUDART` | `shared` (the default) or `static`: how the applications are linked to the CUDA runtime |
 //! | `MNEME_TEST_APPS` | a folder of compiled applications; nothing is compiled then, and tests of the compiler are skipped |
 //! | `MNEME_TEST_CLANG` | the clang that compiles the applications, clang++-19 without |
+//! | `MNEME_TEST_HIP_CLANG` | the clang that compiles HIP programs, clang++-19 without |
 //! | `MNEME_TEST_LLVM` | a version of LLVM besides 19 whose clang and builder have to be there; without, tests that need another skip |
-//! | `MNEME_TEST_NVCC` | `all` programs that nvcc compiles instead of a few, or `none` |
+//! | `MNEME_TEST_NVCC` | `all` programs that nvcc compiles, `some` (the default) or `none` |
 //! | `MNEME_HOME` | an installation of the programs under test, with `bin/` and `lib/` |
 
 pub mod apps;

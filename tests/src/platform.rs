@@ -54,7 +54,10 @@ pub fn clang() -> String {
 
 /// The version of its LLVM, as its name has it.
 pub fn llvm() -> u32 {
-    let clang = clang();
+    version_of(&clang())
+}
+
+fn version_of(clang: &str) -> u32 {
     let version = clang.rsplit('-').next().and_then(|version| version.parse().ok());
     version.unwrap_or_else(|| panic!("'{clang}' does not end with a version, as clang++-19 does"))
 }
@@ -64,8 +67,16 @@ pub fn recordable_clang() -> Run {
     recordable_by(&clang())
 }
 
-/// The newest clang that takes Debian 12's HIP.
-const HIP_CLANG: &str = "clang++-19";
+/// The clang that HIP programs are compiled by: `MNEME_TEST_HIP_CLANG`, else clang 19, the newest that takes Debian 12's
+/// HIP.
+pub fn hip_clang() -> String {
+    std::env::var("MNEME_TEST_HIP_CLANG").unwrap_or_else(|_| "clang++-19".into())
+}
+
+/// The version of its LLVM.
+pub fn hip_llvm() -> u32 {
+    version_of(&hip_clang())
+}
 
 /// The same with another clang.
 pub fn recordable_by(clang: &str) -> Run {
@@ -115,7 +126,7 @@ impl Platform {
     pub fn recordable_clang(self) -> Run {
         match self {
             Self::Cuda(_) => recordable_clang(),
-            Self::Hip => recordable_by(HIP_CLANG),
+            Self::Hip => recordable_by(&hip_clang()),
         }
     }
 
@@ -123,7 +134,7 @@ impl Platform {
     pub fn plain_clang(self) -> Run {
         match self {
             Self::Cuda(_) => plain_clang(),
-            Self::Hip => with_toolkit(run(HIP_CLANG)),
+            Self::Hip => with_toolkit(run(hip_clang())),
         }
     }
 

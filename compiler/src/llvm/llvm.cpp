@@ -3,7 +3,9 @@
 //
 // Everything here is called from llvm.rs, which describes the contracts; nothing keeps state between calls.
 
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -177,8 +179,17 @@ char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef
                      bool Instrument) {
   Module &TheModule = *unwrap(M);
   mneme_llvm_forget_annotations(M);
-  // For NVIDIA's GPUs clang has copies of memory optimised though there is no library to call, and not for AMD's.
-  set("enable-memcpyopt-without-libcalls", !Triple(TheModule.getTargetTriple()).isAMDGPU());
+  // For NVIDIA's GPUs clang has copies of memory optimised though there is no library to call, and not for AMD's. The
+  // option is the whole process's, where other threads may run pipelines.
+  bool IsAMD = Triple(TheModule.getTargetTriple()).isAMDGPU();
+  static std::shared_mutex Option;
+  std::shared_lock<std::shared_mutex> WithOthers(Option, std::defer_lock);
+  std::unique_lock<std::shared_mutex> Alone(Option, std::defer_lock);
+  if (IsAMD)
+    Alone.lock();
+  else
+    WithOthers.lock();
+  set("enable-memcpyopt-without-libcalls", !IsAMD);
   PassInstrumentationCallbacks Callbacks;
   uint64_t Count = 0;
   std::vector<uint64_t> Running;

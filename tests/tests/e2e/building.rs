@@ -14,7 +14,7 @@ use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::have_hip;
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
-use mneme_e2e::platform::{hip_arch, nvcc, plain_clang};
+use mneme_e2e::platform::{hip_arch, hip_clang, hip_llvm, nvcc, plain_clang};
 use mneme_e2e::recording::{TestInstance, load_kernels};
 
 fn config(key: &str) -> String {
@@ -215,7 +215,8 @@ fn cmake_with_hip() {
         return;
     }
     let source = sources().join("cmake/hip");
-    let libraries = toolkits::device_libraries().expect("device libraries are installed (scripts/setup --hip)");
+    let libraries =
+        toolkits::device_libraries(hip_llvm()).expect("device libraries are installed (scripts/setup --hip)");
     let with_launcher = [
         "-DEXAMPLE_USES_MNEME=OFF".to_owned(),
         format!("-DCMAKE_HIP_COMPILER_LAUNCHER={}", program("mneme-cc").display()),
@@ -226,7 +227,7 @@ fn cmake_with_hip() {
         run("cmake")
             .args(["-G".as_ref(), "Ninja".as_ref(), "-S".as_ref(), source.as_os_str()])
             .args(["-B".as_ref(), build.path().as_os_str()])
-            .args(["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_HIP_COMPILER=clang++-19"])
+            .args(["-DCMAKE_BUILD_TYPE=Release", &format!("-DCMAKE_HIP_COMPILER={}", hip_clang())])
             // Beside a CUDA toolkit newer versions of CMake take NVIDIA's otherwise; older ones have no other.
             .arg("-DCMAKE_HIP_PLATFORM=amd")
             .arg(format!("-DCMAKE_HIP_ARCHITECTURES={}", hip_arch()))

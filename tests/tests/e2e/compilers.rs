@@ -218,6 +218,24 @@ fn all_versions_are_compared_in_a_table() {
 }
 
 #[test]
+fn a_builder_that_cannot_be_used_has_a_line_in_the_table() {
+    if !have_compiler("a_builder_that_cannot_be_used_has_a_line_in_the_table") {
+        return;
+    }
+    let recording = Recording::of(app("vecadd"), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
+    let home = installation_with(&[19]);
+    symlink("/bin/false", home.path().join("bin/mneme-build-23")).unwrap();
+    let outcome = replay_in(&home, &instance, &["--llvm", "all"]);
+    assert_eq!(outcome.status, 70, "{outcome}");
+    let json = outcome.json();
+    assert_eq!(json["Results"]["19"]["verified"], true, "{outcome}");
+    assert_eq!(json["Results"]["23"]["status"], "internal_error", "{outcome}");
+    outcome.complains("mneme-build-23 exited with status 1; install it again");
+}
+
+#[test]
 fn a_fault_of_one_version_is_found_between_the_two() {
     let Some(other) = other("a_fault_of_one_version_is_found_between_the_two") else { return };
     let recording = Recording::of(app("vecadd"), &[]);

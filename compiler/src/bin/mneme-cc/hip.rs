@@ -58,7 +58,7 @@ impl Driver {
             }
         }
         if said.contains("cannot find ROCm device library")
-            && let Some(folder) = toolkits::device_libraries()
+            && let Some(folder) = major(&said).and_then(toolkits::device_libraries)
         {
             driver.environment.push((LIBRARIES, folder.into()));
         }

@@ -35,7 +35,7 @@ const WAVE_IMPORTS: &[&str] = &[
 /// Device bitcode of a HIP source, unoptimised; `None` where HIP is not installed.
 fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
     let headers = Path::new("/usr/include/hip/hip_runtime.h").is_file();
-    let Some(libraries) = device_libraries().filter(|_| headers) else {
+    let Some(libraries) = device_libraries(MAJOR).filter(|_| headers) else {
         assert!(std::env::var_os("MNEME_TEST_HIP").is_none(), "HIP is not installed: scripts/setup --hip");
         println!("skipped: HIP is not installed (scripts/setup --hip)");
         return None;
@@ -61,7 +61,7 @@ fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
 
 /// The device library with the fences that older headers of HIP call: clang 22 does not link it by itself.
 fn older_library() -> Vec<String> {
-    let library = device_libraries().map(|folder| folder.join("hip.bc")).filter(|library| library.is_file());
+    let library = device_libraries(MAJOR).map(|folder| folder.join("hip.bc")).filter(|library| library.is_file());
     let words = |library: PathBuf| {
         ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", &library.to_string_lossy()].map(String::from)
     };

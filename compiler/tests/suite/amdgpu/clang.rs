@@ -10,12 +10,12 @@ use mneme_core::configuration::Configuration;
 use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
 use mneme_core::launch::Dim3;
 
-/// Where device libraries that clang 19 reads are: Debian 12's, those of ROCm's own packages, those that are built for
-/// one clang.
+/// Where device libraries that this clang reads are: Debian 12's, those of ROCm's own packages, those that are built
+/// for this clang or for clang 17.
 const LIBRARIES: [&str; 4] = [
     "lib/x86_64-linux-gnu/amdgcn/bitcode",
     "amdgcn/bitcode",
-    "lib/llvm-19/lib/clang/19/amdgcn/bitcode",
+    concat!("lib/llvm-", env!("MNEME_LLVM_MAJOR"), "/lib/clang/", env!("MNEME_LLVM_MAJOR"), "/amdgcn/bitcode"),
     "lib/llvm-17/lib/clang/17/amdgcn/bitcode",
 ];
 
