@@ -444,6 +444,7 @@ fn needs_ir(request: &BuildRequest<'_>) -> Option<&'static str> {
     let fields = [
         ("passes", passes || request.external.is_some()),
         ("lift", configuration.lift),
+        ("llvm", configuration.llvm.is_some()),
         ("specialize", configuration.specialize.any()),
         ("codegen_opt", ![3, default.codegen_opt].contains(&configuration.codegen_opt)),
         ("specialize_dims", configuration.specialize_dims),

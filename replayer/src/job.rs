@@ -70,10 +70,14 @@ impl Job {
     }
 
     /// The same, naming the version of LLVM that builds it where that is not the session's own, so that equal builds
-    /// are known as equal; and that version, or a sentence on why there is none.
+    /// are known as equal; and that version, or a sentence on why there is none. Whoever names a version for code that
+    /// LLVM does not compile, unless it is lifted, keeps it: it is refused, or has the code lifted.
     pub fn with_llvm(mut self, context: &ReplayContext) -> (Self, Result<u32, String>) {
         let llvm = context.llvm_of(&self.build).map_err(|error| error.to_string());
-        if let Ok(version) = llvm {
+        let is_compiled = context.is_ir(&self.build) && !self.configuration().original;
+        if let Ok(version) = llvm
+            && is_compiled
+        {
             self.build.configuration.llvm = (version != context.llvm).then_some(version);
         }
         (self, llvm)

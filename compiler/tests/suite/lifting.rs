@@ -96,13 +96,14 @@ fn ptx_is_lifted_where_a_field_asks_for_ir_and_else_assembled_as_it_is() {
     let as_it_is = built(KERNEL, "scale", &plain).unwrap();
     assert!(!as_it_is.lifted && as_it_is.ptx.as_deref() == Some(KERNEL));
     type Change = fn(&mut Configuration);
-    let changes: [Change; 6] = [
+    let changes: [Change; 7] = [
         |it| it.lift = true,
         |it| it.passes = "default<O1>".into(),
         |it| it.codegen_opt = 1,
         |it| it.set_launch_bounds = true,
         |it| it.specialize_dims = true,
         |it| it.fast_math = true,
+        |it| it.llvm = Some(23),
     ];
     for change in changes {
         let mut configuration = plain.clone();

@@ -184,6 +184,12 @@ impl ReplayContext {
         matches!(self.replacement, Some(Replacement::Ptx(_)))
     }
 
+    /// Whether a build starts from LLVM IR.
+    pub fn is_ir(&self, build: &BuildSpec) -> bool {
+        let replacement = build.replacement.as_deref().or(self.replacement.as_ref());
+        replacement.is_none_or(|it| matches!(it, Replacement::Ir(_)))
+    }
+
     pub fn is_cpu(&self) -> bool {
         self.devices[0].is_cpu()
     }

@@ -268,7 +268,12 @@ int main(int count, char **arguments) {
         {"attributes of a pointer", [&]() -> hipError_t {
             hipError_t status = hipPointerGetAttributes(&attributes, live + 8);
             if (status == hipSuccess) {
-                std::printf(" %d %d %d %u", attributes.memoryType, attributes.device, attributes.isManaged, attributes.allocationFlags);
+#if HIP_VERSION_MAJOR >= 6
+                std::printf(" %d", attributes.type);
+#else
+                std::printf(" %d", attributes.memoryType);
+#endif
+                std::printf(" %d %d %u", attributes.device, attributes.isManaged, attributes.allocationFlags);
                 on(live + 8, attributes.devicePointer);
                 on(live + 8, attributes.hostPointer);
             }

@@ -51,11 +51,13 @@ fn verify(folder: &Path, options: &[&str]) -> Vec<(PathBuf, KernelRecord)> {
     kernels
 }
 
-/// A pipeline is refused for machine code, and the remedy named.
-fn refuses_a_pipeline(database: &Path, id: &str) {
-    let replay =
-        run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()]);
-    replay.args(["--device", "cuda", "default<O2>"]).exit_with(exit::BAD_USAGE).complains("mneme-cc");
+/// What LLVM does is refused for machine code, and the remedy named.
+fn refuses_what_needs_ir(database: &Path, id: &str) {
+    for option in ["default<O2>", "--llvm=19", "--llvm=all"] {
+        let replay =
+            run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()]);
+        replay.args(["--device", "cuda", option]).exit_with(exit::BAD_USAGE).complains("mneme-cc");
+    }
 }
 
 /// nvcc's switches, and what is recorded of the program.
@@ -97,7 +99,7 @@ fn what_nvcc_builds(name: &str) {
         for (database, kernel) in &kernels {
             assert_eq!(CodeKind::of(&kernel.modules[0]), kind, "{name} {switches:?}");
             if kind == CodeKind::Cubin {
-                refuses_a_pipeline(database, kernel.instances.keys().next().unwrap());
+                refuses_what_needs_ir(database, kernel.instances.keys().next().unwrap());
             }
         }
         if kind == CodeKind::Ptx {
