@@ -12,22 +12,25 @@ count=${COUNT:-40}
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 
-# Numbers from 0 on, one a line; the same for the same SEED.
-numbers() { awk -v seed="${SEED:-1}$1" -v count="$count" 'BEGIN { srand(seed); for (i = 0; i < 4 * count; i++) print int(rand() * 1e6) }'; }
+# Four numbers from 0 on, an array a line; the same for the same SEED.
+numbers() {
+    awk -v seed="${SEED:-1}$1" -v count="$count" 'function number() { return int(rand() * 1e6) }
+        BEGIN { srand(seed); while (count-- > 0) printf "[%d, %d, %d, %d]\n", number(), number(), number(), number() }'
+}
 
 anywhere() {
-    numbers 1 | jq -sc --argjson recorded "$recorded" '
+    numbers 1 | jq -nc --argjson recorded "$recorded" '
         ["default<O1>", "default<O2>", "default<O3>", "default<Os>"] as $pipelines
         | ($recorded.grid.x * $recorded.block.x) as $threads
-        | $recorded, (_nwise(4) | (32 * (1 + .[0] % 32)) as $width | {
+        | $recorded, (inputs | (32 * (1 + .[0] % 32)) as $width | {
             block: {x: $width}, grid: {x: (($threads / $width) | ceil)},
             passes: $pipelines[.[1] % 4], specialize: (.[2] % 2 == 0), specialize_dims: (.[3] % 2 == 0)})
         | .iterations = 5 | .warmup = 2'
 }
 nearby() {
-    numbers 2 | jq -sc --argjson recorded "$recorded" --argjson best "$1" '
+    numbers 2 | jq -nc --argjson recorded "$recorded" --argjson best "$1" '
         ($recorded.grid.x * $recorded.block.x) as $threads
-        | _nwise(4) | ([32, ([1024, $best.block.x + 32 * (.[0] % 5 - 2)] | min)] | max) as $width
+        | inputs | ([32, ([1024, $best.block.x + 32 * (.[0] % 5 - 2)] | min)] | max) as $width
         | $best + {block: ($best.block + {x: $width}), grid: ($best.grid + {x: (($threads / $width) | ceil)}),
                    min_blocks_per_sm: (.[1] % 4), set_launch_bounds: (.[2] % 2 == 0), codegen_opt: (2 + .[3] % 2)}'
 }

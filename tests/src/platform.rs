@@ -67,8 +67,8 @@ pub fn recordable_clang() -> Run {
     recordable_by(&clang())
 }
 
-/// The clang that HIP programs are compiled by: `MNEME_TEST_HIP_CLANG`, else clang 19, the newest that takes Debian 12's
-/// HIP.
+/// The clang that HIP programs are compiled by: `MNEME_TEST_HIP_CLANG`, else clang 19, the newest that takes the HIP of
+/// Debian 12.
 pub fn hip_clang() -> String {
     std::env::var("MNEME_TEST_HIP_CLANG").unwrap_or_else(|_| "clang++-19".into())
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mneme_builds::builders::{Builders, newest_version, written_by};
 use mneme_builds::plan::External;
 use mneme_builds::program::{Preparation, ProgramError};
-use mneme_builds::{BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
+use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
 use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
 
@@ -188,6 +188,12 @@ impl ReplayContext {
     pub fn is_ir(&self, build: &BuildSpec) -> bool {
         let replacement = build.replacement.as_deref().or(self.replacement.as_ref());
         replacement.is_none_or(|it| matches!(it, Replacement::Ir(_)))
+    }
+
+    /// Whether LLVM compiles a build, of which `outcome` is known, or would if it came to that.
+    pub fn is_compiled(&self, build: &BuildSpec, outcome: Option<&BuildOutcome>) -> bool {
+        let is_lifted = matches!(outcome, Some(Ok((built, _))) if built.lifted);
+        is_lifted || (self.is_ir(build) && !build.configuration.original)
     }
 
     pub fn is_cpu(&self) -> bool {

@@ -28,7 +28,7 @@ pub struct PrintedResult<'a> {
 
 /// Puts together what builder and executor reported.
 ///
-/// `regions` are those of the recorded memory, `llvm` the version that compiles.
+/// `regions` are those of the recorded memory, `llvm` the version that compiles, "" where none does.
 pub fn result(
     start: &jiff::Timestamp,
     job: &Job,
@@ -77,8 +77,10 @@ pub fn result(
     if !done.times.is_empty() && done.timer == Timer::Events {
         environment.timer_reason = done.timer_reason.clone();
     }
-    environment.versions =
-        BTreeMap::from([("mneme".into(), env!("CARGO_PKG_VERSION").into()), ("llvm".into(), llvm.into())]);
+    environment.versions = BTreeMap::from([("mneme".into(), env!("CARGO_PKG_VERSION").into())]);
+    if !llvm.is_empty() {
+        environment.versions.insert("llvm".into(), llvm.into());
+    }
     if let Some(Ok((built, image))) = outcome {
         result.preprocess_ir_time = built.preprocess;
         result.opt_time = built.optimise;

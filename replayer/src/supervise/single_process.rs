@@ -181,7 +181,7 @@ impl<'a> SingleProcess<'a> {
             Ok(_) => self.build(job, llvm)?,
             Err(error) => Err(NotBuilt::new(ReplayStatus::InvalidConfig, error)),
         };
-        let version = self.version(llvm)?;
+        let version = if self.context.is_compiled(&job.build, Some(&outcome)) { self.version(llvm)? } else { "" };
         self.statistics.built += 1;
         let done = match &outcome {
             Ok((built, image)) => self.resident.run(&job.run(built, self.context), image),

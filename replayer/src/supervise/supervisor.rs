@@ -381,7 +381,8 @@ impl<'a> Supervisor<'a> {
         // What was not run has a device all the same, as soon as that is known.
         let device = device.or(self.pool.description());
         // Where there is none, the next event says so.
-        let llvm = self.builds.llvm(pending.llvm).unwrap_or_default();
+        let is_compiled = self.context.is_compiled(&job.build, outcome.as_deref());
+        let llvm = if is_compiled { self.builds.llvm(pending.llvm).unwrap_or_default() } else { "" };
         let mut result = crate::report::result::result(
             &pending.start,
             job,
