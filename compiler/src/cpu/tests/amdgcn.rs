@@ -33,8 +33,8 @@ const WAVE_IMPORTS: &[&str] = &[
     "__mneme_cpu_ockl_fprintf_stderr_begin",
 ];
 
-/// Device bitcode of a HIP source, unoptimised; `None` where no HIP is installed that this clang takes: clang 23 does not
-/// take the headers of HIP 6.4.
+/// Device bitcode of a HIP source, unoptimised; `None` where no HIP is installed that this clang takes: clang 23 does
+/// not take the headers of HIP 6.4.
 fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
     static USABLE: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let takes_headers = |folder: &PathBuf| clang(folder, Path::new("/dev/null"), "gfx90a").status.success();
