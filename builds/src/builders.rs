@@ -66,9 +66,9 @@ pub fn written_by<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Option<u32
     modules.into_iter().filter_map(|module| bitcode::major(&written(module)?)).max()
 }
 
-/// Who wrote a module: LLVM bitcode, clang text. `None` where it does not say.
+/// Who wrote a module: LLVM bitcode, LLVM or clang text. `None` where it does not say.
 fn written(module: &[u8]) -> Option<String> {
-    bitcode::producer(module).or_else(|| bitcode::clang_of_text(module))
+    bitcode::producer(module).or_else(|| bitcode::writer_of_text(module))
 }
 
 /// The whole version of that one, e.g. "19.1.7".

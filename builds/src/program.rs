@@ -98,6 +98,10 @@ fn reader_of(found: u32) -> String {
 
 /// How a builder comes to be there.
 fn to_install(version: u32) -> String {
+    let known = install::LLVM_VERSIONS;
+    if !known.contains(&version) {
+        return format!("install one of LLVM {} to {}", known.start(), known.end());
+    }
     let name = format!("{}{version}", install::BUILDER);
     format!(
         "install {name} (cargo build --release -p mneme-compiler --no-default-features --features llvm{version} --bin {name})"

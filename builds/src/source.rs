@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::programs::{self, TransientFile};
 use crate::toolkits;
 
-/// The compiler that is looked for when none is named.
+/// The compiler where none is named, nor known of the recorded code.
 pub const DEFAULT_COMPILER: &str = "clang++-19";
 
 /// Options with which clang gives the IR that its front end makes, before any pass. `-O3` keeps the front end from

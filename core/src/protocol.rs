@@ -258,6 +258,10 @@ pub struct Hello {
     /// Where it cannot be told, "".
     #[serde(default)]
     pub assembler: String,
+    /// The whole version of the LLVM that compiles where a configuration names none, as results have it
+    /// (`environment.versions.llvm`); "" where the recorded code is machine code.
+    #[serde(default)]
+    pub llvm: String,
     /// What times kernels there unless it fails to, as results have it (`environment.timer`).
     #[serde(default)]
     pub timer: String,

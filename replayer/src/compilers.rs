@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use mneme_builds::program::BuildProgram;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_core::result::ReplayResult;
 use serde::Serialize;
 
 use crate::cli::OneShot;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
-use crate::execute::message::RunOutcome;
 use crate::job::Job;
 use crate::process::stdout;
-use crate::report::result::result;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 
@@ -55,6 +52,7 @@ fn for_one_alone(options: &OneShot) -> Option<&'static str> {
         ("--output-ptx", options.output_ptx.is_some()),
         ("--dump-diff", options.dump_diff.is_some()),
         ("--repeat", options.repeat.is_some()),
+        ("--opt", options.code.external().is_some()),
         ("looking into the kernel", options.observation.observe().is_some()),
         ("--original", options.code.original),
         ("--source", options.code.source.is_some()),
@@ -73,13 +71,7 @@ fn replay(
     for version in &versions {
         let configuration = Configuration { llvm: Some(*version), ..configuration.clone() };
         let mut job = Job::new(u64::from(*version), configuration, options.runs.iterations, options.runs.warmup);
-        // A builder that cannot be used has a line that says so; the others are compared.
-        if let Err(error) = context.programs.of(*version).and_then(BuildProgram::llvm) {
-            let done =
-                RunOutcome { status: ReplayStatus::InternalError, error: error.to_string(), ..RunOutcome::default() };
-            results.insert(*version, result(&jiff::Timestamp::now(), &job, None, &done, None, &[], ""));
-            continue;
-        }
+        job.run.counters.clone_from(&options.counters);
         // Equal code is measured again: the times are compared.
         job.schedule.fresh = true;
         engine.submit(job);
@@ -126,6 +118,7 @@ fn time(result: &ReplayResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mneme_core::result::ReplayStatus;
 
     #[test]
     fn a_table_has_a_line_for_each_version() {

@@ -74,9 +74,9 @@ impl Job {
     /// LLVM does not compile, unless it is lifted, keeps it: it is refused, or has the code lifted.
     pub fn with_llvm(mut self, context: &ReplayContext) -> (Self, Result<u32, String>) {
         let llvm = context.llvm_of(&self.build).map_err(|error| error.to_string());
-        let is_compiled = context.is_compiled(&self.build, None);
         if let Ok(version) = llvm
-            && is_compiled
+            && context.is_ir(&self.build)
+            && !self.configuration().original
         {
             self.build.configuration.llvm = (version != context.llvm).then_some(version);
         }

@@ -34,7 +34,8 @@ pub struct Measured {
     pub driver: String,
     /// Of `mneme-replay`.
     pub version: String,
-    /// What made machine code: an assembler, or LLVM for the CPU device; "" in a session of before that was noted.
+    /// What made machine code: an assembler and LLVM, or LLVM for the CPU device; "" in a session of before that was
+    /// noted.
     pub assembler: String,
     /// What timed kernels; "" in a session of before that was noted, when events did unless `--timer` said otherwise.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -95,7 +95,8 @@ pub struct ServerGreeting {
     /// Name and driver of the first device.
     pub device: String,
     pub driver: String,
-    /// What makes machine code for it; "" where an older server does not say.
+    /// What makes machine code for it: an assembler, and the LLVM before it where a configuration names none; "" where
+    /// an older server does not say.
     pub assembler: String,
     /// What times kernels there; "" where an older server does not say.
     pub timer: String,
@@ -128,7 +129,10 @@ impl ServerCommand {
                 Err(ServerError::Protocol { found: hello.protocol })
             }
             Reply::Hello(hello) => {
-                let Hello { device, driver, assembler, timer, devices, version, limits, builders, .. } = *hello;
+                let Hello { device, driver, assembler, llvm, timer, devices, version, limits, builders, .. } = *hello;
+                // On the CPU device LLVM is the assembler, and named so.
+                let names_llvm = llvm.is_empty() || assembler.is_empty() || assembler.contains(&llvm);
+                let assembler = if names_llvm { assembler } else { format!("{assembler}, LLVM {llvm}") };
                 server.greeting =
                     ServerGreeting { device, driver, assembler, timer, devices, version, limits, builders };
                 Ok(server)

@@ -53,7 +53,7 @@ pub fn compile(
 /// verified replay does not say so: what lies behind an allocation belongs to somebody else in the application.
 fn touches_no_other_memory(found: &AppliedWinner, id: &str, architecture: &str) -> bool {
     let Ok(program) = siblings::find(install::REPLAYER) else { return false };
-    let Configuration { grid, block, shared_mem, .. } = &found.configuration;
+    let Configuration { grid, block, shared_mem, llvm, .. } = &found.configuration;
     let mut command = Command::new(program);
     command.arg("-rdb").arg(&found.database).args(["-rid", id, "--check", "--shared-mem", &shared_mem.to_string()]);
     for (name, dimensions) in [("grid", grid), ("block", block)] {
@@ -64,6 +64,7 @@ fn touches_no_other_memory(found: &AppliedWinner, id: &str, architecture: &str) 
     if architecture == "cpu" {
         command.args(["--device", "cpu"]);
     }
+    command.args(llvm.map(|version| format!("--llvm={version}")));
     command.args(found.replay.iter().filter(|option| *option == FROM_PTX));
     command.arg(&found.configuration.passes).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     end_with_this_thread(&mut command);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::CPU_DEVICE;
+use mneme_core::image::bitcode;
 use mneme_core::tuned::DimensionRule;
 use serde_json::{Map, Value};
 
@@ -89,12 +90,15 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
     for instance in instances {
         let strange = |what: &str| format!("{}: {what}; was it edited?", folder.join(BEST).display());
         let id = instance["record_id"].as_str().ok_or_else(|| strange("it names no recorded instance"))?;
-        let configuration: Configuration =
+        let mut configuration: Configuration =
             serde_json::from_value(instance["config"].clone()).map_err(|error| strange(&error.to_string()))?;
         if configuration.original {
             return Err(strange("it asks for the application's own code"));
         }
         let environment = &instance["result"]["environment"];
+        // Another installation may choose another one, whose code was not measured.
+        let compiled_by = environment["versions"]["llvm"].as_str().and_then(bitcode::major);
+        configuration.llvm = configuration.llvm.or(compiled_by);
         let architecture = match environment["device"].as_str() {
             Some(CPU_DEVICE) => Some("cpu".to_owned()),
             _ => environment["arch"].as_str().filter(|arch| !arch.is_empty()).map(str::to_owned),

@@ -107,10 +107,12 @@ fn clang(found: &[(String, u32)], builders: &[u32]) -> Check {
     match other.iter().find(|(_, version)| *version > newest) {
         Some((name, version)) => Check::absent(
             "clang",
-            format!(
-                "{} compile for the builders here; IR of {name} is of LLVM {version}, which none of them reads",
-                listed(&fit)
-            ),
+            match listed(&fit) {
+                fit if fit.is_empty() => format!("IR of {name} is of LLVM {version}, which no builder here reads"),
+                fit => {
+                    format!("{fit} compile for the builders here; IR of {name} is of LLVM {version}, which none reads")
+                }
+            },
             format!("install mneme-build-{version}, or compile with an older clang"),
         ),
         None if fit.is_empty() => Check::absent("clang", "no clang of version 17 or later is on PATH", INSTALL),

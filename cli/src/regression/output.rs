@@ -182,7 +182,13 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
         Some(before) if before != now => format!("{now} (before: {before})"),
         _ => now,
     };
-    format!("{} on {place}", counts.join(", "))
+    let compilers = match (before.map(ResultsFile::compilers), after.compilers()) {
+        (Some(before), now) if before != now && !before.is_empty() => {
+            format!(", compiled by LLVM {now} (before: {before})")
+        }
+        _ => String::new(),
+    };
+    format!("{} on {place}{compilers}", counts.join(", "))
 }
 
 #[cfg(test)]
@@ -203,9 +209,19 @@ mod tests {
             error: String::new(),
             times,
             timer: timer.into(),
+            llvm: "19.1.7".into(),
             registers: 8,
         };
         ResultsFile::new(vec![result], Environment::default())
+    }
+
+    #[test]
+    fn other_compilers_are_named() {
+        let (before, mut after) = (file("events", ""), file("events", ""));
+        assert!(!text(Some(&before), &after, &[]).contains("LLVM"));
+        after.results[0].llvm = "22.1.8".into();
+        let text = text(Some(&before), &after, &[]);
+        assert!(text.contains("compiled by LLVM 22.1.8 (before: 19.1.7)"), "{text}");
     }
 
     #[test]

@@ -85,8 +85,9 @@ pub fn run(cases: &[Case], iterations: u32, device: Option<&str>) -> Result<Resu
         }
         let result = replay::run(&mut replay)?;
         if result.status == ReplayStatus::Verified && environment.device.is_empty() {
-            // The code is another for each.
+            // The code is another for each, and may be of another LLVM.
             environment = Environment { code: String::new(), ..result.environment.clone() };
+            environment.versions.retain(|name, _| !["llvm", "ir"].contains(&name.as_str()));
         }
         results.push(CaseResult {
             case: case.name.clone(),
@@ -94,6 +95,7 @@ pub fn run(cases: &[Case], iterations: u32, device: Option<&str>) -> Result<Resu
             error: result.error.clone(),
             times: result.exec_time.get(result.warmup..).unwrap_or_default().to_vec(),
             timer: result.environment.timer.clone(),
+            llvm: result.environment.versions.get("llvm").cloned().unwrap_or_default(),
             registers: result.reg_usage,
         });
         progress.inc(1);

@@ -37,6 +37,9 @@ pub struct CaseResult {
     /// kept, where the environment's timer is the one of all.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub timer: String,
+    /// The whole version of the LLVM that compiled it. Empty where none did, and in files of before it was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub llvm: String,
     /// Registers of a thread; -1 where the device does not say.
     pub registers: i64,
 }
@@ -68,6 +71,16 @@ impl fmt::Display for CaseName {
 }
 
 impl ResultsFile {
+    /// The versions of LLVM that compiled, with a comma between them; of a file of before they were kept, one of them.
+    pub fn compilers(&self) -> String {
+        let each: BTreeSet<&str> =
+            self.results.iter().map(|result| &*result.llvm).filter(|llvm| !llvm.is_empty()).collect();
+        if each.is_empty() {
+            return self.environment.versions.get("llvm").cloned().unwrap_or_default();
+        }
+        each.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
     pub fn new(results: Vec<CaseResult>, environment: Environment) -> Self {
         Self { format: FORMAT, environment, results }
     }

@@ -72,14 +72,16 @@ pub struct CaseOutcome {
     pub times: Vec<u64>,
     /// What took them; empty where nothing ran.
     pub timer: String,
+    /// The LLVM that compiled it; empty where that is none, or not known.
+    pub llvm: String,
     /// Registers of a thread; -1 where the device does not say.
     pub registers: i64,
 }
 
 impl From<&CaseResult> for CaseOutcome {
     fn from(result: &CaseResult) -> Self {
-        let CaseResult { case: _, status, error, times, timer, registers } = result.clone();
-        Self { status, error, times, timer, registers }
+        let CaseResult { case: _, status, error, times, timer, llvm, registers } = result.clone();
+        Self { status, error, times, timer, llvm, registers }
     }
 }
 
@@ -203,7 +205,15 @@ mod tests {
         let case =
             CaseName { kernel: "k(int)".into(), static_hash: "1".into(), instance: "2".into(), passes: passes.into() };
         let timer = if status == ReplayStatus::Verified { "events" } else { "" };
-        CaseResult { case, status, error: String::new(), times: times.to_vec(), timer: timer.into(), registers: 8 }
+        CaseResult {
+            case,
+            status,
+            error: String::new(),
+            times: times.to_vec(),
+            timer: timer.into(),
+            llvm: String::new(),
+            registers: 8,
+        }
     }
 
     fn verdicts(before: &[CaseResult], after: &[CaseResult], threshold: f64) -> Vec<CaseVerdict> {

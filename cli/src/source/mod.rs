@@ -226,7 +226,9 @@ fn provenance(launch: &TunedLaunch) -> String {
         _ => String::new(),
     };
     let source = launch.source.display().to_string().replace(['\n', '\r'], " ");
-    format!("{times}from {source}")
+    let compiler =
+        launch.configuration.llvm.map_or_else(String::new, |version| format!("compiled by LLVM {version}, "));
+    format!("{times}{compiler}from {source}")
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use llvm_sys::core::{
     LLVMMetadataAsValue, LLVMPrintModuleToString,
 };
 use llvm_sys::prelude::LLVMValueRef;
+use mneme_core::image::bitcode;
 
 /// Functions, defined and declared.
 pub fn functions<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
@@ -91,12 +92,13 @@ pub fn flag(module: &Module<'_>, key: &str) -> Option<u64> {
 /// The module as text. Unlike inkwell's, it keeps bytes that are not UTF-8 from being undefined behaviour.
 pub fn text(module: &Module<'_>) -> String {
     // SAFETY: LLVM returns a NUL-terminated string that is ours to dispose of.
-    unsafe {
+    let text = unsafe {
         let message = LLVMPrintModuleToString(module.as_mut_ptr());
         let text = CStr::from_ptr(message).to_string_lossy().into_owned();
         LLVMDisposeMessage(message);
         text
-    }
+    };
+    format!("{}{}\n{text}", bitcode::TEXT_HEAD, crate::llvm_version())
 }
 
 fn walk<'m>(first: LLVMValueRef, next: impl Fn(LLVMValueRef) -> LLVMValueRef) -> Vec<Value<'m>> {

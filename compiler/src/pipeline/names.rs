@@ -14,7 +14,7 @@ pub fn explain(message: &str) -> String {
     // A third of the letters may differ: more than that is another word.
     match nearest.filter(|(distance, _)| *distance <= token.len().div_ceil(3)) {
         Some((_, name)) => format!("{message}; did you mean '{name}'?"),
-        None => format!("{message}; 'opt-19 -print-passes' lists all passes"),
+        None => format!("{message}; 'opt-{} -print-passes' lists all passes", env!("MNEME_LLVM_MAJOR")),
     }
 }
 

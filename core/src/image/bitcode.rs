@@ -86,11 +86,18 @@ pub fn major(producer: &str) -> Option<u32> {
     version(producer).split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The version of the newest clang that had a part in assembly text, "22.1.8", as its `llvm.ident` has it
-/// ("Debian clang version 22.1.8"); LLVM itself leaves no name in it.
-pub fn clang_of_text(text: &[u8]) -> Option<String> {
+/// How assembly text of Mneme's begins: LLVM itself leaves no name in it. The version follows, and a line's end.
+pub const TEXT_HEAD: &str = "; written by LLVM ";
+
+/// Who wrote assembly text, "22.1.8": the LLVM that Mneme's own names, or the newest clang that had a part in it, as its
+/// `llvm.ident` has it ("Debian clang version 22.1.8").
+pub fn writer_of_text(text: &[u8]) -> Option<String> {
     if is_bitcode(text) {
         return None;
+    }
+    if let Some(rest) = text.strip_prefix(TEXT_HEAD.as_bytes()) {
+        let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+        return std::str::from_utf8(&rest[..end]).ok().filter(|version| major(version).is_some()).map(str::to_owned);
     }
     let lines = || text.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"!"));
     let lines = || lines().filter_map(|line| std::str::from_utf8(line).ok());
@@ -384,13 +391,14 @@ pub(crate) mod tests {
     fn text_is_of_the_newest_clang_that_it_names() {
         let text = "define void @k() { ret void }\n!llvm.ident = !{!0, !1}\n!0 = !{!\"clang version 3.8.0 (tags)\"}\n\
             !1 = !{!\"Debian clang version 22.1.8 (1~deb12u1)\"}\n";
-        assert_eq!(clang_of_text(text.as_bytes()).as_deref(), Some("22.1.8"));
+        assert_eq!(writer_of_text(text.as_bytes()).as_deref(), Some("22.1.8"));
         let others =
             "; clang version 25\n@s = constant [17 x i8] c\"clang version 24\\00\"\n!2 = !{!\"clang version 26\"}\n";
-        assert_eq!(clang_of_text(others.as_bytes()), None);
-        assert_eq!(clang_of_text(format!("{others}{text}").as_bytes()).as_deref(), Some("22.1.8"));
-        assert_eq!(clang_of_text(b"!llvm.ident = !{!0}\n!0 = !{!\"clang version \"}\n"), None);
-        assert_eq!(clang_of_text(&[&MAGIC, text.as_bytes()].concat()), None);
+        assert_eq!(writer_of_text(others.as_bytes()), None);
+        assert_eq!(writer_of_text(format!("{TEXT_HEAD}23.1.4\n{text}").as_bytes()).as_deref(), Some("23.1.4"));
+        assert_eq!(writer_of_text(format!("{others}{text}").as_bytes()).as_deref(), Some("22.1.8"));
+        assert_eq!(writer_of_text(b"!llvm.ident = !{!0}\n!0 = !{!\"clang version \"}\n"), None);
+        assert_eq!(writer_of_text(&[&MAGIC, text.as_bytes()].concat()), None);
     }
 
     #[test]

@@ -11,18 +11,21 @@ use super::experiments::{Experiment, ExperimentRunner, RunExperiments};
 use super::files::again;
 use super::finding::BisectFinding;
 use super::search::Judgement;
+use crate::cli::FailureKind;
 use crate::error::Fatal;
 
 /// Has the failing version generate code of what the passes of the `good` one have made, and the good one of what the
 /// passes of the failing one have made up to the culprit, and up to the pass before it; what comes of it is evidence.
+/// `failing` is the experiment of the failing version, as often as it runs.
 pub fn cross(
     runner: &mut ExperimentRunner<'_>,
     criterion: &Criterion,
     good: u32,
-    failing: &Configuration,
+    failing: &Experiment,
     finding: &mut BisectFinding,
 ) -> Result<(), Fatal> {
     runner.say("compiling with one version what the passes of the other have made");
+    let (runs, warmup, failing) = (failing.runs, failing.warmup, &failing.configuration);
     let Some(bad) = failing.llvm else { return Ok(()) };
     let bare = Configuration { passes: String::new(), ..again(runner, failing)? };
     let mut of = |passes: Option<u64>, from: u32, by: u32| {
@@ -30,12 +33,13 @@ pub fn cross(
         let Some(ir) = optimised(runner, &made, passes)? else { return Ok::<_, Fatal>(None) };
         let mut experiment = Experiment::of(&Configuration { llvm: Some(by), ..bare.clone() });
         experiment.replacement = Some(Rc::new(Replacement::Ir(ir.into_bytes())));
+        (experiment.runs, experiment.warmup) = (runs, warmup);
         Ok(Some(criterion.judge(&runner.observe_one(experiment)?)))
     };
     if let Some(judged) = of(None, good, bad)? {
         finding.evidence.push(format!(
             "code generation of LLVM {bad} {} what the passes of LLVM {good} make",
-            description(judged, "compiles", "gets wrong")
+            description(criterion, judged)
         ));
     }
     let Some(number) = finding.pass.as_ref().map(|culprit| culprit.pass.number).filter(|number| *number > 0) else {
@@ -45,18 +49,20 @@ pub fn cross(
         if let Some(judged) = of(Some(limit), bad, good)? {
             finding.evidence.push(format!(
                 "code generation of LLVM {good} {} what the passes of LLVM {bad} {which} that one make",
-                description(judged, "compiles", "gets wrong")
+                description(criterion, judged)
             ));
         }
     }
     Ok(())
 }
 
-fn description(judged: Judgement, good: &'static str, bad: &'static str) -> &'static str {
-    match judged {
-        Judgement::Good => good,
-        Judgement::Bad => bad,
-        Judgement::Unclear => "does not read, or cannot compile,",
+fn description(criterion: &Criterion, judged: Judgement) -> &'static str {
+    match (judged, criterion.failing) {
+        (Judgement::Good, _) => "compiles",
+        (Judgement::Bad, FailureKind::Wrong) => "gets wrong",
+        (Judgement::Bad, FailureKind::Slow) => "makes slow code of",
+        (Judgement::Bad, FailureKind::Regs) => "needs too many registers for",
+        (Judgement::Bad, FailureKind::Crash) | (Judgement::Unclear, _) => "does not read, or cannot compile,",
     }
 }
 

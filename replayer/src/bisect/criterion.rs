@@ -15,6 +15,11 @@ pub struct Criterion {
 }
 
 impl Criterion {
+    /// Whether a build ends without code.
+    pub fn crash() -> Self {
+        Self { failing: FailureKind::Crash, bound: f64::INFINITY }
+    }
+
     pub fn judge(&self, observation: &ExperimentOutcome) -> Judgement {
         let built = observation.outcome.as_ref().is_some_and(|outcome| outcome.is_ok());
         let status = observation.result.status;

@@ -43,6 +43,10 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         let error = "passes in another program cannot be searched; leave --opt, --opt-arg and --load-pass-plugin out";
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
+    if options.code.original {
+        let error = "--original replays the application's own code, which has no passes to search; leave it out";
+        return Err(Fatal::new(exit::BAD_USAGE, error));
+    }
     if options.launch.compilation.llvm == Some(LlvmChoice::All) {
         let error = "--llvm all compares compilers; a bisection is of one, or of two with --good-llvm and --bad-llvm";
         return Err(Fatal::new(exit::BAD_USAGE, error));
@@ -109,10 +113,15 @@ impl Bisection<'_, '_, '_> {
             return Err(Fatal::new(exit::BAD_USAGE, invalid.result.error.clone()));
         }
         let good = |seen: &ExperimentOutcome| seen.result.status == ReplayStatus::Verified;
-        let Some(chosen) = seen.iter().position(good).or((self.options.failing == FailureKind::Crash).then_some(0))
-        else {
+        // Of one version of LLVM that cannot be built nothing else is known; of two the other one may be no better.
+        let crash = (self.options.failing == FailureKind::Crash).then_some(Criterion::crash());
+        let builds = |seen: &ExperimentOutcome| {
+            let judged = crash.map(|crash| crash.judge(seen));
+            judged.is_some_and(|judged| self.options.good_llvm.is_none() || judged == Judgement::Good)
+        };
+        let Some(chosen) = seen.iter().position(good).or_else(|| seen.iter().position(builds)) else {
             let mut finding = self.without_reference(finding, &seen[0]);
-            if finding.verdict == Verdict::Unclear {
+            if finding.verdict == Verdict::Unclear && crash.is_none() {
                 self.put_on_trial(&references[0], &mut finding)?;
             }
             return Ok(self.done(finding));
@@ -147,11 +156,12 @@ impl Bisection<'_, '_, '_> {
                 return Ok(self.done(finding));
             }
         }
+        let template = failing.clone();
         let stages = Stages { runner: &mut *self.runner, criterion, experiment: failing };
         stages.find(&failed, &mut finding)?;
         finding.effort.search_seconds = self.runner.seconds();
         if let Some(good) = self.options.good_llvm {
-            compilers::cross(&mut *self.runner, &criterion, good, self.failing, &mut finding)?;
+            compilers::cross(&mut *self.runner, &criterion, good, &template, &mut finding)?;
         }
         if self.options.failing == FailureKind::Wrong && finding.verdict != Verdict::Configuration {
             self.put_on_trial(&references[chosen], &mut finding)?;
@@ -240,8 +250,12 @@ impl Bisection<'_, '_, '_> {
                     "the kernel's result differs from run to run with the same code: a race, or an order that it does not fix".into();
             }
             None => {
+                let remedy = match self.options.good_llvm {
+                    Some(_) => "--good-llvm names another",
+                    None => "--reference names another",
+                };
                 finding.summary = format!(
-                    "the reference ({}) is not good itself: {}; --reference names another, --rtol and --tolerance allow for rounding",
+                    "the reference ({}) is not good itself: {}; {remedy}, --rtol and --tolerance allow for rounding",
                     finding.reference, reference.result.error
                 );
             }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_builds::source::{CudaSource, SourceError};
+use mneme_builds::builders::written_by;
+use mneme_builds::source::{CudaSource, DEFAULT_COMPILER, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
 use mneme_core::exit;
 use mneme_core::hash::checksum;
@@ -21,10 +22,11 @@ pub enum ReplacementFile {
     Ir(PathBuf),
     Ptx(PathBuf),
     Cubin(PathBuf),
-    /// CUDA source, which `compiler` (a clang) compiles with `flags`.
+    /// CUDA source, which `compiler` (a clang) compiles with `flags`; where none is named, that of the recorded IR's
+    /// version.
     Source {
         file: PathBuf,
-        compiler: PathBuf,
+        compiler: Option<PathBuf>,
         flags: Vec<String>,
     },
 }
@@ -50,7 +52,8 @@ impl ReplacementFile {
                 let arch = Some(recorded.kernel.ours.ir_arch.as_str())
                     .filter(|arch| arch.starts_with("sm_"))
                     .unwrap_or("sm_90");
-                let source = CudaSource { file, compiler, flags, arch, limit };
+                let compiler = compiler.clone().unwrap_or_else(|| usual_clang(recorded));
+                let source = CudaSource { file, compiler: &compiler, flags, arch, limit };
                 return Ok(source.bitcode().map(Replacement::Ir).map_err(|error| {
                     let status = match error {
                         SourceError::Rejected(_) => ReplayStatus::CompileError,
@@ -61,6 +64,15 @@ impl ReplacementFile {
             }
         }))
     }
+}
+
+/// The clang of the LLVM that wrote the recorded IR, where it is on PATH: another one's code is another.
+fn usual_clang(recorded: &RecordedInstance) -> PathBuf {
+    let modules = recorded.modules().unwrap_or_default();
+    let name = written_by(modules.iter().map(Vec::as_slice)).map(|version| format!("clang++-{version}"));
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &String| std::env::split_paths(&folders).any(|folder| folder.join(name).is_file());
+    name.filter(is_there).unwrap_or_else(|| DEFAULT_COMPILER.into()).into()
 }
 
 /// The recorded code, where that is not IR.

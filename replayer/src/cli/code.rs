@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mneme_builds::plan::External;
-use mneme_builds::source;
 
 use crate::build::replacement::ReplacementFile;
 
@@ -29,9 +28,9 @@ pub struct CodeOptions {
     /// A flag for clang with --source (-I, -D, -std=); may be repeated
     #[arg(long = "source-flag", value_name = "FLAG", requires = "source", allow_hyphen_values = true)]
     pub source_flags: Vec<String>,
-    /// The clang that compiles --source
-    #[arg(long, value_name = "PROGRAM", default_value = source::DEFAULT_COMPILER)]
-    pub clang: PathBuf,
+    /// The clang that compiles --source [default: clang++-NN of the LLVM that wrote the recorded IR, or clang++-19]
+    #[arg(long, value_name = "PROGRAM")]
+    pub clang: Option<PathBuf>,
 
     /// Run the pipeline in this program, an opt of the same LLVM version
     #[arg(long, value_name = "PROGRAM")]

@@ -13,6 +13,7 @@ use mneme_builds::program::{Preparation, ProgramError};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
 use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
+use mneme_core::result::ReplayStatus;
 
 use self::device::Choice;
 use self::settings::{Isolation, ReplaySettings};
@@ -184,16 +185,36 @@ impl ReplayContext {
         matches!(self.replacement, Some(Replacement::Ptx(_)))
     }
 
+    /// Whether builds start from machine code.
+    pub fn is_machine_code(&self) -> bool {
+        matches!(self.replacement, Some(Replacement::Cubin(_)))
+    }
+
     /// Whether a build starts from LLVM IR.
     pub fn is_ir(&self, build: &BuildSpec) -> bool {
         let replacement = build.replacement.as_deref().or(self.replacement.as_ref());
         replacement.is_none_or(|it| matches!(it, Replacement::Ir(_)))
     }
 
-    /// Whether LLVM compiles a build, of which `outcome` is known, or would if it came to that.
-    pub fn is_compiled(&self, build: &BuildSpec, outcome: Option<&BuildOutcome>) -> bool {
-        let is_lifted = matches!(outcome, Some(Ok((built, _))) if built.lifted);
-        is_lifted || (self.is_ir(build) && !build.configuration.original)
+    /// Whether LLVM had a part in the outcome of a build.
+    pub fn is_compiled(&self, build: &BuildSpec, outcome: &BuildOutcome) -> bool {
+        match outcome {
+            Ok((built, _)) => built.lifted || (self.is_ir(build) && !build.configuration.original),
+            // Nothing was begun, or there is nothing to compile with.
+            Err(NotBuilt { status, .. }) => {
+                !matches!(status, ReplayStatus::InvalidConfig | ReplayStatus::InternalError)
+            }
+        }
+    }
+
+    /// The whole version of the LLVM that wrote the IR of a build, where it starts from IR that says so.
+    pub fn ir_version_of(&self, build: &BuildSpec) -> Option<String> {
+        let own = match build.replacement.as_deref() {
+            Some(Replacement::Ir(bytes)) => newest_version([bytes.as_slice()]),
+            Some(_) => return None,
+            None => None,
+        };
+        own.or_else(|| self.ir_version.clone())
     }
 
     pub fn is_cpu(&self) -> bool {

@@ -50,6 +50,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
         device: device.name,
         driver: device.driver,
         assembler: maker::name(context)?,
+        llvm: if context.is_machine_code() { String::new() } else { context.llvm_version()?.into() },
         timer: device.timer.name().into(),
         // With fewer workers than devices some have nothing to do.
         devices: context.devices.iter().take(context.workers).map(|device| device.ordinal()).collect(),

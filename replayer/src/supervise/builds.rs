@@ -13,7 +13,7 @@ use mneme_core::result::ReplayStatus;
 use crate::build::fork_server::{ForkServer, ForkServerPlan};
 use crate::context::ReplayContext;
 use mneme_builds::process::child::Child;
-use mneme_builds::{BuildKey, BuildOutcome, BuildSpec, Target};
+use mneme_builds::{BuildKey, BuildOutcome, BuildSpec, NotBuilt, Target};
 
 /// Bytes of code objects that are kept for configurations that differ in their launch only.
 const CACHE_BYTES: usize = 64 << 20;
@@ -49,6 +49,8 @@ pub struct Builds<'a> {
     context: &'a ReplayContext,
     /// Those that were needed so far, by the version of LLVM.
     servers: BTreeMap<u32, Server<'a>>,
+    /// Why there is none of a version that only some configurations ask for.
+    useless: BTreeMap<u32, String>,
     /// Builds at a time.
     limit: usize,
     outcomes: HashMap<BuildKey, Rc<BuildOutcome>>,
@@ -70,6 +72,7 @@ impl<'a> Builds<'a> {
         Ok(Self {
             context,
             servers,
+            useless: BTreeMap::new(),
             limit: context.builders,
             outcomes: HashMap::new(),
             ages: VecDeque::new(),
@@ -113,10 +116,11 @@ impl<'a> Builds<'a> {
         self.outcomes.get(&key).cloned()
     }
 
-    /// Orders a build of a version of LLVM.
+    /// Orders a build of a version of LLVM. Where its program is of no use, and others of the session do not need it, that
+    /// is the outcome.
     ///
     /// # Errors
-    /// The first one of its version, and there is no program for it.
+    /// The session's own program is of no use.
     pub fn order(
         &mut self,
         llvm: u32,
@@ -125,12 +129,48 @@ impl<'a> Builds<'a> {
         target: &Target,
         limit: Duration,
     ) -> Result<(), ProgramError> {
+        if let Some(error) = self.useless.get(&llvm) {
+            let outcome = Err(NotBuilt::new(ReplayStatus::InternalError, error.clone()));
+            self.keep(key, outcome);
+            return Ok(());
+        }
         let server = match self.servers.entry(llvm) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(free) => free.insert(Server::start(self.context.build_plan(llvm)?)?),
+            Entry::Vacant(free) => match self.context.build_plan(llvm).and_then(Server::start) {
+                Ok(server) => free.insert(server),
+                Err(error) if llvm == self.context.llvm => return Err(error),
+                Err(error) => {
+                    self.useless.insert(llvm, error.to_string());
+                    return self.order(llvm, spec, key, target, limit);
+                }
+            },
         };
         server.order(spec, key, target, limit);
         Ok(())
+    }
+
+    /// Has every fork server do something. One that does not last, and is not the session's own, is given up, with the
+    /// builds that it was at.
+    fn each(
+        &mut self,
+        act: impl Fn(&mut Server<'a>, &mut Vec<Ended>) -> std::io::Result<()>,
+    ) -> std::io::Result<usize> {
+        let (mut ended, mut lost) = (Vec::new(), Vec::new());
+        for (version, server) in &mut self.servers {
+            match act(server, &mut ended) {
+                Err(error) if *version != self.context.llvm => lost.push((*version, error.to_string())),
+                done => done?,
+            }
+        }
+        for (version, error) in lost {
+            let Some(server) = self.servers.remove(&version) else { continue };
+            let failed = || NotBuilt::new(ReplayStatus::InternalError, error.clone());
+            let at_work = server.at_work.values();
+            ended.extend(at_work.map(|(key, _)| Ended { key: *key, outcome: Err(failed()), assembled: false }));
+            server.leaving.into_iter().chain([server.fork_server.dismiss()]).for_each(Child::abandon);
+            self.useless.insert(version, error);
+        }
+        Ok(self.keep_all(ended))
     }
 
     /// Reads what the fork servers have to tell; how many builds have ended. A fork server that is gone is replaced,
@@ -139,11 +179,7 @@ impl<'a> Builds<'a> {
     /// # Errors
     /// Fork servers do not last.
     pub fn read_events(&mut self) -> std::io::Result<usize> {
-        let mut ended = Vec::new();
-        for server in self.servers.values_mut() {
-            server.read_events(&mut ended)?;
-        }
-        Ok(self.keep_all(ended))
+        self.each(Server::read_events)
     }
 
     fn keep_all(&mut self, ended: Vec<Ended>) -> usize {
@@ -166,12 +202,7 @@ impl<'a> Builds<'a> {
     /// # Errors
     /// Fork servers do not last.
     pub fn watch(&mut self) -> std::io::Result<()> {
-        let mut ended = Vec::new();
-        for server in self.servers.values_mut() {
-            server.watch(&mut ended)?;
-        }
-        self.keep_all(ended);
-        Ok(())
+        self.each(Server::watch).map(drop)
     }
 
     /// Whether another build of this may come to something else than the one that is known: one that failed for reasons

@@ -181,7 +181,7 @@ impl<'a> SingleProcess<'a> {
             Ok(_) => self.build(job, llvm)?,
             Err(error) => Err(NotBuilt::new(ReplayStatus::InvalidConfig, error)),
         };
-        let version = if self.context.is_compiled(&job.build, Some(&outcome)) { self.version(llvm)? } else { "" };
+        let version = if self.context.is_compiled(&job.build, &outcome) { self.version(llvm)? } else { "" };
         self.statistics.built += 1;
         let done = match &outcome {
             Ok((built, image)) => self.resident.run(&job.run(built, self.context), image),
@@ -190,7 +190,7 @@ impl<'a> SingleProcess<'a> {
             }
         };
         self.broken = done.broken;
-        let result = crate::report::result::result(
+        let mut result = crate::report::result::result(
             &pending.start,
             job,
             Some(&outcome),
@@ -199,6 +199,9 @@ impl<'a> SingleProcess<'a> {
             &self.context.snapshot.layout.regions,
             version,
         );
+        if let Some(version) = self.context.ir_version_of(&job.build) {
+            result.environment.versions.insert("ir".into(), version);
+        }
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         self.events.push_back(SupervisorEvent::Finished {
             id: job.schedule.id,

@@ -381,7 +381,7 @@ impl<'a> Supervisor<'a> {
         // What was not run has a device all the same, as soon as that is known.
         let device = device.or(self.pool.description());
         // Where there is none, the next event says so.
-        let is_compiled = self.context.is_compiled(&job.build, outcome.as_deref());
+        let is_compiled = outcome.as_deref().is_some_and(|outcome| self.context.is_compiled(&job.build, outcome));
         let llvm = if is_compiled { self.builds.llvm(pending.llvm).unwrap_or_default() } else { "" };
         let mut result = crate::report::result::result(
             &pending.start,
@@ -393,8 +393,8 @@ impl<'a> Supervisor<'a> {
             llvm,
         );
         result.shared_with = shared_with.map(SharedWith::Number);
-        if let Some(version) = &self.context.ir_version {
-            result.environment.versions.insert("ir".into(), version.clone());
+        if let Some(version) = self.context.ir_version_of(&job.build) {
+            result.environment.versions.insert("ir".into(), version);
         }
         let failed = matches!(
             result.status,

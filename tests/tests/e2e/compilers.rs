@@ -233,6 +233,52 @@ fn a_builder_that_cannot_be_used_has_a_line_in_the_table() {
     assert_eq!(json["Results"]["19"]["verified"], true, "{outcome}");
     assert_eq!(json["Results"]["23"]["status"], "internal_error", "{outcome}");
     outcome.complains("mneme-build-23 exited with status 1; install it again");
+    // Nor does it take the others of a session with it.
+    let lines = recording.folder().join("lines.jsonl");
+    std::fs::write(
+        &lines,
+        "{}\n{\"llvm\":23}\n{\"passes\":\"default<O1>\"}\n{\"llvm\":23,\"passes\":\"default<O2>\"}\n",
+    )
+    .unwrap();
+    let outcome = run(home.path().join("bin/mneme-replay"))
+        .args(["sweep".as_ref(), "-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu"])
+        .arg(&lines)
+        .env("MNEME_HOME", home.path())
+        .outcome();
+    let statuses = |status: &str| outcome.stdout.matches(&format!("\"status\":\"{status}\"")).count();
+    assert_eq!((statuses("verified"), statuses("internal_error")), (2, 2), "{outcome}");
+}
+
+/// What replays and bisections write is compiled by what wrote it.
+#[test]
+fn text_of_one_version_is_not_taken_for_anothers() {
+    let Some(other) = other("text_of_one_version_is_not_taken_for_anothers") else { return };
+    let recording = Recording::of(app("vecadd"), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
+    let text = recording.folder().join("after.ll");
+    let version = other.to_string();
+    instance.replay("default<O3>").args(["--llvm", &version, "--output-ll"]).arg(&text).succeed();
+    let outcome = instance.replay("").arg("--ir").arg(&text).succeed();
+    let (llvm, ir) = versions(&outcome.json()["Result"]);
+    assert!(llvm.starts_with(&format!("{version}.")) && llvm == ir, "{outcome}");
+}
+
+/// The code that no LLVM compiles has none in its result.
+#[test]
+fn the_applications_own_code_names_no_llvm() {
+    if !have_compiler("the_applications_own_code_names_no_llvm") {
+        return;
+    }
+    let recording = Recording::of(app("vecadd"), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
+    let outcome = run(program("mneme-replay"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", TestDevice::under_test().name(), "--original"])
+        .succeed();
+    assert_eq!(versions(&outcome.json()["Result"]).0, "", "{outcome}");
 }
 
 #[test]
@@ -259,6 +305,14 @@ fn a_fault_of_one_version_is_found_between_the_two() {
     assert!(evidence.contains(&format!("LLVM {other} compiles what the passes of LLVM 19 make")), "{outcome}");
     let script = std::fs::read_to_string(output.path().join("reproduce.sh")).unwrap();
     assert!(script.contains(&format!("# LLVM {other}.")), "{script}");
+    // A compiler that both crash in is not the one's fault.
+    let crash = "default<O1>,function(trigger-crash-function)";
+    let outcome = run(program("mneme"))
+        .args(["bisect".as_ref(), "-rdb".as_ref(), instance.0.as_os_str()])
+        .args(["--device", TestDevice::under_test().name(), "--failing", "crash", crash])
+        .args(["--good-llvm", "19", "--bad-llvm", &other.to_string()])
+        .exit_with(125);
+    assert!(outcome.stderr.contains("not good itself"), "{outcome}");
     // The other way about there is nothing to find.
     let outcome = bisect(other, 19).exit_with(125);
     assert!(outcome.stderr.contains("not good itself"), "{outcome}");
