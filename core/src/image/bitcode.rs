@@ -89,8 +89,8 @@ pub fn major(producer: &str) -> Option<u32> {
 /// How assembly text of Mneme's begins: LLVM itself leaves no name in it. The version follows, and a line's end.
 pub const TEXT_HEAD: &str = "; written by LLVM ";
 
-/// Who wrote assembly text, "22.1.8": the LLVM that Mneme's own names, or the newest clang that had a part in it, as its
-/// `llvm.ident` has it ("Debian clang version 22.1.8").
+/// Who wrote assembly text, "22.1.8": the LLVM that Mneme's own names, or the newest clang that had a part in it, as
+/// its `llvm.ident` has it ("Debian clang version 22.1.8").
 pub fn writer_of_text(text: &[u8]) -> Option<String> {
     if is_bitcode(text) {
         return None;

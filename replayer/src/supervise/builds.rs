@@ -116,8 +116,8 @@ impl<'a> Builds<'a> {
         self.outcomes.get(&key).cloned()
     }
 
-    /// Orders a build of a version of LLVM. Where its program is of no use, and others of the session do not need it, that
-    /// is the outcome.
+    /// Orders a build of a version of LLVM. Where its program is of no use, and others of the session do not need it,
+    /// that is the outcome.
     ///
     /// # Errors
     /// The session's own program is of no use.
