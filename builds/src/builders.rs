@@ -26,6 +26,11 @@ impl Builders {
         self.programs.iter().map(|(version, _)| *version).collect()
     }
 
+    /// The newest version.
+    pub fn newest(&self) -> u32 {
+        self.programs.last().map_or(0, |(version, _)| *version)
+    }
+
     /// The builder of one of [`Builders::versions`].
     ///
     /// # Errors

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mneme_core::install;
+use mneme_core::result::ReplayStatus;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::outcome::BuildOutcome;
+use crate::outcome::{BuildOutcome, NotBuilt};
 use crate::plan::BuildPlan;
 use crate::process::child::{Child, ChildStderr};
 use crate::process::frame::{self, Inbox};
@@ -48,6 +49,27 @@ pub enum ProgramError {
     Useless { path: PathBuf, what: String },
     #[error("{} cannot be started: {source}", path.display())]
     Start { path: PathBuf, source: std::io::Error },
+}
+
+impl ProgramError {
+    /// What becomes of a configuration that is to be built by such a program. One that is not there says nothing of the
+    /// configuration, which may be tried again when it is.
+    pub fn status(&self) -> ReplayStatus {
+        match self {
+            Self::OlderThanIr { .. } => ReplayStatus::InvalidConfig,
+            Self::Missing
+            | Self::NewerIr { .. }
+            | Self::NotInstalled { .. }
+            | Self::Useless { .. }
+            | Self::Start { .. } => ReplayStatus::InternalError,
+        }
+    }
+}
+
+impl From<ProgramError> for NotBuilt {
+    fn from(error: ProgramError) -> Self {
+        Self::new(error.status(), error.to_string())
+    }
 }
 
 /// Why a question has no answer.

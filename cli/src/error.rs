@@ -24,6 +24,9 @@ pub enum CommandError {
     /// A replay that was to verify did not.
     #[error("{what} does not verify: {why}")]
     Unverified { what: String, why: String },
+    /// Nothing is known of what was to be replayed: something of Mneme's is missing here, or broke.
+    #[error("{0}")]
+    Unreplayed(String),
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
     /// A program that cannot be started, with the status that shells give.
@@ -42,7 +45,7 @@ impl CommandError {
             Self::NoDevice(_) => exit::NO_DEVICE,
             Self::InUse(_) => exit::IN_USE,
             Self::Unverified { .. } => exit::NOT_VERIFIED,
-            Self::Incomplete { .. } | Self::Io { .. } | Self::Output(_) => exit::INTERNAL,
+            Self::Incomplete { .. } | Self::Unreplayed(_) | Self::Io { .. } | Self::Output(_) => exit::INTERNAL,
             Self::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
             Self::Start { .. } => 126,
         }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::bitcode;
 use crate::observation::{Faults, LastWrite, Touched};
 
 /// The outcome of one configuration. Field names up to `error` are upstream's.
@@ -136,6 +137,19 @@ pub struct Environment {
     pub versions: std::collections::BTreeMap<String, String>,
     /// Hash of the code object (see [`crate::hash::chunk_id`]), hex: equal for equal code.
     pub code: String,
+}
+
+impl Environment {
+    /// The version of LLVM that compiled, where one did.
+    pub fn compiled_by(&self) -> Option<u32> {
+        bitcode::major(self.versions.get("llvm")?)
+    }
+
+    /// The same where it is not the one that wrote the IR, which compiles wherever it is installed.
+    pub fn compiled_by_another(&self) -> Option<u32> {
+        let written_by = self.versions.get("ir").and_then(|version| bitcode::major(version));
+        self.compiled_by().filter(|version| Some(*version) != written_by)
+    }
 }
 
 /// Clocks of a device right after the measured runs, as NVML tells them.

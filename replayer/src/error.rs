@@ -31,7 +31,7 @@ impl From<std::io::Error> for Fatal {
 
 impl From<ProgramError> for Fatal {
     fn from(error: ProgramError) -> Self {
-        Self::new(exit::INTERNAL, error.to_string())
+        Self::new(error.status().exit_status(), error.to_string())
     }
 }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 use mneme_builds::instrument::Instrument;
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::observation::Observe;
+use mneme_core::result::ReplayStatus;
 
 use crate::context::ReplayContext;
 use crate::execute::message::{InstrumentedCode, RunRequest, RunSpec};
-use mneme_builds::{BuildSpec, Built};
+use mneme_builds::{BuildSpec, Built, NotBuilt};
 
 /// A configuration to replay.
 #[derive(Clone, Debug)]
@@ -63,24 +64,28 @@ impl Job {
     /// Whether the configuration can be that of any launch of the kernel.
     ///
     /// # Errors
-    /// One sentence, which names the field.
-    pub fn check(&self, context: &ReplayContext) -> Result<(), String> {
-        self.configuration().check()?;
-        check_arguments(&self.configuration().specialize, context.recorded.kernel.ours.arguments.len())
+    /// One sentence, which names the field, or the program that is not there to build it.
+    pub fn check(&self, context: &ReplayContext) -> Result<(), NotBuilt> {
+        let count = context.recorded.kernel.ours.arguments.len();
+        let configuration = self.configuration();
+        configuration
+            .check()
+            .and_then(|()| check_arguments(&configuration.specialize, count))
+            .map_err(|error| NotBuilt::new(ReplayStatus::InvalidConfig, error))?;
+        context.llvm_of(&self.build)?;
+        Ok(())
     }
 
     /// The same, naming the version of LLVM that builds it where that is not the session's own, so that equal builds
-    /// are known as equal; and that version, or a sentence on why there is none. Whoever names a version for code that
-    /// LLVM does not compile, unless it is lifted, keeps it: it is refused, or has the code lifted.
-    pub fn with_llvm(mut self, context: &ReplayContext) -> (Self, Result<u32, String>) {
-        let llvm = context.llvm_of(&self.build).map_err(|error| error.to_string());
-        if let Ok(version) = llvm
-            && context.is_ir(&self.build)
-            && !self.configuration().original
-        {
+    /// are known as equal; and that version, or the session's where there is none (see [`Job::check`]). Whoever names a
+    /// version for code that LLVM does not compile, unless it is lifted, keeps it: it is refused, or has the code
+    /// lifted.
+    pub fn with_llvm(mut self, context: &ReplayContext) -> (Self, u32) {
+        let Ok(version) = context.llvm_of(&self.build) else { return (self, context.llvm) };
+        if context.is_ir(&self.build) && !self.configuration().original {
             self.build.configuration.llvm = (version != context.llvm).then_some(version);
         }
-        (self, llvm)
+        (self, version)
     }
 
     /// For the build, and for all runs.

@@ -129,10 +129,10 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Adds a trial. One that was measured again takes the place of its first measurement.
+    /// Adds a trial; the last line of a number counts.
     fn add(&mut self, line: Value) {
         let entry = ArchivedTrial::new(self.trials.len(), line, self.is_time);
-        match self.trials.iter_mut().find(|it| entry.line["repeated"].is_number() && it.number == entry.number) {
+        match self.trials.iter_mut().find(|it| it.number == entry.number) {
             Some(earlier) => *earlier = entry,
             None => self.trials.push(entry),
         }

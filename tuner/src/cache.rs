@@ -148,14 +148,10 @@ impl ResultCache {
         Ok(())
     }
 
-    /// Whether a result would be the same another time, but for the noise of its times. A version of LLVM that is not
-    /// installed may be, or be somewhere else.
-    pub fn lasts(configuration: &Configuration, result: &ReplayResult) -> bool {
-        match result.status {
-            ReplayStatus::RuntimeError | ReplayStatus::Timeout | ReplayStatus::InternalError => false,
-            ReplayStatus::InvalidConfig => configuration.llvm.is_none(),
-            _ => true,
-        }
+    /// Whether a result would be the same another time, but for the noise of its times. A builder that is not installed
+    /// may be then.
+    pub fn lasts(result: &ReplayResult) -> bool {
+        !matches!(result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout | ReplayStatus::InternalError)
     }
 
     /// # Errors

@@ -231,6 +231,29 @@ mod tests {
         assert_eq!(correction(&summary, &best(3), &Value::Null), 1.0);
     }
 
+    /// The code that was measured is compiled again by what compiled it, whatever another installation prefers.
+    #[test]
+    fn a_winner_keeps_its_compiler() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, value: Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
+        write("7.json", json!({}));
+        write("config.json", json!({"record_database": "7.json"}));
+        let three = json!({"x": 3, "y": 1, "z": 1});
+        let found = |chosen: Value, versions: Value| {
+            let mut config = json!({"grid": three, "block": three, "passes": "default<O3>"});
+            if !chosen.is_null() {
+                config["llvm"] = chosen;
+            }
+            let result = json!({"environment": {"arch": "sm_90", "versions": versions}});
+            let best = json!({"trial": 4, "record_ids": ["9"], "speedup": 2.0, "config": config, "result": result});
+            write(BEST, best);
+            read(folder.path(), None).unwrap().remove(0).configuration.llvm
+        };
+        assert_eq!(found(Value::Null, json!({"llvm": "22.1.8", "ir": "19.1.7"})), Some(22));
+        assert_eq!(found(json!(19), json!({"llvm": "19.1.7"})), Some(19));
+        assert_eq!(found(Value::Null, json!({})), None, "no LLVM had a part in it");
+    }
+
     #[test]
     fn recordings_are_found_from_the_results() {
         let folder = tempfile::tempdir().unwrap();

@@ -79,8 +79,8 @@ fn minimize(
         return Err(RecordingError::Taken { path, instance: id.into() }.into());
     }
     let before = replayer.replay(&kernel.path, id, &[])?;
-    if before.status != ReplayStatus::Verified {
-        return Err(CommandError::Unverified { what: format!("instance {id} as recorded"), why: before.error });
+    if let Some(problem) = unverified(Ok(before), || format!("instance {id} as recorded")) {
+        return Err(problem);
     }
     // Whether instrumented code comes to the last bit of every number does not matter.
     let watched = replayer.replay(&kernel.path, id, &["--touched"])?;
@@ -152,6 +152,7 @@ fn scratch_beside(to: &Path) -> Result<TempDir, CommandError> {
 fn unverified(replay: Result<ReplayResult, CommandError>, what: impl FnOnce() -> String) -> Option<CommandError> {
     match replay {
         Ok(result) if result.status == ReplayStatus::Verified => None,
+        Ok(result) if result.status == ReplayStatus::InternalError => Some(CommandError::Unreplayed(result.error)),
         Ok(result) => Some(CommandError::Unverified { what: what(), why: result.error }),
         Err(error) => Some(error),
     }

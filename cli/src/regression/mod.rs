@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::print;
 
 use self::stored::ResultsFile;
-use self::verdict::compare as compared;
+use self::verdict::{CaseVerdict, compare as compared};
 
 #[derive(Debug, Args)]
 pub struct TestOptions {
@@ -83,7 +83,7 @@ fn pipeline(text: &str) -> Result<String, String> {
     if text.starts_with('-') { Err("a pipeline does not begin with -".into()) } else { Ok(text.to_owned()) }
 }
 
-/// Replays everything; ends with 1 where something is broken or slower.
+/// Replays everything; ends with 1 where something is broken or slower, and with 70 where something is untested.
 pub fn test(options: &TestOptions) -> Result<(), CommandError> {
     // What cannot be read or written ends this before hours of replays, not after them.
     let before = options.against.as_deref().map(ResultsFile::load).transpose()?;
@@ -95,7 +95,8 @@ pub fn test(options: &TestOptions) -> Result<(), CommandError> {
     report(before.as_ref(), &after, &options.report, unsaved)
 }
 
-/// Compares two files of results; ends with 1 where something is broken or slower in the second.
+/// Compares two files of results; ends with 1 where something is broken or slower in the second, and with 70 where
+/// something is untested.
 pub fn compare(options: &CompareOptions) -> Result<(), CommandError> {
     let (before, after) = (ResultsFile::load(&options.before)?, ResultsFile::load(&options.after)?);
     output::probe(&options.report)?;
@@ -120,13 +121,15 @@ fn report(
         errors.extend(print(&text).err());
     }
     errors.extend(output::write(options, before, after, &compared));
-    let fails = compared.iter().any(|compared| compared.verdict.fails());
+    let failing = || compared.iter().map(|compared| compared.verdict).filter(|verdict| verdict.fails());
+    let fails = failing().next().is_some();
     let last = errors.pop_if(|_| !fails);
     for error in errors {
         mneme_core::remark!("mneme: {error}");
     }
     if fails {
-        std::process::exit(exit::NOT_VERIFIED);
+        let is_known = failing().any(|verdict| verdict != CaseVerdict::Untested);
+        std::process::exit(if is_known { exit::NOT_VERIFIED } else { exit::INTERNAL });
     }
     last.map_or(Ok(()), Err)
 }

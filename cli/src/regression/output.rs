@@ -167,6 +167,7 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
         CaseVerdict::Slower,
         CaseVerdict::NotComparable,
         CaseVerdict::Broken,
+        CaseVerdict::Untested,
         CaseVerdict::Missing,
     ];
     let counts = all.map(|verdict| (compared.iter().filter(|it| it.verdict == verdict).count(), verdict.name()));

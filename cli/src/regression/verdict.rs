@@ -19,16 +19,18 @@ pub enum CaseVerdict {
     Slower,
     /// It is right, and its times are of another clock than those of before, or there are too few of them.
     NotComparable,
-    /// It is not right, or could not be run.
+    /// It is not right, or could not be built or run.
     Broken,
+    /// Nothing is known of it: something of Mneme's is missing here, or broke.
+    Untested,
     /// It was tested before and is not now.
     Missing,
 }
 
 impl CaseVerdict {
-    /// Whether a test that has one ends with 1.
+    /// Whether a test that has one fails.
     pub fn fails(self) -> bool {
-        matches!(self, Self::Slower | Self::Broken | Self::Missing)
+        matches!(self, Self::Slower | Self::Broken | Self::Untested | Self::Missing)
     }
 
     pub fn name(self) -> &'static str {
@@ -39,6 +41,7 @@ impl CaseVerdict {
             Self::Slower => "SLOWER",
             Self::NotComparable => "not comparable",
             Self::Broken => "BROKEN",
+            Self::Untested => "UNTESTED",
             Self::Missing => "MISSING",
         }
     }
@@ -50,7 +53,7 @@ pub struct Compared {
     #[serde(flatten)]
     pub case: CaseName,
     pub verdict: CaseVerdict,
-    /// Empty, or one sentence: why it is broken, missing or not comparable.
+    /// Empty, or one sentence: why it is broken, untested, missing or not comparable.
     pub error: String,
     /// Median, ns, of what was right.
     pub before: Option<f64>,
@@ -121,6 +124,7 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
     let clocks = right_before.filter(|before| is_right && before.timer != after.timer);
     let ratio = right_before.filter(|_| is_right && clocks.is_none()).and_then(|it| ratio(&it.times, &after.times));
     let verdict = match (is_right, right_before.is_some(), ratio) {
+        (false, ..) if after.status == ReplayStatus::InternalError => CaseVerdict::Untested,
         (false, ..) => CaseVerdict::Broken,
         (true, false, _) => CaseVerdict::Verified,
         (true, true, None) => CaseVerdict::NotComparable,
@@ -260,6 +264,8 @@ mod tests {
         let bad = result("", ReplayStatus::FailedVerification, &around(10));
         assert_eq!(verdicts(std::slice::from_ref(&good), std::slice::from_ref(&bad), 0.05), [CaseVerdict::Broken]);
         assert_eq!(verdicts(std::slice::from_ref(&bad), std::slice::from_ref(&good), 0.05), [CaseVerdict::Verified]);
+        let unknown = result("", ReplayStatus::InternalError, &[]);
+        assert_eq!(verdicts(std::slice::from_ref(&good), &[unknown], 0.05), [CaseVerdict::Untested]);
         let other = result("default<O1>", ReplayStatus::Verified, &around(1000));
         assert_eq!(
             verdicts(std::slice::from_ref(&good), std::slice::from_ref(&other), 0.05),

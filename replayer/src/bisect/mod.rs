@@ -68,6 +68,9 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
             "the CPU device has no registers to count; --failing regs needs a GPU",
         ));
     }
+    for version in [options.good_llvm, options.bad_llvm].into_iter().flatten() {
+        context.programs.chosen(Some(version), context.written_by)?;
+    }
     let mut failing = options.configuration(context.recorded.recorded_configuration());
     failing.lift |= context.is_ptx();
     // The level that is searched is one that is said.
@@ -106,7 +109,6 @@ impl Bisection<'_, '_, '_> {
         let mut finding = self.blank(&references[0]);
         finding.error = failed.result.error.clone();
         finding.mismatch = failed.result.mismatch.clone();
-        // Among others that a version of LLVM is not installed, or does not read the IR.
         if let Some(invalid) =
             seen.iter().chain([&failed]).find(|seen| seen.result.status == ReplayStatus::InvalidConfig)
         {

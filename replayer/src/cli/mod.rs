@@ -240,6 +240,7 @@ impl Arguments {
             survey: repeat.is_some(),
             dump: dump_diff.clone(),
             llvm: options.launch.compilation.llvm.and_then(LlvmChoice::version),
+            original: code.original,
             ..self.common().settings()
         }
     }

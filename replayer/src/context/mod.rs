@@ -96,7 +96,7 @@ impl ReplayContext {
                 .or_else(|| written_by(recorded.modules().ok()?.iter().map(Vec::as_slice))),
             _ => written_by(modules.iter().map(Vec::as_slice)),
         };
-        let llvm = programs.fitting(written_by)?;
+        let llvm = if settings.original { programs.newest() } else { programs.fitting(written_by)? };
         let first_llvm = programs.chosen(settings.llvm, written_by).unwrap_or(llvm);
         programs.of(first_llvm)?.start(preparation)?;
         let ir_version = match &replacement {
@@ -226,6 +226,9 @@ impl ReplayContext {
     /// # Errors
     /// It is not installed, or does not read the code.
     pub fn llvm_of(&self, build: &BuildSpec) -> Result<u32, ProgramError> {
+        if build.configuration.original && build.replacement.is_none() {
+            return Ok(self.llvm);
+        }
         let written_by = match build.replacement.as_deref() {
             Some(Replacement::Ir(bytes)) => written_by([bytes.as_slice()]).or(self.written_by),
             Some(_) => None,

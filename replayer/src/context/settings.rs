@@ -50,6 +50,8 @@ pub struct ReplaySettings {
     pub beside: Option<CodeBeside>,
     /// The version of LLVM that the only configuration is compiled with, where the command line says.
     pub llvm: Option<u32>,
+    /// The only configuration is the application's own code, which no LLVM has to read.
+    pub original: bool,
     /// The program that runs pipelines.
     pub external: Option<External>,
     /// IR that builds return.

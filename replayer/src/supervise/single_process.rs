@@ -112,7 +112,7 @@ impl<'a> SingleProcess<'a> {
         self.statistics.submitted += 1;
         let (job, llvm) = job.with_llvm(self.context);
         // What is wrong with it is told when its turn comes.
-        self.queue.push(job, llvm.unwrap_or(self.context.llvm), jiff::Timestamp::now());
+        self.queue.push(job, llvm, jiff::Timestamp::now());
     }
 
     pub fn is_outstanding(&self, id: u64) -> bool {
@@ -176,10 +176,9 @@ impl<'a> SingleProcess<'a> {
         }
         let job = &pending.job;
         let llvm = pending.llvm;
-        let chosen = self.context.llvm_of(&job.build).map_err(|error| error.to_string());
-        let outcome = match job.check(self.context).and(chosen) {
-            Ok(_) => self.build(job, llvm)?,
-            Err(error) => Err(NotBuilt::new(ReplayStatus::InvalidConfig, error)),
+        let outcome = match job.check(self.context) {
+            Ok(()) => self.build(job, llvm)?,
+            Err(error) => Err(error),
         };
         let version = if self.context.is_compiled(&job.build, &outcome) { self.version(llvm)? } else { "" };
         self.statistics.built += 1;

@@ -91,23 +91,17 @@ impl<'a> Supervisor<'a> {
         self.statistics.submitted += 1;
         let (job, llvm) = job.with_llvm(self.context);
         let key = job.build.key();
-        let checked = job.check(self.context).and_then(|()| llvm.clone().map(|_| ()));
+        let checked = job.check(self.context);
         let id = job.schedule.id;
         // Those that wait for an outcome get it, whatever it is.
         if self.builds.may_differ(key, job.schedule.fresh) && !self.queue.iter().any(|pending| pending.key == key) {
             self.builds.forget_one(key);
         }
-        self.queue.push(job, llvm.unwrap_or(self.context.llvm), start);
-        if let Err(error) = checked
+        self.queue.push(job, llvm, start);
+        if let Err(NotBuilt { status, error, .. }) = checked
             && let Some(pending) = self.queue.take(id)
         {
-            self.finish(
-                pending,
-                None,
-                &RunOutcome { status: ReplayStatus::InvalidConfig, error, ..RunOutcome::default() },
-                None,
-                None,
-            );
+            self.finish(pending, None, &RunOutcome { status, error, ..RunOutcome::default() }, None, None);
         }
     }
 

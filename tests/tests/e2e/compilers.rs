@@ -99,7 +99,7 @@ fn a_bisection_wants_both_compilers() {
             .args(["--device", TestDevice::under_test().name(), "default<O3>"])
             .args(versions)
             .env("MNEME_HOME", home.path())
-            .exit_with(64);
+            .exit_with(70);
         assert!(outcome.stderr.contains("mneme-build-23 is not installed: 19 is"), "{outcome}");
     }
 }
@@ -192,7 +192,7 @@ fn two_versions_work_in_one_session() {
         .collect();
     let verified = |version: u32| ("verified".to_owned(), version.to_string());
     assert_eq!(told[..4], [verified(19), verified(other), verified(19), verified(other)], "{outcome}");
-    assert_eq!(told[4].0, "invalid_config", "{outcome}");
+    assert_eq!(told[4].0, "internal_error", "{outcome}");
     assert!(results[4]["Result"]["error"].as_str().unwrap().contains("mneme-build-7 is not installed"), "{outcome}");
     // The version that would compile anyway is no other build.
     assert!(outcome.stderr.contains(" 3 builds"), "{outcome}");
@@ -329,4 +329,21 @@ fn what_no_builder_reads_is_refused_with_the_remedy() {
     assert_eq!(outcome.status, 70, "{outcome}");
     outcome.complains(&format!("written by LLVM {other}, and no builder that is installed reads it: 19 is"));
     outcome.complains(&format!("mneme-build-{other}"));
+    // The application's own code is no IR.
+    let home = installation_with(&[19]);
+    let original = run(home.path().join("bin/mneme-replay"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu", "--original"])
+        .env("MNEME_HOME", home.path())
+        .succeed();
+    assert_eq!(original.json()["Result"]["verified"], true, "{original}");
+    // Nothing is known of the kernel, so that it is not called broken.
+    let mneme = |arguments: &[&str]| {
+        run(program("mneme")).args(arguments).args(["--device", "cpu"]).arg(&database).env("MNEME_HOME", home.path())
+    };
+    let tested = mneme(&["test"]).exit_with(70);
+    assert!(tested.stdout.contains("UNTESTED") && tested.stdout.contains("no builder that is installed"), "{tested}");
+    let copy = mneme(&["minimize"]).arg(folder.path().join("small")).exit_with(70);
+    copy.complains("no builder that is installed");
+    assert!(!folder.path().join("small").exists(), "{copy}");
 }

@@ -68,8 +68,8 @@ fn what_is_broken_or_cannot_be_read_is_told() {
     let mut bytes = std::fs::read(&epilogue).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&epilogue, bytes).unwrap();
-    let broken = test(&database).exit_with(1);
-    assert!(broken.stdout.contains("its checksum does not match"), "{broken}");
+    let damaged = test(&database).exit_with(exit::INTERNAL);
+    assert!(damaged.stdout.contains("UNTESTED") && damaged.stdout.contains("its checksum does not match"), "{damaged}");
     let twice = test(recording.folder()).arg(&database).exit_with(exit::BAD_USAGE);
     twice.complains("have the same launch");
     let empty = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use mneme_core::configuration::Configuration;
+use mneme_core::result::Environment;
 use mneme_core::text::ratio;
 use serde_json::Value;
 
@@ -124,7 +125,7 @@ fn figure(value: &str, what: &str) -> Markup {
 pub fn winner(archive: &Archive) -> Markup {
     let configuration = serde_json::from_value::<Configuration>(archive.best["config"].clone()).ok();
     let recorded = serde_json::from_value::<Configuration>(archive.baseline["config"].clone()).ok();
-    let Some(best) = configuration else {
+    let Some(mut best) = configuration else {
         return html! {
             section {
                 h2 { "No winner" }
@@ -135,6 +136,9 @@ pub fn winner(archive: &Archive) -> Markup {
             }
         };
     };
+    // Another installation may choose another compiler.
+    let environment = serde_json::from_value::<Environment>(archive.best["result"]["environment"].clone());
+    best.llvm = best.llvm.or(environment.ok().and_then(|environment| environment.compiled_by_another()));
     let changes = changes(&archive.baseline["config"], &archive.best["config"]);
     let is_candidate = archive.best["trial"].is_number();
     let is_exported = is_candidate

@@ -8,6 +8,7 @@ pub mod proteus;
 mod trial;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -215,7 +216,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
     if is_full(error) { "; make room" } else { "" }
 }
 
-/// The whole lines; what a session that was killed left of another is cut off.
+/// The whole lines, of each trial the last one; what a session that was killed left of another is cut off.
 fn read_trials(path: &Path, file: &mut File) -> Result<Vec<Trial>, ResultsError> {
     let io = |source| ResultsError::Io { path: path.into(), source };
     let mut text = Vec::new();
@@ -234,16 +235,18 @@ fn read_trials(path: &Path, file: &mut File) -> Result<Vec<Trial>, ResultsError>
             })
         })
         .collect();
-    let mut trials = trials?;
-    let repeats: HashMap<u64, Trial> =
-        trials.iter().filter(|it| it.repeated.is_some()).map(|it| (it.trial, it.clone())).collect();
-    trials.retain(|it| it.repeated.is_none());
-    trials.iter_mut().for_each(|trial| {
-        if let Some(repeat) = repeats.get(&trial.trial) {
-            *trial = repeat.clone();
+    let mut last: Vec<Trial> = Vec::new();
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    for trial in trials? {
+        match places.entry(trial.trial) {
+            Entry::Occupied(place) => last[*place.get()] = trial,
+            Entry::Vacant(free) => {
+                free.insert(last.len());
+                last.push(trial);
+            }
         }
-    });
-    Ok(trials)
+    }
+    Ok(last)
 }
 
 /// A results folder named after the time, which is what there is when the user names none.

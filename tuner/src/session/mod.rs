@@ -43,6 +43,7 @@ use self::resume::Numbers;
 use self::standings::Standings;
 use self::trials::InFlight;
 use mneme_core::protocol::StoppingRule;
+use mneme_core::result::ReplayStatus;
 
 use crate::bridge::Bridge;
 use crate::cache::CachePlan;
@@ -156,6 +157,8 @@ pub fn run(
 ) -> Result<Finished, SessionError> {
     known.sort_by_key(|trial| trial.trial);
     let is_new = known.is_empty();
+    // Something of ours broke, or was missing, which the user may have mended since.
+    known.retain(|trial| trial.result.status != ReplayStatus::InternalError);
     let mut session = Session::new(plan, evaluator, results, &known)?;
     let greeting = session.evaluator.greeting();
     session.records.log(&format!("tuning {} on {} (driver {})", session.kernel, greeting.device, greeting.driver));

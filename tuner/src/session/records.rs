@@ -77,18 +77,13 @@ impl Records {
 
     /// Tells other sessions what did not verify another time: the last word counts.
     pub fn forget(&mut self, configurations: &[Configuration], results: &[ReplayResult]) {
-        self.share(configurations, results, |_, result| result.status == ReplayStatus::FailedVerification);
+        self.share(configurations, results, |result| result.status == ReplayStatus::FailedVerification);
     }
 
     /// A session whose disk is full goes on without the cache.
-    fn share(
-        &mut self,
-        configurations: &[Configuration],
-        results: &[ReplayResult],
-        which: fn(&Configuration, &ReplayResult) -> bool,
-    ) {
+    fn share(&mut self, configurations: &[Configuration], results: &[ReplayResult], which: fn(&ReplayResult) -> bool) {
         for ((name, configuration), result) in self.names.iter().zip(configurations).zip(results) {
-            let Some(cache) = self.cache.as_mut().filter(|_| which(configuration, result)) else { continue };
+            let Some(cache) = self.cache.as_mut().filter(|_| which(result)) else { continue };
             // Another session has trials of other numbers.
             let result = ReplayResult { shared_with: None, ..result.clone() };
             if let Err(error) = cache.add(name, configuration, &result) {

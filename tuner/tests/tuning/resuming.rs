@@ -302,3 +302,32 @@ fn a_trial_of_another_space_wins_nothing_in_this_one() {
     assert!(best["config"]["block"]["x"] != 16 && best["config"]["block"]["x"] != 8, "{best}");
     assert_eq!(trials.len(), 4);
 }
+
+/// What could not be tried, because something was missing, is tried by the session that goes on: neither its own results
+/// nor the cache stand in the way.
+#[test]
+fn what_was_missing_is_tried_when_it_is_there() {
+    let home = Home::new();
+    std::fs::write(home.path("space.yaml"), "parameters:\n  llvm: [19, 22]\n  passes: [a, b, c]\n").unwrap();
+    let arguments = ["-rdb", "5.json", "--results-dir", "results", "--quiet", "--finalists", "0", "--space"];
+    let arguments = [&arguments[..], &["space.yaml", "--cache", "cache.jsonl"]].concat();
+    let run = |further: &[&str], missing: &str| {
+        let mut command = home.command(&[&arguments[..], further].concat());
+        let output = command.env("STUB_MISSING", missing).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        home.json("results/summary.json")
+    };
+    let summary = run(&[], "missing");
+    let (size, missing) = (summary["num_trials_completed"].as_u64(), summary["num_internal_error"].as_u64());
+    assert!(missing > Some(0) && missing < size, "{summary}");
+    let summary = run(&["--resume"], "");
+    assert_eq!(summary["num_internal_error"], 0, "{summary}");
+    assert_eq!((summary["num_trials_completed"].as_u64(), summary["num_verified"].as_u64()), (size, size), "{summary}");
+    assert_eq!(summary["num_resumed"].as_u64(), size.zip(missing).map(|(all, missing)| all - missing), "{summary}");
+    // Lines of before stay; the last one of a number counts.
+    let lines: Vec<u64> = home.trials("results").iter().map(|trial| trial["trial"].as_u64().unwrap()).collect();
+    let distinct: HashSet<&u64> = lines.iter().collect();
+    assert_eq!((Some(distinct.len() as u64), Some(lines.len() as u64)), (size, size.zip(missing).map(|(a, b)| a + b)));
+    let again = run(&["--resume"], "");
+    assert_eq!((&again["num_resumed"], &again["num_verified"]), (&size.into(), &size.into()), "{again}");
+}
