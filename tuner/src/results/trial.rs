@@ -41,8 +41,8 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<f64>,
     /// It was measured again, because the device was disturbed when its metric was this, ns. The line before stays in
-    /// `trials.jsonl`; the last line of a trial counts, also where a session that was resumed has used the number of one
-    /// that could not be tried.
+    /// `trials.jsonl`; the last line of a trial counts, also where a session that was resumed has used the number of
+    /// one that could not be tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<f64>,
 }

@@ -303,8 +303,8 @@ fn a_trial_of_another_space_wins_nothing_in_this_one() {
     assert_eq!(trials.len(), 4);
 }
 
-/// What could not be tried, because something was missing, is tried by the session that goes on: neither its own results
-/// nor the cache stand in the way.
+/// What could not be tried, because something was missing, is tried by the session that goes on: neither its own
+/// results nor the cache stand in the way.
 #[test]
 fn what_was_missing_is_tried_when_it_is_there() {
     let home = Home::new();
