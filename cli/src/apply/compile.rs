@@ -36,6 +36,9 @@ pub fn compile(
         let said = std::fs::read_to_string(&messages).unwrap_or_default();
         said.lines().for_each(|line| mneme_core::remark!("{line}"));
     })?;
+    if result.status == ReplayStatus::InternalError {
+        return Err(format!("its code cannot be made here: {}", result.error));
+    }
     if result.status != ReplayStatus::Verified {
         let why = if result.error.is_empty() { "its memory differs" } else { &result.error };
         return Err(format!("its configuration does not verify here ({}: {why}); tune it here", result.status.name()));
