@@ -58,10 +58,10 @@ impl Builders {
     /// It is not installed, or does not read the code.
     pub fn chosen(&self, requested: Option<u32>, written_by: Option<u32>) -> Result<u32, ProgramError> {
         let Some(requested) = requested else { return self.fitting(written_by) };
-        self.of(requested)?;
+        // One that reads no IR need not be installed.
         match written_by.filter(|found| *found > requested) {
             Some(found) => Err(ProgramError::OlderThanIr { requested, found }),
-            None => Ok(requested),
+            None => self.of(requested).map(|_| requested),
         }
     }
 }

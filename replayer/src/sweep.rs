@@ -91,8 +91,11 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     let statistics = Statistics { finished: statuses.finished, ..engine.statistics() };
     eprintln!("mneme-replay: {}", summary(&statistics));
     engine.leave();
-    Ok(if statistics.finished.contains_key(ReplayStatus::Verified.name()) {
+    let has = |status: ReplayStatus| statistics.finished.contains_key(status.name());
+    Ok(if has(ReplayStatus::Verified) {
         exit::VERIFIED
+    } else if has(ReplayStatus::InternalError) && statistics.finished.len() == 1 {
+        exit::INTERNAL
     } else {
         exit::NOT_VERIFIED
     })

@@ -117,7 +117,10 @@ impl Archive {
             let refuted = archive.trials.iter_mut().filter(|trial| trial.number.to_string() == *number);
             for trial in refuted {
                 trial.metric = None;
-                "failed_verification".clone_into(&mut trial.status);
+                let untested =
+                    archive.summary["untested"].as_array().is_some_and(|all| all.contains(&trial.number.into()));
+                let status = if untested { "internal_error" } else { "failed_verification" };
+                status.clone_into(&mut trial.status);
                 trial.error = plain(reason);
             }
         }

@@ -36,19 +36,20 @@ fn programs() -> Check {
     Check::missing("programs", format!("{} not in {prefix}", missing.join(", ")), AGAIN)
 }
 
-/// The builders, each started once; what makes machine code in the first; their versions.
+/// The builders, each started once; what makes machine code in the first; the versions that work.
 fn builders() -> (Check, Option<Check>, Vec<u32>) {
     let found = match Builders::find() {
         Ok(found) => found,
         Err(error) => return (Check::missing("builders", error.to_string(), AGAIN), None, Vec::new()),
     };
-    let (mut works, mut broken, mut maker) = (Vec::new(), Vec::new(), None);
+    let (mut works, mut versions, mut broken, mut maker) = (Vec::new(), Vec::new(), Vec::new(), None);
     for version in found.versions() {
         let Ok(program) = found.of(version) else { continue };
         let target = Target::Nvptx { arch: "sm_90".into() };
         match program.ask::<String>(Question::Maker { target }, &[], LIMIT) {
             Ok((name, _)) => {
                 maker.get_or_insert(name);
+                versions.push(version);
                 works.push(program.known_llvm().unwrap_or_default().to_owned());
             }
             Err(error) => broken.push(error.to_string()),
@@ -60,7 +61,7 @@ fn builders() -> (Check, Option<Check>, Vec<u32>) {
         Some(error) if maker.is_some() => Check::absent("builders", format!("{works}; {error}"), AGAIN),
         Some(error) => Check::missing("builders", error.clone(), AGAIN),
     };
-    (check, maker.map(|name| assembler(&name)), found.versions())
+    (check, maker.map(|name| assembler(&name)), versions)
 }
 
 fn assembler(name: &str) -> Check {

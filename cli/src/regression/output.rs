@@ -121,7 +121,11 @@ fn junit(compared: &[Compared]) -> Report {
             }
             verdict if !verdict.fails() => TestCaseStatus::success(),
             verdict => {
-                let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                let kind = match verdict {
+                    CaseVerdict::Untested => NonSuccessKind::Error,
+                    _ => NonSuccessKind::Failure,
+                };
+                let mut status = TestCaseStatus::non_success(kind);
                 let why =
                     if it.error.is_empty() { format!("it takes {} of the time", ratio(it)) } else { it.error.clone() };
                 status.set_type(verdict.name().to_lowercase()).set_message(why);
@@ -184,7 +188,7 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
         _ => now,
     };
     let compilers = match (before.map(ResultsFile::compilers), after.compilers()) {
-        (Some(before), now) if before != now && !before.is_empty() => {
+        (Some(before), now) if before != now && !before.is_empty() && !now.is_empty() => {
             format!(", compiled by LLVM {now} (before: {before})")
         }
         _ => String::new(),

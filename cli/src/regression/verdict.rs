@@ -106,7 +106,10 @@ pub fn compare(before: Option<&ResultsFile>, after: &ResultsFile, threshold: f64
     compared.extend(missing.map(|result| Compared {
         case: result.case.clone(),
         verdict: CaseVerdict::Missing,
-        error: "it was tested before, and is not any more".into(),
+        error: match result.status {
+            ReplayStatus::InternalError => "it was to be tested before, and is not any more".into(),
+            _ => "it was tested before, and is not any more".into(),
+        },
         before: median(&result.times),
         after: None,
         ratio: None,

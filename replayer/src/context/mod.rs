@@ -96,7 +96,11 @@ impl ReplayContext {
                 .or_else(|| written_by(recorded.modules().ok()?.iter().map(Vec::as_slice))),
             _ => written_by(modules.iter().map(Vec::as_slice)),
         };
-        let llvm = if settings.original { programs.newest() } else { programs.fitting(written_by)? };
+        let llvm = match programs.fitting(written_by) {
+            // It reads no IR.
+            Err(_) if settings.original => programs.newest(),
+            found => found?,
+        };
         let first_llvm = programs.chosen(settings.llvm, written_by).unwrap_or(llvm);
         programs.of(first_llvm)?.start(preparation)?;
         let ir_version = match &replacement {

@@ -93,7 +93,8 @@ fn a_bisection_wants_both_compilers() {
     let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
     let home = installation_with(&[19]);
     symlink(home.path().join("bin/mneme-replay"), home.path().join("bin/mneme-bisect")).unwrap();
-    for versions in [["--good-llvm", "23", "--bad-llvm", "19"], ["--good-llvm", "19", "--bad-llvm", "23"]] {
+    let alone = &["--llvm", "23"][..];
+    for versions in [&["--good-llvm", "23", "--bad-llvm", "19"], &["--good-llvm", "19", "--bad-llvm", "23"], alone] {
         let outcome = run(home.path().join("bin/mneme-bisect"))
             .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
             .args(["--device", TestDevice::under_test().name(), "default<O3>"])
@@ -192,8 +193,11 @@ fn two_versions_work_in_one_session() {
         .collect();
     let verified = |version: u32| ("verified".to_owned(), version.to_string());
     assert_eq!(told[..4], [verified(19), verified(other), verified(19), verified(other)], "{outcome}");
-    assert_eq!(told[4].0, "internal_error", "{outcome}");
-    assert!(results[4]["Result"]["error"].as_str().unwrap().contains("mneme-build-7 is not installed"), "{outcome}");
+    assert_eq!(told[4].0, "invalid_config", "{outcome}");
+    assert!(
+        results[4]["Result"]["error"].as_str().unwrap().contains("written by LLVM 19, which an older one"),
+        "{outcome}"
+    );
     // The version that would compile anyway is no other build.
     assert!(outcome.stderr.contains(" 3 builds"), "{outcome}");
 }
@@ -248,6 +252,21 @@ fn a_builder_that_cannot_be_used_has_a_line_in_the_table() {
         .outcome();
     let statuses = |status: &str| outcome.stdout.matches(&format!("\"status\":\"{status}\"")).count();
     assert_eq!((statuses("verified"), statuses("internal_error")), (2, 2), "{outcome}");
+    // Nor what needs none of it, newest or not.
+    let original = run(home.path().join("bin/mneme-replay"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu", "--original"])
+        .env("MNEME_HOME", home.path())
+        .succeed();
+    assert_eq!(original.json()["Result"]["verified"], true, "{original}");
+    // Where nothing can be tried, nothing is known.
+    std::fs::write(&lines, "{\"llvm\":23}\n").unwrap();
+    run(home.path().join("bin/mneme-replay"))
+        .args(["sweep".as_ref(), "-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu"])
+        .arg(&lines)
+        .env("MNEME_HOME", home.path())
+        .exit_with(70);
 }
 
 /// What replays and bisections write is compiled by what wrote it.

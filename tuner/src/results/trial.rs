@@ -1,6 +1,6 @@
 //! The records of a session: its trials, and the summary of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, ReplayStatus};
@@ -127,6 +127,10 @@ pub struct SessionSummary {
     /// they count as failed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub refuted: BTreeMap<u64, String>,
+    /// Those among them of which nothing is known, because something of Mneme's was missing or broke when they were
+    /// measured again. They count as internal errors, and a session that is resumed forgets that they are refuted.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub untested: BTreeSet<u64>,
     /// Trials that nothing dominates, where there are several objectives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pareto_front: Vec<u64>,
@@ -156,10 +160,15 @@ pub struct References {
 }
 
 impl SessionSummary {
-    /// One that was counted as verified is not.
-    pub fn count_refuted(&mut self) {
+    /// One that was counted as verified is not, or cannot be told to be.
+    pub fn count_refuted(&mut self, is_untested: bool) {
         self.num_verified = self.num_verified.saturating_sub(1);
-        self.num_failed_verification += 1;
+        *if is_untested { &mut self.num_internal_error } else { &mut self.num_failed_verification } += 1;
+    }
+
+    /// Whether there were trials, and nothing is known of any of them.
+    pub fn could_try_none(&self) -> bool {
+        self.num_trials_completed > 0 && self.num_internal_error == self.num_trials_completed
     }
 
     pub fn count(&mut self, result: &ReplayResult) {

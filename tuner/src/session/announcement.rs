@@ -27,6 +27,10 @@ impl Session {
             Best::Recorded => self.report_recorded(),
             Best::Nothing => self.report_nothing(),
         }
+        if let Some(reason) = &self.standings.untried {
+            let (untried, all) = (summary.num_internal_error, summary.num_trials_completed);
+            mneme_core::remark!("mneme-tune: {untried} of {all} configurations could not be tried: {reason}");
+        }
         if summary.num_without_objective > 0 {
             mneme_core::remark!(
                 "mneme-tune: {} of {} verified configurations are no candidates, because an objective has no value for them; logs/tune.log says why",
@@ -48,7 +52,11 @@ impl Session {
             }
         }
         let nothing = self.standings.ranked(self.proposals.space()).is_empty();
-        if nothing || self.stop == Stop::Failure { status::NOTHING_VERIFIED } else { 0 }
+        match nothing || self.stop == Stop::Failure {
+            false => 0,
+            true if summary.could_try_none() => status::INTERNAL,
+            true => status::NOTHING_VERIFIED,
+        }
     }
 
     fn report_candidate(&self, best: &Trial) {

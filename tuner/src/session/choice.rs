@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use super::standings::Best;
 use super::{Session, SessionError};
+use mneme_core::result::ReplayStatus;
+
 use crate::evaluator::Evaluator;
 use crate::failure;
 use crate::results::Trial;
@@ -64,8 +66,15 @@ impl Session {
         }
         if matches!(best, Best::Recorded) {
             let before = std::mem::take(&mut summary.verdict);
-            let refuted =
-                || format!("no improvement: {} verified, and did not again", candidates(summary.refuted.len()));
+            let (refuted, untested) = (summary.refuted.len(), summary.untested.len());
+            let refuted = || match (refuted - untested, untested) {
+                (refuted, 0) => format!("no improvement: {} verified, and did not again", candidates(refuted)),
+                (0, untested) => format!("no improvement: {} could not be measured again", candidates(untested)),
+                (refuted, untested) => format!(
+                    "no improvement: {} verified, and did not again, and {untested} could not be measured again",
+                    candidates(refuted)
+                ),
+            };
             let verdict = if before.is_empty() { refuted() } else { before };
             summary.verdict = format!("{verdict}; the recorded configuration is the best");
         }
@@ -75,15 +84,21 @@ impl Session {
     fn verifies_elsewhere(&mut self, others: &mut Evaluator, trial: &Trial) -> Result<bool, SessionError> {
         let grounded: Result<Vec<_>, _> =
             self.verified_on.iter().map(|(_, space)| space.ground(&trial.params)).collect();
+        let mut untested = None;
         let problem = match grounded {
             Err(rejection) => Some(rejection.to_string()),
             Ok(configurations) => {
                 let results = others.run(configurations, Runs { iterations: 1, ..Runs::default() })?;
                 let failed = results.iter().zip(&self.verified_on).find(|(result, _)| !result.verified);
+                untested = failed
+                    .filter(|(result, _)| result.status == ReplayStatus::InternalError)
+                    .map(|(result, _)| failure::in_full(result));
                 failed.map(|(result, (instance, _))| format!("{}: {}", instance.id, failure::in_short(result)))
             }
         };
-        if let Some(problem) = &problem {
+        if let Some(reason) = untested {
+            self.leave_untested(trial.trial, reason);
+        } else if let Some(problem) = &problem {
             self.refute(trial.trial, format!("it does not verify on every recorded instance ({problem})"));
         }
         Ok(problem.is_none())

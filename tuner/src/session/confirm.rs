@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::ReplayResult;
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::spokesman;
 use super::{Session, SessionError, Stop};
@@ -84,7 +84,12 @@ impl Session {
 
     /// Refutes a trial that did not verify when it was measured again.
     pub(super) fn refute_again(&mut self, trial: u64, configurations: &[Configuration], results: &[ReplayResult]) {
-        let reason = failure::in_short(&spokesman(results));
+        let result = spokesman(results);
+        if result.status == ReplayStatus::InternalError {
+            self.leave_untested(trial, failure::in_full(&result));
+            return;
+        }
+        let reason = failure::in_short(&result);
         self.refute(trial, format!("it verified, and did not when it was measured again: {reason}"));
         // Other sessions are not to take it for verified.
         self.records.forget(configurations, results);
@@ -92,10 +97,24 @@ impl Session {
 
     /// A trial that verified is none, and the user is told.
     pub(super) fn refute(&mut self, trial: u64, reason: String) {
+        self.tell(trial, &reason);
+        self.standings.refute(trial, reason, false);
+    }
+
+    /// A trial that verified cannot be measured again here: it wins nothing in this session, and may in the next.
+    pub(super) fn leave_untested(&mut self, trial: u64, reason: String) {
+        let sentence = format!("it verified, and could not be measured again: {reason}");
+        if !self.standings.summary.untested.contains(&trial) {
+            self.tell(trial, &sentence);
+        }
+        self.standings.refute(trial, sentence, true);
+        self.standings.untried.get_or_insert(reason);
+    }
+
+    fn tell(&mut self, trial: u64, reason: &str) {
         let sentence = format!("trial {trial}: {reason}");
         self.records.log(&sentence);
         self.progress.remark(&sentence);
-        self.standings.refute(trial, reason);
     }
 }
 

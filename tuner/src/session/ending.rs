@@ -94,6 +94,7 @@ impl Session {
             (Err(error), ..) if error.is_unwritten() => "not_written",
             (Err(_), ..) => "internal_error",
             (Ok(()), ..) if self.is_baseline_only() => "baseline_only",
+            (Ok(()), ..) if self.standings.summary.could_try_none() => "internal_error",
             (Ok(()), Stop::Failure, _) => "stopped_at_failure",
             (Ok(()), _, Best::Nothing) => "no_verified_configuration",
             (Ok(()), _, Best::Recorded) if !stands => "no_verified_configuration",

@@ -51,10 +51,11 @@ pub fn note_device(
     }
 }
 
-/// The summary to begin with: candidates that were refuted stay so.
+/// The summary to begin with: candidates that were refuted stay so, but for those of which nothing is known.
 pub fn summary(settings: &TuningSettings, results: &Results, requested: u64) -> Result<SessionSummary, ResultsError> {
     let earlier = if settings.resume { results.read::<SessionSummary>(SUMMARY)? } else { None };
-    let refuted = earlier.map(|summary| summary.refuted).unwrap_or_default();
+    let SessionSummary { mut refuted, untested, .. } = earlier.unwrap_or_default();
+    refuted.retain(|trial, _| !untested.contains(trial));
     Ok(SessionSummary { num_trials_requested: requested, refuted, ..SessionSummary::default() })
 }
 
@@ -68,7 +69,7 @@ impl Session {
             self.judge(&mut trial, &results);
             self.count(&trial);
             if self.standings.summary.refuted.contains_key(&trial.trial) {
-                self.standings.summary.count_refuted();
+                self.standings.summary.count_refuted(false);
             }
             if self.proposals.is_of_this_space(&trial) {
                 let outcome = self.standings.outcome(&trial);

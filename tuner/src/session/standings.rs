@@ -5,7 +5,7 @@ use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::baseline_results;
 use crate::confirm::{Finalist, FinalistOutcome};
-use crate::failure::Rounding;
+use crate::failure::{self, Rounding};
 use crate::results::{Baseline, SessionSummary, Trial};
 use crate::sampler::{TrialOutcome, fronts, passes};
 use crate::space::SearchSpace;
@@ -30,6 +30,8 @@ pub struct Standings {
     pub baseline: Option<Baseline>,
     /// Metric of the fastest so far, ns.
     pub fastest: f64,
+    /// Why one that could not be tried was not: the first such reason, whole.
+    pub untried: Option<String>,
     /// Everything that verified, of this session's space.
     ranking: Vec<Trial>,
 }
@@ -42,6 +44,7 @@ impl Standings {
             baseline_metric: 0.0,
             baseline: None,
             fastest: f64::INFINITY,
+            untried: None,
             ranking: Vec::new(),
         }
     }
@@ -49,6 +52,9 @@ impl Standings {
     /// Counts a trial.
     pub fn count(&mut self, trial: &Trial) {
         self.summary.count(&trial.result);
+        if trial.result.status == ReplayStatus::InternalError {
+            self.untried.get_or_insert_with(|| failure::in_full(&trial.result));
+        }
         self.summary.num_stopped += u64::from(trial.stopped.is_some());
         self.summary.num_without_objective += u64::from(trial.metric.is_some() && trial.objectives.is_empty());
         self.summary.num_cached += u64::from(trial.cached);
@@ -87,10 +93,14 @@ impl Standings {
         self.ranking.is_empty()
     }
 
-    /// A trial that verified is none: it wins nothing, and nobody is told that it verified.
-    pub fn refute(&mut self, trial: u64, reason: String) {
+    /// A trial that verified is none: it wins nothing, and nobody is told that it verified. Of one that is `untested`
+    /// nothing is known.
+    pub fn refute(&mut self, trial: u64, reason: String, is_untested: bool) {
+        if is_untested {
+            self.summary.untested.insert(trial);
+        }
         if self.summary.refuted.insert(trial, reason).is_none() {
-            self.summary.count_refuted();
+            self.summary.count_refuted(is_untested);
         }
         if let Some(confirmation) = &mut self.summary.confirmation {
             confirmation.reject(trial);

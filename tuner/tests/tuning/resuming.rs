@@ -331,3 +331,46 @@ fn what_was_missing_is_tried_when_it_is_there() {
     let again = run(&["--resume"], "");
     assert_eq!((&again["num_resumed"], &again["num_verified"]), (&size.into(), &size.into()), "{again}");
 }
+
+/// A builder that is gone when finalists are measured again says nothing of them: they win nothing then, and are there
+/// again when it is.
+#[test]
+fn what_cannot_be_measured_again_is_not_refuted_for_good() {
+    let home = Home::new();
+    std::fs::write(home.path("space.yaml"), "parameters:\n  llvm: [19, 22]\n  passes: [a, b]\n").unwrap();
+    let run = |further: &[&str], missing: &str, status: i32| {
+        let arguments = ["-rdb", "5.json", "--results-dir", "results", "--quiet", "--space", "space.yaml"];
+        let arguments = [&arguments[..], &["--finalists", "4"], further].concat();
+        let output = home.command(&arguments).env("STUB_MISSING", missing).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{stderr}");
+        (home.json("results/summary.json"), stderr)
+    };
+    let (summary, _) = run(&[], "", 0);
+    assert_eq!((&summary["num_verified"], summary.get("refuted")), (&4.into(), None), "{summary}");
+    let (summary, stderr) = run(&["--resume"], "missing", 0);
+    assert_eq!((&summary["num_verified"], &summary["num_internal_error"]), (&2.into(), &2.into()), "{summary}");
+    assert_eq!(summary["untested"].as_array().map(Vec::len), Some(2), "{summary}");
+    assert!(stderr.contains("it verified, and could not be measured again: it is missing; install it"), "{stderr}");
+    assert!(stderr.contains("2 of 4 configurations could not be tried: it is missing; install it"), "{stderr}");
+    let (summary, _) = run(&["--resume"], "", 0);
+    let known = (&summary["num_verified"], summary.get("refuted"), summary.get("untested"));
+    assert_eq!(known, (&4.into(), None, None), "{summary}");
+}
+
+#[test]
+fn a_session_that_could_try_nothing_says_so() {
+    let home = Home::new();
+    std::fs::write(home.path("space.yaml"), "parameters:\n  llvm: [22]\n  passes: [a, b]\n").unwrap();
+    let arguments = ["-rdb", "5.json", "--results-dir", "results", "--quiet", "--space", "space.yaml"];
+    let run = |missing: &str, resume: &[&str]| {
+        let output = home.command(&[&arguments, resume].concat()).env("STUB_MISSING", missing).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    // The baseline was measured while the builder was there.
+    assert_eq!(run("", &["--baseline-only"]).0, Some(0));
+    let (status, stderr) = run("missing", &["--resume"]);
+    assert_eq!(status, Some(5), "{stderr}");
+    assert!(stderr.contains("2 of 2 configurations could not be tried: it is missing; install it"), "{stderr}");
+    assert_eq!(home.json("results/summary.json")["status"], "internal_error");
+}
