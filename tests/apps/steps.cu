@@ -32,6 +32,8 @@ static bool simulate(unsigned rounds, unsigned seed, const char *mode, unsigned 
     DeviceArray<unsigned> device_values(values);
     cudaStream_t stream;
     CUDA_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    // The copy above may not have arrived, and this stream waits for no other.
+    CUDA_OK(cudaStreamSynchronize(nullptr));
     for (unsigned round = 0; round < rounds; ++round) {
         if (std::strcmp(mode, "abort") == 0 && round == rounds / 2)
             fail<<<1, 1, 0, stream>>>(device_values.get());

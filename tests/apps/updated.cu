@@ -24,6 +24,8 @@ int main(int argc, char **argv) {
     int *pointer = data.get();
     cudaStream_t stream;
     CUDA_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    // The copy above may not have arrived, and this stream waits for no other.
+    CUDA_OK(cudaStreamSynchronize(nullptr));
     auto step = [&](cudaGraphExec_t executable, int value) {
         CUDA_OK(cudaGraphLaunch(executable, stream));
         for (int &element : expected)
