@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use mneme_core::result::ReplayResult;
+use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde_json::{Map, Value};
 
 use crate::failure;
@@ -112,18 +112,6 @@ impl Archive {
                 _ => archive.torn += 1,
             }
         }
-        // What a session refuted after it had written it down.
-        for (number, reason) in archive.summary["refuted"].as_object().into_iter().flatten() {
-            let refuted = archive.trials.iter_mut().filter(|trial| trial.number.to_string() == *number);
-            for trial in refuted {
-                trial.metric = None;
-                let untested =
-                    archive.summary["untested"].as_array().is_some_and(|all| all.contains(&trial.number.into()));
-                let status = if untested { "internal_error" } else { "failed_verification" };
-                status.clone_into(&mut trial.status);
-                trial.error = plain(reason);
-            }
-        }
         // A session whose baseline failed has none, and still something to tell.
         if archive.trials.is_empty() && archive.summary.is_null() {
             return Err(ArchiveError::Empty { path });
@@ -133,8 +121,17 @@ impl Archive {
     }
 
     /// Adds a trial; the last line of a number counts.
-    fn add(&mut self, line: Value) {
-        let entry = ArchivedTrial::new(self.trials.len(), line, self.is_time);
+    fn add(&mut self, mut line: Value) {
+        let number = line["trial"].as_u64().unwrap_or(self.trials.len() as u64);
+        if let Some(reason) = self.summary["refuted"].get(number.to_string()) {
+            let untested = self.summary["untested"].as_array().is_some_and(|all| all.contains(&number.into()));
+            refute(
+                &mut line,
+                reason,
+                if untested { ReplayStatus::InternalError } else { ReplayStatus::FailedVerification },
+            );
+        }
+        let entry = ArchivedTrial::new(number, line, self.is_time);
         match self.trials.iter_mut().find(|it| it.number == entry.number) {
             Some(earlier) => *earlier = entry,
             None => self.trials.push(entry),
@@ -174,7 +171,7 @@ impl Archive {
 }
 
 impl ArchivedTrial {
-    fn new(place: usize, line: Value, is_time: bool) -> Self {
+    fn new(number: u64, line: Value, is_time: bool) -> Self {
         let result = &line["result"];
         let verified = result["verified"] == true;
         let status = match result["status"].as_str() {
@@ -190,7 +187,7 @@ impl ArchivedTrial {
             .map(|key| &line[*key])
             .find(|value| value.as_object().is_some_and(|map| !map.is_empty()));
         Self {
-            number: line["trial"].as_u64().unwrap_or(place as u64),
+            number,
             metric: if is_time { &line["metric"] } else { &line["objectives"][0] }
                 .as_f64()
                 .filter(|metric| verified && !given_up && metric.is_finite()),
@@ -200,6 +197,19 @@ impl ArchivedTrial {
             choice: choice.map(flat).unwrap_or_default(),
             line,
         }
+    }
+}
+
+/// A trial that the session refuted after it had written it down.
+fn refute(line: &mut Value, reason: &Value, status: ReplayStatus) {
+    for measured in ["metric", "speedup", "objectives"] {
+        if let Some(value) = line.get_mut(measured) {
+            *value = Value::Null;
+        }
+    }
+    if let Some(result) = line["result"].as_object_mut() {
+        let told = [("verified", false.into()), ("status", status.name().into()), ("error", reason.clone())];
+        result.extend(told.map(|(key, value)| (key.to_owned(), value)));
     }
 }
 

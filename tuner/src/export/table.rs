@@ -50,4 +50,24 @@ mod tests {
         assert_eq!((&rows[7][place("metric")], &rows[7][place("result.status")]), ("", "compile_error"));
         assert!(rows[7][place("result.error")].contains("<script>"));
     }
+
+    /// Its line is as it was when it verified.
+    #[test]
+    fn a_refuted_trial_has_no_metric() {
+        let folder = folder(30);
+        let summary = r#"{"refuted": {"5": "it differs", "6": "it is missing"}, "untested": [6]}"#;
+        std::fs::write(folder.path().join("summary.json"), summary).unwrap();
+        let path = folder.path().join("trials.csv");
+        write(&Archive::read(folder.path()).unwrap(), &path).unwrap();
+        let mut reader = csv::Reader::from_path(&path).unwrap();
+        let headers = reader.headers().unwrap().clone();
+        let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+        let told = |row: usize| {
+            ["metric", "speedup", "result.status", "result.verified", "result.error"]
+                .map(|name| &rows[row][headers.iter().position(|header| header == name).unwrap()])
+        };
+        assert_eq!(told(5), ["", "", "failed_verification", "false", "it differs"]);
+        assert_eq!(told(6), ["", "", "internal_error", "false", "it is missing"]);
+        assert_eq!(told(8)[2..4], ["verified", "true"]);
+    }
 }
