@@ -26,6 +26,11 @@ impl Builders {
         self.programs.iter().map(|(version, _)| *version).collect()
     }
 
+    /// The whole versions, as [`BuildProgram::llvm`] has them, of those that work.
+    pub fn whole_versions(&self) -> Vec<String> {
+        self.programs.iter().filter_map(|(_, program)| program.llvm().ok()).map(str::to_owned).collect()
+    }
+
     /// The newest version.
     pub fn newest(&self) -> u32 {
         self.programs.last().map_or(0, |(version, _)| *version)

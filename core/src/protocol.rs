@@ -262,6 +262,9 @@ pub struct Hello {
     /// (`environment.versions.llvm`); "" where the recorded code is machine code.
     #[serde(default)]
     pub llvm: String,
+    /// The whole versions of LLVM that configurations may ask for, oldest first: those of all builders that work.
+    #[serde(default)]
+    pub compilers: Vec<String>,
     /// What times kernels there unless it fails to, as results have it (`environment.timer`).
     #[serde(default)]
     pub timer: String,

@@ -60,7 +60,7 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         artifacts::prepare(folder, options.code.file().as_ref())?;
     }
     let Replayed { result, outcome, unwritten } = match &context.unbuilt {
-        Some(unbuilt) => without_code(options, &configuration, unbuilt, context.llvm_version()?),
+        Some(unbuilt) => without_code(options, &configuration, unbuilt),
         None => replay(options, context, &configuration)?,
     };
     if let Some(folder) = &options.output_dir {
@@ -119,11 +119,11 @@ struct Replayed {
 }
 
 /// The result where the source in the kernel's place did not compile.
-fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotBuilt, llvm: &str) -> Replayed {
+fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotBuilt) -> Replayed {
     let job = Job::new(0, configuration.clone(), options.runs.iterations, options.runs.warmup);
     let done = RunOutcome { status: unbuilt.status, error: unbuilt.error.clone(), ..RunOutcome::default() };
     let outcome = Err(unbuilt.clone());
-    let result = crate::report::result::result(&jiff::Timestamp::now(), &job, Some(&outcome), &done, None, &[], llvm);
+    let result = crate::report::result::result(&jiff::Timestamp::now(), &job, Some(&outcome), &done, None, &[], "");
     Replayed { result, outcome: Some(Rc::new(outcome)), unwritten: None }
 }
 

@@ -72,8 +72,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
                             engine.submit(job);
                         }
                         Err(error) => {
-                            let llvm = engine.llvm()?;
-                            let result = result::refused(error, &recorded, engine.device(), llvm);
+                            let result = result::refused(error, &recorded, engine.device());
                             say(&Printed { id: line.number, configuration: None, result: &result }, &mut statuses)?;
                         }
                     }
@@ -92,9 +91,11 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     eprintln!("mneme-replay: {}", summary(&statistics));
     engine.leave();
     let has = |status: ReplayStatus| statistics.finished.contains_key(status.name());
+    // What makes no sense is not tried either.
+    let untried = [ReplayStatus::InternalError, ReplayStatus::InvalidConfig].map(ReplayStatus::name);
     Ok(if has(ReplayStatus::Verified) {
         exit::VERIFIED
-    } else if has(ReplayStatus::InternalError) && statistics.finished.len() == 1 {
+    } else if has(ReplayStatus::InternalError) && statistics.finished.keys().all(|it| untried.contains(&it.as_str())) {
         exit::INTERNAL
     } else {
         exit::NOT_VERIFIED

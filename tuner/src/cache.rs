@@ -18,6 +18,8 @@ use serde::Deserialize;
 
 use mneme_core::console::is_full;
 
+use crate::server::compiler;
+
 #[derive(Debug, thiserror::Error)]
 #[error("the cache {path} cannot be used: {source}", path = path.display())]
 pub struct CacheError {
@@ -53,6 +55,8 @@ pub struct ResultCache {
     read: HashMap<PathBuf, u64>,
     /// What every key begins with.
     conditions: String,
+    /// The whole versions of LLVM that configurations may name.
+    compilers: Vec<String>,
     known: HashMap<String, ReplayResult>,
     /// Results of before [`FORMAT`].
     outdated: usize,
@@ -66,11 +70,11 @@ struct Line {
 
 impl ResultCache {
     /// Opens or creates the file, or a file in the folder. `conditions` is all that two sessions must have in common to
-    /// share a result.
+    /// share a result, beside the releases of LLVM that configurations name: of `compilers`, the whole versions.
     ///
     /// # Errors
     /// What is there cannot be read, or the file not written. A line that is damaged does not count.
-    pub fn open(place: &Path, conditions: String) -> Result<Self, CacheError> {
+    pub fn open(place: &Path, conditions: String, compilers: Vec<String>) -> Result<Self, CacheError> {
         let failed = |source| CacheError { path: place.into(), source };
         let own = if place.is_dir() || place.as_os_str().as_encoded_bytes().ends_with(b"/") {
             // Numbers of processes are no names where several machines share a folder.
@@ -96,8 +100,15 @@ impl ResultCache {
             file.write_all(b"\n").map_err(failed)?;
         }
         let conditions = format!("{FORMAT}{conditions}");
-        let mut cache =
-            Self { place: place.into(), file, read: HashMap::new(), conditions, known: HashMap::new(), outdated: 0 };
+        let mut cache = Self {
+            place: place.into(),
+            file,
+            read: HashMap::new(),
+            conditions,
+            compilers,
+            known: HashMap::new(),
+            outdated: 0,
+        };
         cache.read_on().map_err(failed)?;
         Ok(cache)
     }
@@ -171,7 +182,9 @@ impl ResultCache {
     }
 
     fn key(&self, instance: &str, configuration: &Configuration) -> String {
-        format!("{}|{instance}|{}", self.conditions, configuration.hash())
+        // Releases of one version of LLVM make different code, too.
+        let compiler = configuration.llvm.and_then(|llvm| compiler(&self.compilers, llvm)).unwrap_or_default();
+        format!("{}|{instance}|{}|{compiler}", self.conditions, configuration.hash())
     }
 }
 
@@ -195,12 +208,12 @@ mod tests {
         let path = folder.path().join("recording.json");
         for text in ["{\"_ZN1aEv\": 1}\n", "#!/bin/sh\n", "{\"trial\":0}"] {
             std::fs::write(&path, text).unwrap();
-            let error = ResultCache::open(&path, "a".into()).unwrap_err().to_string();
+            let error = ResultCache::open(&path, "a".into(), Vec::new()).unwrap_err().to_string();
             assert!(error.contains("of another kind"), "{error}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
         std::fs::write(&path, "{\"key").unwrap();
-        ResultCache::open(&path, "a".into()).unwrap();
+        ResultCache::open(&path, "a".into(), Vec::new()).unwrap();
     }
 
     #[test]
@@ -215,16 +228,16 @@ mod tests {
             verified: true,
             ..ReplayResult::default()
         };
-        ResultCache::open(&path, "a".into()).unwrap().add("1", &configuration, &result).unwrap();
+        ResultCache::open(&path, "a".into(), Vec::new()).unwrap().add("1", &configuration, &result).unwrap();
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"key\":\"a|1").unwrap();
-        ResultCache::open(&path, "a".into()).unwrap().add("2", &other, &result).unwrap();
-        let mut cache = ResultCache::open(&path, "a".into()).unwrap();
+        ResultCache::open(&path, "a".into(), Vec::new()).unwrap().add("2", &other, &result).unwrap();
+        let mut cache = ResultCache::open(&path, "a".into(), Vec::new()).unwrap();
         assert_eq!(
             (cache.get("1", &configuration).cloned(), cache.get("2", &other)),
             (Some(result.clone()), Some(&result))
         );
         assert_eq!((cache.get("2", &configuration).cloned(), cache.get("1", &other)), (None, None));
-        assert_eq!(ResultCache::open(&path, "b".into()).unwrap().get("1", &configuration), None);
+        assert_eq!(ResultCache::open(&path, "b".into(), Vec::new()).unwrap().get("1", &configuration), None);
     }
 
     #[test]
@@ -239,7 +252,7 @@ mod tests {
             ..ReplayResult::default()
         };
         for place in [&file, &folder] {
-            let open = |conditions: &str| ResultCache::open(place, conditions.into()).unwrap();
+            let open = |conditions: &str| ResultCache::open(place, conditions.into(), Vec::new()).unwrap();
             let (mut one, mut other, mut stranger) = (open("a"), open("a"), open("b"));
             assert_eq!(other.get("1", &configuration), None);
             one.add("1", &configuration, &result).unwrap();

@@ -84,6 +84,8 @@ impl Evaluator {
             device,
             driver,
             assembler: String::new(),
+            llvm: String::new(),
+            compilers: Vec::new(),
             timer: String::new(),
             devices: vec![0],
             version: String::new(),

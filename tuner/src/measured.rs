@@ -34,9 +34,10 @@ pub struct Measured {
     pub driver: String,
     /// Of `mneme-replay`.
     pub version: String,
-    /// What made machine code: an assembler and LLVM, or LLVM for the CPU device; "" in a session of before that was
-    /// noted.
+    /// What made machine code: an assembler, or LLVM for the CPU device; "" in a session of before that was noted.
     pub assembler: String,
+    /// The whole version of the LLVM that compiles where a configuration names none; "" where none does.
+    pub llvm: String,
     /// What timed kernels; "" in a session of before that was noted, when events did unless `--timer` said otherwise.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub timer: String,
@@ -78,8 +79,8 @@ impl Measured {
     /// The same on this device.
     #[must_use]
     pub fn on(self, greeting: &ServerGreeting) -> Self {
-        let ServerGreeting { device, driver, version, assembler, timer, .. } = greeting.clone();
-        Self { device, driver, version, assembler, timer, ..self }
+        let ServerGreeting { device, driver, version, assembler, llvm, timer, .. } = greeting.clone();
+        Self { device, driver, version, assembler, llvm, timer, ..self }
     }
 
     /// An instance with all that its results depend on in the recording, as a cache names it.
@@ -101,10 +102,14 @@ impl Measured {
 
     /// Where it was replayed, for people; `None` before that is known.
     pub fn place(&self) -> Option<String> {
-        let Self { device, driver, version, assembler, timer, .. } = self;
+        let Self { device, driver, version, assembler, llvm, timer, .. } = self;
         let assembled = if assembler.is_empty() { String::new() } else { format!(", {assembler}") };
+        // On the CPU device LLVM is the assembler, and named so.
+        let is_named = llvm.is_empty() || assembler.contains(llvm);
+        let compiled = if is_named { String::new() } else { format!(", LLVM {llvm}") };
         let timed = if is_events(timer) { String::new() } else { format!(", timed by {timer}") };
-        (!device.is_empty()).then(|| format!("{device} (driver {driver}, mneme-replay {version}{assembled}{timed})"))
+        (!device.is_empty())
+            .then(|| format!("{device} (driver {driver}, mneme-replay {version}{assembled}{compiled}{timed})"))
     }
 }
 

@@ -95,9 +95,13 @@ pub struct ServerGreeting {
     /// Name and driver of the first device.
     pub device: String,
     pub driver: String,
-    /// What makes machine code for it: an assembler, and the LLVM before it where a configuration names none; "" where
-    /// an older server does not say.
+    /// What makes machine code for it; "" where an older server does not say.
     pub assembler: String,
+    /// The whole version of the LLVM before it where a configuration names none; "" where there is none, or an older
+    /// server does not say.
+    pub llvm: String,
+    /// The whole versions of all that a configuration may name.
+    pub compilers: Vec<String>,
     /// What times kernels there; "" where an older server does not say.
     pub timer: String,
     /// Numbers of the devices that it replays on.
@@ -108,6 +112,16 @@ pub struct ServerGreeting {
     pub limits: DeviceLimits,
     /// Builds that are made at a time; 0 where an older server does not say.
     pub builders: u32,
+}
+
+/// That of the versions of LLVM, as [`ServerGreeting::compilers`] has them, which begins with this number.
+pub fn compiler(versions: &[String], major: u32) -> Option<&str> {
+    versions.iter().map(String::as_str).find(|version| major_version(version) == Some(major))
+}
+
+/// 19 of "19.1.7".
+pub fn major_version(version: &str) -> Option<u32> {
+    version.split('.').next()?.parse().ok()
 }
 
 impl ServerCommand {
@@ -129,12 +143,20 @@ impl ServerCommand {
                 Err(ServerError::Protocol { found: hello.protocol })
             }
             Reply::Hello(hello) => {
-                let Hello { device, driver, assembler, llvm, timer, devices, version, limits, builders, .. } = *hello;
-                // On the CPU device LLVM is the assembler, and named so.
-                let names_llvm = llvm.is_empty() || assembler.is_empty() || assembler.contains(&llvm);
-                let assembler = if names_llvm { assembler } else { format!("{assembler}, LLVM {llvm}") };
-                server.greeting =
-                    ServerGreeting { device, driver, assembler, timer, devices, version, limits, builders };
+                let Hello { device, driver, assembler, llvm, timer, devices, .. } = *hello;
+                let Hello { compilers, version, limits, builders, .. } = *hello;
+                server.greeting = ServerGreeting {
+                    device,
+                    driver,
+                    assembler,
+                    llvm,
+                    compilers,
+                    timer,
+                    devices,
+                    version,
+                    limits,
+                    builders,
+                };
                 Ok(server)
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),

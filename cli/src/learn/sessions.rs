@@ -16,13 +16,12 @@ const SUMMARY: &str = "summary.json";
 /// What a session's summary says where there is nothing left to do: the others go on, or are tried again.
 const OVER: [&str; 5] = ["completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure"];
 /// Candidates that came to nothing, as a summary counts them, and what became of them.
-const FAILURES: [(&str, &str); 6] = [
+const FAILURES: [(&str, &str); 5] = [
     ("num_failed_verification", "computed something else"),
     ("num_compile_error", "could not be built"),
     ("num_invalid_launch", "could not be launched"),
     ("num_runtime_error", "failed while they ran or took too long"),
     ("num_invalid_config", "made no sense"),
-    ("num_internal_error", "could not be tried"),
 ];
 
 pub fn recording(folder: &Path) -> PathBuf {
@@ -43,7 +42,7 @@ pub struct LearntKernel {
 /// What became of a session.
 #[derive(Debug, PartialEq)]
 pub enum SessionState {
-    /// It has not begun, did not come to its end, or failed.
+    /// It has not begun, did not come to its end, failed, or could not try everything.
     Open,
     /// Its best was confirmed to be faster than the application's own code.
     Faster,
@@ -109,6 +108,10 @@ fn state(summary: &Value, best: Option<&Value>) -> SessionState {
         return SessionState::Faster;
     }
     let count = |name: &str| summary[name].as_u64().unwrap_or_default();
+    // What could not be tried is tried again, when it can.
+    if count("num_internal_error") > 0 {
+        return SessionState::Open;
+    }
     SessionState::Unchanged(match (count("num_trials_completed"), count("num_verified")) {
         (0, _) => "no configuration could be tried".into(),
         (tried, 0) => {
@@ -135,6 +138,9 @@ mod tests {
         assert_eq!(state(&of("completed", true), Some(&best)), SessionState::Faster);
         assert_eq!(state(&of("interrupted", true), Some(&best)), SessionState::Open);
         assert_eq!(state(&of("not_written", true), Some(&best)), SessionState::Open);
+        let mut untried = of("completed", false);
+        untried["num_internal_error"] = json!(2);
+        assert_eq!(state(&untried, Some(&best)), SessionState::Open, "a builder is missing");
         let SessionState::Unchanged(why) = state(&of("timeout", false), Some(&best)) else { panic!() };
         assert_eq!(why, "none of 7 that verified, of 9 tried, was confirmed to be faster");
         let recorded = json!({"trial": null, "speedup": 1.0});

@@ -50,12 +50,20 @@ pub fn run(options: MinimizeOptions) -> Result<(), CommandError> {
     let replayer = Replayer { program: siblings::find(install::REPLAYER)?, device: options.device };
     let selected = selection.kernels()?;
     let seed = options.scrub.then_some(options.seed);
+    let mut all = true;
     for kernel in &selected.kernels {
         for (id, _) in kernel.instances(selection.record_id.as_deref())? {
-            minimize(&replayer, kernel, id, &to, seed)?;
+            match minimize(&replayer, kernel, id, &to, seed) {
+                Err(CommandError::Unreplayed(why)) => {
+                    mneme_core::remark!("mneme: instance {id} of {} is left out: {why}", kernel.record.demangled_name);
+                    all = false;
+                }
+                done => done?,
+            }
         }
     }
-    selected.complete()
+    selected.complete()?;
+    if all { Ok(()) } else { Err(CommandError::Unreplayed("not everything could be replayed".into())) }
 }
 
 fn minimize(

@@ -25,7 +25,7 @@ impl Criterion {
         let status = observation.result.status;
         match self.failing {
             FailureKind::Crash => match status {
-                ReplayStatus::InvalidConfig | ReplayStatus::InternalError => Judgement::Unclear,
+                ReplayStatus::InvalidConfig => Judgement::Unclear,
                 _ if built => Judgement::Good,
                 _ => Judgement::Bad,
             },

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use mneme_core::configuration::Configuration;
+use mneme_core::exit;
 use mneme_core::observation::Observe;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 
@@ -111,7 +112,7 @@ pub trait RunExperiments {
 
     fn observe_one(&mut self, experiment: Experiment) -> Result<ExperimentOutcome, Fatal> {
         let mut seen = self.observe(vec![experiment])?;
-        seen.pop().ok_or_else(|| Fatal::new(mneme_core::exit::INTERNAL, "a replay has no result"))
+        seen.pop().ok_or_else(|| Fatal::new(exit::INTERNAL, "a replay has no result"))
     }
 }
 
@@ -184,6 +185,10 @@ impl RunExperiments for ExperimentRunner<'_> {
         while seen.len() < count {
             if let SupervisorEvent::Finished { id, result, outcome, digest, .. } = self.engine.next(Client::default())?
             {
+                // Of what cannot be tried nothing can be said, least of all that it is bad.
+                if result.status == ReplayStatus::InternalError {
+                    return Err(Fatal::new(exit::INTERNAL, result.error));
+                }
                 seen.insert(id, ExperimentOutcome { result: *result, outcome, digest });
             }
         }

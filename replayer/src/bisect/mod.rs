@@ -114,12 +114,6 @@ impl Bisection<'_, '_, '_> {
         {
             return Err(Fatal::new(exit::BAD_USAGE, invalid.result.error.clone()));
         }
-        // Of what cannot be tried nothing can be said, least of all that it is bad.
-        if let Some(untried) =
-            seen.iter().chain([&failed]).find(|seen| seen.result.status == ReplayStatus::InternalError)
-        {
-            return Err(Fatal::new(exit::INTERNAL, untried.result.error.clone()));
-        }
         let good = |seen: &ExperimentOutcome| seen.result.status == ReplayStatus::Verified;
         // Of one version of LLVM that cannot be built nothing else is known; of two the other one may be no better.
         let crash = (self.options.failing == FailureKind::Crash).then_some(Criterion::crash());

@@ -130,6 +130,7 @@ impl CommonOptions {
                 _ => None,
             },
             llvm: None,
+            default_llvm: None,
             original: false,
             external: None,
             keep: Keep::default(),

@@ -88,6 +88,10 @@ pub struct Serve {
     pub common: CommonOptions,
     #[command(flatten)]
     pub runs: RunOptions,
+    /// Compile configurations that name no LLVM with this version [default: the one that wrote the IR, or the nearest
+    /// newer one]
+    #[arg(long, value_name = "VERSION")]
+    pub llvm: Option<u32>,
 }
 
 /// A number of runs: at least `least`, and what a configuration may have at most.
@@ -229,7 +233,10 @@ impl Arguments {
 
     /// What the replay of all modes starts from.
     pub fn settings(&self) -> ReplaySettings {
-        let Self::OneShot(options) = self else { return ReplaySettings { standby: true, ..self.common().settings() } };
+        let default_llvm = if let Self::Serve(serve) = self { serve.llvm } else { None };
+        let Self::OneShot(options) = self else {
+            return ReplaySettings { standby: true, default_llvm, ..self.common().settings() };
+        };
         let OneShot { code, output_dir, output_ll, output_ptx, repeat, dump_diff, .. } = &**options;
         let all = output_dir.is_some();
         ReplaySettings {

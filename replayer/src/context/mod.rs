@@ -96,13 +96,14 @@ impl ReplayContext {
                 .or_else(|| written_by(recorded.modules().ok()?.iter().map(Vec::as_slice))),
             _ => written_by(modules.iter().map(Vec::as_slice)),
         };
-        let llvm = match programs.fitting(written_by) {
+        let llvm = match programs.chosen(settings.default_llvm, written_by) {
             // It reads no IR.
             Err(_) if settings.original => programs.newest(),
             found => found?,
         };
         let first_llvm = programs.chosen(settings.llvm, written_by).unwrap_or(llvm);
-        programs.of(first_llvm)?.start(preparation)?;
+        // One that cannot be started is what builds come to.
+        let _ = programs.of(first_llvm)?.start(preparation);
         let ir_version = match &replacement {
             Some(Replacement::Ir(bytes)) => newest_version([bytes.as_slice()]),
             _ => newest_version(modules.iter().map(Vec::as_slice)),

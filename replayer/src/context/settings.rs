@@ -50,6 +50,8 @@ pub struct ReplaySettings {
     pub beside: Option<CodeBeside>,
     /// The version of LLVM that the only configuration is compiled with, where the command line says.
     pub llvm: Option<u32>,
+    /// That which compiles where a configuration does not say; where `None`, the one that fits the IR.
+    pub default_llvm: Option<u32>,
     /// The only configuration is the application's own code, which no LLVM has to read.
     pub original: bool,
     /// The program that runs pipelines.

@@ -159,10 +159,10 @@ fn resources(result: &mut ReplayResult, object: &CodeObject, entry: &str, config
 
 /// The result of a request that makes no sense: nothing was started for it. `device` is the one that would have run it,
 /// where that is known.
-pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>, llvm: &str) -> ReplayResult {
+pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>) -> ReplayResult {
     let job = Job::new(0, recorded.clone(), 0, 0);
     let done = RunOutcome { status: ReplayStatus::InvalidConfig, error, ..RunOutcome::default() };
-    result(&jiff::Timestamp::now(), &job, None, &done, device, &[], llvm)
+    result(&jiff::Timestamp::now(), &job, None, &done, device, &[], "")
 }
 
 /// Places in `exec_time` of measured runs far above the others, as [`ReplayResult::outliers`] says.
@@ -212,15 +212,14 @@ mod tests {
     fn what_is_refused_tells_what_is_known() {
         let device = Description { name: "a GPU".into(), arch: "sm_90".into(), ordinal: 3, ..Description::default() };
         let recorded = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
-        let result = refused("no".into(), &recorded, Some(&device), "19.1.7");
+        let result = refused("no".into(), &recorded, Some(&device));
         assert_eq!((result.status, result.failed, result.error.as_str()), (ReplayStatus::InvalidConfig, true, "no"));
         assert_eq!(
             (result.gpu_id, result.environment.device.as_str(), result.environment.arch.as_str()),
             (3, "a GPU", "sm_90")
         );
-        assert!(
-            result.environment.versions["llvm"] == "19.1.7" && !result.start_time.is_empty() && result.reg_usage == -1
-        );
+        assert!(!result.environment.versions.contains_key("llvm"), "nothing was compiled");
+        assert!(!result.start_time.is_empty() && result.reg_usage == -1);
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
         driver: device.driver,
         assembler: maker::name(context)?,
         llvm: if context.is_machine_code() { String::new() } else { context.llvm_version()?.into() },
+        compilers: context.programs.whole_versions(),
         timer: device.timer.name().into(),
         // With fewer workers than devices some have nothing to do.
         devices: context.devices.iter().take(context.workers).map(|device| device.ordinal()).collect(),
@@ -197,8 +198,7 @@ impl Server<'_> {
     /// The result of a submission that makes no sense.
     fn refuse(&mut self, id: u64, error: String) -> Result<(), Fatal> {
         self.refused += 1;
-        let llvm = self.engine.llvm()?;
-        let result = result::refused(error, &self.recorded, self.engine.device(), llvm);
+        let result = result::refused(error, &self.recorded, self.engine.device());
         say(&Reply::Result { id, result: Box::new(result) })
     }
 

@@ -49,7 +49,7 @@ pub struct Builds<'a> {
     context: &'a ReplayContext,
     /// Those that were needed so far, by the version of LLVM.
     servers: BTreeMap<u32, Server<'a>>,
-    /// Why there is none of a version that only some configurations ask for.
+    /// Why there is none of a version.
     useless: BTreeMap<u32, String>,
     /// Builds at a time.
     limit: usize,
@@ -64,22 +64,23 @@ pub struct Builds<'a> {
 
 impl<'a> Builds<'a> {
     /// As many builds at a time as the context says; `first` is the version of LLVM that is wanted at once.
-    ///
-    /// # Errors
-    /// There is no program for it.
-    pub fn start(context: &'a ReplayContext, first: u32) -> Result<Self, ProgramError> {
-        let servers = BTreeMap::from([(first, Server::start(context.build_plan(first)?)?)]);
-        Ok(Self {
+    pub fn start(context: &'a ReplayContext, first: u32) -> Self {
+        let (mut servers, mut useless) = (BTreeMap::new(), BTreeMap::new());
+        match context.build_plan(first).and_then(Server::start) {
+            Ok(server) => drop(servers.insert(first, server)),
+            Err(error) => drop(useless.insert(first, error.to_string())),
+        }
+        Self {
             context,
             servers,
-            useless: BTreeMap::new(),
+            useless,
             limit: context.builders,
             outcomes: HashMap::new(),
             ages: VecDeque::new(),
             bytes: 0,
             built: 0,
             assembled: 0,
-        })
+        }
     }
 
     /// The fork servers at work, to be waited for.
@@ -116,29 +117,16 @@ impl<'a> Builds<'a> {
         self.outcomes.get(&key).cloned()
     }
 
-    /// Orders a build of a version of LLVM. Where its program is of no use, and others of the session do not need it,
-    /// that is the outcome.
-    ///
-    /// # Errors
-    /// The session's own program is of no use.
-    pub fn order(
-        &mut self,
-        llvm: u32,
-        spec: &BuildSpec,
-        key: BuildKey,
-        target: &Target,
-        limit: Duration,
-    ) -> Result<(), ProgramError> {
+    /// Orders a build of a version of LLVM. Where its program is of no use, that is the outcome.
+    pub fn order(&mut self, llvm: u32, spec: &BuildSpec, key: BuildKey, target: &Target, limit: Duration) {
         if let Some(error) = self.useless.get(&llvm) {
             let outcome = Err(NotBuilt::new(ReplayStatus::InternalError, error.clone()));
-            self.keep(key, outcome);
-            return Ok(());
+            return self.keep(key, outcome);
         }
         let server = match self.servers.entry(llvm) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => match self.context.build_plan(llvm).and_then(Server::start) {
                 Ok(server) => free.insert(server),
-                Err(error) if llvm == self.context.llvm => return Err(error),
                 Err(error) => {
                     self.useless.insert(llvm, error.to_string());
                     return self.order(llvm, spec, key, target, limit);
@@ -146,20 +134,15 @@ impl<'a> Builds<'a> {
             },
         };
         server.order(spec, key, target, limit);
-        Ok(())
     }
 
-    /// Has every fork server do something. One that does not last, and is not the session's own, is given up, with the
+    /// Has every fork server do something; how many builds have ended. One that does not last is given up, with the
     /// builds that it was at.
-    fn each(
-        &mut self,
-        act: impl Fn(&mut Server<'a>, &mut Vec<Ended>) -> std::io::Result<()>,
-    ) -> std::io::Result<usize> {
+    fn each(&mut self, act: impl Fn(&mut Server<'a>, &mut Vec<Ended>) -> std::io::Result<()>) -> usize {
         let (mut ended, mut lost) = (Vec::new(), Vec::new());
         for (version, server) in &mut self.servers {
-            match act(server, &mut ended) {
-                Err(error) if *version != self.context.llvm => lost.push((*version, error.to_string())),
-                done => done?,
+            if let Err(error) = act(server, &mut ended) {
+                lost.push((*version, error.to_string()));
             }
         }
         for (version, error) in lost {
@@ -170,15 +153,12 @@ impl<'a> Builds<'a> {
             server.leaving.into_iter().chain([server.fork_server.dismiss()]).for_each(Child::abandon);
             self.useless.insert(version, error);
         }
-        Ok(self.keep_all(ended))
+        self.keep_all(ended)
     }
 
     /// Reads what the fork servers have to tell; how many builds have ended. A fork server that is gone is replaced,
     /// and what it was building is forgotten, to be ordered again.
-    ///
-    /// # Errors
-    /// Fork servers do not last.
-    pub fn read_events(&mut self) -> std::io::Result<usize> {
+    pub fn read_events(&mut self) -> usize {
         self.each(Server::read_events)
     }
 
@@ -198,11 +178,8 @@ impl<'a> Builds<'a> {
     }
 
     /// Replaces a fork server that is gone or hangs.
-    ///
-    /// # Errors
-    /// Fork servers do not last.
-    pub fn watch(&mut self) -> std::io::Result<()> {
-        self.each(Server::watch).map(drop)
+    pub fn watch(&mut self) {
+        self.each(Server::watch);
     }
 
     /// Whether another build of this may come to something else than the one that is known: one that failed for reasons

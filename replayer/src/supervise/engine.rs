@@ -70,14 +70,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The version of LLVM that configurations are compiled with; it may have to be waited for.
-    pub fn llvm(&mut self) -> Result<&'a str, Fatal> {
-        match self {
-            Self::Supervised(supervisor) => supervisor.llvm(),
-            Self::SingleProcess(process) => process.llvm(),
-        }
-    }
-
     /// The first device that is known.
     pub fn device(&self) -> Option<&Description> {
         match self {

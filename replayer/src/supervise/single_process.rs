@@ -88,11 +88,6 @@ impl<'a> SingleProcess<'a> {
         })
     }
 
-    /// The version of LLVM that configurations are compiled with which do not say.
-    pub fn llvm(&mut self) -> Result<&'a str, Fatal> {
-        self.version(self.context.llvm)
-    }
-
     fn version(&mut self, llvm: u32) -> Result<&'a str, Fatal> {
         Ok(self.server(llvm)?.llvm()?)
     }

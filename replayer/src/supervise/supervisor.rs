@@ -54,7 +54,7 @@ pub struct Supervisor<'a> {
 impl<'a> Supervisor<'a> {
     pub fn start(context: &'a ReplayContext) -> Result<Self, Fatal> {
         let pool = ExecutorPool::start(context)?;
-        let builds = Builds::start(context, context.first_llvm)?;
+        let builds = Builds::start(context, context.first_llvm);
         let decoder = Some(Decoder::start(&context.recorded, &context.snapshot)?);
         Ok(Self {
             context,
@@ -72,11 +72,6 @@ impl<'a> Supervisor<'a> {
             events: VecDeque::new(),
             statistics: Statistics::default(),
         })
-    }
-
-    /// The version of LLVM that configurations are compiled with which do not say.
-    pub fn llvm(&mut self) -> Result<&'a str, Fatal> {
-        Ok(self.builds.llvm(self.context.llvm)?)
     }
 
     /// The first device that is known.
@@ -180,10 +175,11 @@ impl<'a> Supervisor<'a> {
     /// Starts whatever can be started.
     fn start_work(&mut self) -> Result<(), Fatal> {
         self.pool.fill()?;
-        self.start_builders()?;
+        self.start_builders();
         self.start_runs();
         // A run may have made room, and on the CPU device ends the time for builds.
-        self.start_builders()
+        self.start_builders();
+        Ok(())
     }
 
     /// Entries of the queue that are looked at: builders keep ahead of the executors, but not so far that finished code
@@ -192,11 +188,11 @@ impl<'a> Supervisor<'a> {
         4 * self.context.builders.max(8)
     }
 
-    fn start_builders(&mut self) -> Result<(), Fatal> {
-        let Some(target) = self.architecture.target() else { return Ok(()) };
+    fn start_builders(&mut self) {
+        let Some(target) = self.architecture.target() else { return };
         // On the CPU device kernels and compilers would share the cores, and times would tell of both.
         if self.context.is_cpu() && self.pool.running() > 0 {
-            return Ok(());
+            return;
         }
         for pending in self.queue.iter().take(self.horizon()) {
             if !self.builds.has_room() {
@@ -204,10 +200,9 @@ impl<'a> Supervisor<'a> {
             }
             if !self.builds.knows(pending.key) {
                 let limit = pending.job.limit(self.context);
-                self.builds.order(pending.llvm, &pending.job.build, pending.key, target, limit)?;
+                self.builds.order(pending.llvm, &pending.job.build, pending.key, target, limit);
             }
         }
-        Ok(())
     }
 
     /// Gives the executors configurations that are built; those that could not be built are results already, and those
@@ -286,10 +281,10 @@ impl<'a> Supervisor<'a> {
         for event in self.pool.read_events(&executors)? {
             self.take(event)?;
         }
-        if fork_server && self.builds.read_events()? > 0 {
+        if fork_server && self.builds.read_events() > 0 {
             self.note("a build is done");
         }
-        self.builds.watch()?;
+        self.builds.watch();
         Ok(match client.alarm {
             _ if output => Some(SupervisorEvent::ReaderGone),
             _ if input => Some(SupervisorEvent::Input),

@@ -39,7 +39,7 @@ pub enum ResultsError {
     #[error("{path} cannot be written: {source}{remedy}", path = path.display(), remedy = remedy(source))]
     Write { path: PathBuf, source: std::io::Error },
     #[error(
-        "{folder} holds times of {found}, which those of {here} do not compare with; --resume goes on with the same device, timer and release, or begin a session of its own without it", folder = folder.display()
+        "{folder} holds times of {found}, which those of {here} do not compare with; --resume goes on with the same device, compilers, timer and release, or begin a session of its own without it", folder = folder.display()
     )]
     Elsewhere { folder: PathBuf, found: String, here: String },
     #[error("{folder} holds the results of another session and cannot be moved aside ({source}); choose another --results-dir, or go on with it by --resume", folder = folder.display())]

@@ -166,9 +166,9 @@ impl SessionSummary {
         *if is_untested { &mut self.num_internal_error } else { &mut self.num_failed_verification } += 1;
     }
 
-    /// Whether there were trials, and nothing is known of any of them.
+    /// Whether nothing is known of any trial that makes sense, as something of Mneme's was missing or broke.
     pub fn could_try_none(&self) -> bool {
-        self.num_trials_completed > 0 && self.num_internal_error == self.num_trials_completed
+        self.num_internal_error > 0 && self.num_internal_error + self.num_invalid_config == self.num_trials_completed
     }
 
     pub fn count(&mut self, result: &ReplayResult) {

@@ -51,12 +51,11 @@ impl Session {
                 mneme_core::remark!("{advice}");
             }
         }
-        let nothing = self.standings.ranked(self.proposals.space()).is_empty();
-        match nothing || self.stop == Stop::Failure {
-            false => 0,
-            true if summary.could_try_none() => status::INTERNAL,
-            true => status::NOTHING_VERIFIED,
+        if self.standings.is_untold(best) {
+            return status::INTERNAL;
         }
+        let nothing = self.standings.ranked(self.proposals.space()).is_empty();
+        if nothing || self.stop == Stop::Failure { status::NOTHING_VERIFIED } else { 0 }
     }
 
     fn report_candidate(&self, best: &Trial) {
@@ -100,8 +99,12 @@ impl Session {
     }
 
     fn report_nothing(&self) {
-        self.progress.say("No configuration verified.");
         let summary = &self.standings.summary;
+        if !summary.verdict.is_empty() {
+            mneme_core::remark!("mneme-tune: {}", summary.verdict);
+            return;
+        }
+        self.progress.say("No configuration verified.");
         if summary.num_trials_completed > 0 {
             return;
         }

@@ -24,7 +24,11 @@ impl Session {
         self.progress.say(&format!("Baseline configuration:\n{text}"));
         self.standings.summary.baseline_metric = baseline.metric;
         let Some(metric) = baseline.metric else {
-            return Err(SessionError::Baseline(failure::in_full(&baseline.result)));
+            let reason = failure::in_full(&baseline.result);
+            return Err(match baseline.result.status {
+                ReplayStatus::InternalError => SessionError::BaselineUntried(reason),
+                _ => SessionError::Baseline(reason),
+            });
         };
         self.standings.baseline_metric = metric;
         let results = baseline_results(&baseline);
@@ -75,7 +79,7 @@ impl Session {
             let of_original = self.replay_all(original.clone())?;
             match self.criteria.condense(&of_original) {
                 Some(metric) => {
-                    self.compare(metric, self.criteria.condense(&results));
+                    self.compare(metric, &results);
                     (configurations, results) = (original, of_original);
                 }
                 None => {
@@ -116,7 +120,14 @@ impl Session {
     }
 
     /// Says where the first pipeline does not come to what the application runs.
-    fn compare(&mut self, original: f64, pipeline: Option<f64>) {
+    fn compare(&mut self, original: f64, results: &[ReplayResult]) {
+        let pipeline = self.criteria.condense(results).ok_or_else(|| {
+            let result = spokesman(results);
+            match result.status {
+                ReplayStatus::InternalError => format!("could not be tried: {}", failure::in_full(&result)),
+                _ => "does not verify, where the application's own code does".into(),
+            }
+        });
         if let Some(sentence) = difference(&self.proposals.space().baseline().passes, original, pipeline) {
             self.remark(&sentence);
         }
@@ -128,11 +139,12 @@ impl Session {
     }
 }
 
-/// How far code of a pipeline is from the application's, by their times; `None` where it is not far. Whatever it lacks
-/// is no gain of tuning.
-fn difference(passes: &str, original: f64, pipeline: Option<f64>) -> Option<String> {
-    let Some(pipeline) = pipeline else {
-        return Some(format!("{passes} of the recorded IR does not verify, where the application's own code does"));
+/// How far code of a pipeline is from the application's, by their times, or why it has none; `None` where it is not far.
+/// Whatever it lacks is no gain of tuning.
+fn difference(passes: &str, original: f64, pipeline: Result<f64, String>) -> Option<String> {
+    let pipeline = match pipeline {
+        Ok(time) => time,
+        Err(reason) => return Some(format!("{passes} of the recorded IR {reason}")),
     };
     let percent = (pipeline / original - 1.0) * 100.0;
     let word = if percent > 0.0 { "slower" } else { "faster" };
@@ -159,12 +171,12 @@ mod tests {
     #[test]
     fn a_pipeline_that_is_not_the_applications_code_is_told() {
         let told = |pipeline| difference("default<O3>", 200.0, pipeline).unwrap_or_default();
-        assert_eq!((told(Some(205.0)), told(Some(195.0))), (String::new(), String::new()));
+        assert_eq!((told(Ok(205.0)), told(Ok(195.0))), (String::new(), String::new()));
         assert!(
-            told(Some(207.0))
+            told(Ok(207.0))
                 .starts_with("default<O3> of the recorded IR is 3.5 % slower than the application's own code")
         );
-        assert!(told(Some(150.0)).starts_with("default<O3> of the recorded IR is 25.0 % faster than"));
-        assert!(told(None).ends_with("does not verify, where the application's own code does"));
+        assert!(told(Ok(150.0)).starts_with("default<O3> of the recorded IR is 25.0 % faster than"));
+        assert_eq!(told(Err("does not verify".into())), "default<O3> of the recorded IR does not verify");
     }
 }

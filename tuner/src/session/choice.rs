@@ -27,8 +27,13 @@ impl Session {
                 .as_mut()
                 .and_then(|others| Some((others, finalists.iter().find(|it| !verified.contains(&it.trial))?)));
             let Some((others, trial)) = next else {
+                let untested = self.standings.summary.untested.len();
                 self.standings.summary.confirmation = self.confirm(&finalists)?;
-                break;
+                // Nothing is known of those that could not be measured; the next ones take their places.
+                if self.standings.summary.untested.len() == untested {
+                    break;
+                }
+                continue;
             };
             if self.verifies_elsewhere(others, trial)? {
                 verified.insert(trial.trial);
@@ -64,20 +69,19 @@ impl Session {
         if matches!(best, Best::Candidate(_)) {
             summary.verified_on = self.verified_on.iter().map(|(instance, _)| instance.id.clone()).collect();
         }
-        if matches!(best, Best::Recorded) {
-            let before = std::mem::take(&mut summary.verdict);
-            let (refuted, untested) = (summary.refuted.len(), summary.untested.len());
-            let refuted = || match (refuted - untested, untested) {
-                (refuted, 0) => format!("no improvement: {} verified, and did not again", candidates(refuted)),
-                (0, untested) => format!("no improvement: {} could not be measured again", candidates(untested)),
-                (refuted, untested) => format!(
-                    "no improvement: {} verified, and did not again, and {untested} could not be measured again",
-                    candidates(refuted)
-                ),
-            };
-            let verdict = if before.is_empty() { refuted() } else { before };
-            summary.verdict = format!("{verdict}; the recorded configuration is the best");
+        if !matches!(best, Best::Recorded) {
+            return best;
         }
+        let untested = summary.untested.len();
+        if untested > 0 {
+            // One of them may be faster than what was recorded.
+            summary.verdict = format!("there is no best: {} could not be measured again", candidates(untested));
+            return Best::Nothing;
+        }
+        let before = std::mem::take(&mut summary.verdict);
+        let refuted = || format!("no improvement: {} verified, and did not again", candidates(summary.refuted.len()));
+        let verdict = if before.is_empty() { refuted() } else { before };
+        summary.verdict = format!("{verdict}; the recorded configuration is the best");
         best
     }
 

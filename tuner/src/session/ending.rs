@@ -49,8 +49,9 @@ impl Session {
             self.standings.summary.pareto_front = front.iter().map(|trial| trial.trial).collect();
             json!({"objectives": self.criteria.objectives.names(), "trials": front})
         });
-        // A session that could not go on leaves what there is as it was.
-        let replaces = complete || !matches!(best, Best::Nothing);
+        // A session that could not go on, or try what there is, leaves it as it was.
+        let is_told = complete && !self.standings.is_untold(best);
+        let replaces = is_told || !matches!(best, Best::Nothing);
         let records = &mut self.records;
         let proteus = &self.settings.proteus;
         for (name, written) in [
@@ -94,7 +95,7 @@ impl Session {
             (Err(error), ..) if error.is_unwritten() => "not_written",
             (Err(_), ..) => "internal_error",
             (Ok(()), ..) if self.is_baseline_only() => "baseline_only",
-            (Ok(()), ..) if self.standings.summary.could_try_none() => "internal_error",
+            (Ok(()), ..) if self.standings.is_untold(best) => "internal_error",
             (Ok(()), Stop::Failure, _) => "stopped_at_failure",
             (Ok(()), _, Best::Nothing) => "no_verified_configuration",
             (Ok(()), _, Best::Recorded) if !stands => "no_verified_configuration",

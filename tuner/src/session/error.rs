@@ -26,6 +26,9 @@ pub enum SessionError {
     Cache(#[from] CacheError),
     #[error("the baseline failed, so that nothing can be compared with it: {0}")]
     Baseline(String),
+    /// Something of Mneme's was missing, or broke.
+    #[error("the baseline could not be tried, so that nothing can be compared with it: {0}")]
+    BaselineUntried(String),
     #[error(transparent)]
     Objective(#[from] ObjectiveError),
     /// The session itself is complete.
@@ -63,7 +66,7 @@ impl SessionError {
             Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,
             Self::Server(ServerError::Fatal { status: exit::NO_DEVICE, .. }) => exit::NO_DEVICE,
             Self::Server(ServerError::Fatal { status: exit::BAD_USAGE, .. }) => status::INVALID_CONFIGURATION,
-            Self::Server(_) => status::INTERNAL,
+            Self::Server(_) | Self::BaselineUntried(_) => status::INTERNAL,
         }
     }
 }

@@ -178,7 +178,7 @@ impl Session {
         interrupt::end_at(limit.and_then(|limit| start.checked_add(limit)));
         let Plan { kernel, instances, search, further, verified_on, early_stop, objectives, .. } = plan;
         let mut settings = plan.settings;
-        resume::note_device(&mut settings, &results, evaluator.greeting())?;
+        resume::note_device(&mut settings, &results, evaluator.greeting(), known)?;
         let cache = plan.cache.as_ref().map(|cache| records::open_cache(cache, evaluator.greeting())).transpose()?;
         // What is no time cannot be compared with one, nor can times of several instances, each of which has its own.
         let needed = settings.replay.runs == RunsKind::Needed;

@@ -141,9 +141,13 @@ impl Records {
 /// Opens a session's cache, for results of this device.
 pub fn open_cache(plan: &CachePlan, greeting: &ServerGreeting) -> Result<ResultCache, SessionError> {
     // Code of another assembler is other code, and times of another clock are other times.
-    let mut device = vec![&greeting.device, &greeting.driver, &greeting.version, &greeting.assembler];
+    let mut device = vec![&greeting.device, &greeting.driver, &greeting.version, &greeting.assembler, &greeting.llvm];
     device.extend((!is_events(&greeting.timer)).then_some(&greeting.timer));
-    let cache = ResultCache::open(&plan.path, serde_json::json!([plan.conditions, device]).to_string())?;
+    let cache = ResultCache::open(
+        &plan.path,
+        serde_json::json!([plan.conditions, device]).to_string(),
+        greeting.compilers.clone(),
+    )?;
     if cache.outdated() > 0 {
         mneme_core::remark!(
             "mneme-tune: {} results in {} are not used, because the release that remembered them did not note of which recording they are",

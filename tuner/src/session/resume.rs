@@ -7,7 +7,7 @@ use super::{CONFIG, SUMMARY, Session, SessionError};
 use crate::measured::Measured;
 use crate::options::{Options, TuningSettings};
 use crate::results::{Results, ResultsError, SessionSummary, Trial};
-use crate::server::ServerGreeting;
+use crate::server::{ServerGreeting, compiler, major_version};
 
 /// Numbers for new trials: those that trials of an interrupted session had which never ended, then those after the
 /// greatest.
@@ -32,23 +32,33 @@ impl Numbers {
     }
 }
 
-/// Notes the device that replays, which has to be the one of the session that is resumed.
+/// Notes the device that replays, which has to be the one of the session that is resumed, as have the compilers of its
+/// trials.
 pub fn note_device(
     settings: &mut TuningSettings,
     results: &Results,
     greeting: &ServerGreeting,
+    known: &[Trial],
 ) -> Result<(), ResultsError> {
     let measured = settings.measured().cloned().map(|measured| measured.on(greeting));
     let earlier = if settings.resume { results.read::<Options>(CONFIG)? } else { None };
     let earlier = earlier.and_then(|earlier| earlier.measured?.place());
     let here = measured.as_ref().and_then(Measured::place);
-    match earlier.zip(here).filter(|(earlier, here)| earlier != here) {
+    let elsewhere = earlier.zip(here).filter(|(earlier, here)| earlier != here);
+    match elsewhere.or_else(|| known.iter().find_map(|trial| other_compiler(trial, greeting))) {
         Some((found, here)) => Err(ResultsError::Elsewhere { folder: results.folder().into(), found, here }),
         None => {
             settings.set_measured(measured);
             Ok(())
         }
     }
+}
+
+/// The LLVM that compiled a trial and the one that would, where these are releases of one version.
+fn other_compiler(trial: &Trial, greeting: &ServerGreeting) -> Option<(String, String)> {
+    let found = trial.result.environment.versions.get("llvm")?;
+    let here = compiler(&greeting.compilers, major_version(found)?).filter(|here| here != found)?;
+    Some((format!("LLVM {found}"), format!("LLVM {here}")))
 }
 
 /// The summary to begin with: candidates that were refuted stay so, but for those of which nothing is known.

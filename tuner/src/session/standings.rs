@@ -165,6 +165,12 @@ impl Standings {
         }
     }
 
+    /// Whether there is no best because what could be it could not be tried, or not again.
+    pub fn is_untold(&self, best: &Best) -> bool {
+        let untested = matches!(best, Best::Nothing) && !self.summary.untested.is_empty();
+        untested || self.summary.could_try_none()
+    }
+
     /// Those that are to be measured again: the best trials of different code or launch, none of them the baseline's.
     pub fn finalists(&self, ranked: &[Trial], most: usize) -> Vec<Trial> {
         let Some(baseline) = &self.baseline else { return Vec::new() };

@@ -33,7 +33,7 @@ use crate::results::proteus;
 use crate::results::{self, Results, ResultsError, default_folder};
 use crate::sampler::{Prior, Sampler};
 use crate::search::Search;
-use crate::server::ServerCommand;
+use crate::server::{ServerCommand, major_version};
 use crate::session::{self, Finished, Plan, SessionError, TunedInstance};
 use crate::simulate::Simulation;
 use crate::space::{self, FileSpace, Point, Preset, SearchSpace};
@@ -242,7 +242,10 @@ impl KernelToTune {
         } else {
             let (results, known) = Results::open(folder, settings.resume)?;
             if settings.resume {
-                refuse_other_conditions(&results, known.is_empty(), &settings)?;
+                let earlier = refuse_other_conditions(&results, known.is_empty(), &settings)?;
+                // Another builder that was installed since would compile what the session has results of.
+                let llvm = earlier.map_or_else(String::new, |earlier| earlier.llvm);
+                settings.set_measured(settings.measured().cloned().map(|measured| Measured { llvm, ..measured }));
             }
             if known.is_empty() {
                 // First of all: whatever happens from here on, the folder says what was wanted.
@@ -324,7 +327,7 @@ impl KernelToTune {
             program: install::locate(install::REPLAYER).or(settings.simulate.clone()).ok_or(TuneError::Incomplete)?,
             database: self.database.clone(),
             instance: id.into(),
-            options: server_options(&settings.replay),
+            options: server_options(settings),
             log: log.into(),
         };
         Ok(TunedInstance { id: id.into(), weight: self.recorded(id).occurrences.max(1) as f64, command })
@@ -404,16 +407,20 @@ fn learning(search: &SearchSettings, own: Box<dyn Sampler>) -> Result<Box<dyn Sa
     Ok(Box::new(Prior::new(own, search.seed, sessions)))
 }
 
-/// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come, or
-/// where that cannot be told.
-fn refuse_other_conditions(results: &Results, is_new: bool, settings: &TuningSettings) -> Result<(), TuneError> {
+/// What a session that is resumed measured before. Refuses to go on where the baseline and the trials so far were judged
+/// or timed otherwise than those to come, or where that cannot be told.
+fn refuse_other_conditions(
+    results: &Results,
+    is_new: bool,
+    settings: &TuningSettings,
+) -> Result<Option<Measured>, TuneError> {
     let earlier = match results.read::<Options>(session::CONFIG) {
         // Of another release, perhaps.
         Err(ResultsError::Strange { .. }) => None,
         earlier => earlier?,
     };
     if earlier.is_none() && is_new {
-        return Ok(());
+        return Ok(None);
     }
     let folder = results.folder().display();
     if let Some(name) = earlier.as_ref().and_then(|earlier| earlier.other_condition(settings.written())) {
@@ -431,7 +438,7 @@ fn refuse_other_conditions(results: &Results, is_new: bool, settings: &TuningSet
         Some(what) => Err(TuneError::Setting(format!(
             "{folder} holds the results of another recording: {what} is not the same; --resume goes on with the same one, or begin a session of its own without it"
         ))),
-        None => Ok(()),
+        None => Ok(Some(earlier.clone())),
     }
 }
 
@@ -460,14 +467,17 @@ fn evaluator(settings: &TuningSettings, instances: &[TunedInstance]) -> Result<E
 }
 
 /// Options that `mneme-replay serve` is given.
-fn server_options(settings: &CandidateSettings) -> Vec<String> {
+fn server_options(settings: &TuningSettings) -> Vec<String> {
     let mut all = Vec::new();
+    let llvm = settings.measured().and_then(|measured| major_version(&measured.llvm));
+    let settings = &settings.replay;
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             all.extend([name.to_owned(), value]);
         }
     };
     add("--device", settings.device.clone());
+    add("--llvm", llvm.map(|version| version.to_string()));
     add("--workers", settings.workers.map(|workers| workers.to_string()));
     add("--rtol", settings.rtol.map(|bound| bound.to_string()));
     add("--atol", settings.atol.map(|bound| bound.to_string()));

@@ -374,3 +374,31 @@ fn a_session_that_could_try_nothing_says_so() {
     assert!(stderr.contains("2 of 2 configurations could not be tried: it is missing; install it"), "{stderr}");
     assert_eq!(home.json("results/summary.json")["status"], "internal_error");
 }
+
+/// A session goes on with the LLVM that it began with, whatever was installed since; not with another release of one.
+#[test]
+fn a_session_keeps_its_compilers() {
+    let home = Home::new();
+    std::fs::write(home.path("space.yaml"), "parameters:\n  llvm: [22]\n  passes: [a, b, c]\n").unwrap();
+    let run = |folder: &str, further: &[&str], compilers: &str| {
+        let arguments =
+            ["-rdb", "5.json", "--quiet", "--space", "space.yaml", "--cache", "cache.jsonl", "--results-dir"];
+        let arguments = [&arguments[..], &[folder], further].concat();
+        let output = home.command(&arguments).env("STUB_COMPILERS", compilers).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let llvm = || home.json("results/config.json")["measured"]["llvm"].clone();
+    let first = run("results", &["--trials", "2"], "22.1.8");
+    assert_eq!((first.0, llvm()), (Some(0), "22.1.8".into()), "{}", first.1);
+    let second = run("results", &["--resume", "--trials", "3"], "19.1.7 22.1.8");
+    assert_eq!((second.0, llvm()), (Some(0), "22.1.8".into()), "{}", second.1);
+    let another = "LLVM 22.1.8, which those of LLVM 22.1.3 do not compare with";
+    assert_eq!(run("third", &["--trials", "2"], "19.1.7 22.1.8").0, Some(0));
+    let third = run("third", &["--resume"], "19.1.7 22.1.3");
+    assert!(third.0 == Some(3) && third.1.contains(another), "{}", third.1);
+
+    let cached = |folder: &str| home.json(&format!("{folder}/summary.json"))["num_cached"].clone();
+    assert_eq!(run("other", &[], "22.1.3").0, Some(0));
+    assert_eq!(run("same", &[], "22.1.8").0, Some(0));
+    assert_eq!((cached("other"), cached("same")), (0.into(), 3.into()));
+}
