@@ -3,6 +3,9 @@
 //! It has no LLVM. `mneme-replay` orders builds with it; `mneme-build-NN`, programs of the compiler's crate, makes them
 //! (see [`protocol`]). [`process`] and [`programs`] are how processes of ours are started, confined and watched.
 
+// They panic where nobody reads; `mneme_core::console` has what does not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod builders;
 pub mod instrument;
 pub mod outcome;

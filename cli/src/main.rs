@@ -2,6 +2,9 @@
 //!
 //! The other programs of the installation are its subcommands.
 
+// They panic where nobody reads; `mneme_core::console` has what does not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 mod annotate;
 mod application;
 mod apply;

@@ -6,6 +6,9 @@
 //! cope with, and that must be one configuration's result, not the end of a tuning session. The parent calls
 //! [`warm_up`] before it forks, so that no child pays for initialisation.
 
+// They panic where nobody reads; `mneme_core::console` has what does not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod architecture;
 pub mod assembler;
 mod code_version;

@@ -50,7 +50,7 @@ pub fn main() {
         .with_target(false)
         .init();
     let client = client().unwrap_or_else(|error| {
-        eprintln!("{NAME}: {error}; it is mneme-replay that starts this program");
+        mneme_core::remark!("{NAME}: {error}; it is mneme-replay that starts this program");
         exit(mneme_core::exit::BAD_USAGE)
     });
     exit(match server::run(client, options.prepare == Prepare::Full) {

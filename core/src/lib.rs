@@ -4,6 +4,9 @@
 //!
 //! There is no LLVM in this crate: it is loaded into other people's processes by the recorder and the CPU device.
 
+// They panic where nobody reads; `console` has what does not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod arguments;
 pub mod checked_text;
 pub mod chunk_hash;

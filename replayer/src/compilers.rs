@@ -25,23 +25,28 @@ struct Printed<'a> {
     results: &'a BTreeMap<u32, ReplayResult>,
 }
 
-/// Replays a configuration with each version; returns the exit status, which is that of the first that does not verify
-/// though it reads the IR.
+/// Replays a configuration with each version; returns the exit status: that of a builder that cannot be used, else of the
+/// first version that does not verify though it reads the IR.
 pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configuration) -> Result<i32, Fatal> {
     if let Some(option) = for_one_alone(options) {
         let error = format!("{option} is for one LLVM, and --llvm all replays with several; name a version");
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
     let results = replay(options, context, configuration)?;
-    eprint!("{}", table(&results));
+    mneme_core::remark!("{}", table(&results).trim_end());
     let mut text =
         serde_json::to_string_pretty(&Printed { configuration, results: &results }).expect("plain data serialises");
     text.push('\n');
     stdout::write(text.as_bytes())?;
     let reads = |version: u32| context.written_by.is_none_or(|found| version >= found);
-    let mut statuses =
-        results.iter().filter(|(version, _)| reads(**version)).map(|(_, result)| result.status.exit_status());
-    Ok(statuses.find(|status| *status != exit::VERIFIED).unwrap_or(exit::VERIFIED))
+    let statuses: Vec<i32> = results
+        .iter()
+        .filter(|(version, _)| reads(**version))
+        .map(|(_, result)| result.status.exit_status())
+        .filter(|status| *status != exit::VERIFIED)
+        .collect();
+    let unusable = statuses.iter().find(|status| **status == exit::INTERNAL);
+    Ok(unusable.or(statuses.first()).copied().unwrap_or(exit::VERIFIED))
 }
 
 /// The first option of those that write files or look into one build.

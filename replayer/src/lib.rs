@@ -13,6 +13,9 @@
 //! A configuration's way through the modules: [`cli`] or [`serve`] → [`job`] → [`supervise`] → [`build`] → [`execute`]
 //! → [`verify`] → [`report`]. Modules use only those that stand above them here.
 
+// They panic where nobody reads; `mneme_core::console` has what does not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod error;
 pub mod process;
 

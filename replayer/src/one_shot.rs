@@ -74,27 +74,27 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     let is_observed = result.faults.is_some() || result.touched.is_some();
     let is_no_wonder = is_observed && result.status == ReplayStatus::FailedVerification;
     if !result.error.is_empty() && !is_no_wonder {
-        eprintln!("mneme-replay: {}", result.error);
+        mneme_core::remark!("mneme-replay: {}", result.error);
     }
     if !result.counters_reason.is_empty() {
-        eprintln!("mneme-replay: hardware counters were not counted: {}", result.counters_reason);
+        mneme_core::remark!("mneme-replay: hardware counters were not counted: {}", result.counters_reason);
     }
     if let Some(variations) = &result.variations {
-        eprintln!("{}", crate::report::variations::text(variations, result.exec_time.len()));
+        mneme_core::remark!("{}", crate::report::variations::text(variations, result.exec_time.len()));
         if options.write_tolerances {
             write_tolerances(context, variations)?;
         }
     }
     if let Some(faults) = &result.faults {
-        eprintln!("{}", observed::text(faults));
+        mneme_core::remark!("{}", observed::text(faults));
     }
     if let Some(touched) = &result.touched {
         let recorded = context.snapshot.layout.regions.iter().map(|region| region.size).sum();
-        eprintln!("{}", observed::touched_text(touched, recorded));
+        mneme_core::remark!("{}", observed::touched_text(touched, recorded));
     }
     if options.observation.wrote.is_some() && result.executed {
         let nothing = || "the kernel wrote none of these bytes".to_owned();
-        eprintln!("{}", result.last_write.as_ref().map_or_else(nothing, observed::last_write_text));
+        mneme_core::remark!("{}", result.last_write.as_ref().map_or_else(nothing, observed::last_write_text));
     }
     let printed = PrintedResult { configuration: &configuration, result: &result };
     let text = serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n";
@@ -149,15 +149,16 @@ fn write_tolerances(context: &ReplayContext, variations: &[Variation]) -> Result
     let (written, left) = crate::report::variations::write(&context.recorded, variations)
         .map_err(|error| Fatal::new(exit::BAD_RECORDING, format!("the tolerances cannot be written: {error}")))?;
     for rule in &written {
-        eprintln!("from now on {} is compared as {}", rule.target, rule.tolerance);
+        mneme_core::remark!("from now on {} is compared as {}", rule.target, rule.tolerance);
     }
     if !written.is_empty() {
-        eprintln!("written to {}", Rules::path(&context.recorded.database).display());
+        mneme_core::remark!("written to {}", Rules::path(&context.recorded.database).display());
     }
     for variation in left {
-        eprintln!(
+        mneme_core::remark!(
             "the {} elements at {} are no floating-point numbers: no tolerance is written; see --tolerance for exceptions of your own",
-            variation.dtype, variation.address
+            variation.dtype,
+            variation.address
         );
     }
     Ok(())

@@ -26,7 +26,7 @@ pub fn by_name() -> ! {
     let name = std::env::args_os().next();
     let is_bisect = name.as_deref().map(Path::new).and_then(Path::file_name).is_some_and(|name| name == "mneme-bisect");
     if let Err(wrong) = mneme_core::install::check_home() {
-        eprintln!("{}: {wrong}", if is_bisect { "mneme-bisect" } else { "mneme-replay" });
+        mneme_core::remark!("{}: {wrong}", if is_bisect { "mneme-bisect" } else { "mneme-replay" });
         exit(mneme_core::exit::BAD_USAGE);
     }
     if is_bisect { bisect() } else { replay() }
@@ -42,7 +42,7 @@ fn replay() -> ! {
         if let Arguments::Serve(_) = arguments {
             serve::report(&fatal);
         }
-        eprintln!("mneme-replay: {fatal}");
+        mneme_core::remark!("mneme-replay: {fatal}");
         fatal.status
     }))
 }
@@ -64,7 +64,7 @@ fn bisect() -> ! {
     log(options.common.level);
     exit(bisect::run(&options).unwrap_or_else(|fatal| {
         try_again(&fatal);
-        eprintln!("mneme-bisect: {fatal}");
+        mneme_core::remark!("mneme-bisect: {fatal}");
         fatal.status
     }))
 }

@@ -88,7 +88,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
         }
     }
     let statistics = Statistics { finished: statuses.finished, ..engine.statistics() };
-    eprintln!("mneme-replay: {}", summary(&statistics));
+    mneme_core::remark!("mneme-replay: {}", summary(&statistics));
     engine.leave();
     let has = |status: ReplayStatus| statistics.finished.contains_key(status.name());
     // What makes no sense is not tried either.

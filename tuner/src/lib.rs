@@ -3,6 +3,9 @@
 //! Neither compiles nor runs anything itself: kernels are replayed by a `mneme-replay serve` child process
 //! ([`server`]), so that nothing a candidate does can damage the session that judges it.
 
+// They panic where nobody reads; `mneme_core::console` has what does not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod archive;
 pub mod bridge;
 pub mod cache;

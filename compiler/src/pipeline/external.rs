@@ -38,7 +38,10 @@ pub fn run<'ctx>(
         return Err(failed(format!("it ended with {}: {said}", output.status)));
     }
     // What passes print is for the user's eyes.
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !said.trim_end().is_empty() {
+        mneme_core::remark!("{}", said.trim_end());
+    }
     let bitcode = after.read().map_err(|error| failed(format!("the IR that it wrote cannot be read: {error}")))?;
     if bitcode.is_empty() {
         return Err(failed("it wrote no IR to the file that -o names".into()));

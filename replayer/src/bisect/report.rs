@@ -22,7 +22,7 @@ pub fn print(finding: &BisectFinding, options: &Bisect) -> Result<(), Fatal> {
             std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         }
     };
-    eprint!("{}", text(finding, colours));
+    mneme_core::remark!("{}", text(finding, colours).trim_end());
     if options.json {
         let json = serde_json::to_string_pretty(finding).expect("plain data serialises") + "\n";
         let mut stdout = std::io::stdout().lock();

@@ -133,7 +133,7 @@ fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
         let target = closure.target.map_or_else(String::new, |target| target.to_string());
         let own = &recorded.kernel.ours.ir_arch;
         if target != *own {
-            eprintln!(
+            mneme_core::remark!(
                 "mneme-replay: --from-ptx: the PTX is for {target}, and the recorded code is for {own}; \
                  the source may have told them apart"
             );

@@ -13,6 +13,7 @@ use mneme_builds::program::{Preparation, ProgramError};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
 use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
+use mneme_core::install::{BUILDER, LLVM_VERSIONS};
 use mneme_core::result::ReplayStatus;
 
 use self::device::Choice;
@@ -101,6 +102,12 @@ impl ReplayContext {
             Err(_) if settings.original => programs.newest(),
             found => found?,
         };
+        let chosen = settings.llvm.or(settings.default_llvm).is_some() || settings.original;
+        if let Some(found) = written_by.filter(|found| !chosen && *found < llvm && LLVM_VERSIONS.contains(found)) {
+            mneme_core::remark!(
+                "mneme-replay: LLVM {llvm} compiles IR of LLVM {found}, as {BUILDER}{found} is not installed"
+            );
+        }
         let first_llvm = programs.chosen(settings.llvm, written_by).unwrap_or(llvm);
         // One that cannot be started is what builds come to.
         let _ = programs.of(first_llvm)?.start(preparation);
@@ -142,7 +149,7 @@ impl ReplayContext {
                 );
                 return Err(Fatal::new(exit::BAD_USAGE, error));
             }
-            eprintln!("mneme-replay: {text}");
+            mneme_core::remark!("mneme-replay: {text}");
         }
         let snapshot = Snapshot::reserve(layout).map_err(|error| {
             Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}"))

@@ -144,14 +144,17 @@ fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(toolkits().into_iter().map(|root| root.join("bin")));
     let Some(program) = folders.map(|folder: PathBuf| folder.join(PROGRAM)).find(|program| program.is_file()) else {
-        eprintln!("mneme-replay: no {} is written: {PROGRAM} is neither on PATH nor in a CUDA toolkit", to.display());
+        mneme_core::remark!(
+            "mneme-replay: no {} is written: {PROGRAM} is neither on PATH nor in a CUDA toolkit",
+            to.display()
+        );
         return Ok(());
     };
     match Command::new(&program).arg(cubin).output() {
         Ok(output) if output.status.success() => write(to, &output.stdout),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            eprintln!(
+            mneme_core::remark!(
                 "mneme-replay: no {} is written: {PROGRAM} says {}",
                 to.display(),
                 said.lines().next().unwrap_or("nothing")
@@ -159,7 +162,11 @@ fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
             Ok(())
         }
         Err(error) => {
-            eprintln!("mneme-replay: no {} is written: {} cannot be run: {error}", to.display(), program.display());
+            mneme_core::remark!(
+                "mneme-replay: no {} is written: {} cannot be run: {error}",
+                to.display(),
+                program.display()
+            );
             Ok(())
         }
     }

@@ -269,6 +269,49 @@ fn a_builder_that_cannot_be_used_has_a_line_in_the_table() {
         .exit_with(70);
 }
 
+/// One that is there and does not work is not replaced by another in silence, and keeps nothing from those that ask for
+/// another; what cannot be told is no reason to end otherwise.
+#[test]
+fn a_broken_builder_of_the_ir_ends_nothing_else() {
+    let Some(other) = other("a_broken_builder_of_the_ir_ends_nothing_else") else { return };
+    if !have_compiler("a_broken_builder_of_the_ir_ends_nothing_else") {
+        return;
+    }
+    let recording = Recording::of(app("vecadd"), &[]);
+    let (database, kernel) = recording.kernels().remove(0);
+    let instance = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
+    let home = installation_with(&[other]);
+    symlink("/bin/false", home.path().join("bin/mneme-build-19")).unwrap();
+    let table = replay_in(&home, &instance, &["--llvm", "all"]);
+    assert_eq!(table.status, 70, "{table}");
+    let json = table.json();
+    assert_eq!(json["Results"]["19"]["status"], "internal_error", "{table}");
+    assert_eq!(json["Results"][other.to_string()]["verified"], true, "{table}");
+    let lines = recording.folder().join("lines.jsonl");
+    std::fs::write(&lines, format!("{{}}\n{{\"llvm\":{other}}}\n{{\"passes\":\"default<O1>\"}}\n")).unwrap();
+    let sweep = run(home.path().join("bin/mneme-replay"))
+        .args(["sweep".as_ref(), "-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu"])
+        .arg(&lines)
+        .env("MNEME_HOME", home.path())
+        .succeed();
+    let statuses = |status: &str| sweep.stdout.matches(&format!("\"status\":\"{status}\"")).count();
+    assert_eq!((statuses("verified"), statuses("internal_error")), (1, 2), "{sweep}");
+    let unheard = run("sh")
+        .args(["-c", "exec \"$@\" 2>/dev/full", "sh"])
+        .arg(home.path().join("bin/mneme-replay"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu"])
+        .env("MNEME_HOME", home.path())
+        .exit_with(70);
+    assert_eq!(unheard.json()["Result"]["status"], "internal_error", "{unheard}");
+    // One that is not there is replaced by the next newer one, and that is said.
+    std::fs::remove_file(home.path().join("bin/mneme-build-19")).unwrap();
+    let replaced = replay_in(&home, &instance, &[]);
+    assert_eq!(replaced.status, 0, "{replaced}");
+    replaced.complains(&format!("LLVM {other} compiles IR of LLVM 19, as mneme-build-19 is not installed"));
+}
+
 /// What replays and bisections write is compiled by what wrote it.
 #[test]
 fn text_of_one_version_is_not_taken_for_anothers() {

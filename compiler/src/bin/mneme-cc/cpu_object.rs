@@ -17,7 +17,7 @@ pub fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
             Ok(0)
         }
         Err(error) => {
-            eprintln!("mneme-cc: {error:#}");
+            mneme_core::remark!("mneme-cc: {error:#}");
             Ok(mneme_core::exit::BUILD_FAILED as u8)
         }
     }

@@ -48,7 +48,7 @@ pub fn become_it(command: &mut Command, compiler: &Path) -> anyhow::Result<u8> {
 
 /// Says that a compiler cannot be run; the status of a shell for such a command.
 pub fn not_run(compiler: &Path, error: &std::io::Error) -> u8 {
-    eprintln!("mneme-cc: {} cannot be run: {error}", compiler.display());
+    mneme_core::remark!("mneme-cc: {} cannot be run: {error}", compiler.display());
     if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }
 

@@ -3,6 +3,9 @@
 //! It stands in front of a compiler like ccache (`mneme-cc clang++ …`) or in its place (`mneme-clang++ …`). What the
 //! compiler would have done, it does, with its own messages and status; everything of ours comes after.
 
+// They panic where nobody reads; `mneme_core::console` has what does not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 mod arguments;
 mod beside;
 mod builder;
@@ -38,7 +41,7 @@ fn main() -> ExitCode {
     let own_name = arguments.next().unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
     if let Err(wrong) = mneme_core::install::check_home() {
-        eprintln!("mneme-cc: {wrong}");
+        mneme_core::remark!("mneme-cc: {wrong}");
         return ExitCode::from(mneme_core::exit::BAD_USAGE as u8);
     }
     let status = match wrapper::compiler_of(Path::new(&own_name)) {
@@ -49,7 +52,7 @@ fn main() -> ExitCode {
     match status {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("mneme-cc: {error:#}");
+            mneme_core::remark!("mneme-cc: {error:#}");
             ExitCode::from(mneme_core::exit::BAD_USAGE as u8)
         }
     }
@@ -58,11 +61,12 @@ fn main() -> ExitCode {
 fn launch(mut arguments: Vec<OsString>) -> anyhow::Result<u8> {
     match arguments.first().and_then(|first| first.to_str()) {
         None | Some("--help" | "-h" | "-help") => {
-            print!("{}", help::TEXT);
+            mneme_core::console::write(help::TEXT)?;
             Ok(0)
         }
         Some("--version" | "-V") => {
-            println!("mneme-cc {} ({})", env!("CARGO_PKG_VERSION"), builder::versions());
+            let versions = builder::versions();
+            mneme_core::console::write(&format!("mneme-cc {} ({versions})\n", env!("CARGO_PKG_VERSION")))?;
             Ok(0)
         }
         Some("--generate") => {
@@ -87,7 +91,7 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
     match CompilerFamily::of(compiler) {
         CompilerFamily::Clang => clang::run(compiler, &arguments, Dialect::Clang),
         CompilerFamily::Hipcc if hip::is_for_nvidia() => {
-            eprintln!(
+            mneme_core::remark!(
                 "mneme-cc: {} is run unchanged, as it runs nvcc here: its kernels carry no LLVM IR",
                 compiler.display()
             );
@@ -98,7 +102,7 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
         CompilerFamily::Host => family::pass_through(compiler, &arguments),
         CompilerFamily::Launcher => behind_launcher(compiler, arguments),
         CompilerFamily::Unknown => {
-            eprintln!(
+            mneme_core::remark!(
                 "mneme-cc: {} is run unchanged: it is not a compiler that mneme-cc knows (clang is)",
                 compiler.display()
             );

@@ -66,7 +66,7 @@ pub fn step(command: &mut Command) -> anyhow::Result<()> {
 
 /// Says why a source gets no IR. The object is a temporary one where the command links, too.
 pub fn warn(source: &Path, reason: &str) {
-    eprintln!("mneme-cc: warning: {} gets no LLVM IR: {reason}", source.display());
+    mneme_core::remark!("mneme-cc: warning: {} gets no LLVM IR: {reason}", source.display());
 }
 
 #[cfg(test)]

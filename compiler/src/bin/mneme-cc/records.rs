@@ -51,7 +51,7 @@ pub fn records(user: &User, source: DeviceSource<'_>, log: &Log, images: &[u64])
     }
     let path = source.path.display();
     for (reason, archs) in failures {
-        eprintln!("mneme-cc: warning: {path} gets no LLVM IR for {}: {reason}", archs.join(", "));
+        mneme_core::remark!("mneme-cc: warning: {path} gets no LLVM IR for {}: {reason}", archs.join(", "));
     }
     records
 }

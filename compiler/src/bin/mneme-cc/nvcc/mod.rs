@@ -181,7 +181,7 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
             }
         }
         if !missing.is_empty() {
-            eprintln!(
+            mneme_core::remark!(
                 "mneme-cc: warning: these kernels have other names in nvcc's {}, and no LLVM IR: {}",
                 object.display(),
                 missing.join(", ")
@@ -190,7 +190,7 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
         if records.is_empty() { Ok(()) } else { elf::append(object, &records) }
     };
     if let Err(error) = whole() {
-        eprintln!(
+        mneme_core::remark!(
             "mneme-cc: warning: {} gets no LLVM IR, its kernels replay from their machine code only: {error:#}",
             object.display()
         );
