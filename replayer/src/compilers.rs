@@ -25,8 +25,8 @@ struct Printed<'a> {
     results: &'a BTreeMap<u32, ReplayResult>,
 }
 
-/// Replays a configuration with each version; returns the exit status: that of a builder that cannot be used, else of the
-/// first version that does not verify though it reads the IR.
+/// Replays a configuration with each version; returns the exit status: that of a builder that cannot be used, else of
+/// the first version that does not verify though it reads the IR.
 pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configuration) -> Result<i32, Fatal> {
     if let Some(option) = for_one_alone(options) {
         let error = format!("{option} is for one LLVM, and --llvm all replays with several; name a version");

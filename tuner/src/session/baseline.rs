@@ -139,8 +139,8 @@ impl Session {
     }
 }
 
-/// How far code of a pipeline is from the application's, by their times, or why it has none; `None` where it is not far.
-/// Whatever it lacks is no gain of tuning.
+/// How far code of a pipeline is from the application's, by their times, or why it has none; `None` where it is not
+/// far. Whatever it lacks is no gain of tuning.
 fn difference(passes: &str, original: f64, pipeline: Result<f64, String>) -> Option<String> {
     let pipeline = match pipeline {
         Ok(time) => time,

@@ -24,6 +24,11 @@ impl Numbers {
         Self { free: (0..next).filter(|number| !taken.contains(number)).collect(), next }
     }
 
+    /// Those among the numbers that no trial was given again.
+    pub fn not_taken(&self, numbers: &BTreeSet<u64>) -> usize {
+        numbers.iter().filter(|number| **number >= self.next || self.free.contains(number)).count()
+    }
+
     pub fn take(&mut self) -> u64 {
         self.free.pop_front().unwrap_or_else(|| {
             self.next += 1;

@@ -407,8 +407,8 @@ fn learning(search: &SearchSettings, own: Box<dyn Sampler>) -> Result<Box<dyn Sa
     Ok(Box::new(Prior::new(own, search.seed, sessions)))
 }
 
-/// What a session that is resumed measured before. Refuses to go on where the baseline and the trials so far were judged
-/// or timed otherwise than those to come, or where that cannot be told.
+/// What a session that is resumed measured before. Refuses to go on where the baseline and the trials so far were
+/// judged or timed otherwise than those to come, or where that cannot be told.
 fn refuse_other_conditions(
     results: &Results,
     is_new: bool,

@@ -314,13 +314,18 @@ fn what_was_missing_is_tried_when_it_is_there() {
     let run = |further: &[&str], missing: &str| {
         let mut command = home.command(&[&arguments[..], further].concat());
         let output = command.env("STUB_MISSING", missing).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        home.json("results/summary.json")
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{stderr}");
+        (home.json("results/summary.json"), stderr)
     };
-    let summary = run(&[], "missing");
+    let (summary, _) = run(&[], "missing");
     let (size, missing) = (summary["num_trials_completed"].as_u64(), summary["num_internal_error"].as_u64());
     assert!(missing > Some(0) && missing < size, "{summary}");
-    let summary = run(&["--resume"], "");
+    let (summary, stderr) = run(&["--resume", "--trials", "3"], "");
+    assert_eq!(summary["num_trials_completed"], 3, "{summary}");
+    assert!(stderr.contains("3 configurations that could not be tried before were not tried now"), "{stderr}");
+    let (summary, stderr) = run(&["--resume", "--trials", "6"], "");
+    assert!(!stderr.contains("not tried now"), "{stderr}");
     assert_eq!(summary["num_internal_error"], 0, "{summary}");
     assert_eq!((summary["num_trials_completed"].as_u64(), summary["num_verified"].as_u64()), (size, size), "{summary}");
     assert_eq!(summary["num_resumed"].as_u64(), size.zip(missing).map(|(all, missing)| all - missing), "{summary}");
@@ -328,7 +333,7 @@ fn what_was_missing_is_tried_when_it_is_there() {
     let lines: Vec<u64> = home.trials("results").iter().map(|trial| trial["trial"].as_u64().unwrap()).collect();
     let distinct: HashSet<&u64> = lines.iter().collect();
     assert_eq!((Some(distinct.len() as u64), Some(lines.len() as u64)), (size, size.zip(missing).map(|(a, b)| a + b)));
-    let again = run(&["--resume"], "");
+    let (again, _) = run(&["--resume"], "");
     assert_eq!((&again["num_resumed"], &again["num_verified"]), (&size.into(), &size.into()), "{again}");
 }
 
