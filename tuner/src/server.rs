@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;
+use mneme_core::image::bitcode;
 use mneme_core::protocol::{self, Changes, Hello, Reply, Request, StoppingRule, Submission};
 use mneme_core::result::ReplayResult;
 
@@ -116,12 +117,7 @@ pub struct ServerGreeting {
 
 /// That of the versions of LLVM, as [`ServerGreeting::compilers`] has them, which begins with this number.
 pub fn compiler(versions: &[String], major: u32) -> Option<&str> {
-    versions.iter().map(String::as_str).find(|version| major_version(version) == Some(major))
-}
-
-/// 19 of "19.1.7".
-pub fn major_version(version: &str) -> Option<u32> {
-    version.split('.').next()?.parse().ok()
+    versions.iter().map(String::as_str).find(|version| bitcode::major(version) == Some(major))
 }
 
 impl ServerCommand {

@@ -65,21 +65,35 @@ pub struct Builds<'a> {
 impl<'a> Builds<'a> {
     /// As many builds at a time as the context says; `first` is the version of LLVM that is wanted at once.
     pub fn start(context: &'a ReplayContext, first: u32) -> Self {
-        let (mut servers, mut useless) = (BTreeMap::new(), BTreeMap::new());
-        match context.build_plan(first).and_then(Server::start) {
-            Ok(server) => drop(servers.insert(first, server)),
-            Err(error) => drop(useless.insert(first, error.to_string())),
-        }
-        Self {
+        let mut builds = Self {
             context,
-            servers,
-            useless,
+            servers: BTreeMap::new(),
+            useless: BTreeMap::new(),
             limit: context.builders,
             outcomes: HashMap::new(),
             ages: VecDeque::new(),
             bytes: 0,
             built: 0,
             assembled: 0,
+        };
+        builds.server(first);
+        builds
+    }
+
+    /// The fork server of a version of LLVM, started where there is none yet; `None` where its program is of no use.
+    fn server(&mut self, llvm: u32) -> Option<&mut Server<'a>> {
+        if self.useless.contains_key(&llvm) {
+            return None;
+        }
+        match self.servers.entry(llvm) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(free) => match self.context.build_plan(llvm).and_then(Server::start) {
+                Ok(server) => Some(free.insert(server)),
+                Err(error) => {
+                    self.useless.insert(llvm, error.to_string());
+                    None
+                }
+            },
         }
     }
 
@@ -119,21 +133,13 @@ impl<'a> Builds<'a> {
 
     /// Orders a build of a version of LLVM. Where its program is of no use, that is the outcome.
     pub fn order(&mut self, llvm: u32, spec: &BuildSpec, key: BuildKey, target: &Target, limit: Duration) {
-        if let Some(error) = self.useless.get(&llvm) {
-            let outcome = Err(NotBuilt::new(ReplayStatus::InternalError, error.clone()));
-            return self.keep(key, outcome);
+        match self.server(llvm) {
+            Some(server) => server.order(spec, key, target, limit),
+            None => {
+                let error = self.useless.get(&llvm).cloned().unwrap_or_default();
+                self.keep(key, Err(NotBuilt::new(ReplayStatus::InternalError, error)));
+            }
         }
-        let server = match self.servers.entry(llvm) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(free) => match self.context.build_plan(llvm).and_then(Server::start) {
-                Ok(server) => free.insert(server),
-                Err(error) => {
-                    self.useless.insert(llvm, error.to_string());
-                    return self.order(llvm, spec, key, target, limit);
-                }
-            },
-        };
-        server.order(spec, key, target, limit);
     }
 
     /// Has every fork server do something; how many builds have ended. One that does not last is given up, with the

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use mneme_core::install;
 use mneme_core::recording::CodeKind;
 use mneme_e2e::apps::app;
-use mneme_e2e::command::{ProgramOutput, run};
+use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::installation::{TestDevice, have_compiler, library, program};
 use mneme_e2e::platform;
 use mneme_e2e::recording::{Recording, TestInstance};
@@ -81,6 +81,15 @@ fn replay_in(home: &TempDir, instance: &TestInstance, options: &[&str]) -> Progr
         .args(options)
         .env("MNEME_HOME", home.path())
         .outcome()
+}
+
+/// A sweep of that installation over a file of configurations.
+fn sweep_in(home: &TempDir, instance: &TestInstance, lines: &Path) -> Run {
+    run(home.path().join("bin/mneme-replay"))
+        .args(["sweep".as_ref(), "-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", "cpu"])
+        .arg(lines)
+        .env("MNEME_HOME", home.path())
 }
 
 #[test]
@@ -244,12 +253,7 @@ fn a_builder_that_cannot_be_used_has_a_line_in_the_table() {
         "{}\n{\"llvm\":23}\n{\"passes\":\"default<O1>\"}\n{\"llvm\":23,\"passes\":\"default<O2>\"}\n",
     )
     .unwrap();
-    let outcome = run(home.path().join("bin/mneme-replay"))
-        .args(["sweep".as_ref(), "-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
-        .args(["--device", "cpu"])
-        .arg(&lines)
-        .env("MNEME_HOME", home.path())
-        .outcome();
+    let outcome = sweep_in(&home, &instance, &lines).outcome();
     let statuses = |status: &str| outcome.stdout.matches(&format!("\"status\":\"{status}\"")).count();
     assert_eq!((statuses("verified"), statuses("internal_error")), (2, 2), "{outcome}");
     // Nor what needs none of it, newest or not.
@@ -261,12 +265,7 @@ fn a_builder_that_cannot_be_used_has_a_line_in_the_table() {
     assert_eq!(original.json()["Result"]["verified"], true, "{original}");
     // Where nothing can be tried, nothing is known.
     std::fs::write(&lines, "{\"llvm\":23}\n").unwrap();
-    run(home.path().join("bin/mneme-replay"))
-        .args(["sweep".as_ref(), "-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
-        .args(["--device", "cpu"])
-        .arg(&lines)
-        .env("MNEME_HOME", home.path())
-        .exit_with(70);
+    sweep_in(&home, &instance, &lines).exit_with(70);
 }
 
 /// One that is there and does not work is not replaced by another in silence, and keeps nothing from those that ask for
@@ -289,12 +288,7 @@ fn a_broken_builder_of_the_ir_ends_nothing_else() {
     assert_eq!(json["Results"][other.to_string()]["verified"], true, "{table}");
     let lines = recording.folder().join("lines.jsonl");
     std::fs::write(&lines, format!("{{}}\n{{\"llvm\":{other}}}\n{{\"passes\":\"default<O1>\"}}\n")).unwrap();
-    let sweep = run(home.path().join("bin/mneme-replay"))
-        .args(["sweep".as_ref(), "-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
-        .args(["--device", "cpu"])
-        .arg(&lines)
-        .env("MNEME_HOME", home.path())
-        .succeed();
+    let sweep = sweep_in(&home, &instance, &lines).succeed();
     let statuses = |status: &str| sweep.stdout.matches(&format!("\"status\":\"{status}\"")).count();
     assert_eq!((statuses("verified"), statuses("internal_error")), (1, 2), "{sweep}");
     let unheard = run("sh")

@@ -31,7 +31,7 @@ impl Session {
             let (untried, all) = (summary.num_internal_error, summary.num_trials_completed);
             mneme_core::remark!("mneme-tune: {untried} of {all} configurations could not be tried: {reason}");
         }
-        let left = self.numbers.not_taken(&self.untried);
+        let left = self.numbers.untried();
         if left > 0 {
             mneme_core::remark!(
                 "mneme-tune: {left} configurations that could not be tried before were not tried now, and count for nothing"

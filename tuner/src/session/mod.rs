@@ -27,7 +27,7 @@ mod resume;
 mod standings;
 mod trials;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use self::bans::Bans;
@@ -43,7 +43,6 @@ use self::resume::Numbers;
 use self::standings::Standings;
 use self::trials::InFlight;
 use mneme_core::protocol::StoppingRule;
-use mneme_core::result::ReplayStatus;
 
 use crate::bridge::Bridge;
 use crate::cache::CachePlan;
@@ -120,8 +119,6 @@ struct Session {
     start: Instant,
     /// By trial as the search counts them: the number in the results, and what is being replayed.
     numbers: Numbers,
-    /// Numbers of those that the session before could not try.
-    untried: BTreeSet<u64>,
     in_flight: HashMap<u64, InFlight>,
     /// Numbers in the results of trials, by trial as the search counts them.
     numbered: HashMap<u64, u64>,
@@ -159,12 +156,8 @@ pub fn run(
 ) -> Result<Finished, SessionError> {
     known.sort_by_key(|trial| trial.trial);
     let is_new = known.is_empty();
-    // Something of ours broke, or was missing, which the user may have mended since.
-    let is_untried = |trial: &Trial| trial.result.status == ReplayStatus::InternalError;
-    let untried = known.iter().filter(|trial| is_untried(trial)).map(|trial| trial.trial).collect();
-    known.retain(|trial| !is_untried(trial));
     let mut session = Session::new(plan, evaluator, results, &known)?;
-    session.untried = untried;
+    known.retain(|trial| !resume::is_untried(trial));
     let greeting = session.evaluator.greeting();
     session.records.log(&format!("tuning {} on {} (driver {})", session.kernel, greeting.device, greeting.driver));
     if is_new {
@@ -214,7 +207,6 @@ impl Session {
             standings: Standings::new(summary),
             progress: Progress::new((requested > 0).then_some(requested), settings.quiet),
             numbers: Numbers::after(known),
-            untried: BTreeSet::new(),
             in_flight: HashMap::new(),
             numbered: HashMap::new(),
             ended: HashMap::new(),

@@ -2,31 +2,44 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use mneme_core::image::bitcode;
+use mneme_core::result::ReplayStatus;
+
 use super::criteria::results_of;
 use super::{CONFIG, SUMMARY, Session, SessionError};
 use crate::measured::Measured;
 use crate::options::{Options, TuningSettings};
 use crate::results::{Results, ResultsError, SessionSummary, Trial};
-use crate::server::{ServerGreeting, compiler, major_version};
+use crate::server::{ServerGreeting, compiler};
 
-/// Numbers for new trials: those that trials of an interrupted session had which never ended, then those after the
-/// greatest.
+/// Whether nothing came of a trial because something of ours broke, or was missing, which the user may have mended
+/// since.
+pub fn is_untried(trial: &Trial) -> bool {
+    trial.result.status == ReplayStatus::InternalError
+}
+
+/// Numbers for new trials: those that trials of an interrupted session had which never ended or could not be tried,
+/// then those after the greatest.
 #[derive(Debug, Default)]
 pub struct Numbers {
     free: VecDeque<u64>,
     next: u64,
+    /// Those of trials that could not be tried.
+    untried: BTreeSet<u64>,
 }
 
 impl Numbers {
     pub fn after(known: &[Trial]) -> Self {
-        let taken: BTreeSet<u64> = known.iter().map(|trial| trial.trial).collect();
-        let next = taken.last().map_or(0, |last| last + 1);
-        Self { free: (0..next).filter(|number| !taken.contains(number)).collect(), next }
+        let (untried, tried): (Vec<&Trial>, Vec<&Trial>) = known.iter().partition(|trial| is_untried(trial));
+        let numbers = |trials: Vec<&Trial>| trials.into_iter().map(|trial| trial.trial).collect::<BTreeSet<u64>>();
+        let (untried, taken) = (numbers(untried), numbers(tried));
+        let next = untried.last().max(taken.last()).map_or(0, |last| last + 1);
+        Self { free: (0..next).filter(|number| !taken.contains(number)).collect(), next, untried }
     }
 
-    /// Those among the numbers that no trial was given again.
-    pub fn not_taken(&self, numbers: &BTreeSet<u64>) -> usize {
-        numbers.iter().filter(|number| **number >= self.next || self.free.contains(number)).count()
+    /// Trials that could not be tried before, and were not tried again.
+    pub fn untried(&self) -> usize {
+        self.free.iter().filter(|number| self.untried.contains(number)).count()
     }
 
     pub fn take(&mut self) -> u64 {
@@ -62,7 +75,7 @@ pub fn note_device(
 /// The LLVM that compiled a trial and the one that would, where these are releases of one version.
 fn other_compiler(trial: &Trial, greeting: &ServerGreeting) -> Option<(String, String)> {
     let found = trial.result.environment.versions.get("llvm")?;
-    let here = compiler(&greeting.compilers, major_version(found)?).filter(|here| here != found)?;
+    let here = compiler(&greeting.compilers, bitcode::major(found)?).filter(|here| here != found)?;
     Some((format!("LLVM {found}"), format!("LLVM {here}")))
 }
 

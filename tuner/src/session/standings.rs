@@ -17,7 +17,7 @@ pub enum Best {
     Candidate(Box<Trial>),
     /// Candidates verified, and none of them may take the place of what was recorded: it was refuted, or is slower.
     Recorded,
-    /// No candidate verified.
+    /// No candidate verified, or none that may be the best could be measured again.
     Nothing,
 }
 

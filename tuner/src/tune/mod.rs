@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Specialize;
 use mneme_core::device::DeviceLimits;
+use mneme_core::image::bitcode;
 use mneme_core::install;
 use mneme_core::recording::database::{self, InstanceRecord as Recording, KernelRecord};
 use mneme_core::recording::moments::Moments;
@@ -33,7 +34,7 @@ use crate::results::proteus;
 use crate::results::{self, Results, ResultsError, default_folder};
 use crate::sampler::{Prior, Sampler};
 use crate::search::Search;
-use crate::server::{ServerCommand, major_version};
+use crate::server::ServerCommand;
 use crate::session::{self, Finished, Plan, SessionError, TunedInstance};
 use crate::simulate::Simulation;
 use crate::space::{self, FileSpace, Point, Preset, SearchSpace};
@@ -469,7 +470,7 @@ fn evaluator(settings: &TuningSettings, instances: &[TunedInstance]) -> Result<E
 /// Options that `mneme-replay serve` is given.
 fn server_options(settings: &TuningSettings) -> Vec<String> {
     let mut all = Vec::new();
-    let llvm = settings.measured().and_then(|measured| major_version(&measured.llvm));
+    let llvm = settings.measured().and_then(|measured| bitcode::major(&measured.llvm));
     let settings = &settings.replay;
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
