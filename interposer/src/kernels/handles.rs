@@ -16,16 +16,25 @@ use crate::process::recorded_family;
 /// What tells kernels of one name apart: the object's path and the image's identity.
 type KernelKey = (Option<PathBuf>, u64, String);
 
-/// What ends with a context: the context that was current when it was made, 0 where no end of a context takes it along.
-struct Bound<T> {
-    value: T,
+/// What a module or library was loaded from.
+struct Home {
+    origin: CodeOrigin,
+    /// The context that it ends with, 0 if it ends with none.
+    context: usize,
+    /// Of a library's module: the library that it ends with.
+    library: Option<CodeOwner>,
+}
+
+/// A function, and the context that it ends with, 0 if it ends with none.
+struct Function {
+    handle: FunctionHandle,
     context: usize,
 }
 
 #[derive(Default)]
 struct Code {
-    homes: HashMap<CodeOwner, Bound<CodeOrigin>>,
-    functions: HashMap<usize, Bound<FunctionHandle>>,
+    homes: HashMap<CodeOwner, Home>,
+    functions: HashMap<usize, Function>,
     kernels: HashMap<KernelKey, Arc<Kernel>>,
     objects: HashMap<PathBuf, Arc<Object>>,
 }
@@ -48,21 +57,27 @@ impl Code {
             CodeOwner::Library(_) | CodeOwner::Binary(_) => context,
         };
         let kernel = function.kernel.clone();
-        let known = self.functions.insert(handle, Bound { value: function, context });
+        let known = self.functions.insert(handle, Function { handle: function, context });
         // A context of which no hook saw the end has taken its functions with it.
-        if known.is_some_and(|known| !Arc::ptr_eq(&known.value.kernel, &kernel)) {
+        if known.is_some_and(|known| !Arc::ptr_eq(&known.handle.kernel, &kernel)) {
             recent::clear();
         }
     }
 
     fn origin(&self, home: CodeOwner) -> Option<CodeOrigin> {
-        self.homes.get(&home).map(|home| home.value.clone())
+        self.homes.get(&home).map(|home| home.origin.clone())
     }
 
+    /// Forgets what goes with a module or a library. The driver may give out each handle anew, for something else.
+    ///
+    /// A module that no hook has seen may be one of the library's: its functions go too, and the driver is asked about
+    /// those that are launched again.
     fn forget(&mut self, home: CodeOwner) {
-        self.homes.remove(&home);
+        self.homes.retain(|known, of| *known != home && of.library != Some(home));
+        let homes = &self.homes;
+        let is_left = |owner: CodeOwner| homes.contains_key(&owner) || !matches!(owner, CodeOwner::Module(_));
+        self.functions.retain(|_, function| function.handle.home != home && is_left(function.handle.home));
         recent::clear();
-        self.functions.retain(|_, function| function.value.home != home);
     }
 }
 
@@ -96,7 +111,7 @@ pub fn note(home: CodeOwner, origin: CodeOrigin) {
     let context = context_of(home);
     change(|code| {
         code.forget(home);
-        code.homes.insert(home, Bound { value: origin, context })
+        code.homes.insert(home, Home { origin, context, library: None })
     });
 }
 
@@ -104,8 +119,8 @@ pub fn note(home: CodeOwner, origin: CodeOrigin) {
 pub fn note_module_of(library: CodeOwner, module: CodeOwner) {
     let context = current_context();
     change(|code| {
-        let value = code.origin(library).unwrap_or_default();
-        code.homes.insert(module, Bound { value, context })
+        let origin = code.origin(library).unwrap_or_default();
+        code.homes.insert(module, Home { origin, context, library: Some(library) })
     });
 }
 
@@ -155,7 +170,7 @@ pub fn kernels() -> Vec<Arc<Kernel>> {
 pub fn launched() -> Vec<(CodeOwner, Vec<Arc<Kernel>>)> {
     let mut owners: HashMap<CodeOwner, Vec<Arc<Kernel>>> = HashMap::new();
     look(|code| {
-        let functions = code.functions.values().map(|function| &function.value);
+        let functions = code.functions.values().map(|function| &function.handle);
         for function in functions.filter(|function| function.kernel.is_launched()) {
             owners.entry(function.home).or_default().push(function.kernel.clone());
         }
@@ -165,7 +180,7 @@ pub fn launched() -> Vec<(CodeOwner, Vec<Arc<Kernel>>)> {
 
 /// The kernel behind a handle, which is found without a lock from now on where it stays what it is.
 pub fn function(handle: CUfunction) -> Option<FunctionHandle> {
-    let noted = look(|code| code.functions.get(&(handle as usize)).map(|function| function.value.clone()));
+    let noted = look(|code| code.functions.get(&(handle as usize)).map(|function| function.handle.clone()));
     if let Some(function) = &noted {
         recent::remember(handle as usize, function);
     }
@@ -203,7 +218,7 @@ fn identify(handle: CUfunction) -> Option<FunctionHandle> {
 /// the other was launched, and tells no library of a function.
 fn kernel_of(handle: CUfunction, name: &str) -> Option<FunctionHandle> {
     let kernels: Vec<(usize, FunctionHandle)> = look(|code| {
-        let functions = code.functions.iter().map(|(handle, function)| (handle, &function.value));
+        let functions = code.functions.iter().map(|(handle, function)| (handle, &function.handle));
         functions
             .filter(|(_, function)| function.context_free && function.kernel.name == name)
             .map(|(handle, function)| (*handle, function.clone()))
@@ -229,6 +244,27 @@ pub(super) fn text(pointer: *const c_char) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_functions_of_a_library_go_with_it_by_whatever_module_they_were_found() {
+        let mut code = Code::default();
+        let [library, other] = [0x10, 0x20].map(CodeOwner::Library);
+        let [of_library, unseen, loaded] = [0x11, 0x12, 0x13].map(CodeOwner::Module);
+        let home = |library| Home { origin: CodeOrigin::default(), context: 0, library };
+        for (owner, library) in [(library, None), (other, None), (of_library, Some(library)), (loaded, None)] {
+            code.homes.insert(owner, home(library));
+        }
+        let homes = [library, other, of_library, unseen, loaded];
+        for (handle, home) in homes.into_iter().enumerate() {
+            let kernel = Arc::new(Kernel::new(format!("k{handle}"), CodeOrigin::default()));
+            code.insert(handle, FunctionHandle { kernel, home, context_free: false }, 0);
+        }
+        code.forget(library);
+        let mut left: Vec<usize> = code.functions.keys().copied().collect();
+        left.sort_unstable();
+        assert_eq!(left, [1, 4]);
+        assert!(!code.homes.contains_key(&of_library) && code.homes.contains_key(&other));
+    }
 
     #[test]
     fn a_file_that_takes_the_place_of_another_is_another_object() {
