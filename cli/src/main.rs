@@ -21,6 +21,7 @@ mod list;
 mod manage;
 mod memory_file;
 mod minimize;
+mod own_folder;
 mod parallel;
 mod profile;
 mod record;

@@ -9,37 +9,41 @@ use std::path::{Path, PathBuf};
 use mneme_core::recording::database::kernels;
 use mneme_core::recording::export::{Format, export};
 use mneme_core::recording::housekeeping::HousekeepingOutcome;
-use mneme_core::recording::store::create_private_folder;
 use mneme_core::summary::{RecorderSummary, RecordingFailure};
 
 use crate::error::CommandError;
+use crate::own_folder::{self, OwnFolder};
+
+/// Begins the name of the folder, which other processes that record into the same one have beside it.
+const PREFIX: &str = ".recording-";
 
 pub struct Staging {
     target: PathBuf,
-    path: PathBuf,
+    folder: OwnFolder,
     format: Format,
 }
 
 impl Staging {
     /// Makes a folder in `target`, whose disk the recording is meant for.
     pub fn create(target: &Path, format: Format) -> Result<Self, CommandError> {
-        let path = target.join(format!(".recording-{}", std::process::id()));
-        create_private_folder(&path)?;
-        Ok(Self { target: target.to_path_buf(), path, format })
+        own_folder::remove_abandoned(target, PREFIX);
+        let folder = OwnFolder::create(target, PREFIX)
+            .map_err(|source| CommandError::Io { path: target.to_path_buf(), source })?;
+        Ok(Self { target: target.to_path_buf(), folder, format })
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
     /// Converts what was recorded; kernels that cannot be converted count as not recorded.
     pub fn export(self, summaries: &mut [RecorderSummary]) {
         let mut outcomes: BTreeMap<String, Result<HousekeepingOutcome, String>> = BTreeMap::new();
-        for database in kernels(&self.path).unwrap_or_default() {
+        for database in kernels(self.path()).unwrap_or_default() {
             let hash = database.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
             if let Some(hash) = hash {
                 let outcome =
-                    export(&self.path, &self.target, hash, None, self.format).map_err(|error| error.to_string());
+                    export(self.path(), &self.target, hash, None, self.format).map_err(|error| error.to_string());
                 outcomes.insert(database.display().to_string(), outcome);
             }
         }
@@ -63,12 +67,5 @@ impl Staging {
                 }
             }
         }
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        // What is left of it is hidden and does no harm.
-        let _ = std::fs::remove_dir_all(&self.path);
     }
 }

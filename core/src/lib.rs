@@ -23,6 +23,7 @@ pub mod install;
 pub mod launch;
 pub mod observation;
 pub mod protocol;
+pub mod random;
 pub mod recording;
 pub mod result;
 pub mod summary;

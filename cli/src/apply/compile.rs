@@ -10,6 +10,7 @@ use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::AppliedWinner;
 use super::cache::{CodeCache, CompiledCode};
+use super::run_folder;
 use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::siblings;
 
@@ -25,7 +26,7 @@ pub fn compile(
     more_threads: bool,
     cache: &CodeCache,
 ) -> Result<CompiledCode, String> {
-    let folder = tempfile::tempdir_in(cache.folder()).or_else(|_| tempfile::tempdir());
+    let folder = run_folder::create(cache.folder());
     let folder = folder.map_err(|error| format!("no temporary folder can be made: {error}"))?;
     let image = folder.path().join("code");
     let outputs = Outputs { image: Some(image.clone()), ..Outputs::default() };
