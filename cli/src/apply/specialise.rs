@@ -12,7 +12,7 @@ use mneme_builds::builders::{self, Builders};
 use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Target};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::hash::checksum;
-use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, Winner};
+use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, SpecialisedLaunch, Winner, WinnerIdentity};
 
 use super::AppliedWinner;
 use super::cache::{self, CodeCache, CodeCounts, CompiledCode};
@@ -31,6 +31,11 @@ pub struct UsedWinners(Arc<Mutex<Vec<(AppliedWinner, Winner)>>>);
 impl UsedWinners {
     pub fn new(winners: Vec<(AppliedWinner, Winner)>) -> Self {
         Self(Arc::new(Mutex::new(winners)))
+    }
+
+    /// The winner that a process means.
+    pub fn of(&self, identity: &WinnerIdentity) -> Option<(AppliedWinner, Winner)> {
+        self.lock().iter().find(|(_, winner)| winner.identity() == *identity).cloned()
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Vec<(AppliedWinner, Winner)>> {
@@ -58,16 +63,17 @@ impl Specialiser {
             let mut waiting = SpecialisationRequest::waiting(folder);
             waiting.retain(|(name, _)| !lost.contains(name));
             for (name, request) in waiting {
-                let made = self.make(folder, &request);
-                let answer = match made {
-                    Ok(winner) => SpecialisationAnswer { winner: Some(winner), refusal: String::new() },
-                    Err(refusal) => SpecialisationAnswer { winner: None, refusal },
+                let (winner, refusal) = match self.make(folder, &request) {
+                    Ok(winner) => (Some(winner), String::new()),
+                    Err(refusal) => (None, refusal),
                 };
+                let SpecialisationRequest { launch, record, .. } = request;
+                let answer = SpecialisationAnswer { launch, winner, refusal };
                 let Some(given) = answers.give(|folder| answer.save(folder, &name)) else { return };
                 if let Err(error) = given {
                     mneme_core::remark!(
                         "mneme: {} is not specialised: {}: {error}",
-                        request.record.demangled_name,
+                        record.demangled_name,
                         folder.display()
                     );
                     lost.insert(name);
@@ -79,20 +85,17 @@ impl Specialiser {
 
     /// The code that is asked for; a sentence where there is none.
     fn make(&self, folder: &Path, request: &SpecialisationRequest) -> Result<Winner, String> {
-        let record = &request.record;
-        let base = request.base.as_ref().and_then(|(source, recorded)| {
-            let used = self.used.lock();
-            let is_it = |winner: &Winner| {
-                (&winner.kernel, &winner.source, winner.recorded) == (&record.kernel_name, source, *recorded)
-            };
-            used.iter().find(|(_, winner)| is_it(winner)).cloned()
-        });
+        let SpecialisationRequest { record, launch, .. } = request;
+        if (&launch.kernel, launch.static_hash) != (&record.kernel_name, record.static_hash) {
+            return Err("its request names two kernels".into());
+        }
+        let base = request.base.as_ref().and_then(|base| self.used.of(base));
         if request.base.is_some() && base.is_none() {
             return Err("its winner is not known to mneme apply".into());
         }
         let configuration = configuration(request, base.as_ref().map(|(found, _)| &found.configuration));
         let architecture = &record.ours.device_arch;
-        let key = cache::key(record, &request.arguments, request.compiled.as_ref(), &configuration, architecture);
+        let key = cache::key(record, &launch.arguments, request.compiled.as_ref(), &configuration, architecture);
         let found = self.cache.find(&key);
         let is_new = found.is_none();
         let entry = match found {
@@ -113,17 +116,17 @@ impl Specialiser {
         };
         self.counts.add(is_new);
         let specialises_all = configuration.specialize == Specialize::All;
-        let arguments = (0..).take(request.arguments.len()).filter(|index| configuration.specialize.selects(*index));
+        let arguments = (0..).take(launch.arguments.len()).filter(|index| configuration.specialize.selects(*index));
         let winner = Winner {
             kernel: record.kernel_name.clone(),
             static_hash: record.static_hash,
             architecture: architecture.clone(),
             checksum: entry.checksum,
             layout: record.ours.arguments.iter().map(|argument| (argument.offset, argument.size)).collect(),
-            recorded: request.recorded,
-            tuned: request.shape,
-            cluster: request.cluster,
-            arguments: request.arguments.clone(),
+            recorded: launch.recorded,
+            tuned: launch.shape,
+            cluster: launch.cluster,
+            arguments: launch.arguments.clone(),
             folded: Folded {
                 arguments: arguments.collect(),
                 dimensions: true,
@@ -131,7 +134,7 @@ impl Specialiser {
                 shared_memory: entry.shared_is_static,
             },
             // No memory is recorded: all that was folded is numbers, and what is not folded may be anything.
-            numbers: numbers(&request.arguments, &[]),
+            numbers: numbers(&launch.arguments, &[]),
             keeps_dimensions: false,
             max_threads: launch_bound(&configuration),
             rule: None,
@@ -161,7 +164,7 @@ impl Specialiser {
 
 /// How the code is compiled: as the winner is, or else as the application's own code was, with the launch folded in.
 fn configuration(request: &SpecialisationRequest, base: Option<&Configuration>) -> Configuration {
-    let shape = request.shape;
+    let SpecialisedLaunch { shape, arguments, folded, .. } = &request.launch;
     let own = || {
         let launch = Configuration::recorded(shape.grid, shape.block, shape.shared_mem);
         request.compiled.as_ref().map_or_else(|| launch.clone(), |compiled| launch.clone().compiled_as(compiled))
@@ -170,8 +173,8 @@ fn configuration(request: &SpecialisationRequest, base: Option<&Configuration>) 
     let specialize = match &base.specialize {
         Specialize::All => Specialize::All,
         known => {
-            let is_folded = |index: &u32| known.selects(*index) || request.folded.contains(index);
-            Specialize::Arguments((0..request.arguments.len() as u32).filter(is_folded).collect())
+            let is_folded = |index: &u32| known.selects(*index) || folded.contains(index);
+            Specialize::Arguments((0..arguments.len() as u32).filter(is_folded).collect())
         }
     };
     Configuration {
@@ -204,7 +207,7 @@ fn compile(
     let recorded = RecordedKernel {
         folder: folder.into(),
         name: record.kernel_name.clone(),
-        arguments: request.arguments.clone(),
+        arguments: request.launch.arguments.clone(),
         signature: record.ours.arguments.clone(),
         compiled: request.compiled.clone(),
         ..RecordedKernel::default()
@@ -250,16 +253,16 @@ mod tests {
         };
         let arguments = (0..3).map(|index| RecordedArgument { offset: 8 * index, bytes: vec![0; 8] }).collect();
         let (recorded, shape) = (shape(64), shape(32));
-        SpecialisationRequest {
-            record,
-            compiled: None,
-            base: None,
+        let launch = SpecialisedLaunch {
+            kernel: record.kernel_name.clone(),
+            static_hash: record.static_hash,
             recorded,
             shape,
             cluster: None,
             arguments,
             folded: vec![2],
-        }
+        };
+        SpecialisationRequest { launch, record, compiled: None, base: None }
     }
 
     #[test]

@@ -34,18 +34,19 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
             let database = folder.join(format!("{}.json", trial.static_hash));
             let is_recorded = KernelRecord::load(&database)
                 .is_ok_and(|record| record.instances.contains_key(&trial.dynamic_hash.to_string()));
-            let tried = winners.lock().iter().find(|(_, winner)| trial.is_of(winner)).cloned();
+            let tried = winners.of(&trial.winner);
             let refutation = match &tried {
                 None => Some("its winner is not known to mneme apply".to_owned()),
                 Some((found, winner)) if is_recorded => replay(found, winner, &trial, database).err(),
                 Some(_) if since.elapsed() < PATIENCE => continue,
                 Some(_) => Some("it cannot be verified: its launch was not recorded".to_owned()),
             };
-            let verdict = TrialVerdict { refutation };
+            let kernel = trial.winner.kernel.clone();
+            let verdict = TrialVerdict { trial, refutation };
             match answers.give(|folder| verdict.save(folder, &name)) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
-                    mneme_core::remark!("mneme: {} stays untried: {}: {error}", trial.kernel, folder.display());
+                    mneme_core::remark!("mneme: {} stays untried: {}: {error}", kernel, folder.display());
                     lost.insert(name);
                 }
                 None => return,

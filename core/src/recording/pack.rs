@@ -22,13 +22,13 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::RecordingError;
 use super::encoding::{self, Encoded, Encoder};
 use super::manifest::CHUNK;
 use crate::files::{self, HeldFile};
 use crate::hash::{ChunkId, Hash64, checksum, chunk_id};
+use crate::random;
 
 pub const VERSION: u32 = 2;
 /// In a chunk's form: what is compressed is its planes.
@@ -102,10 +102,9 @@ pub struct PackWriter {
 impl PackWriter {
     /// Creates a pack with a name of its own; `level` is zstd's.
     pub fn create(folder: &Path, level: i32) -> Result<Self, RecordingError> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let name = format!("{now:x}-{}-{}.{EXTENSION}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        let path = folder.join(name);
+        let random = random::name().map_err(RecordingError::io(folder))?;
+        let path = folder.join(format!("{now:x}-{random}.{EXTENSION}"));
         let file = HeldFile::create(&path).map_err(RecordingError::io(&path))?;
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&VERSION.to_le_bytes());

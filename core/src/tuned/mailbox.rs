@@ -1,4 +1,7 @@
 //! Questions that an application's process leaves in a folder for `mneme apply`, and the answers.
+//!
+//! Processes of several PID namespaces may use one folder, so questions have random names. Every answer repeats its
+//! question, and the reader refuses one that repeats another.
 
 use std::path::{Path, PathBuf};
 
@@ -6,6 +9,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::files::{self, FileAccess};
+use crate::random;
+
+/// Writes a question under a random name, which it returns.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn ask(question: &impl Serialize, folder: &Path, kind: &str) -> std::io::Result<String> {
+    let name = random::name()?;
+    save(question, folder, &name, kind)?;
+    Ok(name)
+}
 
 /// The file of this name and kind.
 pub fn file(folder: &Path, name: &str, kind: &str) -> PathBuf {

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::rule::{DimensionRule, ReadRule, RuleInputs};
-pub use self::specialised::{FoldedKinds, SPECIALISATION_VARIABLE, SpecialisationAnswer, SpecialisationRequest};
+pub use self::specialised::{
+    FoldedKinds, SPECIALISATION_VARIABLE, SpecialisationAnswer, SpecialisationRequest, SpecialisedLaunch,
+};
 pub use self::trial::{TRIALS_VARIABLE, TrialVerdict, WinnerTrial};
 use crate::checked_text;
 use crate::files::{self, FileAccess};
@@ -91,6 +93,22 @@ pub struct Winner {
     pub source: PathBuf,
 }
 
+/// What tells a winner from all others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WinnerIdentity {
+    /// Mangled.
+    pub kernel: String,
+    /// Of the code that it was made from.
+    pub static_hash: u64,
+    /// Where it comes from.
+    pub source: PathBuf,
+    /// The launch that it was tuned for.
+    pub recorded: LaunchDimensions,
+    pub arguments: Vec<RecordedArgument>,
+    /// Of its machine code.
+    pub checksum: u64,
+}
+
 /// Dimensions of a launch, and its dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchDimensions {
@@ -157,6 +175,11 @@ impl Winners {
 }
 
 impl Winner {
+    pub fn identity(&self) -> WinnerIdentity {
+        let Self { kernel, static_hash, source, recorded, arguments, checksum, .. } = self.clone();
+        WinnerIdentity { kernel, static_hash, source, recorded, arguments, checksum }
+    }
+
     /// Reads its machine code.
     ///
     /// # Errors
@@ -179,10 +202,10 @@ impl Winner {
 }
 
 #[cfg(test)]
-mod tests {
+mod fixture {
     use super::*;
 
-    fn winner(code: &Path) -> Winner {
+    pub fn winner(code: &Path) -> Winner {
         Winner {
             kernel: "_Z1kv".into(),
             static_hash: u64::MAX,
@@ -206,6 +229,12 @@ mod tests {
             source: "results".into(),
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixture::winner;
+    use super::*;
 
     #[test]
     fn what_is_written_reads_back_and_damage_is_named() {

@@ -1,13 +1,13 @@
 //! Code for launches that repeat: what an application's process asks `mneme apply` for, and the answer.
 //!
-//! The recorder library leaves a request in the folder that `MNEME_DATA_DIR` names, and the kernel's IR beside it,
-//! under the names of a recording.
+//! The recorder library leaves a [`SpecialisationRequest`] in the folder that `MNEME_DATA_DIR` names, and the kernel's
+//! IR beside it, under the names of a recording. The [`SpecialisationAnswer`] repeats the [`SpecialisedLaunch`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LaunchDimensions, Winner, mailbox};
+use super::{LaunchDimensions, Winner, WinnerIdentity, mailbox};
 use crate::compile_options::CompileOptions;
 use crate::launch::Dim3;
 use crate::recording::database::KernelRecord;
@@ -43,17 +43,13 @@ impl FoldedKinds {
     }
 }
 
-/// Code that is wanted for a launch which repeats.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SpecialisationRequest {
-    /// The kernel, without instances; its modules are in the folder.
-    pub record: KernelRecord,
-    /// How the application's own code was compiled, where the IR came with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compiled: Option<CompileOptions>,
-    /// The winner that launches like this one get so far, by where it comes from and the launch that it was tuned for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base: Option<(PathBuf, LaunchDimensions)>,
+/// A launch that repeats, and what is to be folded into its code: what an answer has to repeat.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpecialisedLaunch {
+    /// Mangled.
+    pub kernel: String,
+    /// Of the code that the kernel has.
+    pub static_hash: u64,
     /// The launch, and what it is to be.
     pub recorded: LaunchDimensions,
     pub shape: LaunchDimensions,
@@ -64,9 +60,35 @@ pub struct SpecialisationRequest {
     pub folded: Vec<u32>,
 }
 
+impl SpecialisedLaunch {
+    /// Whether a winner's code is for this launch, with all that is to be folded.
+    fn has(&self, winner: &Winner) -> bool {
+        (&winner.kernel, winner.static_hash) == (&self.kernel, self.static_hash)
+            && (winner.recorded, winner.tuned, winner.cluster) == (self.recorded, self.shape, self.cluster)
+            && winner.arguments == self.arguments
+            && self.folded.iter().all(|argument| winner.folded.arguments.contains(argument))
+    }
+}
+
+/// Code that is wanted for a launch which repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpecialisationRequest {
+    pub launch: SpecialisedLaunch,
+    /// The kernel, without instances; its modules are in the folder.
+    pub record: KernelRecord,
+    /// How the application's own code was compiled, where the IR came with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<CompileOptions>,
+    /// The winner that launches like this one get so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<WinnerIdentity>,
+}
+
 /// The code, or why there is none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpecialisationAnswer {
+    /// The request's.
+    pub launch: SpecialisedLaunch,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub winner: Option<Winner>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -74,32 +96,39 @@ pub struct SpecialisationAnswer {
 }
 
 impl SpecialisationRequest {
-    /// Writes it under a name that no other request of the folder has.
+    /// Writes it into the folder; the name of the request there.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn save(&self, folder: &Path, name: &str) -> std::io::Result<()> {
-        mailbox::save(self, folder, name, REQUEST)
+    pub fn ask(&self, folder: &Path) -> std::io::Result<String> {
+        mailbox::ask(self, folder, REQUEST)
     }
 
-    /// Those of a folder that wait for their answers, with their names. What cannot be read is none.
+    /// Those of a folder that wait for their answers, with their names. A file that cannot be read is left out.
     pub fn waiting(folder: &Path) -> Vec<(String, Self)> {
         mailbox::waiting(folder, REQUEST, ANSWER)
+    }
+
+    /// The answer to this request, once there is one under its name: its code, or why there is none. The answer to
+    /// another request has no code for this one.
+    pub fn answer(&self, folder: &Path, name: &str) -> Option<Result<Winner, String>> {
+        let SpecialisationAnswer { launch, winner, refusal } = mailbox::load(folder, name, ANSWER)?;
+        let is_own = launch == self.launch && winner.as_ref().is_none_or(|winner| launch.has(winner));
+        Some(match winner {
+            _ if !is_own => Err("the answer is to another request".into()),
+            Some(winner) => Ok(winner),
+            None => Err(refusal),
+        })
     }
 }
 
 impl SpecialisationAnswer {
-    /// Writes the answer to a request.
+    /// Writes the answer to the request of a name.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, folder: &Path, name: &str) -> std::io::Result<()> {
         mailbox::save(self, folder, name, ANSWER)
-    }
-
-    /// The answer to a request, once there is one.
-    pub fn load(folder: &Path, name: &str) -> Option<Self> {
-        mailbox::load(folder, name, ANSWER)
     }
 }
 
@@ -107,6 +136,7 @@ impl SpecialisationAnswer {
 mod tests {
     use super::*;
     use crate::recording::fixture;
+    use crate::tuned::fixture::winner;
 
     #[test]
     fn kinds_have_names() {
@@ -116,26 +146,59 @@ mod tests {
         assert_eq!(FoldedKinds::parse("all"), None);
     }
 
+    fn request() -> SpecialisationRequest {
+        let Winner { kernel, static_hash, recorded, tuned: shape, cluster, arguments, folded, .. } =
+            winner("code".as_ref());
+        let folded = folded.arguments;
+        SpecialisationRequest {
+            launch: SpecialisedLaunch { kernel, static_hash, recorded, shape, cluster, arguments, folded },
+            record: fixture::kernel(),
+            compiled: None,
+            base: Some(WinnerIdentity { source: "results".into(), ..WinnerIdentity::default() }),
+        }
+    }
+
     #[test]
     fn a_request_waits_until_its_answer_is_there() {
         let folder = tempfile::tempdir().unwrap();
-        let request = SpecialisationRequest {
-            record: fixture::kernel(),
-            compiled: None,
-            base: Some(("results".into(), LaunchDimensions::default())),
-            recorded: LaunchDimensions::default(),
-            shape: LaunchDimensions { shared_mem: 8, ..LaunchDimensions::default() },
-            cluster: None,
-            arguments: vec![RecordedArgument { offset: 0, bytes: vec![1; 8] }],
-            folded: vec![0],
-        };
-        request.save(folder.path(), "7-0").unwrap();
-        std::fs::write(folder.path().join("7-1.request"), "{").unwrap();
-        assert_eq!(SpecialisationRequest::waiting(folder.path()), [("7-0".to_owned(), request)]);
-        assert_eq!(SpecialisationAnswer::load(folder.path(), "7-0"), None);
-        let answer = SpecialisationAnswer { refusal: "it does not compile".into(), ..Default::default() };
-        answer.save(folder.path(), "7-0").unwrap();
+        let request = request();
+        let name = request.ask(folder.path()).unwrap();
+        std::fs::write(folder.path().join("0.request"), "{").unwrap();
+        assert_eq!(SpecialisationRequest::waiting(folder.path()), [(name.clone(), request.clone())]);
+        assert_eq!(request.answer(folder.path(), &name), None);
+        let refusal = "it does not compile".to_owned();
+        let answer = SpecialisationAnswer { launch: request.launch.clone(), winner: None, refusal: refusal.clone() };
+        answer.save(folder.path(), &name).unwrap();
         assert!(SpecialisationRequest::waiting(folder.path()).is_empty());
-        assert_eq!(SpecialisationAnswer::load(folder.path(), "7-0"), Some(answer));
+        assert_eq!(request.answer(folder.path(), &name), Some(Err(refusal)));
+    }
+
+    #[test]
+    fn code_for_another_launch_is_no_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let request = request();
+        let name = request.ask(folder.path()).unwrap();
+        let answered = |launch: &SpecialisedLaunch, winner: Winner| {
+            let answer = SpecialisationAnswer { launch: launch.clone(), winner: Some(winner), ..Default::default() };
+            answer.save(folder.path(), &name).unwrap();
+            request.answer(folder.path(), &name).unwrap().is_ok()
+        };
+        let own = winner("code".as_ref());
+        assert!(answered(&request.launch, own.clone()));
+        let other = SpecialisedLaunch { static_hash: 7, ..request.launch.clone() };
+        assert!(!answered(&other, own.clone()));
+        let changes: [fn(&mut Winner); 6] = [
+            |winner| winner.kernel = "_Z1lv".into(),
+            |winner| winner.static_hash = 7,
+            |winner| winner.recorded.shared_mem += 1,
+            |winner| winner.tuned.shared_mem += 1,
+            |winner| winner.arguments[0].bytes[0] ^= 1,
+            |winner| winner.folded.arguments.clear(),
+        ];
+        for change in changes {
+            let mut winner = own.clone();
+            change(&mut winner);
+            assert!(!answered(&request.launch, winner));
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Trials of winners: recorded launches that are replayed with tuned code before it is used.
 //!
-//! The recorder library writes a trial into the folder of the recording, and `mneme apply` its verdict beside it.
+//! The recorder library writes a [`WinnerTrial`] into the folder of the recording, and `mneme apply` its
+//! [`TrialVerdict`] beside it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LaunchDimensions, Winner, mailbox};
+use super::{LaunchDimensions, WinnerIdentity, mailbox};
 
 /// The environment variable with the number of launches on which a winner is tried; `mneme apply` sets it, and
 /// `MNEME_DATA_DIR`, which the recording and the trials go to.
@@ -16,59 +17,56 @@ const TRIAL: &str = "trial";
 const VERDICT: &str = "verdict";
 
 /// A recorded launch, and the winner that is tried on it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WinnerTrial {
-    /// Mangled.
-    pub kernel: String,
-    /// Of the winner.
-    pub source: PathBuf,
-    pub recorded: LaunchDimensions,
+    pub winner: WinnerIdentity,
     /// What the launch is to be with the winner.
     pub shape: LaunchDimensions,
-    /// Where the launch is recorded.
+    /// Where the launch is recorded. The dynamic hash is random in part: no two trials have the same.
     pub static_hash: u64,
     pub dynamic_hash: u64,
 }
 
 /// Whether the replay verified; why not, if it did not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialVerdict {
+    pub trial: WinnerTrial,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refutation: Option<String>,
 }
 
 impl WinnerTrial {
-    /// Whether it is a trial of this winner.
-    pub fn is_of(&self, winner: &Winner) -> bool {
-        (&self.kernel, &self.source, self.recorded) == (&winner.kernel, &winner.source, winner.recorded)
-    }
-
-    /// Writes it under a name that no other trial of the folder has.
+    /// Writes it into the folder; the name of the trial there.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn save(&self, folder: &Path, name: &str) -> std::io::Result<()> {
-        mailbox::save(self, folder, name, TRIAL)
+    pub fn ask(&self, folder: &Path) -> std::io::Result<String> {
+        mailbox::ask(self, folder, TRIAL)
     }
 
-    /// Those of a folder that wait for their verdict, with their names. What cannot be read is none.
+    /// Those of a folder that wait for their verdict, with their names. A file that cannot be read is left out.
     pub fn waiting(folder: &Path) -> Vec<(String, Self)> {
         mailbox::waiting(folder, TRIAL, VERDICT)
+    }
+
+    /// The verdict on this trial, once there is one under its name. A verdict on another trial counts as a refutation.
+    pub fn verdict(&self, folder: &Path, name: &str) -> Option<TrialVerdict> {
+        let verdict: TrialVerdict = mailbox::load(folder, name, VERDICT)?;
+        if verdict.trial == *self {
+            return Some(verdict);
+        }
+        let refutation = Some("it cannot be verified: the verdict is on another launch".to_owned());
+        Some(TrialVerdict { trial: self.clone(), refutation })
     }
 }
 
 impl TrialVerdict {
-    /// Writes the verdict on a trial.
+    /// Writes the verdict on the trial of a name.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, folder: &Path, name: &str) -> std::io::Result<()> {
         mailbox::save(self, folder, name, VERDICT)
-    }
-
-    /// The verdict on a trial, once there is one.
-    pub fn load(folder: &Path, name: &str) -> Option<Self> {
-        mailbox::load(folder, name, VERDICT)
     }
 }
 
@@ -76,25 +74,36 @@ impl TrialVerdict {
 mod tests {
     use super::*;
 
+    fn trial(dynamic_hash: u64) -> WinnerTrial {
+        WinnerTrial {
+            winner: WinnerIdentity { kernel: "_Z1kv".into(), source: "results".into(), ..WinnerIdentity::default() },
+            shape: LaunchDimensions { shared_mem: 8, ..LaunchDimensions::default() },
+            static_hash: u64::MAX,
+            dynamic_hash,
+        }
+    }
+
     #[test]
     fn a_trial_waits_until_its_verdict_is_there() {
         let folder = tempfile::tempdir().unwrap();
-        let trial = WinnerTrial {
-            kernel: "_Z1kv".into(),
-            source: "results".into(),
-            recorded: LaunchDimensions::default(),
-            shape: LaunchDimensions { shared_mem: 8, ..LaunchDimensions::default() },
-            static_hash: u64::MAX,
-            dynamic_hash: 1,
-        };
-        trial.save(folder.path(), "7-0").unwrap();
-        trial.save(folder.path(), "7-1").unwrap();
-        std::fs::write(folder.path().join("7-2.trial"), "{").unwrap();
+        let [one, other] = [trial(1), trial(2)];
+        let [first, second] = [&one, &other].map(|trial| trial.ask(folder.path()).unwrap());
+        std::fs::write(folder.path().join("0.trial"), "{").unwrap();
         let names = || WinnerTrial::waiting(folder.path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!((names().len(), TrialVerdict::load(folder.path(), "7-0")), (2, None));
-        let verdict = TrialVerdict { refutation: Some("its memory differs".into()) };
-        verdict.save(folder.path(), "7-0").unwrap();
-        assert_eq!((names(), TrialVerdict::load(folder.path(), "7-0")), (vec!["7-1".to_owned()], Some(verdict)));
-        assert_eq!(WinnerTrial::waiting(folder.path())[0].1, trial);
+        assert_eq!((names().len(), one.verdict(folder.path(), &first)), (2, None));
+        let verdict = TrialVerdict { trial: one.clone(), refutation: Some("its memory differs".into()) };
+        verdict.save(folder.path(), &first).unwrap();
+        assert_eq!((names(), one.verdict(folder.path(), &first)), (vec![second.clone()], Some(verdict)));
+        assert_eq!(WinnerTrial::waiting(folder.path())[0].1, other);
+    }
+
+    #[test]
+    fn a_verdict_on_another_trial_is_a_refutation() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = [trial(1), trial(2)];
+        let name = one.ask(folder.path()).unwrap();
+        TrialVerdict { trial: other, refutation: None }.save(folder.path(), &name).unwrap();
+        let found = one.verdict(folder.path(), &name).unwrap();
+        assert!(found.trial == one && found.refutation.is_some());
     }
 }

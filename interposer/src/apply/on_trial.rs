@@ -3,12 +3,12 @@
 //! The first launches that a winner is for run the application's own code and are recorded. `mneme apply` replays them
 //! with the tuned code in processes of its own, and what it finds is looked for here, by a thread.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mneme_core::random;
 use mneme_core::recording::store::without_signals;
-use mneme_core::tuned::{LaunchDimensions, TrialVerdict, WinnerTrial};
+use mneme_core::tuned::{LaunchDimensions, WinnerTrial};
 
 use super::candidate::WinnerCandidate;
 use super::trials::Trials;
@@ -27,6 +27,7 @@ pub struct OnTrial {
     /// Among the kernel's candidates.
     candidate: usize,
     shape: LaunchDimensions,
+    /// No other trial has it, in this process or in another one that writes to the folder.
     number: u64,
 }
 
@@ -45,19 +46,14 @@ impl OnTrial {
         candidate: &WinnerCandidate,
         shape: LaunchDimensions,
     ) -> Option<Self> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = random::number().ok()?;
         let index = replacement.index_of(candidate)?;
-        candidate.trials.take().then(|| Self {
-            kernel: kernel.clone(),
-            candidate: index,
-            shape,
-            number: NUMBER.fetch_add(1, Ordering::Relaxed),
-        })
+        candidate.trials.take().then(|| Self { kernel: kernel.clone(), candidate: index, shape, number })
     }
 
     /// Distinguishes the launch from those that are alike in dimensions and arguments.
     pub fn distinguish(&self, dynamic_hash: u64) -> u64 {
-        let words = [dynamic_hash, self.number, u64::from(std::process::id())];
+        let words = [dynamic_hash, self.number];
         mneme_core::hash::checksum(words.map(u64::to_le_bytes).as_flattened())
     }
 
@@ -70,18 +66,10 @@ impl OnTrial {
             Err(NotRecorded { may_pass: true, .. }) if candidate.trials.retry() => return,
             Err(NotRecorded { reason, .. }) => return refuse(reason),
         }
-        let winner = candidate.winner();
-        let trial = WinnerTrial {
-            kernel: winner.kernel.clone(),
-            source: winner.source.clone(),
-            recorded: winner.recorded,
-            shape: self.shape,
-            static_hash,
-            dynamic_hash,
-        };
-        let name = format!("{}-{}", std::process::id(), self.number);
-        match trial.save(&settings().folder, &name) {
-            Ok(()) => wait_for(Waiting { name, kernel: self.kernel.clone(), candidate: self.candidate }),
+        let trial =
+            WinnerTrial { winner: candidate.winner().identity(), shape: self.shape, static_hash, dynamic_hash };
+        match trial.ask(&settings().folder) {
+            Ok(name) => wait_for(Waiting { name, trial, kernel: self.kernel.clone(), candidate: self.candidate }),
             Err(error) => refuse(error.to_string()),
         }
     }
@@ -93,8 +81,10 @@ fn found(kernel: &Kernel, candidate: usize) -> Option<(&KernelReplacement, &Winn
 }
 
 /// A trial without a verdict.
+#[derive(Clone)]
 struct Waiting {
     name: String,
+    trial: WinnerTrial,
     kernel: Arc<Kernel>,
     candidate: usize,
 }
@@ -125,18 +115,14 @@ fn wait_for(trial: Waiting) {
 fn look() {
     loop {
         std::thread::sleep(LOOK);
-        let waiting: Vec<_> = watch().waiting.iter().map(|trial| (trial.name.clone(), trial.kernel.clone())).collect();
-        for (name, kernel) in waiting {
-            let verdict = TrialVerdict::load(&settings().folder, &name).or_else(|| lost(&kernel));
-            let Some(verdict) = verdict else { continue };
-            let judged = {
-                let mut watch = watch();
-                let place = watch.waiting.iter().position(|trial| trial.name == name);
-                place.map(|place| watch.waiting.swap_remove(place))
+        let waiting = watch().waiting.clone();
+        for one in waiting {
+            let verdict = one.trial.verdict(&settings().folder, &one.name);
+            let Some(refutation) = verdict.map(|verdict| verdict.refutation).or_else(|| lost(&one.kernel)) else {
+                continue;
             };
-            if let Some(trial) = judged {
-                take_in(&trial, verdict);
-            }
+            watch().waiting.retain(|other| other.name != one.name);
+            take_in(&one, refutation);
         }
         let mut watch = watch();
         if watch.waiting.is_empty() {
@@ -146,16 +132,16 @@ fn look() {
     }
 }
 
-/// The verdict on a trial whose recording did not come to the disk.
-fn lost(kernel: &Kernel) -> Option<TrialVerdict> {
+/// The refutation of a trial whose recording did not come to the disk.
+fn lost(kernel: &Kernel) -> Option<Option<String>> {
     let recorded = kernel.progress.recorded();
     let reason = recorded.failures.keys().next().filter(|_| recorded.given_up)?;
-    Some(TrialVerdict { refutation: Some(format!("it cannot be verified: {reason}")) })
+    Some(Some(format!("it cannot be verified: {reason}")))
 }
 
-fn take_in(trial: &Waiting, verdict: TrialVerdict) {
+fn take_in(trial: &Waiting, refutation: Option<String>) {
     let Some((replacement, candidate)) = found(&trial.kernel, trial.candidate) else { return };
-    match verdict.refutation {
+    match refutation {
         Some(reason) => give_up(&trial.kernel, replacement, candidate, reason),
         None if candidate.trials.pass() => {
             let Trials { wanted, .. } = candidate.trials;

@@ -3,13 +3,12 @@
 //! What is asked for is written to the folder of the run, with the kernel's IR beside it. The answer is looked for, and
 //! its code loaded before a launch may get it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mneme_core::launch::Launch;
 use mneme_core::recording::store::without_signals;
-use mneme_core::tuned::{LaunchDimensions, SpecialisationAnswer, SpecialisationRequest};
+use mneme_core::tuned::{LaunchDimensions, SpecialisationRequest, SpecialisedLaunch, Winner};
 
 use super::candidate::{WinnerCandidate, shape_of};
 use super::specialisation::Wanted;
@@ -40,7 +39,7 @@ enum State {
     /// To be written.
     New(Box<SpecialisationRequest>),
     /// Under this name.
-    Written(String),
+    Written(Box<SpecialisationRequest>, String),
 }
 
 #[derive(Default)]
@@ -72,14 +71,18 @@ pub fn submit(
     let arguments = unsafe { request.arguments.read(code.parameters.layout()) }?;
     let Launch { attributes, .. } = &request.launch;
     let asked = SpecialisationRequest {
+        launch: SpecialisedLaunch {
+            kernel: kernel.name.clone(),
+            static_hash: code.static_hash,
+            recorded: shape_of(&request.launch),
+            shape,
+            cluster: attributes.cluster,
+            arguments,
+            folded: wanted.folded,
+        },
         record: code.record(&kernel.demangled, device),
         compiled: code.compiled.clone(),
-        base: base.map(|base| (base.winner().source.clone(), base.winner().recorded)),
-        recorded: shape_of(&request.launch),
-        shape,
-        cluster: attributes.cluster,
-        arguments,
-        folded: wanted.folded,
+        base: base.map(|base| base.winner().identity()),
     };
     let state = State::New(Box::new(asked));
     let open =
@@ -116,21 +119,20 @@ fn serve() {
 }
 
 /// Does what can be done for a request; it, where that is not over.
-fn progress(mut open: Open) -> Option<Open> {
+fn progress(open: Open) -> Option<Open> {
     match &open.state {
         State::New(request) => {
-            static NUMBER: AtomicU64 = AtomicU64::new(0);
-            let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
             let Some(Ok(code)) = open.kernel.progress.code.get() else { return None };
-            if let Err(reason) = write(code, request, &name) {
-                refuse(&open, &format!("its code cannot be asked for: {reason}"), true);
-                return None;
+            match write(code, request) {
+                Ok(name) => Some(Open { state: State::Written(request.clone(), name), ..open }),
+                Err(reason) => {
+                    refuse(&open, &format!("its code cannot be asked for: {reason}"), true);
+                    None
+                }
             }
-            open.state = State::Written(name);
-            Some(open)
         }
-        State::Written(name) => {
-            let Some(answer) = SpecialisationAnswer::load(&settings().folder, name) else { return Some(open) };
+        State::Written(request, name) => {
+            let Some(answer) = request.answer(&settings().folder, name) else { return Some(open) };
             // Loading is no part of any capture.
             if captures::in_progress() {
                 return Some(open);
@@ -144,10 +146,11 @@ fn progress(mut open: Open) -> Option<Open> {
     }
 }
 
-fn write(code: &KernelCode, request: &SpecialisationRequest, name: &str) -> Result<(), String> {
+/// Writes a request, and what the kernel is compiled from; the request's name.
+fn write(code: &KernelCode, request: &SpecialisationRequest) -> Result<String, String> {
     let folder = &settings().folder;
     code.write_modules(folder, true).map_err(|error| error.to_string())?;
-    request.save(folder, name).map_err(|error| format!("{}: {error}", folder.display()))
+    request.ask(folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 fn replacement(kernel: &Kernel) -> Option<&KernelReplacement> {
@@ -155,11 +158,11 @@ fn replacement(kernel: &Kernel) -> Option<&KernelReplacement> {
 }
 
 /// Loads the code of an answer and lets launches have it.
-fn take_in(open: &Open, answer: SpecialisationAnswer) -> Result<(), String> {
+fn take_in(open: &Open, answer: Result<Winner, String>) -> Result<(), String> {
     let kernel = &open.kernel;
     let specialisation = replacement(kernel).and_then(|known| known.specialisation.as_ref());
     let specialisation = specialisation.ok_or("it has no place")?;
-    let winner = answer.winner.ok_or(answer.refusal)?;
+    let winner = answer?;
     let Some(Ok(code)) = kernel.progress.code.get() else { return Err("its code is not known".into()) };
     // As long as the process: another thread may be using it.
     let winner = Box::leak(Box::new(winner));

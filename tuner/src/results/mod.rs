@@ -259,7 +259,9 @@ pub fn default_folder() -> PathBuf {
     unsafe { libc::localtime_r(&now, &mut parts) };
     let date = format!("{:04}{:02}{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
     let time = format!("{:02}{:02}{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
-    Path::new("mneme-tune-results").join(format!("{date}-{time}-{}", std::process::id()))
+    // Sessions in containers that share the folder may begin in the same second.
+    let random = mneme_core::random::number().unwrap_or_else(|_| u64::from(std::process::id()));
+    Path::new("mneme-tune-results").join(format!("{date}-{time}-{:08x}", random as u32))
 }
 
 #[cfg(test)]

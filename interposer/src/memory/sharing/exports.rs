@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mneme_abi::cuda::sys::{CUipcMemHandle, CUmemAllocationHandleType};
+use mneme_core::random;
 use mneme_core::recording::store::without_signals;
 use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt::PeerCredentials};
 
@@ -143,9 +144,7 @@ pub fn is_own(endpoint: u64) -> bool {
 
 fn endpoint() -> Option<u64> {
     *ENDPOINT.get_or_init(|| {
-        let mut random = [0; 8];
-        std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).ok()?;
-        let endpoint = u64::from_le_bytes(random);
+        let endpoint = random::number().ok()?;
         let address = SocketAddr::from_abstract_name(SharedHandle::socket(endpoint)).ok()?;
         let listener = UnixListener::bind_addr(&address).ok()?;
         let descriptor = listener.as_raw_fd();
