@@ -58,13 +58,13 @@ old=$prefix/lib/mneme
 if [ -e "$old" ] && [ ! -x "$old/bin/mneme" ]; then die "$old is there and is no installation of mneme: move it, or give another --prefix"; fi
 mkdir -p "$prefix/lib" "$prefix/bin"
 # It appears under its name when it is complete.
-part=$prefix/lib/.mneme.$$
+part=$(mktemp -d "$prefix/lib/.mneme.XXXXXX")
 trap 'rm -rf "$part"' EXIT
-mkdir "$part"
-tar -xJf "$archive" -C "$part" --strip-components=1 --no-same-owner
-[ -x "$part/bin/mneme" ] || die "$archive is no archive of mneme"
+mkdir "$part/mneme"
+tar -xJf "$archive" -C "$part/mneme" --strip-components=1 --no-same-owner
+[ -x "$part/mneme/bin/mneme" ] || die "$archive is no archive of mneme"
 rm -rf "$old"
-mv "$part" "$prefix/lib/mneme"
+mv "$part/mneme" "$prefix/lib/mneme"
 # Links from a folder below the prefix to what the installation has there: link FOLDER WAY-UP-TO-THE-PREFIX.
 link() {
     # Those to what the older one alone had.

@@ -21,7 +21,7 @@ use crate::device::{DeviceChoice, choose};
 use crate::error::CommandError;
 use crate::hip_library::HipLibrary;
 use crate::report::SummaryFile;
-use crate::{siblings, variables};
+use crate::{memory_file, siblings, variables};
 
 /// What `mneme record`, `mneme profile` and `mneme apply` are told about the application.
 #[derive(Debug, Args)]
@@ -73,6 +73,7 @@ impl Application {
             .env("MNEME_DEVICE", device.name())
             .env("MNEME_MODE", mode.name())
             .env(mneme_core::summary::VARIABLE, summaries.path())
+            .envs(memory_file::run().map(|run| (mneme_core::run::VARIABLE, run)))
             .envs(self.verbosity.iter().map(|level| ("MNEME_LOG_LEVEL", level)))
             .envs(settings.iter().map(|(name, value)| (name, value)));
         self.wait_for(command)

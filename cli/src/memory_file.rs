@@ -2,18 +2,37 @@
 //!
 //! There is no disk that could be full, and no file that could stay behind.
 
-use std::ffi::CStr;
+use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use mneme_core::random;
+
+/// The random name of this run, which processes that it starts are given.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn run() -> std::io::Result<&'static str> {
+    static RUN: OnceLock<String> = OnceLock::new();
+    if let Some(known) = RUN.get() {
+        return Ok(known);
+    }
+    let name = random::name()?;
+    Ok(RUN.get_or_init(|| name))
+}
 
 /// There as long as it is open here; closed in programs that we start, which open it by its path.
 pub struct MemoryFile(File);
 
 impl MemoryFile {
+    /// One whose name begins with `name`, and ends with that of the [run].
+    ///
     /// # Errors
     /// The system has no room for it.
-    pub fn create(name: &CStr) -> std::io::Result<Self> {
+    pub fn create(name: &str) -> std::io::Result<Self> {
+        let name = CString::new(format!("{name}-{}", run()?))?;
         // SAFETY: a NUL-terminated name.
         let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {

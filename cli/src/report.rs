@@ -1,6 +1,5 @@
 //! The summaries that recorders write of their processes, as the user sees them.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -26,8 +25,7 @@ pub struct SummaryFile(MemoryFile);
 
 impl SummaryFile {
     pub fn open() -> Result<Self, CommandError> {
-        let name = CString::new(MEMORY_NAME).expect("a constant without NUL");
-        let memory = MemoryFile::create(&name);
+        let memory = MemoryFile::create(MEMORY_NAME);
         memory.map(Self).map_err(|source| CommandError::Io { path: MEMORY_NAME.into(), source })
     }
 

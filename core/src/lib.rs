@@ -26,6 +26,7 @@ pub mod protocol;
 pub mod random;
 pub mod recording;
 pub mod result;
+pub mod run;
 pub mod summary;
 pub mod symbol;
 pub mod text;

@@ -9,8 +9,8 @@ use crate::launch::Dim3;
 
 /// The environment variable that names the file.
 pub const VARIABLE: &str = "MNEME_SUMMARY";
-/// Name of the memory that `mneme` has summaries written to. A path below `/proc` is only written to if it leads there:
-/// on another machine of a distributed run it might lead to any file.
+/// Begins the name of the memory that `mneme` has summaries written to. A path below `/proc` is only written to if it
+/// leads to memory of the process's [run](crate::run).
 pub const MEMORY_NAME: &str = "mneme-summary";
 
 /// What the recorder does in a process: `MNEME_MODE`.

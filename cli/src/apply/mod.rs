@@ -200,7 +200,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         }
         None => {
             let failed = |source| CommandError::Io { path: "memory for the winners".into(), source };
-            let file = memory.insert(MemoryFile::create(c"mneme-tuned").map_err(failed)?);
+            let file = memory.insert(MemoryFile::create("mneme-tuned").map_err(failed)?);
             file.file().write_all(&winners.text()).map_err(failed)?;
             file.path()
         }

@@ -1,22 +1,25 @@
 //! Memory shared between processes (`cuIpc*MemHandle`).
 //!
-//! An allocation becomes a mapping of an anonymous file when it is first shared, which others open by way of `/proc`.
+//! An allocation becomes a mapping of an anonymous file when it is first shared, which others open by way of `/proc`. The
+//! file has a random name that the handle repeats: in another PID namespace the process id is another process's.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
+use std::collections::btree_map::Entry;
+use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::types::CUipcMemHandle;
 use mneme_core::files::size_limit_as_errors;
+use mneme_core::random;
 
 use super::allocations::{self, MemoryKind};
 use super::{context, device};
 use crate::abi::{Give, Out, Take};
 use crate::status::{Status, StatusResult};
 
-const NAME: &CStr = c"mneme-cpu-shared";
+const NAME: &str = "mneme-cpu-shared";
 const MAGIC: u64 = u64::from_le_bytes(*b"mnemecpu");
 
 /// What this device writes into the 64 bytes of a `CUipcMemHandle`.
@@ -28,7 +31,15 @@ pub struct IpcHandle {
     descriptor: i32,
     bytes: u64,
     device: i32,
-    rest: [u8; 36],
+    /// Of the file, and of no other.
+    identity: [u8; 16],
+    rest: [u8; 20],
+}
+
+impl IpcHandle {
+    fn file_name(identity: [u8; 16]) -> String {
+        format!("{NAME}-{:032x}", u128::from_le_bytes(identity))
+    }
 }
 
 impl Take<CUipcMemHandle> for IpcHandle {
@@ -45,15 +56,18 @@ impl Give<CUipcMemHandle> for IpcHandle {
     }
 }
 
-/// The files of shared allocations, by address.
-static SHARED: Mutex<BTreeMap<u64, File>> = Mutex::new(BTreeMap::new());
-
-fn shared() -> MutexGuard<'static, BTreeMap<u64, File>> {
-    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+/// The file of a shared allocation.
+struct SharedFile {
+    file: File,
+    identity: [u8; 16],
 }
 
-/// Process, descriptor and bytes of a handle.
-type Key = (u32, i32, u64);
+/// Those of this process, by address.
+static SHARED: Mutex<BTreeMap<u64, SharedFile>> = Mutex::new(BTreeMap::new());
+
+fn shared() -> MutexGuard<'static, BTreeMap<u64, SharedFile>> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What is open here, as often as it is counted.
 struct Opening {
@@ -61,9 +75,10 @@ struct Opening {
     count: u32,
 }
 
-static OPENED: Mutex<BTreeMap<Key, Opening>> = Mutex::new(BTreeMap::new());
+/// By the file's identity.
+static OPENED: Mutex<BTreeMap<[u8; 16], Opening>> = Mutex::new(BTreeMap::new());
 
-fn opened() -> MutexGuard<'static, BTreeMap<Key, Opening>> {
+fn opened() -> MutexGuard<'static, BTreeMap<[u8; 16], Opening>> {
     OPENED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -73,15 +88,22 @@ pub fn share(out: Out<IpcHandle>, address: u64) -> StatusResult {
     let found =
         allocations::find(address).filter(|found| found.kind == MemoryKind::Device).ok_or(Status::INVALID_VALUE)?;
     let mut shared = shared();
-    let descriptor = match shared.get(&found.start) {
-        Some(file) => file.as_raw_fd(),
-        None => {
-            let file = into_file(found.start, allocations::mapped_size(found.size)).ok_or(Status::OUT_OF_MEMORY)?;
-            shared.entry(found.start).or_insert(file).as_raw_fd()
+    let known = match shared.entry(found.start) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(free) => {
+            let made = into_file(found.start, allocations::mapped_size(found.size)).ok_or(Status::OUT_OF_MEMORY)?;
+            free.insert(made)
         }
     };
-    let process = std::process::id();
-    out.put(IpcHandle { magic: MAGIC, process, descriptor, bytes: found.size, device: found.device, rest: [0; 36] })
+    out.put(IpcHandle {
+        magic: MAGIC,
+        process: std::process::id(),
+        descriptor: known.file.as_raw_fd(),
+        bytes: found.size,
+        device: found.device,
+        identity: known.identity,
+        rest: [0; 20],
+    })
 }
 
 /// An allocation that is freed is nobody's to open any more.
@@ -95,23 +117,27 @@ pub fn open(out: Out<u64>, handle: IpcHandle, _flags: u32) -> StatusResult {
     if handle.magic != MAGIC || out.is_null() {
         return Err(Status::INVALID_VALUE);
     }
-    if handle.process == std::process::id() {
+    // A forked child has its parent's table.
+    let is_own = shared().values().any(|shared| shared.identity == handle.identity);
+    if is_own && handle.process == std::process::id() {
         return Err(Status::INVALID_CONTEXT);
     }
     context::device(handle.device)?;
-    let key = (handle.process, handle.descriptor, handle.bytes);
     let mut opened = opened();
-    if let Some(opening) = opened.get_mut(&key) {
+    if let Some(opening) = opened.get_mut(&handle.identity) {
         opening.count += 1;
         return out.put(opening.start);
     }
     let path = format!("/proc/{}/fd/{}", handle.process, handle.descriptor);
-    // The number may be another file's by now.
-    let name = std::fs::read_link(&path).map_err(|_| Status::INVALID_HANDLE)?;
-    if !name.to_string_lossy().starts_with(&format!("/memfd:{}", NAME.to_string_lossy())) {
-        return Err(Status::INVALID_HANDLE);
-    }
+    // Both numbers may be others' by now.
+    let named = |path: &str| {
+        let name = std::fs::read_link(path).map_err(|_| Status::INVALID_HANDLE)?;
+        let own = format!("/memfd:{}", IpcHandle::file_name(handle.identity));
+        if name.to_string_lossy().starts_with(&own) { Ok(()) } else { Err(Status::INVALID_HANDLE) }
+    };
+    named(&path)?;
     let file = File::options().read(true).write(true).open(path).map_err(|_| Status::INVALID_HANDLE)?;
+    named(&format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let size = allocations::mapped_size(handle.bytes);
     if file.metadata().map_err(|_| Status::INVALID_HANDLE)?.len() != size || handle.bytes > device::memory().0 as u64 {
         return Err(Status::INVALID_HANDLE);
@@ -122,7 +148,7 @@ pub fn open(out: Out<u64>, handle: IpcHandle, _flags: u32) -> StatusResult {
         return Err(Status::MAP_FAILED);
     }
     allocations::add_on(handle.device, start, handle.bytes, MemoryKind::Opened);
-    opened.insert(key, Opening { start, count: 1 });
+    opened.insert(handle.identity, Opening { start, count: 1 });
     out.put(start)
 }
 
@@ -144,9 +170,11 @@ pub fn close(address: u64) -> StatusResult {
 }
 
 /// Puts a file with the same contents in the place of memory.
-fn into_file(start: u64, size: u64) -> Option<File> {
+fn into_file(start: u64, size: u64) -> Option<SharedFile> {
+    let identity = random::bytes().ok()?;
+    let name = CString::new(IpcHandle::file_name(identity)).ok()?;
     // SAFETY: a NUL-terminated name.
-    let descriptor = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
+    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
         return None;
     }
@@ -164,7 +192,7 @@ fn into_file(start: u64, size: u64) -> Option<File> {
         }
         Some(())
     })?;
-    map_over(start, size, &file).then_some(file)
+    map_over(start, size, &file).then_some(SharedFile { file, identity })
 }
 
 fn map_over(start: u64, size: u64, file: &File) -> bool {

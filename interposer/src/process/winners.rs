@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use mneme_core::run;
 use mneme_core::summary::RecorderMode;
 use mneme_core::tuned::{VARIABLE, Winner, Winners};
 
@@ -25,6 +26,10 @@ fn read() -> HashMap<String, Vec<Winner>> {
         warning!("{VARIABLE} names no file of tuned kernels (mneme apply --manifest writes one); nothing is replaced");
     }
     for path in &settings.tuned {
+        if path.starts_with("/proc") && !run::has_memory(path) {
+            warning!("{} is not what mneme apply has left for this program; its kernels are not replaced", path.display());
+            continue;
+        }
         match Winners::load(path) {
             Ok(found) => found.winners.into_iter().for_each(|it| known.entry(it.kernel.clone()).or_default().push(it)),
             Err(error) => warning!("{error}; its kernels are not replaced"),

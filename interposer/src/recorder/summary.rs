@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use mneme_core::files;
-use mneme_core::summary::{KernelSummary, MEMORY_NAME, RecorderMode, RecorderSummary};
+use mneme_core::run;
+use mneme_core::summary::{KernelSummary, RecorderMode, RecorderSummary};
 use mneme_core::units;
 
 /// Which settings leave launches out.
@@ -46,7 +47,7 @@ const FIRST_DESCRIPTOR: libc::c_int = 200;
 pub fn hold() {
     HELD.get_or_init(|| {
         let path = std::env::var_os(mneme_core::summary::VARIABLE).map(PathBuf::from)?;
-        if !path.starts_with("/proc") || !is_memory(&path) {
+        if !path.starts_with("/proc") || !run::has_memory(&path) {
             return None;
         }
         let file = File::options().append(true).open(path).ok()?;
@@ -67,9 +68,6 @@ fn identity(file: &File) -> Option<[u64; 2]> {
     file.metadata().ok().map(|of| [of.dev(), of.ino()])
 }
 
-fn is_memory(path: &Path) -> bool {
-    std::fs::read_link(path).is_ok_and(|target| target.to_string_lossy().contains(MEMORY_NAME))
-}
 
 /// Whether it went to memory of `mneme`, which shows it.
 fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
@@ -81,7 +79,7 @@ fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     if let Some((mut held, _)) = held.map(|(held, known)| (held, known)).filter(|_| in_memory) {
         return held.write_all(&line).map(|()| true);
     }
-    if in_memory && !is_memory(file) {
+    if in_memory && !run::has_memory(file) {
         return Ok(false);
     }
     // One write, so that lines of processes that end at the same time stay apart.
