@@ -1,8 +1,8 @@
 //! A folder of one process, beside those of others.
 //!
 //! An [`OwnFolder`] has a random name, and a file in it is locked as long as its process lives: by that, and not by a
-//! process id, [`remove_abandoned`] tells whose process was killed. Ids are used again, and are equal in containers that
-//! share a file system.
+//! process id, [`remove_abandoned`] tells whose process was killed. Ids are used again, and are equal in containers
+//! that share a file system.
 
 use std::fs::{DirBuilder, File};
 use std::io;

@@ -154,7 +154,8 @@ fn applied(mut kernels: Vec<KernelSummary>) -> String {
     kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
     // Of replaced launches, where they are timed.
     let is_timed = kernels.iter().any(|kernel| kernel.gpu_time.is_some());
-    let is_special = kernels.iter().any(|kernel| kernel.applied.is_some_and(|applied| applied.specialised > 0));
+    let is_special =
+        kernels.iter().any(|kernel| kernel.applied.as_ref().is_some_and(|applied| applied.specialised > 0));
     let mut heading = vec!["KERNEL", "LAUNCHES", "REPLACED", "RESHAPED", "BEFORE", "TUNED"];
     let mut align = vec![Left, Right, Right, Right, Right, Right];
     if is_special {
@@ -167,7 +168,7 @@ fn applied(mut kernels: Vec<KernelSummary>) -> String {
     }
     let mut rows = vec![heading.into_iter().map(String::from).collect::<Vec<_>>()];
     for kernel in &kernels {
-        let applied = kernel.applied.unwrap_or_default();
+        let applied = kernel.applied.clone().unwrap_or_default();
         let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), units::time);
         let mut row = vec![
             name(kernel),
@@ -189,6 +190,11 @@ fn applied(mut kernels: Vec<KernelSummary>) -> String {
     for kernel in &kernels {
         for failure in &kernel.failures {
             text += &format!("{}: {} not replaced: {}\n", name(kernel), launches(failure.launches), failure.reason);
+        }
+        for kept in kernel.applied.iter().flat_map(|applied| &applied.kept_dimensions).filter(|kept| kept.replaced > 0)
+        {
+            let count = launches(kept.replaced);
+            text += &format!("{}: {count} replaced with the program's own dimensions: {}\n", name(kernel), kept.reason);
         }
     }
     text

@@ -69,3 +69,20 @@ impl Staging {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As processes do that have one number, in two containers.
+    #[test]
+    fn two_recordings_into_one_folder_do_not_share_theirs() {
+        let target = tempfile::tempdir().unwrap();
+        let create = || Staging::create(target.path(), Format::parse("diff").unwrap()).unwrap();
+        let [one, other] = [create(), create()];
+        assert_ne!(one.path(), other.path());
+        let kept = other.path().to_owned();
+        drop(one);
+        assert!(kept.is_dir());
+    }
+}

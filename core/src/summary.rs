@@ -105,7 +105,7 @@ pub struct KernelSummary {
 }
 
 /// Tuned code in a kernel's place. Launches that kept the application's own are among the kernel's failures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Applied {
     /// Launches of tuned code.
@@ -115,6 +115,9 @@ pub struct Applied {
     /// Those of them with code that was made for launches like them while the application ran.
     #[serde(skip_serializing_if = "is_none")]
     pub specialised: u64,
+    /// Launches that kept the application's dimensions, with tuned code or without, although a winner has others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept_dimensions: Vec<KeptDimensions>,
     /// Times of a launch in the session that found it, ns; of several, those of the first that was launched.
     pub before: Option<f64>,
     pub after: Option<f64>,
@@ -126,15 +129,34 @@ fn is_none(count: &u64) -> bool {
 
 impl Applied {
     #[must_use]
-    fn and(self, other: Self) -> Self {
+    fn and(mut self, other: Self) -> Self {
+        for kept in other.kept_dimensions {
+            match self.kept_dimensions.iter_mut().find(|known| known.reason == kept.reason) {
+                Some(known) => {
+                    known.launches += kept.launches;
+                    known.replaced += kept.replaced;
+                }
+                None => self.kept_dimensions.push(kept),
+            }
+        }
         Self {
             replaced: self.replaced + other.replaced,
             reshaped: self.reshaped + other.reshaped,
             specialised: self.specialised + other.specialised,
+            kept_dimensions: self.kept_dimensions,
             before: self.before.or(other.before),
             after: self.after.or(other.after),
         }
     }
+}
+
+/// Why launches kept the application's dimensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptDimensions {
+    pub reason: String,
+    pub launches: u64,
+    /// Those of them that got tuned code.
+    pub replaced: u64,
 }
 
 /// Why launches were not recorded, or not replaced.
@@ -213,7 +235,7 @@ impl KernelSummary {
             (Some(one), Some(other)) => Some(one.and(other)),
             (one, other) => one.or(other),
         };
-        self.applied = match (self.applied, other.applied) {
+        self.applied = match (self.applied.take(), other.applied) {
             (Some(one), Some(other)) => Some(one.and(other)),
             (one, other) => one.or(other),
         };

@@ -278,6 +278,8 @@ pub const COVERAGE: &[App] = &[
     App { name: "textures", sources: &["textures.cu"], kernels: &[] },
     App { name: "repeated", sources: &["repeated.cu"], kernels: &[] },
     App { name: "paced", sources: &["paced.cu"], kernels: &[] },
+    App { name: "slices", sources: &["slices.cu"], kernels: &[] },
+    App { name: "twins", sources: &["twins.cu"], kernels: &[] },
     App { name: "updated", sources: &["updated.cu"], kernels: &[] },
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },

@@ -22,10 +22,12 @@ use mneme_core::recording::manifest::RecordedArgument;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::verified::Verdict;
+
 /// A folder in which nothing can be, for want of any: one of others would be tidied up, and what they put there run.
 const NOWHERE: &str = "/dev/null/mneme";
 /// Of entries.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Uses that are so far apart are noted.
 const USED_LATELY: Duration = Duration::from_secs(600);
 
@@ -43,6 +45,8 @@ pub struct CachedCode {
     pub shared_is_static: bool,
     /// It was seen to touch no memory but the application's with its own dimensions, or starts no more threads.
     pub bears_threads: bool,
+    /// What recorded launches have come to with it.
+    pub verdicts: Vec<Verdict>,
 }
 
 /// Code that was compiled.
@@ -59,18 +63,30 @@ struct Description {
     checksum: u64,
     shared_is_static: bool,
     bears_threads: bool,
-    /// Of the numbers above, so that one that has changed is none.
+    #[serde(default)]
+    verdicts: Vec<Verdict>,
+    /// Of all that is above, so that one that has changed is none.
     sum: u64,
 }
 
 impl Description {
-    fn sum(checksum: u64, shared_is_static: bool, bears_threads: bool) -> u64 {
-        mneme_core::hash::checksum(format!("{checksum} {shared_is_static} {bears_threads}").as_bytes())
+    fn of(key: &Value, entry: &CachedCode) -> Self {
+        let &CachedCode { checksum, shared_is_static, bears_threads, ref verdicts, .. } = entry;
+        let verdicts = verdicts.clone();
+        let mut this = Self { key: key.clone(), checksum, shared_is_static, bears_threads, verdicts, sum: 0 };
+        this.sum = this.sum();
+        this
+    }
+
+    fn sum(&self) -> u64 {
+        let Self { checksum, shared_is_static, bears_threads, verdicts, .. } = self;
+        let text = json!([checksum, shared_is_static, bears_threads, verdicts]).to_string();
+        mneme_core::hash::checksum(text.as_bytes())
     }
 
     /// Whether it is as it was written, for this key.
     fn is_whole(&self, key: &Value) -> bool {
-        self.key == *key && self.sum == Self::sum(self.checksum, self.shared_is_static, self.bears_threads)
+        self.key == *key && self.sum == self.sum()
     }
 }
 
@@ -152,26 +168,26 @@ impl CodeCache {
             // When it was used last; a folder that is read-only does not become smaller either.
             let _ = File::options().append(true).open(&code).and_then(|file| file.set_modified(SystemTime::now()));
         }
-        let Description { checksum, shared_is_static, bears_threads, .. } = known;
-        is_whole.then_some(CachedCode { code, checksum, shared_is_static, bears_threads })
+        let Description { checksum, shared_is_static, bears_threads, verdicts, .. } = known;
+        is_whole.then_some(CachedCode { code, checksum, shared_is_static, bears_threads, verdicts })
     }
 
     /// Keeps what was compiled for this key.
     pub fn add(&self, key: &Value, made: CompiledCode) -> std::io::Result<CachedCode> {
-        let [description, code] = self.files(key);
+        let [_, code] = self.files(key);
         let CompiledCode { image, shared_is_static, bears_threads } = made;
-        let sum = checksum(&image);
         files::replace(&code, &image, FileAccess::Private)?;
-        let known = Description {
-            key: key.clone(),
-            checksum: sum,
-            shared_is_static,
-            bears_threads,
-            sum: Description::sum(sum, shared_is_static, bears_threads),
-        };
-        let text = serde_json::to_vec(&known).expect("plain data serialises");
-        files::replace(&description, &text, FileAccess::Private)?;
-        Ok(CachedCode { code, checksum: sum, shared_is_static, bears_threads })
+        let checksum = checksum(&image);
+        let entry = CachedCode { code, checksum, shared_is_static, bears_threads, verdicts: Vec::new() };
+        self.describe(key, &entry)?;
+        Ok(entry)
+    }
+
+    /// Keeps what is known of code that is there.
+    pub fn describe(&self, key: &Value, entry: &CachedCode) -> std::io::Result<()> {
+        let [description, _] = self.files(key);
+        let text = serde_json::to_vec(&Description::of(key, entry)).expect("plain data serialises");
+        files::replace(&description, &text, FileAccess::Private)
     }
 }
 

@@ -7,6 +7,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::install;
 use mneme_core::protocol::{Changes, Outputs, Reply, Request, Submission};
 use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_core::tuned::{LaunchDimensions, Winner};
 
 use super::AppliedWinner;
 use super::cache::{CodeCache, CompiledCode};
@@ -49,15 +50,54 @@ pub fn compile(
         return Err(format!("it was tuned for {architecture}, and the device here is {here}; tune it here"));
     }
     let image = std::fs::read(&image).map_err(|error| format!("{} cannot be read: {error}", image.display()))?;
-    let bears_threads = !more_threads || touches_no_other_memory(found, id, architecture);
+    let Configuration { grid, block, shared_mem, .. } = found.configuration;
+    let tuned = LaunchDimensions { grid, block, shared_mem };
+    let bears_threads = !more_threads || touches_no_other_memory(found, id, architecture, &tuned);
     Ok(CompiledCode { image, shared_is_static: result.shared_is_static, bears_threads })
 }
 
-/// Whether a configuration, which starts more threads than the recorded launch, finds no fault in what they do. A
-/// verified replay does not say so: what lies behind an allocation belongs to somebody else in the application.
-fn touches_no_other_memory(found: &AppliedWinner, id: &str, architecture: &str) -> bool {
+/// Why a replay with a winner's code did not verify.
+#[derive(Debug)]
+pub struct NotVerified {
+    pub why: String,
+    /// It is the code, with these dimensions, that is at fault.
+    pub is_refuted: bool,
+}
+
+/// Replays a recorded launch with a winner's code and these dimensions.
+pub fn verify(found: &AppliedWinner, id: &str, winner: &Winner, shape: LaunchDimensions) -> Result<(), NotVerified> {
+    let configuration = Configuration {
+        grid: shape.grid,
+        block: shape.block,
+        shared_mem: shape.shared_mem,
+        // Bounds follow the block where nothing else is said.
+        max_threads: winner.max_threads.or(found.configuration.max_threads),
+        ..found.configuration.clone()
+    };
+    let tried = AppliedWinner { configuration, ..found.clone() };
+    // What it says belongs into the verdict, not between the lines of the application.
+    let result = replay(&tried, id, &winner.architecture, Outputs::default(), Stdio::null())
+        .map_err(|error| NotVerified { why: format!("it cannot be verified: {error}"), is_refuted: false })?;
+    let why = if result.error.is_empty() { result.status.name() } else { &result.error };
+    match result.status {
+        ReplayStatus::Verified => Ok(()),
+        ReplayStatus::FailedVerification => {
+            let why = format!("it does not compute what the application's own code does ({why})");
+            Err(NotVerified { why, is_refuted: true })
+        }
+        status => {
+            let is_refuted = status == ReplayStatus::RuntimeError;
+            Err(NotVerified { why: format!("it does not replay ({}: {why})", status.name()), is_refuted })
+        }
+    }
+}
+
+/// Whether a winner that starts more threads than a recorded launch finds no fault in what they do. A verified replay
+/// does not say so: what lies behind an allocation belongs to somebody else in the application.
+pub fn touches_no_other_memory(found: &AppliedWinner, id: &str, architecture: &str, tuned: &LaunchDimensions) -> bool {
     let Ok(program) = siblings::find(install::REPLAYER) else { return false };
-    let Configuration { grid, block, shared_mem, llvm, .. } = &found.configuration;
+    let LaunchDimensions { grid, block, shared_mem } = tuned;
+    let llvm = found.configuration.llvm;
     let mut command = Command::new(program);
     command.arg("-rdb").arg(&found.database).args(["-rid", id, "--check", "--shared-mem", &shared_mem.to_string()]);
     for (name, dimensions) in [("grid", grid), ("block", block)] {

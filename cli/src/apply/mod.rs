@@ -10,9 +10,10 @@ pub mod results;
 mod run_folder;
 mod specialise;
 mod trials;
+mod verified;
 mod winner;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,13 +24,14 @@ use mneme_core::configuration::Configuration;
 use mneme_core::console::check_place;
 use mneme_core::summary::{RecorderMode, merged};
 use mneme_core::tuned::{
-    DimensionRule, SPECIALISATION_VARIABLE, TIMES_VARIABLE, TRIALS_VARIABLE, VARIABLE, Winner, Winners,
+    DimensionRule, LaunchDimensions, SPECIALISATION_VARIABLE, TIMES_VARIABLE, TRIALS_VARIABLE, VARIABLE, Winner,
+    Winners,
 };
 
 use self::cache::{CodeCache, CodeCounts};
 use self::run_folder::RunFolder;
 use self::specialise::{Specialiser, UsedWinners};
-use self::winner::{Allowed, PreparedWinner};
+use self::winner::{Allowed, CompiledWinner, PreparedWinner};
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
 use crate::learn::{self, Background, BackgroundDevice};
@@ -84,6 +86,10 @@ pub struct ApplyOptions {
     /// Use tuned code alone, with the dimensions that the application asks for
     #[arg(long)]
     keep_dimensions: bool,
+    /// Use tuned dimensions for every launch that their rule is for [default: for launches with the dimensions and
+    /// arguments of a recorded one that verified, and for all if three with different arguments did]
+    #[arg(long, conflicts_with = "keep_dimensions")]
+    any_launch: bool,
     /// Time replaced launches, as mneme profile times launches, for the table's column GOT
     #[arg(long)]
     times: bool,
@@ -279,16 +285,27 @@ fn winners(
         found.extend(these.map_err(CommandError::Usage)?);
     }
     let size = cache_size(options)?;
-    let allowed = Allowed { is_verified: options.verify_first > 0, keeps_dimensions: options.keep_dimensions };
+    let &ApplyOptions { verify_first, keep_dimensions: keeps_dimensions, any_launch, .. } = options;
+    let allowed = Allowed { is_verified: verify_first > 0, keeps_dimensions, any_launch };
     let prepared = in_parallel(&found, |one| PreparedWinner::of(one, cache, allowed));
-    let mut winners = Vec::new();
+    let mut compiled = Vec::new();
     for (one, prepared) in found.into_iter().zip(prepared) {
         let name = one.source.display().to_string();
         match prepared.and_then(|prepared| prepared.compiled(&one, cache, counts)) {
-            Ok(winner) => winners.push((one, winner)),
+            Ok(winner) => compiled.push((one, winner)),
             Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
         }
     }
+    let mut sessions: BTreeMap<(PathBuf, PathBuf), Vec<(String, LaunchDimensions)>> = BTreeMap::new();
+    let session = |one: &AppliedWinner| (one.source.clone(), one.database.clone());
+    for (one, compiled) in &compiled {
+        sessions.entry(session(one)).or_default().push((compiled.id.clone(), compiled.winner.tuned));
+    }
+    let verified = |(one, compiled): (AppliedWinner, CompiledWinner)| {
+        let winner = compiled.verified(&one, &sessions[&session(&one)], cache);
+        (one, winner)
+    };
+    let winners: Vec<(AppliedWinner, Winner)> = compiled.into_iter().map(verified).collect();
     // What others have added, they have made room for.
     let is_said = options.cache_size.is_some() || std::env::var_os(SIZE_VARIABLE).is_some_and(|size| !size.is_empty());
     if counts.get()[1] > 0 || is_said {

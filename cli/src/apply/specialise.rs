@@ -12,7 +12,9 @@ use mneme_builds::builders::{self, Builders};
 use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Target};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::hash::checksum;
-use mneme_core::tuned::{Folded, SpecialisationAnswer, SpecialisationRequest, SpecialisedLaunch, Winner, WinnerIdentity};
+use mneme_core::tuned::{
+    Folded, SpecialisationAnswer, SpecialisationRequest, SpecialisedLaunch, Winner, WinnerIdentity,
+};
 
 use super::AppliedWinner;
 use super::cache::{self, CodeCache, CodeCounts, CompiledCode};
@@ -126,6 +128,7 @@ impl Specialiser {
             recorded: launch.recorded,
             tuned: launch.shape,
             cluster: launch.cluster,
+            cooperative: false,
             arguments: launch.arguments.clone(),
             folded: Folded {
                 arguments: arguments.collect(),
@@ -137,6 +140,8 @@ impl Specialiser {
             numbers: numbers(&launch.arguments, &[]),
             keeps_dimensions: false,
             max_threads: launch_bound(&configuration),
+            bears_own_dimensions: false,
+            verified: Vec::new(),
             rule: None,
             image: None,
             prints: false,

@@ -2,13 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::protocol::Outputs;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::result::ReplayStatus;
 use mneme_core::tuned::{TrialVerdict, Winner, WinnerTrial};
 
 use super::run_folder::Answers;
@@ -58,25 +54,7 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
 
 /// Replays the recorded launch with the winner's code and dimensions.
 fn replay(found: &AppliedWinner, winner: &Winner, trial: &WinnerTrial, database: PathBuf) -> Result<(), String> {
-    let shape = trial.shape;
-    let configuration = Configuration {
-        grid: shape.grid,
-        block: shape.block,
-        shared_mem: shape.shared_mem,
-        max_threads: winner.max_threads.or(found.configuration.max_threads),
-        ..found.configuration.clone()
-    };
-    let tried = AppliedWinner { database, configuration, ..found.clone() };
-    let id = trial.dynamic_hash.to_string();
-    // What it says belongs into the verdict, not between the lines of the application.
-    let result = compile::replay(&tried, &id, &winner.architecture, Outputs::default(), Stdio::null())
-        .map_err(|error| format!("it cannot be verified: {error}"))?;
-    let why = if result.error.is_empty() { result.status.name() } else { &result.error };
-    match result.status {
-        ReplayStatus::Verified => Ok(()),
-        ReplayStatus::FailedVerification => {
-            Err(format!("it does not compute what the application's own code does ({why})"))
-        }
-        status => Err(format!("it does not replay ({}: {why})", status.name())),
-    }
+    let tried = AppliedWinner { database, ..found.clone() };
+    compile::verify(&tried, &trial.dynamic_hash.to_string(), winner, trial.shape)
+        .map_err(|not_verified| not_verified.why)
 }

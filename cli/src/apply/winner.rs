@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::AppliedWinner;
 use super::cache::{self, CachedCode, CodeCache, CodeCounts};
 use super::compile;
+use super::verified::{Replays, Verification};
 
 /// A winner whose recording has been read.
 pub struct PreparedWinner {
@@ -20,10 +21,12 @@ pub struct PreparedWinner {
     id: String,
     prologue: Header,
     architecture: String,
+    /// Of its memory.
+    moments: [u64; 2],
     key: Value,
     /// Code that was compiled before.
     known: Option<CachedCode>,
-    keeps_dimensions: bool,
+    allowed: Allowed,
 }
 
 impl PreparedWinner {
@@ -77,23 +80,24 @@ impl PreparedWinner {
         key["verified"] = json!({"moments": moments.checksums, "comparison": found.replay});
         let known = cache.find(&key);
         let id = id.to_owned();
-        Ok(Self { record, id, prologue, architecture, key, known, keeps_dimensions: allowed.keeps_dimensions })
+        Ok(Self { record, id, prologue, architecture, moments: moments.checksums, key, known, allowed })
     }
 
-    /// The winner as the application's process has it; compiles what the cache does not have. A sentence where that
-    /// cannot be.
-    pub fn compiled(self, found: &AppliedWinner, cache: &CodeCache, counts: &CodeCounts) -> Result<Winner, String> {
-        let Self { record, id, prologue, architecture, key, known, keeps_dimensions } = self;
+    /// The winner with its code; compiles what the cache does not have. A sentence where that cannot be.
+    pub fn compiled(
+        self,
+        found: &AppliedWinner,
+        cache: &CodeCache,
+        counts: &CodeCounts,
+    ) -> Result<CompiledWinner, String> {
+        let Self { record, id, prologue, architecture, moments, key, known, allowed } = self;
         let (configuration, instance) = (&found.configuration, &record.instances[&id]);
         let layout: Vec<(u32, u32)> =
             record.ours.arguments.iter().map(|argument| (argument.offset, argument.size)).collect();
         let shape = |grid, block, shared_mem| LaunchDimensions { grid, block, shared_mem };
         let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
         let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
-        let threads = |shape: &LaunchDimensions, axis: usize| {
-            u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
-        };
-        let more_threads = (0..3).any(|axis| threads(&tuned, axis) > threads(&recorded, axis));
+        let more_threads = tuned.has_more_threads_than(&recorded);
         // Another winner may have had the same code compiled meanwhile.
         let known = known.or_else(|| cache.find(&key));
         let is_new = known.is_none();
@@ -117,17 +121,20 @@ impl PreparedWinner {
         let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
         let inputs = RuleInputs { launch: recorded, recorded, tuned, arguments: &values };
         let comes_to = |rule: &DimensionRule| rule.read().ok().and_then(|rule| rule.shape(&inputs));
+        // One that does not come to the winner itself is not what the winner was found by.
         let fits = |rule: &DimensionRule| rule.covers(&recorded, &tuned) && comes_to(rule) == Some(tuned);
-        Ok(Winner {
+        let rule = found.rule.clone().filter(fits);
+        let winner = Winner {
             kernel: record.kernel_name.clone(),
             static_hash: record.static_hash,
             architecture,
-            code: entry.code,
+            code: entry.code.clone(),
             checksum: entry.checksum,
             layout,
             recorded,
             tuned,
             cluster: instance.ours.attributes.cluster,
+            cooperative: instance.ours.attributes.cooperative,
             arguments: prologue.arguments,
             folded: Folded {
                 arguments,
@@ -136,16 +143,54 @@ impl PreparedWinner {
                 shared_memory: entry.shared_is_static,
             },
             numbers,
-            keeps_dimensions: keeps_dimensions || !entry.bears_threads,
+            keeps_dimensions: allowed.keeps_dimensions || !entry.bears_threads,
             max_threads: launch_bound(configuration),
-            // One that does not come to the winner itself is not what the winner was found by.
-            rule: found.rule.clone().filter(fits),
+            bears_own_dimensions: false,
+            verified: Vec::new(),
+            rule: None,
             image: instance.ours.image,
             prints: instance.ours.prints,
             before: found.before,
             after: found.after,
             source: found.source.clone(),
-        })
+        };
+        Ok(CompiledWinner { record, id, moments, key, entry, rule, allowed, winner })
+    }
+}
+
+/// A winner that verifies on the launch that it was tuned for.
+pub struct CompiledWinner {
+    record: KernelRecord,
+    /// Dynamic hash.
+    pub id: String,
+    moments: [u64; 2],
+    key: Value,
+    entry: CachedCode,
+    /// That it was found by.
+    rule: Option<DimensionRule>,
+    allowed: Allowed,
+    pub winner: Winner,
+}
+
+impl CompiledWinner {
+    /// The winner as the application's process has it, with what other launches are to be. `peers` are the winners of
+    /// the same session for launches of the same recording: the launch of each, and what it is to be.
+    pub fn verified(self, found: &AppliedWinner, peers: &[(String, LaunchDimensions)], cache: &CodeCache) -> Winner {
+        let Self { record, id, moments, key, mut entry, rule, allowed, mut winner } = self;
+        let read = rule.as_ref().and_then(|rule| rule.read().ok());
+        let replays = Replays { found, record: &record, id: &id, moments, winner: &winner, rule: read.as_ref(), peers };
+        let before = entry.verdicts.clone();
+        let Verification { bears_own_dimensions, launches, proves_rule, refutes_rule } =
+            replays.verify(&mut entry.verdicts);
+        if entry.verdicts != before {
+            // Verdicts that cannot be kept are given again at the next start.
+            let _ = cache.describe(&key, &entry);
+        }
+        winner.bears_own_dimensions = bears_own_dimensions;
+        winner.verified = launches;
+        let is_for_all = (proves_rule || allowed.is_verified || allowed.any_launch) && !refutes_rule;
+        winner.rule = rule.filter(|_| is_for_all);
+        winner
     }
 }
 
@@ -155,6 +200,8 @@ pub struct Allowed {
     /// On launches of this run, before they are.
     pub is_verified: bool,
     pub keeps_dimensions: bool,
+    /// Dimensions by a rule that was not verified on enough launches.
+    pub any_launch: bool,
 }
 
 /// What the code of a configuration takes for granted of the numbers that it is given.
@@ -186,7 +233,7 @@ pub fn launch_bound(configuration: &Configuration) -> Option<u32> {
 }
 
 /// The little-endian value of an argument of at most 8 bytes.
-fn number(bytes: &[u8]) -> Option<u64> {
+pub fn number(bytes: &[u8]) -> Option<u64> {
     let mut word = [0; 8];
     word.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(u64::from_le_bytes(word))

@@ -29,7 +29,7 @@ pub const VARIABLE: &str = "MNEME_TUNED";
 /// The environment variable that has replaced launches timed.
 pub const TIMES_VARIABLE: &str = "MNEME_TIMES";
 /// Of the file.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -61,6 +61,8 @@ pub struct Winner {
     pub tuned: LaunchDimensions,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Dim3>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cooperative: bool,
     /// What the recorded launch was given.
     pub arguments: Vec<RecordedArgument>,
     #[serde(default)]
@@ -75,7 +77,13 @@ pub struct Winner {
     /// Threads that a block may have at most, where the code was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_threads: Option<u32>,
-    /// What other launches are to be, where the space that it was found in says so.
+    /// The code verified with the dimensions of the recorded launch, too: other launches may have it with theirs.
+    #[serde(default)]
+    pub bears_own_dimensions: bool,
+    /// Other recorded launches on which it verified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verified: Vec<VerifiedLaunch>,
+    /// What launches are to be that were not verified, if their dimensions may change at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<DimensionRule>,
     /// Of the image that it was recorded from, as the recording has it: a kernel of an equal one is recognised by it.
@@ -91,6 +99,18 @@ pub struct Winner {
     pub after: Option<f64>,
     /// Where it comes from.
     pub source: PathBuf,
+}
+
+/// A recorded launch on which a winner verified.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VerifiedLaunch {
+    /// The launch, and what it is to be.
+    pub recorded: LaunchDimensions,
+    pub tuned: LaunchDimensions,
+    pub arguments: Vec<RecordedArgument>,
+    /// As [`Winner::numbers`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<(u32, u32)>,
 }
 
 /// What tells a winner from all others.
@@ -115,6 +135,17 @@ pub struct LaunchDimensions {
     pub grid: Dim3,
     pub block: Dim3,
     pub shared_mem: u32,
+}
+
+impl LaunchDimensions {
+    /// Threads of all blocks along an axis.
+    pub fn threads_along(&self, axis: usize) -> u64 {
+        u64::from(self.grid.as_array()[axis]) * u64::from(self.block.as_array()[axis])
+    }
+
+    pub fn has_more_threads_than(&self, other: &Self) -> bool {
+        (0..3).any(|axis| self.threads_along(axis) > other.threads_along(axis))
+    }
 }
 
 /// What of a launch is part of the code, so that the code is for such launches alone.
@@ -180,6 +211,14 @@ impl Winner {
         WinnerIdentity { kernel, static_hash, source, recorded, arguments, checksum }
     }
 
+    /// Whether the code can be launched so: dimensions may be folded into it, and blocks have a bound.
+    pub fn allows(&self, shape: &LaunchDimensions) -> bool {
+        let Self { tuned, folded, max_threads, .. } = self;
+        let dimensions = !folded.dimensions || (shape.grid, shape.block) == (tuned.grid, tuned.block);
+        let shared = !(folded.shared_size || folded.shared_memory) || shape.shared_mem == tuned.shared_mem;
+        dimensions && shared && max_threads.is_none_or(|most| shape.block.count() <= u64::from(most))
+    }
+
     /// Reads its machine code.
     ///
     /// # Errors
@@ -216,11 +255,14 @@ mod fixture {
             recorded: LaunchDimensions::default(),
             tuned: LaunchDimensions { shared_mem: 8, ..LaunchDimensions::default() },
             cluster: None,
+            cooperative: true,
             arguments: vec![RecordedArgument { offset: 0, bytes: vec![1; 8] }],
             folded: Folded { arguments: vec![0], ..Folded::default() },
             numbers: vec![(0, 0)],
             keeps_dimensions: true,
             max_threads: Some(64),
+            bears_own_dimensions: true,
+            verified: vec![VerifiedLaunch { numbers: vec![(0, 8)], ..VerifiedLaunch::default() }],
             rule: Some(DimensionRule::same_threads()),
             image: Some(1 << 63),
             prints: true,

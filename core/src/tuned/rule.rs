@@ -4,6 +4,7 @@
 //! is arithmetic: numbers, `+ - * / %`, parentheses, `ceil`, `floor`, `round`, `abs`, `min`, `max`, and names. Nothing
 //! else is understood, and a rule with anything else is none: it is evaluated in the application's process.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,24 @@ fn fields(shape: &LaunchDimensions) -> Fields {
 }
 
 impl ReadRule {
+    /// What a launch is to be that was not tuned; `None` if the rule says nothing of it.
+    ///
+    /// It is for launches with the recorded block and shared memory. A kernel need not bear threads that the
+    /// application does not start, nor miss those that it does, unless it did where it was verified.
+    pub fn shape_elsewhere(&self, inputs: &RuleInputs<'_>) -> Option<LaunchDimensions> {
+        let RuleInputs { launch, recorded, tuned, .. } = inputs;
+        if (launch.block, launch.shared_mem) != (recorded.block, recorded.shared_mem) {
+            return None;
+        }
+        let shape = self.shape(inputs)?;
+        let bears = |axis: usize| {
+            let known = tuned.threads_along(axis).cmp(&recorded.threads_along(axis));
+            let change = shape.threads_along(axis).cmp(&launch.threads_along(axis));
+            change == Ordering::Equal || change == known
+        };
+        (0..3).all(bears).then_some(shape)
+    }
+
     /// The launch; `None` where it cannot be computed, or is no launch.
     pub fn shape(&self, inputs: &RuleInputs<'_>) -> Option<LaunchDimensions> {
         let (asked, recorded, tuned) = (fields(&inputs.launch), fields(&inputs.recorded), fields(&inputs.tuned));

@@ -1,7 +1,7 @@
 //! Memory shared between processes (`cuIpc*MemHandle`).
 //!
-//! An allocation becomes a mapping of an anonymous file when it is first shared, which others open by way of `/proc`. The
-//! file has a random name that the handle repeats: in another PID namespace the process id is another process's.
+//! An allocation becomes a mapping of an anonymous file when it is first shared, which others open by way of `/proc`.
+//! The file has a random name that the handle repeats: in another PID namespace the process id is another process's.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,18 +1,25 @@
 //! A winner for a kernel, and the launches that it is for.
 //!
-//! Rules, the first that holds: the launch that was tuned gets the tuned dimensions; a launch with the block and shared
-//! memory of that one gets what the space's rule says; any other keeps its own dimensions and gets the code alone. What
-//! is folded into the code has to be as it was in all of them.
+//! A launch gets what the first of these rules says that holds:
+//!
+//! 1. The tuned dimensions, if the winner verified on a launch like it: with the same dimensions and the same
+//!    arguments, addresses aside.
+//! 2. The dimensions that the winner's rule says, if it has one. `mneme apply` leaves the rule out unless it verified
+//!    on several launches, or the user wants it for all.
+//! 3. Its own dimensions, if the code verified with those of the recorded launch.
+//!
+//! What is folded into the code has to be as it was in all of them.
 
-use std::cmp::Ordering;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 
 use mneme_core::launch::Launch;
+use mneme_core::recording::manifest::RecordedArgument;
 use mneme_core::tuned::{LaunchDimensions, ReadRule, RuleInputs, Winner};
 
 use super::loaded::TunedCode;
 use super::trials::Trials;
+use super::{ALWAYS_OWN, UNFIT, UNRULED, UNVERIFIED};
 use crate::kernels::key::may_be_address;
 use crate::kernels::parameters::Parameters;
 use crate::kernels::request::LaunchArguments;
@@ -21,8 +28,9 @@ use crate::process::settings::settings;
 /// A winner whose code can be used in a kernel's place.
 pub struct WinnerCandidate {
     pub code: TunedCode,
-    /// What arguments have to be like in the launch that was tuned, and for the code at all.
-    recorded: Vec<Piece>,
+    /// Launches that may have dimensions of the winner's.
+    verified: Vec<Verified>,
+    /// What arguments have to be like for the code at all.
     folded: Vec<Piece>,
     rule: Option<ReadRule>,
     /// The kernel prints.
@@ -36,6 +44,22 @@ pub struct WinnerCandidate {
     pub is_variant: bool,
     /// Of such code: among the kernel's winners, the one that those launches got before.
     base: Option<usize>,
+}
+
+/// A launch on which the winner verified.
+struct Verified {
+    /// As the application asks for it, and as it is to be.
+    asked: LaunchDimensions,
+    shape: LaunchDimensions,
+    arguments: Vec<Piece>,
+}
+
+/// What a launch is to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fit {
+    pub shape: LaunchDimensions,
+    /// Why these are the application's own dimensions, although the winner has others.
+    pub kept: Option<&'static str>,
 }
 
 /// Some bytes of an argument.
@@ -72,35 +96,30 @@ impl WinnerCandidate {
         if !sizes().eq(winner.layout.iter().map(|(_, size)| *size as usize)) {
             return Err("the file of tuned kernels does not have its arguments; write it anew with mneme apply".into());
         }
-        let pointers: Vec<(usize, u32)> = parameters.pointers().map(|(index, _, offset)| (index, offset)).collect();
-        let is_number = |index: usize, word: usize| winner.numbers.contains(&(index as u32, 8 * word as u32));
-        let mut recorded = Vec::new();
-        for (index, argument) in winner.arguments.iter().enumerate() {
-            let is_typed = parameters.is_typed(index);
-            for (word, bytes) in argument.bytes.chunks(8).enumerate() {
-                let is_pointer = pointers.contains(&(index, 8 * word as u32));
-                let expected = match is_pointer {
-                    true if is_typed => continue,
-                    true if may_be_address(bytes) && !is_number(index, word) => Expected::Address,
-                    _ => Expected::Bytes(bytes.into()),
-                };
-                recorded.push(Piece {
-                    index: index as u32,
-                    offset: argument.offset,
-                    size: argument.bytes.len(),
-                    at: 8 * word,
-                    expected,
-                });
-            }
-        }
+        let recorded = pieces(parameters, &winner.arguments, &winner.numbers);
         // Addresses are never folded; what may be one and is in no recorded memory is a number.
         let is_folded =
             |piece: &&Piece| winner.folded.arguments.contains(&piece.index) && piece.expected != Expected::Address;
         let folded: Vec<Piece> = recorded.iter().filter(is_folded).cloned().collect();
+        let others = winner
+            .verified
+            .iter()
+            .filter(|launch| launch.arguments.iter().map(|argument| argument.bytes.len()).eq(sizes()));
+        let others = others.map(|launch| Verified {
+            asked: launch.recorded,
+            shape: launch.tuned,
+            arguments: pieces(parameters, &launch.arguments, &launch.numbers),
+        });
+        let own = Verified { asked: winner.recorded, shape: winner.tuned, arguments: recorded };
+        let mut verified: Vec<Verified> = std::iter::once(own).chain(others).collect();
+        // What a kernel prints says often which thread it was.
+        if winner.keeps_dimensions || prints {
+            verified.retain(|launch| launch.asked == launch.shape);
+        }
         let rule = winner.rule.as_ref().and_then(|rule| rule.read().ok());
         Ok(Self {
             code: TunedCode::new(winner),
-            recorded,
+            verified,
             folded,
             rule,
             prints,
@@ -121,7 +140,7 @@ impl WinnerCandidate {
         base: Option<usize>,
     ) -> Result<Self, String> {
         let mut variant = Self::new(winner, parameters, prints)?;
-        variant.recorded.clear();
+        variant.verified.iter_mut().for_each(|launch| launch.arguments.clear());
         Ok(Self { is_variant: true, base, rule: None, ..variant })
     }
 
@@ -129,19 +148,23 @@ impl WinnerCandidate {
         self.code.winner
     }
 
-    /// Whether it is launched with the dimensions that the application asks for alone. What a kernel prints says often
-    /// which thread it was.
+    /// Whether it is launched with the dimensions that the application asks for alone.
     fn keeps_dimensions(&self) -> bool {
         self.winner().keeps_dimensions || self.prints
     }
 
-    /// Whether a launch is the one that was tuned, addresses aside, and may have the tuned dimensions.
-    pub fn is_recorded(&self, launch: &Launch, arguments: &LaunchArguments) -> bool {
-        (!self.keeps_dimensions() || self.winner().tuned == self.winner().recorded)
-            && shape_of(launch) == self.winner().recorded
-            && launch.attributes.cluster == self.winner().cluster
-            && are(&self.recorded, arguments)
-            && are(&self.folded, arguments)
+    /// What a launch is to be that is equal to one on which the winner verified, addresses aside.
+    pub fn verified_shape(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<LaunchDimensions> {
+        let &Winner { cluster, cooperative, .. } = self.winner();
+        let asked = shape_of(launch);
+        let is_alike = || {
+            // The launches that code was made for are cooperative or not, as the dimensions are the same.
+            launch.attributes.cluster == cluster
+                && (self.is_variant || launch.attributes.cooperative == cooperative)
+                && are(&self.folded, arguments)
+        };
+        let mut known = self.verified.iter().filter(|known| known.asked == asked && is_alike());
+        known.find(|known| are(&known.arguments, arguments)).map(|known| known.shape)
     }
 
     /// Whether it was made for launches like this one, which gets the winner at `base` and these dimensions without it.
@@ -152,52 +175,45 @@ impl WinnerCandidate {
         base: Option<usize>,
         shape: &LaunchDimensions,
     ) -> bool {
-        self.base == base && self.winner().tuned == *shape && self.is_recorded(launch, arguments)
+        self.base == base
+            && self.winner().tuned == *shape
+            && self.verified_shape(launch, arguments).is_some_and(|of_code| of_code == *shape)
     }
 
-    /// What another launch is to be; `None` where the code is not for it.
-    pub fn shape_for(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<LaunchDimensions> {
+    /// What a launch is to be on which the winner was not verified; why it is not for that launch, if so.
+    pub fn fit(&self, launch: &Launch, arguments: &LaunchArguments) -> Result<Fit, &'static str> {
         if !are(&self.folded, arguments) {
-            return None;
+            return Err(UNFIT);
         }
         let asked = shape_of(launch);
-        self.by_rule(launch, arguments)
-            .filter(|shape| self.allows(shape))
-            .or_else(|| Some(asked).filter(|_| self.allows(&asked)))
-    }
-
-    /// Whether the code can be launched so.
-    fn allows(&self, shape: &LaunchDimensions) -> bool {
-        let Winner { tuned, folded, max_threads, .. } = self.winner();
-        let dimensions = !folded.dimensions || (shape.grid, shape.block) == (tuned.grid, tuned.block);
-        let shared = !(folded.shared_size || folded.shared_memory) || shape.shared_mem == tuned.shared_mem;
-        dimensions && shared && max_threads.is_none_or(|most| shape.block.count() <= u64::from(most))
+        let by_rule = self.by_rule(launch, arguments).filter(|shape| *shape != asked && self.winner().allows(shape));
+        if let Some(shape) = by_rule {
+            return Ok(Fit { shape, kept: None });
+        }
+        if !self.winner().allows(&asked) {
+            return Err(UNFIT);
+        }
+        let Winner { recorded, tuned, bears_own_dimensions, .. } = self.winner();
+        if tuned == recorded || asked == *tuned {
+            return Ok(Fit { shape: asked, kept: None });
+        }
+        let kept = match &self.rule {
+            _ if self.keeps_dimensions() => ALWAYS_OWN,
+            Some(_) => UNRULED,
+            None => UNVERIFIED,
+        };
+        if *bears_own_dimensions { Ok(Fit { shape: asked, kept: Some(kept) }) } else { Err(UNVERIFIED) }
     }
 
     fn by_rule(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<LaunchDimensions> {
         let rule = self.rule.as_ref().filter(|_| !self.keeps_dimensions())?;
         let Winner { recorded, tuned, cluster, .. } = self.winner();
-        let asked = shape_of(launch);
-        let is_alike = (asked.block, asked.shared_mem) == (recorded.block, recorded.shared_mem)
-            && launch.attributes.cluster == *cluster
-            && !launch.attributes.cooperative;
-        if !is_alike {
+        if launch.attributes.cluster != *cluster || launch.attributes.cooperative {
             return None;
         }
         let values = self.numbers(arguments);
-        let inputs = RuleInputs { launch: asked, recorded: *recorded, tuned: *tuned, arguments: &values };
-        let shape = rule.shape(&inputs)?;
-        let threads = |shape: &LaunchDimensions, axis: usize| {
-            u64::from(shape.grid.as_array()[axis]) * u64::from(shape.block.as_array()[axis])
-        };
-        // A kernel need not bear threads that the application does not start, nor miss those that it does, unless it
-        // did where it was verified.
-        let bears = |axis: usize| match threads(&shape, axis).cmp(&threads(&asked, axis)) {
-            Ordering::Equal => true,
-            Ordering::Greater => threads(tuned, axis) > threads(recorded, axis),
-            Ordering::Less => threads(tuned, axis) < threads(recorded, axis),
-        };
-        ((0..3).all(bears) && !super::has_too_many_blocks(&shape)).then_some(shape)
+        let inputs = RuleInputs { launch: shape_of(launch), recorded: *recorded, tuned: *tuned, arguments: &values };
+        rule.shape_elsewhere(&inputs).filter(|shape| !super::has_too_many_blocks(shape))
     }
 
     /// Arguments as numbers, as spaces have them.
@@ -215,6 +231,32 @@ impl WinnerCandidate {
         };
         self.winner().layout.iter().enumerate().map(number).collect()
     }
+}
+
+/// What arguments have to be like to be these, addresses aside.
+fn pieces(parameters: &Parameters, arguments: &[RecordedArgument], numbers: &[(u32, u32)]) -> Vec<Piece> {
+    let pointers: Vec<(usize, u32)> = parameters.pointers().map(|(index, _, offset)| (index, offset)).collect();
+    let is_number = |index: usize, word: usize| numbers.contains(&(index as u32, 8 * word as u32));
+    let mut pieces = Vec::new();
+    for (index, argument) in arguments.iter().enumerate() {
+        let is_typed = parameters.is_typed(index);
+        for (word, bytes) in argument.bytes.chunks(8).enumerate() {
+            let is_pointer = pointers.contains(&(index, 8 * word as u32));
+            let expected = match is_pointer {
+                true if is_typed => continue,
+                true if may_be_address(bytes) && !is_number(index, word) => Expected::Address,
+                _ => Expected::Bytes(bytes.into()),
+            };
+            pieces.push(Piece {
+                index: index as u32,
+                offset: argument.offset,
+                size: argument.bytes.len(),
+                at: 8 * word,
+                expected,
+            });
+        }
+    }
+    pieces
 }
 
 /// Whether the arguments of a launch under way are such.
@@ -238,8 +280,7 @@ fn are(pieces: &[Piece], arguments: &LaunchArguments) -> bool {
 mod tests {
     use super::*;
     use mneme_core::launch::{Dim3, LaunchAttributes};
-    use mneme_core::recording::manifest::RecordedArgument;
-    use mneme_core::tuned::{DimensionRule, Folded};
+    use mneme_core::tuned::{DimensionRule, Folded, VerifiedLaunch};
 
     const LARGE: u64 = 5_000_000_000;
 
@@ -258,11 +299,14 @@ mod tests {
             recorded: shape(40, 256),
             tuned,
             cluster: None,
+            cooperative: false,
             arguments: vec![RecordedArgument { offset: 0, bytes: LARGE.to_le_bytes().into() }],
             folded: Folded { arguments: folded.into(), ..Folded::default() },
             numbers: Vec::new(),
             keeps_dimensions: false,
             max_threads: None,
+            bears_own_dimensions: true,
+            verified: Vec::new(),
             rule,
             image: None,
             prints: false,
@@ -272,17 +316,85 @@ mod tests {
         }))
     }
 
-    /// Whether a launch with this argument is the recorded one, and what another is to be.
-    fn judge(
+    fn candidate(winner: Winner, kind: &str) -> WinnerCandidate {
+        WinnerCandidate::new(Box::leak(Box::new(winner)), &Parameters::of_kinds(&[kind]), false).unwrap()
+    }
+
+    /// What a launch with this argument is to be as a verified one, and what as another.
+    fn fits(
         candidate: &WinnerCandidate,
         asked: LaunchDimensions,
         mut argument: u64,
-    ) -> (bool, Option<LaunchDimensions>) {
+    ) -> (Option<LaunchDimensions>, Result<Fit, &'static str>) {
         let mut place = std::ptr::from_mut(&mut argument).cast();
         let arguments = LaunchArguments::new(&raw mut place, std::ptr::null_mut());
         let attributes = LaunchAttributes::default();
         let launch = Launch { grid: asked.grid, block: asked.block, shared_mem: asked.shared_mem, attributes };
-        (candidate.is_recorded(&launch, &arguments), candidate.shape_for(&launch, &arguments))
+        (candidate.verified_shape(&launch, &arguments), candidate.fit(&launch, &arguments))
+    }
+
+    /// Whether a launch with this argument is a verified one, and what another is to be.
+    fn judge(candidate: &WinnerCandidate, asked: LaunchDimensions, argument: u64) -> (bool, Option<LaunchDimensions>) {
+        let (verified, other) = fits(candidate, asked, argument);
+        (verified.is_some(), other.ok().map(|fit| fit.shape))
+    }
+
+    #[test]
+    fn tuned_dimensions_are_for_verified_launches_alone() {
+        let (recorded, tuned, other) = (shape(40, 256), shape(80, 128), shape(10, 256));
+        let known = |argument: u64, asked, tuned| VerifiedLaunch {
+            recorded: asked,
+            tuned,
+            arguments: vec![RecordedArgument { offset: 0, bytes: argument.to_le_bytes().into() }],
+            numbers: Vec::new(),
+        };
+        let plain = winner(&[], tuned, None);
+        let several = Winner { verified: vec![known(7, other, shape(20, 128))], ..plain.clone() };
+        let several = candidate(several, "i64");
+        assert_eq!(fits(&several, recorded, LARGE).0, Some(tuned));
+        assert_eq!(fits(&several, other, 7).0, Some(shape(20, 128)));
+        for (asked, argument) in [(recorded, 7), (other, LARGE), (shape(41, 256), LARGE), (shape(40, 128), LARGE)] {
+            let own = Fit { shape: asked, kept: Some(UNVERIFIED) };
+            assert_eq!(fits(&several, asked, argument), (None, Ok(own)), "{argument}");
+        }
+        let unborne = candidate(Winner { bears_own_dimensions: false, ..plain.clone() }, "i64");
+        assert_eq!(fits(&unborne, recorded, LARGE).0, Some(tuned));
+        assert_eq!(fits(&unborne, recorded, 7), (None, Err(UNVERIFIED)));
+        let as_tuned = Fit { shape: tuned, kept: None };
+        assert_eq!(fits(&unborne, tuned, 7), (None, Ok(as_tuned)), "the application asks for what was verified");
+        let code_alone = candidate(winner(&[], recorded, None).clone(), "i64");
+        assert_eq!(fits(&code_alone, other, 7).1, Ok(Fit { shape: other, kept: None }));
+        let kept = Winner { keeps_dimensions: true, ..plain.clone() };
+        let own = Fit { shape: recorded, kept: Some(ALWAYS_OWN) };
+        assert_eq!(fits(&candidate(kept, "i64"), recorded, LARGE), (None, Ok(own)));
+    }
+
+    #[test]
+    fn code_for_a_size_of_blocks_is_for_no_other() {
+        let tuned = shape(80, 128);
+        let folded = Folded { dimensions: true, ..Folded::default() };
+        let of_dimensions = candidate(Winner { folded, ..winner(&[], tuned, None).clone() }, "i64");
+        assert_eq!(fits(&of_dimensions, shape(40, 256), LARGE), (Some(tuned), Err(UNFIT)));
+        let bounded = candidate(Winner { max_threads: Some(128), ..winner(&[], tuned, None).clone() }, "i64");
+        assert_eq!(fits(&bounded, shape(40, 256), 7), (None, Err(UNFIT)));
+        assert_eq!(fits(&bounded, shape(40, 64), 7).1.map(|fit| fit.shape), Ok(shape(40, 64)));
+    }
+
+    #[test]
+    fn a_cooperative_launch_is_no_plain_one() {
+        let mut argument = LARGE;
+        let mut place = std::ptr::from_mut(&mut argument).cast();
+        let arguments = LaunchArguments::new(&raw mut place, std::ptr::null_mut());
+        let attributes = LaunchAttributes { cooperative: true, ..LaunchAttributes::default() };
+        let launch = Launch { grid: Dim3::new(40, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0, attributes };
+        let plain = winner(&[], shape(80, 128), Some(DimensionRule::same_threads())).clone();
+        let own = Fit { shape: shape(40, 256), kept: Some(UNRULED) };
+        let is = |cooperative: bool| {
+            let one = candidate(Winner { cooperative, ..plain.clone() }, "i64");
+            (one.verified_shape(&launch, &arguments), one.fit(&launch, &arguments))
+        };
+        assert_eq!(is(true), (Some(shape(80, 128)), Ok(own)));
+        assert_eq!(is(false), (None, Ok(own)));
     }
 
     #[test]

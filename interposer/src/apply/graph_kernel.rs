@@ -26,6 +26,7 @@ struct Tuned {
     winner: &'static Winner,
     is_reshaped: bool,
     is_variant: bool,
+    kept: Option<&'static str>,
 }
 
 // SAFETY: a handle of the driver's, which every thread may use.
@@ -66,7 +67,7 @@ impl GraphKernel {
             return;
         };
         match self.tuned {
-            Ok(tuned) => replacement.count(tuned.winner, tuned.is_reshaped, tuned.is_variant),
+            Ok(tuned) => replacement.count(tuned.winner, tuned.is_reshaped, tuned.is_variant, tuned.kept),
             Err(Some(reason)) => replacement.count_kept(reason),
             Err(None) => {}
         }
@@ -90,5 +91,6 @@ fn tuned(
         winner: choice.candidate.winner(),
         is_reshaped: choice.shape != shape_of(&request.launch),
         is_variant: choice.candidate.is_variant,
+        kept: choice.kept,
     })
 }

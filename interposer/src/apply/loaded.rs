@@ -10,6 +10,8 @@ use mneme_abi::cuda::sys::CUfunction_attribute;
 use mneme_core::launch::DEFAULT_DYNAMIC_SHARED;
 use mneme_core::tuned::Winner;
 
+use super::residency::Residency;
+
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, CUfunction, CUmodule, Status, hooked};
 use crate::kernels::code::DeviceDescription;
@@ -44,6 +46,7 @@ pub struct LoadedCode {
     pub max_threads: Option<u32>,
     /// Of the application's settings, those that it has.
     version: AtomicU32,
+    pub residency: Residency,
 }
 
 /// The code in a context, loaded before; entries are never freed, because another thread may be reading
@@ -78,8 +81,9 @@ pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, Str
     let image = code.image.get_or_init(|| winner.image()).as_ref().map_err(Clone::clone)?;
     let (module, function) = function_of(image, winner)?;
     let max_threads = attribute(function, MAX_THREADS);
-    let loaded = Box::new(LoadedCode { context, function, max_threads, version: AtomicU32::new(u32::MAX) });
-    let loaded = Box::into_raw(loaded);
+    let version = AtomicU32::new(u32::MAX);
+    let loaded = LoadedCode { context, function, max_threads, version, residency: Residency::here() };
+    let loaded = Box::into_raw(Box::new(loaded));
     for place in &code.places {
         if place.compare_exchange(std::ptr::null_mut(), loaded, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             // SAFETY: leaked, and never changed but for its counter.

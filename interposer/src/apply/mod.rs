@@ -12,6 +12,7 @@ mod observed;
 mod on_trial;
 mod replacement;
 mod requests;
+mod residency;
 mod specialisation;
 mod start;
 mod trials;
@@ -23,11 +24,11 @@ pub use on_trial::{NotRecorded, OnTrial};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mneme_core::launch::DEFAULT_DYNAMIC_SHARED;
+use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, Launch};
 use mneme_core::summary::{Applied, RecordingFailure};
 use mneme_core::tuned::{LaunchDimensions, Winner};
 
-use self::candidate::{WinnerCandidate, shape_of};
+use self::candidate::{Fit, WinnerCandidate, shape_of};
 use self::loaded::LoadedCode;
 use self::replacement::KernelReplacement;
 use self::specialisation::Specialisation;
@@ -36,7 +37,7 @@ use crate::kernels::code::{DeviceDescription, KernelCode, image_key};
 use crate::kernels::handles;
 use crate::kernels::kernel::{FunctionHandle, Kernel};
 use crate::kernels::parameters::Parameters;
-use crate::kernels::request::LaunchRequest;
+use crate::kernels::request::{LaunchArguments, LaunchRequest};
 use crate::process::log::{debug, info, warning};
 use crate::process::settings::settings;
 use crate::process::{recorded_family, winners};
@@ -46,6 +47,13 @@ const MOST_REFUSALS: u32 = 3;
 
 const UNTRIED: &str = "its winner was not verified yet";
 const UNFIT: &str = "no winner is for such dimensions and arguments";
+// Why launches keep their own dimensions although a winner has others: with their own code for the first two, unless
+// the tuned code verified with its recorded dimensions; with tuned code for the others.
+const UNVERIFIED: &str = "its winner's dimensions were verified on other launches; --any-launch uses them for all";
+const CROWDED: &str = "all of its blocks are on the device at once, and would not be with the tuned dimensions";
+const ALWAYS_OWN: &str = "its winner is used with the application's dimensions alone";
+const UNRULED: &str = "the rule for its winner's dimensions is for other launches";
+const ROOMLESS: &str = "all of its blocks are on the device at once, and would not be with the tuned code";
 const UNTUNED: &str = "nothing is tuned for it";
 const UNSPECIALISED: &str = "no code was made for launches like it yet";
 const CAPTURING: &str = "its tuned code is not loaded while a stream is captured";
@@ -89,7 +97,7 @@ pub fn launch(
         match &choice {
             Ok(choice) if choice.candidate.is_variant => {}
             Ok(choice) => want(kernel, replacement, specialisation, request, Some(choice.candidate), choice.shape),
-            Err(Kept::For(UNFIT | UNSPECIALISED)) => {
+            Err(Kept::For(UNFIT | UNVERIFIED | UNSPECIALISED)) => {
                 want(kernel, replacement, specialisation, request, None, shape_of(&request.launch));
             }
             Err(_) => {}
@@ -171,6 +179,8 @@ struct Choice<'a> {
     candidate: &'a WinnerCandidate,
     loaded: &'static LoadedCode,
     shape: LaunchDimensions,
+    /// Why these are the application's own dimensions, although the winner has others.
+    kept: Option<&'static str>,
 }
 
 impl Choice<'_> {
@@ -178,6 +188,21 @@ impl Choice<'_> {
     fn requested(&self) -> LaunchDimensions {
         let is_in_code = self.candidate.winner().folded.shared_memory;
         LaunchDimensions { shared_mem: if is_in_code { 0 } else { self.shape.shared_mem }, ..self.shape }
+    }
+
+    /// Whether all blocks are on the device at once if those of the application's own code are.
+    fn is_resident(&self, request: &LaunchRequest, function: &FunctionHandle) -> bool {
+        let settings = function.kernel.progress.function_settings.version();
+        let launches = [&shape_of(&request.launch), &self.requested()];
+        self.loaded.residency.allows(launches, settings, |launch, demand| {
+            // SAFETY: the handle of the launch under way, and a function of ours in the current context.
+            unsafe {
+                match launch {
+                    0 => residency::own_blocks(request.function, function, demand),
+                    _ => residency::blocks_of(self.loaded.function, demand),
+                }
+            }
+        })
     }
 
     fn start(&self, request: &LaunchRequest) -> Status {
@@ -345,18 +370,15 @@ fn choose<'a>(
         return Err(Kept::GivenUp);
     }
     let (launch, arguments) = (&request.launch, &request.arguments);
-    let exact = || {
-        let found = replacement.usable().find(|candidate| candidate.is_recorded(launch, arguments))?;
-        Some((found, found.winner().tuned))
-    };
-    let other = || replacement.usable().find_map(|found| Some((found, found.shape_for(launch, arguments)?)));
-    let none = || Kept::For(if replacement.candidates.is_ok() { UNFIT } else { UNSPECIALISED });
-    let by_winner = exact().or_else(other);
+    let by_winner = by_winner(replacement, launch, arguments);
     // What such launches got when the code was made for them, since a rule may come to another grid for this one.
-    let (base, shape) =
-        by_winner.map_or((None, shape_of(launch)), |(candidate, shape)| (replacement.index_of(candidate), shape));
-    let variant = replacement.usable_variants().find(|variant| variant.is_for(launch, arguments, base, &shape));
-    let (candidate, shape) = variant.map(|variant| (variant, shape)).or(by_winner).ok_or_else(none)?;
+    let own = Fit { shape: shape_of(launch), kept: by_winner.err().filter(|reason| *reason == UNVERIFIED) };
+    let (base, fit) = by_winner.map_or((None, own), |(candidate, fit)| (replacement.index_of(candidate), fit));
+    let variant = replacement.usable_variants().find(|variant| variant.is_for(launch, arguments, base, &fit.shape));
+    let (candidate, Fit { shape, kept }) = match variant {
+        Some(variant) => (variant, fit),
+        None => by_winner.map_err(Kept::For)?,
+    };
     if is_too_large(replacement, request, function) {
         return Err(Kept::For(TOO_LARGE));
     }
@@ -379,7 +401,36 @@ fn choose<'a>(
     if loaded.max_threads.is_some_and(|most| shape.block.count() > u64::from(most)) {
         return Err(Kept::For(UNFIT));
     }
-    Ok(Choice { candidate, loaded, shape })
+    let choice = Choice { candidate, loaded, shape, kept };
+    match choice.is_resident(request, function) {
+        true => Ok(choice),
+        false if shape == shape_of(launch) => Err(Kept::For(ROOMLESS)),
+        false => Err(Kept::For(CROWDED)),
+    }
+}
+
+/// The winner for a launch, and what it makes of it; the reason if there is none.
+fn by_winner<'a>(
+    replacement: &'a KernelReplacement,
+    launch: &Launch,
+    arguments: &LaunchArguments,
+) -> Result<(&'a WinnerCandidate, Fit), &'static str> {
+    let verified = |found: &'a WinnerCandidate| {
+        let shape = found.verified_shape(launch, arguments)?;
+        Some((found, Fit { shape, kept: None }))
+    };
+    if let Some(found) = replacement.usable().find_map(verified) {
+        return Ok(found);
+    }
+    let mut reason = if replacement.candidates.is_ok() { UNFIT } else { UNSPECIALISED };
+    for candidate in replacement.usable() {
+        match candidate.fit(launch, arguments) {
+            Ok(fit) => return Ok((candidate, fit)),
+            Err(UNVERIFIED) => reason = UNVERIFIED,
+            Err(_) => {}
+        }
+    }
+    Err(reason)
 }
 
 /// Whether CUDA takes no such grid.
@@ -440,7 +491,8 @@ fn replace(
         info!("{} is replaced by {what} {}", kernel.demangled, winner.source.display());
     }
     if start() == Status::SUCCESS {
-        replacement.count(winner, choice.shape != shape_of(&request.launch), choice.candidate.is_variant);
+        let is_reshaped = choice.shape != shape_of(&request.launch);
+        replacement.count(winner, is_reshaped, choice.candidate.is_variant, choice.kept);
         return LaunchOutcome::Replaced(Status::SUCCESS);
     }
     // Nothing ran. Where the context is broken, the application's own launch says so.

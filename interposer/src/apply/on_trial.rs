@@ -66,8 +66,7 @@ impl OnTrial {
             Err(NotRecorded { may_pass: true, .. }) if candidate.trials.retry() => return,
             Err(NotRecorded { reason, .. }) => return refuse(reason),
         }
-        let trial =
-            WinnerTrial { winner: candidate.winner().identity(), shape: self.shape, static_hash, dynamic_hash };
+        let trial = WinnerTrial { winner: candidate.winner().identity(), shape: self.shape, static_hash, dynamic_hash };
         match trial.ask(&settings().folder) {
             Ok(name) => wait_for(Waiting { name, trial, kernel: self.kernel.clone(), candidate: self.candidate }),
             Err(error) => refuse(error.to_string()),

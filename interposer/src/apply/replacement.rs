@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use mneme_core::summary::{Applied, RecordingFailure};
+use mneme_core::summary::{Applied, KeptDimensions, RecordingFailure};
 use mneme_core::tuned::Winner;
 
 use super::candidate::WinnerCandidate;
 use super::specialisation::{MOST_VARIANTS, Specialisation};
+use super::{CROWDED, UNVERIFIED};
 
 /// Of one kernel.
 pub struct KernelReplacement {
@@ -24,8 +25,29 @@ pub struct KernelReplacement {
     pub own_threads: OnceLock<Option<u64>>,
     /// Shared memory that a block of it has itself, bytes.
     pub own_shared: OnceLock<i64>,
-    /// Why launches kept the application's own code.
-    kept: RwLock<BTreeMap<&'static str, AtomicU64>>,
+    /// Why launches kept the application's own code, and why others kept its dimensions alone.
+    kept: Reasons,
+    kept_dimensions: Reasons,
+}
+
+/// Counts of launches by reason.
+#[derive(Default)]
+struct Reasons(RwLock<BTreeMap<&'static str, AtomicU64>>);
+
+impl Reasons {
+    fn count(&self, reason: &'static str) {
+        if let Some(count) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(reason) {
+            count.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let mut reasons = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        reasons.entry(reason).or_default().fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn all(&self) -> Vec<(&'static str, u64)> {
+        let reasons = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        reasons.iter().map(|(reason, count)| (*reason, count.load(Ordering::Relaxed))).collect()
+    }
 }
 
 impl KernelReplacement {
@@ -38,7 +60,8 @@ impl KernelReplacement {
             first: OnceLock::new(),
             own_threads: OnceLock::new(),
             own_shared: OnceLock::new(),
-            kept: RwLock::default(),
+            kept: Reasons::default(),
+            kept_dimensions: Reasons::default(),
         }
     }
 
@@ -105,7 +128,11 @@ impl KernelReplacement {
         self.replaced.load(Ordering::Relaxed)
     }
 
-    pub fn count(&self, winner: &'static Winner, is_reshaped: bool, is_variant: bool) {
+    /// Counts a launch of tuned code, which may have `kept` the application's dimensions for a reason.
+    pub fn count(&self, winner: &'static Winner, is_reshaped: bool, is_variant: bool, kept: Option<&'static str>) {
+        if let Some(reason) = kept {
+            self.kept_dimensions.count(reason);
+        }
         if let Some(specialisation) = self.specialisation.as_ref().filter(|_| is_variant) {
             specialisation.count();
         }
@@ -118,21 +145,30 @@ impl KernelReplacement {
 
     /// Counts a launch of the application's own code.
     pub fn count_kept(&self, reason: &'static str) {
-        if let Some(count) = self.kept.read().unwrap_or_else(PoisonError::into_inner).get(reason) {
-            count.fetch_add(1, Ordering::Relaxed);
-            return;
+        self.kept.count(reason);
+    }
+
+    /// How many launches kept the application's dimensions although a winner has others, and why: with tuned code, and
+    /// without.
+    fn kept_dimensions(&self) -> Vec<KeptDimensions> {
+        let with_code = self.kept_dimensions.all().into_iter().map(|(reason, launches)| (reason, launches, launches));
+        let own = self.kept.all().into_iter().filter(|(reason, _)| [UNVERIFIED, CROWDED].contains(reason));
+        let mut kept: Vec<KeptDimensions> = Vec::new();
+        for (reason, launches, replaced) in with_code.chain(own.map(|(reason, launches)| (reason, launches, 0))) {
+            match kept.iter_mut().find(|known| known.reason == reason) {
+                Some(known) => known.launches += launches,
+                None => kept.push(KeptDimensions { reason: reason.to_owned(), launches, replaced }),
+            }
         }
-        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        kept.entry(reason).or_default().fetch_add(1, Ordering::Relaxed);
+        kept
     }
 
     /// What became of so many launches.
     pub fn outcome(&self, launches: u64) -> (Applied, Vec<RecordingFailure>) {
         let replaced = self.replaced.load(Ordering::Relaxed);
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         let failure = |reason: &str, launches, broken| RecordingFailure { reason: reason.to_owned(), launches, broken };
         let mut failures: Vec<RecordingFailure> =
-            kept.iter().map(|(reason, count)| failure(reason, count.load(Ordering::Relaxed), false)).collect();
+            self.kept.all().into_iter().map(|(reason, launches)| failure(reason, launches, false)).collect();
         let known: u64 = failures.iter().map(|failure| failure.launches).sum();
         // After it was given up, launches are only counted.
         let rest = launches.saturating_sub(replaced + known);
@@ -145,6 +181,7 @@ impl KernelReplacement {
             replaced,
             reshaped: self.reshaped.load(Ordering::Relaxed),
             specialised: self.specialisation.as_ref().map_or(0, Specialisation::launched),
+            kept_dimensions: self.kept_dimensions(),
             before: winner.and_then(|winner| winner.before),
             after: winner.and_then(|winner| winner.after),
         };
@@ -154,6 +191,7 @@ impl KernelReplacement {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ALWAYS_OWN;
     use super::*;
 
     #[test]
@@ -167,5 +205,22 @@ mod tests {
         assert_eq!(found, [("inside a stream capture", 2, false), ("its code has changed", 3, true)]);
         let replacement = KernelReplacement::new(Ok(Vec::new()), None);
         assert!(replacement.outcome(0).1.is_empty());
+    }
+
+    #[test]
+    fn launches_that_keep_their_dimensions_are_counted_with_tuned_code_and_without() {
+        let replacement = KernelReplacement::new(Ok(Vec::new()), None);
+        for reason in [UNVERIFIED, UNVERIFIED, ALWAYS_OWN] {
+            replacement.kept_dimensions.count(reason);
+        }
+        for reason in [UNVERIFIED, CROWDED, "inside a stream capture"] {
+            replacement.count_kept(reason);
+        }
+        let kept = replacement.outcome(6).0.kept_dimensions;
+        let mut found: Vec<_> = kept.iter().map(|it| (it.reason.as_str(), it.launches, it.replaced)).collect();
+        let mut expected = vec![(UNVERIFIED, 3, 2), (ALWAYS_OWN, 1, 1), (CROWDED, 1, 0)];
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
     }
 }

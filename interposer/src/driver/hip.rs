@@ -29,6 +29,7 @@ functions! {
     hipGetSymbolSize;
     hipKernelGetName;
     hipLibraryGetKernelCount;
+    hipOccupancyMaxActiveBlocksPerMultiprocessor;
     hipStreamGetDevice;
     hipStreamIsCapturing;
     hipStreamSynchronize;

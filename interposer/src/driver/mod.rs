@@ -205,6 +205,7 @@ functions! {
     cuMemGetAllocationPropertiesFromHandle;
     cuMemRelease;
     cuModuleGetGlobal_v2;
+    cuOccupancyMaxActiveBlocksPerMultiprocessor;
     cuMemHostGetDevicePointer_v2;
     cuStreamCreate;
     cuStreamGetCtx;

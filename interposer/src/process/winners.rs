@@ -27,7 +27,10 @@ fn read() -> HashMap<String, Vec<Winner>> {
     }
     for path in &settings.tuned {
         if path.starts_with("/proc") && !run::has_memory(path) {
-            warning!("{} is not what mneme apply has left for this program; its kernels are not replaced", path.display());
+            warning!(
+                "{} is not what mneme apply has left for this program; its kernels are not replaced",
+                path.display()
+            );
             continue;
         }
         match Winners::load(path) {

@@ -68,7 +68,6 @@ fn identity(file: &File) -> Option<[u64; 2]> {
     file.metadata().ok().map(|of| [of.dev(), of.ino()])
 }
 
-
 /// Whether it went to memory of `mneme`, which shows it.
 fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -123,7 +122,7 @@ fn time(kernel: &KernelSummary, text: &mut String) {
 }
 
 fn applied(kernel: &KernelSummary, text: &mut String) {
-    let applied = kernel.applied.unwrap_or_default();
+    let applied = kernel.applied.clone().unwrap_or_default();
     let _ = write!(text, ", {} replaced by tuned code", applied.replaced);
     if applied.reshaped > 0 {
         let _ = write!(text, " ({} with tuned dimensions)", applied.reshaped);
@@ -133,6 +132,9 @@ fn applied(kernel: &KernelSummary, text: &mut String) {
     }
     for failure in &kernel.failures {
         let _ = write!(text, "; {} not replaced: {}", failure.launches, failure.reason);
+    }
+    for kept in applied.kept_dimensions.iter().filter(|kept| kept.replaced > 0) {
+        let _ = write!(text, "; {} replaced with the program's own dimensions: {}", kept.replaced, kept.reason);
     }
 }
 

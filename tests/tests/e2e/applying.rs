@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// What the built-in spaces say of their grids.
-const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
+pub const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
 
 /// Results that were written by hand, and a cache of their own.
 pub struct Tuned {
@@ -58,6 +58,8 @@ impl Tuned {
             .args(["apply", "--device", TestDevice::under_test().name(), "--tuned"])
             .arg(self.results())
             .env("MNEME_CACHE_DIR", self.cache())
+            // As many blocks are on the CPU device at once: not those of a program that is tested.
+            .env("MNEME_CPU_THREADS", "2")
     }
 
     /// The application with the tuned kernels, and what became of the only one, or of that of a name.
@@ -75,8 +77,21 @@ impl Tuned {
         kernel: &str,
         environment: &[(&str, &OsStr)],
     ) -> (ProgramOutput, Value) {
+        self.run_with(&[], executable, arguments, kernel, environment)
+    }
+
+    /// The same with options of `mneme apply`.
+    #[track_caller]
+    pub fn run_with(
+        &self,
+        options: &[&str],
+        executable: &Path,
+        arguments: &[&str],
+        kernel: &str,
+        environment: &[(&str, &OsStr)],
+    ) -> (ProgramOutput, Value) {
         let json = self.folder.path().join("applied.json");
-        let run = self.apply().arg("--json").arg(&json).arg("--").arg(executable).args(arguments);
+        let run = self.apply().args(options).arg("--json").arg(&json).arg("--").arg(executable).args(arguments);
         let outcome = environment.iter().fold(run, |run, (name, value)| run.env(name, value)).succeed();
         let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
         let kernels = report["kernels"].as_array().unwrap();
@@ -112,13 +127,14 @@ pub fn alone(executable: &Path, arguments: &[&str], manifest: &Path) -> Run {
         .env("MNEME_DEVICE", TestDevice::under_test().name())
         .env("MNEME_MODE", "apply")
         .env("MNEME_TUNED", manifest)
+        .env("MNEME_CPU_THREADS", "2")
 }
 
-fn of(name: &str) -> PathBuf {
+pub fn of(name: &str) -> PathBuf {
     executable(app(name), Cudart::under_test())
 }
 
-fn counts(kernel: &Value) -> [u64; 3] {
+pub fn counts(kernel: &Value) -> [u64; 3] {
     [&kernel["launches"], &kernel["applied"]["replaced"], &kernel["applied"]["reshaped"]].map(|it| it.as_u64().unwrap())
 }
 
@@ -149,12 +165,12 @@ fn a_winner_is_launched_and_the_program_does_the_same() {
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
     assert_eq!((&kernel["applied"]["before"], &kernel["applied"]["after"]), (&json!(2000.0), &json!(1000.0)));
 
-    // Another launch gets the dimensions that the space's rule says, from the same code, which is compiled already.
-    // The code itself has the time of its last use.
+    // If the user wants it, another launch gets the dimensions that the space's rule says, from the same code, which is
+    // compiled already. The code itself has the time of its last use.
     let written = |path: &PathBuf| path.with_extension("json").metadata().unwrap().modified().unwrap();
     let [code] = &tuned.code()[..] else { panic!("{:?}", tuned.code()) };
     let before = written(code);
-    let (outcome, kernel) = tuned.run(&of("vecadd"), &["2", "int"], "vecadd");
+    let (outcome, kernel) = tuned.run_with(&["--any-launch"], &of("vecadd"), &["2", "int"], "vecadd", &[]);
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
     assert_eq!(written(code), before);
 
@@ -371,7 +387,7 @@ fn a_graph_that_changes_keeps_its_tuned_kernels() {
     let rule = json!({"grid": SAME_THREADS});
     let id = record.instances.keys().next().unwrap();
     let tuned = Tuned::new().with("advance", &TestInstance::new(&database, id), one, rule);
-    let (outcome, kernel) = tuned.run(&of("updated"), &[], "advance");
+    let (outcome, kernel) = tuned.run_with(&["--any-launch"], &of("updated"), &[], "advance", &[]);
     // The last is of a node of the first graph, in an executable that another one has updated.
     assert_eq!(counts(&kernel), [5, 4, 4], "{outcome}");
     assert!(reason(&kernel).contains("changed after it was made"), "{outcome}");

@@ -2,6 +2,7 @@
 
 mod amd;
 mod applying;
+mod applying_launches;
 mod applying_limits;
 mod bisecting;
 mod building;

@@ -33,7 +33,10 @@ impl Place {
 
     fn apply(&self, options: &[&str]) -> Run {
         let run = run(program("mneme")).args(["apply", "--device", TestDevice::under_test().name(), "-v", "info"]);
-        run.args(options).env("MNEME_CACHE_DIR", self.at("cache")).env("PROTEUS_TUNED_KERNELS", "")
+        run.args(options)
+            .env("MNEME_CACHE_DIR", self.at("cache"))
+            .env("PROTEUS_TUNED_KERNELS", "")
+            .env("MNEME_CPU_THREADS", "2")
     }
 
     /// The application, which ends a while after it was said that something is so: its outcome, and the report on its
@@ -113,7 +116,7 @@ fn a_winner_is_specialised_while_it_is_used() {
     let changes = json!({"passes": "default<O2>", "block": {"x": 32}, "grid": {"x": 8}});
     let tuned = Tuned::new().with("mix", &instance, changes, json!({"grid.x": "grid.x"}));
     let place = Place::new();
-    let (outcome, kernel) = place.until(&["--specialize"], Some(&tuned.results()), "is specialised");
+    let (outcome, kernel) = place.until(&["--specialize", "--any-launch"], Some(&tuned.results()), "is specialised");
     let [launches, replaced, specialised] = counts(&kernel);
     assert!(launches == replaced && specialised > 0 && specialised < replaced, "{outcome}");
     assert!(kernel["applied"]["before"] == json!(2000.0), "{outcome}");
@@ -163,7 +166,7 @@ fn code_for_launches_that_repeat_is_for_no_other_grid() {
     let changes = json!({"passes": "default<O2>", "grid": {"x": 8}});
     let tuned = Tuned::new().with("scale", &instance, changes, json!({"grid.x": "ceil(args[1] / block.x)"}));
     let report = place.at("report.json");
-    let run = place.apply(&["--specialize", "--tuned"]).arg(tuned.results()).arg("--json").arg(&report);
+    let run = place.apply(&["--specialize", "--any-launch", "--tuned"]).arg(tuned.results()).arg("--json").arg(&report);
     let outcome = run.arg("--").arg(&binary).arg(&stop).outcome_with("is specialised", || {
         std::thread::sleep(Duration::from_millis(500));
         fs::write(&stop, "").unwrap();
@@ -171,6 +174,31 @@ fn code_for_launches_that_repeat_is_for_no_other_grid() {
     assert_eq!((outcome.status, outcome.stdout.as_str()), (0, "wrong 0\n"), "{outcome}");
     let report: Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
     assert!(counts(&report["kernels"][0])[2] > 0, "{outcome}");
+}
+
+/// Both processes are the first of their PID namespace, as in containers that share a cache.
+#[test]
+fn processes_with_one_number_get_their_own_code() {
+    let namespaces = run("unshare").args(["-rpf", "true"]).outcome();
+    if namespaces.status != 0 {
+        eprintln!("processes_with_one_number_get_their_own_code: no PID namespaces here");
+        return;
+    }
+    let (place, twins) = (Place::new(), of("twins"));
+    let stop = place.at("stop");
+    let script = r#"
+        unshare -rpf "$0" add "$1" & one=$!
+        unshare -rpf "$0" multiply "$1" & other=$!
+        wait $one; status=$?; wait $other && exit $status"#;
+    let run = place.apply(&["--specialize", "--", "sh", "-c", script]).arg(&twins).arg(&stop);
+    let outcome = run.outcome_with("multiply(unsigned int*, int, int) is specialised", || {
+        std::thread::sleep(Duration::from_millis(1500));
+        fs::write(&stop, "").unwrap();
+    });
+    let mut lines: Vec<&str> = outcome.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((outcome.status, &lines[..]), (0, &["add: ok (n=1000)", "multiply: ok (n=1000)"][..]), "{outcome}");
+    outcome.complains("add(unsigned int*, int, int) is specialised");
 }
 
 #[test]
