@@ -180,10 +180,12 @@ pub fn launched() -> Vec<(CodeOwner, Vec<Arc<Kernel>>)> {
 
 /// The kernel behind a handle, which is found without a lock from now on where it stays what it is.
 pub fn function(handle: CUfunction) -> Option<FunctionHandle> {
-    let noted = look(|code| code.functions.get(&(handle as usize)).map(|function| function.handle.clone()));
-    if let Some(function) = &noted {
-        recent::remember(handle as usize, function);
-    }
+    let noted = look(|code| {
+        let function = code.functions.get(&(handle as usize)).map(|function| function.handle.clone())?;
+        // Under the lock: what is forgotten meanwhile is not remembered after that.
+        recent::remember(handle as usize, &function);
+        Some(function)
+    });
     noted.or_else(|| identify(handle))
 }
 
