@@ -332,29 +332,31 @@ fn become_program(line: &[CString], mut stream: &UnixStream) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
-    fn program(folder: &Path, contents: &str, mode: u32) -> BuildProgram {
+    /// A builder that is this script, or with none a file that is no program.
+    fn program(folder: &Path, script: Option<&str>) -> BuildProgram {
         let path = folder.join("mneme-build-19");
-        std::fs::write(&path, contents).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        match script {
+            Some(text) => mneme_fixtures::script(&path, text),
+            None => std::fs::write(&path, "#!/bin/sh\n").unwrap(),
+        }
         BuildProgram::at(path)
     }
 
     #[test]
     fn what_is_no_builder_is_named_with_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
-        for (contents, mode, expected) in [
-            ("#!/bin/sh\n", 0o600, "cannot be run: EACCES"),
-            ("#!/bin/sh\nexit 7\n", 0o700, "exited with status 7"),
-            ("#!/bin/sh\nkill -SEGV $$\n", 0o700, "was ended by SIGSEGV"),
+        for (script, expected) in [
+            (None, "cannot be run: EACCES"),
+            (Some("#!/bin/sh\nexit 7\n"), "exited with status 7"),
+            (Some("#!/bin/sh\nkill -SEGV $$\n"), "was ended by SIGSEGV"),
         ] {
-            let program = program(folder.path(), contents, mode);
+            let program = program(folder.path(), script);
             let error = program.llvm().unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains("mneme-build"), "{error}");
             assert!(error.contains("install it again"), "{error}");
         }
-        let program = program(folder.path(), "", 0o600);
+        let program = program(folder.path(), None);
         let own = BuilderGreeting::of("19.1.7".into());
         let other = BuilderGreeting { version: "0.0.1".into(), ..own.clone() };
         let error = program.check(Ok(other)).unwrap_err().to_string();

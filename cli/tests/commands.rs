@@ -156,11 +156,13 @@ fn recordings_are_copied_moved_and_cleaned() {
 fn wrong_recordings_have_their_status() {
     let folder = tempfile::tempdir().unwrap();
     let database = record(folder.path(), 42, "7");
+    let none = folder.path().join("none");
+    let none_of_it = none.join("1.json");
     for arguments in [
-        vec!["ls", "/nonexistent"],
+        vec!["ls", text(&none)],
         vec!["show", text(&database), "-rid", "1"],
         vec!["show", text(folder.path()), "-rid", "1"],
-        vec!["copy", "/nonexistent/1.json", text(folder.path())],
+        vec!["copy", text(&none_of_it), text(folder.path())],
     ] {
         let (_, stderr) = outcome(mneme(&arguments), exit::BAD_RECORDING);
         assert_eq!(stderr.lines().count(), 1, "one sentence: {stderr}");
@@ -347,20 +349,18 @@ fn record_passes_everything_on_to_the_application() {
     outcome(mneme(&["record", "-rdb", text(&folder), "--no-such-option", "true"]), exit::BAD_USAGE);
 
     let unwanted = home.path().join("unwanted");
-    let mut command = mneme(&["record", "-rdb", text(&unwanted), "--", "/nonexistent/app"]);
+    let missing = home.path().join("none/app");
+    let mut command = mneme(&["record", "-rdb", text(&unwanted), "--", text(&missing)]);
     command.env("MNEME_HOME", home.path());
     let (_, stderr) = outcome(command, 127);
-    assert!(stderr.contains("/nonexistent/app") && !unwanted.exists(), "{stderr}");
+    assert!(stderr.contains(text(&missing)) && !unwanted.exists(), "{stderr}");
 }
 
 #[test]
 fn other_programs_are_handed_their_arguments() {
     let home = tempfile::tempdir().unwrap();
     for name in ["mneme-replay", "mneme-tune"] {
-        use std::os::unix::fs::PermissionsExt;
-        let path = home.path().join(name);
-        std::fs::write(&path, "#!/bin/sh\necho ${0##*/} \"$@\"; exit 3\n").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        mneme_fixtures::script(&home.path().join(name), "#!/bin/sh\necho ${0##*/} \"$@\"; exit 3\n");
     }
     for (command, program) in [("replay", "mneme-replay"), ("tune", "mneme-tune")] {
         let mut run = mneme(&[command, "-gidx", "4", "default<O3>", "--help", "-v"]);

@@ -74,11 +74,9 @@ mod tests {
 
     #[test]
     fn one_that_is_ended_says_nothing_of_the_ptx() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("ptxas");
-        std::fs::write(&program, "#!/bin/sh\nkill -SEGV $$\n").unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        mneme_fixtures::script(&program, "#!/bin/sh\nkill -SEGV $$\n");
         let ptxas = Ptxas { program, version: "13.0".into() };
         let error = ptxas.assemble("", "sm_90", AssemblerOptions::default()).unwrap_err();
         assert!(matches!(error, Rejection::Ended(how) if how == "was ended by signal 11"));

@@ -448,9 +448,9 @@ fn a_newer_clang_is_left_to_hipcc() {
     let script = "#!/bin/sh\nprintf '%s\\n' \"${HIP_CLANG_PATH-none}\" >> seen\n\
         case \"$*\" in *'-###'*) echo 'clang version 99.1.8, cannot find ROCm device library' >&2 ;;\n\
         *) exec clang++-19 \"$@\" ;; esac\n";
-    let folder = folder_with(&[("a.hip", &single()), ("hipcc", script)]);
+    let folder = folder_with(&[("a.hip", &single())]);
     let hipcc = folder.path().join("hipcc");
-    std::fs::set_permissions(&hipcc, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    mneme_fixtures::script(&hipcc, script);
     compile(folder.path(), &[hipcc.to_str().unwrap(), "--offload-arch=gfx90a", "-c", "a.hip"]);
     let seen = std::fs::read_to_string(folder.path().join("seen")).unwrap();
     assert!(seen.lines().count() >= 2 && seen.lines().all(|line| line == "none"), "{seen}");

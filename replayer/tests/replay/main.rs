@@ -21,6 +21,9 @@ use mneme_core::tolerance::{DataType, Tolerance};
 use mneme_core::{exit, install};
 use recording::{ELEMENTS, Recording};
 
+/// How long a test waits for something to happen. On a busy machine this takes a while, and no test is about the time.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// The device to test on; `None`, said on standard output, where there is none, or nothing compiles for it.
 fn device() -> Option<&'static str> {
     if install::builders().is_empty() {
@@ -178,8 +181,7 @@ fn what_a_failed_build_had_come_to_is_kept_and_nothing_older() {
 
     std::fs::write(out.join("mine.txt"), "").unwrap();
     let hanging = recording.folder().join("hanging");
-    std::fs::write(&hanging, "#!/bin/sh\nsleep 100\n").unwrap();
-    std::fs::set_permissions(&hanging, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    mneme_fixtures::script(&hanging, "#!/bin/sh\nsleep 100\n");
     // The pipeline crashes, hangs, and is refused.
     for (options, status) in [
         (&["default<O1>,trigger-crash-module"][..], exit::BUILD_FAILED),
@@ -228,8 +230,7 @@ fn a_source_that_does_not_compile_is_a_result_too() {
     let json = outcome(&replay(&recording, &options).output().unwrap(), exit::BUILD_FAILED);
     assert_eq!(json["Result"]["status"], "compile_error");
     assert!(json["Result"]["error"].as_str().unwrap().contains("wrong.cu"), "{json}");
-    std::fs::write(&slow, "#!/bin/sh\nsleep 100 &\nwait\n").unwrap();
-    std::fs::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    mneme_fixtures::script(&slow, "#!/bin/sh\nsleep 100 &\nwait\n");
     let options = [&options[..], &["--clang", slow.to_str().unwrap(), "--timeout", "0.5"]].concat();
     let json = outcome(&replay(&recording, &options).output().unwrap(), exit::TIMED_OUT);
     assert_eq!(json["Result"]["status"], "timeout", "{json}");
@@ -241,8 +242,8 @@ fn a_pipeline_in_another_program_ends_with_the_build() {
     let recording = Recording::make();
     let (wrapper, mark) = (recording.folder().join("opt"), recording.folder().join("mark"));
     // Its child would write the mark when the build is long over.
-    std::fs::write(&wrapper, format!("#!/bin/sh\n(sleep 3; echo late >'{}') &\nwait\n", mark.display())).unwrap();
-    std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = format!("#!/bin/sh\n(sleep 3; echo late >'{}') &\nwait\n", mark.display());
+    mneme_fixtures::script(&wrapper, &script);
     let temporary = tempfile::tempdir().unwrap();
     let options = ["--device", device, "--timeout", "1", "--opt", wrapper.to_str().unwrap()];
     outcome(&replay(&recording, &options).env("TMPDIR", temporary.path()).output().unwrap(), exit::TIMED_OUT);
@@ -259,12 +260,9 @@ fn what_a_wrapper_starts_ends_with_a_replay_that_is_killed() {
     let (source, pid) = (recording.folder().join("k.cu"), recording.folder().join("pid"));
     std::fs::write(&source, "").unwrap();
     let wrapper = recording.folder().join("wrapper");
-    std::fs::write(
-        &wrapper,
-        format!("#!/bin/sh\nsh -c 'echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000' &\nwait\n", pid.display()),
-    )
-    .unwrap();
-    std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script =
+        format!("#!/bin/sh\nsh -c 'echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000' &\nwait\n", pid.display());
+    mneme_fixtures::script(&wrapper, &script);
     let wrapper = wrapper.to_str().unwrap();
     for options in [&["--opt", wrapper][..], &["--source", source.to_str().unwrap(), "--clang", wrapper]] {
         let _ = std::fs::remove_file(&pid);
@@ -275,7 +273,7 @@ fn what_a_wrapper_starts_ends_with_a_replay_that_is_killed() {
             if let Ok(text) = std::fs::read_to_string(&pid) {
                 break text.trim().parse::<u32>().unwrap();
             }
-            assert!(start.elapsed() < Duration::from_secs(30), "the wrapper is not started");
+            assert!(start.elapsed() < PATIENCE, "the wrapper is not started");
             std::thread::sleep(Duration::from_millis(10));
         };
         assert!(engine::is_alive(&sleeper));
@@ -283,7 +281,7 @@ fn what_a_wrapper_starts_ends_with_a_replay_that_is_killed() {
         child.wait().unwrap();
         let start = Instant::now();
         while engine::is_alive(&sleeper) {
-            assert!(start.elapsed() < Duration::from_secs(5), "{options:?}: what the wrapper has started lives on");
+            assert!(start.elapsed() < PATIENCE, "{options:?}: what the wrapper has started lives on");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -349,7 +347,7 @@ fn an_installation_without_what_compiles_says_so() {
     let recording = Recording::make();
     let alone = tempfile::tempdir().unwrap();
     let copy = alone.path().join("mneme-replay");
-    std::fs::copy(program(), &copy).unwrap();
+    mneme_fixtures::copy_program(program().as_ref(), &copy);
     let mut command = Command::new(copy);
     command.env_remove("MNEME_HOME").arg("-rdb").arg(recording.database()).args(["--device", "cpu"]);
     let output = command.output().unwrap();
@@ -643,7 +641,7 @@ fn nothing_outlives_the_server() {
     assert!(alive(&children) >= 2, "the fork server and the executor run: {children}");
     server.kill().unwrap();
     server.wait().unwrap();
-    let limit = Instant::now() + Duration::from_secs(20);
+    let limit = Instant::now() + PATIENCE;
     while alive(&children) > 0 {
         assert!(Instant::now() < limit, "children of the killed server run on: {children}");
         std::thread::sleep(Duration::from_millis(10));
@@ -699,7 +697,7 @@ fn nobody_is_worked_for_when_the_client_is_gone() {
     let request = submit(0, &shaped(65, "default<O1>"), 1, 0);
     writeln!(server.stdin.take().unwrap(), "{}", serde_json::to_string(&request).unwrap()).unwrap();
     drop(output);
-    let limit = Instant::now() + Duration::from_secs(60);
+    let limit = Instant::now() + PATIENCE;
     let status = loop {
         match server.try_wait().unwrap() {
             Some(status) => break status,

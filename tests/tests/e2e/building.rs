@@ -4,7 +4,6 @@
 //! make is recorded and replayed.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use mneme_builds::toolkits;
@@ -185,8 +184,7 @@ fn device_code_behind_a_launcher_gets_ir() {
     }
     let folder = tempfile::tempdir().unwrap();
     let launcher = folder.path().join("ccache");
-    fs::write(&launcher, "#!/bin/sh\necho \"$@\" >>\"$0.log\"\nexec \"$@\"\n").unwrap();
-    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o700)).unwrap();
+    mneme_fixtures::script(&launcher, "#!/bin/sh\necho \"$@\" >>\"$0.log\"\nexec \"$@\"\n");
     fs::write(folder.path().join("host.cpp"), "int main() {}\n").unwrap();
     let compile = |file: &Path| {
         run(program("mneme-cc"))

@@ -66,7 +66,7 @@ fn installation_with(builders: &[u32]) -> TempDir {
     for name in builders.iter().map(|version| format!("mneme-build-{version}")) {
         symlink(program(&name), bin.join(name)).unwrap();
     }
-    std::fs::copy(program("mneme-replay"), bin.join("mneme-replay")).unwrap();
+    mneme_fixtures::copy_program(&program("mneme-replay"), &bin.join("mneme-replay"));
     let lib = home.path().join("lib");
     std::fs::create_dir(&lib).unwrap();
     symlink(library("libmneme_cpu.so"), lib.join("libmneme_cpu.so")).unwrap();

@@ -380,6 +380,7 @@ fn statuses_are_those_of_the_plain_run() {
     let path = folder.path().join("statuses");
     build_for(&statuses, Platform::Hip, &path);
     let mut program = std::fs::read(&path).unwrap();
+    let changed = folder.path().join("changed");
     let versions = stand_in::versions_named(&program, LIBRARY);
     let named: Vec<usize> = program
         .windows(LIBRARY.len())
@@ -389,7 +390,8 @@ fn statuses_are_those_of_the_plain_run() {
         .collect();
     for release in ["5", "7"] {
         named.iter().for_each(|at| program[at + LIBRARY.len()] = release.as_bytes()[0]);
-        std::fs::write(&path, &program).unwrap();
+        std::fs::write(&changed, &program).unwrap();
+        mneme_fixtures::copy_program(&changed, &path);
         let library_name = format!("{LIBRARY}{release}");
         std::fs::write(folder.path().join(&library_name), stand_in::library(&library_name, &versions, None)).unwrap();
         for arguments in [&["0"][..], &["1"], &["2"], &["3"], &["0", "fault"], &["4", "fault"]] {

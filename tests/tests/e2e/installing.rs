@@ -219,8 +219,8 @@ fn the_doctor_names_what_is_missing_with_a_remedy() {
     // An installation of the program alone, on a machine without compilers.
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("bin")).unwrap();
-    std::fs::copy(program("mneme"), home.path().join("bin/mneme")).unwrap();
-    let (status, bare) = json(Some(home.path()), "/nonexistent");
+    mneme_fixtures::copy_program(&program("mneme"), &home.path().join("bin/mneme"));
+    let (status, bare) = json(Some(home.path()), home.path().join("none").to_str().unwrap());
     assert_eq!((status, &bare["healthy"]), (1, &false.into()), "{bare}");
     for (name, state) in [("programs", "missing"), ("builders", "missing"), ("clang", "absent")] {
         let found = check(&bare, name);

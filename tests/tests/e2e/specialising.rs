@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -231,8 +231,7 @@ fn a_helper_that_dies_leaves_the_application_its_own_code() {
         let name = real.display();
         let script =
             format!("#!/bin/bash\n[ $(</proc/$PPID/comm) != mneme-cc ] && {dies} && kill -9 $$\nexec {name} \"$@\"\n");
-        fs::write(&builder, script).unwrap();
-        fs::set_permissions(&builder, fs::Permissions::from_mode(0o700)).unwrap();
+        mneme_fixtures::script(&builder, &script);
         let run = place.apply(&["--specialize"]).env("MNEME_HOME", &home).arg("--json").arg(place.at("report.json"));
         let outcome = run.arg("--").arg(of("paced")).args(["400", "500"]).succeed();
         assert_eq!(outcome.stdout, plain.stdout, "{outcome}");
