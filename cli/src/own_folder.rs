@@ -79,10 +79,14 @@ mod tests {
             let time = std::time::SystemTime::now() - Duration::from_secs(1000);
             File::open(path).unwrap().set_modified(time).unwrap();
         };
-        let [running, mut killed, young, mut other] =
+        let [running, killed, young, other] =
             ["run-", "run-", "run-", "other-"].map(|prefix| OwnFolder::create(place.path(), prefix).unwrap());
-        // As the end of a process does it.
-        drop((killed._lock.take(), other._lock.take()));
+        // As the end of a process leaves it. A child of another test may have the lock for a moment longer, so the files
+        // are ones that nobody has locked.
+        for lock in [&killed, &other].map(|folder| folder.path().join(LOCK)) {
+            std::fs::remove_file(&lock).unwrap();
+            File::create(lock).unwrap();
+        }
         [&running, &killed, &other].into_iter().for_each(|folder| old(folder.path()));
         let foreign = tempfile::tempdir().unwrap();
         old(foreign.path());

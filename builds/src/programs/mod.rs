@@ -101,24 +101,20 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_killed_with_its_children() {
-        let (mut said, start) = (TransientFile::new(b"").unwrap(), Instant::now());
-        let mut command = Command::new("sh");
-        // The shell's child would write after three seconds.
-        command.args(["-c", "(sleep 3; echo late >$0) & wait"]).arg(said.path());
-        assert!(run(&mut command, Duration::from_millis(100)).unwrap().is_none());
-        assert!(start.elapsed() < Duration::from_millis(2800));
-        std::thread::sleep(Duration::from_millis(3300));
-        assert_eq!(said.read().unwrap(), b"");
+        let (mut said, folder) = (TransientFile::new(b"").unwrap(), tempfile::tempdir().unwrap());
+        // The shell's child writes as soon as there is a file of this name, which is when it should be gone.
+        let shell = |end: &str, go: &Path| {
+            let child = format!("(until [ -e \"$1\" ]; do sleep 0.05; done; echo late >$0) & {end}");
+            let mut command = Command::new("sh");
+            command.args(["-c", &child]).arg(said.path()).arg(go);
+            command
+        };
+        let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+        assert!(run(&mut shell("wait", &first), Duration::from_millis(100)).unwrap().is_none());
         // Nor does what a program leaves behind outlive it.
-        assert!(
-            run(
-                Command::new("sh").args(["-c", "(sleep 1; echo late >$0) &"]).arg(said.path()),
-                Duration::from_secs(20)
-            )
-            .unwrap()
-            .is_some()
-        );
-        std::thread::sleep(Duration::from_millis(1300));
+        assert!(run(&mut shell("", &second), Duration::from_secs(20)).unwrap().is_some());
+        [first, second].iter().for_each(|go| std::fs::write(go, "").unwrap());
+        std::thread::sleep(Duration::from_secs(1));
         assert_eq!(said.read().unwrap(), b"");
         assert!(run(&mut Command::new("true"), Duration::from_secs(20)).unwrap().unwrap().success());
     }

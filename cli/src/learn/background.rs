@@ -312,14 +312,17 @@ mod tests {
 
     #[test]
     fn a_process_that_does_not_listen_is_killed_and_one_that_does_is_not() {
-        let run = |script: &str| Command::new("sh").args(["-c", script]).spawn().unwrap();
-        let mut deaf = run("trap '' TERM; while :; do sleep 0.1; done");
-        std::thread::sleep(Duration::from_millis(200));
+        // It has set its trap when it writes a line.
+        let run = |script: &str| {
+            let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            child
+        };
+        let mut deaf = run("trap '' TERM; echo; while :; do sleep 0.1; done");
         let start = Instant::now();
         end(&mut deaf, Ended::WithApplication);
         assert!(start.elapsed() >= PATIENCE && matches!(deaf.try_wait(), Ok(Some(_))));
-        let mut listens = run("trap 'exit 7' TERM; while :; do sleep 0.05; done");
-        std::thread::sleep(Duration::from_millis(200));
+        let mut listens = run("trap 'exit 7' TERM; echo; while :; do sleep 0.05; done");
         let start = Instant::now();
         end(&mut listens, Ended::WithApplication);
         assert!(start.elapsed() < PATIENCE);

@@ -141,7 +141,10 @@ mod tests {
         assert_eq!(bytes(r#"{"id":1,"code":{"bitcode":"QkM="}}"#).unwrap().unwrap(), b"BC");
         assert_eq!(bytes(r#"{"id":1,"code":{"ir-text":"; x"}}"#).unwrap().unwrap(), b"; x");
         assert!(bytes(r#"{"id":1,"code":{"bitcode":"?"}}"#).unwrap_err().contains("base64"));
-        assert!(bytes(r#"{"id":1,"code":{"ptx-file":"/nonexistent.ptx"}}"#).unwrap_err().contains("/nonexistent.ptx"));
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("none.ptx");
+        let line = serde_json::json!({"id": 1, "code": {"ptx-file": missing}}).to_string();
+        assert!(bytes(&line).unwrap_err().contains(missing.to_str().unwrap()));
         assert_eq!(bytes(r#"{"id":1}"#).unwrap(), None);
     }
 }

@@ -10,7 +10,7 @@ use mneme_core::protocol::Reply;
 use serde_json::{Value, json};
 
 use crate::recording::{ELEMENTS, Recording};
-use crate::{device, installed, program};
+use crate::{PATIENCE, device, installed, program};
 
 /// The width of a block and as many blocks as the recording's elements need.
 pub fn shape(width: u32) -> Value {
@@ -152,7 +152,7 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
         let start = Instant::now();
         // The fork server, an executor, and a builder.
         while descendants(server.child.id()).len() < if runs { 2 } else { 3 } {
-            assert!(start.elapsed() < Duration::from_secs(20), "nothing is at work");
+            assert!(start.elapsed() < PATIENCE, "nothing is at work");
             std::thread::sleep(Duration::from_millis(5));
         }
         let mut processes = descendants(server.child.id());
@@ -166,10 +166,7 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
         let start = Instant::now();
         child.wait().unwrap();
         while processes.iter().any(is_alive) {
-            assert!(
-                start.elapsed() < Duration::from_secs(20),
-                "the {victim} is gone, and of {processes:?} some are not"
-            );
+            assert!(start.elapsed() < PATIENCE, "the {victim} is gone, and of {processes:?} some are not");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -185,7 +182,7 @@ fn fork_server(server: &Server) -> nix::unistd::Pid {
         if let Some(pid) = children(server.child.id()).into_iter().find(named) {
             return nix::unistd::Pid::from_raw(pid as i32);
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "there is no fork server");
+        assert!(start.elapsed() < PATIENCE, "there is no fork server");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -480,7 +477,7 @@ fn builds_whose_parent_dies_are_ordered_again() {
     }
     let start = Instant::now();
     let parent = loop {
-        assert!(start.elapsed() < Duration::from_secs(20), "nothing is built");
+        assert!(start.elapsed() < PATIENCE, "nothing is built");
         if let Some(parent) = children(server.child.id()).into_iter().find(|child| !children(*child).is_empty()) {
             break parent;
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::engine::{Server, shape};
 use crate::recording::Recording;
-use crate::{device, replay};
+use crate::{PATIENCE, device, replay};
 
 /// Contexts cannot be made while the file `full` is there; `full.tried` says that somebody wanted one.
 const FULL: &str = r#"
@@ -84,7 +84,7 @@ fn a_standby_that_cannot_be_changes_nothing() {
     // One stands by as soon as there has been some work.
     let start = Instant::now();
     while !tried.exists() {
-        assert!(start.elapsed() < Duration::from_secs(20), "nobody stands by");
+        assert!(start.elapsed() < PATIENCE, "nobody stands by");
         server.say(&json!({"type": "statistics"}));
         assert!(matches!(server.reply(), Reply::Statistics(_)));
         std::thread::sleep(Duration::from_millis(20));

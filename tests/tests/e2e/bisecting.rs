@@ -307,7 +307,9 @@ fn what_cannot_be_judged_is_said_to_be_so() {
     let bisect = case.bisect("vecadd", "default<O3>").args(["--reference", "function(mneme-fault<lost-store>)"]);
     let (outcome, _) = case.finds(bisect, UNCLEAR, "unclear");
     outcome.complains("the reference");
-    run(program("mneme-bisect")).args(["-rdb", "/nonexistent.json"]).exit_with(mneme_core::exit::BAD_RECORDING);
+    let missing = tempfile::tempdir().unwrap();
+    let missing = run(program("mneme-bisect")).arg("-rdb").arg(missing.path().join("1.json"));
+    missing.exit_with(mneme_core::exit::BAD_RECORDING);
     run(program("mneme-bisect")).args(["--failing", "sometimes"]).exit_with(mneme_core::exit::BAD_USAGE);
     if TestDevice::under_test() == TestDevice::Cpu {
         let outcome =

@@ -380,10 +380,11 @@ fn optuna_chooses_where_it_is_asked_to() {
     assert_eq!(trials(&results.path().join("two")).len(), 3);
     tuner("one", "8").arg("--resume").succeed();
     assert_eq!(trials(&results.path().join("one")).len(), 8);
+    let python = results.path().join("no-python");
     run(program("mneme-tune"))
-        .args(["-rdb".as_ref(), instance.database.as_os_str(), "--python".as_ref(), "/nonexistent/python".as_ref()])
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "--python".as_ref(), python.as_os_str()])
         .args(["--sampler", "tpe", "--trials", "1", "--study-name", "none", "--results-dir"])
         .arg(results.path().join("none"))
         .exit_with(3)
-        .complains("/nonexistent/python cannot be started");
+        .complains(&format!("{} cannot be started", python.display()));
 }

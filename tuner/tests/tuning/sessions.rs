@@ -1,6 +1,6 @@
 //! Whole sessions against a server that does as its configurations say.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
@@ -176,7 +176,7 @@ fn what_the_server_says_before_it_starts_decides_the_status() {
         assert_eq!(run(&folder, plan).unwrap_err().exit_status(), expected);
     }
     let mut plan = plan(&folder.path().join("none"), &["right"]);
-    plan.instances[0].command.program = PathBuf::from("/nonexistent/mneme-replay");
+    plan.instances[0].command.program = folder.path().join("no-mneme-replay");
     assert_eq!(run(&folder.path().join("none"), plan).unwrap_err().exit_status(), status::INTERNAL);
 }
 
