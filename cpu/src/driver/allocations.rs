@@ -175,3 +175,9 @@ pub fn unmap(start: u64, bytes: u64) {
     // SAFETY: `obtain` mapped it with this size.
     unsafe { libc::munmap(start as *mut _, mapped_size(bytes) as usize) };
 }
+
+/// Leaves shared pages out of forked children, which would write to their parent's memory.
+pub fn keep_from_children(start: u64, size: u64) {
+    // SAFETY: advice on a mapping of ours.
+    unsafe { libc::madvise(start as *mut _, size as usize, libc::MADV_DONTFORK) };
+}

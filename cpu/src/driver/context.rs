@@ -49,6 +49,8 @@ impl Primary {
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicBool = AtomicBool::new(false);
+/// Whether this process was forked from one that had initialised the driver.
+static FORKED: AtomicBool = AtomicBool::new(false);
 static OUTLIVES_EXIT: AtomicBool = AtomicBool::new(false);
 static CONTEXTS: Registry<DeviceContext> = Registry::answering();
 static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
@@ -77,15 +79,28 @@ pub fn initialise(flags: u32) -> StatusResult {
         extern "C" fn at_exit() {
             ENDED.store(true, Ordering::Release);
         }
-        // SAFETY: the handler does not unwind, and this library is never unloaded.
-        unsafe { libc::atexit(at_exit) };
+        extern "C" fn in_child() {
+            FORKED.store(true, Ordering::Release);
+        }
+        // SAFETY: the handlers do not unwind, and this library is never unloaded.
+        unsafe {
+            libc::atexit(at_exit);
+            libc::pthread_atfork(None, None, Some(in_child));
+        }
     }
     Ok(())
+}
+
+/// Checks that this process may use the device. As with NVIDIA's driver, a child forked after the initialisation may
+/// not: it has its parent's memory and locks, but neither its threads nor the device.
+pub fn owns_device() -> StatusResult {
+    if FORKED.load(Ordering::Acquire) { Err(Status::NOT_INITIALIZED) } else { Ok(()) }
 }
 
 /// What every call of the driver API starts with: as NVIDIA's driver, this one ends with `exit`, before what was
 /// registered earlier than its initialisation.
 pub fn alive() -> StatusResult {
+    owns_device()?;
     let has_ended = ENDED.load(Ordering::Acquire) && !OUTLIVES_EXIT.load(Ordering::Relaxed);
     if has_ended { Err(Status::DEINITIALIZED) } else { Ok(()) }
 }

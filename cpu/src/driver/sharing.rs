@@ -199,5 +199,7 @@ fn map_over(start: u64, size: u64, file: &File) -> bool {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
     // SAFETY: replaces pages of an allocation, which stay readable and writable and have the same contents or were
     // unused.
-    unsafe { libc::mmap(start as *mut _, size as usize, protection, flags, file.as_raw_fd(), 0) != libc::MAP_FAILED }
+    let mapped = unsafe { libc::mmap(start as *mut _, size as usize, protection, flags, file.as_raw_fd(), 0) };
+    allocations::keep_from_children(start, size);
+    mapped != libc::MAP_FAILED
 }

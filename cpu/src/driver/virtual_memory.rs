@@ -213,6 +213,7 @@ pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
     }
     // SAFETY: advice on the mapping just made; systems without large pages for files ignore it.
     unsafe { libc::madvise(mapped, size as usize, libc::MADV_HUGEPAGE) };
+    allocations::keep_from_children(address, size);
     allocations::add_on(physical.device, address, size, MemoryKind::Virtual);
     space.mapped.insert(address, Mapped { size, physical, access: BTreeMap::new() });
     Ok(())

@@ -13,11 +13,15 @@ pub mod profiling;
 pub mod refused;
 pub mod release;
 
+use crate::driver::context;
 use crate::runtime::{calls, error};
 use crate::status::{Status, StatusResult};
 
 /// Runs the body of an exported function.
 pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
-    crate::driver::context::outlive_exit();
-    error::enter_as_hip(release::major() >= 7, || calls::directly(body))
+    context::outlive_exit();
+    error::enter_as_hip(release::major() >= 7, || {
+        context::owns_device()?;
+        calls::directly(body)
+    })
 }
