@@ -36,6 +36,7 @@ const CHECKS: [(&str, Check); 21] = [
     ("MNEME_CPU_GFX", processor),
     ("MNEME_CPU_LOCKSTEP", |text| one_of(text, &["all", "off", "volatile"])),
     ("MNEME_CPU_TIME_LIMIT", |text| number(text, 0, 1_000_000_000)),
+    ("MNEME_CPU_ASYNC_AFTER", |text| number(text, 0, 1_000_000_000)),
     ("MNEME_DEVICE", |text| one_of(text, &["auto", "cpu", "cuda", "hip"])),
     ("MNEME_EPILOGUE_TYPE", |text| one_of(text, &EPILOGUE_FORMATS)),
     ("MNEME_RECORD_RANKS", ranks),

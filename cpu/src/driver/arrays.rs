@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mneme_abi::cuda::structures::{ArrayDescription, ArrayDescription2d, CopySide, array_flag, array_format};
 
-use super::{allocations, context};
+use super::{allocations, context, lanes};
 use crate::abi::{In, Out};
 use crate::execution::images::{NumberKind, TexelFormat, TexelMemory};
 use crate::handles::Registry;
@@ -127,6 +127,8 @@ pub fn get(array: usize) -> Result<Arc<Array>, Status> {
 
 pub fn destroy(array: usize) -> StatusResult {
     context::usable()?;
+    get(array)?;
+    lanes::wait(&lanes::of_context(context::current()?))?;
     ARRAYS.remove(array).map(drop)
 }
 

@@ -9,6 +9,7 @@ use mneme_core::environment;
 use mneme_core::thread_stack::ThreadStack;
 
 use crate::abi::Out;
+use crate::execution;
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
@@ -78,6 +79,9 @@ pub fn initialise(flags: u32) -> StatusResult {
     if !INITIALISED.swap(true, Ordering::AcqRel) {
         extern "C" fn at_exit() {
             ENDED.store(true, Ordering::Release);
+            if !OUTLIVES_EXIT.load(Ordering::Relaxed) {
+                execution::end();
+            }
         }
         extern "C" fn in_child() {
             FORKED.store(true, Ordering::Release);
@@ -141,17 +145,29 @@ pub fn usable() -> StatusResult {
     fault()
 }
 
-/// The fault of an earlier kernel, which stays.
+/// The fault of an earlier kernel on the current device, which stays.
 pub fn fault() -> StatusResult {
-    match STICKY[current_device()? as usize].load(Ordering::Acquire) {
+    fault_of(current_device()?)
+}
+
+/// The same on any device.
+pub fn fault_of(device: i32) -> StatusResult {
+    match STICKY[device as usize].load(Ordering::Acquire) {
         0 => Ok(()),
         status => Err(Status(status)),
     }
 }
 
-pub fn set_fault(status: Status) {
-    let device = current_device().unwrap_or(0) as usize;
-    let _ = STICKY[device].compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Relaxed);
+pub fn set_fault(device: i32, status: Status) {
+    let _ = STICKY[device as usize].compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// Runs `body` with a context current on the calling thread.
+pub fn within<R>(context: usize, body: impl FnOnce() -> R) -> R {
+    STACK.with(|stack| stack.push(context));
+    let done = body();
+    STACK.with(ThreadStack::pop);
+    done
 }
 
 pub fn get_current(out: Out<usize>) -> StatusResult {
@@ -294,6 +310,13 @@ pub fn retain_primary(out: Out<usize>, ordinal: i32) -> StatusResult {
     }
     primary.users += 1;
     out.put(primary.handle)
+}
+
+/// The primary context of a device and how many use it; 0 where there is none.
+pub fn primary_of(ordinal: i32) -> Result<(usize, u32), Status> {
+    device(ordinal)?;
+    let Primary { handle, users, .. } = primary()[ordinal as usize];
+    Ok((handle, users))
 }
 
 /// The context that is gone, 0 while others use it.

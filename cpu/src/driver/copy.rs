@@ -4,6 +4,8 @@
 
 use mneme_abi::cuda::structures::{Copy2d, Copy3d, CopySide, Fill, memory_type};
 
+use super::allocations::MemoryKind;
+use super::lanes::{self, Place, Task};
 use super::virtual_memory::HostAccess;
 use super::work::{self, CopyEnd, Line, Work};
 use super::{allocations, context, graph, memory, stream};
@@ -26,6 +28,44 @@ fn check(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
     address_of(from, bytes as u64, HostAccess::Read).map(|_| ())
 }
 
+/// Whether an end is the host's and nothing is known of its memory. Such memory may be used no longer than the call
+/// lasts, as CUDA has it.
+fn is_pageable(end: CopyEnd) -> bool {
+    match end {
+        CopyEnd::Device(_) => false,
+        CopyEnd::Host(address) | CopyEnd::Any(address) => allocations::find(address).is_none(),
+    }
+}
+
+/// Whether an address is memory that only devices have.
+fn is_of_device(address: u64) -> bool {
+    let is_of_host = |kind| matches!(kind, MemoryKind::Host | MemoryKind::Registered | MemoryKind::Managed);
+    allocations::find(address).is_some_and(|found| !is_of_host(found.kind))
+}
+
+/// How a call goes on that has submitted work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Waits,
+    GoesOn,
+}
+
+fn submit(place: &Place, task: Task, then: Then) -> StatusResult {
+    let moment = lanes::submit(place, &[], task)?;
+    if then == Then::Waits {
+        lanes::wait(moment.as_slice())?;
+    }
+    // Memory that is only waited for says nothing of kernels that were done before.
+    if moment.is_some() && then == Then::Waits { context::fault() } else { Ok(()) }
+}
+
+fn move_bytes(to: u64, from: u64, bytes: usize) {
+    // SAFETY: device ends are ranges that were known when the copy was submitted, and whoever takes them away waits for
+    // it; the application promises the host ends. They may overlap.
+    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+}
+
+/// A copy that the call waits for, unless it is between devices.
 pub fn copy(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
     context::usable()?;
     if bytes == 0 {
@@ -33,9 +73,12 @@ pub fn copy(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
     }
     let to = address_of(to, bytes as u64, HostAccess::Write)?;
     let from = address_of(from, bytes as u64, HostAccess::Read)?;
-    // SAFETY: device ends are known ranges, and the application promises the host ends; they may overlap.
-    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
-    Ok(())
+    let then = if is_of_device(to) && is_of_device(from) { Then::GoesOn } else { Then::Waits };
+    let work = move || {
+        move_bytes(to, from, bytes);
+        Ok(())
+    };
+    submit(&stream::place(0)?, Task::quick(work), then)
 }
 
 pub fn copy_on(to: CopyEnd, from: CopyEnd, bytes: usize, stream: usize) -> StatusResult {
@@ -43,11 +86,33 @@ pub fn copy_on(to: CopyEnd, from: CopyEnd, bytes: usize, stream: usize) -> Statu
     if graph::capture(stream, || Ok(Work::Copy(work::line(to, from, bytes))))? {
         return Ok(());
     }
-    copy(to, from, bytes)
+    context::usable()?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (target, source) =
+        (address_of(to, bytes as u64, HostAccess::Write)?, address_of(from, bytes as u64, HostAccess::Read)?);
+    let place = stream::place(stream)?;
+    let staged = (is_pageable(from) && !lanes::before(&place).is_empty()).then(|| {
+        let mut staged = vec![0u8; bytes];
+        move_bytes(staged.as_mut_ptr() as u64, source, bytes);
+        staged
+    });
+    let waits = is_pageable(to) || is_pageable(from) && staged.is_none();
+    let work = move || {
+        move_bytes(target, staged.as_ref().map_or(source, |staged| staged.as_ptr() as u64), bytes);
+        Ok(())
+    };
+    submit(&place, Task::quick(work), if waits { Then::Waits } else { Then::GoesOn })
 }
 
 pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
     context::usable()?;
+    copy_3d(In::from(&checked_rows(what)?))
+}
+
+/// Rows that do not overlap.
+fn checked_rows(what: In<Copy2d>) -> Result<Copy3d, Status> {
     let what = what.get()?;
     let overlaps = |kind: u32, x: usize, pitch: usize| {
         let pitch = if pitch == 0 { what.width } else { pitch };
@@ -58,7 +123,7 @@ pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
     {
         return Err(Status::INVALID_VALUE);
     }
-    copy_3d(In::from(&work::of_rows(&what)))
+    Ok(work::of_rows(&what))
 }
 
 pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
@@ -66,7 +131,8 @@ pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
     if graph::capture(stream, || Ok(Work::Copy(work::of_rows(&what.get()?))))? {
         return Ok(());
     }
-    copy_2d(what)
+    context::usable()?;
+    copy_3d_on(In::from(&checked_rows(what)?), stream)
 }
 
 /// Copies bytes that follow one another, on a stream or at once.
@@ -78,20 +144,39 @@ pub fn copy_line(to: Line, from: Line, bytes: usize, stream: Option<usize>) -> S
     }
 }
 
+/// Calls a function for the ends of each row.
+fn each_row(what: &Copy3d, call: impl Fn(CopyEnd, CopyEnd, usize) -> StatusResult) -> StatusResult {
+    (0..what.depth).flat_map(|z| (0..what.height).map(move |y| (y, z))).try_for_each(|(y, z)| {
+        let row = |side: &CopySide| work::row_of(side, y, z, what.width, what.height);
+        call(row(&what.to)?, row(&what.from)?, what.width)
+    })
+}
+
+/// A copy of rows that has been checked.
+pub fn task(what: Copy3d) -> Result<Task, Status> {
+    if what.width == 0 {
+        return Ok(Task::nothing());
+    }
+    each_row(&what, check)?;
+    Ok(Task::quick(move || {
+        each_row(&what, |to, from, bytes| {
+            move_bytes(to.address(), from.address(), bytes);
+            Ok(())
+        })
+    }))
+}
+
+/// Whether something holds for a side of a copy, by its first row.
+fn side_is(side: &CopySide, what: &Copy3d, is: impl FnOnce(CopyEnd) -> bool) -> bool {
+    side.kind != memory_type::ARRAY && work::row_of(side, 0, 0, what.width, what.height).is_ok_and(is)
+}
+
 pub fn copy_3d(what: In<Copy3d>) -> StatusResult {
     context::usable()?;
     let what = what.get()?;
-    if what.width == 0 {
-        return Ok(());
-    }
-    let each = |copy: fn(CopyEnd, CopyEnd, usize) -> StatusResult| {
-        (0..what.depth).flat_map(|z| (0..what.height).map(move |y| (y, z))).try_for_each(|(y, z)| {
-            let row = |side: &CopySide| work::row_of(side, y, z, what.width, what.height);
-            copy(row(&what.to)?, row(&what.from)?, what.width)
-        })
-    };
-    each(check)?;
-    each(copy)
+    let is_of_host = |side| side_is(side, &what, |end| !is_of_device(end.address()));
+    let then = if is_of_host(&what.to) || is_of_host(&what.from) { Then::Waits } else { Then::GoesOn };
+    submit(&stream::place(0)?, task(what)?, then)
 }
 
 pub fn copy_3d_on(what: In<Copy3d>, stream: usize) -> StatusResult {
@@ -99,53 +184,74 @@ pub fn copy_3d_on(what: In<Copy3d>, stream: usize) -> StatusResult {
     if graph::capture(stream, || Ok(Work::Copy(what.get()?)))? {
         return Ok(());
     }
-    copy_3d(what)
-}
-
-/// Fills `count` elements with a pattern of 1, 2 or 4 bytes.
-pub fn fill<T: Copy>(address: u64, value: T, count: usize) -> StatusResult {
     context::usable()?;
-    if count == 0 {
-        return Ok(());
-    }
-    let bytes = count.checked_mul(size_of::<T>()).ok_or(Status::INVALID_VALUE)?;
-    if !address.is_multiple_of(size_of::<T>() as u64) {
-        return Err(Status::INVALID_VALUE);
-    }
-    memory::check(address, bytes as u64, HostAccess::Write)?;
-    // SAFETY: the range is known memory, aligned for `T`; kernels do not run meanwhile on this stream.
-    unsafe { std::slice::from_raw_parts_mut(address as *mut T, count) }.fill(value);
-    Ok(())
+    let what = what.get()?;
+    let waits = [&what.to, &what.from].into_iter().any(|side| side_is(side, &what, is_pageable));
+    submit(&stream::place(stream)?, task(what)?, if waits { Then::Waits } else { Then::GoesOn })
 }
 
-fn filling<T: Copy + Into<u32>>(to: u64, pitch: usize, value: T, width: usize, height: usize) -> Work {
-    Work::Fill(Fill { to, pitch, value: value.into(), element: size_of::<T>() as u32, width, height })
+/// What a fill has for elements: patterns of 1, 2 or 4 bytes.
+pub trait Pattern: Copy + Into<u32> + Send + 'static {}
+
+impl<T: Copy + Into<u32> + Send + 'static> Pattern for T {}
+
+/// The host waits for what is filled in its memory.
+fn then_of(address: u64) -> Then {
+    if is_of_device(address) { Then::GoesOn } else { Then::Waits }
 }
 
-pub fn fill_on<T: Copy + Into<u32>>(address: u64, value: T, count: usize, stream: usize) -> StatusResult {
-    stream::check(stream)?;
-    if graph::capture(stream, || Ok(filling(address, 0, value, count, 1)))? {
-        return Ok(());
-    }
-    fill(address, value, count)
+/// Fills `count` elements.
+pub fn fill<T: Pattern>(address: u64, value: T, count: usize) -> StatusResult {
+    fill_2d(address, 0, value, count, 1)
 }
 
-pub fn fill_2d<T: Copy>(address: u64, pitch: usize, value: T, width: usize, height: usize) -> StatusResult {
-    context::usable()?;
+/// A fill of rows that has been checked.
+pub fn fill_task<T: Pattern>(
+    address: u64,
+    pitch: usize,
+    value: T,
+    width: usize,
+    height: usize,
+) -> Result<Task, Status> {
     let bytes = width.checked_mul(size_of::<T>()).ok_or(Status::INVALID_VALUE)?;
     if height > 1 && bytes > pitch {
         return Err(Status::INVALID_VALUE);
     }
     if bytes == 0 {
-        return Ok(());
+        return Ok(Task::nothing());
     }
-    let row = |row: usize| address.wrapping_add(row.wrapping_mul(pitch) as u64);
+    let row = move |row: usize| address.wrapping_add(row.wrapping_mul(pitch) as u64);
     // Rows ascend, so that the first one outside of memory ends this.
-    (0..height).try_for_each(|number| memory::check(row(number), bytes as u64, HostAccess::Write))?;
-    (0..height).try_for_each(|number| fill(row(number), value, width))
+    (0..height).try_for_each(|number| {
+        if !row(number).is_multiple_of(size_of::<T>() as u64) {
+            return Err(Status::INVALID_VALUE);
+        }
+        memory::check(row(number), bytes as u64, HostAccess::Write)
+    })?;
+    Ok(Task::quick(move || {
+        for number in 0..height {
+            // SAFETY: the range was known memory when the fill was submitted, and whoever takes it away waits for it;
+            // it is aligned for `T`.
+            unsafe { std::slice::from_raw_parts_mut(row(number) as *mut T, width) }.fill(value);
+        }
+        Ok(())
+    }))
 }
 
-pub fn fill_2d_on<T: Copy + Into<u32>>(
+fn filling<T: Pattern>(to: u64, pitch: usize, value: T, width: usize, height: usize) -> Work {
+    Work::Fill(Fill { to, pitch, value: value.into(), element: size_of::<T>() as u32, width, height })
+}
+
+pub fn fill_on<T: Pattern>(address: u64, value: T, count: usize, stream: usize) -> StatusResult {
+    fill_2d_on(address, 0, value, count, 1, stream)
+}
+
+pub fn fill_2d<T: Pattern>(address: u64, pitch: usize, value: T, width: usize, height: usize) -> StatusResult {
+    context::usable()?;
+    submit(&stream::place(0)?, fill_task(address, pitch, value, width, height)?, then_of(address))
+}
+
+pub fn fill_2d_on<T: Pattern>(
     address: u64,
     pitch: usize,
     value: T,
@@ -157,7 +263,8 @@ pub fn fill_2d_on<T: Copy + Into<u32>>(
     if graph::capture(stream, || Ok(filling(address, pitch, value, width, height)))? {
         return Ok(());
     }
-    fill_2d(address, pitch, value, width, height)
+    context::usable()?;
+    submit(&stream::place(stream)?, fill_task(address, pitch, value, width, height)?, Then::GoesOn)
 }
 
 /// Prefetches and advice: memory is where it is.

@@ -1,10 +1,32 @@
 //! The end of a context, and what ends with it.
+//!
+//! All of them wait for the work of the context.
 
-use super::{arrays, event, memory, module, stream, textures};
+use super::{arrays, context, event, lanes, memory, module, stream, textures};
 use crate::status::StatusResult;
 
+/// Destroys a context that was created.
+pub fn destroy(context: usize) -> StatusResult {
+    lanes::wait(&lanes::of_context(context))?;
+    end_with(context::destroy(context)?)
+}
+
+/// Gives a primary context back, which ends with its last user.
+pub fn release_primary(ordinal: i32) -> StatusResult {
+    if let (context, 1) = context::primary_of(ordinal)? {
+        lanes::wait(&lanes::of_context(context))?;
+    }
+    end_with(context::release_primary(ordinal)?)
+}
+
+pub fn reset_primary(ordinal: i32) -> StatusResult {
+    let (context, _) = context::primary_of(ordinal)?;
+    lanes::wait(&lanes::of_context(context))?;
+    end_with(context::reset_primary(ordinal)?)
+}
+
 /// Ends what belongs to a context that is gone, 0 where none is.
-pub fn end_with(context: usize) -> StatusResult {
+fn end_with(context: usize) -> StatusResult {
     if context != 0 {
         textures::end_with(context);
         arrays::end_with(context);

@@ -1,11 +1,10 @@
 //! Events: points in time.
-//!
-//! Work is done when it is enqueued, so a recorded event has happened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use super::lanes::{self, Moment, Task};
 use super::{context, graph, stream};
 use crate::abi::Out;
 use crate::handles::Registry;
@@ -16,21 +15,40 @@ const DISABLE_TIMING: u32 = 2;
 struct Event {
     context: usize,
     flags: u32,
-    /// Nanoseconds since the first event, plus one; 0 = never recorded.
-    recorded: AtomicU64,
+    recorded: Mutex<Option<Recorded>>,
+}
+
+/// The latest recording of an event.
+#[derive(Clone)]
+struct Recorded {
+    /// Nanoseconds since the first event, once it has happened.
+    time: Arc<AtomicU64>,
+    /// When it happens; `None` if it happened inside its call.
+    moment: Option<Moment>,
+}
+
+impl Event {
+    fn recorded(&self) -> Option<Recorded> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// When it happens, if it has not happened yet.
+    fn unreached(&self) -> Option<Moment> {
+        self.recorded()?.moment.filter(|moment| !lanes::are_reached(&[*moment]))
+    }
 }
 
 static EVENTS: Registry<Event> = Registry::new("an event");
 
 fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 pub fn create(out: Out<usize>, flags: u32) -> StatusResult {
     context::usable()?;
     now();
-    out.put(EVENTS.insert(Arc::new(Event { context: context::current()?, flags, recorded: AtomicU64::new(0) })))
+    out.put(EVENTS.insert(Arc::new(Event { context: context::current()?, flags, recorded: Mutex::default() })))
 }
 
 /// Events are destroyed with their context.
@@ -48,24 +66,51 @@ pub fn record(event: usize, stream: usize) -> StatusResult {
     if EVENTS.get(event).is_ok() && graph::capture_event(event, stream) {
         return Ok(());
     }
-    EVENTS.get(event)?.recorded.store(now(), Ordering::Release);
+    let event = EVENTS.get(event)?;
+    let time = Arc::new(AtomicU64::new(0));
+    let place = stream::place(stream)?;
+    let happens = {
+        let time = time.clone();
+        move || {
+            time.store(now(), Ordering::Release);
+            Ok(())
+        }
+    };
+    let moment = lanes::submit(&place, &[], Task::quick(happens))?;
+    *event.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(Recorded { time, moment });
     Ok(())
 }
 
-/// Querying and waiting: the event has happened, or a kernel before it has failed.
-pub fn reached(event: usize) -> StatusResult {
+/// When an event happens, if it has been recorded and has not happened yet.
+pub fn unreached(event: usize) -> Result<Option<Moment>, Status> {
+    Ok(EVENTS.get(event)?.unreached())
+}
+
+/// Whether an event has happened; one that was never recorded has.
+pub fn query(event: usize) -> StatusResult {
     context::usable()?;
-    EVENTS.get(event).map(|_| ())
+    if unreached(event)?.is_some() {
+        return Err(Status::NOT_READY);
+    }
+    context::fault()
+}
+
+pub fn wait(event: usize) -> StatusResult {
+    context::usable()?;
+    lanes::wait(unreached(event)?.as_slice())?;
+    context::fault()
 }
 
 /// Milliseconds between two recorded events.
 pub fn elapsed(out: Out<f32>, start: usize, end: usize) -> StatusResult {
     context::usable()?;
     let (start, end) = (EVENTS.get(start)?, EVENTS.get(end)?);
-    let time = |event: &Event| match event.recorded.load(Ordering::Acquire) {
-        0 => Err(Status::INVALID_HANDLE),
-        _ if event.flags & DISABLE_TIMING != 0 => Err(Status::INVALID_HANDLE),
-        time => Ok(time as f64),
+    let time = |event: &Event| {
+        let recorded = event.recorded().filter(|_| event.flags & DISABLE_TIMING == 0).ok_or(Status::INVALID_HANDLE)?;
+        if event.unreached().is_some() {
+            return Err(Status::NOT_READY);
+        }
+        Ok(recorded.time.load(Ordering::Acquire) as f64)
     };
     out.put(((time(&end)? - time(&start)?) / 1e6) as f32)
 }

@@ -1,51 +1,60 @@
-//! Executable graphs: work that is done in one go.
+//! Executable graphs: work that is submitted in one go.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::structures::KernelNode;
 
+use super::graph::Step;
 use super::graph_nodes::{kernel_of, kind_of};
+use super::lanes::{self, Moment, Place, Task};
 use super::work::Work;
 use super::{context, copy, graph, graph_memory, launch, stream};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-/// Its steps in order, each with the node it was made from.
-struct Executable(Mutex<Vec<(usize, Work)>>);
+struct Executable {
+    /// In order.
+    steps: Mutex<Vec<Step>>,
+    /// When its last launch is done: it is executed once at a time.
+    last: Mutex<Option<Moment>>,
+}
 
 impl Executable {
-    fn steps(&self) -> MutexGuard<'_, Vec<(usize, Work)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn steps(&self) -> MutexGuard<'_, Vec<Step>> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 static EXECUTABLES: Registry<Executable> = Registry::new("an executable graph");
 
-fn perform(work: &Work) -> StatusResult {
+/// What has to be done for a node. Memory is allocated and freed at once, as far as later nodes and calls are concerned.
+fn task(work: &Work) -> Result<Task, Status> {
     match work {
-        Work::Kernel(kernel) => launch::run(kernel.function, &kernel.shape, &kernel.buffer, kernel.kind),
-        Work::Copy(what) => copy::copy_3d(In::from(what)),
+        Work::Kernel(kernel) => launch::task(kernel),
+        Work::Copy(what) => copy::task(*what),
         Work::Fill(fill) => match fill.element {
-            1 => copy::fill_2d(fill.to, fill.pitch, fill.value as u8, fill.width, fill.height),
-            2 => copy::fill_2d(fill.to, fill.pitch, fill.value as u16, fill.width, fill.height),
-            _ => copy::fill_2d(fill.to, fill.pitch, fill.value, fill.width, fill.height),
+            1 => copy::fill_task(fill.to, fill.pitch, fill.value as u8, fill.width, fill.height),
+            2 => copy::fill_task(fill.to, fill.pitch, fill.value as u16, fill.width, fill.height),
+            _ => copy::fill_task(fill.to, fill.pitch, fill.value, fill.width, fill.height),
         },
-        Work::Host(host) => {
-            let function = host.function.ok_or(Status::INVALID_VALUE)?;
-            // SAFETY: the application's function with the application's argument.
-            unsafe { function(host.data) };
-            Ok(())
-        }
-        Work::Nothing => Ok(()),
-        Work::Allocate(place) => graph_memory::allocate(place),
-        Work::Free(address) => graph_memory::free(*address),
+        Work::Host(host) => launch::host_task(host),
+        Work::Nothing => Ok(Task::nothing()),
+        Work::Allocate(place) => graph_memory::allocate(place).map(|()| Task::nothing()),
+        Work::Free(address) => graph_memory::forget(*address).map(|memory| {
+            Task::quick(move || {
+                memory.discard();
+                Ok(())
+            })
+        }),
     }
 }
 
 pub fn instantiate(out: Out<usize>, graph: usize) -> StatusResult {
     context::usable()?;
-    out.put(EXECUTABLES.insert(Arc::new(Executable(Mutex::new(graph::steps_of(graph)?)))))
+    let steps = Mutex::new(graph::steps_of(graph)?);
+    out.put(EXECUTABLES.insert(Arc::new(Executable { steps, last: Mutex::default() })))
 }
 
 /// `cuGraphExecUpdate_v2`: a graph of the same shape takes the place of the one before.
@@ -53,23 +62,23 @@ pub fn update(executable: usize, graph: usize, result: Out<u32>) -> StatusResult
     let executable = EXECUTABLES.get(executable)?;
     let new = graph::steps_of(graph)?;
     let mut steps = executable.steps();
-    let fits = steps.len() == new.len() && steps.iter().zip(&new).all(|((_, old), (_, new))| old.kind() == new.kind());
+    let fits = steps.len() == new.len() && steps.iter().zip(&new).all(|(old, new)| old.work.kind() == new.work.kind());
     // CU_GRAPH_EXEC_UPDATE_SUCCESS, _ERROR_TOPOLOGY_CHANGED
     result.put_if_wanted(if fits { 0 } else { 2 });
     if !fits {
         return Err(Status::GRAPH_EXEC_UPDATE_FAILURE);
     }
     // Its nodes stay those of the graph that it was made from.
-    steps.iter_mut().zip(new).for_each(|((_, old), (_, new))| *old = new);
+    steps.iter_mut().zip(new).for_each(|(old, new)| old.work = new.work);
     Ok(())
 }
 
 pub fn set_kernel(executable: usize, node: usize, parameters: In<KernelNode>) -> StatusResult {
     let executable = EXECUTABLES.get(executable)?;
     let mut steps = executable.steps();
-    let (_, work) =
-        steps.iter_mut().find(|(from, work)| *from == node && work.kind() == 0).ok_or(Status::INVALID_VALUE)?;
-    *work = kernel_of(parameters, kind_of(work))?;
+    let is_meant = |step: &&mut Step| step.node == node && step.work.kind() == 0;
+    let step = steps.iter_mut().find(is_meant).ok_or(Status::INVALID_VALUE)?;
+    step.work = kernel_of(parameters, kind_of(&step.work))?;
     Ok(())
 }
 
@@ -80,11 +89,52 @@ pub fn destroy(executable: usize) -> StatusResult {
 pub fn launch(executable: usize, stream: usize) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
-    let steps = EXECUTABLES.get(executable)?.steps().clone();
-    for (_, work) in steps {
-        if !graph::capture(stream, || Ok(work.clone()))? {
-            perform(&work)?;
-        }
+    let executable = EXECUTABLES.get(executable)?;
+    let steps = executable.steps().clone();
+    if graph::is_captured(stream) {
+        return steps.into_iter().try_for_each(|step| graph::capture(stream, || Ok(step.work)).map(|_| ()));
     }
-    Ok(())
+    let place = stream::place(stream)?;
+    let mut last = executable.last.lock().unwrap_or_else(PoisonError::into_inner);
+    let (done, ends) = submit_steps(&steps, &place, *last);
+    *last = if ends.is_empty() {
+        None
+    } else {
+        // Keeps what the steps use until they are done.
+        let end = Task::quick(move || {
+            drop(steps);
+            Ok(())
+        });
+        lanes::submit(&place, &ends, end)?
+    };
+    done
+}
+
+/// Submits the steps of a graph, each in the branch of a step that it comes after or in a new one; and when they are
+/// done, but for those that are already.
+fn submit_steps(steps: &[Step], place: &Place, last: Option<Moment>) -> (StatusResult, Vec<Moment>) {
+    let mut start = lanes::before(place);
+    start.extend(last);
+    let mut moments: BTreeMap<usize, Moment> = BTreeMap::new();
+    // Each with its last step so far.
+    let mut branches: Vec<(Place, usize)> = Vec::new();
+    let done = steps.iter().try_for_each(|Step { node, after, work }| {
+        let before = match after.is_empty() {
+            true => start.clone(),
+            false => after.iter().filter_map(|node| moments.get(node).copied()).collect(),
+        };
+        let branch = match branches.iter_mut().find(|(_, last)| after.contains(last)) {
+            Some((branch, last)) => {
+                *last = *node;
+                *branch
+            }
+            None => {
+                branches.push((lanes::new_branch(place), *node));
+                branches[branches.len() - 1].0
+            }
+        };
+        moments.extend(lanes::submit(&branch, &before, task(work)?)?.map(|moment| (*node, moment)));
+        Ok(())
+    });
+    (done, moments.into_values().collect())
 }

@@ -78,19 +78,19 @@ driver_exports! {
     cuDeviceGetExecAffinitySupport(value, _, _) => device::put_zero(value);
 
     cuDevicePrimaryCtxRetain(context, device) => context::retain_primary(context, device);
-    cuDevicePrimaryCtxRelease(device) => ends::end_with(context::release_primary(device)?);
-    cuDevicePrimaryCtxReset(device) => ends::end_with(context::reset_primary(device)?);
-    cuDevicePrimaryCtxRelease_v2(device) => ends::end_with(context::release_primary(device)?);
-    cuDevicePrimaryCtxReset_v2(device) => ends::end_with(context::reset_primary(device)?);
+    cuDevicePrimaryCtxRelease(device) => ends::release_primary(device);
+    cuDevicePrimaryCtxReset(device) => ends::reset_primary(device);
+    cuDevicePrimaryCtxRelease_v2(device) => ends::release_primary(device);
+    cuDevicePrimaryCtxReset_v2(device) => ends::reset_primary(device);
     cuDevicePrimaryCtxGetState(device, flags, active) => context::primary_state(device, flags, active);
     cuDevicePrimaryCtxSetFlags_v2(device, flags) => context::set_primary_flags(device, flags);
     cuCtxCreate(context, flags, device) => context::create(context, flags, device);
-    cuCtxDestroy(context) => ends::end_with(context::destroy(context)?);
-    cuCtxDetach(context) => ends::end_with(context::destroy(context)?);
+    cuCtxDestroy(context) => ends::destroy(context);
+    cuCtxDetach(context) => ends::destroy(context);
     cuCtxCreate_v2(context, flags, device) => context::create(context, flags, device);
     cuCtxCreate_v3(context, _, _, flags, device) => context::create(context, flags, device);
     cuCtxCreate_v4(context, _, flags, device) => context::create(context, flags, device);
-    cuCtxDestroy_v2(context) => ends::end_with(context::destroy(context)?);
+    cuCtxDestroy_v2(context) => ends::destroy(context);
     cuCtxPushCurrent_v2(context) => context::push(context);
     cuCtxPopCurrent_v2(context) => context::pop(context);
     cuCtxSetCurrent(context) => context::set_current(context);
@@ -235,7 +235,7 @@ driver_exports! {
     cuStreamCreate(stream, flags) => stream::create(stream, flags, 0);
     cuStreamCreateWithPriority(stream, flags, priority) => stream::create(stream, flags, priority);
     cuStreamDestroy_v2(stream) => graph::destroy_stream(stream);
-    cuStreamQuery(stream) => waiting::stream(stream);
+    cuStreamQuery(stream) => waiting::query(stream);
     cuStreamSynchronize(stream) => waiting::stream(stream);
     cuStreamWaitEvent(stream, event, _) => waiting::stream_waits(stream, event);
     cuStreamGetFlags(stream, flags) => stream::get_flags(stream, flags);
@@ -243,10 +243,10 @@ driver_exports! {
     cuStreamGetCtx(stream, context) => stream::get_context(stream, context);
     cuStreamGetDevice(stream, device) => stream::get_device(stream, device);
     cuStreamGetId(stream, id) => stream::get_id(stream, id);
-    cuStreamAddCallback(stream, function, data, _) => stream::add_callback(stream, function, data);
+    cuStreamAddCallback(stream, function, data, _) => launch::add_callback(stream, function, data);
     cuLaunchHostFunc(stream, function, data) => launch::launch_on_host(stream, function, data);
     cuLaunchHostFunc_v2(stream, function, data, _) => launch::launch_on_host(stream, function, data);
-    cuStreamAttachMemAsync(stream, _, _, _) => waiting::stream(stream);
+    cuStreamAttachMemAsync(stream, _, _, _) => waiting::attach(stream);
     cuStreamIsCapturing(stream, status) => graph::is_capturing(stream, status);
     cuStreamGetCaptureInfo(stream, status, id) => graph::capture_info(stream, status, id, [0; 4]);
     cuStreamGetCaptureInfo_v2(stream, status, id, graph, nodes, count) =>
@@ -295,8 +295,8 @@ driver_exports! {
     cuEventDestroy_v2(event) => event::destroy(event);
     cuEventRecord(event, stream) => event::record(event, stream);
     cuEventRecordWithFlags(event, stream, _) => event::record(event, stream);
-    cuEventQuery(event) => event::reached(event);
-    cuEventSynchronize(event) => event::reached(event);
+    cuEventQuery(event) => event::query(event);
+    cuEventSynchronize(event) => event::wait(event);
     cuEventElapsedTime(milliseconds, start, end) => event::elapsed(milliseconds, start, end);
     cuEventElapsedTime_v2(milliseconds, start, end) => event::elapsed(milliseconds, start, end);
 

@@ -311,7 +311,7 @@ pub fn destroy_node(node: usize) -> StatusResult {
 /// A graph that owns memory has no clones.
 pub fn clone(out: Out<usize>, graph: usize) -> StatusResult {
     let original = GRAPHS.get(graph)?;
-    if steps_of(graph)?.iter().any(|(_, work)| matches!(work, Work::Allocate(_) | Work::Free(_))) {
+    if steps_of(graph)?.iter().any(|step| matches!(step.work, Work::Allocate(_) | Work::Free(_))) {
         return Err(Status::NOT_SUPPORTED);
     }
     let copy = Graph::default();
@@ -374,7 +374,21 @@ pub fn node_type(node: usize, out: Out<u32>) -> StatusResult {
     out.put(NODES.get(node)?.work().kind())
 }
 
-/// What the nodes of a graph do, each with its node, in an order in which it can be done.
-pub fn steps_of(graph: usize) -> Result<Vec<(usize, Work)>, Status> {
-    GRAPHS.get(graph)?.nodes().into_iter().map(|node| Ok((node, NODES.get(node)?.work().clone()))).collect()
+/// What a node of a graph does.
+#[derive(Clone)]
+pub struct Step {
+    pub node: usize,
+    /// The nodes that it comes after.
+    pub after: Vec<usize>,
+    pub work: Work,
+}
+
+/// What the nodes of a graph do, in an order in which it can be done.
+pub fn steps_of(graph: usize) -> Result<Vec<Step>, Status> {
+    let step = |handle| {
+        let node = NODES.get(handle)?;
+        let work = node.work().clone();
+        Ok(Step { node: handle, after: node.after(), work })
+    };
+    GRAPHS.get(graph)?.nodes().into_iter().map(step).collect()
 }

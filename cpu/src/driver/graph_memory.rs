@@ -54,12 +54,21 @@ pub fn allocate(place: &Arc<GraphAddresses>) -> StatusResult {
     Ok(())
 }
 
-pub fn free(address: u64) -> StatusResult {
+/// Memory that is free, and that earlier work may still use.
+pub struct FreedMemory(Arc<GraphAddresses>);
+
+/// Executes a node that frees, as far as later calls are concerned.
+pub fn forget(address: u64) -> Result<FreedMemory, Status> {
     let mut live = live();
-    let found = allocations::forget(address, MemoryKind::Graph)?;
-    // What it held is gone, the addresses are not.
-    // SAFETY: a mapping of our own, which `live` keeps, and which nobody may use any more.
-    unsafe { libc::madvise(found.start as *mut _, allocations::mapped_size(found.size) as usize, libc::MADV_DONTNEED) };
-    live.remove(&address);
-    Ok(())
+    allocations::forget(address, MemoryKind::Graph)?;
+    live.remove(&address).map(FreedMemory).ok_or(Status::INVALID_VALUE)
+}
+
+impl FreedMemory {
+    /// Gives the memory back; the addresses stay those of the graph.
+    pub fn discard(self) {
+        let GraphAddresses { start, size, .. } = *self.0;
+        // SAFETY: a mapping of our own, which nobody may use any more.
+        unsafe { libc::madvise(start as *mut _, allocations::mapped_size(size) as usize, libc::MADV_DONTNEED) };
+    }
 }

@@ -9,11 +9,13 @@ use mneme_abi::cuda::types::launch_parameter;
 
 use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
 use super::function::KernelHandle;
+use super::lanes::{self, Task};
 use super::work::{KernelLaunch, LaunchExtents, LaunchKind, Work};
 use super::{context, function, graph, stream};
-use crate::abi::{HostFunction, In};
-use crate::execution;
+use crate::abi::{Callback, HostFunction, In};
 use crate::execution::cluster::{MAX_BLOCKS, PORTABLE_BLOCKS};
+use crate::execution::grid::Parameters;
+use crate::execution::{CheckedLaunch, images, limit};
 use crate::report::readable;
 use crate::status::{Status, StatusResult};
 
@@ -45,11 +47,11 @@ fn launch_as(
     }
     stream::check(stream)?;
     let buffer = prepare(handle, &shape, kind, parameters, extra)?;
+    let kernel = KernelLaunch { function: handle, shape, buffer: Arc::new(buffer), kind };
     if graph::is_captured(stream) {
-        let kernel = KernelLaunch { function: handle, shape, buffer: Arc::new(buffer), kind };
         return graph::capture(stream, || Ok(Work::Kernel(kernel))).map(|_| ());
     }
-    run(handle, &shape, &buffer, kind)
+    lanes::submit(&stream::place(stream)?, &[], task(&kernel)?).map(|_| ())
 }
 
 /// Checks a launch and collects its arguments.
@@ -83,33 +85,32 @@ pub fn argument_addresses(handle: usize, buffer: &[u8]) -> Result<Vec<usize>, St
         .collect())
 }
 
-/// Runs a launch whose arguments were collected.
-pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8], kind: LaunchKind) -> StatusResult {
-    let function = function::get(handle)?;
+/// A launch whose arguments were collected, with all that it needs to run later.
+pub fn task(KernelLaunch { function, shape, buffer, kind }: &KernelLaunch) -> Result<Task, Status> {
+    let function = function::get(*function)?;
     let kernel = &function.kernel;
-    let launch = execution::CheckedLaunch {
-        name: &kernel.row().name,
+    let row = kernel.row();
+    let launch = CheckedLaunch {
+        name: row.name.clone(),
         entry: kernel.entry()?,
-        collective: kernel.row().collective,
+        collective: row.collective,
         cooperative: kind.cooperative,
-        parameters,
+        parameters: Parameters::new(buffer),
+        images: images::live(),
         grid: shape.grid,
         block: shape.block,
-        cluster: cluster_of(&function, shape, kind)?,
-        warp_size: kernel.row().warp_size,
-        dynamic_shared_offset: kernel.row().dynamic_shared_offset.max(kernel.row().static_shared),
+        cluster: cluster_of(&function, shape, *kind)?,
+        warp_size: row.warp_size,
+        dynamic_shared_offset: row.dynamic_shared_offset.max(row.static_shared),
         dynamic_shared: shape.shared,
         code: kernel.addresses(),
-        time_limit: execution::limit::setting(),
+        time_limit: limit::setting(),
+        owner: Some(function.clone()),
     };
     if kind.cooperative && !launch.fits_at_once() {
         return Err(Status::COOPERATIVE_LAUNCH_TOO_LARGE);
     }
-    // The launch itself has succeeded; what the kernel ran into is for later calls to say, as on a GPU.
-    if let Err(status) = execution::run(&launch) {
-        context::set_fault(status);
-    }
-    Ok(())
+    Ok(Task::Kernel(Box::new(launch)))
 }
 
 fn check(function: &KernelHandle, shape: &LaunchExtents) -> StatusResult {
@@ -231,8 +232,32 @@ pub fn launch_on_host(stream: usize, function: HostFunction, data: *mut c_void) 
     if graph::capture(stream, || Ok(Work::Host(HostCall { function, data })))? {
         return Ok(());
     }
+    let call = host_task(&HostCall { function, data })?;
+    lanes::submit(&stream::place(stream)?, &[], call).map(|_| ())
+}
+
+/// A call of a function of the application, which is left out once a kernel has failed.
+pub fn host_task(host: &HostCall) -> Result<Task, Status> {
+    let function = host.function.ok_or(Status::INVALID_VALUE)?;
+    let data = host.data as usize;
+    Ok(Task::Host(Box::new(move |state| {
+        if state.is_ok() {
+            // SAFETY: the application's function with the application's argument, which it promises to be good then.
+            unsafe { function(data as *mut c_void) };
+        }
+    })))
+}
+
+/// The same for a function that is told how the device is.
+pub fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> StatusResult {
+    context::current()?;
+    stream::check(stream)?;
+    if graph::is_captured(stream) {
+        return graph::check_wait(Some(stream));
+    }
     let function = function.ok_or(Status::INVALID_VALUE)?;
-    // SAFETY: the application's function with the application's argument.
-    unsafe { function(data) };
-    Ok(())
+    let data = data as usize;
+    // SAFETY: as above.
+    let call = move |state| unsafe { function(stream, crate::status::of(state), data as *mut c_void) };
+    lanes::submit(&stream::place(stream)?, &[], Task::Host(Box::new(call))).map(|_| ())
 }

@@ -22,8 +22,7 @@ pub struct Export {
 unsafe impl Sync for Export {}
 
 /// The function that a name means to a caller built for a CUDA version: an exact symbol, or the newest version of a
-/// base name that is not newer than the caller. Per-thread variants are the plain functions: streams execute at
-/// enqueue.
+/// base name that is not newer than the caller. Per-thread variants are the plain functions.
 fn find(table: &[Export], name: &str, version: i32) -> Option<*const c_void> {
     let plain = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
     if plain != split_name(plain).0 {

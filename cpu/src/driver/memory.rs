@@ -13,6 +13,7 @@ use super::allocations::{
 };
 use super::attributes::ALIGNMENT;
 use super::graph_memory::{self, GraphAddresses};
+use super::lanes::{self, Task};
 use super::virtual_memory::HostAccess;
 use super::work::Work;
 use super::{context, device, graph, sharing, stream, virtual_memory};
@@ -61,19 +62,45 @@ pub fn allocate(out: Out<u64>, bytes: usize) -> StatusResult {
     allocate_as(MemoryKind::Device, out, bytes)
 }
 
+/// Memory that later calls know no more, and that earlier work may still use.
+enum FreedMemory {
+    Own(MemoryAllocation),
+    OfGraph(graph_memory::FreedMemory),
+}
+
+impl FreedMemory {
+    fn at(address: u64) -> Result<Self, Status> {
+        match forget(address, MemoryKind::Device).or_else(|_| forget(address, MemoryKind::Managed)) {
+            Ok(found) => Ok(Self::Own(found)),
+            Err(_) => graph_memory::forget(address).map(Self::OfGraph),
+        }
+    }
+
+    fn give_back(self) {
+        match self {
+            Self::Own(found) => {
+                sharing::forget(found.start);
+                release(&found);
+            }
+            Self::OfGraph(memory) => memory.discard(),
+        }
+    }
+}
+
+/// Waits for the work of the context, which may use memory that is freed.
+fn settle() -> StatusResult {
+    lanes::wait(&lanes::of_context(context::current()?))
+}
+
 pub fn free(address: u64) -> StatusResult {
     context::usable()?;
     if address == 0 {
         return Ok(());
     }
-    match forget(address, MemoryKind::Device).or_else(|_| forget(address, MemoryKind::Managed)) {
-        Ok(found) => {
-            sharing::forget(found.start);
-            release(&found);
-        }
-        Err(_) => graph_memory::free(address)?,
-    }
-    Ok(())
+    let memory = FreedMemory::at(address)?;
+    settle()?;
+    memory.give_back();
+    context::fault()
 }
 
 pub fn allocate_pitched(out: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element: u32) -> StatusResult {
@@ -114,7 +141,16 @@ pub fn free_on_stream(address: u64, stream: usize) -> StatusResult {
     if graph::capture(stream, || Ok(Work::Free(address)))? {
         return Ok(());
     }
-    free(address)
+    context::usable()?;
+    if address == 0 {
+        return Ok(());
+    }
+    let memory = FreedMemory::at(address)?;
+    let give_back = Task::quick(move || {
+        memory.give_back();
+        Ok(())
+    });
+    lanes::submit(&stream::place(stream)?, &[], give_back).map(|_| ())
 }
 
 pub fn information(free: Out<usize>, total: Out<usize>) -> StatusResult {
@@ -148,7 +184,9 @@ pub fn free_host(address: u64) -> StatusResult {
     if address == 0 {
         return Ok(());
     }
-    release(&forget(address, MemoryKind::Host)?);
+    let memory = forget(address, MemoryKind::Host)?;
+    settle()?;
+    release(&memory);
     Ok(())
 }
 
@@ -189,7 +227,8 @@ fn is_mapped(start: u64, end: u64) -> bool {
 
 pub fn unregister_host(address: u64) -> StatusResult {
     context::current()?;
-    forget(address, MemoryKind::Registered).map(|_| ()).map_err(|_| Status::HOST_MEMORY_NOT_REGISTERED)
+    forget(address, MemoryKind::Registered).map_err(|_| Status::HOST_MEMORY_NOT_REGISTERED)?;
+    settle()
 }
 
 pub fn host_device_pointer(out: Out<u64>, address: u64, _flags: u32) -> StatusResult {

@@ -1,7 +1,8 @@
 //! The driver half: the `cu*` functions, exported from one table.
 //!
-//! Streams execute at enqueue, in order, so a call that would wait on a GPU finds its work done. Errors of kernels are
-//! reported as a GPU does: the launch succeeds, and every later call that synchronises fails, for good.
+//! Work whose turn it is runs inside the call that submits it, so a call that would wait on a GPU mostly finds it done;
+//! what takes longer goes on in [`lanes`]. Errors of kernels are reported as a GPU does: the launch succeeds, and every
+//! later call that synchronises fails, for good.
 
 pub mod allocations;
 mod arrays;
@@ -18,6 +19,7 @@ pub mod graph;
 pub mod graph_memory;
 pub mod graph_nodes;
 mod image;
+pub mod lanes;
 pub mod launch;
 pub mod legacy;
 pub mod lookup;

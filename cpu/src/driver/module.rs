@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::function::KernelHandle;
 use super::image::Image;
-use super::{context, function};
+use super::{context, function, lanes};
 use crate::abi::{CStringArgument, Out};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
@@ -107,8 +107,10 @@ impl LoadedModule {
 }
 
 pub fn unload(module: usize) -> StatusResult {
-    context::current()?;
-    MODULES.remove(module)?.code.forget_functions();
+    let context = context::current()?;
+    let module = MODULES.remove(module)?;
+    lanes::wait(&lanes::of_context(context))?;
+    module.code.forget_functions();
     Ok(())
 }
 
@@ -155,6 +157,7 @@ pub fn load_library_file(out: Out<usize>, path: CStringArgument) -> StatusResult
 
 pub fn unload_library(library: usize) -> StatusResult {
     let library = LIBRARIES.remove(library)?;
+    lanes::wait(&lanes::of_all())?;
     library.forget_functions();
     for module in library.in_contexts.lock().unwrap_or_else(PoisonError::into_inner).values() {
         let _ = MODULES.remove(*module);

@@ -15,7 +15,7 @@ use mneme_core::files::size_limit_as_errors;
 use mneme_core::random;
 
 use super::allocations::{self, MemoryKind};
-use super::{context, device};
+use super::{context, device, lanes};
 use crate::abi::{Give, Out, Take};
 use crate::status::{Status, StatusResult};
 
@@ -82,11 +82,15 @@ fn opened() -> MutexGuard<'static, BTreeMap<[u8; 16], Opening>> {
     OPENED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `cuIpcGetMemHandle`. Nothing may write to an allocation while it is shared for the first time.
+/// `cuIpcGetMemHandle`. Nothing may write to an allocation while it is shared for the first time, so it waits for all
+/// work then.
 pub fn share(out: Out<IpcHandle>, address: u64) -> StatusResult {
     context::usable()?;
     let found =
         allocations::find(address).filter(|found| found.kind == MemoryKind::Device).ok_or(Status::INVALID_VALUE)?;
+    if !shared().contains_key(&found.start) {
+        lanes::wait(&lanes::of_all())?;
+    }
     let mut shared = shared();
     let known = match shared.entry(found.start) {
         Entry::Occupied(known) => known.into_mut(),

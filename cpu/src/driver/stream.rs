@@ -1,12 +1,14 @@
-//! Streams: names under which work is enqueued and done at once.
+//! Streams: names under which work is done in order.
 
-use std::ffi::c_void;
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mneme_abi::cuda::types::STREAM_PER_THREAD;
 
 use super::context;
-use crate::abi::{Callback, Out};
+use super::lanes::{LaneKey, Place};
+use crate::abi::Out;
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
@@ -20,6 +22,49 @@ static STREAMS: Registry<Stream> = Registry::new("a stream");
 
 pub fn check(stream: usize) -> StatusResult {
     if stream <= STREAM_PER_THREAD { Ok(()) } else { STREAMS.get(stream).map(|_| ()) }
+}
+
+/// `CU_STREAM_NON_BLOCKING`: it does not wait for the legacy default stream.
+const NON_BLOCKING: u32 = 1;
+
+/// A number of the calling thread.
+fn thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.try_with(|number| *number).unwrap_or(u64::MAX)
+}
+
+thread_local! {
+    /// Whether stream 0 is the calling thread's own one.
+    static HAS_OWN_DEFAULT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a function that was called by its name for per-thread default streams.
+pub fn with_own_default<R>(body: impl FnOnce() -> R) -> R {
+    let before = HAS_OWN_DEFAULT.replace(true);
+    let done = body();
+    HAS_OWN_DEFAULT.set(before);
+    done
+}
+
+/// Where the work of a stream goes.
+pub fn place(stream: usize) -> Result<Place, Status> {
+    let stream = if stream == 0 && HAS_OWN_DEFAULT.get() { STREAM_PER_THREAD } else { stream };
+    let default = |key: fn(usize) -> LaneKey, blocking| {
+        let context = context::current()?;
+        Ok(Place { key: key(context), context, device: context::device_of(context)?, blocking })
+    };
+    match stream {
+        STREAM_PER_THREAD => default(|context| LaneKey::PerThread(context, thread()), true),
+        ..STREAM_PER_THREAD => default(LaneKey::Legacy, false),
+        _ => {
+            let Stream { context, flags, .. } = *STREAMS.get(stream)?;
+            let (device, blocking) = (context::device_of(context)?, flags & NON_BLOCKING == 0);
+            Ok(Place { key: LaneKey::Stream(stream), context, device, blocking })
+        }
+    }
 }
 
 pub fn create(out: Out<usize>, flags: u32, priority: i32) -> StatusResult {
@@ -76,13 +121,4 @@ pub fn get_id(stream: usize, out: Out<u64>) -> StatusResult {
 /// `CU_STREAM_CAPTURE_MODE_*` of the thread: nothing that a mode could forbid is unsafe here.
 pub fn exchange_capture_mode(mode: Out<u32>) -> StatusResult {
     if mode.is_null() { Err(Status::INVALID_VALUE) } else { Ok(()) }
-}
-
-pub fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> StatusResult {
-    context::current()?;
-    check(stream)?;
-    let function = function.ok_or(Status::INVALID_VALUE)?;
-    // SAFETY: as above.
-    unsafe { function(stream, crate::status::of(context::fault()), data) };
-    Ok(())
 }

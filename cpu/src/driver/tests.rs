@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use mneme_abi::cuda::structures::{
     AccessDescription, AllocationProperties, ArrayDescription, Copy3d, CopySide, Fill, Resource, TextureDescription,
@@ -547,4 +548,226 @@ fn contexts_have_ids_of_their_own() {
     assert_ne!(status!(cuCtxGetId(0x1234usize, Out::to(&mut 0u64))), Status::SUCCESS);
     ok!(cuCtxDestroy_v2(other));
     ok!(cuCtxSetCurrent(current));
+}
+
+/// Kernels that wait for a word of memory, and one that adds to it.
+const WAITING: &str = r#"void __mneme_cpu_yield(void);
+    void wait_for(u64 *p) { volatile u32 *flag = (u32 *)p[0]; u32 left = 64; while (*flag == 0) if (--left == 0) { __mneme_cpu_yield(); left = 64; }
+        *(volatile u32 *)p[1] += *flag; }
+    void raise(u64 *p) { *(volatile u32 *)p[0] = (u32)p[1]; }"#;
+
+/// A context of its own with kernels that wait, words that they use, and a stream that waits for no other.
+struct Waiting {
+    context: usize,
+    wait_for: usize,
+    raise: usize,
+    /// What kernels wait for, and what they add it to.
+    words: u64,
+    stream: usize,
+}
+
+impl Waiting {
+    fn new() -> Self {
+        enter();
+        let context = number::<usize>(|out| ok!(cuCtxCreate_v2(out, 0, 0)));
+        let kernels = vec![kernel("wait_for", 2, false), kernel("raise", 2, false)];
+        let object = testing::object(WAITING, kernels, vec![]);
+        let module = number::<usize>(|out| ok!(cuModuleLoadData(out, object.as_ptr() as usize)));
+        let function = |name: &std::ffi::CStr| {
+            number::<usize>(|out| ok!(cuModuleGetFunction(out, module, CStringArgument(name.as_ptr()))))
+        };
+        let (wait_for, raise) = (function(c"wait_for"), function(c"raise"));
+        Self {
+            context,
+            wait_for,
+            raise,
+            words: number::<u64>(|out| ok!(cuMemAlloc_v2(out, 16))),
+            stream: Self::stream(1),
+        }
+    }
+
+    fn stream(flags: u32) -> usize {
+        number::<usize>(|out| ok!(cuStreamCreate(out, flags)))
+    }
+
+    fn word(&self, index: u64) -> u64 {
+        self.words + 4 * index
+    }
+
+    fn shared(&self, index: u64) -> &AtomicU32 {
+        // SAFETY: a word of memory that lives as long as the context.
+        unsafe { AtomicU32::from_ptr(self.word(index) as *mut u32) }
+    }
+
+    fn value(&self, index: u64) -> u32 {
+        self.shared(index).load(Ordering::SeqCst)
+    }
+
+    fn set(&self, index: u64, value: u32) {
+        self.shared(index).store(value, Ordering::SeqCst);
+    }
+
+    fn launch(&self, function: usize, arguments: [u64; 2], stream: usize) {
+        let arguments: [*const u64; 2] = [&raw const arguments[0], &raw const arguments[1]];
+        ok!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments.as_ptr() as usize, 0usize));
+    }
+
+    /// Has a stream wait until word 0 is not 0, and add it to word 1.
+    fn wait_on(&self, stream: usize) {
+        self.launch(self.wait_for, [self.word(0), self.word(1)], stream);
+    }
+
+    fn end(self) {
+        ok!(cuCtxSynchronize());
+        ok!(cuCtxDestroy_v2(self.context));
+    }
+}
+
+#[test]
+fn a_kernel_that_waits_for_the_host_goes_on_while_other_streams_work() {
+    let waiting = Waiting::new();
+    let [before, after] = [(); 2].map(|()| number::<usize>(|out| ok!(cuEventCreate(out, 0))));
+    ok!(cuEventRecord(before, waiting.stream));
+    waiting.wait_on(waiting.stream);
+    let mut behind = [7u32; 2];
+    ok!(cuMemHostRegister_v2(behind.as_mut_ptr() as u64, 8, 0));
+    ok!(cuMemcpyDtoHAsync_v2(behind.as_mut_ptr() as u64, waiting.word(1), 4, waiting.stream));
+    ok!(cuEventRecord(after, waiting.stream));
+    for status in [
+        status!(cuStreamQuery(waiting.stream)),
+        status!(cuEventQuery(after)),
+        status!(cuEventElapsedTime_v2(Out::to(&mut 0.0f32), before, after)),
+    ] {
+        assert_eq!(status, Status::NOT_READY);
+    }
+    ok!(cuEventQuery(before));
+    let (other, word) = (Waiting::stream(1), number::<u64>(|out| ok!(cuMemAlloc_v2(out, 4))));
+    ok!(cuMemsetD32Async(word, 3, 1, other));
+    ok!(cuStreamQuery(other));
+    ok!(cuStreamQuery(0usize));
+    assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), word, 4))), 3);
+    assert_eq!((waiting.value(1), behind[0]), (0, 7));
+    waiting.set(0, 5);
+    ok!(cuStreamSynchronize(waiting.stream));
+    ok!(cuEventQuery(after));
+    assert_eq!((waiting.value(1), behind[0]), (5, 5));
+    assert!(number::<f32>(|out| ok!(cuEventElapsedTime_v2(out, before, after))) > 10.0);
+    ok!(cuMemHostUnregister(behind.as_ptr() as u64));
+    waiting.end();
+}
+
+#[test]
+fn the_legacy_stream_waits_for_blocking_streams_and_they_for_it() {
+    let waiting = Waiting::new();
+    let [first, second, apart] = [0, 0, 1].map(Waiting::stream);
+    let word = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 4)));
+    waiting.wait_on(first);
+    // A fill of the device's memory is not waited for.
+    ok!(cuMemsetD32_v2(word, 9, 1));
+    ok!(cuMemcpyDtoDAsync_v2(waiting.word(2), word, 4, second));
+    for stream in [0, first, second] {
+        assert_eq!(status!(cuStreamQuery(stream)), Status::NOT_READY);
+    }
+    ok!(cuStreamQuery(apart));
+    waiting.set(0, 1);
+    ok!(cuStreamSynchronize(second));
+    assert_eq!((waiting.value(1), waiting.value(2)), (1, 9));
+    waiting.end();
+}
+
+#[test]
+fn kernels_wait_for_kernels_and_copies_of_other_streams() {
+    let waiting = Waiting::new();
+    let other = Waiting::stream(1);
+    waiting.wait_on(waiting.stream);
+    waiting.launch(waiting.raise, [waiting.word(0), 4], other);
+    ok!(cuStreamSynchronize(waiting.stream));
+    assert_eq!(waiting.value(1), 4);
+    waiting.set(0, 0);
+    waiting.wait_on(waiting.stream);
+    ok!(cuMemsetD32Async(waiting.word(0), 6, 1, other));
+    ok!(cuStreamSynchronize(waiting.stream));
+    assert_eq!(waiting.value(1), 10);
+    waiting.end();
+}
+
+#[test]
+fn a_stream_waits_for_an_event_of_another() {
+    let waiting = Waiting::new();
+    let (other, event) = (Waiting::stream(1), number::<usize>(|out| ok!(cuEventCreate(out, 2))));
+    waiting.wait_on(waiting.stream);
+    ok!(cuEventRecord(event, waiting.stream));
+    ok!(cuStreamWaitEvent(other, event, 0));
+    waiting.launch(waiting.raise, [waiting.word(2), 8], other);
+    assert_eq!((status!(cuStreamQuery(other)), waiting.value(2)), (Status::NOT_READY, 0));
+    waiting.set(0, 1);
+    ok!(cuStreamSynchronize(other));
+    assert_eq!((waiting.value(1), waiting.value(2)), (1, 8));
+    ok!(cuEventSynchronize(event));
+    waiting.end();
+}
+
+#[test]
+fn a_graph_goes_on_and_is_executed_once_at_a_time() {
+    let waiting = Waiting::new();
+    ok!(cuStreamBeginCapture_v2(waiting.stream, 0));
+    waiting.wait_on(waiting.stream);
+    ok!(cuMemsetD32Async(waiting.word(0), 0, 1, waiting.stream));
+    let graph = number::<usize>(|out| ok!(cuStreamEndCapture(waiting.stream, out)));
+    let executable = number::<usize>(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
+    let other = Waiting::stream(1);
+    ok!(cuGraphLaunch(executable, waiting.stream));
+    ok!(cuGraphLaunch(executable, other));
+    ok!(cuGraphExecDestroy(executable));
+    for (value, sum) in [(3, 3), (4, 7)] {
+        assert_eq!(status!(cuStreamQuery(other)), Status::NOT_READY);
+        waiting.set(0, value);
+        while waiting.value(0) != 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(waiting.value(1), sum);
+    }
+    ok!(cuStreamSynchronize(other));
+    ok!(cuStreamSynchronize(waiting.stream));
+    waiting.end();
+}
+
+#[test]
+fn functions_of_the_host_may_wait_for_it_and_come_in_order() {
+    unsafe extern "C" fn wait(word: *mut c_void) {
+        // SAFETY: the test passes a word that outlives the call.
+        let word = unsafe { AtomicU32::from_ptr(word.cast()) };
+        while word.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        // What would wait for the function itself is not permitted.
+        assert_eq!(status!(cuCtxSynchronize()).0, 800);
+        word.store(2, Ordering::SeqCst);
+    }
+    let waiting = Waiting::new();
+    ok!(cuLaunchHostFunc(waiting.stream, wait as *mut c_void, waiting.word(0) as *mut c_void));
+    waiting.wait_on(waiting.stream);
+    assert_eq!(status!(cuStreamQuery(waiting.stream)), Status::NOT_READY);
+    waiting.set(0, 1);
+    ok!(cuStreamSynchronize(waiting.stream));
+    assert_eq!(waiting.value(1), 2);
+    waiting.end();
+}
+
+#[test]
+fn memory_that_is_freed_or_staged_stays_until_what_uses_it_is_done() {
+    let waiting = Waiting::new();
+    let word = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 4)));
+    waiting.launch(waiting.wait_for, [waiting.word(0), word], waiting.stream);
+    // The source may be written to when the call returns.
+    let mut source = 11u32;
+    ok!(cuMemcpyHtoDAsync_v2(word, &raw const source as u64, 4, waiting.stream));
+    source = 12;
+    ok!(cuMemcpyDtoDAsync_v2(waiting.word(2), word, 4, waiting.stream));
+    ok!(cuMemFreeAsync(word, waiting.stream));
+    assert!(!is_known(word));
+    waiting.set(0, 1);
+    ok!(cuStreamSynchronize(waiting.stream));
+    assert_eq!((waiting.value(2), source), (11, 12));
+    waiting.end();
 }

@@ -25,6 +25,13 @@ pub enum CopyEnd {
     Any(u64),
 }
 
+impl CopyEnd {
+    pub fn address(self) -> u64 {
+        let (CopyEnd::Host(address) | CopyEnd::Device(address) | CopyEnd::Any(address)) = self;
+        address
+    }
+}
+
 /// An end of a [`memory_type`].
 pub fn end(kind: u32) -> Result<fn(u64) -> CopyEnd, Status> {
     match kind {

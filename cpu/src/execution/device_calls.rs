@@ -209,11 +209,11 @@ pub extern "C" fn printf(format: *const u8, arguments: *const u8) -> i32 {
 }
 
 pub extern "C" fn ockl_printf_begin(_version: u64) -> u64 {
-    messages::begin(messages::Channel::Output)
+    messages::begin(running().dispatch, messages::Channel::Output)
 }
 
 pub extern "C" fn ockl_fprintf_stderr_begin() -> u64 {
-    messages::begin(messages::Channel::Errors)
+    messages::begin(running().dispatch, messages::Channel::Errors)
 }
 
 #[allow(clippy::too_many_arguments, reason = "as ROCm's device library has it")]

@@ -6,9 +6,10 @@
 //! of the host's services are null: what needs them is lowered to something else, or refused.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::images::{self, Image, Images};
+use super::grid::CheckedLaunch;
+use super::images::{Image, Images};
 
 /// Everything, little endian.
 #[repr(C, align(64))]
@@ -19,6 +20,11 @@ pub struct Dispatch {
     workspace: Option<[AtomicU32; 2]>,
     /// Textures and surfaces that there were when it began.
     images: Arc<Images>,
+    /// Whether the call that launched it has returned before it was done.
+    continues: AtomicBool,
+    /// The code that workers are to leave when they are asked to, and whether they are.
+    code: std::ops::Range<usize>,
+    left: AtomicBool,
 }
 
 fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
@@ -26,9 +32,9 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
 }
 
 impl Dispatch {
-    /// Blocks and threads along each axis; bytes of a block's dynamic and of all its shared memory; the address of the
-    /// parameter buffer. The launch is not cooperative.
-    pub fn new(grid: [u32; 3], block: [u32; 3], dynamic_shared: u32, shared: u32, parameters: u64) -> Self {
+    pub fn new(launch: &CheckedLaunch) -> Self {
+        let CheckedLaunch { grid, block, dynamic_shared, .. } = *launch;
+        let (shared, parameters) = (launch.shared_bytes(), launch.parameters.address() as u64);
         let (mut hidden_arguments, mut packet) = ([0; 256], [0; 64]);
         for axis in 0..3 {
             let (blocks, threads) = (grid[axis], block[axis]);
@@ -44,12 +50,35 @@ impl Dispatch {
         put(&mut hidden_arguments, 120, dynamic_shared.to_le_bytes());
         put(&mut packet, 28, shared.to_le_bytes());
         put(&mut packet, 40, parameters.to_le_bytes());
-        Self { hidden_arguments, packet, workspace: None, images: images::live() }
+        Self {
+            hidden_arguments,
+            packet,
+            workspace: launch.cooperative.then(|| [AtomicU32::new(8), AtomicU32::new(0)]),
+            images: launch.images.clone(),
+            continues: AtomicBool::new(false),
+            code: launch.code.clone(),
+            left: AtomicBool::new(false),
+        }
     }
 
-    /// The same of a cooperative launch.
-    pub fn cooperative(self) -> Self {
-        Self { workspace: Some([AtomicU32::new(8), AtomicU32::new(0)]), ..self }
+    /// Notes that the call that launched it returns before it is done.
+    pub fn note_continuing(&self) {
+        self.continues.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the call that launched it has returned before it was done.
+    pub fn continues(&self) -> bool {
+        self.continues.load(Ordering::Relaxed)
+    }
+
+    /// Lets workers that are asked to leave the kernel's code do so.
+    pub fn let_leave(&self) {
+        self.left.store(true, Ordering::Release);
+    }
+
+    /// Whether the instruction at this address may be left for good now. For the signal handler.
+    pub fn may_leave(&self, instruction: usize) -> bool {
+        self.left.load(Ordering::Acquire) && self.code.contains(&instruction)
     }
 
     /// The workspace by which blocks of a cooperative launch wait for each other; null in others.

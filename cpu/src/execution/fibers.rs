@@ -13,10 +13,10 @@ use super::block::{self, Block, RunningThread};
 use super::cluster::Cluster;
 use super::context::ThreadContext;
 use super::fault::KernelFault;
-use super::grid::Grid;
+use super::grid::{Grid, Waits};
 use super::pool::Worker;
 use super::shared::SharedMemoryPool;
-use super::stack::{Ended, Fiber, Pause, Stacks};
+use super::stack::{self, Ended, Fiber, Pause, Stacks};
 
 /// A block that has begun, with all that belongs to it.
 struct Flight {
@@ -35,7 +35,7 @@ enum Outcome {
 }
 
 impl Flight {
-    fn new(grid: &Grid<'_>, context: ThreadContext) -> Self {
+    fn new(grid: &Grid, context: ThreadContext) -> Self {
         Self {
             block: Box::new(Block::new(grid.threads(), grid.launch.warp_size, context, &raw const grid.dispatch)),
             fibers: (0..grid.threads()).map(|_| None).collect(),
@@ -63,15 +63,19 @@ impl Flight {
 
 /// Runs blocks of the grid until there are no more. One that gives way is put aside, and a further one begins or one
 /// that was put aside has a turn.
-pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
+pub fn run(worker: &mut Worker, grid: &Grid, context: ThreadContext) {
     let Worker { fibers: stacks, shared, .. } = worker;
     let mut blocks = grid.blocks();
     let mut aside: VecDeque<Flight> = VecDeque::new();
     let mut idle: Vec<Flight> = Vec::new();
     let mut others_first = false;
     let mut fruitless = 0;
+    let mut waits = Waits::default();
     while !grid.stopped() {
-        let begins = aside.is_empty() || (!others_first && aside.len() < grid.in_flight);
+        let has_room = || {
+            aside.len() < grid.in_flight && stack::have_room((grid.threads() * grid.launch.cluster_blocks()) as usize)
+        };
+        let begins = aside.is_empty() || (!others_first && has_room());
         others_first = begins;
         let mut flight = match begins.then(|| blocks.next()).flatten() {
             Some(ctaid) => {
@@ -115,7 +119,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
         }
         if fruitless > aside.len() {
             // Nobody here can go on by himself.
-            std::thread::yield_now();
+            waits.pause(grid);
             fruitless = 0;
         }
     }
@@ -130,7 +134,7 @@ fn run_block(
     block: *mut Block,
     fibers: &mut [Option<Fiber>],
     stacks: &mut Stacks,
-    grid: &Grid<'_>,
+    grid: &Grid,
 ) -> Result<Outcome, KernelFault> {
     loop {
         // SAFETY: no fiber runs here, so this is the only reference.
@@ -172,9 +176,9 @@ fn run_block(
     }
 }
 
-fn start(running: *mut RunningThread, stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Fiber, KernelFault> {
+fn start(running: *mut RunningThread, stacks: &mut Stacks, grid: &Grid) -> Result<Fiber, KernelFault> {
     let stack = stacks.take().map_err(|error| KernelFault::NoStack(error.to_string()))?;
-    let (entry, parameters) = (grid.launch.entry, grid.parameters.as_ptr().cast::<u8>());
+    let (entry, parameters) = (grid.launch.entry, grid.launch.parameters.address());
     let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
         // SAFETY: the entry is a function of a loaded object, and the grid keeps the buffer, which has the size that
         // the object's table states; the block outlives its fibers.

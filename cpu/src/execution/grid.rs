@@ -1,29 +1,34 @@
 //! One launch: what all workers share while they run it.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::dispatch::Dispatch;
 use super::fault::KernelFault;
+use super::images::Images;
 use super::pool;
 use super::stack::IN_USE;
 
 /// The entry of a kernel: runs one thread.
 pub type KernelEntry = unsafe extern "C" fn(*const u8);
 
-/// A checked launch.
-pub struct CheckedLaunch<'a> {
+/// A checked launch, with all that it needs: it may run long after the call that made it.
+pub struct CheckedLaunch {
     /// The kernel's name, for messages.
-    pub name: &'a str,
-    /// The entry's address, in a loaded object that outlives the launch.
+    pub name: String,
+    /// The entry's address, in a loaded object that `owner` keeps.
     pub entry: KernelEntry,
+    #[expect(dead_code, reason = "it is kept, and nothing else")]
+    pub owner: Option<Arc<dyn Any + Send + Sync>>,
     /// Whether threads may wait for one another.
     pub collective: bool,
     /// Whether all blocks are under way at once, and have a workspace to wait for each other in.
     pub cooperative: bool,
-    /// The parameter buffer.
-    pub parameters: &'a [u8],
+    pub parameters: Parameters,
+    /// Textures and surfaces that there were at the call.
+    pub images: Arc<Images>,
     pub grid: [u32; 3],
     pub block: [u32; 3],
     /// Blocks of a cluster along each axis, which divide the grid's; `None` where each is one by itself.
@@ -40,7 +45,7 @@ pub struct CheckedLaunch<'a> {
     pub time_limit: Option<u64>,
 }
 
-impl CheckedLaunch<'_> {
+impl CheckedLaunch {
     pub fn shared_bytes(&self) -> u32 {
         self.dynamic_shared_offset + self.dynamic_shared
     }
@@ -80,13 +85,28 @@ const PARAMETER_LINE: usize = 256;
 /// A part of the parameters.
 #[derive(Clone, Copy)]
 #[repr(C, align(256))]
-pub struct ParameterLine([u8; PARAMETER_LINE]);
+struct ParameterLine([u8; PARAMETER_LINE]);
+
+/// The parameter buffer, aligned as kernels may rely on.
+pub struct Parameters(Vec<ParameterLine>);
+
+impl Parameters {
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut lines = vec![ParameterLine([0; PARAMETER_LINE]); bytes.len().div_ceil(PARAMETER_LINE).max(1)];
+        for (line, bytes) in lines.iter_mut().zip(bytes.chunks(PARAMETER_LINE)) {
+            line.0[..bytes.len()].copy_from_slice(bytes);
+        }
+        Self(lines)
+    }
+
+    pub fn address(&self) -> *const u8 {
+        self.0.as_ptr().cast()
+    }
+}
 
 /// A launch under way.
-pub struct Grid<'a> {
-    pub launch: &'a CheckedLaunch<'a>,
-    /// Copy of the parameters, aligned as kernels may rely on.
-    pub parameters: Vec<ParameterLine>,
+pub struct Grid {
+    pub launch: CheckedLaunch,
     /// What kernels can ask about it.
     pub dispatch: Dispatch,
     /// The first block that nobody has taken.
@@ -100,28 +120,14 @@ pub struct Grid<'a> {
     fault: Mutex<Option<(KernelFault, String)>>,
 }
 
-impl<'a> Grid<'a> {
+impl Grid {
     /// A launch that begins, and how many workers are to take part in it.
-    pub fn new(launch: &'a CheckedLaunch<'a>) -> (Self, u64) {
-        let lines = launch.parameters.len().div_ceil(PARAMETER_LINE).max(1);
-        let mut parameters = vec![ParameterLine([0; PARAMETER_LINE]); lines];
-        for (line, bytes) in parameters.iter_mut().zip(launch.parameters.chunks(PARAMETER_LINE)) {
-            line.0[..bytes.len()].copy_from_slice(bytes);
-        }
+    pub fn new(launch: CheckedLaunch) -> (Self, u64) {
         let blocks = launch.blocks();
         let threads = launch.block.iter().product::<u32>();
         let (workers, in_flight) = launch.at_once();
-        let dispatch = Dispatch::new(
-            launch.grid,
-            launch.block,
-            launch.dynamic_shared,
-            launch.shared_bytes(),
-            parameters.as_ptr() as u64,
-        );
         let grid = Self {
-            launch,
-            dispatch: if launch.cooperative { dispatch.cooperative() } else { dispatch },
-            parameters,
+            dispatch: Dispatch::new(&launch),
             next: AtomicU64::new(0),
             blocks,
             // A block that a worker has taken and has no room for would be waited for: they are taken one by one.
@@ -133,12 +139,11 @@ impl<'a> Grid<'a> {
             in_flight: in_flight as usize,
             stop: AtomicBool::new(false),
             fault: Mutex::new(None),
+            launch,
         };
         (grid, workers)
     }
-}
 
-impl Grid<'_> {
     /// The blocks that a worker runs, until there are no more or the launch has failed.
     pub fn blocks(&self) -> Blocks<'_> {
         Blocks { grid: self, taken: 0..0 }
@@ -150,14 +155,19 @@ impl Grid<'_> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((fault, place));
     }
 
-    /// Whether the launch has failed.
+    /// Ends the launch without a fault.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the launch is to end.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     /// The first fault and where it happened, once the launch is over.
-    pub fn into_fault(self) -> Option<(KernelFault, String)> {
-        self.fault.into_inner().unwrap_or_else(PoisonError::into_inner)
+    pub fn take_fault(&self) -> Option<(KernelFault, String)> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub fn threads(&self) -> u32 {
@@ -168,7 +178,7 @@ impl Grid<'_> {
 /// One worker's blocks. Small ones are taken together with their neighbours, so that workers seldom contend for the
 /// counter, nor at the lines of memory that neighbours write to.
 pub struct Blocks<'a> {
-    grid: &'a Grid<'a>,
+    grid: &'a Grid,
     taken: Range<u64>,
 }
 
@@ -200,5 +210,25 @@ impl Iterator for Blocks<'_> {
         let clusters = [0, 1, 2].map(|axis| launch.grid[axis] / shape[axis]);
         let (cluster, own) = (place(index / each, clusters), place(index % each, shape));
         Some([0, 1, 2].map(|axis| cluster[axis] * shape[axis] + own[axis]))
+    }
+}
+
+/// How a worker passes the time while all of its threads wait for what others write to memory.
+#[derive(Default)]
+pub struct Waits(u32);
+
+/// Every so often a worker sleeps, if the launch continues after its call: it may wait for long, and others want the
+/// processor.
+const PAUSES_PER_NAP: u32 = 64;
+const NAP: std::time::Duration = std::time::Duration::from_micros(50);
+
+impl Waits {
+    pub fn pause(&mut self, grid: &Grid) {
+        self.0 = self.0.wrapping_add(1);
+        if self.0.is_multiple_of(PAUSES_PER_NAP) && grid.dispatch.continues() {
+            std::thread::sleep(NAP);
+        } else {
+            std::thread::yield_now();
+        }
     }
 }

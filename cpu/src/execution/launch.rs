@@ -1,43 +1,69 @@
 //! Runs a launch: its blocks on the workers, each as a loop over its threads or as fibers.
 
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use mneme_core::environment;
+
 use super::context::ThreadContext;
-use super::fault::KernelFault;
 use super::grid::{CheckedLaunch, Grid};
-use super::limit::LaunchTimeLimit;
-use super::pool::{self, Worker};
-use super::{fibers, loops, messages, signals};
+use super::pool::{self, Crew, Worker};
+use super::{fibers, loops, messages, printf, signals};
 use crate::status::Status;
 
-/// Runs a launch to its end.
+/// Milliseconds of a turn, where `MNEME_CPU_ASYNC_AFTER` does not say.
+const DEFAULT_TURN: u64 = 20;
+
+/// How long a launch runs before its call returns and it continues.
+pub fn turn() -> Duration {
+    static TURN: OnceLock<Duration> = OnceLock::new();
+    *TURN.get_or_init(|| {
+        let setting = environment::variable("MNEME_CPU_ASYNC_AFTER").and_then(|text| text.trim().parse().ok());
+        Duration::from_millis(setting.unwrap_or(DEFAULT_TURN))
+    })
+}
+
+/// A launch that has begun.
+pub struct BegunLaunch(Arc<Crew>);
+
+/// Runs a launch for a turn, at whose end it may be done.
 ///
 /// # Errors
-/// The status that the device is in from then on: a kernel's fault is not undone.
-pub fn run(launch: &CheckedLaunch<'_>) -> Result<(), Status> {
+/// When the system has no threads for it.
+pub fn begin(launch: CheckedLaunch) -> Result<BegunLaunch, Status> {
     signals::install();
+    printf::flush();
     let (grid, workers) = Grid::new(launch);
-    {
-        let over = |seconds| grid.fail(KernelFault::TimeLimit(seconds), String::new());
-        let mut limit = LaunchTimeLimit::new(launch.time_limit, &launch.code, &over);
-        pool::share(workers, &|worker| work(worker, &grid), &mut limit).map_err(|error| {
-            crate::say!("no worker threads could be started: {error}");
-            Status::OPERATING_SYSTEM
-        })?;
+    pool::begin(grid, workers, turn()).map(BegunLaunch).map_err(|error| {
+        crate::say!("no worker threads could be started: {error}");
+        Status::OPERATING_SYSTEM
+    })
+}
+
+impl BegunLaunch {
+    pub fn is_done(&self) -> bool {
+        self.0.wait(Some(Duration::ZERO))
     }
-    match grid.into_fault() {
-        None => Ok(()),
-        Some((fault, place)) => {
-            messages::forget();
-            if let Some(sentence) = fault.sentence() {
-                crate::say!("kernel {} {sentence}{place}", crate::report::readable(launch.name));
-            }
-            Err(fault.status())
+
+    /// Waits until it is done.
+    ///
+    /// # Errors
+    /// The status that the device is in from then on: a kernel's fault is not undone.
+    pub fn finish(self) -> Result<(), Status> {
+        self.0.wait(None);
+        let grid = self.0.grid();
+        let Some((fault, place)) = grid.take_fault() else { return Ok(()) };
+        messages::forget(&raw const grid.dispatch);
+        if let Some(sentence) = fault.sentence() {
+            crate::say!("kernel {} {sentence}{place}", crate::report::readable(&grid.launch.name));
         }
+        Err(fault.status())
     }
 }
 
 /// A worker's part: runs blocks until there are no more.
-fn work(worker: &mut Worker, grid: &Grid<'_>) {
-    let launch = grid.launch;
+pub fn work(worker: &mut Worker, grid: &Grid) {
+    let launch = &grid.launch;
     let context = ThreadContext {
         tid: [0; 3],
         ntid: launch.block,

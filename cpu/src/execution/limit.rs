@@ -7,9 +7,7 @@
 //! which ends the launch like an invalid access would, but only where it finds the kernel's own code: elsewhere a lock
 //! may be held.
 
-use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mneme_core::environment;
@@ -21,19 +19,13 @@ const DEFAULT: u64 = 300;
 pub const SIGNAL: i32 = libc::SIGILL;
 
 /// How often a worker that goes on is asked to stop.
-const AGAIN: Duration = Duration::from_millis(2);
+pub const AGAIN: Duration = Duration::from_millis(2);
 
-/// The code that is to be left, first and last address; both 0 while no launch is over its time.
-static OVERDUE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-
-/// The limit of one launch.
-pub struct LaunchTimeLimit<'a> {
+/// The limit of one launch, which begins now.
+pub struct LaunchTimeLimit {
     /// Seconds, if there is a limit.
     seconds: Option<u64>,
     start: Instant,
-    code: Range<usize>,
-    /// Told once, with the limit in seconds.
-    over: &'a (dyn Fn(u64) + Sync),
 }
 
 /// The seconds that `MNEME_CPU_TIME_LIMIT` allows a launch, `None` for any number.
@@ -45,41 +37,21 @@ pub fn setting() -> Option<u64> {
     (seconds > 0).then_some(seconds)
 }
 
-impl<'a> LaunchTimeLimit<'a> {
-    pub fn new(seconds: Option<u64>, code: &Range<usize>, over: &'a (dyn Fn(u64) + Sync)) -> Self {
-        Self { seconds, start: Instant::now(), code: code.clone(), over }
+impl LaunchTimeLimit {
+    pub fn new(seconds: Option<u64>) -> Self {
+        Self { seconds, start: Instant::now() }
     }
 
-    /// The launch begins now.
-    pub fn begin(&mut self) {
-        self.start = Instant::now();
-    }
-
-    /// How long to wait for the workers before [`LaunchTimeLimit::is_over`] is to be asked; `None` for as long as it
+    /// How long to wait for the workers before [`LaunchTimeLimit::over`] is to be asked; `None` for as long as it
     /// takes.
     pub fn patience(&self) -> Option<Duration> {
         let left = Duration::from_secs(self.seconds?).saturating_sub(self.start.elapsed());
         Some(if left.is_zero() { AGAIN } else { left })
     }
 
-    /// Ends the launch if its time is over, which it tells; whether the workers are to be [asked](ask) to leave the
-    /// kernel.
-    pub fn is_over(&self) -> bool {
-        let Some(seconds) = self.seconds.filter(|seconds| self.start.elapsed() >= Duration::from_secs(*seconds)) else {
-            return false;
-        };
-        if OVERDUE[1].load(Ordering::Relaxed) == 0 {
-            (self.over)(seconds);
-            OVERDUE[0].store(self.code.start, Ordering::Relaxed);
-            OVERDUE[1].store(self.code.end, Ordering::Release);
-        }
-        true
-    }
-}
-
-impl Drop for LaunchTimeLimit<'_> {
-    fn drop(&mut self) {
-        OVERDUE[1].store(0, Ordering::Release);
+    /// The limit in seconds, if it is over.
+    pub fn over(&self) -> Option<u64> {
+        self.seconds.filter(|seconds| self.start.elapsed() >= Duration::from_secs(*seconds))
     }
 }
 
@@ -111,7 +83,8 @@ pub fn request_exit(worker: libc::pid_t) {
 
 /// The value that only our signals carry.
 fn mark() -> usize {
-    OVERDUE.as_ptr() as usize
+    static MARK: u8 = 0;
+    &raw const MARK as usize
 }
 
 /// Whether a signal requests to leave the kernel. For the signal handler.
@@ -121,10 +94,4 @@ fn mark() -> usize {
 pub unsafe fn requests_exit(info: *mut libc::siginfo_t) -> bool {
     // SAFETY: by the contract above; a queued signal has a value.
     unsafe { (*info).si_code == libc::SI_QUEUE && (*info).si_value().sival_ptr as usize == mark() }
-}
-
-/// Whether the instruction at this address may be left for good now. For the signal handler.
-pub fn may_leave(instruction: usize) -> bool {
-    let end = OVERDUE[1].load(Ordering::Acquire);
-    (OVERDUE[0].load(Ordering::Relaxed)..end).contains(&instruction)
 }

@@ -11,10 +11,10 @@ use corosensei::CoroutineResult;
 use super::block::{self, RunningThread};
 use super::context::ThreadContext;
 use super::fault::KernelFault;
-use super::grid::{Blocks, Grid};
+use super::grid::{Blocks, Grid, Waits};
 use super::pool::Worker;
 use super::shared::{SharedMemory, SharedMemoryPool};
-use super::stack::{Ended, Fiber, Pause, Stacks};
+use super::stack::{self, Ended, Fiber, Pause, Stacks};
 
 /// The threads that a line is to run.
 struct Work {
@@ -35,13 +35,13 @@ struct Line {
 
 /// Raw pointers for the fiber's closure, which may not borrow.
 struct Task {
-    grid: *const Grid<'static>,
+    grid: *const Grid,
     running: *mut RunningThread,
     blocks: *mut Blocks<'static>,
     rest: Option<([u32; 3], u32)>,
 }
 
-pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
+pub fn run(worker: &mut Worker, grid: &Grid, context: ThreadContext) {
     let Worker { loops: stacks, shared, .. } = worker;
     let mut blocks = grid.blocks();
     let bytes = context.total_shared_bytes as usize;
@@ -50,8 +50,10 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
     // Those aside and those that have not begun take turns.
     let mut others_first = false;
     let mut fruitless = 0;
+    let mut waits = Waits::default();
     while !grid.stopped() {
-        let begins = aside.is_empty() || (!others_first && aside.len() < grid.in_flight);
+        let has_room = || aside.len() < grid.in_flight && stack::have_room(1);
+        let begins = aside.is_empty() || (!others_first && has_room());
         others_first = begins;
         let started = if begins { next.take() } else { None };
         let mut line = match started.map(|work| Line::start(stacks, grid, context, work, &raw mut blocks)) {
@@ -77,7 +79,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
                 fruitless += 1;
                 if fruitless > aside.len() {
                     // Nobody here can go on by himself.
-                    std::thread::yield_now();
+                    waits.pause(grid);
                     fruitless = 0;
                 }
                 continue;
@@ -104,7 +106,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
 impl Line {
     fn start(
         stacks: &mut Stacks,
-        grid: &Grid<'_>,
+        grid: &Grid,
         context: ThreadContext,
         work: Work,
         blocks: *mut Blocks<'_>,
@@ -113,12 +115,8 @@ impl Line {
         let mut running = Box::new(RunningThread::new(context, std::ptr::null_mut(), &raw const grid.dispatch));
         running.context.shared = work.memory.address();
         let goes_on = work.rest.is_none();
-        let task = Task {
-            grid: std::ptr::from_ref(grid).cast(),
-            running: &raw mut *running,
-            blocks: blocks.cast(),
-            rest: work.rest,
-        };
+        let task =
+            Task { grid: std::ptr::from_ref(grid), running: &raw mut *running, blocks: blocks.cast(), rest: work.rest };
         let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
             let task = task;
             // SAFETY: whoever resumes the fiber keeps the grid, the blocks and what is running alive until it has ended
@@ -132,7 +130,7 @@ impl Line {
     }
 
     /// What comes after the thread that was put aside.
-    fn rest(&self, grid: &Grid<'_>, shared: &mut SharedMemoryPool) -> Work {
+    fn rest(&self, grid: &Grid, shared: &mut SharedMemoryPool) -> Work {
         let ThreadContext { tid: [x, y, z], ntid: [width, height, _], ctaid, total_shared_bytes, .. } =
             self.running.context;
         let next = (z * height + y) * width + x + 1;
@@ -169,8 +167,8 @@ impl Task {
     }
 
     /// Runs the threads of a block from a linear index on; whether the line was put aside.
-    fn threads(&self, grid: &Grid<'_>, ctaid: [u32; 3], first: u32) -> bool {
-        let (entry, parameters) = (grid.launch.entry, grid.parameters.as_ptr().cast::<u8>());
+    fn threads(&self, grid: &Grid, ctaid: [u32; 3], first: u32) -> bool {
+        let (entry, parameters) = (grid.launch.entry, grid.launch.parameters.address());
         let [width, height, depth] = grid.launch.block;
         let warp_size = grid.launch.warp_size;
         let (mut x_first, mut y_first, z_first) = (first % width, first / width % height, first / width / height);

@@ -9,10 +9,13 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::dispatch::Dispatch;
 pub use super::printf::Channel;
 use super::printf::{self, Slots};
 
 struct Message {
+    /// The launch that it is of, by the address of what the kernel can ask about it.
+    launch: usize,
     channel: Channel,
     /// The first text that was added.
     format: Option<CString>,
@@ -29,9 +32,9 @@ fn messages() -> MutexGuard<'static, BTreeMap<u64, Message>> {
     MESSAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub fn begin(channel: Channel) -> u64 {
+pub fn begin(launch: *const Dispatch, channel: Channel) -> u64 {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let message = Message { channel, format: None, arguments: Vec::new(), texts: Vec::new() };
+    let message = Message { launch: launch as usize, channel, format: None, arguments: Vec::new(), texts: Vec::new() };
     messages().insert(number, message);
     number
 }
@@ -72,14 +75,14 @@ fn append(number: u64, last: bool, change: impl FnOnce(&mut Message)) -> u64 {
     }
     let whole = messages.remove(&number);
     drop(messages);
-    let Some(Message { channel, format: Some(format), arguments, texts: _texts }) = whole else { return u64::MAX };
+    let Some(Message { channel, format: Some(format), arguments, texts: _texts, .. }) = whole else { return u64::MAX };
     // SAFETY: a C string; strings among the arguments are alive, others are the kernel's own.
     let text = unsafe { printf::expand_slots(&format, Slots(&arguments)) };
     printf::print(&text, channel);
     text.len() as u64
 }
 
-/// Drops messages that nobody will complete any more.
-pub fn forget() {
-    messages().clear();
+/// Drops the messages of a launch, which it will not complete any more.
+pub fn forget(launch: *const Dispatch) {
+    messages().retain(|_, message| message.launch != launch as usize);
 }

@@ -1,6 +1,6 @@
 //! The execution of grids: workers take blocks, and run the threads of each.
 //!
-//! A pool of worker threads takes blocks off a counter; a block runs as a loop over its threads or, where
+//! Worker threads take blocks off a counter; a block runs as a loop over its threads or, where
 //! threads wait for one another, as one fiber for each thread. Threads that wait for what others write to memory give
 //! way, to threads of their block and of others, so that a worker has as many blocks under way as need be.
 //!
@@ -33,7 +33,8 @@ pub mod texturing;
 pub mod warp;
 
 pub use grid::CheckedLaunch;
-pub use launch::run;
+pub use launch::{BegunLaunch, begin};
+pub use pool::{end, without_signals};
 
 #[cfg(test)]
 mod tests;

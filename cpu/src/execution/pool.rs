@@ -1,11 +1,22 @@
-//! The worker threads: one for each processor, started at the first launch.
+//! The worker threads, which are started at the first launch.
 //!
-//! The thread that launches waits, so that an application's own stacks and signal masks never come near kernel code.
+//! A launch begins with a *turn*, in which it has the workers to itself: as many as there are processors. One that is not
+//! done at its end keeps its workers and [continues](Crew) beside others, for which further workers are started; the
+//! system divides the processors between them. So a kernel may wait for as long as it likes for another one, or for the
+//! host.
+//!
+//! The thread that launches never runs blocks, so that an application's own stacks and signal masks never come near
+//! kernel code.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use mneme_core::environment;
 
+use super::fault::KernelFault;
+use super::grid::Grid;
+use super::launch;
 use super::limit::{self, LaunchTimeLimit};
 use super::shared::SharedMemoryPool;
 use super::signals;
@@ -19,72 +30,148 @@ pub struct Worker {
     pub shared: SharedMemoryPool,
 }
 
-/// A borrowed job whose borrow [`share`] upholds: it does not return before every ticket is handed in.
-#[derive(Clone, Copy)]
-struct Job(*const (dyn Fn(&mut Worker) + Sync));
+/// A launch, and the workers that take part in it.
+pub struct Crew {
+    grid: Arc<Grid>,
+    limit: LaunchTimeLimit,
+    members: Mutex<Members>,
+    changed: Condvar,
+}
 
-// SAFETY: the closure is `Sync`, and `share` keeps it alive while workers use it.
-unsafe impl Send for Job {}
+struct Members {
+    /// Workers that have still to come or to leave.
+    left: u64,
+    /// The thread ids of those that are there.
+    present: Vec<libc::pid_t>,
+}
 
 #[derive(Default)]
 struct State {
-    job: Option<Job>,
-    /// Workers still to take part in the job.
-    tickets: u64,
-    /// Workers taking part.
-    busy: u64,
-    /// Their thread ids, of all workers.
-    members: Vec<libc::pid_t>,
+    /// Launches that wait for workers, with how many each.
+    wanted: VecDeque<(Arc<Crew>, u64)>,
+    /// Threads that look for a launch, or are about to.
+    available: u64,
+    under_way: Vec<Arc<Crew>>,
+    /// Whether the process ends, so that no further launch begins.
+    ended: bool,
 }
 
-struct Pool {
-    process: u32,
-    size: u64,
-    state: Mutex<State>,
-    work: Condvar,
-    done: Condvar,
-}
-
-static POOL: Mutex<Option<Arc<Pool>>> = Mutex::new(None);
-/// Launches run one after another: all streams share the one set of processors.
+static STATE: Mutex<State> =
+    Mutex::new(State { wanted: VecDeque::new(), available: 0, under_way: Vec::new(), ended: false });
+static WORK: Condvar = Condvar::new();
+/// Held by the launch that has its turn.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the job on at most `wanted` workers and waits for all of them; the limit begins with the job's turn.
-pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut LaunchTimeLimit<'_>) -> std::io::Result<()> {
-    let pool = pool()?;
+/// Gives the launch its turn: runs it on at most `workers` workers, until it is done or for so long.
+pub fn begin(grid: Grid, workers: u64, turn: Duration) -> std::io::Result<Arc<Crew>> {
     let _turn = lock(&TURN);
-    let tickets = wanted.min(pool.size);
-    // SAFETY: only the lifetime changes; the wait below ends after the last use.
-    let job = Job(unsafe {
-        std::mem::transmute::<*const (dyn Fn(&mut Worker) + Sync + '_), *const (dyn Fn(&mut Worker) + Sync + 'static)>(
-            job,
-        )
+    let tickets = workers.min(width());
+    let crew = Arc::new(Crew {
+        limit: LaunchTimeLimit::new(grid.launch.time_limit),
+        grid: Arc::new(grid),
+        members: Mutex::new(Members { left: tickets, present: Vec::new() }),
+        changed: Condvar::new(),
     });
-    let mut state = lock(&pool.state);
-    state.job = Some(job);
-    state.tickets = tickets;
+    let mut state = lock(&STATE);
+    if state.ended {
+        lock(&crew.members).left = 0;
+        return Ok(crew);
+    }
+    let needed = tickets + state.wanted.iter().map(|(_, tickets)| tickets).sum::<u64>();
+    while state.available < needed {
+        without_signals(|| std::thread::Builder::new().name("mneme-cpu".into()).spawn(serve))?;
+        state.available += 1;
+    }
+    state.wanted.push_back((crew.clone(), tickets));
+    state.under_way.push(crew.clone());
+    drop(state);
     for _ in 0..tickets {
-        pool.work.notify_one();
+        WORK.notify_one();
     }
-    limit.begin();
-    while state.tickets > 0 || state.busy > 0 {
-        state = match limit.patience() {
-            None => pool.done.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(patience) => pool.done.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0,
-        };
-        if state.busy > 0 && limit.is_over() && signals::are_ours(limit::SIGNAL) {
-            state.members.iter().for_each(|worker| limit::request_exit(*worker));
-        }
+    if !crew.wait(Some(turn)) {
+        crew.grid.dispatch.note_continuing();
     }
-    state.job = None;
-    Ok(())
+    Ok(crew)
 }
 
-/// How many threads run blocks: the processors this process may use, or `MNEME_CPU_THREADS`.
+/// Stops all launches that are under way, and waits a little for their workers: the process ends, and with it what
+/// kernels work on.
+pub fn end() {
+    const PATIENCE: Duration = Duration::from_millis(500);
+    let crews = {
+        let mut state = lock(&STATE);
+        state.ended = true;
+        state.under_way.clone()
+    };
+    let start = Instant::now();
+    crews.iter().for_each(|crew| crew.grid.stop());
+    for crew in crews {
+        while !crew.wait(Some(limit::AGAIN)) && start.elapsed() < PATIENCE {
+            crew.send_home(&lock(&crew.members));
+        }
+    }
+}
+
+impl Crew {
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Waits until the launch is done, or for so long; whether it is done. Stops it when its time is over.
+    pub fn wait(&self, long: Option<Duration>) -> bool {
+        let until = long.map(|long| Instant::now() + long);
+        let mut members = lock(&self.members);
+        while members.left > 0 {
+            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if rest.is_some_and(|rest| rest.is_zero()) {
+                return false;
+            }
+            let patience = [rest, self.limit.patience()].into_iter().flatten().min();
+            members = match patience {
+                None => self.changed.wait(members).unwrap_or_else(PoisonError::into_inner),
+                Some(patience) => {
+                    self.changed.wait_timeout(members, patience).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            if let Some(seconds) = self.limit.over()
+                && members.left > 0
+            {
+                self.grid.fail(KernelFault::TimeLimit(seconds), String::new());
+                self.send_home(&members);
+            }
+        }
+        true
+    }
+
+    /// Asks the workers that are there to leave the kernel, which has been stopped.
+    fn send_home(&self, members: &Members) {
+        self.grid.dispatch.let_leave();
+        if signals::are_ours(limit::SIGNAL) {
+            members.present.iter().for_each(|worker| limit::request_exit(*worker));
+        }
+    }
+
+    fn join(&self, worker: libc::pid_t) {
+        lock(&self.members).present.push(worker);
+    }
+
+    /// Whether the worker was the last.
+    fn leave(&self, worker: libc::pid_t) -> bool {
+        let mut members = lock(&self.members);
+        members.present.retain(|present| *present != worker);
+        members.left -= 1;
+        if members.left == 0 {
+            self.changed.notify_all();
+        }
+        members.left == 0
+    }
+}
+
+/// How many threads run blocks of a launch: the processors this process may use, or `MNEME_CPU_THREADS`.
 pub fn width() -> u64 {
     static WIDTH: OnceLock<u64> = OnceLock::new();
     *WIDTH.get_or_init(|| {
@@ -94,32 +181,8 @@ pub fn width() -> u64 {
     })
 }
 
-/// The pool of this process; a forked child has the parent's in memory, but not its threads.
-fn pool() -> std::io::Result<Arc<Pool>> {
-    let mut current = lock(&POOL);
-    if let Some(pool) = current.as_ref().filter(|pool| pool.process == std::process::id()) {
-        return Ok(pool.clone());
-    }
-    let pool = Arc::new(Pool {
-        process: std::process::id(),
-        size: width(),
-        state: Mutex::default(),
-        work: Condvar::new(),
-        done: Condvar::new(),
-    });
-    without_signals(|| -> std::io::Result<()> {
-        for index in 0..pool.size {
-            let pool = pool.clone();
-            std::thread::Builder::new().name(format!("mneme-cpu-{index}")).spawn(move || serve(&pool))?;
-        }
-        Ok(())
-    })?;
-    *current = Some(pool.clone());
-    Ok(pool)
-}
-
 /// Threads inherit the signal mask: an application's signals are for its own threads.
-fn without_signals<T>(body: impl FnOnce() -> T) -> T {
+pub fn without_signals<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: zeroed signal sets are valid, and all pointers outlive the calls.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -135,35 +198,49 @@ fn without_signals<T>(body: impl FnOnce() -> T) -> T {
     }
 }
 
-fn serve(pool: &Pool) {
+impl State {
+    /// A launch that wants the calling worker.
+    fn take(&mut self) -> Option<Arc<Crew>> {
+        let (crew, tickets) = self.wanted.front_mut()?;
+        let crew = crew.clone();
+        *tickets -= 1;
+        if *tickets == 0 {
+            self.wanted.pop_front();
+        }
+        self.available -= 1;
+        Some(crew)
+    }
+}
+
+fn serve() {
     signals::prepare_thread();
     let mut worker =
         Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: SharedMemoryPool::default() };
-    let mut state = lock(&pool.state);
     // SAFETY: asks for a number.
-    state.members.push(unsafe { libc::gettid() });
+    let own = unsafe { libc::gettid() };
+    let mut state = lock(&STATE);
     loop {
-        let job = match state.job {
-            Some(job) if state.tickets > 0 => job,
-            _ => {
-                state = pool.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
+        let Some(crew) = state.take() else {
+            // Those that were started for launches beside others are wanted no longer.
+            if state.available > width() {
+                state.available -= 1;
+                return;
             }
+            state = WORK.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
         };
-        state.tickets -= 1;
-        state.busy += 1;
         drop(state);
-        // SAFETY: `share` waits until `busy` is zero again, so the closure is alive.
-        let run = unsafe { &*job.0 };
-        // A job reports its own failures; a panic must not leave the launching thread waiting for ever.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&mut worker)));
-        worker.fibers.trim(pool.size);
-        worker.loops.trim(pool.size);
+        crew.join(own);
+        // A job reports its own failures; a panic must not leave those who wait for the launch waiting for ever.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| launch::work(&mut worker, &crew.grid)));
+        worker.fibers.trim(width());
+        worker.loops.trim(width());
         worker.shared.trim();
-        state = lock(&pool.state);
-        state.busy -= 1;
-        if state.busy == 0 && state.tickets == 0 {
-            pool.done.notify_all();
+        state = lock(&STATE);
+        // Before anybody hears that the launch is done: the next one needs no other worker.
+        state.available += 1;
+        if crew.leave(own) {
+            state.under_way.retain(|other| !Arc::ptr_eq(other, &crew));
         }
     }
 }

@@ -5,6 +5,9 @@
 //! C's `stdout`, so that it lies in order with what the application prints.
 
 use std::ffi::{CStr, CString, c_char};
+use std::sync::{Mutex, PoisonError};
+
+use super::block;
 
 unsafe extern "C" {
     static stdout: *mut libc::FILE;
@@ -18,7 +21,37 @@ pub enum Channel {
     Errors,
 }
 
+/// What kernels have printed whose launch continues after its call, until the host comes to a place where it appears.
+static KEPT: Mutex<Vec<(Channel, Vec<u8>)>> = Mutex::new(Vec::new());
+/// Texts that are kept.
+const MOST_KEPT: usize = 16 << 10;
+
+/// Prints, or keeps the text for the next [`flush`] where a GPU would.
 pub fn print(text: &[u8], channel: Channel) {
+    // SAFETY: null outside kernels; what runs has a launch, which keeps its dispatch.
+    let continues = unsafe { block::running().as_ref().is_some_and(|running| (*running.dispatch).continues()) };
+    if !continues {
+        return write(text, channel);
+    }
+    let is_full = {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push((channel, text.to_vec()));
+        kept.len() >= MOST_KEPT
+    };
+    if is_full {
+        flush();
+    }
+}
+
+/// Prints what kernels have printed that continue.
+pub fn flush() {
+    let kept = std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner));
+    for (channel, text) in kept {
+        write(&text, channel);
+    }
+}
+
+fn write(text: &[u8], channel: Channel) {
     // SAFETY: the streams are the C library's, and the text has the length given.
     unsafe {
         let stream = if channel == Channel::Output { stdout } else { stderr };

@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use super::block::running;
+use super::block::{RunningThread, running};
 use super::fault::KernelFault;
 use super::limit;
 use super::stack::{FIBER, LOOP};
@@ -57,7 +57,9 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
     let running = unsafe { running.as_ref() };
     // SAFETY: the kernel passes what it knows of the signal.
     let overdue = signal == limit::SIGNAL && unsafe { limit::requests_exit(info) };
-    if overdue && !limit::may_leave(registers.instruction()) {
+    // SAFETY: the launch of what runs keeps its dispatch.
+    let may_leave = |running: &RunningThread| unsafe { (*running.dispatch).may_leave(registers.instruction()) };
+    if overdue && !running.is_some_and(may_leave) {
         return;
     }
     if let Some(running) = running
@@ -68,7 +70,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
         // Of a fiber's own stack, only the guard page is out of bounds.
         let size = if running.block.is_null() { LOOP } else { FIBER };
         let fault = if overdue {
-            // Told already, by who asks; the first fault is the one reported.
+            // Told already, by who asks, or of no interest to anybody; the first fault is the one reported.
             KernelFault::TimeLimit(0)
         } else if escape.stack_ptr_in_bounds(address) {
             KernelFault::StackOverflow(size)

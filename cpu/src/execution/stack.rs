@@ -1,5 +1,7 @@
 //! The stacks that kernels run on, and the words that fibers and workers exchange.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use corosensei::Coroutine;
 use corosensei::stack::DefaultStack;
 
@@ -27,9 +29,19 @@ pub const FIBER: usize = 576 << 10;
 pub const LOOP: usize = 2 << 20;
 
 /// A process may have 65530 mappings by default, and a stack with its guard page is two: so many stacks may be in use
-/// by the workers of a launch, and so many more of each size are kept by all workers for the next.
+/// by the workers of a launch, and so many more of each size are kept by as many workers as there are processors.
 pub const IN_USE: u64 = 16 << 10;
 const KEPT: usize = 6 << 10;
+/// With so many stacks, in use or kept, no block begins beside others that can go on.
+const MOST: usize = 24 << 10;
+
+/// Stacks that there are.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether there may be so many more stacks.
+pub fn have_room(count: usize) -> bool {
+    LIVE.load(Ordering::Relaxed) + count <= MOST
+}
 
 /// Finished stacks of one size, for the next block.
 pub struct Stacks {
@@ -45,12 +57,24 @@ impl Stacks {
     /// # Errors
     /// When the system has no memory for another stack.
     pub fn take(&mut self) -> std::io::Result<DefaultStack> {
-        self.free.pop().map_or_else(|| DefaultStack::new(self.size), Ok)
+        match self.free.pop() {
+            Some(stack) => Ok(stack),
+            None => DefaultStack::new(self.size).inspect(|_| {
+                LIVE.fetch_add(1, Ordering::Relaxed);
+            }),
+        }
+    }
+
+    /// Keeps no more than so many.
+    fn keep(&mut self, count: usize) {
+        let dropped = self.free.len().saturating_sub(count);
+        self.free.truncate(count);
+        LIVE.fetch_sub(dropped, Ordering::Relaxed);
     }
 
     /// After a launch: keeps one worker's share.
     pub fn trim(&mut self, workers: u64) {
-        self.free.truncate(KEPT / workers.max(1) as usize);
+        self.keep(KEPT / workers.max(1) as usize);
     }
 
     pub fn give_back(&mut self, mut fiber: Fiber) {
@@ -60,5 +84,14 @@ impl Stacks {
             unsafe { fiber.force_reset() };
         }
         self.free.push(fiber.into_stack());
+        if !have_room(0) {
+            self.keep(0);
+        }
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        self.keep(0);
     }
 }

@@ -36,12 +36,14 @@ fn run_shape(
     // SAFETY: the entry of a test's kernel.
     let entry: grid::KernelEntry = unsafe { std::mem::transmute(loaded.symbol(&row.entry).unwrap() as usize) };
     let parameters: Vec<u8> = arguments.iter().flat_map(|argument| argument.to_le_bytes()).collect();
-    run(&CheckedLaunch {
-        name,
+    run(CheckedLaunch {
+        name: name.to_owned(),
         entry,
+        owner: None,
         collective: row.collective,
         cooperative: name.starts_with("cooperative"),
-        parameters: &parameters,
+        parameters: grid::Parameters::new(&parameters),
+        images: images::live(),
         grid,
         block: [block, 1, 1],
         cluster,
@@ -51,6 +53,11 @@ fn run_shape(
         code: loaded.addresses(),
         time_limit,
     })
+}
+
+/// Runs a launch to its end.
+fn run(launch: CheckedLaunch) -> Result<(), Status> {
+    begin(launch)?.finish()
 }
 
 fn one(source: &str, collective: bool) -> Loaded {

@@ -25,13 +25,12 @@ use crate::status::{Status, StatusResult};
 
 /// An entry is `symbol: (arguments) => handler`, an argument that the handler does not use is `_`. With `=>` there is a
 /// context before the handler runs, with `->` only the driver; with `=` the handler gives what the function returns,
-/// and no call of the device is made. A second name is that of programs built for per-thread
-/// default streams: streams execute at enqueue, so it is the same.
+/// and no call of the device is made. A second name is that of programs built for per-thread default streams.
 macro_rules! hip_exports {
     ($($symbol:ident $(| $form:ident)?: $arguments:tt $arrow:tt $handler:expr;)*) => {
         $(
             mneme_abi::$symbol! { export { $arguments $arrow $handler } }
-            $( mneme_abi::$form! { export { $arguments $arrow $handler } } )?
+            $( mneme_abi::$form! { export { $arguments $arrow stream::with_own_default(|| $handler) } } )?
         )*
 
         /// Functions by name, for `hipGetProcAddress`.
@@ -129,12 +128,12 @@ hip_exports! {
     hipDeviceGetStreamPriorityRange: (least, greatest) => context::priority_range(least, greatest);
 
     hipDevicePrimaryCtxRetain: (context, device) -> context::retain_primary(context, device);
-    hipDevicePrimaryCtxRelease: (device) -> ends::end_with(context::release_primary(device)?);
-    hipDevicePrimaryCtxReset: (device) -> ends::end_with(context::reset_primary(device)?);
+    hipDevicePrimaryCtxRelease: (device) -> ends::release_primary(device);
+    hipDevicePrimaryCtxReset: (device) -> ends::reset_primary(device);
     hipDevicePrimaryCtxGetState: (device, flags, active) -> context::primary_state(device, flags, active);
     hipDevicePrimaryCtxSetFlags: (device, flags) -> context::set_primary_flags(device, flags);
     hipCtxCreate: (context, flags, device) -> context::create(context, flags, device);
-    hipCtxDestroy: (context) -> ends::end_with(context::destroy(context)?);
+    hipCtxDestroy: (context) -> ends::destroy(context);
     hipCtxPushCurrent: (context) -> context::push(context);
     hipCtxPopCurrent: (context) -> context::pop(context);
     hipCtxSetCurrent: (context) -> context::set_current(context);
@@ -284,16 +283,16 @@ hip_exports! {
     hipStreamCreateWithPriority: (stream, flags, priority) => stream::create(stream, flags, priority);
     hipExtStreamCreateWithCUMask: (stream, _, _) => stream::create(stream, 0, 0);
     hipStreamDestroy: (stream) => graph::destroy_stream(stream);
-    hipStreamQuery | hipStreamQuery_spt: (stream) => waiting::stream(stream);
+    hipStreamQuery | hipStreamQuery_spt: (stream) => waiting::query(stream);
     hipStreamSynchronize | hipStreamSynchronize_spt: (stream) => waiting::stream(stream);
     hipStreamWaitEvent | hipStreamWaitEvent_spt: (stream, event, _) => waiting::stream_waits(stream, event);
     hipStreamGetFlags | hipStreamGetFlags_spt: (stream, flags) => stream::get_flags(stream, flags);
     hipStreamGetId: (stream, id) => stream::get_id(stream, id);
     hipStreamGetPriority | hipStreamGetPriority_spt: (stream, priority) => stream::get_priority(stream, priority);
     hipStreamGetDevice: (stream, device) => stream::get_device(stream, device);
-    hipStreamAttachMemAsync: (stream, _, _, _) => waiting::stream(stream);
+    hipStreamAttachMemAsync: (stream, _, _, _) => waiting::attach(stream);
     hipStreamAddCallback | hipStreamAddCallback_spt: (stream, function, data, _) =>
-        stream::add_callback(stream, function, data);
+        launch::add_callback(stream, function, data);
     hipLaunchHostFunc | hipLaunchHostFunc_spt: (stream, function, data) =>
         launch::launch_on_host(stream, function, data);
     hipStreamBeginCapture | hipStreamBeginCapture_spt: (stream, _) => graph::begin_capture(stream);
@@ -310,8 +309,8 @@ hip_exports! {
     hipEventDestroy: (event) => event::destroy(event);
     hipEventRecord | hipEventRecord_spt: (event, stream) => event::record(event, stream);
     hipEventRecordWithFlags: (event, stream, _) => event::record(event, stream);
-    hipEventQuery: (event) => event::reached(event);
-    hipEventSynchronize: (event) => event::reached(event);
+    hipEventQuery: (event) => event::query(event);
+    hipEventSynchronize: (event) => event::wait(event);
     hipEventElapsedTime: (milliseconds, start, end) => event::elapsed(milliseconds, start, end);
 
     hipModuleLoad: (module, path) => module::load_lasting_file(module, path);
@@ -440,7 +439,7 @@ hip_exports! {
         graph_nodes::free(node, At { graph, after, count }, address);
     hipGraphInstantiate: (executable, graph, _, _, _) => executable::instantiate(executable, graph);
     hipGraphInstantiateWithFlags: (executable, graph, _) => executable::instantiate(executable, graph);
-    hipGraphUpload: (_, stream) => waiting::stream(stream);
+    hipGraphUpload: (_, stream) => waiting::attach(stream);
     hipGraphExecUpdate: (executable, graph, _, result) => executable::update(executable, graph, result);
     hipGraphExecDestroy: (executable) => executable::destroy(executable);
     hipGraphLaunch | hipGraphLaunch_spt: (executable, stream) => executable::launch(executable, stream);

@@ -85,6 +85,7 @@ driver_calls! {
     cuGraphAddKernelNode_v2, cuGraphAddMemcpyNode, cuGraphAddMemsetNode, cuGraphAddHostNode, cuGraphAddEmptyNode,
     cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphDestroy, cuGraphClone, cuGraphGetNodes,
     cuGraphInstantiateWithFlags, cuGraphExecUpdate_v2, cuGraphExecDestroy, cuGraphLaunch, cuLaunchHostFunc,
+    cuStreamAddCallback,
     cuEventCreate, cuEventDestroy_v2, cuEventRecord, cuEventQuery, cuEventSynchronize, cuEventElapsedTime_v2,
     cuLibraryLoadData, cuLibraryUnload, cuLibraryGetKernel, cuLibraryGetGlobal, cuKernelGetFunction,
     cuKernelGetAttribute, cuKernelSetAttribute, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,

@@ -11,24 +11,27 @@ use super::error::{self, enter};
 use super::memory::Rows;
 use super::session::driver_with_context;
 use super::{calls, device, launch, memory, registration, session, volumes};
-use crate::abi::{Callback, answer, answers, take};
-use crate::driver::VERSION;
+use crate::abi::{answer, answers, take};
 use crate::driver::graph_nodes::At;
+use crate::driver::{VERSION, stream};
 use crate::status::StatusResult;
 
 /// An entry is `symbol: (arguments) => handler`, an argument that the handler does not use is `_`. With `=>` the
 /// handler is given arguments of its own types, with `->` it passes them on to the driver as they are. A second name is
-/// that of programs built for per-thread default streams: streams execute at enqueue, so it is the same.
+/// that of programs built for per-thread default streams.
 macro_rules! runtime_exports {
     ($($symbol:ident $(| $form:ident)?: $arguments:tt $arrow:tt $handler:expr;)*) => {
         $(
             mneme_abi::$symbol! { export { $arguments $arrow $handler } }
-            $( mneme_abi::$form! { export { $arguments $arrow $handler } } )?
+            $( mneme_abi::$form! { export { $arguments $arrow per_thread $handler } } )?
         )*
     };
 }
 
 macro_rules! export {
+    ({ $arguments:tt $arrow:tt per_thread $handler:expr } $($declaration:tt)*) => {
+        export! { { $arguments $arrow stream::with_own_default(|| $handler) } $($declaration)* }
+    };
     ({ $arguments:tt $arrow:tt $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*)) => {
         /// # Safety
         /// Arguments as the CUDA runtime API demands them: pointers are null or valid for their type.
@@ -287,8 +290,8 @@ runtime_exports! {
     cudaGraphLaunch | cudaGraphLaunch_ptsz: (executable, stream) ->
         driver_with_context()?.cuGraphLaunch(executable, stream);
 
-    cudaStreamAddCallback | cudaStreamAddCallback_ptsz: (stream, function, data, _) =>
-        add_callback(stream, function, data);
+    cudaStreamAddCallback | cudaStreamAddCallback_ptsz: (stream, function, data, flags) ->
+        driver_with_context()?.cuStreamAddCallback(stream, function, data, flags);
     cudaLaunchHostFunc | cudaLaunchHostFunc_ptsz: (stream, function, data) ->
         driver_with_context()?.cuLaunchHostFunc(stream, function, data);
 
@@ -327,15 +330,6 @@ runtime_exports! {
     cudaOccupancyAvailableDynamicSMemPerBlock: (bytes, function, blocks, threads) =>
         launch::available_shared(bytes, function, blocks, threads);
     __cudaPopCallConfiguration: (grid, block, shared, stream) => launch::pop(grid, block, shared, stream);
-}
-
-/// The callback is told of a kernel's fault, so it runs even after one.
-fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> StatusResult {
-    let status = crate::status::of(driver_with_context()?.cuStreamSynchronize(stream));
-    let function = function.ok_or(Status::INVALID_VALUE)?;
-    // SAFETY: the application's function with the application's argument.
-    unsafe { function(stream, status, data) };
-    Ok(())
 }
 
 answers! {
