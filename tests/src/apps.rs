@@ -288,6 +288,9 @@ pub const COVERAGE: &[App] = &[
     App { name: "bounded", sources: &["bounded.cu"], kernels: &[] },
     App { name: "own_contexts", sources: &["own_contexts.cu"], kernels: &[] },
     App { name: "unguarded", sources: &["unguarded.cu"], kernels: &[] },
+    App { name: "rendezvous", sources: &["rendezvous.cu"], kernels: &[] },
+    App { name: "forked", sources: &["forked.cu"], kernels: &[] },
+    App { name: "every_device", sources: &["every_device.cu"], kernels: &[] },
 ];
 
 /// An application whose results no two configurations need agree on, for what finds out why:

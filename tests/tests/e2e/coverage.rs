@@ -214,6 +214,20 @@ fn a_host_thread_that_writes_now_and_then_is_noticed() {
     }
 }
 
+/// All have their arenas before the first code is loaded.
+#[test]
+fn as_many_devices_as_there_can_be() {
+    let recorded = recorded("every_device", &[("MNEME_CPU_DEVICES", "16")]);
+    let found = recorded.occurrences("fill");
+    assert!(!found.is_empty() && found.iter().all(|launches| *launches == 1), "each device has a buffer of its own");
+}
+
+#[test]
+fn a_forked_child_leaves_its_parent_s_memory_alone() {
+    let recorded = recorded("forked", &[]);
+    assert_eq!(recorded.occurrences("add"), [2]);
+}
+
 /// A kernel that waits for a host thread must not keep that thread at the gate; a later kernel is recorded.
 #[test]
 fn a_kernel_that_waits_for_a_host_thread_is_let_finish() {

@@ -33,6 +33,7 @@ mod programs;
 mod recorder;
 mod regression;
 mod reloading;
+mod rendezvous;
 mod searching;
 mod sharing;
 mod specialising;
