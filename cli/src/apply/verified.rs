@@ -161,15 +161,19 @@ impl Replays<'_> {
             return Some(known.clone());
         }
         let replayed = compile::verify(self.found, id, self.winner, launch.tuned);
-        if let Err(NotVerified { why, is_refuted }) = replayed {
-            mneme_core::remark!(
-                "mneme: {}: a recorded launch of {} does not verify with grid {} and block {} ({why})",
-                self.found.source.display(),
-                self.record.demangled_name,
-                launch.tuned.grid,
-                launch.tuned.block
-            );
-            return is_refuted.then_some(verdict);
+        match replayed {
+            Ok(()) => {}
+            Err(NotVerified { is_refuted: false, .. }) => return None,
+            Err(NotVerified { why, .. }) => {
+                mneme_core::remark!(
+                    "mneme: {}: a recorded launch of {} does not verify with grid {} and block {} ({why})",
+                    self.found.source.display(),
+                    self.record.demangled_name,
+                    launch.tuned.grid,
+                    launch.tuned.block
+                );
+                return Some(verdict);
+            }
         }
         let more_threads = launch.tuned.has_more_threads_than(&launch.recorded);
         if more_threads && !compile::touches_no_other_memory(self.found, id, &self.winner.architecture, &launch.tuned) {

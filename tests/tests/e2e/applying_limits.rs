@@ -29,7 +29,8 @@ fn a_launch_that_is_refused_stays_refused_and_takes_no_winner_away() {
     for (name, block, grid) in [("halves", 4, 2), ("doubles", 1, 8)] {
         let changes = json!({"block": dimensions(32, block), "grid": dimensions(2, grid), "specialize": [2]});
         let tuned = Tuned::new().with(name, &instance, changes, json!({"grid": SAME_THREADS}));
-        let (outcome, kernel) = tuned.run(&executable(app("bounded"), Cudart::under_test()), &[], "tile");
+        let bounded = executable(app("bounded"), Cudart::under_test());
+        let (outcome, kernel) = tuned.run_with(&["--any-launch"], &bounded, &[], "tile", &[]);
         assert_eq!(outcome.stdout, plain.stdout, "{name}: {outcome}");
         assert_eq!(
             (&kernel["launches"], &kernel["applied"]["replaced"]),
