@@ -15,7 +15,7 @@ const SWITCH: [&str; 8] = ["on", "off", "0", "1", "no", "yes", "false", "true"];
 type Check = fn(&str) -> Result<(), String>;
 
 /// Name, and what is wrong with a value.
-const CHECKS: [(&str, Check); 21] = [
+const CHECKS: [(&str, Check); 22] = [
     ("MNEME_RR_KERNELS", |text| regular_expression(text).map(drop)),
     ("MNEME_MAX_RECORDINGS", |text| number(text, 0, u64::MAX)),
     ("MNEME_SKIP_RECORDINGS", |text| number(text, 0, u64::MAX)),
