@@ -67,13 +67,22 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
     }
     // What was measured again, in turns with the baseline, counts for more than the first measurement.
     let summary = json(&folder.join(SUMMARY)).unwrap_or_default();
-    let is_confirmed = summary["confirmation"]["significant"] == true;
-    if !is_confirmed && best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0) {
+    let in_turns = summary["confirmation"]["significant"].as_bool();
+    let is_confirmed = if best["confirmed"].is_object() { Some(true) } else { in_turns };
+    let is_slower = best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0);
+    // Releases before `best.json` held confirmed winners only wrote the fastest trial, confirmed or not.
+    if is_confirmed == Some(false) || (is_confirmed.is_none() && is_slower) {
         mneme_core::remark!(
-            "mneme: {}: its best is not faster than the application's own code; nothing is applied",
+            "mneme: {}: nothing was confirmed to be faster than the application's own code; nothing is applied",
             folder.display()
         );
         return Ok(Vec::new());
+    }
+    if is_confirmed.is_none() {
+        mneme_core::remark!(
+            "mneme: {}: the winner was measured once and not confirmed; tune without --finalists 0 to confirm it",
+            folder.display()
+        );
     }
     let instances = match best["instances"].as_array() {
         Some(instances) => instances.clone(),

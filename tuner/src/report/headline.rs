@@ -11,8 +11,12 @@ use crate::archive::{Archive, flat, one, plain};
 use crate::results::proteus;
 use crate::winner::{ReplayedWinner, proteus_usage, replay_command};
 
+/// The baseline's time, ns: that of the rounds against a confirmed winner, else its first measurement.
 pub fn baseline_metric(archive: &Archive) -> Option<f64> {
-    let found = archive.summary["baseline_metric"].as_f64().or_else(|| archive.baseline["metric"].as_f64());
+    let in_turns = confirmed(archive).and_then(|_| archive.summary["confirmation"]["baseline"].as_f64());
+    let found = in_turns
+        .or_else(|| archive.summary["baseline_metric"].as_f64())
+        .or_else(|| archive.baseline["metric"].as_f64());
     found.filter(|_| archive.is_time)
 }
 
@@ -62,9 +66,11 @@ fn duration(archive: &Archive) -> Option<f64> {
     (seconds > 0.0).then_some(seconds)
 }
 
-/// The speedup with its interval, measured again in turns with the baseline's.
+/// The winner's speedup with its interval, measured in turns with the baseline; `None` if no winner was confirmed.
 fn confirmed(archive: &Archive) -> Option<(f64, f64, f64)> {
-    let finalists = archive.summary["confirmation"]["finalists"].as_array()?;
+    let finalists = archive.summary["confirmation"]["finalists"]
+        .as_array()
+        .filter(|_| archive.summary["confirmation"]["significant"] == true)?;
     let speedup = &finalists.iter().find(|finalist| finalist["trial"] == archive.best["trial"])?["speedup"];
     Some((speedup["estimate"].as_f64()?, speedup["low"].as_f64()?, speedup["high"].as_f64()?))
 }
@@ -88,9 +94,9 @@ pub fn figures(archive: &Archive) -> Markup {
         section class="figures" {
             @if let Some((estimate, low, high)) = confirmed(archive) {
                 @let confidence = archive.summary["confirmation"]["confidence"].as_f64().map_or(String::new(), |it| format!(", {:.0} % confidence", 100.0 * it));
-                (figure(&format!("{}×", ratio(estimate)), &format!("{}, {} to {}{confidence}", if low > 1.0 { "confirmed speedup" } else { "speedup of the best candidate" }, ratio(low), ratio(high))))
+                (figure(&format!("{}×", ratio(estimate)), &format!("confirmed speedup, {} to {}{confidence}", ratio(low), ratio(high))))
             } @else if let Some(speedup) = speedup {
-                (figure(&format!("{speedup:.3}×"), if archive.best["trial"].is_number() { "speedup of the best trial, not confirmed" } else { "speedup: the recorded configuration is the best" }))
+                (figure(&format!("{speedup:.3}×"), if archive.best["trial"].is_number() { "speedup of the fastest trial, not confirmed" } else { "speedup: the recorded configuration is the best" }))
             }
             @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({metric_name})"))) }
             @if let Some(baseline) = baseline_metric(archive) {
@@ -143,7 +149,7 @@ pub fn winner(archive: &Archive) -> Markup {
     let is_candidate = archive.best["trial"].is_number();
     let is_exported = is_candidate
         && (!archive.is_time || !archive.tuned_kernels.is_null() || archive.config["proteus_output"].is_string());
-    let is_confirmed = is_candidate && archive.summary["confirmation"]["significant"] != false;
+    let is_winner = is_candidate && archive.summary["confirmation"]["significant"] != false;
     let faster = match (
         archive.summary["verdict"].as_str().filter(|verdict| !verdict.is_empty()),
         archive.best["speedup"].as_f64(),
@@ -156,7 +162,7 @@ pub fn winner(archive: &Archive) -> Markup {
     };
     html! {
         section {
-            h2 { @if is_confirmed { "Winner" } @else { "No winner" } }
+            h2 { @if is_winner { "Winner" } @else { "No winner" } }
             p { (faster) }
             (finalists(archive))
             @if !changes.is_empty() {

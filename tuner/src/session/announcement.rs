@@ -68,25 +68,18 @@ impl Session {
         let (Some(metric), Some(speedup)) = (best.metric, best.speedup) else { return };
         let summary = &self.standings.summary;
         let label = self.proposals.space().label(&best.params, &best.config);
-        // The first measurement alone would promise what the rounds may not have confirmed.
-        let finalists = summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists);
-        let confirmed = finalists.filter(|finalist| finalist.trial == best.trial).find_map(|finalist| finalist.speedup);
-        let confirmed = confirmed.map_or(String::new(), |it| {
-            format!(
-                " confirmed_speedup={} confirmed_interval={}..{}",
-                ratio(it.estimate),
-                ratio(it.low),
-                ratio(it.high)
-            )
-        });
         let name = self.criteria.metric.name();
-        self.progress.say(&format!("BEST: {label} {name}={metric} speedup={speedup}{confirmed}"));
-        let baseline = self.standings.baseline_metric;
-        let is_faster = summary.confirmation.as_ref().map_or(metric < baseline, |rounds| rounds.significant);
+        let confirmed = self.standings.confirmed_speedup(best.trial);
+        let evidence = match confirmed {
+            Some(speedup) => format!("interval={}..{}", ratio(speedup.low), ratio(speedup.high)),
+            None => "unconfirmed".into(),
+        };
+        self.progress.say(&format!("BEST: {label} {name}={metric} speedup={} {evidence}", ratio(speedup)));
+        let is_faster = confirmed.is_some() || metric < self.standings.baseline_metric;
         if !summary.verdict.is_empty() {
             mneme_core::remark!("mneme-tune: {}", summary.verdict);
         } else if !is_faster {
-            mneme_core::remark!("mneme-tune: no configuration is faster than the recorded one");
+            mneme_core::remark!("mneme-tune: no configuration was faster than the baseline");
         }
         if is_faster && !self.progress.is_quiet() {
             self.report_proteus(best);

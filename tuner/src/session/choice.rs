@@ -40,8 +40,7 @@ impl Session {
             }
         }
         let best = loop {
-            let eligible = self.standings.eligible(self.proposals.space());
-            let best = match self.standings.first_of(eligible) {
+            let best = match self.standings.first_of(self.eligible()) {
                 Best::Candidate(best) => best,
                 other => break other,
             };
@@ -79,10 +78,19 @@ impl Session {
             return Best::Nothing;
         }
         let before = std::mem::take(&mut summary.verdict);
-        let refuted = || format!("no improvement: {} verified, and did not again", candidates(summary.refuted.len()));
-        let verdict = if before.is_empty() { refuted() } else { before };
+        let unconfirmed = || match summary.refuted.len() {
+            0 => "nothing was confirmed to be faster".into(),
+            refuted => format!("nothing was confirmed to be faster: {} did not verify again", candidates(refuted)),
+        };
+        let verdict = if before.is_empty() { unconfirmed() } else { before };
         summary.verdict = format!("{verdict}; the recorded configuration is the best");
         best
+    }
+
+    /// Trials that may leave the session as its best, the best first: those that were confirmed, or everything that
+    /// verified if the session confirms nothing.
+    pub(super) fn eligible(&self) -> Vec<Trial> {
+        if self.confirms() { self.standings.winners() } else { self.standings.ranked(self.proposals.space()) }
     }
 
     fn verifies_elsewhere(&mut self, others: &mut Evaluator, trial: &Trial) -> Result<bool, SessionError> {

@@ -23,15 +23,20 @@ const LONG_RUNS: (u32, u32) = (1, 0);
 const LONG_LOOK: usize = 3;
 
 impl Session {
-    /// Those that are to be measured again: of the best, as many as are wanted. `None` where none are, or there is
-    /// nothing to compare.
+    /// Whether winners of this session have to be confirmed. Rounds of times confirm winners by time only, and
+    /// `--finalists 0` asks for none.
+    pub(super) fn confirms(&self) -> bool {
+        let by_time = !self.evaluator.is_simulated() && self.criteria.objectives.is_time();
+        self.settings.confirmation.finalists > 0 && by_time
+    }
+
+    /// The best candidates, as many as are measured again. `None` if nothing is to be confirmed, or nothing is there to
+    /// compare.
     pub(super) fn finalists(&self) -> Option<Vec<Trial>> {
         let most = self.settings.confirmation.finalists;
         let ended = self.stop == Stop::Failure || self.is_baseline_only();
         let ranked = self.standings.ranked(self.proposals.space());
-        // A winner by time is all that rounds of times can confirm.
-        let confirms = !self.evaluator.is_simulated() && self.criteria.objectives.is_time();
-        if most == 0 || ranked.is_empty() || ended || !confirms {
+        if ranked.is_empty() || ended || !self.confirms() {
             return None;
         }
         self.standings.baseline.as_ref().map(|_| self.standings.finalists(&ranked, most))

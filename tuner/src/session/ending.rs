@@ -18,7 +18,7 @@ impl Session {
         self.progress.finish();
         let (outcome, best) = match outcome.and_then(|()| self.choose()) {
             Ok(best) => (Ok(()), best),
-            Err(error) => (Err(error), self.standings.first_of(self.standings.ranked(self.proposals.space()))),
+            Err(error) => (Err(error), self.unconfirmed()),
         };
         let by_time = self.criteria.objectives.is_time();
         let tuned = match &best {
@@ -51,18 +51,29 @@ impl Session {
         });
         // A session that could not go on, or try what there is, leaves it as it was.
         let is_told = complete && !self.standings.is_untold(best);
-        let replaces = is_told || !matches!(best, Best::Nothing);
+        let is_new = matches!(best, Best::Candidate(_)) || !self.records.has_winner();
+        let replaces = is_told || (is_new && !matches!(best, Best::Nothing));
+        let line = best_line(best, &self.standings).filter(|_| replaces);
         let records = &mut self.records;
         let proteus = &self.settings.proteus;
         for (name, written) in [
             ("pareto.json", records.put("pareto.json", pareto.as_ref(), replaces)),
-            ("best.json", records.put("best.json", best_line(best, &self.standings).as_ref(), replaces)),
+            ("best.json", records.put("best.json", line.as_ref(), replaces)),
             (proteus::FILE, records.export(proteus, &self.kernel, tuned, replaces)),
             (SUMMARY, records.results.write(SUMMARY, &self.standings.summary)),
             (report::FILE, records.report()),
             (TRIALS, records.results.sync()),
         ] {
             records.note(name, written);
+        }
+    }
+
+    /// The best of a session that did not come to its end. Nothing was confirmed, so it is what was recorded if winners
+    /// have to be.
+    fn unconfirmed(&self) -> Best {
+        match self.standings.first_of(self.standings.ranked(self.proposals.space())) {
+            Best::Candidate(_) if self.confirms() => Best::Recorded,
+            best => best,
         }
     }
 
@@ -119,10 +130,15 @@ impl Session {
     }
 }
 
-/// What `best.json` has: the line of the best, or what was recorded as if it were one, without the number of a trial.
+/// What `best.json` has: the line of the best with its confirmed figures, or what was recorded as if it were one, without
+/// the number of a trial.
 fn best_line(best: &Best, standings: &Standings) -> Option<Value> {
     match (best, &standings.baseline) {
-        (Best::Candidate(best), _) => serde_json::to_value(best).ok(),
+        (Best::Candidate(best), _) => {
+            let mut line = serde_json::to_value(best).ok()?;
+            line["confirmed"] = json!(standings.confirmed_speedup(best.trial));
+            Some(line)
+        }
         (Best::Recorded, Some(baseline)) => {
             let mut line = serde_json::to_value(baseline).ok()?;
             line["speedup"] = json!(1.0);

@@ -17,6 +17,9 @@ use crate::results::proteus;
 use crate::results::{Results, ResultsError, remove, write_whole};
 use crate::server::ServerGreeting;
 
+/// The file with the best of a session.
+pub const BEST: &str = "best.json";
+
 /// Where a session writes.
 pub struct Records {
     pub results: Results,
@@ -92,6 +95,12 @@ impl Records {
                 self.cache = None;
             }
         }
+    }
+
+    /// Whether the folder has the best of an earlier run of this session, which was confirmed.
+    pub fn has_winner(&self) -> bool {
+        let best = self.results.read::<Value>(BEST).ok().flatten();
+        best.is_some_and(|best| best["confirmed"].is_object())
     }
 
     /// Writes a file of the folder; where there is nothing to write, one of a session before would pass for this one's.

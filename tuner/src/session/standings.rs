@@ -9,13 +9,14 @@ use crate::failure::{self, Rounding};
 use crate::results::{Baseline, SessionSummary, Trial};
 use crate::sampler::{TrialOutcome, fronts, passes};
 use crate::space::SearchSpace;
+use crate::statistics::Interval;
 
 /// What a session comes to.
 #[derive(Clone, Debug)]
 pub enum Best {
     /// A candidate.
     Candidate(Box<Trial>),
-    /// Candidates verified, and none of them may take the place of what was recorded: it was refuted, or is slower.
+    /// Candidates verified, and none of them was confirmed to be faster than what was recorded.
     Recorded,
     /// No candidate verified, or none that may be the best could be measured again.
     Nothing,
@@ -138,25 +139,14 @@ impl Standings {
         ranked.iter().zip(fronts).filter(|(_, front)| *front == 0).map(|(trial, _)| trial.clone()).collect()
     }
 
-    /// What may be the best, the best first. Where finalists were measured again they alone: those that are neither
-    /// refuted nor slower; not what only seems slower either, but for the baseline by another name. Everything, where
-    /// nothing was measured again.
-    pub fn eligible(&self, space: &dyn SearchSpace) -> Vec<Trial> {
-        let ranked = self.ranked(space);
-        let Some(confirmation) = self.summary.confirmation.as_ref().filter(|it| !it.finalists.is_empty()) else {
-            return ranked;
-        };
-        let standing = confirmation
-            .finalists
-            .iter()
-            .filter(|finalist| !matches!(finalist.outcome, FinalistOutcome::Failed | FinalistOutcome::Slower));
-        let seem_faster = standing.filter(|finalist| finalist.speedup.is_none_or(|speedup| speedup.estimate >= 1.0));
-        let of = |finalist: &Finalist| ranked.iter().find(|trial| trial.trial == finalist.trial).cloned();
-        let baselines = ranked.iter().filter(|trial| self.is_baselines(trial)).cloned();
-        seem_faster.filter_map(of).chain(baselines).collect()
+    /// Finalists that were confirmed to be faster than the baseline, the best first, each with its confirmed figures.
+    pub fn winners(&self) -> Vec<Trial> {
+        let finalists = self.summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists);
+        let faster = finalists.filter(|finalist| finalist.outcome == FinalistOutcome::Faster);
+        faster.filter_map(|finalist| Some(confirmed(self.trial(finalist.trial)?, finalist))).collect()
     }
 
-    /// The first of these as the best; without one, nothing or what was recorded.
+    /// The first of these as the best. Without one it is nothing, or what was recorded if candidates were refuted.
     pub fn first_of(&self, trials: Vec<Trial>) -> Best {
         match trials.into_iter().next() {
             Some(first) => Best::Candidate(Box::new(first)),
@@ -186,21 +176,25 @@ impl Standings {
         found
     }
 
-    /// Whether a trial has the baseline's code and launch.
-    pub fn is_baselines(&self, trial: &Trial) -> bool {
-        let same = |baseline: &Baseline| {
-            identity(&baseline.config, &baseline_results(baseline)[0], &baseline.config)
-                == identity(&trial.config, &trial.result, &baseline.config)
-        };
-        self.baseline.as_ref().is_some_and(same)
+    /// The confirmed speedup of a trial over the baseline, if it has one.
+    pub fn confirmed_speedup(&self, trial: u64) -> Option<Interval> {
+        let finalist = self.summary.confirmation.as_ref()?.finalist(trial)?;
+        finalist.speedup.filter(|_| finalist.outcome == FinalistOutcome::Faster)
     }
 
-    /// Whether an application may be given it: nobody wants one that is slower. A single measurement is enough to leave
-    /// one alone.
+    /// Whether a best that was not confirmed may be given to an application: not if its only measurement is slower.
     pub fn is_fit(&self, best: &Trial, by_time: bool) -> bool {
-        let confirmed = self.summary.confirmation.as_ref().and_then(|confirmation| confirmation.outcome_of(best.trial));
         let not_slower = best.metric.is_some_and(|metric| metric <= self.baseline_metric);
-        confirmed.is_some() || !by_time || not_slower || self.is_baselines(best)
+        !by_time || not_slower || self.confirmed_speedup(best.trial).is_some()
+    }
+}
+
+/// A trial with the time and speedup of its rounds against the baseline in place of its first measurement's.
+fn confirmed(trial: &Trial, finalist: &Finalist) -> Trial {
+    Trial {
+        metric: finalist.time.or(trial.metric),
+        speedup: finalist.speedup.map(|speedup| speedup.estimate),
+        ..trial.clone()
     }
 }
 

@@ -60,7 +60,7 @@ fn the_output_is_the_tutorials() {
     assert!(stderr.contains("the results that were in here are in here.1 now"), "{stderr}");
     assert_eq!(home.trials("here.1"), first);
     assert!(
-        home.tune(&["--space-preset", "quick", "--metric", "min", "--quiet"], 0)
+        home.tune(&["--space-preset", "quick", "--metric", "min", "--quiet", "--finalists", "0"], 0)
             .contains("BEST: passes=default<O3> blockDim.x=4 ")
     );
     assert_eq!(
@@ -106,15 +106,21 @@ fn failures_are_short_lines_and_counted() {
 #[test]
 fn a_search_that_finds_nothing_faster_says_so() {
     let home = Home::new();
-    let unconfirmed = "mneme-tune: no configuration is faster than the recorded one";
     // The recorded block is the only one of this preset.
-    let (stdout, stderr) = home.run(&["--space-preset", "compiler", "--finalists", "0", "--results-dir", "same"], 0);
-    assert!(stdout.lines().last().unwrap().starts_with("BEST: ") && stdout.ends_with("speedup=1\n"), "{stdout}");
-    assert!(stderr.lines().any(|line| line == unconfirmed), "{stderr}");
-    let (_, stderr) = home.run(&["--space-preset", "compiler", "--results-dir", "measured"], 0);
-    assert!(stderr.contains("mneme-tune: no significant improvement"), "{stderr}");
-    let (_, stderr) = home.run(&["--space-preset", "launch", "--results-dir", "faster"], 0);
-    assert!(!stderr.contains(unconfirmed) && stderr.contains("mneme-tune: confirmed: speedup"), "{stderr}");
+    let (stdout, _) = home.run(&["--space-preset", "compiler", "--finalists", "0", "--results-dir", "same"], 0);
+    let last = stdout.lines().last().unwrap();
+    assert!(last.starts_with("BEST: ") && last.ends_with("speedup=1.000 unconfirmed"), "{stdout}");
+    assert_eq!(home.json("same/best.json")["confirmed"], Value::Null);
+    let (stdout, stderr) = home.run(&["--space-preset", "compiler", "--results-dir", "measured"], 0);
+    assert!(stdout.lines().last().unwrap().starts_with("BEST: as recorded"), "{stdout}");
+    let summary = home.json("measured/summary.json");
+    assert_eq!((&summary["confirmation"]["significant"], &summary["best_speedup"]), (&json!(false), &json!(1.0)));
+    assert!(stderr.contains(summary["verdict"].as_str().unwrap()), "{stderr}");
+    home.run(&["--space-preset", "launch", "--results-dir", "faster"], 0);
+    let (summary, best) = (home.json("faster/summary.json"), home.json("faster/best.json"));
+    let finalist = &summary["confirmation"]["finalists"][0];
+    assert_eq!((&summary["confirmation"]["significant"], &best["confirmed"]), (&json!(true), &finalist["speedup"]));
+    assert_eq!((&best["speedup"], &best["metric"]), (&finalist["speedup"]["estimate"], &finalist["time"]));
 }
 
 #[test]
@@ -190,10 +196,8 @@ fn what_cannot_be_leaves_earlier_results_where_they_are() {
 fn of_equal_sequences_of_passes_the_shortest_is_the_best() {
     let home = Home::new();
     std::fs::write(home.path("space.yaml"), "parameters:\n  passes: {type: pipeline, longest: 12}\n").unwrap();
-    let output = home.tune(
-        &["--space", "space.yaml", "--sampler", "passes", "--trials", "30", "--seed", "1", "--results-dir", "here"],
-        0,
-    );
+    let search = ["--space", "space.yaml", "--sampler", "passes", "--trials", "30", "--seed", "1"];
+    let output = home.tune(&[&search[..], &["--finalists", "0", "--results-dir", "here"]].concat(), 0);
     let length = |trial: &Value| trial["params"]["passes"].as_array().unwrap().len();
     let trials = home.trials("here");
     assert_eq!(length(&trials[0]), 12, "what a search starts from fits the space");

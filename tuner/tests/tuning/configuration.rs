@@ -141,7 +141,7 @@ fn launch_bounds_and_specialisation_are_dimensions_on_request() {
 fn what_proteus_is_given_goes_where_it_is_wanted() {
     let home = Home::new();
     let with = |folder: &str, more: &[&str]| {
-        home.tune(&[&["--space-preset", "quick", "--results-dir", folder], more].concat(), 0)
+        home.tune(&[&["--space-preset", "launch", "--results-dir", folder], more].concat(), 0)
     };
     with("a", &["--proteus-output", "tuned.json"]);
     assert!(home.json("tuned.json")["_Z5kv"].is_object() && !home.path("a/proteus_tuned_kernels.json").exists());

@@ -33,7 +33,9 @@ fn instances_weigh_as_often_as_they_were_launched() {
     assert_eq!(home.json("here/baseline.json")["metric"], (3.0 * 997.0 + 1994.0) / 4.0);
     let best = home.json("here/best.json");
     assert_eq!((&best["config"]["passes"], &best["config"]["block"]["x"]), (&json!("right"), &json!(8)));
-    assert_eq!(best["metric"], (3.0 * 993.0 + 1986.0) / 4.0);
+    // The median of rounds, whose times are whole nanoseconds.
+    let metric = best["metric"].as_f64().unwrap();
+    assert!((metric - (3.0 * 993.0 + 1986.0) / 4.0).abs() < 1.0, "{metric}");
     assert_eq!(best["instances"].as_array().unwrap().len(), 2);
     assert_eq!(best["instances"][1]["record_id"], "2");
     // What does not verify on one of them is no candidate.
@@ -93,7 +95,7 @@ fn several_kernels_are_tuned_one_after_the_other() {
     let home = Home::new();
     home.record(6, &[("1", 1)]);
     home.record(7, &[("69", 1)]);
-    let arguments = ["--record-database", ".", "--all-kernels", "--space-preset", "quick", "--results-dir", "here"];
+    let arguments = ["--record-database", ".", "--all-kernels", "--space-preset", "launch", "--results-dir", "here"];
     // One of the kernels cannot be replayed here, which is no reason to leave out the others.
     let (stdout, stderr) = home.run(&arguments, 69);
     assert_eq!(stdout.matches("BEST: ").count(), 2, "{stderr}");
