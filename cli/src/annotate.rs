@@ -32,7 +32,7 @@ pub struct AnnotateOptions {
     /// Largest |replayed - recorded|
     #[arg(long, group = "threshold", requires = "target", value_name = "ERROR", value_parser = threshold)]
     absolute: Option<f64>,
-    /// Largest |replayed - recorded| / max(|recorded|, 1e-12)
+    /// Largest |replayed - recorded| / |recorded|
     #[arg(long, group = "threshold", requires = "target", value_name = "ERROR", value_parser = threshold)]
     relative: Option<f64>,
     /// Largest distance in representable values

@@ -174,6 +174,7 @@ pub const APPS: &[App] = &[
     },
     App { name: "limits", sources: &["limits.cu"], kernels: &[bitwise("limits", &[1])] },
     App { name: "inplace", sources: &["inplace.cu"], kernels: &[bitwise("inplace", &[3])] },
+    App { name: "arena", sources: &["arena.cu"], kernels: &[bitwise("renumber", &[1])] },
     App {
         name: "math",
         sources: &["math.cu"],

@@ -4,18 +4,28 @@
 //!
 //! With a recorded element e and a replayed element r of the buffer's type:
 //!
-//! - absolute: |r - e|; relative: |r - e| / max(|e|, 1e-12); ULP: the number of representable values from e to r (for
-//!   integers |r - e|). Both NaN, or equal infinities: 0. One of them NaN or infinite otherwise: infinite. 0.0 and -0.0
-//!   are equal.
+//! - absolute: |r - e|; relative: |r - e| / max(|e|, m), where m is the type's smallest normal number (1 for integers);
+//!   ULP: the number of representable values from e to r (for integers |r - e|). Both NaN, or equal infinities: 0. One of
+//!   them NaN or infinite otherwise: infinite. 0.0 and -0.0 are equal.
 //! - Without a norm each element's error is bounded. With one, the norm of all elements' |r - e| (for ULP: of their
-//!   distances) is; for a relative threshold it is divided by max(the same norm of all e, 1e-12). L1 sums, L2 is the
-//!   root of the sum of squares, Linf the largest. Infinite recorded elements do not count in the norm of all e.
+//!   distances) is; for a relative threshold it is divided by max(the same norm of all e, m). L1 sums, L2 is the root of
+//!   the sum of squares, Linf the largest. Infinite recorded elements do not count in the norm of all e.
 //! - A tail that is shorter than an element is compared by bytes: equal is 0, anything else infinite.
 
 use super::{DataType, Norm, Threshold, Tolerance};
 
-/// A recorded value is taken to be no smaller than this, where errors are relative to it.
-pub const SMALLEST_REFERENCE: f64 = 1e-12;
+/// The smallest magnitude that a recorded value counts as if errors are relative to it.
+///
+/// A fixed floor would make a kernel that writes nothing pass if its results are smaller (entropies are around 1e-23).
+pub fn smallest_reference(dtype: DataType) -> f64 {
+    match dtype {
+        // 2^-14.
+        DataType::F16 => 6.103515625e-5,
+        DataType::F32 => f32::MIN_POSITIVE.into(),
+        DataType::F64 => f64::MIN_POSITIVE,
+        _ => 1.0,
+    }
+}
 
 /// One element.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,12 +126,14 @@ fn half(bits: u16) -> f64 {
     sign * magnitude
 }
 
-/// The error of one element.
-pub fn error(kind: Threshold, recorded: ElementValue, replayed: ElementValue) -> f64 {
+/// The error of one element of a type.
+pub fn error(dtype: DataType, kind: Threshold, recorded: ElementValue, replayed: ElementValue) -> f64 {
     let difference = ElementValue::difference(recorded, replayed, kind == Threshold::Ulp);
     match kind {
         // An infinite reference would make everything near it.
-        Threshold::Relative if difference.is_finite() => difference / recorded.magnitude().max(SMALLEST_REFERENCE),
+        Threshold::Relative if difference.is_finite() => {
+            difference / recorded.magnitude().max(smallest_reference(dtype))
+        }
         _ => difference,
     }
 }
@@ -163,7 +175,7 @@ impl Errors {
     }
 
     pub fn add(&mut self, tolerance: &Tolerance, recorded: ElementValue, replayed: ElementValue) {
-        let own = error(tolerance.kind, recorded, replayed);
+        let own = error(tolerance.dtype, tolerance.kind, recorded, replayed);
         self.largest = self.largest.max(own);
         if tolerance.norm == Norm::None {
             self.beyond += u64::from(own > tolerance.threshold);
@@ -214,7 +226,9 @@ impl Errors {
         let root = |sum: f64| if tolerance.norm == Norm::L2 { sum.sqrt() } else { sum };
         match (tolerance.norm, tolerance.kind) {
             (Norm::None, _) => self.largest,
-            (_, Threshold::Relative) => root(self.difference) / root(self.reference).max(SMALLEST_REFERENCE),
+            (_, Threshold::Relative) => {
+                root(self.difference) / root(self.reference).max(smallest_reference(tolerance.dtype))
+            }
             _ => root(self.difference),
         }
     }
@@ -249,7 +263,9 @@ mod tests {
         };
         assert_eq!(element(Absolute, 10.0, 10.5), 0.5);
         assert_eq!(element(Relative, -10.0, -10.5), 0.05);
-        assert_eq!(element(Relative, 0.0, 1e-12), 1.0, "a zero counts as 1e-12");
+        assert_eq!(element(Relative, 0.0, f64::MIN_POSITIVE), 1.0, "a zero counts as the smallest normal number");
+        assert_eq!(element(Relative, 1e-23, 0.0), 1.0, "small values are as exact as others");
+        assert_eq!(element(Relative, 0.0, 1e10), f64::INFINITY);
         assert_eq!(element(Ulp, 1.0, 1.0 + 3.0 * f64::EPSILON), 3.0);
         assert_eq!(element(Ulp, -f64::from_bits(1), f64::from_bits(2)), 3.0, "across zero");
         for kind in Threshold::ALL {

@@ -81,7 +81,7 @@ pub enum Threshold {
     /// |r - e| for a replayed r and a recorded e.
     #[default]
     Absolute = 0,
-    /// |r - e| / max(|e|, 1e-12).
+    /// |r - e| / max(|e|, the type's smallest normal number).
     Relative = 1,
     /// How many representable values r is away from e.
     Ulp = 2,
@@ -171,8 +171,16 @@ impl Tolerance {
         !self.ignore && self.threshold == 0.0 && !self.dtype.is_float()
     }
 
-    /// Says in one sentence why this tolerance makes no sense, if so.
+    /// Says in one sentence why this tolerance makes no sense, if so: its threshold is no bound, or one that no result
+    /// of the type could exceed.
     pub fn check(&self) -> Result<(), String> {
+        if !self.ignore && self.threshold >= self.largest_error() {
+            return Err(format!(
+                "a threshold of {:e} accepts every {} there is; give a smaller one, or 'ignore' the buffer by name",
+                self.threshold,
+                self.dtype.name()
+            ));
+        }
         if self.threshold.is_nan() || self.threshold < 0.0 {
             return Err(format!(
                 "a threshold of {} makes no sense; it has to be a number of at least 0",
@@ -180,6 +188,28 @@ impl Tolerance {
             ));
         }
         Ok(())
+    }
+}
+
+impl Tolerance {
+    /// The largest error of one element in the unit of the threshold, between finite values. Norms of whole buffers have
+    /// no largest error.
+    fn largest_error(&self) -> f64 {
+        if self.norm != Norm::None {
+            return f64::INFINITY;
+        }
+        let bits = 8 * self.dtype.size() as i32;
+        match (self.kind, self.dtype) {
+            (Threshold::Relative, _) => f64::INFINITY,
+            (Threshold::Absolute, DataType::F16) => 2.0 * 65504.0,
+            (Threshold::Absolute, DataType::F32) => 2.0 * f64::from(f32::MAX),
+            (Threshold::Absolute, DataType::F64) => f64::MAX,
+            // From the largest finite value to its negative.
+            (Threshold::Ulp, DataType::F16) => f64::from(2 * 0x7bff_u32),
+            (Threshold::Ulp, DataType::F32) => 2.0 * f64::from(0x7f7f_ffff_u32),
+            (Threshold::Ulp, DataType::F64) => 2.0 * 0x7fef_ffff_ffff_ffff_u64 as f64,
+            (Threshold::Absolute | Threshold::Ulp, _) => 2f64.powi(bits) - 1.0,
+        }
     }
 }
 
@@ -241,9 +271,30 @@ mod tests {
 
     #[test]
     fn thresholds_are_checked() {
-        for (threshold, fine) in [(0.0, true), (1e-9, true), (f64::INFINITY, true), (-1.0, false), (f64::NAN, false)] {
+        for (threshold, fine) in [(0.0, true), (1e-9, true), (f64::INFINITY, false), (-1.0, false), (f64::NAN, false)] {
             assert_eq!(Tolerance { threshold, ..Tolerance::default() }.check().is_ok(), fine, "{threshold}");
         }
+    }
+
+    #[test]
+    fn thresholds_that_nothing_exceeds_are_refused() {
+        use Threshold::{Absolute, Relative, Ulp};
+        for (dtype, kind, most) in [
+            (DataType::U8, Absolute, 255.0),
+            (DataType::I16, Ulp, 65535.0),
+            (DataType::F16, Absolute, 131008.0),
+            (DataType::F32, Ulp, 2.0 * f64::from(f32::MAX.to_bits())),
+            (DataType::F64, Absolute, f64::MAX),
+        ] {
+            for (threshold, fine) in [(most, false), (0.9 * most, true)] {
+                let tolerance = Tolerance { dtype, kind, threshold, ..Tolerance::default() };
+                assert_eq!(tolerance.check().is_ok(), fine, "{tolerance}");
+            }
+        }
+        let bounded = |threshold| Tolerance { dtype: DataType::F32, kind: Relative, threshold, ..Tolerance::default() };
+        assert!(bounded(1e300).check().is_ok() && bounded(f64::INFINITY).check().is_err());
+        let ignored = Tolerance { threshold: f64::INFINITY, ..Tolerance::ignored() };
+        assert!(ignored.check().is_ok(), "a buffer that is ignored by name");
     }
 
     #[test]

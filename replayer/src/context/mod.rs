@@ -141,6 +141,9 @@ impl ReplayContext {
             );
             return Err(Fatal::new(exit::BAD_USAGE, error));
         }
+        if let Some(text) = bounds.contested_text() {
+            mneme_core::remark!("mneme-replay: {text}");
+        }
         if let Some(text) = bounds.left_out_text() {
             if settings.standby {
                 // A configuration that writes something else there would pass for right, and win.

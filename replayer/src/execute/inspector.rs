@@ -6,12 +6,15 @@
 //! restores it from copies that kernels cannot write to. The CPU device has no bus and runs no PTX: there memory is
 //! compared directly. AMD's GPUs run no PTX either: memory is read back from them.
 
+use std::ops::Range;
+
 use mneme_core::device::{Device, DeviceError};
+use mneme_core::recording::manifest::CHUNK;
 use mneme_core::tolerance::Norm;
 use mneme_core::tolerance::measure::Errors;
 
 use super::kernels::{CheckMode, InspectionKernels};
-use super::pieces::Piece;
+use super::pieces::{Cut, Piece};
 use crate::recording::snapshot::Snapshot;
 use crate::verify::comparison::Comparison;
 
@@ -59,7 +62,7 @@ fn by_reading(
     mode: CheckMode,
 ) -> Result<InspectionResult, DeviceError> {
     let mut found = InspectionResult::default();
-    let mut buffer = vec![0; mneme_core::recording::manifest::CHUNK as usize];
+    let mut buffer = vec![0; CHUNK as usize];
     for (number, piece) in pieces.iter().enumerate() {
         let current = &mut buffer[..piece.length as usize];
         device.read(piece.address, current)?;
@@ -143,14 +146,14 @@ impl DeviceInspector {
         Ok(found)
     }
 
-    /// Measures pieces of buffers on the device: for each buffer its comparison and pieces, which must not need more
-    /// than they have on the device. Returns what could be measured, and leaves in `groups` the pieces that could not.
+    /// Measures bytes of buffers on the device: for each buffer its comparison and bytes, which must not need more than
+    /// they have on the device. Returns what could be measured, and leaves in `groups` the bytes that could not.
     pub fn measure(
         &mut self,
         device: &dyn Device,
         snapshot: &Snapshot,
         pieces: &[Piece],
-        groups: &mut [(Comparison, Vec<usize>)],
+        groups: &mut [(Comparison, Vec<Cut>)],
     ) -> Result<Vec<Errors>, DeviceError> {
         let (mut jobs, mut bounds, mut count) = (Vec::new(), Vec::new(), 0);
         for (number, (comparison, members)) in groups.iter_mut().enumerate() {
@@ -161,13 +164,13 @@ impl DeviceInspector {
             bounds.extend_from_slice(&tolerance.threshold.to_le_bytes());
             bounds.extend_from_slice(&comparison.slack.to_le_bytes());
             self.bring_references(device, snapshot, pieces, members)?;
-            let aligned = |piece: &Piece| piece.address.is_multiple_of(tolerance.dtype.size() as u64);
-            members.retain(|member| {
-                let (piece, reference) = (&pieces[*member], self.references[*member]);
-                let fits = reference != 0 && aligned(piece);
+            members.retain(|cut| {
+                let (first, length) = (cut.bytes.start as u64, cut.bytes.len() as u64);
+                let (address, reference) = (pieces[cut.piece].address + first, self.references[cut.piece]);
+                let fits = reference != 0 && address.is_multiple_of(tolerance.dtype.size() as u64);
                 if fits {
                     count += 1;
-                    for word in [piece.address, reference, piece.length, number as u64] {
+                    for word in [address, reference + first, length, number as u64] {
                         jobs.extend_from_slice(&word.to_le_bytes());
                     }
                 }
@@ -217,11 +220,11 @@ impl DeviceInspector {
         device: &dyn Device,
         snapshot: &Snapshot,
         pieces: &[Piece],
-        wanted: &[usize],
+        wanted: &[Cut],
     ) -> Result<(), DeviceError> {
         let missing: Vec<usize> = wanted
             .iter()
-            .copied()
+            .map(|cut| cut.piece)
             .filter(|piece| self.references[*piece] == 0 && pieces[*piece].changes(snapshot))
             .collect();
         let size = |piece: usize| pieces[piece].length.next_multiple_of(512);
@@ -290,14 +293,26 @@ fn copy_changed(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece]) -> R
     Ok(copies)
 }
 
-/// What a region's elements have as magnitudes, for norms relative to them.
-pub fn reference(comparison: &Comparison, snapshot: &Snapshot, pieces: &[Piece], region: usize) -> Errors {
+/// What the elements in `bytes` of a region have as magnitudes, for norms relative to them.
+pub fn reference(
+    comparison: &Comparison,
+    snapshot: &Snapshot,
+    pieces: &[Piece],
+    region: usize,
+    bytes: &Range<u64>,
+) -> Errors {
     use rayon::prelude::*;
     let tolerance = comparison.tolerance;
     if tolerance.norm == Norm::None {
         return Errors::default();
     }
-    let own = pieces.par_iter().filter(|piece| piece.chunk.is_some_and(|(number, _)| number == region));
-    own.map(|piece| Errors::of(&tolerance, piece.after(snapshot), piece.after(snapshot)))
+    let own = pieces.par_iter().filter_map(|piece| {
+        let (number, chunk) = piece.chunk?;
+        let start = chunk as u64 * CHUNK;
+        let (from, to) = (bytes.start.max(start), bytes.end.min(start + piece.length));
+        let within = (number == region && from < to).then(|| (from - start) as usize..(to - start) as usize)?;
+        Some(&piece.after(snapshot)[within])
+    });
+    own.map(|recorded| Errors::of(&tolerance, recorded, recorded))
         .reduce(Errors::default, |one, other| one.and(other, tolerance.norm))
 }

@@ -16,11 +16,11 @@ use rayon::prelude::*;
 use super::ExecutorPlan;
 use super::inspector::{self, DeviceInspector, Inspector};
 use super::kernels::CheckMode;
-use super::pieces::Piece;
+use super::pieces::{Cut, Piece};
 use super::report::{BufferFailure, MismatchLocation};
 use super::variables::MovedVariables;
 use crate::recording::snapshot::{Snapshot, SnapshotRegion, coalesce};
-use crate::verify::comparison::{Comparison, ElementTally};
+use crate::verify::comparison::{Comparison, ElementTally, RegionComparison};
 
 /// Recorded memory on a device.
 pub struct ResidentMemory<'a> {
@@ -120,7 +120,11 @@ impl<'a> ResidentMemory<'a> {
     ///
     /// # Errors
     /// If the device fails, or memory cannot be made what it was: the context is of no use any more.
-    pub fn settle(&mut self, comparisons: &[Comparison], dump: Option<&Path>) -> Result<MemoryVerdict, DeviceError> {
+    pub fn settle(
+        &mut self,
+        comparisons: &[RegionComparison],
+        dump: Option<&Path>,
+    ) -> Result<MemoryVerdict, DeviceError> {
         let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, CheckMode::Settle)?;
         if found.wrong.is_empty() {
             self.write_before(&found.unrestored)?;
@@ -165,9 +169,11 @@ impl<'a> ResidentMemory<'a> {
         self.pieces[piece].after(self.snapshot)
     }
 
-    /// The magnitudes of a region's recorded elements, for norms.
-    pub fn reference(&self, region: usize, comparison: &Comparison) -> Errors {
-        inspector::reference(comparison, self.snapshot, &self.pieces, region)
+    /// The magnitudes of a region's recorded elements in a part of it, for norms.
+    pub fn reference(&self, region: usize, comparison: &RegionComparison, part: usize) -> Errors {
+        let size = self.snapshot.layout.regions[region].size;
+        let bytes = comparison.range(part, size);
+        inspector::reference(comparison.part(part), self.snapshot, &self.pieces, region, &bytes)
     }
 
     /// Where a piece is: its region, if any, and its offset there; a gap by its address.
@@ -227,6 +233,12 @@ impl<'a> ResidentMemory<'a> {
         Ok(bytes)
     }
 
+    fn read_cut(&self, cut: &Cut) -> Result<Vec<u8>, DeviceError> {
+        let mut bytes = vec![0; cut.bytes.len()];
+        self.device.read(self.pieces[cut.piece].address + cut.bytes.start as u64, &mut bytes)?;
+        Ok(bytes)
+    }
+
     fn write_before(&self, pieces: &[usize]) -> Result<(), DeviceError> {
         pieces.iter().try_for_each(|number| {
             self.device.write(self.pieces[*number].address, self.pieces[*number].before(self.snapshot))
@@ -234,43 +246,49 @@ impl<'a> ResidentMemory<'a> {
     }
 
     /// Which of the pieces that differ from the recording are more than their region's tolerance allows.
-    fn judge(&mut self, wrong: &[usize], comparisons: &[Comparison]) -> Result<MemoryVerdict, DeviceError> {
-        let mut regions: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    fn judge(&mut self, wrong: &[usize], comparisons: &[RegionComparison]) -> Result<MemoryVerdict, DeviceError> {
+        // By region and part.
+        let mut parts: BTreeMap<(usize, usize), Vec<Cut>> = BTreeMap::new();
         let mut outside = Vec::new();
         for number in wrong {
-            match self.pieces[*number].chunk {
-                Some((region, _)) => regions.entry(region).or_default().push(*number),
-                None => outside.push(*number),
+            let piece = self.pieces[*number];
+            let Some((region, chunk)) = piece.chunk else {
+                outside.push(*number);
+                continue;
+            };
+            for (part, bytes) in comparisons[region].cuts(chunk as u64 * CHUNK, piece.length) {
+                parts.entry((region, part)).or_default().push(Cut { piece: *number, bytes });
             }
         }
-        regions.retain(|region, _| !comparisons[*region].tolerance.ignore);
-        let (exact, tolerant): (Vec<_>, Vec<_>) =
-            regions.into_iter().partition(|(region, _)| comparisons[*region].is_exact());
-        let mut failing: Vec<(usize, Vec<usize>, Option<f64>)> =
-            exact.into_iter().map(|(region, own)| (region, own, None)).collect();
-        let measured = self.measure(&tolerant, comparisons)?;
+        let comparison = |(region, part): (usize, usize)| comparisons[region].part(part);
+        parts.retain(|part, _| !comparison(*part).tolerance.ignore);
+        let (exact, tolerant): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(part, _)| comparison(*part).is_exact());
+        let mut failing: Vec<((usize, usize), Vec<Cut>, Option<f64>)> =
+            exact.into_iter().map(|(part, own)| (part, own, None)).collect();
+        let compared: Vec<_> = tolerant.into_iter().map(|(part, own)| (part, *comparison(part), own)).collect();
+        let measured = self.measure(&compared)?;
         let mut all = Largest::default();
-        for ((region, own), (errors, largest)) in tolerant.into_iter().zip(measured) {
-            let comparison = &comparisons[region];
+        for ((part, comparison, own), (errors, largest)) in compared.into_iter().zip(measured) {
             all = all.and(largest);
-            let whole = self.reference(region, comparison);
+            let whole = self.reference(part.0, &comparisons[part.0], part.1);
             if !comparison.passes(&errors, || whole) {
-                failing.push((region, own, Some(errors.within(&whole).value(&comparison.tolerance))));
+                failing.push((part, own, Some(errors.within(&whole).value(&comparison.tolerance))));
             }
         }
-        failing.sort_unstable_by_key(|(region, ..)| *region);
+        failing.sort_unstable_by_key(|(part, ..)| *part);
         let mut failures = Vec::new();
-        for (region, own, error) in failing {
-            let tally = self.tally(&own, &comparisons[region])?;
-            failures.push(BufferFailure::of(
-                MismatchLocation::Region(region, &self.snapshot.layout.regions[region]),
-                &comparisons[region],
-                &tally,
-                error,
-            ));
+        for (part, own, error) in failing {
+            let (region, comparison) = (part.0, comparison(part));
+            let tally = self.tally(&own, comparison)?;
+            // A piece may differ in another part alone.
+            if tally.differing > 0 || error.is_some() {
+                let place = MismatchLocation::Region(region, &self.snapshot.layout.regions[region]);
+                failures.push(BufferFailure::of(place, comparison, &tally, error));
+            }
         }
         for number in outside {
-            let tally = self.tally(&[number], &Comparison::default())?;
+            let whole = Cut { piece: number, bytes: 0..self.pieces[number].length as usize };
+            let tally = self.tally(&[whole], &Comparison::default())?;
             let piece = &self.pieces[number];
             failures.push(BufferFailure::of(
                 MismatchLocation::Outside(piece.address, piece.length),
@@ -282,16 +300,15 @@ impl<'a> ResidentMemory<'a> {
         Ok(MemoryVerdict { failures, largest: all, unwritten: None })
     }
 
-    /// The errors of the given pieces of each region, in the unit of its tolerance and the largest in all: on the
-    /// device where the recorded bytes have room there.
+    /// The errors of the given bytes of each part of a region, in the unit of its tolerance and the largest in all: on
+    /// the device if the recorded bytes have room there.
     fn measure(
         &mut self,
-        tolerant: &[(usize, Vec<usize>)],
-        comparisons: &[Comparison],
+        compared: &[((usize, usize), Comparison, Vec<Cut>)],
     ) -> Result<Vec<(Errors, Largest)>, DeviceError> {
-        let mut groups: Vec<(Comparison, Vec<usize>)> = Vec::new();
-        for (region, own) in tolerant {
-            let comparison = comparisons[*region];
+        let mut groups: Vec<(Comparison, Vec<Cut>)> = Vec::new();
+        for (_, comparison, own) in compared {
+            let comparison = *comparison;
             // Its own measure has the largest error in its own unit.
             let kinds = Threshold::ALL
                 .map(|kind| if kind == comparison.tolerance.kind { comparison } else { comparison.in_unit(kind) });
@@ -305,11 +322,10 @@ impl<'a> ResidentMemory<'a> {
         };
         for ((comparison, left), errors) in groups.iter().zip(&mut errors) {
             for batch in left.chunks(BATCH) {
-                let read: Vec<Vec<u8>> =
-                    batch.iter().map(|number| self.read_piece(*number)).collect::<Result<_, _>>()?;
+                let read: Vec<Vec<u8>> = batch.iter().map(|cut| self.read_cut(cut)).collect::<Result<_, _>>()?;
                 let (pieces, snapshot) = (&self.pieces, self.snapshot);
-                let of = |(number, replayed): (&usize, &Vec<u8>)| {
-                    comparison.measure(pieces[*number].after(snapshot), replayed)
+                let of = |(cut, replayed): (&Cut, &Vec<u8>)| {
+                    comparison.measure(&pieces[cut.piece].after(snapshot)[cut.bytes.clone()], replayed)
                 };
                 let norm = comparison.tolerance.norm;
                 *errors = batch
@@ -320,28 +336,25 @@ impl<'a> ResidentMemory<'a> {
                     .and(*errors, norm);
             }
         }
-        let by_region = tolerant.iter().zip(errors.as_chunks::<{ Threshold::ALL.len() }>().0);
-        Ok(by_region
-            .map(|((region, _), by_kind)| {
+        let by_part = compared.iter().zip(errors.as_chunks::<{ Threshold::ALL.len() }>().0);
+        Ok(by_part
+            .map(|((_, comparison, _), by_kind)| {
                 let [absolute, relative, ulp] = by_kind.map(|errors| errors.largest);
-                (by_kind[usize::from(comparisons[*region].tolerance.kind.code())], Largest { absolute, relative, ulp })
+                (by_kind[usize::from(comparison.tolerance.kind.code())], Largest { absolute, relative, ulp })
             })
             .collect())
     }
 
-    /// Looks at every element of the given pieces, ascending, of one region.
-    fn tally(&self, pieces: &[usize], comparison: &Comparison) -> Result<ElementTally, DeviceError> {
+    /// Looks at every element of the given bytes, ascending, of one region.
+    fn tally(&self, cuts: &[Cut], comparison: &Comparison) -> Result<ElementTally, DeviceError> {
         let mut tally = ElementTally::default();
-        for batch in pieces.chunks(BATCH) {
-            let read: Vec<Vec<u8>> = batch.iter().map(|number| self.read_piece(*number)).collect::<Result<_, _>>()?;
+        for batch in cuts.chunks(BATCH) {
+            let read: Vec<Vec<u8>> = batch.iter().map(|cut| self.read_cut(cut)).collect::<Result<_, _>>()?;
             let (pieces, snapshot) = (&self.pieces, self.snapshot);
-            let of = |(number, replayed): (&usize, &Vec<u8>)| {
-                let piece = &pieces[*number];
-                comparison.tally(
-                    piece.after(snapshot),
-                    replayed,
-                    piece.chunk.map_or(0, |(_, chunk)| chunk as u64 * CHUNK),
-                )
+            let of = |(cut, replayed): (&Cut, &Vec<u8>)| {
+                let piece = &pieces[cut.piece];
+                let offset = piece.chunk.map_or(0, |(_, chunk)| chunk as u64 * CHUNK) + cut.bytes.start as u64;
+                comparison.tally(&piece.after(snapshot)[cut.bytes.clone()], replayed, offset)
             };
             let parts: Vec<ElementTally> = batch.par_iter().zip(&read).map(of).collect();
             tally = parts.into_iter().fold(tally, ElementTally::and);

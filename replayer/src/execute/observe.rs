@@ -15,7 +15,7 @@ use super::memory::{MemoryVerdict, ResidentMemory};
 use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedRange, NotedWrite, RunOutcome};
 use super::report::{self, MOST_TOLD};
 
-use crate::verify::comparison::Comparison;
+use crate::verify::comparison::RegionComparison;
 
 /// Shadow memory, bytes at most: on a GPU, where a run more costs more than memory, on the CPU device, where memory
 /// that is touched for the first time costs most; and the part of the device's free memory that it may take at most.
@@ -67,7 +67,7 @@ impl Observer<'_> {
     pub fn run(
         &self,
         memory: &mut ResidentMemory<'_>,
-        comparisons: &[Comparison],
+        comparisons: &[RegionComparison],
         done: &mut RunOutcome,
     ) -> Result<(), DeviceError> {
         let device = self.device;

@@ -42,6 +42,15 @@ fn filler_id(address: u64, length: u64) -> ChunkId {
     if length == CHUNK { *WHOLE[filler_number(address)].get_or_init(id) } else { id() }
 }
 
+/// Bytes of a piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Number of the piece.
+    pub piece: usize,
+    /// Within the piece.
+    pub bytes: std::ops::Range<usize>,
+}
+
 /// A stretch of memory of at most a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {

@@ -18,7 +18,7 @@ use super::message::{RunOutcome, RunRequest, RunSpec, VARIES};
 use super::report::{self, MOST_TOLD};
 use super::survey::Survey;
 use super::variables::MovedVariables;
-use crate::verify::comparison::Comparison;
+use crate::verify::comparison::RegionComparison;
 
 /// The runs of a code object, warm-up runs first.
 pub struct Series<'a> {
@@ -28,7 +28,7 @@ pub struct Series<'a> {
     pub function: DeviceFunction,
     pub launch: Launch,
     pub moved: MovedVariables,
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<RegionComparison>,
     /// For memory as a run leaves it.
     pub file: Option<&'a Result<File, String>>,
 }

@@ -3,13 +3,14 @@
 //! Atomics on floating-point numbers, say, add up in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use mneme_core::result::{Largest, Variation};
 use mneme_core::tolerance::measure::Errors;
 
 use super::memory::ResidentMemory;
 use super::report::MismatchLocation;
-use crate::verify::comparison::{Comparison, ElementTally};
+use crate::verify::comparison::{Comparison, ElementTally, RegionComparison};
 
 /// Contents of pieces that are not as recorded.
 type Contents = BTreeMap<usize, Vec<u8>>;
@@ -18,8 +19,8 @@ type Contents = BTreeMap<usize, Vec<u8>>;
 #[derive(Default)]
 pub struct Survey {
     first: Option<Contents>,
-    /// By region; `None` for what is outside of all.
-    regions: BTreeMap<Option<usize>, Observed>,
+    /// By region and part; `None` for what is outside of all.
+    parts: BTreeMap<Option<(usize, usize)>, Observed>,
     /// Runs that were more than the tolerances allow away from the recording.
     failed: u64,
 }
@@ -36,37 +37,43 @@ struct Observed {
 
 impl Survey {
     /// Takes a run's contents where they are not as recorded.
-    pub fn add(&mut self, memory: &ResidentMemory<'_>, comparisons: &[Comparison], contents: Contents) {
+    pub fn add(&mut self, memory: &ResidentMemory<'_>, comparisons: &[RegionComparison], contents: Contents) {
         let first = self.first.as_ref().unwrap_or(&contents);
         let numbers: BTreeSet<usize> = first.keys().chain(contents.keys()).copied().collect();
-        // For each region the tallies against the first run and against the recording, and the errors of the latter.
-        let mut found: BTreeMap<Option<usize>, (usize, ElementTally, ElementTally, Errors)> = BTreeMap::new();
+        // For each part the tallies against the first run and against the recording, and the errors of the latter.
+        let mut found: BTreeMap<Option<(usize, usize)>, (usize, ElementTally, ElementTally, Errors)> = BTreeMap::new();
         for number in numbers {
             let (place, offset) = memory.place(number);
-            let (region, comparison) = at(place, comparisons);
             let recorded = memory.after(number);
             let bytes = |run: &'_ Contents| run.get(&number).map_or_else(|| recorded.to_vec(), Clone::clone);
             let (one, other) = (bytes(first), bytes(&contents));
-            let exact =
-                Comparison::exact(Some(comparison.dtype()).filter(|_| !comparison.is_exact()).or(comparison.shown));
-            let entry = found
-                .entry(region)
-                .or_insert_with(|| (number, ElementTally::default(), ElementTally::default(), Errors::default()));
-            entry.1 = std::mem::take(&mut entry.1).and(exact.tally(&one, &other, offset));
-            entry.2 = std::mem::take(&mut entry.2).and(exact.tally(recorded, &other, offset));
-            let own = if comparison.is_exact() {
-                Errors::found(u64::from(recorded != other), 0.0, 0.0)
-            } else {
-                comparison.measure(recorded, &other)
-            };
-            entry.3 = entry.3.and(own, comparison.tolerance.norm);
+            for (part, within) in parts_of(place, offset, recorded.len(), comparisons) {
+                let comparison = comparison(part, comparisons);
+                let offset = offset + within.start as u64;
+                let (recorded, one, other) = (&recorded[within.clone()], &one[within.clone()], &other[within.clone()]);
+                let shown = Some(comparison.dtype()).filter(|_| !comparison.is_exact()).or(comparison.shown);
+                let exact = Comparison::exact(shown);
+                let entry = found
+                    .entry(part)
+                    .or_insert_with(|| (number, ElementTally::default(), ElementTally::default(), Errors::default()));
+                entry.1 = std::mem::take(&mut entry.1).and(exact.tally(one, other, offset));
+                entry.2 = std::mem::take(&mut entry.2).and(exact.tally(recorded, other, offset));
+                let own = if comparison.is_exact() {
+                    Errors::found(u64::from(recorded != other), 0.0, 0.0)
+                } else {
+                    comparison.measure(recorded, other)
+                };
+                entry.3 = entry.3.and(own, comparison.tolerance.norm);
+            }
         }
         let mut passed = true;
-        for (region, (piece, between, from_recorded, errors)) in found {
-            let comparison = region.map_or_else(Comparison::default, |region| comparisons[region]);
-            let whole = || region.map_or_else(Errors::default, |region| memory.reference(region, &comparison));
-            passed &= comparison.passes(&errors, whole);
-            let observed = self.regions.entry(region).or_insert_with(|| Observed { piece, ..Observed::default() });
+        for (part, (piece, between, from_recorded, errors)) in found {
+            let whole = || match part {
+                Some((region, number)) => memory.reference(region, &comparisons[region], number),
+                None => Errors::default(),
+            };
+            passed &= comparison(part, comparisons).passes(&errors, whole);
+            let observed = self.parts.entry(part).or_insert_with(|| Observed { piece, ..Observed::default() });
             observed.runs += u64::from(between.differing > 0);
             observed.elements = observed.elements.max(between.differing);
             observed.from_recorded = observed.from_recorded.max(from_recorded.differing);
@@ -77,10 +84,10 @@ impl Survey {
     }
 
     /// Whether every run passed, and the buffers that were not always the same or not as recorded.
-    pub fn end(self, memory: &ResidentMemory<'_>, comparisons: &[Comparison]) -> (bool, Vec<Variation>) {
-        let variation = |observed: Observed| {
+    pub fn end(self, memory: &ResidentMemory<'_>, comparisons: &[RegionComparison]) -> (bool, Vec<Variation>) {
+        let variation = |(part, observed): (Option<(usize, usize)>, Observed)| {
             let (place, _) = memory.place(observed.piece);
-            let comparison = at(place, comparisons).1;
+            let comparison = comparison(part, comparisons);
             let numbers = !comparison.is_exact() || comparison.shown.is_some();
             let (region, tag, address, size) = match place {
                 MismatchLocation::Region(_, region) => {
@@ -102,14 +109,28 @@ impl Survey {
                 largest,
             }
         };
-        let varying = self.regions.into_values().filter(|observed| observed.elements > 0 || observed.from_recorded > 0);
+        let varying =
+            self.parts.into_iter().filter(|(_, observed)| observed.elements > 0 || observed.from_recorded > 0);
         (self.failed == 0, varying.map(variation).collect())
     }
 }
 
-fn at(place: MismatchLocation<'_>, comparisons: &[Comparison]) -> (Option<usize>, Comparison) {
+/// The parts that a piece at an offset of its place has bytes of, and which these are.
+fn parts_of(
+    place: MismatchLocation<'_>,
+    offset: u64,
+    length: usize,
+    comparisons: &[RegionComparison],
+) -> Vec<(Option<(usize, usize)>, Range<usize>)> {
     match place {
-        MismatchLocation::Region(number, _) => (Some(number), comparisons[number]),
-        MismatchLocation::Outside(..) => (None, Comparison::default()),
+        MismatchLocation::Region(region, _) => {
+            let cuts = comparisons[region].cuts(offset, length as u64);
+            cuts.map(|(part, bytes)| (Some((region, part)), bytes)).collect()
+        }
+        MismatchLocation::Outside(..) => vec![(None, 0..length)],
     }
+}
+
+fn comparison(part: Option<(usize, usize)>, comparisons: &[RegionComparison]) -> Comparison {
+    part.map_or_else(Comparison::default, |(region, number)| *comparisons[region].part(number))
 }

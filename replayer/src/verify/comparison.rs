@@ -3,6 +3,8 @@
 //! What a tolerance accepts is defined by [`mneme_core::tolerance::measure`]; this adds what a failure has to say: the
 //! first element that is wrong, how many are, and by how much at most.
 
+use std::ops::Range;
+
 use mneme_core::result::Largest;
 use mneme_core::tolerance::measure::{self, ElementValue, Errors};
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
@@ -37,7 +39,7 @@ impl Comparison {
     /// Whether an element that differs in its bits passes. With a norm the buffer is judged as a whole, and nothing
     /// that differs passes here.
     fn accepts(&self, recorded: ElementValue, replayed: ElementValue) -> bool {
-        let error = |kind| measure::error(kind, recorded, replayed);
+        let error = |kind| measure::error(self.dtype(), kind, recorded, replayed);
         if self.is_exact() {
             return false;
         }
@@ -92,7 +94,7 @@ impl Comparison {
             if self.accepts(before, after) {
                 continue;
             }
-            let error = |kind| measure::error(kind, before, after);
+            let error = |kind| measure::error(dtype, kind, before, after);
             let errors = Largest {
                 absolute: error(Threshold::Absolute),
                 relative: error(Threshold::Relative),
@@ -104,6 +106,44 @@ impl Comparison {
             });
         }
         tally
+    }
+}
+
+/// How a region is compared: in parts, each from its offset to the next one's.
+///
+/// Most regions have one part. An allocation that arguments of several types point into has one for each stretch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegionComparison {
+    /// Offset of each part in the region, ascending from 0.
+    parts: Vec<(u64, Comparison)>,
+}
+
+impl RegionComparison {
+    /// Of parts with their offsets, ascending from 0. Neighbours that are compared alike become one.
+    pub fn new(mut parts: Vec<(u64, Comparison)>) -> Self {
+        parts.dedup_by(|later, earlier| later.1 == earlier.1);
+        Self { parts }
+    }
+
+    pub fn part(&self, number: usize) -> &Comparison {
+        &self.parts[number].1
+    }
+
+    /// Offsets of a part in a region of `size` bytes.
+    pub fn range(&self, number: usize, size: u64) -> Range<u64> {
+        self.parts[number].0..self.parts.get(number + 1).map_or(size, |(next, _)| *next)
+    }
+
+    /// Cuts `length` bytes at `offset` of the region: for each part that has some of them its number, and where they are,
+    /// counted from `offset`.
+    pub fn cuts(&self, offset: u64, length: u64) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        let end = offset + length;
+        let of = move |number| {
+            let part = self.range(number, u64::MAX);
+            let (from, to) = (part.start.max(offset), part.end.min(end));
+            (from < to).then(|| (number, (from - offset) as usize..(to - offset) as usize))
+        };
+        (0..self.parts.len()).filter_map(of)
     }
 }
 
@@ -155,6 +195,19 @@ impl ElementTally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_region_is_cut_where_its_parts_begin() {
+        let typed = |dtype| Comparison::exact(Some(dtype));
+        let (floats, integers) = (typed(DataType::F32), typed(DataType::I32));
+        let region = RegionComparison::new(vec![(0, floats), (8, floats), (16, integers), (24, floats)]);
+        let cuts = |offset, length| region.cuts(offset, length).collect::<Vec<_>>();
+        assert_eq!(cuts(0, 40), [(0, 0..16), (1, 16..24), (2, 24..40)]);
+        assert_eq!(cuts(8, 8), [(0, 0..8)]);
+        assert_eq!(cuts(20, 8), [(1, 0..4), (2, 4..8)]);
+        assert_eq!((region.range(0, 40), region.range(2, 40)), (0..16, 24..40));
+        assert_eq!((region.part(1), region.part(2)), (&integers, &floats));
+    }
 
     fn bytes<const N: usize, T: Copy>(values: &[T], of: fn(T) -> [u8; N]) -> Vec<u8> {
         values.iter().flat_map(|value| of(*value)).collect()

@@ -3,6 +3,11 @@
 //! A mangled name tells the C++ types of the parameters. An allocation that a parameter of type `float *` (or `float4
 //! const *`) points into holds floats. Where nothing is known, memory is bytes: integers read as floats are denormal,
 //! and any absolute tolerance would let them pass.
+//!
+//! Allocators hand out parts of one large allocation. If parameters of several types point into one, each types the
+//! stretch from where it points to where the next one does.
+
+use std::collections::BTreeMap;
 
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::tolerance::DataType;
@@ -10,20 +15,62 @@ use mneme_core::tolerance::DataType;
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::SnapshotRegion;
 
-/// The elements of each region, where the signature tells.
-pub fn of_regions(recorded: &RecordedInstance, regions: &[SnapshotRegion]) -> Vec<Option<DataType>> {
+/// What a stretch of memory holds, as far as the signature tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elements {
+    Unknown,
+    Of(DataType),
+    /// Pointers of several types lead here, so that it is compared exactly.
+    Contested,
+}
+
+impl Elements {
+    pub fn dtype(self) -> Option<DataType> {
+        match self {
+            Self::Of(dtype) => Some(dtype),
+            Self::Unknown | Self::Contested => None,
+        }
+    }
+}
+
+/// What each region holds: stretches with their offsets, ascending from 0.
+pub fn of_regions(recorded: &RecordedInstance, regions: &[SnapshotRegion]) -> Vec<Vec<(u64, Elements)>> {
     let types = pointees(&recorded.kernel.demangled_name);
     let pointers =
         pointers(&recorded.kernel.ours.arguments, &recorded.moments.prologue.parameter_buffer(), types.len());
-    let typed: Vec<_> =
-        pointers.into_iter().zip(types).filter_map(|(pointer, elements)| Some((pointer?, elements?))).collect();
-    let within = |region: &SnapshotRegion, pointer: u64| {
-        pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size)
+    let claims: Vec<(u64, Pointee)> =
+        pointers.into_iter().zip(types).filter_map(|(pointer, pointee)| Some((pointer?, pointee?))).collect();
+    let of = |region: &SnapshotRegion| {
+        let within = |(pointer, pointee): &(u64, Pointee)| {
+            let offset = pointer.checked_sub(region.address).filter(|offset| *offset < region.size)?;
+            Some((offset, pointee.at(*pointer)))
+        };
+        stretches(claims.iter().filter_map(within))
     };
-    regions
-        .iter()
-        .map(|region| typed.iter().find(|(pointer, _)| within(region, *pointer)).map(|(_, elements)| *elements))
-        .collect()
+    regions.iter().map(of).collect()
+}
+
+/// The stretches of a region that pointers lead into, by offset.
+fn stretches(claims: impl Iterator<Item = (u64, Pointee)>) -> Vec<(u64, Elements)> {
+    let mut by_offset: BTreeMap<u64, Elements> = BTreeMap::new();
+    for (offset, pointee) in claims {
+        let claimed = by_offset.entry(offset).or_insert(Elements::Unknown);
+        *claimed = match (*claimed, pointee) {
+            (claimed, Pointee::Opaque) => claimed,
+            (Elements::Unknown, Pointee::Elements(dtype)) => Elements::Of(dtype),
+            (Elements::Of(known), Pointee::Elements(dtype)) if known == dtype => Elements::Of(dtype),
+            _ => Elements::Contested,
+        };
+    }
+    let mut found: Vec<(u64, Elements)> = by_offset.into_iter().collect();
+    found.dedup_by_key(|(_, elements)| *elements);
+    match found.as_mut_slice() {
+        // One type: a pointer into the middle says what all of it holds.
+        [(offset, _)] => *offset = 0,
+        [(0, _), ..] => {}
+        _ => found.insert(0, (0, Elements::Unknown)),
+    }
+    found
 }
 
 /// The value of each argument of the recorded launch, where it has a pointer's size.
@@ -45,8 +92,26 @@ fn pointers(layout: &[ArgumentLayout], buffer: &[u8], parameters: usize) -> Vec<
     layout.iter().map(value).collect()
 }
 
-/// For each parameter of a demangled function: what it points at, where that is a type known here.
-fn pointees(demangled: &str) -> Vec<Option<DataType>> {
+/// What a parameter points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pointee {
+    Elements(DataType),
+    /// A type that is not known here.
+    Opaque,
+}
+
+impl Pointee {
+    /// What a pointer of this value points at: elements are where their size allows.
+    fn at(self, pointer: u64) -> Self {
+        match self {
+            Self::Elements(dtype) if !pointer.is_multiple_of(dtype.size() as u64) => Self::Opaque,
+            pointee => pointee,
+        }
+    }
+}
+
+/// For each parameter of a demangled function: what it points at, if it is a pointer.
+fn pointees(demangled: &str) -> Vec<Option<Pointee>> {
     parameters(demangled).into_iter().map(pointee).collect()
 }
 
@@ -76,7 +141,11 @@ fn parameters(demangled: &str) -> Vec<&str> {
 
 const QUALIFIERS: [&str; 4] = ["const", "volatile", "__restrict__", "restrict"];
 
-fn pointee(parameter: &str) -> Option<DataType> {
+fn pointee(parameter: &str) -> Option<Pointee> {
+    elements(parameter).map(Pointee::Elements).or_else(|| parameter.ends_with('*').then_some(Pointee::Opaque))
+}
+
+fn elements(parameter: &str) -> Option<DataType> {
     // Qualifiers stand as words or lean on the asterisk; they do not change what is pointed at.
     let spaced = parameter.replace('*', " * ");
     let words: Vec<&str> = spaced.split_whitespace().filter(|word| !QUALIFIERS.contains(word)).collect();
@@ -113,7 +182,9 @@ mod tests {
     fn parameters_are_read_off_demangled_names() {
         let name = "void apply<Functor<float, 3>, long>(float const*, double4*, Pair<int, float>*, int, float**)";
         assert_eq!(parameters(name), ["float const*", "double4*", "Pair<int, float>*", "int", "float**"]);
-        assert_eq!(pointees(name), [Some(DataType::F32), Some(DataType::F64), None, None, None]);
+        let known = |dtype| Some(Pointee::Elements(dtype));
+        let opaque = Some(Pointee::Opaque);
+        assert_eq!(pointees(name), [known(DataType::F32), known(DataType::F64), opaque, None, opaque]);
         assert_eq!(parameters("k()"), [""; 0]);
         assert_eq!(parameters("k"), [""; 0]);
         assert_eq!(parameters("broken)>"), [""; 0]);
@@ -124,10 +195,10 @@ mod tests {
         for text in
             ["float*", "float const*", "float const* __restrict__", "const float *", "float4 const*", "float volatile*"]
         {
-            assert_eq!(pointee(text), Some(DataType::F32), "{text}");
+            assert_eq!(elements(text), Some(DataType::F32), "{text}");
         }
         for text in ["float", "float**", "floaty*", "Pair<int, float>*", "void*"] {
-            assert_eq!(pointee(text), None, "{text}");
+            assert_eq!(elements(text), None, "{text}");
         }
     }
 
@@ -143,8 +214,25 @@ mod tests {
             ("long*", DataType::I64),
             ("__half*", DataType::F16),
         ] {
-            assert_eq!(pointee(text), Some(dtype), "{text}");
+            assert_eq!(elements(text), Some(dtype), "{text}");
         }
+    }
+
+    #[test]
+    fn an_allocation_is_typed_by_the_stretches_between_pointers() {
+        use DataType::{F32, I32};
+        use Elements::{Contested, Of, Unknown};
+        use Pointee::Opaque;
+        let of = |claims: &[(u64, Pointee)]| stretches(claims.iter().copied());
+        let (float, int) = (Pointee::Elements(F32), Pointee::Elements(I32));
+        assert_eq!(of(&[]), [(0, Unknown)]);
+        assert_eq!(of(&[(64, float)]), [(0, Of(F32))]);
+        assert_eq!(of(&[(64, float), (0, float)]), [(0, Of(F32))]);
+        assert_eq!(of(&[(64, int), (0, float), (32, float)]), [(0, Of(F32)), (64, Of(I32))]);
+        assert_eq!(of(&[(64, int), (16, float)]), [(0, Unknown), (16, Of(F32)), (64, Of(I32))]);
+        assert_eq!(of(&[(0, int), (0, float), (64, float)]), [(0, Contested), (64, Of(F32))]);
+        assert_eq!(of(&[(0, Opaque), (0, float), (64, Opaque)]), [(0, Of(F32)), (64, Unknown)]);
+        assert_eq!(float.at(6), Opaque, "no float lies there");
     }
 
     #[test]

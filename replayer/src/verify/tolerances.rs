@@ -12,7 +12,8 @@
 //!
 //! What is said of all buffers (5) never applies to one that is known to hold something else: a tolerance for floats is
 //! applied to every buffer of floats, in its own type, and not to integers. Where the type of a buffer is unknown, the
-//! configuration's and `--tolerance` apply as written, and `--rtol` and `--atol` do not.
+//! configuration's and `--tolerance` apply as written, and `--rtol` and `--atol` do not. Bytes that pointers of several
+//! types lead to are compared exactly.
 
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::SnapshotRegion;
-use crate::verify::comparison::Comparison;
-use crate::verify::elements;
+use crate::verify::comparison::{Comparison, RegionComparison};
+use crate::verify::elements::{self, Elements};
 
 /// What the command line says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,12 +120,24 @@ fn read_tolerance(text: &str) -> Result<Tolerance, String> {
 /// What is known of a recording's regions before any configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
-    /// What each region holds, and what was said of it alone.
-    regions: Vec<(Option<DataType>, Option<Tolerance>)>,
-    /// Address and bytes of each region that is not compared because others could write to it.
+    /// The parts of each region.
+    regions: Vec<Vec<PartBounds>>,
+    /// Address and bytes of each part that is not compared because others could write to it.
     left_out: Vec<(u64, u64)>,
+    /// Address of each part that pointers of several types lead to.
+    contested: Vec<u64>,
     /// What was said of all regions, the first that applies decides.
     general: Vec<General>,
+}
+
+/// A part of a region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct PartBounds {
+    /// Where it begins in the region.
+    offset: u64,
+    elements: Elements,
+    /// What was said of it alone.
+    own: Option<Tolerance>,
 }
 
 /// A tolerance for all regions that it fits.
@@ -138,14 +151,14 @@ struct General {
 }
 
 impl General {
-    fn for_type(&self, dtype: Option<DataType>) -> Option<Comparison> {
+    fn for_elements(&self, elements: Elements) -> Option<Comparison> {
         let own = self.comparison.tolerance.dtype;
-        match dtype {
+        match elements {
             _ if self.forced => Some(self.comparison),
-            Some(dtype) if dtype == own || (dtype.is_float() && own.is_float()) => {
+            Elements::Of(dtype) if dtype == own || (dtype.is_float() && own.is_float()) => {
                 Some(Comparison { tolerance: Tolerance { dtype, ..self.comparison.tolerance }, ..self.comparison })
             }
-            None if self.unknown => Some(self.comparison),
+            Elements::Unknown if self.unknown => Some(self.comparison),
             _ => None,
         }
     }
@@ -163,7 +176,7 @@ impl Bounds {
     ) -> Result<Self, RecordingError> {
         let rules = Rules::load(&recorded.database)?;
         let arguments = elements::argument_pointers(recorded);
-        let types = elements::of_regions(recorded, regions);
+        let elements = elements::of_regions(recorded, regions);
         let named = Rules {
             rules: options
                 .tolerances
@@ -172,20 +185,42 @@ impl Bounds {
                 .collect(),
             ..Rules::default()
         };
-        let mut left_out = Vec::new();
-        let of = |(region, dtype): (&SnapshotRegion, Option<DataType>)| {
-            let place = place(region);
-            let mut own = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
-            let moments = &recorded.moments;
-            let may_be_others = region.shared && has_changed(region.address, &moments.prologue, &moments.epilogue);
-            if own.is_none() && may_be_others && !is_led_to(range(region), regions.iter().map(range), &moments.prologue)
-            {
-                own = Some(Tolerance::ignored());
-                left_out.push((region.address, region.size));
-            }
-            (dtype, own)
+        let (mut left_out, mut contested) = (Vec::new(), Vec::new());
+        let moments = &recorded.moments;
+        let of = |(region, stretches): (&SnapshotRegion, Vec<(u64, Elements)>)| {
+            let may_be_others = region.shared
+                && has_changed(region.address, &moments.prologue, &moments.epilogue)
+                && !is_led_to(range(region), regions.iter().map(range), &moments.prologue);
+            let ends = stretches.iter().skip(1).map(|(next, _)| *next).chain([region.size]);
+            let part = |((offset, elements), end): (&(u64, Elements), u64)| {
+                let (address, size) = (region.address + offset, end - offset);
+                let place = RuleRegion { address, size, ..place(region) };
+                let said = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
+                if said.is_none() && may_be_others {
+                    left_out.push((address, size));
+                }
+                if said.is_none() && *elements == Elements::Contested {
+                    contested.push(address);
+                }
+                let own = said.or_else(|| may_be_others.then(Tolerance::ignored));
+                PartBounds { offset: *offset, elements: *elements, own }
+            };
+            stretches.iter().zip(ends).map(part).collect()
         };
-        Ok(Self { regions: regions.iter().zip(types).map(of).collect(), general: general(options), left_out })
+        let regions = regions.iter().zip(elements).map(of).collect();
+        Ok(Self { regions, general: general(options), left_out, contested })
+    }
+
+    /// What is compared exactly under a tolerance because pointers of several types lead there, in a sentence.
+    pub fn contested_text(&self) -> Option<String> {
+        let places: Vec<String> = self.contested.iter().map(|address| format!("{address:#x}")).collect();
+        (!self.general.is_empty() && !places.is_empty()).then(|| {
+            format!(
+                "memory at {} is compared exactly: arguments of several types point there, so its type is unknown; \
+                 --tolerance argument:N=TYPE:THRESHOLD gives it one",
+                places.join(", ")
+            )
+        })
     }
 
     /// What is not compared because other processes or devices could write to it, in a sentence.
@@ -201,24 +236,24 @@ impl Bounds {
     }
 
     /// How each region is compared under a configuration.
-    pub fn comparisons(&self, configured: Option<Tolerance>) -> Vec<Comparison> {
+    pub fn comparisons(&self, configured: Option<Tolerance>) -> Vec<RegionComparison> {
         let configured = configured.map(|tolerance| General {
             comparison: Comparison { tolerance, ..Comparison::default() },
             unknown: true,
             forced: false,
         });
-        let of = |(dtype, own): &(Option<DataType>, Option<Tolerance>)| {
-            let comparison = match own {
-                Some(tolerance) => Comparison { tolerance: *tolerance, ..Comparison::default() },
+        let of = |part: &PartBounds| {
+            let comparison = match part.own {
+                Some(tolerance) => Comparison { tolerance, ..Comparison::default() },
                 None => configured
                     .iter()
                     .chain(&self.general)
-                    .find_map(|general| general.for_type(*dtype))
+                    .find_map(|general| general.for_elements(part.elements))
                     .unwrap_or_default(),
             };
-            Comparison { shown: *dtype, ..comparison }
+            (part.offset, Comparison { shown: part.elements.dtype(), ..comparison })
         };
-        self.regions.iter().map(of).collect()
+        self.regions.iter().map(|parts| RegionComparison::new(parts.iter().map(of).collect())).collect()
     }
 }
 
@@ -290,11 +325,30 @@ mod tests {
     }
 
     fn bounds(dtype: Option<DataType>, own: Option<Tolerance>, options: &ToleranceOptions) -> Bounds {
-        Bounds { regions: vec![(dtype, own)], general: general(options), left_out: Vec::new() }
+        let elements = dtype.map_or(Elements::Unknown, Elements::Of);
+        Bounds {
+            regions: vec![vec![PartBounds { offset: 0, elements, own }]],
+            general: general(options),
+            ..Bounds::default()
+        }
     }
 
     fn under(dtype: Option<DataType>, options: &ToleranceOptions) -> Tolerance {
-        bounds(dtype, None, options).comparisons(None)[0].tolerance
+        bounds(dtype, None, options).comparisons(None)[0].part(0).tolerance
+    }
+
+    #[test]
+    fn what_several_types_point_to_is_compared_exactly() {
+        let options = ToleranceOptions { tolerances: vec![entry("f32:1")], ..ToleranceOptions::default() };
+        let part = |offset, elements| PartBounds { offset, elements, own: None };
+        let parts = vec![part(0, Elements::Of(DataType::F64)), part(16, Elements::Contested)];
+        let bounds =
+            Bounds { regions: vec![parts], general: general(&options), contested: vec![0x1010], ..Bounds::default() };
+        let region = &bounds.comparisons(None)[0];
+        assert_eq!((region.part(0).tolerance.dtype, region.part(1).is_exact()), (DataType::F64, true));
+        assert!(bounds.contested_text().unwrap().contains("0x1010"));
+        let strict = Bounds { general: Vec::new(), ..bounds };
+        assert_eq!(strict.contested_text(), None, "everything is compared exactly");
     }
 
     #[test]
@@ -387,7 +441,7 @@ mod tests {
         assert!(under(Some(DataType::I32), &stated).is_exact());
         let quick = ToleranceOptions { rtol: Some(1e-5), atol: Some(1e-8), ..ToleranceOptions::default() };
         assert!(under(None, &quick).is_exact());
-        let comparison = bounds(Some(DataType::F32), None, &quick).comparisons(None)[0];
+        let comparison = *bounds(Some(DataType::F32), None, &quick).comparisons(None)[0].part(0);
         assert_eq!(
             (comparison.tolerance.dtype, comparison.tolerance.threshold, comparison.slack),
             (DataType::F32, 1e-5, 1e-8)
@@ -401,7 +455,7 @@ mod tests {
         let options = ToleranceOptions { tolerances: vec![entry("f32:1")], ..ToleranceOptions::default() };
         let own = Tolerance { dtype: DataType::F32, threshold: 2.0, ..Tolerance::default() };
         let configured = Tolerance { dtype: DataType::F32, threshold: 3.0, ..Tolerance::default() };
-        let threshold = |bounds: &Bounds, configured| bounds.comparisons(configured)[0].tolerance.threshold;
+        let threshold = |bounds: &Bounds, configured| bounds.comparisons(configured)[0].part(0).tolerance.threshold;
         assert_eq!(threshold(&bounds(Some(DataType::F32), Some(own), &options), Some(configured)), 2.0);
         let general = bounds(Some(DataType::F32), None, &options);
         assert_eq!((threshold(&general, Some(configured)), threshold(&general, None)), (3.0, 1.0));

@@ -66,6 +66,32 @@ fn a_norm_judges_a_buffer_as_a_whole() {
 }
 
 #[test]
+fn tolerances_for_floats_leave_integers_of_the_same_allocation_exact() {
+    let recording = Recording::of(app("arena"), &[]);
+    let instance = recording.single();
+    // One block of 32 leaves most of both undone, and every float passes.
+    let loose = ["--grid-dim-x", "1", "--rtol", "1e30"];
+    let json = instance.refute("default<O3>", &loose);
+    let mismatch = &json["Result"]["mismatch"];
+    assert_eq!((&mismatch["dtype"], &mismatch["offset"]), (&"i32".into(), &(4 * (4000 + 128)).into()), "{json}");
+    let json = instance.refute("default<O3>", &[&loose[..], &["--tolerance", "argument:0=exact"]].concat());
+    assert_eq!(
+        (&json["Result"]["mismatch"]["dtype"], &json["Result"]["mismatch"]["offset"]),
+        (&"f32".into(), &512.into())
+    );
+    let named = ["--tolerance", "argument:0=f32:1e9", "--tolerance", "argument:1=ignore"];
+    instance.verify("default<O3>", &[&["--grid-dim-x", "31"], &named[..]].concat());
+}
+
+#[test]
+fn thresholds_that_accept_everything_are_refused() {
+    let recording = Recording::of(app("arena"), &["1000"]);
+    for nothing_fails in ["f32:inf", "f32:7e38", "f32:1e300", "f32:5e9:ulp", "i32:4294967295"] {
+        recording.single().replay("default<O3>").args(["--tolerance", nothing_fails]).exit_with(exit::BAD_USAGE);
+    }
+}
+
+#[test]
 fn limits_of_the_context_are_recorded_and_set() {
     let recording = Recording::of(app("limits"), &[]);
     let (_, kernel) = recording.kernel("limits");
