@@ -81,8 +81,8 @@ mod tests {
         };
         let [running, killed, young, other] =
             ["run-", "run-", "run-", "other-"].map(|prefix| OwnFolder::create(place.path(), prefix).unwrap());
-        // As the end of a process leaves it. A child of another test may have the lock for a moment longer, so the files
-        // are ones that nobody has locked.
+        // As the end of a process leaves it. A child of another test may have the lock for a moment longer, so the
+        // files are ones that nobody has locked.
         for lock in [&killed, &other].map(|folder| folder.path().join(LOCK)) {
             std::fs::remove_file(&lock).unwrap();
             File::create(lock).unwrap();

@@ -22,7 +22,7 @@ use mneme_core::recording::manifest::RecordedArgument;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::verified::Verdict;
+use super::verdict::Verdict;
 
 /// A folder in which nothing can be, for want of any: one of others would be tidied up, and what they put there run.
 const NOWHERE: &str = "/dev/null/mneme";

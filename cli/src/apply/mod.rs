@@ -3,6 +3,7 @@
 //! Winners are compiled before the application starts, by `mneme-replay`, and code for launches that repeat while it
 //! runs, by `mneme-build`; both are kept in a cache. The library in the application only loads machine code.
 
+mod arguments;
 mod cache;
 mod compile;
 mod proteus;
@@ -10,6 +11,7 @@ pub mod results;
 mod run_folder;
 mod specialise;
 mod trials;
+mod verdict;
 mod verified;
 mod winner;
 

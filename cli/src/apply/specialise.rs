@@ -17,9 +17,10 @@ use mneme_core::tuned::{
 };
 
 use super::AppliedWinner;
+use super::arguments::numbers;
 use super::cache::{self, CodeCache, CodeCounts, CompiledCode};
 use super::run_folder::Answers;
-use super::winner::{launch_bound, numbers};
+use super::winner::launch_bound;
 
 /// How often requests are looked for.
 const LOOK: Duration = Duration::from_millis(10);

@@ -10,27 +10,17 @@ use std::path::Path;
 use mneme_core::recording::database::{InstanceRecord, KernelRecord};
 use mneme_core::recording::moments::Moments;
 use mneme_core::tuned::{LaunchDimensions, ReadRule, RuleInputs, VerifiedLaunch, Winner};
-use serde::{Deserialize, Serialize};
 
 use super::AppliedWinner;
+use super::arguments::{number, numbers};
 use super::compile::{self, NotVerified};
-use super::winner::{number, numbers};
+use super::verdict::Verdict;
 use crate::parallel::in_parallel;
 
 /// Launches with different arguments, the tuned one among them, from which on a rule is for all.
 const ENOUGH: usize = 3;
 /// Launches of a recording that are replayed, the tuned one aside.
 const MOST: usize = 15;
-
-/// A recorded launch that was replayed with a winner's code.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Dynamic hash, and the sums of its memory before and after.
-    id: String,
-    moments: [u64; 2],
-    shape: LaunchDimensions,
-    is_verified: bool,
-}
 
 /// What is known of a winner on the launches of its recording.
 #[derive(Debug, Default)]
@@ -181,13 +171,6 @@ impl Replays<'_> {
         }
         verdict.is_verified = true;
         Some(verdict)
-    }
-}
-
-impl Verdict {
-    /// Whether both are on the same launch, with the same dimensions.
-    fn is_on(&self, other: &Self) -> bool {
-        (&self.id, self.moments, self.shape) == (&other.id, other.moments, other.shape)
     }
 }
 

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::{Allocation, Header, RecordedArgument, is_recorded_address};
+use mneme_core::recording::manifest::Header;
 use mneme_core::recording::moments::Moments;
 use mneme_core::tuned::{DimensionRule, Folded, LaunchDimensions, RuleInputs, Winner};
 use serde_json::{Value, json};
 
 use super::AppliedWinner;
+use super::arguments::{number, numbers};
 use super::cache::{self, CachedCode, CodeCache, CodeCounts};
 use super::compile;
 use super::verified::{Replays, Verification};
@@ -214,27 +215,10 @@ fn assumption(configuration: &Configuration) -> Option<String> {
     configuration.llvm_options.iter().find(is_relaxed).cloned()
 }
 
-/// The words of arguments that lie in no allocation, as far as whole ones do not.
-pub fn numbers(arguments: &[RecordedArgument], allocations: &[Allocation]) -> Vec<(u32, u32)> {
-    let words = (0..).zip(arguments).flat_map(|(index, argument)| {
-        let words = (0..).step_by(8).zip(argument.bytes.chunks_exact(8));
-        words.map(move |(offset, bytes)| (index, offset, u64::from_le_bytes(bytes.try_into().unwrap_or_default())))
-    });
-    let is_number = |(_, _, word): &(u32, u32, u64)| !is_recorded_address(allocations, *word);
-    words.filter(is_number).map(|(index, offset, _)| (index, offset)).collect()
-}
-
 /// Threads that a block may have, where the code is told.
 pub fn launch_bound(configuration: &Configuration) -> Option<u32> {
     let threads = configuration.max_threads.filter(|threads| *threads > 0);
     configuration
         .set_launch_bounds
         .then(|| threads.unwrap_or_else(|| u32::try_from(configuration.block.count()).unwrap_or(u32::MAX)))
-}
-
-/// The little-endian value of an argument of at most 8 bytes.
-pub fn number(bytes: &[u8]) -> Option<u64> {
-    let mut word = [0; 8];
-    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
-    Some(u64::from_le_bytes(word))
 }

@@ -1,4 +1,4 @@
-//! Whether all blocks of a launch are on the device at once.
+//! The room that a device has for the blocks of a launch at once.
 //!
 //! Blocks that are may wait for each other: persistent kernels and hand-made barriers of a grid do, whether they are
 //! launched cooperatively or not. If tuned code leaves fewer blocks room at a time, some begin only when others have
