@@ -86,6 +86,10 @@ macro_rules! every_hook {
         cuStreamEndCaptureToCig, cuStreamEndCaptureToCig_ptsz => (captures::end_for_graphics);
         cuStreamEndCapture, cuStreamEndCapture_ptsz => (captures::end);
     }
+    "tracked, because the capture of a stream ends with it" ["tests/tests/e2e/coverage.rs: a_capture_that_ends_with_its_stream_is_over", "interposer/src/driver/captures.rs: a_capture_ends_with_what_it_takes_place_in"] {
+        cuStreamDestroy => {captures::destroy};
+        cuStreamDestroy_v2 => {captures::destroy};
+    }
     "launched whole, its kernels not recorded; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/coverage.rs: graphs", "tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
         cuGraphLaunch => (graphs::launch);
         cuGraphLaunch_ptsz => (graphs::launch_per_thread);
@@ -336,6 +340,9 @@ macro_rules! every_hip_hook {
         hipStreamBeginCapture, hipStreamBeginCapture_spt => (captures::begin_in_mode);
         hipStreamBeginCaptureToGraph => (captures::begin_to_graph);
         hipStreamEndCapture, hipStreamEndCapture_spt => (captures::end);
+    }
+    "tracked, because the capture of a stream ends with it" ["interposer/src/driver/captures.rs: a_capture_ends_with_what_it_takes_place_in"] {
+        hipStreamDestroy => {captures::destroy};
     }
     "launched whole, its kernels not recorded; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
         hipGraphLaunch => (graphs::launch);

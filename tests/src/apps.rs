@@ -261,6 +261,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "descriptors", sources: &["descriptors.cu"], kernels: &[] },
     App { name: "ticking", sources: &["ticking.cu"], kernels: &[] },
     App { name: "answering", sources: &["answering.cu"], kernels: &[] },
+    App { name: "abandoned", sources: &["abandoned.cu"], kernels: &[] },
     App { name: "mailbox", sources: &["mailbox.cu"], kernels: &[] },
     App { name: "access", sources: &["access.cu"], kernels: &[] },
     App { name: "vmm", sources: &["vmm.cu"], kernels: &[] },

@@ -436,6 +436,7 @@ declare! { ($)
     10000 cuStreamIsCapturing(stream: CUstream, status: *mut c_uint);
     2000 cuStreamSynchronize(stream: CUstream);
     5050 cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
+    2000 cuStreamDestroy(stream: CUstream);
     4000 cuStreamDestroy_v2(stream: CUstream);
     2000 cuStreamQuery(stream: CUstream);
     3020 cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);

@@ -2,33 +2,76 @@
 //!
 //! While a stream is captured, waiting for its context is an error that ends the capture, whichever thread waits and
 //! whatever its capture mode (tried on driver 580). So nothing is recorded meanwhile, and a free waits in another way.
+//!
+//! A capture ends with `cuStreamEndCapture`, or with its stream, its context, or the thread whose default stream it is.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
-use super::{CUstream, STREAM_PER_THREAD, Status, gate, streams};
+use super::{self as driver, CUstream, STREAM_PER_THREAD, Status, gate, streams};
 
-/// Captured streams; a thread's own default stream goes by the name that all threads use, hence several times.
+/// A stream that is being captured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Captured {
+    stream: usize,
+    /// `CUcontext`, 0 where it is not known.
+    context: usize,
+    /// The owner of a stream that goes by a name which every thread has for its own.
+    thread: Option<ThreadId>,
+}
+
+/// A stream is here as often as its capture has begun.
 #[derive(Default)]
-struct Captures(Mutex<Vec<usize>>);
+struct Captures(Mutex<Vec<Captured>>);
 
 static CAPTURES: Captures = Captures(Mutex::new(Vec::new()));
 
 impl Captures {
-    fn lock(&self) -> MutexGuard<'_, Vec<usize>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Captured>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, stream: usize) {
-        self.lock().push(stream);
+    fn add(&self, captured: Captured) {
+        self.lock().push(captured);
     }
 
-    fn remove(&self, stream: usize) {
+    /// The end of one capture.
+    fn remove(&self, stream: usize, thread: Option<ThreadId>) {
         let mut streams = self.lock();
-        if let Some(index) = streams.iter().position(|captured| *captured == stream) {
+        if let Some(index) = streams.iter().position(|it| (it.stream, it.thread) == (stream, thread)) {
             streams.swap_remove(index);
         }
     }
+
+    /// The end of whatever these captures take place in.
+    fn remove_where(&self, ended: impl Fn(&Captured) -> bool) {
+        self.lock().retain(|captured| !ended(captured));
+    }
+}
+
+/// Forgets the captures in a context that has died.
+pub fn forget_context(context: usize) {
+    CAPTURES.remove_where(|captured| captured.context == context);
+}
+
+/// Forgets the captures of a thread's own default stream when the thread ends.
+struct OwnStream;
+
+impl Drop for OwnStream {
+    fn drop(&mut self) {
+        let own = Some(thread::current().id());
+        CAPTURES.remove_where(|captured| captured.thread == own);
+    }
+}
+
+thread_local! {
+    static OWN_STREAM: OwnStream = const { OwnStream };
+}
+
+/// The thread that a stream belongs to alone.
+fn owner_of(stream: usize) -> Option<ThreadId> {
+    (stream == STREAM_PER_THREAD).then(|| thread::current().id())
 }
 
 /// Whether any stream is being captured.
@@ -47,7 +90,14 @@ pub unsafe fn begin(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS {
-            CAPTURES.add(named(stream));
+            let stream = named(stream);
+            let context = streams::context_of(stream).or_else(driver::current_context).unwrap_or(0);
+            let thread = owner_of(stream);
+            if thread.is_some() {
+                // From now on it is dropped with the thread.
+                let _ = OWN_STREAM.try_with(|_| ());
+            }
+            CAPTURES.add(Captured { stream, context, thread });
         }
         status
     })
@@ -107,7 +157,7 @@ pub unsafe fn end_for_graphics(call: &dyn Fn() -> Status, stream: CUstream) -> S
         let status = call();
         // Whether such a stream counts as one that is captured is not said.
         if status == Status::SUCCESS {
-            CAPTURES.remove(named(stream));
+            ended(named(stream));
         }
         status
     })
@@ -120,17 +170,44 @@ pub unsafe fn end(call: &dyn Fn() -> Status, stream: CUstream, _graph: *mut *mut
         let status = call();
         // An invalidated capture ends with an error, and one of another thread's does not end.
         if !streams::is_capturing(named(stream)) {
-            CAPTURES.remove(named(stream));
+            ended(named(stream));
         }
         status
     })
+}
+
+/// The capture of a stream has ended. That of a default stream can only be ended by the thread that it belongs to.
+fn ended(stream: usize) {
+    CAPTURES.remove(stream, owner_of(stream));
+}
+
+/// The stream is gone from the call on, and its handle may soon be another's.
+///
+/// # Safety
+/// The arguments are those of `cuStreamDestroy_v2`.
+pub unsafe fn destroy(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
+    if in_progress() && !stream.is_null() && stream.addr() > STREAM_PER_THREAD {
+        return destroy_captured(call, stream.addr());
+    }
+    call()
+}
+
+/// Forgets before the call what another thread may begin with the same handle after it.
+#[cold]
+fn destroy_captured(call: &dyn Fn() -> Status, stream: usize) -> Status {
+    let before: Vec<Captured> = CAPTURES.lock().extract_if(.., |captured| captured.stream == stream).collect();
+    let status = call();
+    if status != Status::SUCCESS {
+        CAPTURES.lock().extend(before);
+    }
+    status
 }
 
 /// Whether a stream of the application's is being captured.
 pub fn captures(stream: CUstream) -> bool {
     let stream = named(stream);
     // A thread's own default stream goes by a name that others have, too.
-    let is_known = stream != STREAM_PER_THREAD && CAPTURES.lock().contains(&stream);
+    let is_known = stream != STREAM_PER_THREAD && CAPTURES.lock().iter().any(|captured| captured.stream == stream);
     in_progress() && (is_known || streams::is_capturing(stream))
 }
 
@@ -138,17 +215,51 @@ pub fn captures(stream: CUstream) -> bool {
 mod tests {
     use super::*;
 
+    fn captured(stream: usize, context: usize) -> Captured {
+        Captured { stream, context, thread: owner_of(stream) }
+    }
+
     #[test]
     fn every_beginning_needs_its_end() {
         let captures = Captures::default();
-        captures.add(2);
-        captures.add(2);
-        captures.add(64);
-        captures.remove(2);
-        captures.remove(7);
-        assert_eq!(captures.lock().len(), 2);
-        captures.remove(2);
-        captures.remove(64);
+        for stream in [STREAM_PER_THREAD, STREAM_PER_THREAD, 64] {
+            captures.add(captured(stream, 0));
+        }
+        let own = owner_of(STREAM_PER_THREAD);
+        captures.remove(STREAM_PER_THREAD, own);
+        captures.remove(7, None);
+        thread::scope(|scope| {
+            scope.spawn(|| captures.remove(STREAM_PER_THREAD, owner_of(STREAM_PER_THREAD)));
+        });
+        assert_eq!(captures.lock().len(), 2, "another thread's own stream is another one");
+        captures.remove(STREAM_PER_THREAD, own);
+        captures.remove(64, None);
         assert!(captures.lock().is_empty());
+    }
+
+    #[test]
+    fn a_capture_ends_with_what_it_takes_place_in() {
+        let begin = |stream: usize| CAPTURES.add(captured(stream, 0x10));
+        let is_captured = |stream| CAPTURES.lock().iter().any(|captured| captured.stream == stream);
+        // SAFETY: no driver is called.
+        let destroy = |stream: usize, status| unsafe { destroy(&|| status, std::ptr::without_provenance_mut(stream)) };
+        [0x99, 0xaa].into_iter().for_each(begin);
+        destroy(0x99, Status::INVALID_VALUE);
+        assert!(is_captured(0x99), "a stream that is not destroyed goes on");
+        destroy(0x99, Status::SUCCESS);
+        assert!(!is_captured(0x99) && is_captured(0xaa));
+        forget_context(0x20);
+        assert!(is_captured(0xaa));
+        forget_context(0x10);
+        assert!(!is_captured(0xaa));
+        let begin_own = || {
+            // SAFETY: as above.
+            unsafe { super::begin(&|| Status::SUCCESS, std::ptr::null_mut()) };
+            let own = Some(thread::current().id());
+            assert!(in_progress() && CAPTURES.lock().iter().any(|captured| captured.thread == own));
+            own
+        };
+        let ended = thread::spawn(begin_own).join().unwrap();
+        assert!(CAPTURES.lock().iter().all(|captured| captured.thread != ended), "a thread's own stream ends with it");
     }
 }

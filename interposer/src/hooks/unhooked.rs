@@ -167,7 +167,6 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
             "cuIpcOpenEventHandle",
             "cuStreamCreate",
             "cuStreamCreateWithPriority",
-            "cuStreamDestroy",
             "cuStreamQuery",
             "cuStreamSynchronize",
             "cuStreamWaitEvent",

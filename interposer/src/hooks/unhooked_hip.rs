@@ -148,7 +148,6 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
             "hipStreamCreate",
             "hipStreamCreateWithFlags",
             "hipStreamCreateWithPriority",
-            "hipStreamDestroy",
             "hipStreamQuery",
             "hipStreamSynchronize",
             "hipStreamUpdateCaptureDependencies",

@@ -1,7 +1,7 @@
 //! The ends of contexts: what they destroy is forgotten, and memory in the arena given back.
 
 use crate::apply;
-use crate::driver::{self, CUcontext, CUdevice, Status, contexts, gate};
+use crate::driver::{self, CUcontext, CUdevice, Status, captures, contexts, gate};
 use crate::kernels::handles;
 use crate::memory::{access, frees, tracked};
 use crate::process::linker;
@@ -132,6 +132,7 @@ pub fn forget_handle(context: usize) {
     contexts::forget(context);
     access::forget_context(context);
     snapshot::forget_context(context);
+    captures::forget_context(context);
     profile::forget(Some(context));
     apply::forget(Some(context));
 }
@@ -150,6 +151,7 @@ fn primary_died(device: CUdevice) {
             handles::forget_contexts(|ended| ended == context || contexts::is_green_of(ended, device));
             access::forget_context(context);
             snapshot::forget_context(context);
+            captures::forget_context(context);
             profile::forget(Some(context));
             apply::forget(Some(context));
             frees::forget(Some(device), |live| live.context == context || contexts::is_green_of(live.context, device));
@@ -162,6 +164,7 @@ fn primary_died(device: CUdevice) {
                 .collect();
             handles::forget_contexts(|context| ended.contains(&context));
             snapshot::forget_all_contexts();
+            ended.iter().for_each(|context| captures::forget_context(*context));
             profile::forget(None);
             apply::forget(None);
             frees::forget(Some(device), |live| live.context != 0 && live.device == device);

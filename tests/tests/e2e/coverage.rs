@@ -239,6 +239,14 @@ fn a_kernel_that_waits_for_a_host_thread_is_let_finish() {
     );
 }
 
+#[test]
+fn a_capture_that_ends_with_its_stream_is_over() {
+    let recorded = recorded("abandoned", &[]);
+    for kernel in ["twice<1>", "twice<2>"] {
+        assert_eq!(recorded.occurrences(kernel), [1], "{}", recorded.outcome);
+    }
+}
+
 /// What the kernel's device has no access to is not its memory, and must not even be read.
 #[test]
 fn access() {
