@@ -6,9 +6,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::unistd::AccessFlags;
@@ -133,16 +135,29 @@ pub struct StoreWriter {
     in_use: InUse,
 }
 
+/// How long the lock on the packs is waited for. Whoever collects garbage has it for seconds; longer than this holds it
+/// who is stopped.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is tried.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Most threads that write at a time.
 const MOST_WRITERS: usize = 16;
 
 impl StoreWriter {
     /// Opens the store of a recording folder, creating it (0700) where missing. `level` is zstd's; chunks that other
     /// packs of the folder already hold are not written again.
+    ///
+    /// # Errors
+    /// The folder cannot be written to, or somebody keeps the lock on the packs ([`TimedOut`](io::ErrorKind::TimedOut)).
     pub fn open(recording: &Path, level: i32) -> Result<Self, RecordingError> {
+        Self::open_within(recording, level, PATIENCE)
+    }
+
+    fn open_within(recording: &Path, level: i32, patience: Duration) -> Result<Self, RecordingError> {
         let folder = recording.join(FOLDER);
         create_private_folder(&folder)?;
-        let in_use = InUse::mark(&folder)?; // before the packs are listed
+        let in_use = InUse::mark(&folder, patience)?; // before the packs are listed
         let mut others = Vec::new();
         for path in pack::files(&folder)? {
             let (reader, entries) = PackReader::open(&path)?;
@@ -331,11 +346,23 @@ impl InUse {
         File::open(folder).map(Self).map_err(RecordingError::io(folder))
     }
 
-    /// Marks the packs as used. Where the file system has no locks, nothing can be done about it.
-    fn mark(folder: &Path) -> Result<Self, RecordingError> {
+    /// Marks the packs as used. Where the file system has no locks, nothing can be done about it. Any process that may
+    /// read the folder can lock it, and keep the lock for as long as it likes.
+    fn mark(folder: &Path, patience: Duration) -> Result<Self, RecordingError> {
         let mark = Self::open(folder)?;
-        while mark.0.lock_shared().is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
-        Ok(mark)
+        let deadline = Instant::now() + patience;
+        loop {
+            match mark.0.try_lock_shared() {
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => return Ok(mark),
+            }
+            if Instant::now() >= deadline {
+                let error = "another process has locked the folder for too long: mneme clean, if it is stopped (kill -CONT lets it go on), or a program that locks files";
+                return Err(RecordingError::io(folder)(io::Error::new(io::ErrorKind::TimedOut, error)));
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// The lock for one that removes chunks, `None` while a writer is at work.
@@ -371,6 +398,22 @@ mod tests {
 
     fn packs(folder: &Path) -> Vec<PathBuf> {
         pack::files(&folder.join(FOLDER)).unwrap()
+    }
+
+    #[test]
+    fn a_lock_that_somebody_keeps_is_not_waited_for_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |patience| StoreWriter::open_within(folder.path(), 1, patience);
+        drop(open(PATIENCE).unwrap());
+        let held = InUse::alone(&folder.path().join(FOLDER)).unwrap().unwrap();
+        let refused = open(Duration::from_millis(30)).err().unwrap();
+        assert!(matches!(refused, RecordingError::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| open(Duration::from_secs(60)).is_ok());
+            std::thread::sleep(Duration::from_millis(30));
+            drop(held);
+            assert!(waiting.join().unwrap());
+        });
     }
 
     #[test]
