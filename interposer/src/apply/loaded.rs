@@ -79,7 +79,7 @@ pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, Str
         return Err(format!("it was tuned for {}, and this device is {here}; tune it here", winner.architecture));
     }
     let image = code.image.get_or_init(|| winner.image()).as_ref().map_err(Clone::clone)?;
-    let (module, function) = function_of(image, winner)?;
+    let function = function_of(image, winner)?;
     let max_threads = attribute(function, MAX_THREADS);
     let version = AtomicU32::new(u32::MAX);
     let loaded = LoadedCode { context, function, max_threads, version, residency: Residency::here() };
@@ -96,15 +96,15 @@ pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, Str
     }
     // SAFETY: just made, and nobody has seen it.
     drop(unsafe { Box::from_raw(loaded) });
-    // SAFETY: our own module, of which nothing is launched.
-    unsafe { hooked::cuModuleUnload::call(module) };
     find(code, context).ok_or_else(|| format!("the program has more than {PLACES} contexts"))
 }
 
-fn function_of(image: &[u8], winner: &Winner) -> Result<(CUmodule, CUfunction), String> {
+/// Loads the module and finds the function. A module that is not used stays: the driver may wait for the device before
+/// it unloads one, and the device for the application.
+fn function_of(image: &[u8], winner: &Winner) -> Result<CUfunction, String> {
     let refused = |what: &str, status| format!("the driver {what} ({})", recorded_family::error(status));
     let name = CString::new(winner.kernel.as_str()).map_err(|_| "its name has a NUL")?;
-    let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let (mut module, mut function): (CUmodule, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
     let _mode = CaptureMode::relaxed();
     // SAFETY: valid places, a whole ELF object and a name that ends with a NUL.
     unsafe {
@@ -116,12 +116,9 @@ fn function_of(image: &[u8], winner: &Winner) -> Result<(CUmodule, CUfunction), 
             Status::SUCCESS => {
                 // Else that is left to the first launch. Drivers before CUDA 12.4 have no such function.
                 driver::cuFuncLoad(function);
-                Ok((module, function))
+                Ok(function)
             }
-            status => {
-                hooked::cuModuleUnload::call(module);
-                Err(refused("does not find it in its tuned code", status))
-            }
+            status => Err(refused("does not find it in its tuned code", status)),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Loading of code by a thread of ours, and the ends of contexts, which do not happen meanwhile.
 //!
 //! Nobody else than that thread and whoever ends a context takes this lock, and only for as long as the driver loads
-//! one kernel's code; no launch ever waits for it.
+//! one kernel's code; no launch ever waits for it. The thread waits for the end of a context for as long as that takes;
+//! the application waits for the thread for a limited time, because the driver may load code only when the device is
+//! idle.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -48,12 +50,14 @@ pub struct ContextEnd {
     _alone: Option<MutexGuard<'static, ()>>,
 }
 
-/// Waits for the thread that loads, and keeps it from loading until the result is dropped.
+/// Waits for the thread that loads, though not for ever, and keeps it from loading until the result is dropped.
 pub fn end_of_context() -> ContextEnd {
-    let alone = is_here().then(|| LOADING.lock().unwrap_or_else(PoisonError::into_inner));
-    if alone.is_some() {
-        ENDS.fetch_add(1, Ordering::SeqCst);
+    const LIMIT: Duration = Duration::from_secs(10);
+    if !is_here() {
+        return ContextEnd { _alone: None };
     }
+    let alone = lock_within(LIMIT);
+    ENDS.fetch_add(1, Ordering::SeqCst);
     ContextEnd { _alone: alone }
 }
 
@@ -61,9 +65,20 @@ pub fn end_of_context() -> ContextEnd {
 pub fn stop() {
     const LIMIT: Duration = Duration::from_millis(500);
     IS_STOPPED.store(true, Ordering::SeqCst);
+    if is_here() {
+        drop(lock_within(LIMIT));
+    }
+}
+
+fn lock_within(limit: Duration) -> Option<MutexGuard<'static, ()>> {
     let start = Instant::now();
-    while is_here() && matches!(LOADING.try_lock(), Err(TryLockError::WouldBlock)) && start.elapsed() < LIMIT {
-        std::thread::sleep(Duration::from_micros(200));
+    loop {
+        match LOADING.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) if start.elapsed() >= limit => return None,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(200)),
+        }
     }
 }
 
@@ -71,4 +86,18 @@ pub fn stop() {
 fn is_here() -> bool {
     let owner = OWNER.load(Ordering::SeqCst);
     owner != 0 && owner == std::process::id()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_loads_is_not_waited_for_without_end() {
+        let limit = Duration::from_millis(20);
+        let held = lock_within(limit).unwrap();
+        std::thread::scope(|scope| assert!(scope.spawn(|| lock_within(limit).is_none()).join().unwrap()));
+        drop(held);
+        assert!(lock_within(limit).is_some());
+    }
 }

@@ -81,8 +81,12 @@ fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     if in_memory && !run::has_memory(file) {
         return Ok(false);
     }
-    // One write, so that lines of processes that end at the same time stay apart.
-    let write = || File::options().append(true).create(!in_memory).mode(0o600).open(file)?.write_all(&line);
+    // One write, so that lines of processes that end at the same time stay apart. A pipe that nobody reads is an error.
+    let write = || {
+        let mut options = File::options();
+        options.append(true).create(!in_memory).mode(0o600).custom_flags(libc::O_NONBLOCK);
+        options.open(file)?.write_all(&line)
+    };
     files::size_limit_as_errors(write)?;
     Ok(in_memory)
 }
@@ -252,6 +256,9 @@ mod tests {
         }
         let read = mneme_core::summary::parse(&std::fs::read_to_string(&file).unwrap());
         assert_eq!(read, [summary(RecorderMode::Record, kernel(4)), summary(RecorderMode::Record, kernel(4))]);
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(append(&summary(RecorderMode::Record, kernel(4)), &pipe).is_err(), "nobody reads it");
         // A descriptor that is not the memory of `mneme` is left alone.
         let open = File::options().write(true).open(&file).unwrap();
         let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open));

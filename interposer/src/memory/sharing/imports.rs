@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mneme_abi::cuda::structures::{AccessDescription, memory_access};
 use mneme_abi::cuda::sys::CUmemAllocationHandleType;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+use nix::sys::socket::{
+    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, connect, recvmsg, socket,
+};
 
 use super::exports::{self, check_user};
 use super::handle::{SharedHandle, SlabLayout};
@@ -150,8 +151,19 @@ pub fn request(handle: SharedHandle) -> Result<ReceivedAllocation, Status> {
     })
 }
 
+/// A connection to the process that answers at a socket. One that accepts none, because it is stopped, has a queue that
+/// may be full: that is an error, where a connection that blocks would wait without a limit.
+fn connect_to(endpoint: u64) -> std::io::Result<UnixStream> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let unconnected = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(unconnected.as_raw_fd(), &UnixAddr::new_abstract(SharedHandle::socket(endpoint).as_bytes())?)?;
+    let stream = UnixStream::from(unconnected);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 fn try_request(handle: SharedHandle, deadline: Instant) -> std::io::Result<ReceivedAllocation> {
-    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(SharedHandle::socket(handle.endpoint))?)?;
+    let mut stream = connect_to(handle.endpoint)?;
     check_user(&stream)?;
     let patience = |stream: &UnixStream| {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -292,4 +304,21 @@ fn map(at: u64, size: u64, descriptor: &OwnedFd) -> Option<u64> {
         }
     }
     Some(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{Backlog, bind, listen};
+
+    #[test]
+    fn a_process_that_accepts_no_connections_is_an_error() {
+        let endpoint = 0x7e57_0000_0000_0000 | u64::from(std::process::id());
+        let stopped = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        bind(stopped.as_raw_fd(), &UnixAddr::new_abstract(SharedHandle::socket(endpoint).as_bytes()).unwrap()).unwrap();
+        listen(&stopped, Backlog::new(1).unwrap()).unwrap();
+        let connections: Vec<_> = (0..8).map(|_| connect_to(endpoint)).collect();
+        let full = connections.iter().find_map(|connection| connection.as_ref().err()).unwrap();
+        assert_eq!(full.kind(), ErrorKind::WouldBlock);
+    }
 }
