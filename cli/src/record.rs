@@ -35,6 +35,9 @@ pub struct RecordOptions {
     /// Instances that a process records of each kernel (also -mr) [default: 4]
     #[arg(long, aliases = ["max-recordings", "per-kernel-max-recordings", "mr"], value_name = "COUNT")]
     max: Option<u64>,
+    /// Seconds that the application is held at most while a kernel runs, or the work before it [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=variables::LONGEST_LIMIT))]
+    kernel_limit: Option<u64>,
     /// zstd's level for recorded memory
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=22))]
     compression_level: Option<u64>,
@@ -83,6 +86,7 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
         ("MNEME_MAX_RECORDINGS", options.max),
         ("MNEME_SKIP_RECORDINGS", options.skip),
         ("MNEME_SAMPLE", options.sample),
+        ("MNEME_KERNEL_LIMIT", options.kernel_limit),
         ("MNEME_COMPRESSION_LEVEL", options.compression_level),
     ];
     settings.extend(numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string().into()))));

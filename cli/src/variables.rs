@@ -15,14 +15,16 @@ const SWITCH: [&str; 8] = ["on", "off", "0", "1", "no", "yes", "false", "true"];
 type Check = fn(&str) -> Result<(), String>;
 
 /// Name, and what is wrong with a value.
-const CHECKS: [(&str, Check); 22] = [
+const CHECKS: [(&str, Check); 23] = [
     ("MNEME_RR_KERNELS", |text| regular_expression(text).map(drop)),
     ("MNEME_MAX_RECORDINGS", |text| number(text, 0, u64::MAX)),
     ("MNEME_SKIP_RECORDINGS", |text| number(text, 0, u64::MAX)),
     ("MNEME_SAMPLE", |text| number(text, 1, u64::MAX)),
     ("MNEME_PAGE_SIZE", |text| number(text, 1, LARGEST_ARENA)),
     ("MNEME_COMPRESSION_LEVEL", |text| number(text, 1, 22)),
-    ("MNEME_IDLE_TIMEOUT", |text| number(text, 0, 1_000_000)),
+    ("MNEME_KERNEL_LIMIT", |text| number(text, 0, LONGEST_LIMIT)),
+    // Its earlier name.
+    ("MNEME_IDLE_TIMEOUT", |text| number(text, 0, LONGEST_LIMIT)),
     ("MNEME_LOG_LEVEL", |text| {
         one_of(text, &["error", "warning", "warn", "info", "debug", "critical", "off", "trace", "0", "1", "2", "3"])
     }),
@@ -47,6 +49,9 @@ pub const EPILOGUE_FORMATS: [&str; 4] = ["chunks", "bytes", "diff", "best"];
 
 /// Address space that a GPU can have, GiB: 47 bits are what a process has on x86-64.
 pub const LARGEST_ARENA: u64 = 1 << 17;
+
+/// How long the application may be held, seconds.
+pub const LONGEST_LIMIT: u64 = 1_000_000;
 
 /// Refuses the first variable whose value makes no sense.
 pub fn check() -> Result<(), CommandError> {

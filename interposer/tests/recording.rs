@@ -36,7 +36,8 @@ fn table() -> IrTable {
         variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }),
         ..Symbol::exported("counter", SymbolKind::Variable)
     };
-    let symbols = vec![kernel("_Z3addPii"), counter, kernel("crash"), kernel("spin")];
+    let kernels = ["crash", "spin", "spin1", "spin2", "late"].map(kernel);
+    let symbols = [kernel("_Z3addPii"), counter].into_iter().chain(kernels).collect();
     IrTable {
         arch: "sm_90".into(),
         triple: "nvptx64-nvidia-cuda".into(),
@@ -131,6 +132,7 @@ fn record_program(program: &Path, arguments: &[&str], environment: &[(&str, &str
         .args(arguments)
         .env("LD_PRELOAD", recorder())
         .env("MNEME_DATA_DIR", folder.path().join("recording"))
+        .env("MNEME_SUMMARY", folder.path().join("summary"))
         .env("MNEME_DEVICE", "cuda")
         .envs(environment.iter().copied())
         .output()
@@ -376,12 +378,84 @@ fn what_the_driver_refuses_is_passed_back_and_the_next_launch_is_recorded() {
     assert_eq!(run.kernels()[0].instances.len(), 3);
 }
 
+fn summary_of(run: &Run, kernel: &str) -> serde_json::Value {
+    let summary = std::fs::read_to_string(run.folder.path().join("summary")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(summary.lines().next().unwrap()).unwrap();
+    let found = summary["kernels"].as_array().unwrap().iter().find(|known| known["mangled"] == kernel).cloned();
+    found.unwrap_or_else(|| panic!("{kernel} in {summary}"))
+}
+
+/// What the program prints, but for its addresses.
+fn results(output: &str) -> String {
+    output.split_once("result").unwrap().1.to_owned()
+}
+
+/// What became of a kernel: launches, instances, and the launches that a recording failed of.
+fn outcome(run: &Run, kernel: &str) -> (u64, u64, u64) {
+    let found = summary_of(run, kernel);
+    let failed =
+        found["failures"].as_array().unwrap().iter().map(|failure| failure["launches"].as_u64().unwrap()).sum();
+    (found["launches"].as_u64().unwrap(), found["instances"].as_u64().unwrap(), failed)
+}
+
+/// With a driver that records an event behind all work, and with an older one.
 #[test]
-fn a_device_that_never_becomes_idle_does_not_hang_the_program() {
-    let run =
-        record(&["proc", "leave", "spin", "_Z3addPii"], &[("MNEME_IDLE_TIMEOUT", "0"), ("MNEME_RR_KERNELS", "spin")]);
-    assert!(run.stdout().contains("spin: 0\n_Z3addPii: 0\n"), "{}", run.stdout());
-    assert!(run.stderr().contains("spin: 1 launch, 0 recorded; 1 not recorded"), "{}", run.stderr());
+fn a_kernel_that_waits_for_the_host_is_given_up_and_the_next_is_recorded() {
+    for driver in ["FAKE_NEW", "FAKE_OLD"] {
+        let arguments = ["proc", "leave", "spin", "late", "spin", "late", "host", "late", "late"];
+        let start = std::time::Instant::now();
+        let run = record(&arguments, &[("MNEME_KERNEL_LIMIT", "1"), (driver, "1")]);
+        assert_eq!(results(&run.stdout()), results(&String::from_utf8(plain(&arguments).stdout).unwrap()));
+        assert_eq!(outcome(&run, "spin"), (2, 0, 2), "{driver}: {}", run.stderr());
+        assert_eq!(outcome(&run, "late"), (4, 1, 2), "{driver}: {}", run.stderr());
+        assert!(start.elapsed().as_secs() < 20, "{driver}: one limit, and nothing else is waited for");
+    }
+}
+
+#[test]
+fn a_device_that_never_becomes_idle_is_waited_for_once() {
+    for driver in ["FAKE_NEW", "FAKE_OLD"] {
+        let settings = [("MNEME_IDLE_TIMEOUT", "1"), ("MNEME_RR_KERNELS", "late|crash|add"), (driver, "1")];
+        let start = std::time::Instant::now();
+        let run = record(&["proc", "leave", "spin", "late", "crash"], &settings);
+        assert_eq!(outcome(&run, "late"), (1, 0, 1), "{driver}: {}", run.stderr());
+        assert_eq!(outcome(&run, "crash"), (1, 0, 1), "{driver}: {}", run.stderr());
+        assert!(start.elapsed().as_secs() < 20, "{driver}");
+    }
+}
+
+#[test]
+fn a_lock_on_the_packs_that_somebody_keeps_ends_recording_and_not_the_program() {
+    let arguments = ["proc", "leave", "late"];
+    let folder = tempfile::tempdir().unwrap();
+    let packs = folder.path().join("packs");
+    std::fs::create_dir(&packs).unwrap();
+    let held = std::fs::File::open(&packs).unwrap();
+    held.lock().unwrap();
+    let start = std::time::Instant::now();
+    let run = record(&arguments, &[("MNEME_DATA_DIR", folder.path().to_str().unwrap())]);
+    assert!(start.elapsed().as_secs() < 60, "waited for once");
+    let alone = plain(&arguments);
+    assert_eq!(results(&run.stdout()), results(&String::from_utf8(alone.stdout).unwrap()));
+    assert_eq!(run.output.status, alone.status);
+    for (kernel, launches) in [("_Z3addPii", 3), ("late", 1)] {
+        assert_eq!(outcome(&run, kernel), (launches, 0, launches), "{}", run.stderr());
+        assert!(
+            summary_of(&run, kernel)["failures"].as_array().unwrap().iter().any(|failure| failure["broken"] == true)
+        );
+    }
+}
+
+/// With a limit of 0 only what is done at once is recorded.
+#[test]
+fn after_three_waits_in_vain_only_kernels_are_recorded_that_were_seen_to_finish() {
+    let settings = [("MNEME_KERNEL_LIMIT", "0")];
+    let waits = ["proc", "leave", "spin", "host", "spin1", "host", "spin2", "host"];
+    let run = record(&[&waits[..6], &["late", "late"]].concat(), &settings);
+    assert_eq!(outcome(&run, "late"), (2, 1, 0), "{}", run.stderr());
+    let run = record(&[&waits[..], &["late", "late", "_Z3addPii"]].concat(), &settings);
+    assert_eq!(outcome(&run, "late"), (2, 1, 1), "{}", run.stderr());
+    assert_eq!(outcome(&run, "_Z3addPii").1, 3, "recorded before: {}", run.stderr());
 }
 
 #[test]

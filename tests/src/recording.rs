@@ -35,6 +35,8 @@ pub fn record_executable_into(folder: &Path, executable: &Path, arguments: &[&st
         .arg(executable)
         .args(arguments)
         .env("MNEME_DEVICE", TestDevice::under_test().name())
+        // On a machine that has much else to do a kernel may take longer than the usual limit.
+        .env("MNEME_KERNEL_LIMIT", "120")
 }
 
 /// A recording in a folder that goes with it.

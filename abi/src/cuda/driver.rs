@@ -60,6 +60,7 @@ declare! { ($)
     7000 cuDevicePrimaryCtxRelease(device: CUdevice);
     11000 cuDevicePrimaryCtxReset_v2(device: CUdevice);
     11000 cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+    12050 cuCtxRecordEvent(context: CUcontext, event: CUevent);
     12040 cuGreenCtxCreate(green: *mut *mut c_void, description: *mut c_void, device: CUdevice, flags: c_uint);
     12040 cuCtxFromGreenCtx(context: *mut CUcontext, green: *mut c_void);
     12040 cuGreenCtxDestroy(green: *mut c_void);

@@ -57,6 +57,13 @@ impl OnTrial {
         mneme_core::hash::checksum(words.map(u64::to_le_bytes).as_flattened())
     }
 
+    /// The launch is not tried after all; a later one is.
+    pub fn postpone(self) {
+        if let Some((_, candidate)) = found(&self.kernel, self.candidate) {
+            candidate.trials.postpone();
+        }
+    }
+
     /// The launch is over. A recording is on disk soon.
     pub fn end(self, static_hash: u64, dynamic_hash: u64, outcome: Result<(), NotRecorded>) {
         let Some((replacement, candidate)) = found(&self.kernel, self.candidate) else { return };

@@ -43,6 +43,11 @@ impl Trials {
         self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
+    /// A launch that was taken is not tried.
+    pub fn postpone(&self) {
+        self.started.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// A launch verified; whether that was the last one that was wanted.
     pub fn pass(&self) -> bool {
         let is_last = self.verified.fetch_add(1, Ordering::Relaxed) + 1 == self.wanted;
@@ -56,7 +61,7 @@ impl Trials {
     pub fn retry(&self) -> bool {
         let may_retry = self.failed.fetch_add(1, Ordering::Relaxed) + 1 < ATTEMPTS;
         if may_retry {
-            self.started.fetch_sub(1, Ordering::Relaxed);
+            self.postpone();
         }
         may_retry
     }
@@ -71,6 +76,8 @@ mod tests {
         assert!(Trials::new(0).are_passed());
         let trials = Trials::new(2);
         assert_eq!([trials.take(), trials.take(), trials.take()], [true, true, false]);
+        trials.postpone();
+        assert_eq!([trials.take(), trials.take()], [true, false]);
         assert!(!trials.pass() && !trials.are_passed());
         assert!(trials.pass() && trials.are_passed());
     }

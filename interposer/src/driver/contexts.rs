@@ -108,6 +108,23 @@ pub fn count() -> usize {
     with(|contexts| contexts.devices.len())
 }
 
+/// Runs `work` with a context current, and puts the thread's own back; `None` where the driver knows no such context.
+pub fn within<R>(context: usize, work: impl FnOnce() -> R) -> Option<R> {
+    let own = driver::current_context();
+    if own == Some(context) {
+        return Some(work());
+    }
+    // SAFETY: the driver says of what is no context that it is none; the thread's own was current a moment ago.
+    unsafe {
+        if driver::cuCtxSetCurrent(context as CUcontext) != Status::SUCCESS {
+            return None;
+        }
+        let result = work();
+        driver::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
+        Some(result)
+    }
+}
+
 /// The device of a context that is alive.
 pub fn device_of(context: usize) -> Option<CUdevice> {
     if let Some(device) = with(|contexts| contexts.devices.get(&context).copied()) {

@@ -3,8 +3,9 @@
 //! Every hooked call that can touch device memory holds the gate for reading while it is in the vendor's library; a
 //! recorded launch holds it for writing from before its prologue until after its epilogue. Waiting writers go first,
 //! else a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that
-//! is in the vendor's library may itself wait for the launch. A call waits with a time limit too while the recorded
-//! kernel runs, because the kernel may wait for the thread that makes the call: then it takes the gate from the writer.
+//! is in the vendor's library may itself wait for the launch. A call waits with a time limit too: the recorded kernel may
+//! wait for the thread that makes the call, and a writer may never come back (a signal handler jumps out of its call).
+//! So a writer says again and again for how long it wants the gate; whoever waits for longer takes it.
 //! It is the one lock held across vendor calls.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -19,19 +20,21 @@ const SLOTS: usize = 128;
 /// How often a writer looks whether the calls in progress have ended, at first without a pause.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(50);
+/// How much longer than a writer gives itself it is waited for while it waits.
+const GRACE: Duration = Duration::from_secs(1);
 
 struct Writers {
     inside: Option<Holder>,
-    waiting: usize,
-    /// How many writers have been inside, which numbers them.
-    entered: u64,
+    waiting: Vec<Holder>,
+    /// How many writers there have been, which numbers them.
+    count: u64,
 }
 
-/// The writer that is inside.
+/// A writer that is inside, or waits to be.
 struct Holder {
     number: u64,
-    /// From when on others may take the gate from it: while its kernel runs.
-    until: Option<Instant>,
+    /// From when on others need not wait for it.
+    until: Instant,
 }
 
 /// Passing an open gate is two stores to a slot of the thread's own and one look at `closed`; everything else goes by
@@ -138,14 +141,9 @@ pub struct Closed<'a> {
 }
 
 impl Closed<'_> {
-    /// From now on the kernel runs, and who waits for longer than `limit` from now takes the gate.
-    pub fn lend(&self, limit: Duration) {
-        self.gate.limit(self.number, Instant::now().checked_add(limit));
-    }
-
-    /// The kernel has finished: nobody takes the gate any more. Whether nobody has.
-    pub fn regain(&self) -> bool {
-        self.gate.limit(self.number, None)
+    /// Keeps the gate for as long from now, after which whoever waits takes it; whether nobody has taken it yet.
+    pub fn keep_for(&self, limit: Duration) -> bool {
+        self.gate.keep(self.number, Instant::now() + limit)
     }
 
     pub fn is_kept(&self) -> bool {
@@ -157,6 +155,10 @@ impl Writers {
     fn holder(&mut self, number: u64) -> Option<&mut Holder> {
         self.inside.as_mut().filter(|holder| holder.number == number)
     }
+
+    fn waiting(&mut self, number: u64) -> Option<&mut Holder> {
+        self.waiting.iter_mut().find(|writer| writer.number == number)
+    }
 }
 
 impl Gate {
@@ -165,7 +167,7 @@ impl Gate {
             slots: [const { GateSlot { depth: AtomicU32::new(0), taken: AtomicBool::new(false) } }; SLOTS],
             others: AtomicU32::new(0),
             closed,
-            writers: Mutex::new(Writers { inside: None, waiting: 0, entered: 0 }),
+            writers: Mutex::new(Writers { inside: None, waiting: Vec::new(), count: 0 }),
             changed: Condvar::new(),
         }
     }
@@ -196,26 +198,34 @@ impl Gate {
         }
     }
 
-    /// Waits for a change; takes the gate from a writer whose time is over.
+    /// Waits for a change; takes the gate from a writer whose time is over. Without one inside, those that wait have it
+    /// closed: each gives up in time, unless it is gone.
     fn wait<'a>(&self, mut writers: MutexGuard<'a, Writers>) -> MutexGuard<'a, Writers> {
-        let Some(until) = writers.inside.as_ref().and_then(|holder| holder.until) else {
-            return self.changed.wait(writers).unwrap_or_else(PoisonError::into_inner);
+        let until = match &writers.inside {
+            Some(holder) => Some(holder.until),
+            None => writers.waiting.iter().map(|writer| writer.until + GRACE).max(),
         };
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         if !left.is_zero() {
             return self.changed.wait_timeout(writers, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        writers.inside = None;
+        if writers.inside.take().is_none() {
+            writers.waiting.clear();
+        }
         self.open(&writers);
         writers
     }
 
-    /// Sets from when on the gate may be taken from a writer; whether it has it still.
-    fn limit(&self, number: u64, until: Option<Instant>) -> bool {
+    /// Sets from when on the gate may be taken from a writer; whether it has it still. Those who wait look at the new
+    /// time when the old one is over.
+    fn keep(&self, number: u64, until: Instant) -> bool {
         let mut writers = self.lock();
         let Some(holder) = writers.holder(number) else { return false };
+        let is_sooner = until < holder.until;
         holder.until = until;
-        self.changed.notify_all();
+        if is_sooner {
+            self.changed.notify_all();
+        }
         true
     }
 
@@ -224,20 +234,21 @@ impl Gate {
     }
 
     fn close(&self, limit: Duration) -> Option<Closed<'_>> {
-        let mut deadline = Instant::now() + limit;
         let mut writers = self.lock();
-        writers.waiting += 1;
+        writers.count += 1;
+        let number = writers.count;
+        writers.waiting.push(Holder { number, until: Instant::now() + limit });
         self.closed.store(true, Ordering::SeqCst);
         let mut looks = 0;
         while writers.inside.is_some() || !self.is_empty() {
             if writers.inside.is_some() {
-                // Another recorded launch is under way; it has time limits of its own.
+                // Another recorded launch is under way, whose time is limited.
                 writers = self.wait(writers);
-                deadline = Instant::now() + limit;
+                writers.waiting(number)?.until = Instant::now() + limit;
                 continue;
             }
-            if Instant::now() >= deadline {
-                writers.waiting -= 1;
+            if Instant::now() >= writers.waiting(number)?.until {
+                writers.waiting.retain(|writer| writer.number != number);
                 self.open(&writers);
                 return None;
             }
@@ -249,16 +260,16 @@ impl Gate {
                 std::thread::yield_now();
             }
         }
-        writers.waiting -= 1;
-        writers.entered += 1;
-        let number = writers.entered;
-        writers.inside = Some(Holder { number, until: None });
+        // One that others have ceased to wait for has no gate to enter: it is open.
+        writers.waiting(number)?;
+        writers.waiting.retain(|writer| writer.number != number);
+        writers.inside = Some(Holder { number, until: Instant::now() + limit });
         Some(Closed { gate: self, number })
     }
 
     /// Lets readers in again, unless another writer wants it.
     fn open(&self, writers: &Writers) {
-        if writers.inside.is_none() && writers.waiting == 0 {
+        if writers.inside.is_none() && writers.waiting.is_empty() {
             self.closed.store(false, Ordering::SeqCst);
         }
         self.changed.notify_all();
@@ -342,21 +353,19 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_too_long_takes_the_gate_of_a_kernel_that_runs() {
+    fn who_waits_for_too_long_takes_the_gate() {
         let gate = open_gate();
         let closed = gate.close(LONG).unwrap();
-        closed.lend(LONG);
-        assert!(closed.regain(), "nobody waits");
-        closed.lend(Duration::from_millis(10));
+        assert!(closed.keep_for(Duration::from_millis(10)));
         std::thread::sleep(Duration::from_millis(20));
-        assert!(closed.is_kept(), "nobody waits");
+        assert!(closed.is_kept() && closed.keep_for(Duration::from_millis(10)), "nobody waits");
         drop(gate.enter(None));
-        assert!(!closed.is_kept() && !closed.regain());
+        assert!(!closed.is_kept() && !closed.keep_for(LONG));
         // Another writer has it now, which the first one's end leaves alone.
         let second = gate.close(LONG).unwrap();
         drop(closed);
         assert!(second.is_kept() && gate.closed.load(Ordering::SeqCst));
-        second.lend(Duration::ZERO);
+        second.keep_for(Duration::ZERO);
         let third = gate.close(LONG).unwrap();
         assert!(!second.is_kept() && third.is_kept());
         drop(third);
@@ -364,16 +373,29 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_already_when_the_kernel_starts_takes_the_gate_too() {
+    fn who_waits_already_takes_the_gate_when_less_time_is_wanted() {
         let gate = open_gate();
         let closed = gate.close(LONG).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| drop(gate.enter(None)));
             std::thread::sleep(Duration::from_millis(20));
-            closed.lend(Duration::from_millis(10));
+            closed.keep_for(Duration::from_millis(10));
             waiting.join().unwrap();
         });
         assert!(!closed.is_kept());
+    }
+
+    /// As when a signal handler jumps out of its call.
+    #[test]
+    fn a_writer_that_is_gone_is_not_waited_for() {
+        let gate = open_gate();
+        gate.closed.store(true, Ordering::SeqCst);
+        gate.lock().waiting.push(Holder { number: 7, until: Instant::now() });
+        drop(gate.enter(None));
+        assert!(gate.lock().waiting.is_empty() && !gate.closed.load(Ordering::SeqCst));
+        std::mem::forget(gate.close(Duration::from_millis(10)).unwrap());
+        drop(gate.enter(None));
+        assert!(gate.close(LONG).is_some());
     }
 
     #[test]

@@ -32,7 +32,6 @@ functions! {
     hipOccupancyMaxActiveBlocksPerMultiprocessor;
     hipStreamGetDevice;
     hipStreamIsCapturing;
-    hipStreamSynchronize;
     hipEventRecord;
     hipGraphDestroyNode;
     hipGraphKernelNodeGetAttribute;
@@ -80,7 +79,6 @@ stand_ins! {
     cuFuncGetAttribute => function_attribute;
     cuStreamGetCtx => context_of_stream;
     cuStreamIsCapturing => is_capturing;
-    cuStreamSynchronize => synchronise_stream;
 }
 
 /// The handle of the only context on a device.
@@ -170,11 +168,6 @@ unsafe extern "C" fn record(event: CUevent, stream: CUstream) -> Status {
 unsafe extern "C" fn is_capturing(stream: CUstream, status: *mut c_uint) -> Status {
     // SAFETY: passed on.
     unsafe { hipStreamIsCapturing(named(stream), status) }
-}
-
-unsafe extern "C" fn synchronise_stream(stream: CUstream) -> Status {
-    // SAFETY: passed on.
-    unsafe { hipStreamSynchronize(named(stream)) }
 }
 
 /// The processor of a device and its features, e.g. "gfx90a:sramecc+:xnack-".
@@ -358,9 +351,10 @@ mod tests {
         assert_eq!(without, [""; 0]);
     }
 
-    /// Of nodes of graphs, which HIP has otherwise; of libraries, which the registered code is none of; of NVIDIA's
+    /// Of events behind all work of a context; of nodes of graphs, which HIP has otherwise; of libraries, which the registered code is none of; of NVIDIA's
     /// linker and of loading a function whole.
     const WITHOUT: &[&str] = &[
+        "cuCtxRecordEvent",
         "cuFuncGetModule",
         "cuFuncGetName",
         "cuFuncLoad",

@@ -9,9 +9,11 @@ pub mod contexts;
 pub mod gate;
 pub mod hip;
 pub mod hooked;
+pub mod idle;
 pub mod last_error;
 pub mod streams;
 pub mod timing;
+pub mod waiting;
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -162,13 +164,13 @@ functions! {
     cuCtxGetDevice;
     cuCtxGetStreamPriorityRange;
     cuCtxGetLimit;
+    cuCtxRecordEvent;
     cuCtxSynchronize;
     cuEventCreate;
     cuEventDestroy_v2;
     cuEventElapsedTime;
     cuEventQuery;
     cuEventRecord;
-    cuEventSynchronize;
     cuDeviceGetAttribute;
     cuDeviceGetName;
     cuDevicePrimaryCtxGetState;
@@ -210,7 +212,6 @@ functions! {
     cuStreamCreate;
     cuStreamGetCtx;
     cuStreamIsCapturing;
-    cuStreamSynchronize;
     cuThreadExchangeStreamCaptureMode;
 }
 

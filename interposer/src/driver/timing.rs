@@ -2,7 +2,7 @@
 //!
 //! A kernel that starts on an idle device is charged with the time of its submission too, a few microseconds.
 
-use super::{self as driver, CUevent, CUstream, Status};
+use super::{self as driver, CUevent, CUstream, Status, waiting};
 
 /// Two events of the current context.
 pub struct EventPair {
@@ -41,6 +41,11 @@ impl EventPair {
         unsafe { driver::cuEventRecord(self.end, stream as CUstream) == Status::SUCCESS }
     }
 
+    /// Whether the work between the two is done: the driver's answer, `None` while it is not.
+    pub fn is_reached(&self) -> Option<Status> {
+        waiting::reached(self.end)
+    }
+
     /// ns between the two, once both have been reached; does not wait.
     pub fn elapsed(&self) -> Option<u64> {
         let mut milliseconds = 0f32;
@@ -50,6 +55,13 @@ impl EventPair {
                 && driver::cuEventElapsedTime(&mut milliseconds, self.start, self.end) == Status::SUCCESS
         };
         (done && milliseconds >= 0.0).then(|| (f64::from(milliseconds) * 1e6) as u64)
+    }
+
+    /// The event behind the work; the other one is given back.
+    pub fn into_end(self) -> CUevent {
+        // SAFETY: an event of ours, used no more; the driver waits for nothing.
+        unsafe { driver::cuEventDestroy_v2(self.start) };
+        self.end
     }
 
     /// Gives the events back; not when dropped, because their context may be gone then.

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mneme_core::summary::Times;
@@ -29,6 +29,9 @@ pub struct KernelProgress {
     pub tally: LaunchTally,
     pub code: OnceLock<Result<Arc<KernelCode>, String>>,
     recorded: Mutex<RecordedInstances>,
+    /// A launch was seen to finish without the application, or one was not.
+    finished: AtomicBool,
+    unfinished: AtomicBool,
     pub profile: profile::Profile,
     pub function_settings: FunctionSettings,
     /// What stands in for it, where tuned kernels are used.
@@ -73,6 +76,24 @@ pub struct Occurrences {
 impl KernelProgress {
     pub fn recorded(&self) -> MutexGuard<'_, RecordedInstances> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A launch was seen to finish.
+    pub fn note_finished(&self) {
+        self.finished.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Relaxed)
+    }
+
+    /// A launch did not finish while the application was held: no other is held for.
+    pub fn note_unfinished(&self) {
+        self.unfinished.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished.load(Ordering::Relaxed)
     }
 
     /// An instance is on disk, with so many bytes (`None`: by another process), or not, for this reason.
@@ -135,8 +156,12 @@ impl KernelProgress {
     /// What most launches need to know, without the lock that `recorded` is behind.
     pub fn update_tally(&self, recorded: &RecordedInstances, settings: &RecorderSettings) {
         let all_are_here = recorded.instances.len() <= PLACES;
-        self.tally
-            .close(recorded.is_full(settings) && all_are_here, recorded.given_up && recorded.instances.is_empty());
+        // Launches of a kernel that waits for the application are looked after.
+        let is_over = !self.is_unfinished();
+        self.tally.close(
+            is_over && recorded.is_full(settings) && all_are_here,
+            is_over && recorded.given_up && recorded.instances.is_empty(),
+        );
     }
 }
 

@@ -5,14 +5,20 @@ use crate::driver::{self, CUcontext, CUdevice, Status, captures, contexts, gate}
 use crate::kernels::handles;
 use crate::memory::{access, frees, tracked};
 use crate::process::linker;
-use crate::recorder::profile;
+use crate::recorder::{profile, unfinished};
 use crate::snapshot;
+
+/// Looks once more at what ends with a context, while it is there.
+pub fn before_end() {
+    profile::collect();
+    unfinished::forget_all();
+}
 
 /// # Safety
 /// The arguments are those of `cuCtxDestroy_v2`.
 pub unsafe fn destroy(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     gate::passing(&|| {
-        profile::collect();
+        before_end();
         let _alone = apply::end_of_context();
         let status = call();
         if status == Status::SUCCESS {
@@ -26,7 +32,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
 /// The arguments are those of `cuDevicePrimaryCtxReset_v2`.
 pub unsafe fn reset_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
     gate::passing(&|| {
-        profile::collect();
+        before_end();
         let _alone = apply::end_of_context();
         let status = call();
         if status == Status::SUCCESS {
@@ -40,7 +46,7 @@ pub unsafe fn reset_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Stat
 /// The arguments are those of `cuDevicePrimaryCtxRelease_v2`.
 pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
     gate::passing(&|| {
-        profile::collect();
+        before_end();
         let _alone = apply::end_of_context();
         let status = call();
         if status == Status::SUCCESS {
@@ -56,7 +62,7 @@ pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> St
 /// The arguments are those of `cuCtxDetach`.
 pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     gate::passing(&|| {
-        profile::collect();
+        before_end();
         let _alone = apply::end_of_context();
         let status = call();
         if status == Status::SUCCESS && !is_alive(context) {
@@ -72,7 +78,7 @@ pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
 /// The function has no arguments.
 pub unsafe fn reset_device(call: &dyn Fn() -> Status) -> Status {
     gate::passing(&|| {
-        profile::collect();
+        before_end();
         let _alone = apply::end_of_context();
         let context = driver::current_context();
         let status = call();

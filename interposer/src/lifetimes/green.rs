@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::contexts::{forget_handle, primary_is_released};
+use super::contexts::{before_end, forget_handle, primary_is_released};
 use crate::driver::{CUcontext, CUdevice, Status, contexts, gate};
 use crate::memory::frees;
-use crate::recorder::profile;
 
 /// Device of each green context (`CUgreenCtx`), and the context that was made from it.
 static GREENS: Mutex<BTreeMap<usize, (CUdevice, Option<usize>)>> = Mutex::new(BTreeMap::new());
@@ -60,7 +59,7 @@ pub unsafe fn make_context(call: &dyn Fn() -> Status, context: *mut CUcontext, g
 /// The arguments are those of `cuGreenCtxDestroy`.
 pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
     gate::passing(&|| {
-        profile::collect();
+        before_end();
         let status = call();
         if status == Status::SUCCESS {
             let known = greens().remove(&(green as usize));

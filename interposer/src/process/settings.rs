@@ -46,8 +46,8 @@ pub struct RecorderSettings {
     pub rank: Option<u64>,
     /// `MNEME_RECORD_RANKS` with the rank of this process.
     pub rank_selected: bool,
-    /// `MNEME_IDLE_TIMEOUT`: seconds that the device may take to become idle; 10.
-    pub idle_timeout: Duration,
+    /// `MNEME_KERNEL_LIMIT`: seconds that the application may be held while a kernel runs, or work before it; 5.
+    pub kernel_limit: Duration,
     /// `MNEME_COMPRESSION_LEVEL`: zstd's, 1.
     pub compression_level: i32,
     /// `MNEME_BUFFER_MB`: page-locked memory for what is on its way to disk, bytes (the variable: MiB); 256 MiB.
@@ -67,6 +67,12 @@ pub struct RecorderSettings {
     /// later, every allocation has pages of its own, as that one maps them.
     pub whole_pages: bool,
 }
+
+const LIMIT_VARIABLE: &str = "MNEME_KERNEL_LIMIT";
+/// Its earlier name.
+const OLD_LIMIT_VARIABLE: &str = "MNEME_IDLE_TIMEOUT";
+/// Seconds that can be added to any time.
+const LONGEST_LIMIT: u64 = 1_000_000;
 
 /// Variables that tell a process of a distributed run its rank, after torchrun's `RANK`: those of the existing Mneme in
 /// its order, then of MVAPICH, PALS, ALPS and Horovod. The first that is set counts.
@@ -181,7 +187,7 @@ impl RecorderSettings {
             summary: variable(summary::VARIABLE).map(PathBuf::from),
             rank,
             rank_selected: rank_selected(variable("MNEME_RECORD_RANKS").as_deref(), rank),
-            idle_timeout: Duration::from_secs(number("MNEME_IDLE_TIMEOUT", 10)),
+            kernel_limit: Duration::from_secs(number(LIMIT_VARIABLE, number(OLD_LIMIT_VARIABLE, 5)).min(LONGEST_LIMIT)),
             compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
             buffer_bytes: number("MNEME_BUFFER_MB", 256).saturating_mul(1 << 20),
             synchronous: variable("MNEME_SYNC").is_some_and(|text| !is_off(&text)),

@@ -2,24 +2,25 @@
 //!
 //! Order of events: gate closed → device idle → prologue → the launch → kernel finished → epilogue → gate open → packs
 //! synced → manifests → `<static-hash>.json`.
+//!
+//! The application is held meanwhile, and the kernel or the work before it may wait for the application. So each wait
+//! ends after a limit ([`patience`]); what still runs then is kept in [`unfinished`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use mneme_core::launch::LaunchAttributes;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{InstanceDetails, InstanceRecord};
 use mneme_core::recording::manifest::{Moment, RecordedArgument, RecordedVariable};
-use mneme_core::recording::store;
 
 use super::host_writes::HostWriteWatch;
 use super::output::{self, PendingInstance};
-use super::{Plan, reachable};
+use super::{Plan, patience, reachable, unfinished};
+use crate::driver::idle::IdleQuestion;
 use crate::driver::streams::{self, CaptureMode};
 use crate::driver::timing::EventPair;
-use crate::driver::{self, CUcontext, Status, captures, gate};
+use crate::driver::{self, Status, captures, gate, waiting};
 use crate::kernels::code::VariableKind;
 use crate::kernels::kernel::demangle;
 use crate::kernels::request::LaunchRequest;
@@ -28,21 +29,27 @@ use crate::memory::allocations::{KernelAccess, LiveAllocation};
 use crate::memory::pageable;
 use crate::process::log::debug;
 use crate::process::recorded_family;
-use crate::process::reentrancy;
 use crate::process::settings::settings;
 use crate::snapshot::{self, Destination, SnapshotError};
 
-/// How much longer than a device needs to become idle a kernel may run while the gate is closed.
-const KERNEL_PATIENCE: u32 = 30;
-/// How often a wait for a kernel looks whether it is still to go on.
-const LOOK: Duration = Duration::from_millis(50);
+/// How long one step of a snapshot keeps the application's other calls waiting at most; longer than each wait in it.
+const STEP: Duration = Duration::from_secs(60);
+/// How long an idle device may take to say so: with some drivers a thread of ours has to be started for that.
+const ANSWER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceFailure {
     #[error("the driver refused the launch ({})", recorded_family::error(*.0))]
     Rejected(Status),
-    #[error("device not idle")]
-    NotIdle,
+    #[error(
+        "the device was at work for {} s while the application was held; that work may wait for the host or for other work; --kernel-limit raises the limit",
+        .0.as_secs_f64()
+    )]
+    NotIdle(Duration),
+    #[error("work that the recorder has waited for in vain was still running")]
+    Busy,
+    #[error("the recorder had waited in vain several times, and had not seen the kernel finish yet")]
+    Unproven,
     #[error("inside a stream capture{}", of_captures(settings().expand_graphs))]
     Captured,
     #[error("another stream is being captured into a graph")]
@@ -61,12 +68,11 @@ pub enum InstanceFailure {
         "memory changed while it was recorded: host threads write to managed, page-locked or fine-grained memory that the kernel can touch"
     )]
     HostWrites,
-    #[error("the kernel did not finish in time for its recording")]
-    Unfinished,
     #[error(
-        "the kernel still ran after {0} s in which another host thread waited in a call; it may wait for that thread (MNEME_IDLE_TIMEOUT sets the seconds)"
+        "did not finish within {} s while the application was held; it may wait for the host or for other work; --kernel-limit raises the limit",
+        .0.as_secs_f64()
     )]
-    Awaited(u64),
+    Unfinished(Duration),
     #[error("{}", recorded_family::error(*.0))]
     Cuda(Status),
     #[error(transparent)]
@@ -107,9 +113,19 @@ fn of_captures(expands: bool) -> &'static str {
 }
 
 impl InstanceFailure {
-    /// Whether the next launch may be another matter: host threads may write now, or the device be at work.
+    /// Whether the next launch may be another matter: host threads may write now.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::HostWrites | Self::NotIdle)
+        matches!(self, Self::HostWrites)
+    }
+
+    /// Whether the application was held in vain.
+    pub fn was_waited_for(&self) -> bool {
+        matches!(self, Self::NotIdle(_) | Self::Unfinished(_))
+    }
+
+    /// Why nothing more can be recorded after this.
+    pub fn ends_all(&self) -> bool {
+        matches!(self, Self::Recording(_) | Self::Snapshot(SnapshotError::Late | SnapshotError::Stalled))
     }
 
     /// Whether something went wrong, rather than the launch being of a kind that is not recorded.
@@ -122,7 +138,10 @@ impl InstanceFailure {
                 | Self::Pageable(_)
                 | Self::Elsewhere
                 | Self::Multicast
-                | Self::Awaited(_)
+                | Self::NotIdle(_)
+                | Self::Busy
+                | Self::Unproven
+                | Self::Unfinished(_)
                 | Self::Aliased
                 | Self::Closed
                 | Self::Anchored(_)
@@ -137,7 +156,6 @@ impl InstanceFailure {
 
 /// Executes a launch and records it.
 pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan: &Plan) -> Result<(), InstanceFailure> {
-    let settings = settings();
     if let Some(name) = pageable_argument(plan) {
         return Err(InstanceFailure::Pageable(name));
     }
@@ -158,16 +176,22 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
     {
         return Err(InstanceFailure::Anchored(name));
     }
-    let closed = gate::close(settings.idle_timeout).ok_or(InstanceFailure::NotIdle)?;
+    // Before the application is held: this waits for a lock on the packs.
+    let output = output::open()?.ok_or(InstanceFailure::Closed)?;
+    let limit = patience::limit();
+    let deadline = Instant::now() + limit;
+    let closed = gate::close(limit).ok_or(InstanceFailure::NotIdle(limit))?;
     // Again, because no capture can begin now.
     if captures::in_progress() {
         return Err(InstanceFailure::Capturing);
     }
-    let output = output::open()?.ok_or(InstanceFailure::Closed)?;
+    let goes_on = || closed.keep_for(STEP);
+    closed.keep_for(limit + STEP);
     let mut live = reachable::through_arguments(plan, &variables);
     refuse(&live)?;
     let mut contexts = access::that_touch(&live, plan.context.device);
-    check(synchronise(&contexts, settings.idle_timeout).ok_or(InstanceFailure::NotIdle)?)?;
+    let become_idle = |contexts: &[usize]| finish(contexts, deadline).unwrap_or(Err(InstanceFailure::NotIdle(limit)));
+    become_idle(&contexts)?;
     let mut allocations = reachable::allocations(&live);
     allocations.extend(reachable::unseen_allocations(plan, &variables, &allocations));
     let further = reachable::through_memory(plan, &live, &variables, &allocations)?;
@@ -176,7 +200,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
         allocations.extend(reachable::allocations(&further));
         live.extend(further);
         contexts = access::that_touch(&live, plan.context.device);
-        check(synchronise(&contexts, settings.idle_timeout).ok_or(InstanceFailure::NotIdle)?)?;
+        become_idle(&contexts)?;
     }
     allocations.sort_unstable_by_key(|allocation| allocation.address);
     let written = Arc::default();
@@ -185,6 +209,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
         store: &output.store,
         background: &output.background,
         written: &written,
+        goes_on: &goes_on,
     };
     let watch = HostWriteWatch::new(plan.context.handle, &variables, &allocations, &live);
     let mut prologue = snapshot::take(&destination, Moment::Prologue, &variables, &allocations)?;
@@ -193,26 +218,19 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
         return Err(InstanceFailure::HostWrites);
     }
 
-    let timer = EventPair::create().filter(|timer| timer.start(request.stream));
-    closed.lend(settings.idle_timeout);
-    match launch() {
-        Status::SUCCESS => {}
-        status => return Err(InstanceFailure::Rejected(status)),
+    if !closed.keep_for(limit) {
+        return Err(SnapshotError::Taken.into());
     }
-    let timer = timer.filter(|timer| timer.stop(request.stream));
-    let finished = synchronise_while(&contexts, settings.idle_timeout * KERNEL_PATIENCE, &|| closed.is_kept());
-    if !closed.regain() {
-        return Err(InstanceFailure::Awaited(settings.idle_timeout.as_secs()));
+    let time = run(launch, request, plan, &contexts, limit)?;
+    if !closed.keep_for(STEP) {
+        return Err(InstanceFailure::Unfinished(limit));
     }
-    check(finished.ok_or(InstanceFailure::Unfinished)?)?;
-    let time = timer.and_then(|timer| {
-        let time = timer.elapsed();
-        timer.destroy();
-        time
-    });
     let epilogue = snapshot::take(&destination, Moment::Epilogue, &variables, &allocations)?;
     if watch.changes_after(&prologue, &epilogue)? {
         return Err(InstanceFailure::HostWrites);
+    }
+    if !closed.is_kept() {
+        return Err(SnapshotError::Taken.into());
     }
     drop(closed);
 
@@ -339,55 +357,48 @@ fn scalar(argument: &RecordedArgument) -> u64 {
     u64::from_le_bytes(value)
 }
 
-/// Waits until these contexts are idle; `None` when it takes longer than `limit`.
-fn synchronise(contexts: &[usize], limit: Duration) -> Option<Status> {
-    synchronise_while(contexts, limit, &|| true)
+/// Makes the launch and waits until its kernel has finished: the time that it took, ns.
+fn run(
+    launch: &dyn Fn() -> Status,
+    request: &LaunchRequest,
+    plan: &Plan,
+    contexts: &[usize],
+    limit: Duration,
+) -> Result<Option<u64>, InstanceFailure> {
+    let timer = EventPair::create();
+    let is_timed = timer.as_ref().is_some_and(|timer| timer.start(request.stream));
+    let deadline = Instant::now() + limit;
+    let status = launch();
+    let Some(timer) = timer else { return after(status, contexts, deadline, limit).map(|()| None) };
+    let is_timed = is_timed && status == Status::SUCCESS && timer.stop(request.stream);
+    // By its own event first, which whoever asks later is told of as well.
+    if is_timed && waiting::until(deadline, || timer.is_reached()).is_none() {
+        let Plan { function, context, .. } = plan;
+        unfinished::keep_launch(&function.kernel, request.stream, context.handle, timer.into_end());
+        return Err(InstanceFailure::Unfinished(limit));
+    }
+    let finished = after(status, contexts, deadline, limit);
+    let time = if is_timed { timer.elapsed() } else { None };
+    timer.destroy();
+    finished.map(|()| time)
 }
 
-/// The same, and `None` soon after `goes_on` says no.
-///
-/// The driver has no such wait with a limit, and no question about all streams at once, so that a thread waits in our
-/// place. One that is stuck stays so until the device is idle; until then nothing else is recorded, and the next one
-/// waits for it.
-fn synchronise_while(contexts: &[usize], limit: Duration, goes_on: &dyn Fn() -> bool) -> Option<Status> {
-    static WAITING: AtomicBool = AtomicBool::new(false);
-    let deadline = Instant::now() + limit;
-    while WAITING.swap(true, Ordering::AcqRel) {
-        if Instant::now() >= deadline || !goes_on() {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(1));
+/// Waits until the kernel of a launch with this status has finished, and all that it has started.
+fn after(status: Status, contexts: &[usize], deadline: Instant, limit: Duration) -> Result<(), InstanceFailure> {
+    if status != Status::SUCCESS {
+        return Err(InstanceFailure::Rejected(status));
     }
-    let (sender, receiver) = sync_channel(1);
-    let contexts = contexts.to_vec();
-    let wait = move || {
-        reentrancy::bypassing(|| {
-            let _mode = CaptureMode::relaxed();
-            let idle = |context: usize| {
-                // SAFETY: the context is alive: whoever destroys it waits at the gate. One that died in a way that is
-                // not hooked has nothing to wait for.
-                unsafe {
-                    match driver::cuCtxSetCurrent(context as CUcontext) {
-                        Status::SUCCESS => driver::cuCtxSynchronize(),
-                        _ => Status::SUCCESS,
-                    }
-                }
-            };
-            let status =
-                contexts.into_iter().map(idle).find(|status| *status != Status::SUCCESS).unwrap_or(Status::SUCCESS);
-            WAITING.store(false, Ordering::Release);
-            let _ = sender.send(status);
-        });
-    };
-    if store::without_signals(|| std::thread::Builder::new().name("mneme-idle".into()).spawn(wait)).is_err() {
-        WAITING.store(false, Ordering::Release);
-        return None;
-    }
-    while goes_on() {
-        match receiver.recv_timeout(LOOK.min(deadline.saturating_duration_since(Instant::now()))) {
-            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
-            result => return result.ok(),
+    finish(contexts, deadline).unwrap_or(Err(InstanceFailure::Unfinished(limit)))
+}
+
+/// Waits until these contexts are idle; `None` where they are not in time. Time for the answer there is always.
+fn finish(contexts: &[usize], deadline: Instant) -> Option<Result<(), InstanceFailure>> {
+    let mut question = IdleQuestion::ask(contexts);
+    match waiting::until(deadline.max(Instant::now() + ANSWER), || question.answer()) {
+        Some(status) => Some(check(status)),
+        None => {
+            unfinished::keep_device(question);
+            None
         }
     }
-    None
 }

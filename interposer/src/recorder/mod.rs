@@ -7,10 +7,12 @@ mod ending;
 mod host_writes;
 mod instance;
 pub mod output;
+mod patience;
 pub mod profile;
 mod reachable;
 pub mod signals;
 mod summary;
+pub mod unfinished;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -35,10 +37,10 @@ use crate::kernels::progress::{KernelProgress, Occurrences};
 use crate::kernels::recent;
 use crate::kernels::request::LaunchRequest;
 use crate::process::flags::FLAGS;
-use crate::process::log::warning;
+use crate::process::log::{debug, warning};
 use crate::process::settings::{RecorderSettings, settings};
 
-/// How many launches of a kernel may fail because host threads write or the device is at work, before it is given up.
+/// How many launches of a kernel may fail because host threads write, before it is given up.
 const ATTEMPTS: u64 = 3;
 
 /// A launch that is to be recorded.
@@ -55,6 +57,8 @@ enum Decision {
     /// Launches like it were refused: whether it is good has to be seen before one is recorded.
     Try,
     Record(Plan),
+    /// It is not recorded, but whether it finishes is of interest.
+    LookAfter,
 }
 
 /// The process that launches: a forked child has our memory but neither the device nor the right to write.
@@ -123,8 +127,18 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
             function.kernel.progress.tried(LaunchShape::of(&request.launch), status == Status::SUCCESS);
             status
         }
+        Some(Decision::LookAfter) => look_after(call, &request, function),
         None => gate::passing(call),
     }
+}
+
+/// Makes a launch that is not recorded, and looks whether it finishes.
+fn look_after(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
+    let status = gate::passing(call);
+    if status == Status::SUCCESS {
+        unfinished::look_after(request, &function.kernel);
+    }
+    status
 }
 
 /// A launch of a process that has tuned kernels.
@@ -182,6 +196,9 @@ fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision
     if counted::is_only_counted(progress, request) {
         return None;
     }
+    if progress.is_unfinished() {
+        return Some(Decision::LookAfter);
+    }
     if request.launch.is_empty() {
         progress.recorded().rejected += 1;
         return None;
@@ -194,6 +211,10 @@ fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision
         progress.recorded().count_failures(reason, 1, true);
         return None;
     }
+    if let Some(obstacle) = obstacle(function) {
+        progress.count_failure(&obstacle.to_string());
+        return patience::is_wary().then_some(Decision::LookAfter);
+    }
     let plan = plan(function, request)?;
     let (code, key) = (&plan.code, plan.code.key(&request.launch, &plan.arguments));
     match claim(progress, settings(), code, plan.dynamic_hash, key) {
@@ -203,6 +224,18 @@ fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision
     }
     contexts::note(plan.context.handle, plan.context.device);
     Some(Decision::Record(plan))
+}
+
+/// Why the launch of a kernel is not recorded now although a later one may be. Nothing is waited for.
+fn obstacle(function: &FunctionHandle) -> Option<InstanceFailure> {
+    if unfinished::is_busy() {
+        return Some(InstanceFailure::Busy);
+    }
+    if !patience::is_wary() || function.kernel.progress.is_finished() {
+        return None;
+    }
+    unfinished::settle();
+    (!function.kernel.progress.is_finished()).then_some(InstanceFailure::Unproven)
 }
 
 /// What recording a launch takes; `None` where it cannot be recorded, which is counted.
@@ -268,6 +301,7 @@ fn claim(
 
 /// Executes a launch and records it: its status, and why it is not recorded.
 fn execute(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: &Plan) -> (Status, Result<(), InstanceFailure>) {
+    let progress = &plan.function.kernel.progress;
     let result = std::cell::Cell::new(None);
     let launch = || {
         let status = call();
@@ -278,8 +312,16 @@ fn execute(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: &Plan) -> (
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, plan)));
     let outcome = outcome
         .unwrap_or_else(|_| Err(InstanceFailure::Io(std::io::Error::other("an internal error of the recorder"))));
-    if let Err(InstanceFailure::Recording(failure)) = &outcome {
-        output::give_up(&failure.to_string());
+    match &outcome {
+        Ok(()) => progress.note_finished(),
+        Err(failure) if failure.ends_all() => output::give_up(&failure.to_string()),
+        Err(failure) if failure.was_waited_for() => {
+            patience::note_in_vain();
+            if matches!(failure, InstanceFailure::Unfinished(_)) {
+                progress.note_unfinished();
+            }
+        }
+        Err(_) => {}
     }
     (result.get().unwrap_or_else(|| gate::passing(call)), outcome)
 }
@@ -314,7 +356,14 @@ fn record_for_trial(
     function: &FunctionHandle,
     trial: OnTrial,
 ) -> Status {
-    let Some(mut plan) = plan(function, request).filter(|_| output::broken().is_none()) else {
+    if !function.kernel.progress.is_unfinished()
+        && let Some(obstacle) = obstacle(function)
+    {
+        debug!("{} is not tried yet: {obstacle}", function.kernel.demangled);
+        trial.postpone();
+        return look_after(call, request, function);
+    }
+    let Some(mut plan) = plan(function, request).filter(|_| may_record(function)) else {
         let reason = output::broken().unwrap_or("its launch cannot be recorded").to_owned();
         trial.end(0, 0, Err(NotRecorded { reason, may_pass: false }));
         return gate::passing(call);
@@ -329,6 +378,11 @@ fn record_for_trial(
     });
     trial.end(plan.code.static_hash, plan.dynamic_hash, outcome);
     status
+}
+
+/// Whether launches of a kernel may still be recorded for trials.
+fn may_record(function: &FunctionHandle) -> bool {
+    output::broken().is_none() && !function.kernel.progress.is_unfinished()
 }
 
 /// Whether this is the process that launched, not a child of it.

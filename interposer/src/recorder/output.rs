@@ -69,8 +69,13 @@ pub fn close(last: impl FnOnce() + Send + 'static) {
             warning!("the packs could not be closed (their recordings stay readable): {error}");
         }
     });
-    output.background.drain();
+    if !output.background.drain() {
+        give_up(STALLED);
+    }
 }
+
+/// Why the end of writing is not waited for any more.
+const STALLED: &str = "nothing could be written for minutes; what was not on disk is lost";
 
 /// Why nothing more can be written, if so.
 pub fn broken() -> Option<&'static str> {
@@ -108,8 +113,8 @@ impl Output {
             }
             pending.kernel.progress.completed(pending.dynamic_hash, outcome.map_err(|lost| lost.reason));
         });
-        if settings().synchronous {
-            self.background.drain();
+        if settings().synchronous && !self.background.drain() {
+            give_up(STALLED);
         }
     }
 }

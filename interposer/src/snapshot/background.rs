@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use mneme_core::hash::{ChunkId, recorded_id};
 use mneme_core::recording::store::{StoreWriter, without_signals};
@@ -19,6 +20,9 @@ use crate::process::reentrancy;
 
 /// Stack of a thread, bytes; compression has its memory elsewhere.
 const STACK: usize = 512 << 10;
+/// How long whoever waits for the end of writing waits without any progress. The longest step is to sync packs of many
+/// gigabytes to a slow disk.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A chunk in a buffer, claimed under its identity.
 pub struct Chunk {
@@ -133,12 +137,25 @@ impl Background {
         if finisher { self.progress.notify_all() } else { while self.run_task(false) {} }
     }
 
-    /// Waits until everything has been written and every task has run.
-    pub fn drain(&self) {
+    /// Waits until everything has been written and every task has run; whether that came about. Where writing makes no
+    /// progress any more, it does not.
+    pub fn drain(&self) -> bool {
+        self.drain_within(PATIENCE)
+    }
+
+    fn drain_within(&self, patience: Duration) -> bool {
         let mut state = self.lock();
+        let (mut steps, mut since) = (progress(), Instant::now());
         while !state.unwritten.is_empty() || !state.tasks.is_empty() || state.task_runs {
-            state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.progress.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+            let now = progress();
+            if now != steps {
+                (steps, since) = (now, Instant::now());
+            } else if since.elapsed() >= patience {
+                return false;
+            }
         }
+        true
     }
 
     fn write_batches(self: Arc<Self>, writer: usize) {
@@ -192,7 +209,8 @@ impl Background {
         while self.run_task(true) {}
     }
 
-    /// Runs the next task; without waiting for one, whether there was one.
+    /// Runs the next task; without waiting for one, whether there was one. What has been submitted before it is waited
+    /// for without a limit: by the threads that write, which go on writing, or fail.
     fn run_task(&self, wait: bool) -> bool {
         let mut state = self.lock();
         loop {
@@ -220,4 +238,25 @@ impl Background {
 fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(STACK);
     without_signals(|| builder.spawn(move || reentrancy::bypassing(work))).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_writing_is_waited_for_while_it_makes_progress() {
+        let folder = tempfile::tempdir().unwrap();
+        let background = Background::new(Arc::new(StoreWriter::open(folder.path(), 1).unwrap()));
+        let pause = Duration::from_millis(20);
+        for _ in 0..20 {
+            background.then(move || std::thread::sleep(pause));
+        }
+        assert!(background.drain_within(10 * pause), "each task is a step");
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        background.then(move || _ = receiver.recv());
+        assert!(!background.drain_within(pause), "a task that hangs");
+        drop(sender);
+        assert!(background.drain_within(Duration::from_secs(60)));
+    }
 }

@@ -5,17 +5,20 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use mneme_core::recording::manifest::CHUNK;
 
+use super::SnapshotError;
 use super::pinned::Pinned;
-use crate::driver::Status;
 use crate::process::settings::settings;
 
 /// Size of a buffer, bytes: large enough for the bus, small enough to keep all threads busy.
 pub const SIZE: usize = 64 * CHUNK as usize;
 /// A context has so many whatever the limit, for one to be filled while another is written.
 const LEAST: usize = 2;
+/// How long a buffer may take to be written, while the application is held.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The buffers of one context.
 pub struct Pool {
@@ -64,21 +67,15 @@ impl Pool {
 
     /// A buffer, registered in the current context, which must be the pool's; `None` where all are in use and `wait` is
     /// not wanted. Whoever waits must hold none that only itself returns.
-    pub fn take(self: &Arc<Self>, wait: bool) -> Result<Option<Buffer>, Status> {
+    pub fn take(self: &Arc<Self>, wait: bool) -> Result<Option<Buffer>, SnapshotError> {
         let mut state = self.lock();
-        loop {
-            if let Some(memory) = state.idle.pop() {
-                return Ok(Some(self.lend(memory)));
-            }
-            if state.made < self.most {
-                state.made += 1;
-                break;
-            }
-            if !wait {
-                return Ok(None);
-            }
-            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        if let Some(memory) = state.idle.pop() {
+            return Ok(Some(self.lend(memory)));
         }
+        if state.made >= self.most {
+            return if wait { self.next_returned(state, PATIENCE).map(Some) } else { Ok(None) };
+        }
+        state.made += 1;
         drop(state);
         match Pinned::new(SIZE) {
             Ok(memory) => Ok(Some(self.lend(memory))),
@@ -86,16 +83,33 @@ impl Pool {
                 let mut state = self.lock();
                 state.made -= 1;
                 // Fewer will do, where the system gives no more.
-                if state.made < LEAST || !wait {
-                    return if state.made < LEAST { Err(status) } else { Ok(None) };
-                }
-                loop {
-                    if let Some(memory) = state.idle.pop() {
-                        return Ok(Some(self.lend(memory)));
-                    }
-                    state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+                if state.made < LEAST {
+                    Err(SnapshotError::Staging(status))
+                } else if wait {
+                    self.next_returned(state, PATIENCE).map(Some)
+                } else {
+                    Ok(None)
                 }
             }
+        }
+    }
+
+    /// Waits for a buffer that is returned.
+    fn next_returned(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        limit: Duration,
+    ) -> Result<Buffer, SnapshotError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(memory) = state.idle.pop() {
+                return Ok(self.lend(memory));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(SnapshotError::Stalled);
+            }
+            state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -134,6 +148,8 @@ mod tests {
         let pool = Arc::new(Pool::new(3));
         let mut taken: Vec<Buffer> = (0..3).map(|_| pool.take(false).unwrap().unwrap()).collect();
         assert!(pool.take(false).unwrap().is_none(), "the limit");
+        let waited = pool.next_returned(pool.lock(), Duration::from_millis(10));
+        assert!(matches!(waited, Err(SnapshotError::Stalled)), "whoever writes does not return any");
         let address = taken[1].as_ptr().addr();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| pool.take(true).unwrap().unwrap().as_ptr().addr());

@@ -9,8 +9,10 @@ use std::ops::Range;
 use mneme_core::chunk_hash::{self, Stretch};
 use mneme_core::hash::ChunkId;
 
+use super::PATIENCE;
 use super::pinned::Pinned;
-use crate::driver::{self, CUfunction, CUmodule, CUstream, Status};
+use crate::driver::waiting::OwnStream;
+use crate::driver::{self, CUfunction, CUmodule, Status};
 
 /// Entries of the smallest table.
 const LEAST: usize = 64 << 10;
@@ -27,7 +29,7 @@ pub struct Hasher {
     function: CUfunction,
     /// Compiled by the driver at its first use.
     scan: Option<CUfunction>,
-    stream: CUstream,
+    own: OwnStream,
     tables: Option<Tables>,
 }
 
@@ -66,8 +68,8 @@ impl Tables {
 impl Hasher {
     /// Loads the kernel that hashes into the current context; it will run on this stream, a private one of it. Fails
     /// where the driver takes no PTX.
-    pub fn load(stream: CUstream) -> Result<Self, Status> {
-        Ok(Self { function: load(chunk_hash::CODE, chunk_hash::ENTRY)?, scan: None, stream, tables: None })
+    pub fn load(own: OwnStream) -> Result<Self, Status> {
+        Ok(Self { function: load(chunk_hash::CODE, chunk_hash::ENTRY)?, scan: None, own, tables: None })
     }
 
     /// Has tables for so many stretches, which has to be asked for before [`Hasher::hash`].
@@ -142,7 +144,7 @@ impl Hasher {
         Ok(tables)
     }
 
-    /// Runs a kernel, a block for each stretch, and waits for it.
+    /// Runs a kernel, a block for each stretch, and waits for it; [`Status::NOT_READY`] where it does not finish.
     ///
     /// # Safety
     /// The kernel takes these parameters, and what they are addresses of is there.
@@ -166,11 +168,11 @@ impl Hasher {
                 1,
                 1,
                 0,
-                self.stream,
+                self.own.stream,
                 parameters,
                 none,
             ))?;
-            check(driver::cuStreamSynchronize(self.stream))
         }
+        check(self.own.finish(PATIENCE))
     }
 }

@@ -15,8 +15,9 @@ mod unreadable;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use mneme_abi::cuda::sys::{CUevent_flags, CUstream_flags};
 use mneme_core::chunk_hash::{self, Stretch};
@@ -26,7 +27,8 @@ use mneme_core::recording::manifest::{
 };
 use mneme_core::recording::store::{StoreWriter, without_signals};
 
-use crate::driver::{self, CUstream, Status};
+use crate::driver::waiting::{self, OwnStream};
+use crate::driver::{self, Status};
 use crate::process::linker;
 use crate::process::log::debug;
 use crate::process::own_memory;
@@ -44,6 +46,9 @@ const GAP: u64 = 4096;
 /// So much memory of a context is copied and hashed by the host before its GPU hashes: the driver takes tens of
 /// milliseconds to compile the kernel that does, and many programs have little memory. Bytes.
 const HASHED_BY_HOST: u64 = 16 << 20;
+/// How long a copy of ours or a kernel that hashes may take. The device is idle then but for this, and a copy fills one
+/// buffer.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Chunks for which another thread is worth its start, where the host hashes.
 const CHUNKS_OF_A_THREAD: usize = 256;
 
@@ -70,7 +75,26 @@ pub enum SnapshotError {
     Hash(Status),
     #[error("no memory for copies ({})", recorded_family::error(*.0))]
     Staging(Status),
+    #[error("the device has not copied or hashed its memory within {} s", PATIENCE.as_secs())]
+    Late,
+    #[error("no recorded memory could be written within {} s", buffers::PATIENCE.as_secs())]
+    Stalled,
+    #[error("other threads of the application waited too long for its recording")]
+    Taken,
 }
+
+/// What is made of a failed wait for work of ours.
+fn late_or(status: Status, error: impl FnOnce(Status) -> SnapshotError) -> SnapshotError {
+    if status != Status::NOT_READY {
+        return error(status);
+    }
+    IS_LATE.store(true, Ordering::Relaxed);
+    SnapshotError::Late
+}
+
+/// The device has not finished work of ours in time, and may still do it: what it reads and writes stays as it is, and
+/// it is given no more of it.
+static IS_LATE: AtomicBool = AtomicBool::new(false);
 
 /// Where the chunks go.
 pub struct Destination<'a> {
@@ -80,11 +104,13 @@ pub struct Destination<'a> {
     pub background: &'a Arc<Background>,
     /// Counts the bytes that come to lie on disk.
     pub written: &'a Arc<AtomicU64>,
+    /// Whether to go on; asked before anything that takes time.
+    pub goes_on: &'a dyn Fn() -> bool,
 }
 
 /// What reading needs in one context: a stream of our own, so that nothing of the application's is waited for.
 struct Reader {
-    stream: CUstream,
+    own: OwnStream,
     events: [driver::CUevent; DEPTH],
     /// Absent where the driver takes no PTX, or has not been asked yet; then all memory is fetched.
     hasher: Option<Hasher>,
@@ -118,7 +144,7 @@ pub fn forget_all_contexts() {
 impl Reader {
     fn create() -> Result<Self, SnapshotError> {
         let mut reader = Self {
-            stream: std::ptr::null_mut(),
+            own: OwnStream { stream: std::ptr::null_mut(), done: std::ptr::null_mut() },
             events: [std::ptr::null_mut(); DEPTH],
             hasher: None,
             may_hash: false,
@@ -129,8 +155,8 @@ impl Reader {
         }
         // SAFETY: valid places for the results.
         let status = unsafe {
-            let mut status = driver::cuStreamCreate(&mut reader.stream, NON_BLOCKING);
-            for event in &mut reader.events {
+            let mut status = driver::cuStreamCreate(&mut reader.own.stream, NON_BLOCKING);
+            for event in reader.events.iter_mut().chain([&mut reader.own.done]) {
                 if status == Status::SUCCESS {
                     status = driver::cuEventCreate(event, DISABLE_TIMING);
                 }
@@ -156,7 +182,7 @@ impl Reader {
             self.hashed_by_host = by_host;
             return;
         }
-        let hasher = self.hasher.take().map_or_else(|| Hasher::load(self.stream), Ok);
+        let hasher = self.hasher.take().map_or_else(|| Hasher::load(self.own), Ok);
         let hasher = hasher.and_then(|hasher| hasher.with_tables_for(stretches));
         self.hasher = hasher.inspect_err(|status| debug!("the GPU cannot hash (CUDA error {status})")).ok();
         self.may_hash = self.hasher.is_some();
@@ -171,17 +197,21 @@ impl Reader {
         );
     }
 
-    /// Copies memory of the device to the host, and waits for it.
-    fn copy(&self, stretch: Stretch, copy: &mut [u8]) -> Result<(), SnapshotError> {
-        // SAFETY: a place of that many bytes, which is waited for; a bad source is the driver's error.
-        let status = unsafe {
-            let place = copy.as_mut_ptr().cast();
-            match driver::hooked::cuMemcpyDtoHAsync_v2::call(place, stretch.address, copy.len(), self.stream) {
-                Status::SUCCESS => driver::cuStreamSynchronize(self.stream),
-                error => error,
-            }
-        };
-        if status == Status::SUCCESS { Ok(()) } else { Err(failed(stretch, status)) }
+    /// Copies memory of the device to the beginning of a place that is large enough, and waits for it: the copy.
+    fn copy<'a>(&self, stretch: Stretch, place: &'a mut Vec<u8>) -> Result<&'a mut [u8], SnapshotError> {
+        let bytes = stretch.length as usize;
+        let to = place[..bytes].as_mut_ptr().cast();
+        // SAFETY: a place of that many bytes, which outlives the copy; a bad source is the driver's error.
+        let status = unsafe { driver::hooked::cuMemcpyDtoHAsync_v2::call(to, stretch.address, bytes, self.own.stream) };
+        let status = if status == Status::SUCCESS { self.own.finish(PATIENCE) } else { status };
+        if status == Status::SUCCESS {
+            return Ok(&mut place[..bytes]);
+        }
+        if status == Status::NOT_READY {
+            // The device may still write to it.
+            std::mem::forget(std::mem::take(place));
+        }
+        Err(late_or(status, |status| failed(stretch, status)))
     }
 
     /// The identity of a stretch that is copied to a place of at least its length.
@@ -189,15 +219,10 @@ impl Reader {
         &self,
         place: RegionSource,
         stretch: Stretch,
-        copy: &mut [u8],
+        copy: &mut Vec<u8>,
     ) -> Result<ChunkId, SnapshotError> {
-        let copy = &mut copy[..stretch.length as usize];
-        if matches!(place, RegionSource::Device { .. }) {
-            self.copy(stretch, copy)?;
-        } else {
-            read_here(stretch, copy)?;
-        }
-        Ok(recorded_id(copy))
+        let is_on_device = matches!(place, RegionSource::Device { .. });
+        Ok(recorded_id(if is_on_device { self.copy(stretch, copy)? } else { read_here(stretch, copy)? }))
     }
 }
 
@@ -291,13 +316,21 @@ fn with_reader<R>(
     context: usize,
     work: impl FnOnce(&mut Reader) -> Result<R, SnapshotError>,
 ) -> Result<R, SnapshotError> {
+    if IS_LATE.load(Ordering::Relaxed) {
+        return Err(SnapshotError::Late);
+    }
     let known = idle().remove(&context);
     let mut reader = match known {
         Some(reader) => reader,
         None => Reader::create()?,
     };
     let result = work(&mut reader);
-    idle().insert(context, reader);
+    if IS_LATE.load(Ordering::Relaxed) {
+        // The device may still write to its tables.
+        std::mem::forget(reader);
+    } else {
+        idle().insert(context, reader);
+    }
     result
 }
 
@@ -319,13 +352,12 @@ pub fn addresses_of(
         let answers = with_reader(context, |reader| {
             reader.prepare(on_device.len().max(2 * ranges.len()), on_device.iter().map(|stretch| stretch.length).sum());
             match &mut reader.hasher {
-                Some(hasher) => hasher.find(&on_device, ranges).map_err(SnapshotError::Hash),
+                Some(hasher) => hasher.find(&on_device, ranges).map_err(|status| late_or(status, SnapshotError::Hash)),
                 None if reader.may_hash => {
                     let mut found = vec![false; ranges.len()];
                     let mut copy = vec![0; CHUNK as usize];
                     for stretch in &on_device {
-                        let copy = &mut copy[..stretch.length as usize];
-                        reader.copy(*stretch, copy)?;
+                        let copy = reader.copy(*stretch, &mut copy)?;
                         addresses::mark(copy, ranges, |range| found[range] = true);
                     }
                     Ok(found)
@@ -347,7 +379,9 @@ pub fn look(context: usize, regions: &[Span]) -> Result<Vec<Vec<ChunkId>>, Snaps
         let mut look = |region: &Region| {
             let stretches: Vec<Stretch> = region.stretches().collect();
             match &mut reader.hasher {
-                Some(hasher) if region.is_hashed_by_device() => hasher.hash(&stretches).map_err(SnapshotError::Hash),
+                Some(hasher) if region.is_hashed_by_device() => {
+                    hasher.hash(&stretches).map_err(|status| late_or(status, SnapshotError::Hash))
+                }
                 _ => stretches
                     .into_iter()
                     .map(|stretch| reader.identity_by_copy(region.place, stretch, &mut copy))
@@ -374,7 +408,7 @@ fn read(
     let stretches: Vec<Stretch> =
         regions.iter().zip(&hashed).filter(|(_, hashed)| **hashed).flat_map(|(region, _)| region.stretches()).collect();
     let ids = match &mut reader.hasher {
-        Some(hasher) => hasher.hash(&stretches).map_err(SnapshotError::Hash)?,
+        Some(hasher) => hasher.hash(&stretches).map_err(|status| late_or(status, SnapshotError::Hash))?,
         None => hash_in_place(&stretches),
     };
     let new = destination.store.claim(&ids);
@@ -551,10 +585,9 @@ impl<'a> Gathering<'a> {
             self.read_directly(stretch, offset)?;
         } else {
             self.enqueue(Copy { address: stretch.address, bytes: stretch.length, offset, joined: false })?;
-            // SAFETY: our own stream.
-            let status = unsafe { driver::cuStreamSynchronize(self.reader.stream) };
+            let status = self.reader.own.finish(PATIENCE);
             if status != Status::SUCCESS {
-                return Err(failed(stretch, status));
+                return Err(late_or(status, |status| failed(stretch, status)));
             }
         }
         // SAFETY: the copy is complete.
@@ -582,12 +615,15 @@ impl<'a> Gathering<'a> {
 
     /// The place for so many bytes in a buffer.
     fn room(&mut self, bytes: u64) -> Result<usize, SnapshotError> {
+        if !(self.destination.goes_on)() {
+            return Err(SnapshotError::Taken);
+        }
         if self.used + bytes as usize > buffers::SIZE {
             self.seal()?;
         }
         while self.buffer.is_none() {
             // Those that the device fills are returned by us alone, hence first.
-            self.buffer = self.pool.take(self.in_flight.is_empty()).map_err(SnapshotError::Staging)?;
+            self.buffer = self.pool.take(self.in_flight.is_empty())?;
             if self.buffer.is_none() {
                 self.submit_oldest()?;
             }
@@ -609,7 +645,7 @@ impl<'a> Gathering<'a> {
         // driver's error.
         let status = unsafe {
             let place: *mut c_void = buffer.as_ptr().add(copy.offset).cast();
-            driver::hooked::cuMemcpyDtoHAsync_v2::call(place, address, bytes, self.reader.stream)
+            driver::hooked::cuMemcpyDtoHAsync_v2::call(place, address, bytes, self.reader.own.stream)
         };
         if status == Status::SUCCESS {
             Ok(())
@@ -625,7 +661,7 @@ impl<'a> Gathering<'a> {
         let Some(buffer) = self.buffer.take() else { return Ok(()) };
         let chunks = std::mem::take(&mut self.chunks);
         let batch = ChunkBatch { buffer, chunks, written: self.destination.written.clone() };
-        if self.reader.stream.is_null() {
+        if self.reader.own.stream.is_null() {
             self.destination.background.submit(batch);
             return Ok(());
         }
@@ -635,7 +671,7 @@ impl<'a> Gathering<'a> {
         let event = self.reader.events[self.sealed % DEPTH];
         self.sealed += 1;
         // SAFETY: our own event and stream. Should it fail, waiting for it fails, too.
-        let status = unsafe { driver::cuEventRecord(event, self.reader.stream) };
+        let status = unsafe { driver::cuEventRecord(event, self.reader.own.stream) };
         self.in_flight.push_back((event, batch));
         if status == Status::SUCCESS { Ok(()) } else { Err(SnapshotError::Staging(status)) }
     }
@@ -643,12 +679,11 @@ impl<'a> Gathering<'a> {
     /// Waits until the device has filled the oldest buffer, and has it written.
     fn submit_oldest(&mut self) -> Result<(), SnapshotError> {
         let Some((event, batch)) = self.in_flight.pop_front() else { return Ok(()) };
-        // SAFETY: our own event.
-        let status = unsafe { driver::cuEventSynchronize(event) };
+        let status = waiting::finish(event, PATIENCE);
         if status != Status::SUCCESS {
             self.destination.store.lose(batch.chunks.iter().map(|chunk| &chunk.id));
             self.in_flight.push_front((event, batch));
-            return Err(SnapshotError::Staging(status));
+            return Err(late_or(status, SnapshotError::Staging));
         }
         self.destination.background.submit(batch);
         Ok(())
@@ -666,9 +701,16 @@ impl<'a> Gathering<'a> {
 impl Drop for Gathering<'_> {
     /// After a failure the device may still be writing to buffers that go back now.
     fn drop(&mut self) {
-        if !self.reader.stream.is_null() && (self.buffer.is_some() || !self.in_flight.is_empty()) {
-            // SAFETY: our own stream.
-            unsafe { driver::cuStreamSynchronize(self.reader.stream) };
+        if self.reader.own.stream.is_null() || (self.buffer.is_none() && self.in_flight.is_empty()) {
+            return;
+        }
+        let is_late = || IS_LATE.load(Ordering::Relaxed);
+        if !is_late() && self.reader.own.finish(PATIENCE) == Status::NOT_READY {
+            IS_LATE.store(true, Ordering::Relaxed);
+        }
+        if is_late() {
+            std::mem::forget(self.buffer.take());
+            std::mem::forget(std::mem::take(&mut self.in_flight));
         }
     }
 }

@@ -5,7 +5,7 @@
 use mneme_e2e::apps::app;
 use mneme_e2e::command::Run;
 use mneme_e2e::installation::{Cudart, TestDevice, program};
-use mneme_e2e::recording::{Recording, TestInstance, unrecorded};
+use mneme_e2e::recording::{Recording, TestInstance, is_named, load_kernels, unrecorded};
 use mneme_e2e::{apps::executable, command::run};
 use serde_json::json;
 
@@ -40,6 +40,17 @@ fn tuned() -> Tuned {
     })
 }
 
+/// The kernel that waits is given up, and the one after it is recorded.
+#[track_caller]
+fn recorded(mode: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let command = ["record", "-rdb", folder.path().to_str().unwrap(), "--kernel-limit", "2"];
+    let start = std::time::Instant::now();
+    let stderr = same(under(&command, mode), mode);
+    assert!(load_kernels(folder.path()).iter().any(|(_, kernel)| is_named(kernel, "steady")), "{stderr}");
+    assert!(start.elapsed().as_secs() < 60, "one limit, not one for each launch");
+}
+
 macro_rules! modes {
     ($($name:ident),* $(,)?) => {
         $(
@@ -48,6 +59,7 @@ macro_rules! modes {
                 let mode = stringify!($name);
                 same(unrecorded(app("rendezvous")).arg(mode), mode);
                 same(under(&["profile"], mode), mode);
+                recorded(mode);
                 let tuned = tuned();
                 let results = tuned.results();
                 let results = results.to_str().unwrap();

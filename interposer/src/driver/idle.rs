@@ -1,0 +1,131 @@
+//! Whether contexts have done all the work that they had at some moment.
+//!
+//! From CUDA 12.5 on the driver records an event behind all of it (`cuCtxRecordEvent`). Older drivers and HIP have no
+//! such event, nor a question about all streams at once: there a thread of ours waits for the contexts, and stays until
+//! they are idle, whoever else has stopped waiting.
+
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+
+use mneme_abi::cuda::sys::CUevent_flags;
+use mneme_core::recording::store::without_signals;
+
+use super::streams::CaptureMode;
+use super::{self as driver, CUcontext, CUevent, Status, contexts, waiting};
+use crate::process::reentrancy;
+
+const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+
+/// A question that is put to the driver once and may be looked after for as long as the contexts live.
+pub enum IdleQuestion {
+    /// Events that have not been reached, with their contexts.
+    Events(Vec<(usize, CUevent)>),
+    /// What the thread sends.
+    Thread(Receiver<Status>),
+}
+
+// SAFETY: driver handles may be used from any thread; one has the question at a time.
+unsafe impl Send for IdleQuestion {}
+
+impl IdleQuestion {
+    /// Asks about contexts that are alive.
+    pub fn ask(contexts: &[usize]) -> Self {
+        let mut question = Self::Events(Vec::new());
+        for context in contexts {
+            match contexts::within(*context, || event_behind_all_of(*context)) {
+                Some(Ok(event)) => question.add(*context, event),
+                Some(Err(_)) => {
+                    question.destroy();
+                    return Self::ask_by_thread(contexts.to_vec());
+                }
+                // One that died in a way that is not hooked has nothing to wait for.
+                None => {}
+            }
+        }
+        question
+    }
+
+    fn add(&mut self, context: usize, event: CUevent) {
+        if let Self::Events(events) = self {
+            events.push((context, event));
+        }
+    }
+
+    fn ask_by_thread(contexts: Vec<usize>) -> Self {
+        let (sender, receiver) = sync_channel(1);
+        let wait = move || {
+            reentrancy::bypassing(|| {
+                let _mode = CaptureMode::relaxed();
+                let idle = |context: usize| {
+                    // SAFETY: the driver says of what is no context that it is none.
+                    unsafe {
+                        match driver::cuCtxSetCurrent(context as CUcontext) {
+                            Status::SUCCESS => driver::cuCtxSynchronize(),
+                            _ => Status::SUCCESS,
+                        }
+                    }
+                };
+                let status = contexts.into_iter().map(idle).find(|status| *status != Status::SUCCESS);
+                let _ = sender.send(status.unwrap_or(Status::SUCCESS));
+            });
+        };
+        let thread = std::thread::Builder::new().name("mneme-idle".into());
+        // Without the thread its end of the channel is dropped, which is an answer.
+        let _ = without_signals(|| thread.spawn(wait));
+        Self::Thread(receiver)
+    }
+
+    /// `None` while the contexts are at work; the first error, if there is one. To be asked no more after an answer.
+    pub fn answer(&mut self) -> Option<Status> {
+        match self {
+            Self::Events(events) => {
+                while let Some((context, event)) = events.last().copied() {
+                    let status =
+                        contexts::within(context, || waiting::reached(event)).unwrap_or(Some(Status::SUCCESS))?;
+                    events.pop();
+                    destroy(context, event);
+                    if status != Status::SUCCESS {
+                        return Some(status);
+                    }
+                }
+                Some(Status::SUCCESS)
+            }
+            Self::Thread(receiver) => match receiver.try_recv() {
+                Ok(status) => Some(status),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => Some(Status::OUT_OF_MEMORY),
+            },
+        }
+    }
+
+    /// Gives the events back, whether they have been reached or not.
+    fn destroy(&mut self) {
+        if let Self::Events(events) = self {
+            events.drain(..).for_each(|(context, event)| destroy(context, event));
+        }
+    }
+}
+
+/// An event behind all the work of the current context.
+fn event_behind_all_of(context: usize) -> Result<CUevent, Status> {
+    let mut event: CUevent = std::ptr::null_mut();
+    // SAFETY: a valid place; the context is the current one, in which the event is made.
+    unsafe {
+        match driver::cuEventCreate(&mut event, DISABLE_TIMING) {
+            Status::SUCCESS => {}
+            error => return Err(error),
+        }
+        match driver::cuCtxRecordEvent(context as CUcontext, event) {
+            Status::SUCCESS => Ok(event),
+            error => {
+                driver::cuEventDestroy_v2(event);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The driver waits for nothing when an event is destroyed that has not been reached.
+pub fn destroy(context: usize, event: CUevent) {
+    // SAFETY: an event of ours, in a context that is alive where it can be made current, and used no more.
+    contexts::within(context, || unsafe { driver::cuEventDestroy_v2(event) });
+}
