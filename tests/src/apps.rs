@@ -411,6 +411,7 @@ fn headers() -> impl Iterator<Item = PathBuf> {
         "libraries/library.cuh",
         "plugins/plugin.cuh",
     ];
-    let sequences = ["world", "kernels", "memory", "mappings", "lifetimes"].map(|name| format!("sequences/{name}.cuh"));
+    let sequences = ["world", "kernels", "memory", "mappings", "lifetimes", "waits", "interruptions", "processes"];
+    let sequences = sequences.map(|name| format!("sequences/{name}.cuh"));
     ["check.cuh"].into_iter().chain(own).map(str::to_owned).chain(sequences).map(|header| sources().join(header))
 }

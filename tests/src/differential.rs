@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,12 +21,59 @@ use crate::installation::TestDevice;
 use crate::recording::{TestInstance, record_into, unrecorded};
 
 /// Why a launch of a sequence may be left unrecorded, as the summary's reasons begin.
-const REFUSALS: &[&str] = &["inside a stream capture", "another stream is being captured"];
+const REFUSALS: &[&str] = &[
+    "inside a stream capture",
+    "another stream is being captured",
+    // Of kernels that wait, and of others while those wait.
+    "did not finish within",
+    "the device was at work for",
+    "work that the recorder has waited for in vain",
+    "the recorder had waited in vain several times",
+    "memory changed while it was recorded",
+];
 
-/// The program's status where a sequence does not end.
+/// The program's status if a sequence does not end.
 const HANGS: i32 = 3;
+/// The program's status if this machine or user cannot have the processes.
+const NOT_POSSIBLE: i32 = 77;
+/// Seeds of processes that are killed: `VICTIMS` of `tests/apps/sequences/processes.cuh`.
+const VICTIMS: u64 = 1 << 40;
+/// Sequences of a process: `PART` of the same file.
+const PART: u64 = 8;
+/// Seconds that a kernel may hold the application. Some kernels wait for the application, and no other takes so long.
+const KERNEL_LIMIT: &str = "1";
 
-/// Consecutive sequences, run by one process.
+/// Steps that no vendor's driver is made for: it may keep its locks, or lose its descriptors.
+const NOT_ON_GPUS: &str = "cancel,jump out,close descriptors";
+
+/// The processes that sequences run in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Processes {
+    /// One after another, where a program replaces itself.
+    #[default]
+    One,
+    /// Two at a time in PID namespaces of their own, in which all have the same id. Some are killed.
+    SameIds,
+    /// Two at a time of different users.
+    Users,
+}
+
+impl Processes {
+    pub const ALL: [Self; 3] = [Self::One, Self::SameIds, Self::Users];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::SameIds => "same-ids",
+            Self::Users => "users",
+        }
+    }
+}
+
+const RECORDING: &str = "recording";
+const SUMMARY: &str = "summary";
+
+/// Consecutive sequences, run by one program.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Seed of the first one.
@@ -35,8 +83,11 @@ pub struct Batch {
     pub devices: u32,
     /// `MNEME_GRAPHS=expand`.
     pub expands_graphs: bool,
+    pub processes: Processes,
     /// Numbers of steps that are left out.
     pub skipped: Vec<u64>,
+    /// Names of steps that are left out, separated by commas.
+    pub without: String,
     /// Instances that are replayed, spread evenly over those that were recorded; all where there are not so many.
     pub replays: usize,
     /// Where a recording of which a launch does not replay is kept, in a folder named by its first seed.
@@ -55,6 +106,8 @@ pub struct Report {
     pub verified: u64,
     /// Launches that were refused, by reason.
     pub refused: BTreeMap<String, u64>,
+    /// Sequences that did not run: this machine or user cannot have the processes.
+    pub not_possible: u64,
 }
 
 impl Report {
@@ -63,6 +116,7 @@ impl Report {
         self.launches += other.launches;
         self.recorded += other.recorded;
         self.verified += other.verified;
+        self.not_possible += other.not_possible;
         for (reason, launches) in other.refused {
             *self.refused.entry(reason).or_default() += launches;
         }
@@ -82,9 +136,14 @@ impl Batch {
     pub fn arguments(&self) -> String {
         let Self { from, count, devices, .. } = self;
         let graphs = if self.expands_graphs { "expand" } else { "whole" };
-        let mut line = format!("--from {from} --count {count} --devices {devices} --graphs {graphs}");
+        let processes = self.processes.name();
+        let mut line =
+            format!("--from {from} --count {count} --devices {devices} --graphs {graphs} --processes {processes}");
         if !self.skipped.is_empty() {
             let _ = write!(line, " --skip {}", joined(&self.skipped));
+        }
+        if !self.without.is_empty() {
+            let _ = write!(line, " --without '{}'", self.without);
         }
         line
     }
@@ -98,11 +157,15 @@ impl Batch {
     fn application(&self) -> Vec<String> {
         let mut arguments = vec!["--seed".into(), self.from.to_string(), "--count".into(), self.count.to_string()];
         arguments.extend(["--devices".into(), self.devices.to_string()]);
-        // With driver 580 a program that destroys a pool before its memory is freed may crash later, as its heap
-        // happens to lie, without any of Mneme in the process.
+        arguments.extend(["--processes".into(), self.processes.name().into()]);
+        let mut without = vec![self.without.as_str()];
         if TestDevice::under_test() == TestDevice::Cuda {
+            // With driver 580 a program that destroys a pool before its memory is freed may crash later, as its heap
+            // happens to lie, without any of Mneme in the process.
             arguments.extend(["--destroy-pools-in-use".into(), "0".into()]);
+            without.push(NOT_ON_GPUS);
         }
+        arguments.extend(["--without".into(), without.join(",")]);
         if !self.skipped.is_empty() {
             arguments.extend(["--skip".into(), joined(&self.skipped)]);
         }
@@ -112,12 +175,15 @@ impl Batch {
     fn set_up(&self, run: Run) -> Run {
         // Vendors' drivers may crash when they are asked of what is gone.
         let run = run.env("MNEME_CPU_DEVICES", self.devices.to_string()).env("MNEME_CPU_STALE_HANDLES", "abort");
+        // Code that the driver loads at a first launch has it wait for what runs already.
+        let run = run.env("CUDA_MODULE_LOADING", "EAGER").env("MNEME_KERNEL_LIMIT", KERNEL_LIMIT);
         if self.expands_graphs { run.env("MNEME_GRAPHS", "expand") } else { run }
     }
 
     /// Runs the batch plain and recorded, and replays what was recorded with so many replays at a time.
     pub fn run(&self, workers: usize) -> Result<Report, SequenceFailure> {
-        let folder = tempfile::tempdir()
+        let folder = self
+            .folder()
             .map_err(|error| SequenceFailure { seed: None, what: format!("no temporary folder: {error}") })?;
         let app: &App = app("sequences");
         let arguments = self.application();
@@ -128,14 +194,16 @@ impl Batch {
             eprintln!("the plain run is repeated: {}", plain.stderr.trim_end());
             plain = run_plain();
         }
+        if plain.status == NOT_POSSIBLE {
+            return Ok(Report { not_possible: self.count, ..Report::default() });
+        }
         if plain.status != 0 {
             return Err(SequenceFailure {
                 seed: last_seed(&plain.stdout),
                 what: format!("the plain run fails: {plain}"),
             });
         }
-        let recording = folder.path().join("recording");
-        let summary = folder.path().join("summary");
+        let (recording, summary) = (folder.path().join(RECORDING), folder.path().join(SUMMARY));
         let lines: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let run = self.set_up(record_into(&recording, app, &lines)).env("MNEME_MAX_RECORDINGS", "1000000");
         let recorded = run.env(summary::VARIABLE, &summary).outcome();
@@ -158,13 +226,15 @@ impl Batch {
                 what: format!("the recorded run ends with {}: {errors}", recorded.status),
             });
         }
-        let refused = account(&summary)?;
-        let launches =
-            plain.stdout.lines().filter_map(|line| line.strip_prefix("launches ")?.parse::<u64>().ok()).sum();
+        let jumps = recorded.stdout.lines().filter(|line| line.trim_end() == "    (jumped)").count();
+        let refused = account(&summary, jumps as u64)?;
+        let launches = launches_of(&plain.stdout, |_| true);
+        let due = launches_of(&plain.stdout, |seed| self.is_due(seed));
         let count = instances.len();
+        let compared = instances.iter().filter(|recorded| self.is_due(recorded.seed)).count();
         // With expanded graphs there are instances of more launches.
-        if count as u64 + refused.values().sum::<u64>() < launches {
-            let what = format!("of {launches} launches {count} are recorded, and {refused:?} are refused");
+        if compared as u64 + refused.values().sum::<u64>() < due {
+            let what = format!("of {due} launches {compared} are recorded, and {refused:?} are refused");
             return Err(SequenceFailure { seed: None, what });
         }
         let (mut index, replays) = (0, self.replays.min(count));
@@ -189,7 +259,30 @@ impl Batch {
             recorded: count as u64,
             verified: instances.len() as u64,
             refused,
+            not_possible: 0,
         })
+    }
+
+    /// Whether all launches of a sequence have to be accounted for. The second user may be unable to write what the
+    /// first one has made, and to tell `mneme` why.
+    fn is_due(&self, seed: u64) -> bool {
+        let is_first_user = || (seed.wrapping_sub(self.from) / PART).is_multiple_of(2);
+        seed < VICTIMS && (self.processes != Processes::Users || is_first_user())
+    }
+
+    /// For the recording and the summary. Where there are several users, all may write there.
+    fn folder(&self) -> std::io::Result<tempfile::TempDir> {
+        let folder = tempfile::tempdir()?;
+        if self.processes == Processes::Users {
+            let allow = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
+            let (recording, summary) = (folder.path().join(RECORDING), folder.path().join(SUMMARY));
+            std::fs::create_dir(&recording)?;
+            std::fs::write(&summary, "")?;
+            allow(folder.path(), 0o755)?;
+            allow(&recording, 0o777)?;
+            allow(&summary, 0o666)?;
+        }
+        Ok(folder)
     }
 
     /// The same sequence without the steps that its failure does not need. Costs a run for each step.
@@ -212,6 +305,20 @@ impl Batch {
 
 fn joined(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Launches of those sequences.
+fn launches_of(transcript: &str, of: impl Fn(u64) -> bool) -> u64 {
+    let mut seed = 0;
+    let mut launches = 0;
+    for line in transcript.lines() {
+        if let Some(number) = line.strip_prefix("sequence ").and_then(|number| number.parse().ok()) {
+            seed = number;
+        } else if let Some(count) = line.strip_prefix("launches ").and_then(|count| count.parse::<u64>().ok()) {
+            launches += if of(seed) { count } else { 0 };
+        }
+    }
+    launches
 }
 
 fn last_seed(transcript: &str) -> Option<u64> {
@@ -276,17 +383,20 @@ fn instances(folder: &Path) -> Result<Vec<Recorded>, SequenceFailure> {
 }
 
 /// Launches that were not recorded, by reason; every launch has to be accounted for, and every reason to be a known
-/// one.
-fn account(summary: &Path) -> Result<BTreeMap<String, u64>, SequenceFailure> {
+/// one. Of the calls that the program jumped out of, some were launches, which came to nothing.
+fn account(summary: &Path, mut jumps: u64) -> Result<BTreeMap<String, u64>, SequenceFailure> {
     let wrong = |what: String| SequenceFailure { seed: None, what };
     let text = std::fs::read_to_string(summary)
         .map_err(|error| wrong(format!("there is no summary of the recorded run: {error}")))?;
     let mut refused = BTreeMap::new();
     for kernel in summary::parse(&text).iter().flat_map(|process: &RecorderSummary| &process.kernels) {
         let failed: u64 = kernel.failures.iter().map(|failure| failure.launches).sum();
-        if kernel.instances + kernel.repeats + kernel.rejected + failed != kernel.launches {
+        let known = kernel.instances + kernel.repeats + kernel.rejected + failed;
+        let unknown = kernel.launches.checked_sub(known).and_then(|unknown| jumps.checked_sub(unknown));
+        let Some(left) = unknown else {
             return Err(wrong(format!("not every launch of {} is accounted for: {kernel:?}", kernel.kernel)));
-        }
+        };
+        jumps = left;
         for failure in &kernel.failures {
             if !REFUSALS.iter().any(|known| failure.reason.starts_with(known)) {
                 return Err(wrong(format!("{} is not recorded: {}", kernel.kernel, failure.reason)));

@@ -96,14 +96,59 @@ __global__ void reverse(uint64_t number, Word *data, unsigned groups) {
         __syncthreads();
     }
 }
+
+// Takes a while, alone.
+__global__ void ponder(uint64_t number, Word *out, unsigned rounds) {
+    if (blockIdx.x || threadIdx.x)
+        return;
+    uint64_t state = number;
+    for (unsigned round = 0; round < rounds; ++round)
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    *out += static_cast<Word>(state >> 32);
 }
 
-enum Kernel { BUMP, THROUGH, GATHER, FOLLOW, SCALE, ANCHORED, PACKED, TALLY, REVERSE, KERNELS };
-inline const char *const KERNEL_NAMES[] = {"bump", "through", "gather", "follow", "scale", "anchored", "packed", "tally", "reverse"};
+// Waits until somebody sets the flag.
+__global__ void await(uint64_t number, const volatile Word *flag, Word *out, unsigned n) {
+    while (!*flag) {
+    }
+    __threadfence_system();
+    for EACH(i, n)
+        out[i] += static_cast<Word>(number) + i;
+}
+
+__global__ void announce(uint64_t number, volatile Word *flag) {
+    __threadfence_system();
+    *flag = static_cast<Word>(number) | 1;
+}
+
+// Answers a number of questions of the host; the work of one block.
+__global__ void converse(uint64_t number, volatile Word *words, Word *out, unsigned rounds, unsigned n) {
+    if (blockIdx.x)
+        return;
+    for (unsigned round = 1; round <= rounds; ++round) {
+        while (words[0] < round) {
+        }
+        __threadfence_system();
+        for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
+            out[i] = 3 * out[i] + round + static_cast<Word>(number);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            __threadfence_system();
+            words[1] = round;
+        }
+    }
+}
+}
+
+// The first ones end by themselves at once.
+enum Kernel { BUMP, THROUGH, GATHER, FOLLOW, SCALE, ANCHORED, PACKED, TALLY, REVERSE, KERNELS, PONDER = KERNELS, AWAIT, ANNOUNCE, CONVERSE };
+inline const char *const KERNEL_NAMES[] = {"bump", "through", "gather", "follow", "scale", "anchored", "packed", "tally", "reverse", "ponder", "await", "announce", "converse"};
 inline const void *const KERNEL_SYMBOLS[] = {
     reinterpret_cast<const void *>(bump),   reinterpret_cast<const void *>(through),  reinterpret_cast<const void *>(gather),
     reinterpret_cast<const void *>(follow), reinterpret_cast<const void *>(scale),    reinterpret_cast<const void *>(anchored),
-    reinterpret_cast<const void *>(packed), reinterpret_cast<const void *>(tally),    reinterpret_cast<const void *>(reverse)};
+    reinterpret_cast<const void *>(packed), reinterpret_cast<const void *>(tally),    reinterpret_cast<const void *>(reverse),
+    reinterpret_cast<const void *>(ponder), reinterpret_cast<const void *>(await),    reinterpret_cast<const void *>(announce),
+    reinterpret_cast<const void *>(converse)};
 
 // The function of a kernel in a loaded form of the code, null where the driver gives none.
 inline CUfunction function_of(World &world, const Code &code, Kernel kernel) {

@@ -2,7 +2,10 @@
 // those of seeds A to A + N - 1 and prints what each called and what came of it, with nothing in it that differs from
 // run to run. Some run in several threads. `--skip 3,1005` leaves out steps (those of the second thread count from
 // 1000), which keeps all others legal. `--destroy-pools-in-use 0` destroys pools only when no memory of them is in use.
-#include "lifetimes.cuh"
+// `--without 'jump out,cancel'` leaves out steps of these names, `--without exec` the programs that become others.
+// `--processes same-ids` or `users` runs the sequences in parts, each in a process.
+#include "interruptions.cuh"
+#include "processes.cuh"
 
 #include <algorithm>
 #include <atomic>
@@ -110,6 +113,15 @@ static const Step STEPS[] = {
     {"destroy context", 1, destroy_context},
     {"change peers", 3, change_peers},
     {"copy between", 2, copy_between},
+    {"take a while", 1, take_a_while},
+    {"wait for host", 1, wait_for_host},
+    {"wait in graph", 1, wait_in_graph},
+    {"talk", 1, talk},
+    {"wait for stream", 1, wait_for_stream},
+    {"cancel", 1, cancel},
+    {"jump out", 1, jump_out},
+    {"have child", 1, have_child},
+    {"close descriptors", 1, close_descriptors},
 };
 
 static const Step &some_step(Random &random) {
@@ -194,8 +206,14 @@ static void give_up(int) {
     _exit(written == length ? 3 : 4);
 }
 
+// Numbers and names of steps.
+struct LeftOut {
+    std::set<uint64_t> steps;
+    std::set<std::string> names;
+};
+
 // One thread's part of a sequence.
-static void run(const Process &process, World &world, const std::set<uint64_t> &skipped) {
+static void run(const Process &process, World &world, const LeftOut &left_out) {
     for (size_t device = 0; device < process.primary.size(); ++device)
         world.contexts.push_back({process.primary[device], static_cast<int>(device), true, true});
     DRIVER_OK(cuCtxSetCurrent, process.primary[0]);
@@ -207,7 +225,7 @@ static void run(const Process &process, World &world, const std::set<uint64_t> &
         Random random{mixed(base + world.step + 1)};
         const Step &step = world.step < 4 ? STEPS[0] : some_step(random);
         uint64_t number = static_cast<uint64_t>(world.thread) * 1000 + world.step;
-        if (skipped.count(number))
+        if (left_out.steps.count(number) || left_out.names.count(step.name))
             continue;
         world.say("\n  %llu %s", static_cast<unsigned long long>(number), step.name);
         doing[world.thread] = step.name;
@@ -244,22 +262,40 @@ static void reset(Process &process, World &world, Random &random) {
     settle(world);
 }
 
-static void run_sequence(Process &process, uint64_t seed, const std::set<uint64_t> &skipped, bool destroys_pools_in_use) {
+// Leaves memory and work behind that nobody has waited for.
+static void leave_behind(World &world, Random &random) {
+    world.say("\n  left behind");
+    for (size_t count = 1 + random.below(2); count > 0; --count)
+        allocate(world, random);
+    launch_on(world, random, 0, world.some_stream(random), false);
+}
+
+static bool is_followed_by_exec(uint64_t seed) { return Random{mixed(seed ^ 0xe8ec)}.chance(4); }
+
+// Runs a sequence; whether the rest is for a process that starts anew.
+static bool run_sequence(Process &process, const Settings &settings, uint64_t seed, bool is_last, const LeftOut &left_out) {
     doing_seed = seed;
     alarm(SECONDS_FOR_A_SEQUENCE);
     Random random{mixed(seed)};
     int threads = random.chance(12) ? static_cast<int>(2 + random.below(2)) : 1;
     std::vector<std::unique_ptr<World>> worlds;
     for (int thread = 0; thread < threads; ++thread)
-        worlds.push_back(std::make_unique<World>(seed, thread, threads > 1, destroys_pools_in_use));
+        worlds.push_back(std::make_unique<World>(seed, thread, threads > 1, settings.destroys_pools_in_use != 0));
     std::vector<std::thread> others;
     for (int thread = 1; thread < threads; ++thread)
-        others.emplace_back([&, thread] { run(process, *worlds[thread], skipped); });
-    run(process, *worlds[0], skipped);
+        others.emplace_back([&, thread] { run(process, *worlds[thread], left_out); });
+    run(process, *worlds[0], left_out);
     for (std::thread &other : others)
         other.join();
     if (threads == 1 && random.chance(4))
         reset(process, *worlds[0], random);
+    bool starts_anew = !worlds[0]->descriptors.empty();
+    check_descriptors(*worlds[0]);
+    if (!left_out.names.count("exec")) {
+        starts_anew |= is_followed_by_exec(seed);
+        if ((starts_anew || is_last) && threads == 1 && random.chance(60))
+            leave_behind(*worlds[0], random);
+    }
     std::printf("sequence %llu", static_cast<unsigned long long>(seed));
     uint64_t launches = 0;
     for (const auto &world : worlds) {
@@ -267,37 +303,62 @@ static void run_sequence(Process &process, uint64_t seed, const std::set<uint64_
         launches += world->launches;
     }
     std::printf("\nlaunches %llu\n", static_cast<unsigned long long>(launches));
+    return starts_anew;
+}
+
+// The parts of a text between commas.
+static std::vector<std::string> listed(const std::string &text) {
+    std::vector<std::string> parts;
+    for (size_t at = 0; at < text.size();) {
+        size_t end = std::min(text.find(',', at), text.size());
+        parts.push_back(text.substr(at, end - at));
+        at = end + 1;
+    }
+    return parts;
 }
 
 int main(int argc, char **argv) {
-    uint64_t seed = 0, count = 10, devices = 2, destroys_pools_in_use = 1;
-    std::set<uint64_t> skipped;
+    Settings settings;
+    LeftOut left_out;
     for (int index = 1; index + 1 < argc; index += 2) {
         std::string option = argv[index];
         char *end = argv[index + 1];
         if (option == "--seed") {
-            seed = std::strtoull(end, &end, 10);
+            settings.seed = std::strtoull(end, &end, 10);
         } else if (option == "--count") {
-            count = std::strtoull(end, &end, 10);
+            settings.count = std::strtoull(end, &end, 10);
         } else if (option == "--devices") {
-            devices = std::strtoull(end, &end, 10);
+            settings.devices = std::strtoull(end, &end, 10);
         } else if (option == "--destroy-pools-in-use") {
-            destroys_pools_in_use = std::strtoull(end, &end, 10);
-        } else if (option == "--skip") {
-            while (*end) {
-                skipped.insert(std::strtoull(end, &end, 10));
-                end += *end == ',';
-            }
+            settings.destroys_pools_in_use = std::strtoull(end, &end, 10);
+        } else {
+            std::string &text = option == "--skip"      ? settings.skipped
+                                : option == "--without" ? settings.without
+                                                        : settings.processes;
+            text = end;
+            end += text.size();
         }
         if (*end) {
             std::fprintf(stderr, "%s: %s is no number\n", argv[0], argv[index + 1]);
             return 64;
         }
     }
+    for (const std::string &number : listed(settings.skipped))
+        left_out.steps.insert(std::strtoull(number.c_str(), nullptr, 10));
+    for (const std::string &name : listed(settings.without))
+        left_out.names.insert(name);
+    if (settings.processes != "one")
+        return run_parts(settings);
     std::signal(SIGALRM, give_up);
     Process process;
-    start(process, static_cast<int>(devices));
-    for (uint64_t at = 0; at < count; ++at)
-        run_sequence(process, seed + at, skipped, destroys_pools_in_use != 0);
-    return 0;
+    start(process, static_cast<int>(settings.devices));
+    for (uint64_t at = 0; at < settings.count; ++at) {
+        bool is_last = at + 1 == settings.count;
+        bool starts_anew = run_sequence(process, settings, settings.seed + at, is_last, left_out);
+        if (is_last || !starts_anew)
+            continue;
+        std::fflush(stdout);
+        become(settings, settings.seed + at + 1, settings.count - at - 1);
+    }
+    return left_out.names.count("exec") ? 0 : end_process(Random{mixed(settings.seed + settings.count)}.below(6));
 }

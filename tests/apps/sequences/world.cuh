@@ -121,6 +121,8 @@ class World {
     uint64_t launches_made = 0;
     // Launches that a recorder can record.
     uint64_t launches = 0;
+    // Opened in place of all those that were there before, and not the driver's or a recorder's.
+    std::vector<int> descriptors;
 
     __attribute__((format(printf, 2, 3))) void say(const char *format, ...) {
         char buffer[256];

@@ -8,14 +8,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mneme_core::exit;
-use mneme_e2e::differential::{Batch, Report, workers};
+use mneme_e2e::differential::{Batch, Processes, Report, workers};
 use mneme_e2e::installation::TestDevice;
 use serde_json::json;
 
-const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--replays N] [--skip STEP,…] [--keep FOLDER] [--no-shrink]
+const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--processes one|same-ids|users] [--replays N] [--skip STEP,…] [--without NAME,…] [--keep FOLDER] [--no-shrink]
 
 Runs N sequences (1000 where nothing is said), or as many as S seconds allow, from SEED (0) on, --batch of them (200, on GPUs 25) in a process. The result names the seed to go on with. All
-recorded launches are replayed, with --replays only so many of each batch. Of a sequence that fails the smallest form that still fails is looked for, and the command that repeats it is told. --keep keeps the recording
+recorded launches are replayed, with --replays only so many of each batch. Of a sequence that fails the smallest form that still fails is looked for, and the command that repeats it is told. Of eight batches one runs in processes that have the same ids, which takes root, and one in those of two users, unless --processes says which. --without leaves out steps by their names,
+e.g. 'cancel,jump out', and with 'exec' that programs replace themselves. --keep keeps the recording
 of a batch of which a launch does not replay.";
 
 struct Options {
@@ -26,7 +27,10 @@ struct Options {
     batch: u64,
     /// Of every batch; otherwise they alternate.
     expands_graphs: Option<bool>,
+    /// Of every batch; otherwise they take turns.
+    processes: Option<Processes>,
     skipped: Vec<u64>,
+    without: String,
     replays: usize,
     kept: Option<PathBuf>,
     shrinks: bool,
@@ -41,7 +45,9 @@ fn options() -> Option<Options> {
         // A process of the plain run ends within the time limit of a command also where contexts take a second each.
         batch: if TestDevice::under_test() == TestDevice::Cuda { 25 } else { 200 },
         expands_graphs: None,
+        processes: None,
         skipped: Vec::new(),
+        without: String::new(),
         replays: 1 << 20,
         kept: None,
         shrinks: true,
@@ -64,6 +70,8 @@ fn options() -> Option<Options> {
             "--graphs" => {
                 options.expands_graphs = Some(["whole", "expand"].iter().position(|known| *known == value)? == 1)
             }
+            "--processes" => options.processes = Some(Processes::ALL.into_iter().find(|known| known.name() == value)?),
+            "--without" => options.without = value,
             "--skip" => options.skipped = value.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?,
             _ => return None,
         }
@@ -89,7 +97,13 @@ fn main() {
             count: options.batch.min(end - from),
             devices: options.devices,
             expands_graphs: options.expands_graphs.unwrap_or(from / options.batch % 2 == 1),
+            processes: options.processes.unwrap_or(match from / options.batch % 8 {
+                6 => Processes::SameIds,
+                7 => Processes::Users,
+                _ => Processes::One,
+            }),
             skipped: options.skipped.clone(),
+            without: options.without.clone(),
             replays: options.replays,
             kept: options.kept.clone(),
         };
@@ -103,10 +117,10 @@ fn main() {
     if std::io::stderr().is_terminal() {
         eprintln!();
     }
-    let Report { sequences, launches, recorded, verified, refused } = total;
+    let Report { sequences, launches, recorded, verified, refused, not_possible } = total;
     let result = json!({
         "from": options.from, "next": from, "devices": options.devices, "sequences": sequences, "launches": launches,
-        "recorded": recorded, "verified": verified, "refused": refused, "failures": failures, "seconds": start.elapsed().as_secs_f64(),
+        "recorded": recorded, "verified": verified, "refused": refused, "not_possible": not_possible, "failures": failures, "seconds": start.elapsed().as_secs_f64(),
     });
     println!("{result:#}");
     std::process::exit(i32::from(!failures.is_empty()));
