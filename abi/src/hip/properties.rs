@@ -131,8 +131,8 @@ mod tests {
 
     /// Whether the structure of the headers in `include` is as declared.
     fn compare(include: &Path, structure: &str, guard: &str, fields: &[(&str, usize)], size: usize) {
-        let folder = std::env::temp_dir().join(format!("mneme-hip-properties-{}-{size}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("layout.c");
         let mut source = format!(
             "#define __HIP_PLATFORM_AMD__ 1\n#include <stddef.h>\n#include <hip/hip_version.h>\n\
              #include <hip/hip_runtime_api.h>\n#if {guard}\n_Static_assert(sizeof({structure}) == {size}, \"size\");\n"
@@ -140,11 +140,10 @@ mod tests {
         for (field, offset) in fields {
             writeln!(source, "_Static_assert(offsetof({structure}, {field}) == {offset}, \"{field}\");").unwrap();
         }
-        std::fs::write(folder.join("layout.c"), source + "#endif\n").unwrap();
+        std::fs::write(&file, source + "#endif\n").unwrap();
         let mut compiler = Command::new("cc");
-        compiler.args(["-std=gnu11", "-w", "-fsyntax-only", "-I"]).arg(include).arg(folder.join("layout.c"));
+        compiler.args(["-std=gnu11", "-w", "-fsyntax-only", "-I"]).arg(include).arg(file);
         let output = compiler.output().unwrap();
-        std::fs::remove_dir_all(&folder).unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 

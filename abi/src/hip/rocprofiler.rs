@@ -351,16 +351,14 @@ mod tests {
         text
     }
 
-    fn compile(include: &Path, name: &str, text: &str) -> Output {
-        let folder = std::env::temp_dir().join(format!("mneme-rocprofiler-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("layout.c"), text).unwrap();
+    fn compile(include: &Path, text: &str) -> Output {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("layout.c");
+        std::fs::write(&file, text).unwrap();
         let mut compiler = Command::new("cc");
         compiler.args(["-std=gnu11", "-Werror=incompatible-pointer-types", "-fsyntax-only"]);
-        compiler.arg("-D__HIP_PLATFORM_AMD__=1").arg("-I").arg(include).arg(folder.join("layout.c"));
-        let output = compiler.output().unwrap();
-        std::fs::remove_dir_all(&folder).unwrap();
-        output
+        compiler.arg("-D__HIP_PLATFORM_AMD__=1").arg("-I").arg(include).arg(file);
+        compiler.output().unwrap()
     }
 
     #[test]
@@ -374,7 +372,7 @@ mod tests {
         }
         for folder in folders {
             let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
-            let compiles = |headers: &[&str]| compile(&folder, "headers", &includes(headers));
+            let compiles = |headers: &[&str]| compile(&folder, &includes(headers));
             let headers = if compiles(&[WHOLE]).status.success() { &[WHOLE][..] } else { &PARTS };
             let parts = compiles(headers);
             if !parts.status.success() {
@@ -384,7 +382,7 @@ mod tests {
             if headers != [WHOLE] {
                 println!("{}: without {WHOLE}, so that {ONLY_WHOLE:?} are not compared", folder.display());
             }
-            let output = compile(&folder, "layout", &source(headers));
+            let output = compile(&folder, &source(headers));
             assert!(output.status.success(), "{}: {}", folder.display(), said(&output));
         }
     }
