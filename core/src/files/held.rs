@@ -1,21 +1,16 @@
 //! A file that stays open in a process that is not ours.
-//!
-//! Applications close descriptors that they have not opened (as daemons do, and `closefrom`), and get the numbers again
-//! for files of their own. What is written to a number then would go into their file.
 
 use std::fs::File;
 use std::io;
-use std::mem::ManuallyDrop;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+
+use super::OwnedFile;
 
 /// A file that is written to, opened again where the application has closed it.
 pub struct HeldFile {
     path: PathBuf,
-    /// Closed only while the number is this file's.
-    file: ManuallyDrop<File>,
-    identity: Identity,
+    file: OwnedFile,
 }
 
 impl HeldFile {
@@ -25,7 +20,7 @@ impl HeldFile {
     /// The file is there already, or cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-        Ok(Self { path: path.into(), identity: identity(&file)?, file: ManuallyDrop::new(file) })
+        Ok(Self { path: path.into(), file: OwnedFile::new(file)? })
     }
 
     /// The open file.
@@ -33,36 +28,15 @@ impl HeldFile {
     /// # Errors
     /// The application has closed it, and it cannot be opened again or another has its name.
     pub fn get(&mut self) -> io::Result<&File> {
-        if !self.is_open() {
-            let file = File::options().write(true).open(&self.path)?;
-            if identity(&file)? != self.identity {
+        if !self.file.is_open() {
+            let again = OwnedFile::new(File::options().write(true).open(&self.path)?)?;
+            if !again.is_same_as(&self.file) {
                 return Err(io::Error::other("the application has closed it, and another file has its name"));
             }
-            // The one before is not closed: its number may be another file's.
-            self.file = ManuallyDrop::new(file);
+            self.file = again;
         }
-        Ok(&self.file)
+        self.file.get()
     }
-
-    fn is_open(&self) -> bool {
-        identity(&self.file).is_ok_and(|identity| identity == self.identity)
-    }
-}
-
-impl Drop for HeldFile {
-    fn drop(&mut self) {
-        if self.is_open() {
-            // SAFETY: nothing uses the file after this.
-            unsafe { ManuallyDrop::drop(&mut self.file) }
-        }
-    }
-}
-
-/// Device, inode, and when it was made, as numbers of inodes are used again.
-type Identity = (u64, u64, Option<SystemTime>);
-
-fn identity(file: &File) -> io::Result<Identity> {
-    file.metadata().map(|metadata| (metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::OwnedFile;
+
 /// Name of the file that is locked.
 pub const LOCK: &str = ".lock";
 
@@ -19,7 +21,7 @@ const NO_PATIENCE: Duration = Duration::from_secs(1);
 const TRIES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
 /// The advisory lock of a folder, held while its files get their names or lose them.
-pub struct FolderLock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
+pub struct FolderLock(#[expect(dead_code, reason = "closing it gives the lock back")] OwnedFile);
 
 impl FolderLock {
     /// # Errors
@@ -58,7 +60,7 @@ impl FolderLock {
             // Whoever held it may have removed it with the last recording; then the lock of that file means nothing.
             let own = file.metadata()?.ino();
             match std::fs::metadata(&path) {
-                Ok(there) if there.ino() == own => return Ok(Self(file)),
+                Ok(there) if there.ino() == own => return Ok(Self(OwnedFile::new(file)?)),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }

@@ -4,6 +4,7 @@
 
 mod held;
 mod lock;
+mod owned;
 mod size_limit;
 
 use std::fs::{File, Permissions};
@@ -16,6 +17,7 @@ use tempfile::{Builder, NamedTempFile};
 
 pub use held::HeldFile;
 pub use lock::{FolderLock, LOCK};
+pub use owned::OwnedFile;
 pub use size_limit::as_errors as size_limit_as_errors;
 
 /// End of the name of a file that is not complete, or not part of its folder yet.
@@ -49,7 +51,7 @@ pub fn replace(path: &Path, bytes: &[u8], access: FileAccess) -> io::Result<()> 
 /// It is locked, so that nobody takes it for what a writer has left that was killed.
 pub struct Temporary {
     path: PathBuf,
-    file: NamedTempFile<Option<File>>,
+    file: NamedTempFile<Option<OwnedFile>>,
 }
 
 impl Temporary {
@@ -72,19 +74,24 @@ impl Temporary {
                 .permissions(permissions)
                 .tempfile_in(folder)
                 .map_err(&failed)?;
-            let (mut file, place) = file.into_parts();
+            let (file, place) = file.into_parts();
+            let mut owned = OwnedFile::new(file).map_err(&failed)?;
+            let file = owned.get_mut().map_err(&failed)?;
             if access == FileAccess::Kept {
                 std::fs::metadata(path)
                     .and_then(|before| file.set_permissions(before.permissions()))
                     .map_err(&failed)?;
             }
             // Where the file system has no locks, such files are not removed.
-            let lock = file.try_clone().ok().filter(|file| file.try_lock().is_ok());
-            let this = Self { path: path.into(), file: NamedTempFile::from_parts(lock, place) };
-            let written = write(&mut file)?;
+            let is_locked = file.try_lock().is_ok();
+            let written = write(file);
+            let file = NamedTempFile::from_parts(owned, place);
+            let written = written?;
             // Some file systems find out that they are full no sooner.
-            file.sync_all().map_err(&failed)?;
-            Ok((this, written))
+            file.as_file().get().and_then(File::sync_all).map_err(&failed)?;
+            let (owned, place) = file.into_parts();
+            let file = NamedTempFile::from_parts(is_locked.then_some(owned), place);
+            Ok((Self { path: path.into(), file }, written))
         })
     }
 

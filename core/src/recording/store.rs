@@ -20,6 +20,7 @@ use super::RecordingError;
 use super::manifest::{CHUNK, RecordedRegion};
 use super::pack::{self, ChunkLocation, PackReader, PackWriter};
 use super::upstream;
+use crate::files::OwnedFile;
 use crate::hash::{ChunkId, recorded_id};
 
 /// Name of the folder of packs inside a recording.
@@ -132,7 +133,7 @@ pub struct StoreWriter {
     /// first sync.
     others: Mutex<Vec<(pack::PackPrefix, Vec<ChunkId>)>>,
     written: AtomicU64,
-    in_use: InUse,
+    in_use: Mutex<InUse>,
 }
 
 /// How long the lock on the packs is waited for. Whoever collects garbage has it for seconds; longer than this holds it
@@ -168,7 +169,7 @@ impl StoreWriter {
         let workers = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WRITERS);
         let writers = (0..workers).map(|_| Mutex::new(None)).collect();
         let (chunks, others) = (Mutex::new(chunks), Mutex::new(others));
-        Ok(Self { folder, level, chunks, writers, others, written: AtomicU64::new(0), in_use })
+        Ok(Self { folder, level, chunks, writers, others, written: AtomicU64::new(0), in_use: Mutex::new(in_use) })
     }
 
     /// How many threads can append at a time: the numbers that [`StoreWriter::append`] takes are below it.
@@ -288,6 +289,7 @@ impl StoreWriter {
     /// What could not be made durable is lost: the kernel drops such pages and reports them once, so that a second
     /// attempt on the same pack would succeed without them.
     pub fn sync(&self) -> Result<(), RecordingError> {
+        self.keep_in_use()?;
         let mut outcome = Ok(());
         for number in 0..self.writers() {
             let mut writer = self.writer(number);
@@ -302,8 +304,18 @@ impl StoreWriter {
             }
         }
         // The names of new packs; a file system that cannot sync a folder keeps them in order by itself.
-        let _ = self.in_use.0.sync_all();
+        let _ = File::open(&self.folder).and_then(|folder| folder.sync_all());
         outcome
+    }
+
+    /// Marks the packs as used again where the application has closed the mark. What was collected meanwhile is missed
+    /// by those that open their packs again.
+    fn keep_in_use(&self) -> Result<(), RecordingError> {
+        let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        if !in_use.0.is_open() {
+            *in_use = InUse::mark(&self.folder, PATIENCE)?;
+        }
+        Ok(())
     }
 
     /// Bytes appended to packs by this writer.
@@ -339,11 +351,11 @@ pub fn without_signals<R>(work: impl FnOnce() -> R) -> R {
 
 /// A lock on the folder of packs: writers share it, because chunks that no manifest names yet (their own, and old ones
 /// that they rely on) must stay; whoever collects garbage wants it alone.
-pub(crate) struct InUse(File);
+pub(crate) struct InUse(OwnedFile);
 
 impl InUse {
     fn open(folder: &Path) -> Result<Self, RecordingError> {
-        File::open(folder).map(Self).map_err(RecordingError::io(folder))
+        File::open(folder).and_then(OwnedFile::new).map(Self).map_err(RecordingError::io(folder))
     }
 
     /// Marks the packs as used. Where the file system has no locks, nothing can be done about it. Any process that may
@@ -352,7 +364,7 @@ impl InUse {
         let mark = Self::open(folder)?;
         let deadline = Instant::now() + patience;
         loop {
-            match mark.0.try_lock_shared() {
+            match mark.0.get().map_err(RecordingError::io(folder))?.try_lock_shared() {
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 _ => return Ok(mark),
@@ -368,7 +380,7 @@ impl InUse {
     /// The lock for one that removes chunks, `None` while a writer is at work.
     pub(crate) fn alone(folder: &Path) -> Result<Option<Self>, RecordingError> {
         let lock = Self::open(folder)?;
-        let busy = matches!(lock.0.try_lock(), Err(TryLockError::WouldBlock));
+        let busy = matches!(lock.0.get().map(File::try_lock), Ok(Err(TryLockError::WouldBlock)));
         Ok((!busy).then_some(lock))
     }
 }
@@ -376,7 +388,7 @@ impl InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         // Closing the folder is not enough: a child that was forked meanwhile has it open as well.
-        let _ = self.0.unlock();
+        let _ = self.0.get().and_then(File::unlock);
     }
 }
 

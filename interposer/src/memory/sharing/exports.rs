@@ -3,18 +3,20 @@
 //! A thread hands the slabs' descriptors to processes that have been given a handle.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{IoSlice, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mneme_abi::cuda::sys::{CUipcMemHandle, CUmemAllocationHandleType};
+use mneme_core::files::OwnedFile;
 use mneme_core::random;
 use mneme_core::recording::store::without_signals;
-use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt::PeerCredentials};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockFlag, accept4, getsockopt, sendmsg, sockopt::PeerCredentials};
 
 use super::handle::{SharedHandle, SlabLayout};
 use crate::driver::{self, Status};
@@ -34,7 +36,7 @@ struct Slab {
     size: u64,
     /// Of its physical memory.
     handle: u64,
-    descriptor: Arc<OwnedFd>,
+    descriptor: Arc<OwnedFile>,
 }
 
 /// An allocation that has a handle.
@@ -91,10 +93,8 @@ pub fn leave_to_parent() {
     if let Ok(mut exports) = EXPORTS.try_lock() {
         exports.of_address.clear();
     }
-    let listener = LISTENER.swap(-1, Ordering::Relaxed);
-    if listener >= 0 {
-        // SAFETY: the child's copy, whose owner is a thread that only the parent has.
-        unsafe { libc::close(listener) };
+    if let Some(listener) = LISTENER.get() {
+        listener.close();
     }
 }
 
@@ -107,7 +107,7 @@ fn export(live: &LiveAllocation) -> Option<(SlabLayout, Vec<Slab>)> {
 }
 
 /// A descriptor of physical memory.
-fn descriptor(handle: u64) -> Option<Arc<OwnedFd>> {
+fn descriptor(handle: u64) -> Option<Arc<OwnedFile>> {
     let known = |exports: &Exports| {
         let mut slabs = exports.of_address.values().flat_map(|export| &export.slabs);
         slabs.find(|slab| slab.handle == handle).map(|slab| slab.descriptor.clone())
@@ -125,17 +125,18 @@ fn descriptor(handle: u64) -> Option<Arc<OwnedFd>> {
         return None;
     }
     // SAFETY: the driver has just opened it for us; programs that the application starts need not have it.
-    Some(Arc::new(unsafe {
+    let file = unsafe {
         libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
-        OwnedFd::from_raw_fd(descriptor)
-    }))
+        File::from_raw_fd(descriptor)
+    };
+    OwnedFile::new(file).ok().map(Arc::new)
 }
 
 /// The socket at which this process answers, opened at the first use.
 static ENDPOINT: OnceLock<Option<u64>> = OnceLock::new();
 
-/// Its descriptor, -1 for none.
-static LISTENER: AtomicI32 = AtomicI32::new(-1);
+/// What it listens with.
+static LISTENER: OnceLock<OwnedFile> = OnceLock::new();
 
 /// Whether a handle's socket is this process' own.
 pub fn is_own(endpoint: u64) -> bool {
@@ -147,17 +148,23 @@ fn endpoint() -> Option<u64> {
         let endpoint = random::number().ok()?;
         let address = SocketAddr::from_abstract_name(SharedHandle::socket(endpoint)).ok()?;
         let listener = UnixListener::bind_addr(&address).ok()?;
-        let descriptor = listener.as_raw_fd();
-        let work = move || reentrancy::bypassing(|| serve(&listener));
-        without_signals(|| std::thread::Builder::new().name("mneme-sharing".into()).spawn(work)).ok()?;
-        // Not before: without its thread the socket is closed, and its number soon another file's.
-        LISTENER.store(descriptor, Ordering::Relaxed);
-        Some(endpoint)
+        let listener = OwnedFile::new(File::from(OwnedFd::from(listener))).ok()?;
+        let listener = LISTENER.get_or_init(|| listener);
+        let work = move || reentrancy::bypassing(|| serve(listener));
+        let started = without_signals(|| std::thread::Builder::new().name("mneme-sharing".into()).spawn(work));
+        if started.is_err() {
+            listener.close();
+        }
+        started.is_ok().then_some(endpoint)
     })
 }
 
-fn serve(listener: &UnixListener) {
-    for stream in listener.incoming() {
+/// Answers until the application closes the socket.
+fn serve(listener: &OwnedFile) {
+    while let Ok(socket) = listener.get() {
+        // SAFETY: a new descriptor, which nobody else has.
+        let stream = accept4(socket.as_raw_fd(), SockFlag::SOCK_CLOEXEC)
+            .map(|stream| unsafe { UnixStream::from_raw_fd(stream) });
         match stream.as_ref().map(answer) {
             Ok(Ok(())) => {}
             // One that hangs up, or asks for what is freed, is told nothing.
@@ -193,7 +200,7 @@ fn answer(mut stream: &UnixStream) -> std::io::Result<()> {
     stream.write_all(&export.layout.encode())?;
     for slab in &export.slabs {
         let size = slab.size.to_le_bytes();
-        let descriptors = [slab.descriptor.as_raw_fd()];
+        let descriptors = [slab.descriptor.get()?.as_raw_fd()];
         let sent = sendmsg::<()>(
             stream.as_raw_fd(),
             &[IoSlice::new(&size)],

@@ -1,0 +1,81 @@
+//! An open file of ours in a process that is not ours.
+//!
+//! Applications close descriptors that they have not opened (`closefrom`, daemons), and get the numbers again for files
+//! of their own. What is done to such a number then would be done to their file: it would be written to, unlocked or
+//! closed.
+
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::SystemTime;
+
+/// Our descriptors begin here if the process may have that many: an application gets the lowest number that is free.
+const FIRST: libc::c_int = 200;
+
+/// A file that is used and closed only while its number is its own.
+pub struct OwnedFile {
+    file: ManuallyDrop<File>,
+    identity: Identity,
+}
+
+/// Device, inode, and when it was made, as numbers of inodes are used again.
+type Identity = (u64, u64, Option<SystemTime>);
+
+fn identity(file: &File) -> io::Result<Identity> {
+    file.metadata().map(|metadata| (metadata.dev(), metadata.ino(), metadata.created().ok()))
+}
+
+impl OwnedFile {
+    /// # Errors
+    /// The application has closed the file meanwhile.
+    pub fn new(file: File) -> io::Result<Self> {
+        // SAFETY: the descriptor is open; a new one is nobody else's.
+        let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST) };
+        // SAFETY: as above.
+        let file = if moved < 0 { file } else { unsafe { File::from_raw_fd(moved) } };
+        Ok(Self { identity: identity(&file)?, file: ManuallyDrop::new(file) })
+    }
+
+    /// The open file.
+    ///
+    /// # Errors
+    /// The application has closed it.
+    pub fn get(&self) -> io::Result<&File> {
+        if self.is_open() { Ok(&self.file) } else { Err(io::Error::other("the application has closed its descriptor")) }
+    }
+
+    /// The open file, to be written to.
+    ///
+    /// # Errors
+    /// The application has closed it.
+    pub fn get_mut(&mut self) -> io::Result<&mut File> {
+        self.get()?;
+        Ok(&mut self.file)
+    }
+
+    /// Whether its number is still its own.
+    pub fn is_open(&self) -> bool {
+        identity(&self.file).is_ok_and(|identity| identity == self.identity)
+    }
+
+    /// Closes it before its end, if its number is still its own.
+    pub fn close(&self) {
+        if self.is_open() {
+            // SAFETY: from now on the number is not this file's, and not used.
+            unsafe { libc::close(self.file.as_raw_fd()) };
+        }
+    }
+
+    /// Whether both are open on the same file, or were.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.identity == other.identity
+    }
+}
+
+impl Drop for OwnedFile {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
