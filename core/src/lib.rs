@@ -8,6 +8,7 @@
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod arguments;
+pub mod cancellation;
 pub mod checked_text;
 pub mod chunk_hash;
 pub mod compile_options;

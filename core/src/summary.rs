@@ -3,6 +3,9 @@
 //! It is a line of JSON for each process, appended to the file that `MNEME_SUMMARY` names. `mneme record` and `mneme
 //! profile` read it; so may scripts.
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
 use serde::{Deserialize, Serialize};
 
 use crate::launch::Dim3;
@@ -54,6 +57,9 @@ impl RecorderMode {
 #[serde(default)]
 pub struct RecorderSummary {
     pub process: u32,
+    /// When the program was started in the process, ns since 1970. A program that may become another one (`exec`) writes
+    /// its line first; if it goes on after all, it writes another, which counts.
+    pub started: u64,
     /// In a distributed run.
     pub rank: Option<u64>,
     /// Whether this rank is one that records.
@@ -66,6 +72,62 @@ pub struct RecorderSummary {
     /// From the first launch to the end, seconds.
     pub seconds: f64,
     pub kernels: Vec<KernelSummary>,
+    #[serde(skip_serializing_if = "GraphLaunches::is_empty")]
+    pub graphs: GraphLaunches,
+    /// Libraries whose calls do not reach the recorder.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unwatched: Vec<UnwatchedLibrary>,
+}
+
+/// Launches of graphs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GraphLaunches {
+    /// Those done node by node, of which each kernel counts as a launch.
+    pub expanded: u64,
+    /// Those of whole graphs, whose kernels are not looked at, by the reason.
+    pub whole: BTreeMap<String, u64>,
+}
+
+impl GraphLaunches {
+    pub fn is_empty(&self) -> bool {
+        self.expanded == 0 && self.whole.is_empty()
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.expanded += other.expanded;
+        for (reason, count) in &other.whole {
+            *self.whole.entry(reason.clone()).or_default() += count;
+        }
+    }
+
+    /// What became of them, for people: a line for each kind.
+    pub fn text(&self, mode: RecorderMode) -> String {
+        let done = match mode {
+            RecorderMode::Profile => "timed",
+            RecorderMode::Apply => "replaced",
+            RecorderMode::Record | RecorderMode::DryRun => "recorded",
+        };
+        let launches = |count: u64| format!("{count} graph {}", if count == 1 { "launch" } else { "launches" });
+        let mut text = String::new();
+        if self.expanded > 0 {
+            let _ = writeln!(text, "mneme: {} done node by node", launches(self.expanded));
+        }
+        for (reason, count) in &self.whole {
+            let _ = writeln!(text, "mneme: {} not {done}: {reason}", launches(*count));
+        }
+        text
+    }
+}
+
+/// A library that finds its own functions first, so that its calls do not reach the recorder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnwatchedLibrary {
+    /// As the program names it.
+    pub library: String,
+    /// How it was loaded: `RTLD_DEEPBIND` or `dlmopen`.
+    pub by: String,
 }
 
 /// One kernel of a process.
@@ -274,9 +336,27 @@ pub fn merged(summaries: &[RecorderSummary]) -> Vec<KernelSummary> {
     merged
 }
 
-/// Reads the lines that processes have written; one that was cut short is left out.
+/// The launches of graphs of all processes.
+pub fn merged_graphs(summaries: &[RecorderSummary]) -> GraphLaunches {
+    let mut merged = GraphLaunches::default();
+    summaries.iter().for_each(|summary| merged.merge(&summary.graphs));
+    merged
+}
+
+/// Reads the lines that processes have written; one that was cut short is left out, and so are those of a program that
+/// has written a later one.
 pub fn parse(text: &str) -> Vec<RecorderSummary> {
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    let mut summaries: Vec<RecorderSummary> = Vec::new();
+    for summary in text.lines().filter_map(|line| serde_json::from_str::<RecorderSummary>(line).ok()) {
+        let is_same = |known: &&mut RecorderSummary| {
+            known.started != 0 && (known.process, known.started) == (summary.process, summary.started)
+        };
+        match summaries.iter_mut().find(is_same) {
+            Some(known) => *known = summary,
+            None => summaries.push(summary),
+        }
+    }
+    summaries
 }
 
 #[cfg(test)]

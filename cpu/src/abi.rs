@@ -2,10 +2,11 @@
 //!
 //! They are wrapped where they enter, so that everything behind the ABI is safe code.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mneme_abi::cuda::types::{CUipcMemHandle, CUmemLocation, ChannelFormat, Dimensions, Extent, PitchedPointer};
+use mneme_core::cancellation::PutOff;
 
 use crate::status::{Status, StatusResult};
 
@@ -381,41 +382,10 @@ pub use mneme_abi::cuda::structures::HostFunction;
 /// `CUstreamCallback`
 pub type Callback = Option<unsafe extern "C" fn(usize, Status, *mut c_void)>;
 
-unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-}
-
-/// As long as it lives, this thread is not cancelled.
-struct Uncancelled {
-    before: c_int,
-}
-
-impl Uncancelled {
-    fn begin() -> Self {
-        /// `PTHREAD_CANCEL_DISABLE`
-        const DISABLED: c_int = 1;
-        Self { before: Self::set(DISABLED) }
-    }
-
-    /// Sets whether this thread can be cancelled; what was set before.
-    fn set(state: c_int) -> c_int {
-        let mut before = 0;
-        // SAFETY: a valid place. Every state comes from this function or is the one above.
-        unsafe { pthread_setcancelstate(state, &mut before) };
-        before
-    }
-}
-
-impl Drop for Uncancelled {
-    fn drop(&mut self) {
-        Self::set(self.before);
-    }
-}
-
 /// Runs the body of an exported function; a panic becomes a status instead of crossing into C. A thread that is
 /// cancelled ends after it: Rust ends the process if the thread unwinds within (`pthread_cancel`).
 pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
-    let _uncancelled = Uncancelled::begin();
+    let _put_off = PutOff::begin();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => Status::SUCCESS,
         Ok(Err(status)) => status,
@@ -426,14 +396,15 @@ pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mneme_core::cancellation;
 
     #[test]
     fn a_thread_is_not_cancelled_within_a_call() {
-        let before = Uncancelled::set(0);
+        let before = cancellation::set(0);
         let status = enter(|| {
-            assert_eq!(Uncancelled::set(1), 1);
+            assert_eq!(cancellation::set(1), 1);
             Ok(())
         });
-        assert_eq!((status, Uncancelled::set(before)), (Status::SUCCESS, 0));
+        assert_eq!((status, cancellation::set(before)), (Status::SUCCESS, 0));
     }
 }

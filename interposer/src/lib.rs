@@ -51,9 +51,11 @@ fn start() {
         mneme_core::environment::remember();
         process::log::remember_standard_error();
         process::settings::remember_start_folder();
+        recorder::note_start();
         recorder::hold_summary();
         process::device_choice::restart_on_the_cpu_device_if_needed();
         lifetimes::forks::register();
         lifetimes::exits::register();
+        lifetimes::jumps::register();
     });
 }

@@ -505,3 +505,88 @@ fn what_is_recorded_is_private() {
         assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{}", entry.path().display());
     }
 }
+
+/// The lines of both that come after those of the first launches.
+fn tails(run: &Run, alone: &Output) -> [String; 2] {
+    let tail = |text: &str| text.split_once("result 303 201\n").unwrap_or_default().1.to_owned();
+    [tail(&run.stdout()), tail(&String::from_utf8_lossy(&alone.stdout))]
+}
+
+fn instances(run: &Run) -> usize {
+    run.kernels().iter().map(|kernel| kernel.instances.len()).sum()
+}
+
+#[test]
+fn threads_that_are_cancelled_end_as_without_us() {
+    // Where the vendor's library has cancellation points, and where it has none.
+    for interruption in ["none", "cancellation"] {
+        let arguments = ["proc", "cancel"];
+        let environment = [("FAKE_INTERRUPTION", interruption), ("MNEME_MAX_RECORDINGS", "9")];
+        let run = record(&arguments, &environment);
+        let alone = Command::new(programs().application()).args(arguments).envs(environment).output().unwrap();
+        let [ours, theirs] = tails(&run, &alone);
+        assert_eq!((&ours, run.output.status), (&theirs, alone.status), "{interruption}: {}", run.stderr());
+        assert_eq!(ours.matches(": cancelled\n").count(), 5, "{interruption}: {ours}");
+        assert_eq!(instances(&run), 4, "{interruption}: {}", run.stderr());
+    }
+}
+
+#[test]
+fn a_jump_out_of_a_call_ends_neither_the_recording_nor_the_program() {
+    let arguments = ["proc", "jump"];
+    let environment = [("JUMP", "signal"), ("MNEME_MAX_RECORDINGS", "99")];
+    let run = record(&arguments, &environment);
+    let alone = Command::new(programs().application()).args(arguments).envs(environment).output().unwrap();
+    let [ours, theirs] = tails(&run, &alone);
+    assert_eq!((&ours, run.output.status), (&theirs, alone.status), "{}", run.stderr());
+    assert_eq!(ours.matches("left 1, blocked 0, launch 0\n").count(), 6, "{ours}");
+    // The two first, those that were left when they were recorded, and those after each jump.
+    assert_eq!(instances(&run), 2 + 2 + 6, "{}", run.stderr());
+}
+
+#[test]
+fn a_jump_out_of_a_fault_in_a_recorded_launch_ends_the_recording_by_name() {
+    let arguments = ["proc", "jump"];
+    let environment = [("JUMP", "fault"), ("MNEME_MAX_RECORDINGS", "99")];
+    let run = record(&arguments, &environment);
+    let alone = Command::new(programs().application()).args(arguments).envs(environment).output().unwrap();
+    let [ours, theirs] = tails(&run, &alone);
+    assert_eq!((&ours, run.output.status), (&theirs, alone.status), "{}", run.stderr());
+    // The two first, and those after the jumps out of a counted launch and out of a copy.
+    assert_eq!(instances(&run), 2 + 2, "{}", run.stderr());
+    assert!(run.stderr().contains("nothing more is recorded: "), "{}", run.stderr());
+}
+
+#[test]
+fn descriptors_that_the_application_closes_and_uses_are_its_own() {
+    for how in ["descriptors", "descriptors-few"] {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = ["proc", how, folder.path().to_str().unwrap()];
+        let run = record(&arguments, &[("MNEME_MAX_RECORDINGS", "99")]);
+        assert!(run.stdout().contains("40 files are right\n"), "{how}: {}{}", run.stdout(), run.stderr());
+        assert_eq!(run.output.status.code(), Some(4), "{how}: {}", run.stderr());
+        assert_eq!(instances(&run), 2 + 4, "{how}: {}", run.stderr());
+        let report = mneme_core::recording::check::check(&run.data()).unwrap();
+        assert!(report.problems.is_empty(), "{how}: {report:?}");
+    }
+}
+
+#[test]
+fn a_program_that_becomes_another_has_left_its_recording() {
+    let run = record(&["proc", "exec"], &[("MNEME_MAX_RECORDINGS", "9")]);
+    assert!(run.stdout().ends_with("another program\n"), "{}{}", run.stdout(), run.stderr());
+    assert_eq!(instances(&run), 3, "{}", run.stderr());
+    assert!(run.stderr().contains("4 launches, 3 recorded"), "{}", run.stderr());
+    // One that cannot become it goes on.
+    let run = record(&["proc", "exec-fails"], &[("MNEME_MAX_RECORDINGS", "9")]);
+    assert!(run.stdout().contains("exec -1\n"), "{}{}", run.stdout(), run.stderr());
+    assert_eq!(instances(&run), 4, "{}", run.stderr());
+}
+
+#[test]
+fn a_daemon_has_left_the_recording_of_its_parent() {
+    let run = record(&["proc", "daemon"], &[("MNEME_MAX_RECORDINGS", "9")]);
+    assert_eq!(run.output.status.code(), Some(0), "{}", run.stderr());
+    assert_eq!(instances(&run), 3, "{}", run.stderr());
+    assert_eq!(run.stderr().matches("4 launches, 3 recorded").count(), 1, "{}", run.stderr());
+}

@@ -91,7 +91,11 @@ fn own_slot(gate: &'static Gate) -> Option<&'static GateSlot> {
 
 /// For a forked child: whoever had closed the parent's gate does not exist in it, and would never open it.
 pub fn renew() {
-    THREAD.with(|thread| thread.slot.set(OwnSlot::Unknown));
+    THREAD.with(|thread| {
+        thread.slot.set(OwnSlot::Unknown);
+        thread.shared_passes.set(0);
+        thread.closed.set(0);
+    });
     FLAGS.closed.store(false, Ordering::SeqCst);
     GATE_OF_CHILD.store(Box::into_raw(Box::new(Gate::new(&FLAGS.closed))), Ordering::Release);
 }
@@ -114,7 +118,30 @@ pub fn pass_open(thread: &ThreadFlags) -> Option<Pass<'static>> {
 
 /// The gate for a recorded launch; `None` when the calls in progress do not end in time.
 pub fn close(limit: Duration) -> Option<Closed<'static>> {
-    gate().close(limit)
+    let closed = gate().close(limit)?;
+    THREAD.with(|thread| thread.closed.set(closed.number));
+    Some(closed)
+}
+
+/// Whether the application has left a recorded launch by a jump.
+static ABANDONED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a recorded launch was [abandoned](abandon).
+pub fn was_abandoned() -> bool {
+    ABANDONED.load(Ordering::Relaxed)
+}
+
+/// Gives back what a thread has of the gate, whose call was left by a jump.
+pub fn abandon(thread: &ThreadFlags) {
+    if let OwnSlot::Slot(slot) = thread.slot.get() {
+        slot.depth.store(0, Ordering::Release);
+    }
+    gate().others.fetch_sub(thread.shared_passes.take(), Ordering::Release);
+    let number = thread.closed.take();
+    if number != 0 {
+        ABANDONED.store(true, Ordering::Relaxed);
+        drop(Closed { gate: gate(), number });
+    }
 }
 
 /// While a call is in the vendor's library.
@@ -183,6 +210,7 @@ impl Gate {
             let pass = match slot {
                 Some(slot) => Pass::by(slot),
                 None => {
+                    THREAD.with(|thread| thread.shared_passes.update(|count| count + 1));
                     self.others.fetch_add(1, Ordering::SeqCst);
                     Pass::Shared(&self.others)
                 }
@@ -283,14 +311,22 @@ impl Drop for Pass<'_> {
     #[inline]
     fn drop(&mut self) {
         match self {
-            Self::Own(slot) => slot.depth.store(slot.depth.load(Ordering::Relaxed) - 1, Ordering::Release),
-            Self::Shared(count) => _ = count.fetch_sub(1, Ordering::Release),
+            // None are left where the call was abandoned, and returned after all.
+            Self::Own(slot) => {
+                slot.depth.store(slot.depth.load(Ordering::Relaxed).saturating_sub(1), Ordering::Release);
+            }
+            Self::Shared(count) => THREAD.with(|thread| {
+                let own = thread.shared_passes.get();
+                thread.shared_passes.set(own.saturating_sub(1));
+                count.fetch_sub(own.min(1), Ordering::Release);
+            }),
         }
     }
 }
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
+        THREAD.with(|thread| thread.closed.set(0));
         let mut writers = self.gate.lock();
         if writers.holder(self.number).is_some() {
             writers.inside = None;

@@ -126,7 +126,7 @@ macro_rules! function {
                 }
                 // SAFETY: the symbol of this name has this type in every version of the driver API.
                 let function = unsafe {
-                    std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> Status>(address)
+                    std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C-unwind" fn($($type),*) -> Status>(address)
                 };
                 // SAFETY: the caller vouches for the arguments.
                 unsafe { function($($argument),*) }

@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use mneme_core::cancellation::PutOff;
+
 use super::by_name;
 use crate::process::family::Family;
 use crate::process::linker::{cpu_device, is_of_hip, is_vendor_loaded, real_dlsym, vendor_symbol};
@@ -87,6 +89,7 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
     if !PREFIXES.iter().any(|prefix| name.to_bytes().starts_with(prefix)) {
         return as_asked;
     }
+    let _put_off = PutOff::begin();
     // SAFETY: the handle is the caller's.
     let found = std::panic::catch_unwind(|| unsafe { found(handle, name) });
     match found.ok().flatten() {

@@ -119,7 +119,7 @@ macro_rules! exported {
         /// As for the vendor's function of this name.
         #[allow(non_snake_case, clippy::too_many_arguments, reason = "the vendor's")]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> Status {
             body!($family, $name, ($($argument: $type),*), $handler)
         }
     };

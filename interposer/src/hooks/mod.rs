@@ -16,6 +16,7 @@ pub mod registration;
 mod unhooked;
 #[cfg(test)]
 mod unhooked_hip;
+mod unwatched;
 
 use std::cell::Cell;
 use std::collections::HashMap;

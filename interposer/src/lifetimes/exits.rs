@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use redhook::{hook, real};
 
-use crate::launches::graphs;
-use crate::process::{log, reentrancy};
+use crate::process::reentrancy;
 use crate::recorder::{self, signals};
 
 /// Has the summary written when the process exits in the ordinary way.
@@ -24,17 +23,7 @@ fn finish() {
     if reentrancy::inside() {
         return;
     }
-    let _ = std::panic::catch_unwind(|| reentrancy::bypassing(end));
-}
-
-fn end() {
-    if !recorder::finish() {
-        return;
-    }
-    let text = graphs::summary();
-    if !text.is_empty() && log::enabled(log::LogLevel::Warning) {
-        log::raw(&text);
-    }
+    let _ = std::panic::catch_unwind(|| reentrancy::bypassing(recorder::finish));
 }
 
 /// [`finish`] for the functions that signal handlers may call: what the signal interrupted may hold a lock that we need

@@ -4,6 +4,7 @@
 //! caches.
 
 use std::cell::Cell;
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// The flags of the process, on one line of the cache.
@@ -28,16 +29,36 @@ pub static FLAGS: ProcessFlags = ProcessFlags {
 
 /// The flags of a thread. Looking them up is a call in a shared library, and is done once in a launch.
 pub struct ThreadFlags {
-    /// It is inside a hook.
-    pub inside: Cell<bool>,
+    /// Where the stack was when it entered the hook that it is inside of, or 0.
+    pub inside: Cell<usize>,
     /// Its slot at the gate.
     pub slot: Cell<OwnSlot>,
+    /// How many passes it has by the counter that threads without a slot share.
+    pub shared_passes: Cell<u32>,
+    /// The number of the recorded launch for which it has closed the gate, or 0.
+    pub closed: Cell<u64>,
+    /// Whether it can be cancelled when it leaves the hook, where that was changed.
+    pub cancellation: Cell<Option<c_int>>,
+    /// Its mask of before signals were held back.
+    pub mask: Cell<Option<libc::sigset_t>>,
+}
+
+impl ThreadFlags {
+    const fn new() -> Self {
+        Self {
+            inside: Cell::new(0),
+            slot: Cell::new(OwnSlot::Unknown),
+            shared_passes: Cell::new(0),
+            closed: Cell::new(0),
+            cancellation: Cell::new(None),
+            mask: Cell::new(None),
+        }
+    }
 }
 
 thread_local! {
     // No destructor, so that hooks called from other thread-local destructors may still look.
-    pub static THREAD: ThreadFlags =
-        const { ThreadFlags { inside: Cell::new(false), slot: Cell::new(OwnSlot::Unknown) } };
+    pub static THREAD: ThreadFlags = const { ThreadFlags::new() };
 }
 
 /// The flags of this thread, without a closure around them; the pointer must not leave the thread.

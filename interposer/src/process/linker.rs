@@ -51,6 +51,17 @@ pub fn real_dlsym() -> Dlsym {
     unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real) }
 }
 
+/// The next function of a name behind ours, null where there is none. Not by a lock: signal handlers may want it.
+pub fn behind(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let mut function = known.load(Ordering::Relaxed);
+    if function.is_null() {
+        // SAFETY: a valid name; the call is from this library, which is what is looked behind.
+        function = unsafe { real_dlsym()(libc::RTLD_NEXT, name.as_ptr()) };
+        known.store(function, Ordering::Relaxed);
+    }
+    function
+}
+
 /// The path of the CPU device in this process, if it is loaded. It is looked for until the vendor's library is open:
 /// from then on the answer stays.
 pub fn cpu_device() -> Option<&'static Path> {

@@ -3,10 +3,12 @@
 pub mod device_choice;
 pub mod family;
 pub mod flags;
+pub mod held_back;
 pub mod linker;
 pub mod log;
 pub mod own_memory;
 pub mod recorded_family;
 pub mod reentrancy;
 pub mod settings;
+pub mod trampoline;
 pub mod winners;

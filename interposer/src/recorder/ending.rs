@@ -6,7 +6,9 @@ use std::time::Duration;
 use mneme_core::recording::database;
 use mneme_core::summary::{self as report, RecorderMode, RecorderSummary};
 
-use super::{FINISHED, FIRST_DEVICE, STARTED, is_recording_process, output, profile, summary};
+use super::{
+    FINISHED, FIRST_DEVICE, LOADED, STARTED, graph_launches, is_recording_process, output, profile, summary, unwatched,
+};
 use crate::apply;
 use crate::driver::gate;
 use crate::kernels::handles;
@@ -16,10 +18,10 @@ use crate::process::flags::FLAGS;
 use crate::process::settings::settings;
 
 /// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that
-/// launched; whether that was now.
-pub fn finish() -> bool {
-    if !is_recording_process() || FINISHED.swap(true, Ordering::SeqCst) {
-        return false;
+/// launched, or has loaded what we cannot watch.
+pub fn finish() {
+    if !(is_recording_process() || unwatched::any()) || FINISHED.swap(true, Ordering::SeqCst) {
+        return;
     }
     FLAGS.records.store(false, Ordering::SeqCst);
     apply::stop_loading();
@@ -28,11 +30,17 @@ pub fn finish() -> bool {
     let _closed = gate::close(Duration::from_millis(200));
     output::close(write_occurrences);
     profile::collect_at_end();
+    deliver();
+}
+
+/// Delivers the summary of what was done until now.
+pub fn deliver() {
     let settings = settings();
     let kernels: Vec<_> =
         handles::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();
     let summary = RecorderSummary {
         process: std::process::id(),
+        started: LOADED.load(Ordering::Relaxed),
         rank: settings.rank,
         selected: settings.rank_selected || settings.mode == RecorderMode::Apply,
         mode: settings.mode,
@@ -40,13 +48,14 @@ pub fn finish() -> bool {
         folder: settings.folder.display().to_string(),
         seconds: STARTED.get().map_or(0.0, |start| start.elapsed().as_secs_f64()),
         kernels,
+        graphs: graph_launches::so_far(),
+        unwatched: unwatched::all(),
     };
     summary::deliver(&summary, settings.summary.as_deref());
-    true
 }
 
 /// Writes how often each instance was launched.
-fn write_occurrences() {
+pub fn write_occurrences() {
     for kernel in handles::kernels() {
         let progress = &kernel.progress;
         let Some(Ok(code)) = progress.code.get() else { continue };

@@ -4,19 +4,22 @@
 
 pub mod counted;
 mod ending;
+pub mod graph_launches;
 mod host_writes;
 mod instance;
 pub mod output;
 mod patience;
 pub mod profile;
 mod reachable;
+pub mod settling;
 pub mod signals;
 mod summary;
 pub mod unfinished;
+pub mod unwatched;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::manifest::RecordedArgument;
@@ -37,6 +40,7 @@ use crate::kernels::progress::{KernelProgress, Occurrences};
 use crate::kernels::recent;
 use crate::kernels::request::LaunchRequest;
 use crate::process::flags::FLAGS;
+use crate::process::held_back::hold_back;
 use crate::process::log::{debug, warning};
 use crate::process::settings::{RecorderSettings, settings};
 
@@ -116,19 +120,31 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     if settings().mode == RecorderMode::Apply {
         return launch_applied(call, &request, function);
     }
-    match decide(function, &request) {
+    let (held, decision) = match decide_at_once(function, &request) {
+        Some(decision) => (None, decision),
+        None => (Some(hold_back(signals::is_handled)), decide(function, &request)),
+    };
+    match decision {
         Some(Decision::Record(plan)) if settings().mode == RecorderMode::DryRun => {
             note_planned(&plan);
+            drop(held);
             gate::passing(call)
         }
         Some(Decision::Record(plan)) => record(call, &request, plan),
         Some(Decision::Try) => {
+            drop(held);
             let status = gate::passing(call);
             function.kernel.progress.tried(LaunchShape::of(&request.launch), status == Status::SUCCESS);
             status
         }
-        Some(Decision::LookAfter) => look_after(call, &request, function),
-        None => gate::passing(call),
+        Some(Decision::LookAfter) => {
+            drop(held);
+            look_after(call, &request, function)
+        }
+        None => {
+            drop(held);
+            gate::passing(call)
+        }
     }
 }
 
@@ -185,36 +201,45 @@ pub fn refuse(handle: CUfunction, reason: &str) {
     }
 }
 
-/// Decides whether a launch is recorded, and prepares it.
-fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision> {
+/// Counts a launch, and decides about it if that takes no look at its code and arguments; `None` if it does.
+fn decide_at_once(function: &FunctionHandle, request: &LaunchRequest) -> Option<Option<Decision>> {
     let kernel = &function.kernel;
     let progress = &kernel.progress;
     let number = progress.launches.fetch_add(1, Ordering::Relaxed);
     if !kernel.is_selected() || (FLAGS.leaves_out.load(Ordering::Relaxed) && settings().leaves_out(number)) {
-        return None;
+        return Some(None);
     }
     if counted::is_only_counted(progress, request) {
-        return None;
+        return Some(None);
     }
     if progress.is_unfinished() {
-        return Some(Decision::LookAfter);
+        return Some(Some(Decision::LookAfter));
     }
     if request.launch.is_empty() {
         progress.recorded().rejected += 1;
-        return None;
+        return Some(None);
     }
     if let Some(Err(_)) = progress.code.get() {
         progress.tally.refuse();
-        return None;
+        return Some(None);
+    }
+    if gate::was_abandoned() {
+        output::give_up("the application has left a recorded launch by a jump (longjmp) out of a signal handler");
     }
     if let Some(reason) = output::broken() {
         progress.recorded().count_failures(reason, 1, true);
-        return None;
+        return Some(None);
     }
     if let Some(obstacle) = obstacle(function) {
         progress.count_failure(&obstacle.to_string());
-        return patience::is_wary().then_some(Decision::LookAfter);
+        return Some(patience::is_wary().then_some(Decision::LookAfter));
     }
+    None
+}
+
+/// Decides whether a launch is recorded, and prepares it.
+fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision> {
+    let progress = &function.kernel.progress;
     let plan = plan(function, request)?;
     let (code, key) = (&plan.code, plan.code.key(&request.launch, &plan.arguments));
     match claim(progress, settings(), code, plan.dynamic_hash, key) {
@@ -301,6 +326,7 @@ fn claim(
 
 /// Executes a launch and records it: its status, and why it is not recorded.
 fn execute(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: &Plan) -> (Status, Result<(), InstanceFailure>) {
+    let _held = hold_back(signals::is_handled);
     let progress = &plan.function.kernel.progress;
     let result = std::cell::Cell::new(None);
     let launch = || {
@@ -393,4 +419,13 @@ pub fn is_recording_process() -> bool {
 /// Whether this process has launched kernels and not said so yet.
 pub fn has_something_to_finish() -> bool {
     is_recording_process() && !FINISHED.load(Ordering::Relaxed)
+}
+
+/// When this library was loaded, ns since 1970.
+static LOADED: AtomicU64 = AtomicU64::new(0);
+
+/// Notes when this library was loaded.
+pub fn note_start() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    LOADED.store(now.map_or(0, |time| time.as_nanos() as u64), Ordering::Relaxed);
 }

@@ -77,6 +77,15 @@ pub fn close(last: impl FnOnce() + Send + 'static) {
 /// Why the end of writing is not waited for any more.
 const STALLED: &str = "nothing could be written for minutes; what was not on disk is lost";
 
+/// Waits until what was recorded is on disk; false if the output is not open, or nothing more could be written.
+pub fn settle() -> bool {
+    let background = match &*stage() {
+        Stage::Open(output) => output.background.clone(),
+        _ => return false,
+    };
+    background.drain()
+}
+
 /// Why nothing more can be written, if so.
 pub fn broken() -> Option<&'static str> {
     BROKEN.get().map(String::as_str)

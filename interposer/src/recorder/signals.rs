@@ -4,14 +4,14 @@
 //! action is told of the default one, and what sets the default one gets our handler, which comes to the same. So
 //! `sigaction` and its older forms are hooked.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{SIG_DFL, SIG_ERR, sigaction as Action, sighandler_t, siginfo_t};
 
 use super::is_recording_process;
 use crate::process::flags::FLAGS;
-use crate::process::linker::real_dlsym;
+use crate::process::linker::behind;
 use crate::snapshot::background;
 
 /// Seconds that writing the end of a recording may take where the program expects to be gone at once.
@@ -87,6 +87,17 @@ fn waiting(signal: c_int) -> Action {
     action
 }
 
+/// Whether the application has a handler of its own for a signal.
+pub fn is_handled(signal: c_int) -> bool {
+    // SAFETY: a valid place; zeros are a value of the structure.
+    let action = unsafe {
+        let mut action: Action = std::mem::zeroed();
+        real_sigaction(signal, std::ptr::null(), &mut action);
+        action.sa_sigaction
+    };
+    ![SIG_DFL, libc::SIG_IGN].contains(&seen_as(action))
+}
+
 /// Whether our handler takes the place of this action.
 fn is_replaced(signal: c_int, action: sighandler_t) -> bool {
     action == SIG_DFL && OUTLASTS.load(Ordering::Relaxed) && FATAL.contains(&signal)
@@ -97,24 +108,13 @@ fn seen_as(action: sighandler_t) -> sighandler_t {
     if is_ours(action) { SIG_DFL } else { action }
 }
 
-/// The next function of a name behind ours. Not by a lock: handlers may set handlers.
-fn next(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
-    let mut function = known.load(Ordering::Relaxed);
-    if function.is_null() {
-        // SAFETY: a valid name; the call is from this library, which is what is looked behind.
-        function = unsafe { real_dlsym()(libc::RTLD_NEXT, name.as_ptr()) };
-        known.store(function, Ordering::Relaxed);
-    }
-    function
-}
-
 /// # Safety
 /// As for `sigaction` of the C library.
 unsafe fn real_sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     type Function = unsafe extern "C" fn(c_int, *const Action, *mut Action) -> c_int;
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     // SAFETY: every C library has it, with this type.
-    let function = unsafe { std::mem::transmute::<*mut c_void, Function>(next(&NEXT, c"sigaction")) };
+    let function = unsafe { std::mem::transmute::<*mut c_void, Function>(behind(&NEXT, c"sigaction")) };
     // SAFETY: the caller's promise.
     unsafe { function(signal, new, old) }
 }
@@ -147,7 +147,7 @@ macro_rules! older_forms {
         pub unsafe extern "C" fn $name(signal: c_int, action: sighandler_t) -> sighandler_t {
             type Function = unsafe extern "C" fn(c_int, sighandler_t) -> sighandler_t;
             static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-            let function = next(&NEXT, const { crate::driver::c_name(concat!(stringify!($name), "\0")) });
+            let function = behind(&NEXT, const { crate::driver::c_name(concat!(stringify!($name), "\0")) });
             if function.is_null() {
                 return SIG_ERR;
             }

@@ -3,12 +3,10 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use mneme_core::files;
+use mneme_core::files::{self, OwnedFile};
 use mneme_core::run;
 use mneme_core::summary::{KernelSummary, RecorderMode, RecorderSummary};
 use mneme_core::units;
@@ -36,12 +34,8 @@ pub fn deliver(summary: &RecorderSummary, file: Option<&Path>) {
 }
 
 /// The file that `mneme` has made for summaries, open from the start: a program may end in a state in which it may open
-/// none, with other rights or below another root. With its device and number: the program may have closed it since, and
-/// have a file of its own under that number.
-static HELD: OnceLock<Option<(File, [u64; 2])>> = OnceLock::new();
-
-/// Descriptors of ours begin here, out of the way of those that the program counts on.
-const FIRST_DESCRIPTOR: libc::c_int = 200;
+/// none, with other rights or below another root.
+static HELD: OnceLock<Option<OwnedFile>> = OnceLock::new();
 
 /// Opens the file for the end, where `mneme` has made it.
 pub fn hold() {
@@ -50,22 +44,17 @@ pub fn hold() {
         if !path.starts_with("/proc") || !run::has_memory(&path) {
             return None;
         }
-        let file = File::options().append(true).open(path).ok()?;
-        // SAFETY: a new descriptor, whose only owner is the file.
-        let held = unsafe {
-            let descriptor = libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
-            if descriptor < 0 {
-                return None;
-            }
-            File::from_raw_fd(descriptor)
-        };
-        let identity = identity(&held)?;
-        Some((held, identity))
+        File::options().append(true).open(path).and_then(OwnedFile::new).ok()
     });
 }
 
-fn identity(file: &File) -> Option<[u64; 2]> {
-    file.metadata().ok().map(|of| [of.dev(), of.ino()])
+/// Whether `mneme` is there to show what is in its memory: it has that locked as long as it lives.
+fn has_reader(memory: &File) -> bool {
+    match memory.try_lock_shared() {
+        Ok(()) => _ = memory.unlock(),
+        Err(_) => return true,
+    }
+    false
 }
 
 /// Whether it went to memory of `mneme`, which shows it.
@@ -74,9 +63,9 @@ fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     let mut line = serde_json::to_vec(summary)?;
     line.push(b'\n');
     let in_memory = file.starts_with("/proc");
-    let held = HELD.get().and_then(Option::as_ref).filter(|(held, known)| identity(held).as_ref() == Some(known));
-    if let Some((mut held, _)) = held.map(|(held, known)| (held, known)).filter(|_| in_memory) {
-        return held.write_all(&line).map(|()| true);
+    let held = HELD.get().and_then(Option::as_ref).and_then(|held| held.get().ok());
+    if let Some(mut held) = held.filter(|_| in_memory) {
+        return held.write_all(&line).map(|()| has_reader(held));
     }
     if in_memory && !run::has_memory(file) {
         return Ok(false);
@@ -91,7 +80,7 @@ fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     Ok(in_memory)
 }
 
-/// The text for all kernels; empty where none was launched.
+/// The text for all kernels and graphs; empty where none was launched.
 fn text(summary: &RecorderSummary) -> String {
     let mut kernels: Vec<&KernelSummary> = summary.kernels.iter().filter(|kernel| kernel.launches > 0).collect();
     if summary.mode == RecorderMode::Apply {
@@ -102,7 +91,7 @@ fn text(summary: &RecorderSummary) -> String {
     } else {
         kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
     }
-    kernels.iter().fold(String::new(), |mut text, kernel| {
+    let text = kernels.iter().fold(String::new(), |mut text, kernel| {
         let plural = if kernel.launches == 1 { "" } else { "es" };
         let _ = write!(text, "mneme: {}: {} launch{plural}", shorten(&kernel.kernel), kernel.launches);
         match summary.mode {
@@ -113,7 +102,8 @@ fn text(summary: &RecorderSummary) -> String {
         }
         text.push('\n');
         text
-    })
+    });
+    text + &summary.graphs.text(summary.mode)
 }
 
 fn time(kernel: &KernelSummary, text: &mut String) {

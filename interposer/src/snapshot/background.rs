@@ -235,7 +235,8 @@ impl Background {
     }
 }
 
-fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+/// Starts a thread of ours, with our stack and none of the application's signals; whether that is possible.
+pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(STACK);
     without_signals(|| builder.spawn(move || reentrancy::bypassing(work))).is_ok()
 }

@@ -3,11 +3,14 @@
 // and further kernels to launch.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -153,7 +156,91 @@ static void chain(const char *how) {
     printf("lives on\n");
 }
 
+static address of_threads;
+static void *of_kernel;
+
+static status launch(int count) {
+    void *parameters[] = {&of_threads, &count};
+    return p_cuLaunchKernel(of_kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL);
+}
+
+// Each kind of call, by a thread that is to be cancelled.
+static void *call_cancelled(void *kind) {
+    address one;
+    int word;
+    pthread_cancel(pthread_self());
+    switch ((long)kind) {
+    case 0: launch(70); break;  // a new instance
+    case 1: launch(10); break;  // one that is counted
+    case 2: p_cuMemAlloc(&one, 1000); break;
+    case 3: p_cuMemcpyDtoH(&word, of_threads, sizeof word); break;
+    case 4: bind("proc"); break;
+    }
+    for (;;)
+        pause();
+}
+
+static void cancel_threads(void) {
+    for (long kind = 0; kind < 5; ++kind) {
+        pthread_t thread;
+        void *result;
+        pthread_create(&thread, NULL, call_cancelled, (void *)kind);
+        pthread_join(thread, &result);
+        printf("call %ld: %s\n", kind, result == PTHREAD_CANCELED ? "cancelled" : "lives on");
+    }
+    printf("launch %u\n", launch(80));
+}
+
+static sigjmp_buf way_out;
+
+static void leave(int number) { siglongjmp(way_out, number); }
+
+// Deeper than the call that was left, and not.
+static __attribute__((noinline)) status launch_below(int count, int depth) {
+    volatile char room[4000];
+    room[depth] = (char)depth;
+    return depth ? launch_below(count, depth - 1) : launch(count);
+}
+
+static void jump_out(void) {
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = leave, .sa_flags = SA_NODEFER}, NULL);
+    sigaction(SIGSEGV, &(struct sigaction){.sa_handler = leave, .sa_flags = SA_NODEFER}, NULL);
+    int word;
+    for (int round = 0; round < 6; ++round) {
+        setenv("FAKE_INTERRUPTION", getenv("JUMP"), 1);
+        volatile int left = sigsetjmp(way_out, 0);
+        if (!left)
+            round % 3 == 0 ? launch(10) : round % 3 == 1 ? p_cuMemcpyDtoH(&word, of_threads, sizeof word) : launch(200 + round);
+        unsetenv("FAKE_INTERRUPTION");
+        sigset_t blocked;
+        pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+        printf("left %d, blocked %d, launch %u\n", left != 0, sigismember(&blocked, SIGALRM), round % 2 ? launch(300 + round) : launch_below(300 + round, 9));
+    }
+}
+
+static void use_descriptors(const char *folder) {
+    enum { FILES = 40 };
+    int files[FILES];
+    char path[4096], text[2] = {0};
+    close_range(3, ~0u, 0);
+    for (int i = 0; i < FILES; ++i) {
+        snprintf(path, sizeof path, "%s/own-%d", folder, i);
+        files[i] = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        if (write(files[i], "a", 1) != 1)
+            exit(20);
+    }
+    for (int i = 0; i < 4; ++i)
+        launch(400 + i);
+    usleep(300000);
+    int right = 0;
+    for (int i = 0; i < FILES; ++i)
+        right += lseek(files[i], 0, SEEK_END) == 1 && pread(files[i], text, 2, 0) == 1 && text[0] == 'a' && write(files[i], "b", 1) == 1;
+    printf("%d files are right\n", right);
+}
+
 int main(int argc, char **argv) {
+    if (!strcmp(argv[2], "descriptors-few"))
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){100, 100});
     bind(argv[1]);
     enum { COUNT = 50000 };
     static int data[COUNT];
@@ -179,7 +266,7 @@ int main(int argc, char **argv) {
     if (p_cuMemcpyDtoH(data, memory, sizeof data))
         return 14;
     printf("result %d %d\n", data[0], data[COUNT - 1]);
-    for (int i = 3; i < argc; ++i) {
+    for (int i = 3; i < argc && strncmp(argv[2], "descriptors", 11); ++i) {
         int count = 1;
         void *parameters[] = {&memory, &count};
         if (!strcmp(argv[i], "host")) { // does what kernels that spin wait for
@@ -258,6 +345,34 @@ int main(int argc, char **argv) {
     }
     if (!strncmp(argv[2], "signal", 6))
         chain(argv[2] + 6);
+    of_threads = memory;
+    of_kernel = kernel;
+    if (!strcmp(argv[2], "cancel"))
+        cancel_threads();
+    if (!strcmp(argv[2], "jump"))
+        jump_out();
+    if (!strncmp(argv[2], "descriptors", 11))
+        use_descriptors(argv[3]);
+    if (!strncmp(argv[2], "exec", 4)) {
+        fflush(stdout);
+        int child = vfork();
+        if (!child) {
+            execlp("true", "true", NULL);
+            _exit(1);
+        }
+        launch(500);
+        if (!strcmp(argv[2], "exec"))
+            execlp("echo", "echo", "another", "program", NULL);
+        printf("exec %d\n", execl("/no/such/program", "program", NULL));
+        launch(600);
+    }
+    if (!strcmp(argv[2], "daemon")) {
+        launch(700);
+        fflush(stdout);
+        if (daemon(1, 1))
+            return 30;
+        _exit(0);
+    }
     printf("copy %u\n", p_cuMemcpyDtoH(data, memory, 4));
     printf("free %u\n", p_cuMemFree(memory));
     printf("again %d\n", p_cuMemFree(memory + 8) != 0);

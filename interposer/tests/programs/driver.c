@@ -2,6 +2,8 @@
 // Its device memory is host memory, so that addresses can be checked and read directly.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,19 @@ static int counter = 100;
 static void *current = (void *)0x10;
 
 static int asked(const char *name) { return getenv(name) != NULL; }
+
+// What may happen to a thread inside of a call.
+static void interrupt(void) {
+    const char *how = getenv("FAKE_INTERRUPTION");
+    if (!how)
+        return;
+    if (!strcmp(how, "cancellation"))
+        pthread_testcancel();
+    else if (!strcmp(how, "signal"))
+        raise(SIGUSR1);
+    else if (!strcmp(how, "fault"))
+        raise(SIGSEGV);
+}
 
 status cuInit(unsigned flags) { return flags ? INVALID_VALUE : SUCCESS; }
 status cuCtxGetCurrent(void **context) { *context = current; return SUCCESS; }
@@ -98,6 +113,7 @@ status cuEventQuery(struct event *event) { return busy && event->stream != (void
 status cuEventElapsedTime(float *milliseconds, struct event *start, struct event *end) { *milliseconds = 0.25f; return SUCCESS; }
 status cuMemcpyHtoD_v2(address to, const void *from, size_t size) { memcpy((void *)to, from, size); return sticky; }
 status cuMemcpyDtoH_v2(void *to, address from, size_t size) {
+    interrupt();
     busy = 0; // what the host waits for is what ends the kernel
     memcpy(to, (void *)from, size);
     return sticky;
@@ -155,6 +171,7 @@ status cuLibraryGetGlobal(address *at, size_t *size, void *library, const char *
 
 status cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
                       void **parameters, void **extra) {
+    interrupt();
     if (sticky)
         return sticky;
     if (!gx || !gy || !gz || !bx || !by || !bz || bx > 1024)

@@ -23,7 +23,7 @@ use crate::driver::{
 use crate::kernels::request::{Extras, LaunchRequest};
 use crate::process::recorded_family;
 use crate::process::settings::settings;
-use crate::recorder;
+use crate::recorder::{self, graph_launches};
 use interface::{GraphStep, NodeKernel, interface};
 use steps::{obstacle_in, steps};
 
@@ -75,31 +75,12 @@ type Followed = Result<Arc<ClonedGraph>, &'static str>;
 struct Graphs {
     /// What is behind each executable graph (`CUgraphExec`).
     clones: BTreeMap<usize, Followed>,
-    /// Launches as a whole, by reason.
-    whole: BTreeMap<&'static str, u64>,
-    /// Launches node by node.
-    expanded: u64,
 }
 
-static GRAPHS: Mutex<Graphs> = Mutex::new(Graphs { clones: BTreeMap::new(), whole: BTreeMap::new(), expanded: 0 });
+static GRAPHS: Mutex<Graphs> = Mutex::new(Graphs { clones: BTreeMap::new() });
 
 fn graphs() -> MutexGuard<'static, Graphs> {
     GRAPHS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What the summary says of graphs; empty where none was launched.
-pub fn summary() -> String {
-    use std::fmt::Write;
-    let graphs = graphs();
-    let mut text = String::new();
-    let plural = |count: u64| if count == 1 { "launch" } else { "launches" };
-    if graphs.expanded > 0 {
-        let _ = writeln!(text, "mneme: {} graph {} done node by node", graphs.expanded, plural(graphs.expanded));
-    }
-    for (reason, count) in &graphs.whole {
-        let _ = writeln!(text, "mneme: {count} graph {} not recorded: {reason}", plural(*count));
-    }
-    text
 }
 
 /// The clone behind an executable graph, and its kernels in the order of its steps.
@@ -121,7 +102,7 @@ fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<NodeKernel
 unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream, default: usize) -> Status {
     let stream_handle = if stream.is_null() { default } else { stream as usize };
     let whole = |reason| {
-        *graphs().whole.entry(reason).or_default() += 1;
+        graph_launches::count_whole(reason);
         gate::passing(call)
     };
     if replaces_nodes() {
@@ -132,14 +113,14 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
         return status;
     }
     if !settings().expand_graphs {
-        return whole("MNEME_GRAPHS=expand records the kernels of graphs");
+        return whole(graph_launches::on_request());
     }
     if captures::captures(stream) {
         return gate::passing(call);
     }
     match expansion(executable) {
         Ok((clone, kernels)) => {
-            graphs().expanded += 1;
+            graph_launches::count_expanded();
             let mut kernels = kernels.into_iter();
             clone
                 .steps

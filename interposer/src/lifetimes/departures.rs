@@ -1,0 +1,37 @@
+//! Calls by which a program leaves without an end that we see.
+//!
+//! It becomes another program (`exec`), or ends inside of the C library when a forked child goes on in its place
+//! (`daemon`). The recorder first puts on disk what it has. The call may fail, so recording goes on.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::AtomicPtr;
+
+use crate::driver::c_name;
+use crate::process::linker::behind;
+use crate::process::trampoline::passed_on;
+use crate::recorder::settling;
+
+/// In the place of a function that this C library lacks.
+extern "C" fn missing() -> c_int {
+    // SAFETY: the thread's own error number.
+    unsafe { *libc::__errno_location() = libc::ENOSYS };
+    -1
+}
+
+macro_rules! departures {
+    ($($name:ident)*) => { $( mod $name {
+        use super::*;
+
+        passed_on!($name, before);
+
+        /// Called in signal handlers, and in children of `vfork`, too.
+        extern "C" fn before() -> *mut c_void {
+            static KNOWN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            settling::settle();
+            let function = behind(&KNOWN, const { c_name(concat!(stringify!($name), "\0")) });
+            if function.is_null() { missing as *const () as *mut c_void } else { function }
+        }
+    } )* };
+}
+
+departures! { execve execv execvp execvpe execl execle execlp fexecve execveat daemon }

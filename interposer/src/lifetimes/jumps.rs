@@ -1,0 +1,76 @@
+//! Jumps out of hooked calls: `longjmp` and its kin, from a signal handler that has interrupted one.
+//!
+//! The call does not return then, and nobody gives back what it has: its thread's mark, its pass of the gate. So the
+//! functions are hooked, and where a jump leaves a hook, it is left for good first.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::AtomicPtr;
+
+use crate::driver::{c_name, gate};
+use crate::process::linker::behind;
+use crate::process::reentrancy;
+
+/// The word of glibc's `jmp_buf` that says where the stack is.
+#[cfg(target_arch = "x86_64")]
+const STACK: usize = 6;
+#[cfg(target_arch = "aarch64")]
+const STACK: usize = 13;
+
+/// Has jumps noticed from now on.
+pub fn register() {
+    reentrancy::undo_also(gate::abandon);
+    // A handler may be the first to jump, where the linker must not be asked.
+    JUMPS.iter().for_each(|(known, name)| _ = behind(known, name));
+}
+
+/// Where the stack is that a jump leads to.
+///
+/// # Safety
+/// The place was filled by `setjmp` of glibc, which disguises it (`PTR_MANGLE`).
+unsafe fn target(place: *const c_void) -> usize {
+    // SAFETY: the caller's promise.
+    let disguised = unsafe { place.cast::<usize>().add(STACK).read() };
+    #[cfg(target_arch = "x86_64")]
+    {
+        let guard: usize;
+        // SAFETY: reads a word of the thread's control block, where the psABI of glibc has the guard.
+        unsafe { std::arch::asm!("mov {}, fs:[0x30]", out(reg) guard, options(nostack, preserves_flags, readonly)) };
+        disguised.rotate_right(17) ^ guard
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        static GUARD: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+        disguised
+            ^ GUARD.get_or_init(|| {
+                // SAFETY: valid names; the loader has a word under this one.
+                unsafe {
+                    let (name, version) = (c"__pointer_chk_guard".as_ptr(), c"GLIBC_PRIVATE".as_ptr());
+                    libc::dlvsym(libc::RTLD_DEFAULT, name, version).cast::<usize>().as_ref().copied().unwrap_or(0)
+                }
+            })
+    }
+}
+
+type Jump = unsafe extern "C" fn(*const c_void, c_int) -> !;
+
+macro_rules! jumps {
+    ($($name:ident $known:ident)*) => {
+        $( static $known: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut()); )*
+        const JUMPS: &[(&AtomicPtr<c_void>, &CStr)] = &[$( (&$known, c_name(concat!(stringify!($name), "\0"))) ),*];
+        $(
+            /// # Safety
+            /// As for the C library's function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(place: *const c_void, value: c_int) -> ! {
+                // SAFETY: the caller's promise; every glibc has these functions, with this type.
+                unsafe {
+                    reentrancy::note_jump(target(place));
+                    let function = behind(&$known, const { c_name(concat!(stringify!($name), "\0")) });
+                    std::mem::transmute::<*mut c_void, Jump>(function)(place, value)
+                }
+            }
+        )*
+    };
+}
+
+jumps! { longjmp LONGJMP _longjmp _LONGJMP siglongjmp SIGLONGJMP __longjmp_chk LONGJMP_CHK }

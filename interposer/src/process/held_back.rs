@@ -1,0 +1,83 @@
+//! Signals that wait while a launch is recorded.
+//!
+//! A handler of the application's may leave the interrupted call by a jump (`siglongjmp`). Out of the middle of a
+//! recorded launch that would leave locks taken and an instance half done, so such signals arrive when the call
+//! returns. Not held back are those of faults; those by which a user or a job scheduler ends a program, if it has no
+//! handler for them; and those by which garbage collectors and schedulers stop threads, for whose answer all others
+//! wait (SIGPWR, SIGXCPU, SIGURG, and those of real time).
+
+use std::mem::MaybeUninit;
+
+use libc::{c_int, sigset_t};
+
+use super::flags::{THREAD, ThreadFlags};
+
+/// Held back in any case.
+const INTERRUPTING: [c_int; 8] = [
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGIO,
+    libc::SIGCHLD,
+    libc::SIGPIPE,
+];
+/// Held back if the application has a handler.
+const ENDING: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// As long as it lives, signals wait for this thread; `is_handled` tells which have a handler of the application's.
+pub fn hold_back(is_handled: fn(c_int) -> bool) -> HeldBack {
+    let outermost = THREAD.with(|thread| thread.mask.get().is_none());
+    if outermost {
+        let ending = ENDING.into_iter().filter(|signal| is_handled(*signal));
+        let before = change(libc::SIG_BLOCK, &set(INTERRUPTING.into_iter().chain(ending)));
+        THREAD.with(|thread| thread.mask.set(Some(before)));
+    }
+    HeldBack { outermost }
+}
+
+/// Signals are held back.
+pub struct HeldBack {
+    outermost: bool,
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        if self.outermost {
+            THREAD.with(let_through);
+        }
+    }
+}
+
+/// Lets the signals of a thread through again that are held back.
+pub fn let_through(thread: &ThreadFlags) {
+    if let Some(before) = thread.mask.take() {
+        // Not as it was: in a handler, where the system has added to it, nothing else may change.
+        let was_let_through = |signal: &c_int| {
+            // SAFETY: an initialised set and a valid signal.
+            unsafe { libc::sigismember(&before, *signal) == 0 }
+        };
+        change(libc::SIG_UNBLOCK, &set(INTERRUPTING.into_iter().chain(ENDING).filter(was_let_through)));
+    }
+}
+
+fn set(signals: impl Iterator<Item = c_int>) -> sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the first function initialises the set; the signals are valid.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        signals.for_each(|signal| _ = libc::sigaddset(set.as_mut_ptr(), signal));
+        set.assume_init()
+    }
+}
+
+/// Changes the mask of this thread; the one before.
+fn change(how: c_int, set: &sigset_t) -> sigset_t {
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: a valid set, and a place that the function fills.
+    unsafe {
+        libc::pthread_sigmask(how, set, before.as_mut_ptr());
+        before.assume_init()
+    }
+}

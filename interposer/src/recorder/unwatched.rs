@@ -1,0 +1,36 @@
+//! The libraries of this process whose calls do not reach us, for the summary.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mneme_core::summary::UnwatchedLibrary;
+
+/// Further ones are not named.
+const MOST: usize = 8;
+
+static LIBRARIES: Mutex<Vec<UnwatchedLibrary>> = Mutex::new(Vec::new());
+/// The process that has loaded them: a forked child has nothing to say of them.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+fn libraries() -> MutexGuard<'static, Vec<UnwatchedLibrary>> {
+    LIBRARIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds a library.
+pub fn note(library: UnwatchedLibrary) {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    let mut libraries = libraries();
+    if libraries.len() < MOST && !libraries.contains(&library) {
+        libraries.push(library);
+    }
+}
+
+/// Whether this process has loaded any.
+pub fn any() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// Those of this process.
+pub fn all() -> Vec<UnwatchedLibrary> {
+    if any() { libraries().clone() } else { Vec::new() }
+}
