@@ -1,7 +1,7 @@
 //! Starting an application under the recorder, and ending as it ended.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -16,7 +16,7 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
-use crate::child::{end_with_this_thread, survive_broken_pipes};
+use crate::child::survive_broken_pipes;
 use crate::device::{DeviceChoice, choose};
 use crate::error::CommandError;
 use crate::hip_library::HipLibrary;
@@ -130,7 +130,8 @@ impl Application {
         command.arg0(&self.command[0]).args(&self.command[1..]);
         command.envs(hip.iter().map(|hip| ("LD_LIBRARY_PATH", hip.path(std::env::var_os("LD_LIBRARY_PATH")))));
         if !libraries.is_empty() {
-            command.env("LD_PRELOAD", preload(&libraries, std::env::var_os("LD_PRELOAD").as_deref())?);
+            let existing = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+            command.env("LD_PRELOAD", preload(&needs, &libraries, &existing)?);
         }
         Ok(PreparedRun { command, device, hip })
     }
@@ -197,8 +198,8 @@ pub fn interruption() -> Option<i32> {
     Some(INTERRUPTION.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// Starts a program and waits for its end, through every signal but those that cannot be caught; the program does not
-/// outlive us.
+/// Starts a program and waits for its end, through every signal but those that cannot be caught: by one of those we end
+/// alone, and the program goes on.
 ///
 /// # Errors
 /// It cannot be started.
@@ -231,7 +232,6 @@ pub fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
             Ok(before.thread_set_mask()?)
         });
     }
-    end_with_this_thread(&mut command);
     let started = command.spawn();
     if let Ok(child) = &started {
         CHILD.store(child.id() as i32, Ordering::Relaxed);
@@ -261,27 +261,35 @@ pub fn end_like(status: ExitStatus) -> ! {
     std::process::exit(status.code().unwrap_or(mneme_core::exit::INTERNAL))
 }
 
-/// `LD_PRELOAD` with our libraries in front of what is there already.
-fn preload(libraries: &[PathBuf], existing: Option<&OsStr>) -> Result<OsString, CommandError> {
-    let mut list = OsString::new();
-    for library in libraries {
-        // The dynamic loader knows no way to quote its separators.
-        if library.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
-            return Err(CommandError::Usage(format!(
-                "{} cannot be preloaded because of the space or colon in its path; install Mneme somewhere else",
-                library.display()
-            )));
-        }
-        if !list.is_empty() {
-            list.push(":");
-        }
-        list.push(library);
+/// How names of libraries begin that refuse to start unless they are the first.
+const SANITIZERS: [&str; 6] =
+    ["libasan.so", "liblsan.so", "libtsan.so", "libclang_rt.asan", "libclang_rt.lsan", "libclang_rt.tsan"];
+
+fn is_sanitizer(library: &[u8]) -> bool {
+    let name = library.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    SANITIZERS.iter().any(|sanitizer| name.starts_with(sanitizer.as_bytes()))
+}
+
+/// `LD_PRELOAD` with our libraries in front of what is there already, behind the sanitizers of that and of the program.
+fn preload(needs: &Needs, libraries: &[PathBuf], existing: &OsStr) -> Result<OsString, CommandError> {
+    // The dynamic loader knows no way to quote its separators.
+    let is_separator = |byte: &u8| b" :".contains(byte);
+    if let Some(library) = libraries.iter().find(|library| library.as_os_str().as_bytes().iter().any(is_separator)) {
+        return Err(CommandError::Usage(format!(
+            "{} cannot be preloaded because of the space or colon in its path; install Mneme somewhere else",
+            library.display()
+        )));
     }
-    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
-        list.push(":");
-        list.push(existing);
+    let existing: Vec<&[u8]> = existing.as_bytes().split(is_separator).filter(|library| !library.is_empty()).collect();
+    let needed = needs.libraries.iter().map(String::as_bytes);
+    let mut list: Vec<&[u8]> = existing.iter().copied().chain(needed).filter(|library| is_sanitizer(library)).collect();
+    list.extend(libraries.iter().map(|library| library.as_os_str().as_bytes()));
+    for library in existing {
+        if !list.contains(&library) {
+            list.push(library);
+        }
     }
-    Ok(list)
+    Ok(OsString::from_vec(list.join(&b':')))
 }
 
 /// The file that a program's name stands for, as `execvp` finds it; the name itself where nothing is found.
@@ -319,9 +327,10 @@ mod tests {
     #[test]
     fn ours_come_first_and_what_was_there_stays() {
         let ours = [PathBuf::from("/a/libmneme_rec.so"), PathBuf::from("/a/libmneme_cpu.so")];
-        assert_eq!(preload(&ours, None).unwrap(), "/a/libmneme_rec.so:/a/libmneme_cpu.so");
-        assert_eq!(preload(&ours[..1], Some("x.so y.so".as_ref())).unwrap(), "/a/libmneme_rec.so:x.so y.so");
-        assert!(preload(&["/a b/x.so".into()], None).is_err());
+        let list = |libraries, existing: &str| preload(&Needs::default(), libraries, existing.as_ref()).unwrap();
+        assert_eq!(list(&ours, ""), "/a/libmneme_rec.so:/a/libmneme_cpu.so");
+        assert_eq!(list(&ours[..1], "x.so y.so"), "/a/libmneme_rec.so:x.so:y.so");
+        assert!(preload(&Needs::default(), &["/a b/x.so".into()], "".as_ref()).is_err());
     }
 
     #[test]

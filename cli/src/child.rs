@@ -1,4 +1,4 @@
-//! Child processes: they do not outlive the thread that starts them, and it outlives them.
+//! Child processes of ours: they do not outlive the thread that starts them, and it outlives them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -1,5 +1,6 @@
 //! The summaries that recorders write of their processes, as the user sees them.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -7,7 +8,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use mneme_core::summary::{KernelSummary, MEMORY_NAME, RecorderMode, RecorderSummary, merged, parse};
+use mneme_core::summary::{
+    GraphLaunches, KernelSummary, MEMORY_NAME, RecorderMode, RecorderSummary, UnwatchedLibrary, merged, merged_graphs,
+    parse,
+};
 use mneme_core::units;
 use serde::Serialize;
 
@@ -25,7 +29,11 @@ pub struct SummaryFile(MemoryFile);
 
 impl SummaryFile {
     pub fn open() -> Result<Self, CommandError> {
-        let memory = MemoryFile::create(MEMORY_NAME);
+        // Locked as long as we live: recorders see by it that somebody shows what they append.
+        let memory = MemoryFile::create(MEMORY_NAME).and_then(|memory| {
+            memory.file().lock()?;
+            Ok(memory)
+        });
         memory.map(Self).map_err(|source| CommandError::Io { path: MEMORY_NAME.into(), source })
     }
 
@@ -54,6 +62,8 @@ struct Report<'a> {
     processes: &'a [RecorderSummary],
     /// Of all processes.
     kernels: Vec<KernelSummary>,
+    /// Of all processes.
+    graphs: GraphLaunches,
 }
 
 /// Refuses files that [`publish`] could not write, before the application runs.
@@ -101,7 +111,13 @@ fn write_json(
     }
     let Some(file) = file else { return Ok(()) };
     let exit_status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    let report = Report { application, exit_status, processes: summaries, kernels: merged(summaries) };
+    let report = Report {
+        application,
+        exit_status,
+        processes: summaries,
+        kernels: merged(summaries),
+        graphs: merged_graphs(summaries),
+    };
     let text = format!("{:#}\n", serde_json::to_value(&report).expect("plain data serialises"));
     if file == Path::new("-") {
         return super::print(&text);
@@ -118,6 +134,10 @@ pub fn is_failure(kernels: &[KernelSummary], strict: bool) -> bool {
 /// The closing text of a run; empty where there is nothing to say.
 fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[RecorderSummary]) -> String {
     let kernels = merged(summaries);
+    let graphs = merged_graphs(summaries).text(mode);
+    if kernels.is_empty() && !graphs.is_empty() {
+        return graphs;
+    }
     if kernels.is_empty() {
         let doing = match mode {
             RecorderMode::Profile => "timed",
@@ -131,18 +151,32 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
                 "mneme: {application} was killed by signal {signal} before it could report its GPU kernels, so that nothing more is {doing}{whole}\n"
             );
         }
+        let unwatched = unwatched(summaries);
+        if !unwatched.is_empty() {
+            return format!(
+                "mneme: {application} launched no GPU kernel that the recorder saw, so none is listed as {doing}. Calls of these libraries do not reach the recorder: {unwatched}. Load them by dlopen without RTLD_DEEPBIND to have their kernels {doing}\n"
+            );
+        }
         return format!(
-            "mneme: {application} launched no GPU kernel that it could report at its end, so none is listed as {doing} (a statically linked or set-user-ID program cannot be watched, and one that becomes another program by exec says nothing of before)\n"
+            "mneme: {application} launched no GPU kernel that it could report at its end, so none is listed as {doing} (a statically linked or set-user-ID program cannot be watched)\n"
         );
     }
     if !summaries.iter().any(|summary| summary.selected) {
         return String::new();
     }
-    match mode {
+    let text = match mode {
         RecorderMode::Profile => profile(kernels, summaries),
         RecorderMode::Record | RecorderMode::DryRun => recording(mode, kernels),
         RecorderMode::Apply => applied(kernels),
-    }
+    };
+    text + &graphs
+}
+
+/// The libraries whose calls do not reach the recorder, and how each was loaded.
+fn unwatched(summaries: &[RecorderSummary]) -> String {
+    let all: BTreeSet<&UnwatchedLibrary> = summaries.iter().flat_map(|summary| &summary.unwatched).collect();
+    let named: Vec<String> = all.into_iter().map(|one| format!("{} ({})", one.library, one.by)).collect();
+    named.join(", ")
 }
 
 fn applied(mut kernels: Vec<KernelSummary>) -> String {

@@ -267,6 +267,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "vmm", sources: &["vmm.cu"], kernels: &[] },
     App { name: "sharing", sources: &["sharing.cu"], kernels: &[] },
     App { name: "graphs", sources: &["graphs.cu"], kernels: &[] },
+    App { name: "nodes", sources: &["nodes.cu"], kernels: &[] },
     App { name: "devices", sources: &["devices.cu"], kernels: &[] },
     App { name: "threads", sources: &["threads.cu"], kernels: &[] },
     App { name: "contexts", sources: &["contexts.cu"], kernels: &[] },

@@ -12,6 +12,7 @@ use mneme_core::recording::store::create_private_folder;
 use super::sessions::{SessionState, learnt};
 use super::{Step, plural, step};
 use crate::application::{self, end_like};
+use crate::child::end_with_this_thread;
 use crate::error::CommandError;
 use crate::siblings;
 
@@ -91,6 +92,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
             command.args([ARGUMENTS, "common"]);
         }
         command.args(file.iter().flat_map(|file| ["--config".as_ref(), file.as_os_str()])).args(&options.tune);
+        end_with_this_thread(&mut command);
         let status =
             application::wait_for(command).map_err(|source| CommandError::Start { path: program.clone(), source })?;
         if !status.success() && status.code() != Some(NOTHING_VERIFIED) {
