@@ -1,8 +1,9 @@
 // Kernels that wait for something that comes after their launch:
 //     rendezvous MODE
-// MODE says what: a store of the host to "mapped", "pinned" or "managed" memory, a "kernel" or a "copy" on another stream,
-// the host's next task for a kernel that works until it is told to end ("queue"), each other's host thread ("threads"),
-// or the host while the kernel is in a "graph". "ready" has nothing to wait for. Another kernel runs at the end.
+// MODE says what: a store of the host to "mapped", "pinned" or "managed" memory, a "kernel" or a "copy" on another
+// stream, the host's next task for a kernel that works until it is told to end ("queue"), each other's host thread
+// ("threads"), or the host while the kernel is in a "graph". "ready" has nothing to wait for. Another kernel runs at
+// the end.
 #include "check.cuh"
 
 #include <ctime>
@@ -100,7 +101,8 @@ static bool other_stream(bool copies) {
     CUDA_OK(cudaGetLastError());
     bool right = is_busy(stream);
     if (copies)
-        CUDA_OK(cudaMemcpyAsync(flag.get(), const_cast<unsigned *>(source), sizeof *source, cudaMemcpyHostToDevice, other));
+        CUDA_OK(cudaMemcpyAsync(flag.get(), const_cast<unsigned *>(source), sizeof *source, cudaMemcpyHostToDevice,
+                                other));
     else
         hoist<<<1, 1, 0, other>>>(flag.get(), wanted);
     CUDA_OK(cudaStreamSynchronize(stream));

@@ -1,6 +1,6 @@
 //! `CUdevice_attribute`, by number.
 
-use crate::execution::pool;
+use crate::execution::processors;
 
 /// The compute capability: that of the architecture that device code is usually built for.
 pub const CAPABILITY: (i32, i32) = (9, 0);
@@ -60,7 +60,7 @@ pub fn value(attribute: u32) -> Option<i32> {
         71 => 65_000,
         72 => 2_097_120,
         // Multiprocessors.
-        16 => pool::width() as i32,
+        16 => processors::count() as i32,
         // Copy overlap, host mapping, unified addressing.
         15 | 19 | 41 => 1,
         // Concurrent kernels, asynchronous engines: streams run one after another.

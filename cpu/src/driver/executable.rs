@@ -29,7 +29,8 @@ impl Executable {
 
 static EXECUTABLES: Registry<Executable> = Registry::new("an executable graph");
 
-/// What has to be done for a node. Memory is allocated and freed at once, as far as later nodes and calls are concerned.
+/// What has to be done for a node. Memory is allocated and freed at once, as far as later nodes and calls are
+/// concerned.
 fn task(work: &Work) -> Result<Task, Status> {
     match work {
         Work::Kernel(kernel) => launch::task(kernel),

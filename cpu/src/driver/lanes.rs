@@ -1,8 +1,8 @@
 //! Work that is under way, and what waits for it.
 //!
-//! A *lane* is work that is done in order: that of a stream, or of a branch of a graph. Work whose turn it is at once is
-//! done inside the call that submits it ([`submit`]), and nothing of it stays here. A launch that is not done at the end
-//! of its turn continues, and so does a function of the host; a thread of ours attends to the lane then. What comes
+//! A *lane* is work that is done in order: that of a stream, or of a branch of a graph. Work whose turn it is at once
+//! is done inside the call that submits it ([`submit`]), and nothing of it stays here. A launch that is not done at the
+//! end of its turn continues, and so does a function of the host; a thread of ours attends to the lane then. What comes
 //! after it is queued, and the call that submits it returns. A call that has to wait does so by [`Moment`]s.
 //!
 //! A moment only ever waits for earlier ones, so there is always one that waits for none.

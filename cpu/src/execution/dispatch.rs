@@ -5,10 +5,10 @@
 //! Hidden arguments are laid out as from version 5 of code objects on, the packet as the HSA standard has it. Addresses
 //! of the host's services are null: what needs them is lowered to something else, or refused.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::grid::CheckedLaunch;
 use super::images::{Image, Images};
 
 /// Everything, little endian.
@@ -23,7 +23,7 @@ pub struct Dispatch {
     /// Whether the call that launched it has returned before it was done.
     continues: AtomicBool,
     /// The code that workers are to leave when they are asked to, and whether they are.
-    code: std::ops::Range<usize>,
+    code: Range<usize>,
     left: AtomicBool,
 }
 
@@ -32,9 +32,17 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
 }
 
 impl Dispatch {
-    pub fn new(launch: &CheckedLaunch) -> Self {
-        let CheckedLaunch { grid, block, dynamic_shared, .. } = *launch;
-        let (shared, parameters) = (launch.shared_bytes(), launch.parameters.address() as u64);
+    /// Blocks and threads along each axis; bytes of a block's dynamic and of all its shared memory; the address of the
+    /// parameter buffer; textures and surfaces; the addresses of the code. The launch is not cooperative.
+    pub fn new(
+        grid: [u32; 3],
+        block: [u32; 3],
+        dynamic_shared: u32,
+        shared: u32,
+        parameters: u64,
+        images: Arc<Images>,
+        code: Range<usize>,
+    ) -> Self {
         let (mut hidden_arguments, mut packet) = ([0; 256], [0; 64]);
         for axis in 0..3 {
             let (blocks, threads) = (grid[axis], block[axis]);
@@ -53,12 +61,17 @@ impl Dispatch {
         Self {
             hidden_arguments,
             packet,
-            workspace: launch.cooperative.then(|| [AtomicU32::new(8), AtomicU32::new(0)]),
-            images: launch.images.clone(),
+            workspace: None,
+            images,
             continues: AtomicBool::new(false),
-            code: launch.code.clone(),
+            code,
             left: AtomicBool::new(false),
         }
+    }
+
+    /// The same of a cooperative launch.
+    pub fn cooperative(self) -> Self {
+        Self { workspace: Some([AtomicU32::new(8), AtomicU32::new(0)]), ..self }
     }
 
     /// Notes that the call that launched it returns before it is done.

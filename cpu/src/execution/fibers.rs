@@ -14,9 +14,9 @@ use super::cluster::Cluster;
 use super::context::ThreadContext;
 use super::fault::KernelFault;
 use super::grid::{Grid, Waits};
-use super::pool::Worker;
 use super::shared::SharedMemoryPool;
 use super::stack::{self, Ended, Fiber, Pause, Stacks};
+use super::worker::Worker;
 
 /// A block that has begun, with all that belongs to it.
 struct Flight {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::dispatch::Dispatch;
 use super::fault::KernelFault;
 use super::images::Images;
-use super::pool;
+use super::processors;
 use super::stack::IN_USE;
 
 /// The entry of a kernel: runs one thread.
@@ -63,7 +63,7 @@ impl CheckedLaunch {
     fn at_once(&self) -> (u64, u64) {
         let threads = self.block.iter().product::<u32>();
         let stacks = if self.collective { (IN_USE / u64::from(threads).max(1)).max(1) } else { IN_USE };
-        let workers = pool::width().min(self.blocks()).min(stacks).max(1);
+        let workers = processors::count().min(self.blocks()).min(stacks).max(1);
         let memories = SHARED_IN_USE / u64::from(self.shared_bytes()).max(1);
         (workers, (stacks.min(memories) / workers).max(1).max(u64::from(self.cluster_blocks())))
     }
@@ -126,14 +126,23 @@ impl Grid {
         let blocks = launch.blocks();
         let threads = launch.block.iter().product::<u32>();
         let (workers, in_flight) = launch.at_once();
+        let dispatch = Dispatch::new(
+            launch.grid,
+            launch.block,
+            launch.dynamic_shared,
+            launch.shared_bytes(),
+            launch.parameters.address() as u64,
+            launch.images.clone(),
+            launch.code.clone(),
+        );
         let grid = Self {
-            dispatch: Dispatch::new(&launch),
+            dispatch: if launch.cooperative { dispatch.cooperative() } else { dispatch },
             next: AtomicU64::new(0),
             blocks,
             // A block that a worker has taken and has no room for would be waited for: they are taken one by one.
             together: match launch.cooperative {
                 true => 1,
-                false => (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * pool::width())).max(1),
+                false => (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * processors::count())).max(1),
             }
             .next_multiple_of(u64::from(launch.cluster_blocks())),
             in_flight: in_flight as usize,

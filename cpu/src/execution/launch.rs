@@ -1,14 +1,13 @@
-//! Runs a launch: its blocks on the workers, each as a loop over its threads or as fibers.
+//! Runs a launch for a turn, and waits for its end.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mneme_core::environment;
 
-use super::context::ThreadContext;
 use super::grid::{CheckedLaunch, Grid};
-use super::pool::{self, Crew, Worker};
-use super::{fibers, loops, messages, printf, signals};
+use super::pool::{self, Crew};
+use super::{messages, printf, signals};
 use crate::status::Status;
 
 /// Milliseconds of a turn, where `MNEME_CPU_ASYNC_AFTER` does not say.
@@ -58,28 +57,5 @@ impl BegunLaunch {
             crate::say!("kernel {} {sentence}{place}", crate::report::readable(&grid.launch.name));
         }
         Err(fault.status())
-    }
-}
-
-/// A worker's part: runs blocks until there are no more.
-pub fn work(worker: &mut Worker, grid: &Grid) {
-    let launch = &grid.launch;
-    let context = ThreadContext {
-        tid: [0; 3],
-        ntid: launch.block,
-        ctaid: [0; 3],
-        nctaid: launch.grid,
-        lane: 0,
-        warp: 0,
-        dynamic_shared_bytes: launch.dynamic_shared,
-        total_shared_bytes: launch.shared_bytes(),
-        shared: std::ptr::null_mut(),
-        cluster: launch.cluster.unwrap_or([1; 3]),
-        explicit_cluster: u32::from(launch.cluster.is_some()),
-    };
-    if launch.collective {
-        fibers::run(worker, grid, context);
-    } else {
-        loops::run(worker, grid, context);
     }
 }

@@ -12,9 +12,9 @@ use super::block::{self, RunningThread};
 use super::context::ThreadContext;
 use super::fault::KernelFault;
 use super::grid::{Blocks, Grid, Waits};
-use super::pool::Worker;
 use super::shared::{SharedMemory, SharedMemoryPool};
 use super::stack::{self, Ended, Fiber, Pause, Stacks};
+use super::worker::Worker;
 
 /// The threads that a line is to run.
 struct Work {

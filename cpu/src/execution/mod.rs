@@ -24,6 +24,7 @@ pub mod matrix;
 pub mod messages;
 pub mod pool;
 pub mod printf;
+pub mod processors;
 pub mod round;
 pub mod sampling;
 pub mod shared;
@@ -31,6 +32,7 @@ pub mod signals;
 pub mod stack;
 pub mod texturing;
 pub mod warp;
+pub mod worker;
 
 pub use grid::CheckedLaunch;
 pub use launch::{BegunLaunch, begin};

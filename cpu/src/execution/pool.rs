@@ -1,34 +1,24 @@
 //! The worker threads, which are started at the first launch.
 //!
-//! A launch begins with a *turn*, in which it has the workers to itself: as many as there are processors. One that is not
-//! done at its end keeps its workers and [continues](Crew) beside others, for which further workers are started; the
-//! system divides the processors between them. So a kernel may wait for as long as it likes for another one, or for the
-//! host.
+//! A launch begins with a *turn*, in which it has the workers to itself: as many as there are processors. One that is
+//! not done at its end keeps its workers and [continues](Crew) beside others, for which further workers are started;
+//! the system divides the processors between them. So a kernel may wait for as long as it likes for another one, or for
+//! the host.
 //!
 //! The thread that launches never runs blocks, so that an application's own stacks and signal masks never come near
 //! kernel code.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mneme_core::environment;
-
+use super::context::ThreadContext;
 use super::fault::KernelFault;
 use super::grid::Grid;
-use super::launch;
 use super::limit::{self, LaunchTimeLimit};
-use super::shared::SharedMemoryPool;
-use super::signals;
-use super::stack::{FIBER, LOOP, Stacks};
+use super::worker::Worker;
+use super::{fibers, loops, processors, signals};
 use crate::architecture::FAULTS;
-
-/// What a worker keeps from launch to launch.
-pub struct Worker {
-    pub loops: Stacks,
-    pub fibers: Stacks,
-    pub shared: SharedMemoryPool,
-}
 
 /// A launch, and the workers that take part in it.
 pub struct Crew {
@@ -69,7 +59,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Gives the launch its turn: runs it on at most `workers` workers, until it is done or for so long.
 pub fn begin(grid: Grid, workers: u64, turn: Duration) -> std::io::Result<Arc<Crew>> {
     let _turn = lock(&TURN);
-    let tickets = workers.min(width());
+    let tickets = workers.min(processors::count());
     let crew = Arc::new(Crew {
         limit: LaunchTimeLimit::new(grid.launch.time_limit),
         grid: Arc::new(grid),
@@ -171,16 +161,6 @@ impl Crew {
     }
 }
 
-/// How many threads run blocks of a launch: the processors this process may use, or `MNEME_CPU_THREADS`.
-pub fn width() -> u64 {
-    static WIDTH: OnceLock<u64> = OnceLock::new();
-    *WIDTH.get_or_init(|| {
-        let threads =
-            environment::variable("MNEME_CPU_THREADS").and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-        threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
-    })
-}
-
 /// Threads inherit the signal mask: an application's signals are for its own threads.
 pub fn without_signals<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: zeroed signal sets are valid, and all pointers outlive the calls.
@@ -214,15 +194,14 @@ impl State {
 
 fn serve() {
     signals::prepare_thread();
-    let mut worker =
-        Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: SharedMemoryPool::default() };
+    let mut worker = Worker::new();
     // SAFETY: asks for a number.
     let own = unsafe { libc::gettid() };
     let mut state = lock(&STATE);
     loop {
         let Some(crew) = state.take() else {
             // Those that were started for launches beside others are wanted no longer.
-            if state.available > width() {
+            if state.available > processors::count() {
                 state.available -= 1;
                 return;
             }
@@ -232,15 +211,36 @@ fn serve() {
         drop(state);
         crew.join(own);
         // A job reports its own failures; a panic must not leave those who wait for the launch waiting for ever.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| launch::work(&mut worker, &crew.grid)));
-        worker.fibers.trim(width());
-        worker.loops.trim(width());
-        worker.shared.trim();
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mut worker, &crew.grid)));
+        worker.trim();
         state = lock(&STATE);
         // Before anybody hears that the launch is done: the next one needs no other worker.
         state.available += 1;
         if crew.leave(own) {
             state.under_way.retain(|other| !Arc::ptr_eq(other, &crew));
         }
+    }
+}
+
+/// A worker's part: runs blocks until there are no more.
+fn work(worker: &mut Worker, grid: &Grid) {
+    let launch = &grid.launch;
+    let context = ThreadContext {
+        tid: [0; 3],
+        ntid: launch.block,
+        ctaid: [0; 3],
+        nctaid: launch.grid,
+        lane: 0,
+        warp: 0,
+        dynamic_shared_bytes: launch.dynamic_shared,
+        total_shared_bytes: launch.shared_bytes(),
+        shared: std::ptr::null_mut(),
+        cluster: launch.cluster.unwrap_or([1; 3]),
+        explicit_cluster: u32::from(launch.cluster.is_some()),
+    };
+    if launch.collective {
+        fibers::run(worker, grid, context);
+    } else {
+        loops::run(worker, grid, context);
     }
 }

@@ -332,7 +332,7 @@ fn blocks_of_a_cooperative_launch_wait_for_each_other() {
     assert_eq!(launch(&loaded, "cooperative", 64, 64, 0, &[array.as_mut_ptr() as u64]), Ok(()));
     assert!(array[64..128].iter().all(|sum| *sum == 1 + 3 + 7) && array[128] == 8, "{array:?}");
     // As many as can be under way, of a size that does not go evenly into what a worker takes together.
-    let width = pool::width();
+    let width = processors::count();
     let most = (stack::IN_USE / 100 / width * width) as u32;
     let mut array = vec![0u32; 2 * most as usize + 1];
     let done = limited(&loaded, "cooperative", most, 100, 0, &[array.as_mut_ptr() as u64], Some(60));

@@ -19,8 +19,8 @@ pub enum PlacementRange {
 }
 
 impl PlacementRange {
-    /// Behind the device's allocations. Below these a recorder has an arena of 2 TiB for each device, 16 of which end at
-    /// 0x3000_0000_0000.
+    /// Behind the device's allocations. Below these a recorder has an arena of 2 TiB for each device, 16 of which end
+    /// at 0x3000_0000_0000.
     fn bounds(self) -> (u64, u64) {
         match self {
             PlacementRange::Application => (0x5000_0000_0000, 0x5200_0000_0000),

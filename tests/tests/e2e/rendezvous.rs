@@ -1,4 +1,4 @@
-//! Tests of kernels that wait for what comes after their launch: the host, another stream, another thread.
+//! Tests of kernels that wait for what comes after their launch.
 //!
 //! Each way of waiting runs alone and under every tool that comes between the application and the device.
 
