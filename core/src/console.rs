@@ -1,7 +1,10 @@
-//! Writing to standard output and error without a panic.
+//! Writing to standard output and error, without a panic and without what would steer a terminal.
 //!
-//! They may be full or have no reader any more, where `println!` and `eprintln!` would panic.
+//! The streams may be full or have no reader any more, when `println!` and `eprintln!` would panic. Names, tags, paths
+//! and messages of a recording may hold anything; [`plain`] is applied to all that is written here, and to what other
+//! libraries write for us ([`PlainStderr`]).
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -9,10 +12,78 @@ use std::path::Path;
 
 use nix::unistd::AccessFlags;
 
-/// Writes text as it is. A reader that went away has seen enough, which is no error.
+/// Text without characters that steer a terminal or turn the direction of writing: each is written as an escape, such
+/// as `\u001b`, which is the same character where the text is JSON. Lines and tabs stay.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match steers(character) {
+            true => plain.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => plain.push(character),
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// Control characters but for the ends of lines and tabs, separators of lines and paragraphs, and characters that turn
+/// the direction of writing. All have four hexadecimal digits.
+fn steers(character: char) -> bool {
+    let is_control = character.is_control() && !matches!(character, '\n' | '\t');
+    is_control
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The bytes of a program as [`plain`] text, however they are cut into pieces.
+#[derive(Debug, Default)]
+pub struct PlainBytes {
+    /// The beginning of a character whose end is to come.
+    rest: Vec<u8>,
+}
+
+impl PlainBytes {
+    /// The text of more bytes; what is no UTF-8 becomes replacement characters.
+    pub fn next(&mut self, bytes: &[u8]) -> String {
+        self.rest.extend_from_slice(bytes);
+        let left = self.rest.split_off(incomplete_end(&self.rest));
+        let text = plain(&String::from_utf8_lossy(&self.rest)).into_owned();
+        self.rest = left;
+        text
+    }
+}
+
+/// Where a character begins that is cut off at the end, else the end.
+fn incomplete_end(bytes: &[u8]) -> usize {
+    let from = bytes.len().saturating_sub(3);
+    (from..bytes.len())
+        .find(|start| {
+            std::str::from_utf8(&bytes[*start..])
+                .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+        })
+        .unwrap_or(bytes.len())
+}
+
+/// Standard error for libraries that write lines of their own.
+#[derive(Debug, Default)]
+pub struct PlainStderr;
+
+impl Write for PlainStderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(plain(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Writes text. A reader that went away has seen enough, which is no error.
 pub fn write(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output.write_all(plain(text).as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome,
     }
@@ -48,7 +119,18 @@ pub fn check_place(path: &Path) -> io::Result<()> {
 
 /// A line on standard error, for people. That nobody can read it any more is no reason to end.
 pub fn remark(line: fmt::Arguments<'_>) {
+    // One write, so that lines of several processes do not mix.
+    let _ = io::stderr().write_all(plain(&format!("{line}\n")).as_bytes());
+}
+
+/// A line on standard error with colours of ours; what is not ours in it has been made [`plain`].
+pub fn painted(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Puts a line in the place of the one that the cursor of a terminal is in.
+pub fn status_line(line: &str) {
+    let _ = write!(io::stderr(), "\r\x1b[K{}", plain(line));
 }
 
 /// [`remark`](crate::console::remark) as `eprintln!` is written.
@@ -71,5 +153,36 @@ impl OutputLines {
     /// The first error, if there was one.
     pub fn complete(&self) -> io::Result<()> {
         self.0.take().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_steers_a_terminal() {
+        assert!(matches!(plain("k<float>(a)\n\té✓"), Cow::Borrowed(_)));
+        assert_eq!(plain("a\x1b[31m\r\u{9b}\u{7f}\u{202e}b"), "a\\u001b[31m\\u000d\\u009b\\u007f\\u202eb");
+        // In JSON it is the same text.
+        let name = "\u{9b}31m\u{2066}\u{7f}";
+        let json = serde_json::to_string(name).unwrap();
+        assert_ne!(plain(&json), json);
+        assert_eq!(serde_json::from_str::<String>(&plain(&json)).unwrap(), name);
+    }
+
+    #[test]
+    fn bytes_may_be_cut_anywhere() {
+        let text = "é✓\x1b😀 \u{9b}".as_bytes();
+        for first in 0..text.len() {
+            for second in first..text.len() {
+                let mut bytes = PlainBytes::default();
+                let parts = [&text[..first], &text[first..second], &text[second..]];
+                let all: String = parts.into_iter().map(|part| bytes.next(part)).collect();
+                assert_eq!(all, "é✓\\u001b😀 \\u009b", "{first} {second}");
+            }
+        }
+        let mut bytes = PlainBytes::default();
+        assert_eq!(bytes.next(b"a\xff\xfe\x1b"), "a\u{fffd}\u{fffd}\\u001b");
     }
 }

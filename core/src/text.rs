@@ -8,6 +8,48 @@ pub fn shorten(name: &str, limit: usize) -> String {
     name.chars().take(limit.saturating_sub(1)).chain(std::iter::once('…')).collect()
 }
 
+/// How many names a sentence shows.
+const SHOWN: usize = 5;
+/// Characters of a name that are compared: mangled names may have thousands.
+const COMPARED: usize = 120;
+
+/// The names that are most like the wanted one, and how many others there are, for a sentence; all of a few.
+pub fn closest(wanted: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let mut names: Vec<(usize, String)> =
+        names.into_iter().map(|name| (unlikeness(wanted, name.as_ref()), name.as_ref().to_owned())).collect();
+    names.sort();
+    names.dedup();
+    let others = names.len().saturating_sub(SHOWN);
+    let shown: Vec<String> = names.into_iter().take(SHOWN).map(|(_, name)| shorten(&name, 2 * COMPARED)).collect();
+    match (shown.is_empty(), others) {
+        (true, _) => "none".into(),
+        (false, 0) => shown.join(", "),
+        (false, others) => format!("{} and {others} more", shown.join(", ")),
+    }
+}
+
+/// Letters by which two names differ; a function's name may be wanted without its parameters.
+fn unlikeness(wanted: &str, name: &str) -> usize {
+    let letters = |text: &str| text.to_lowercase().chars().take(COMPARED).collect::<Vec<char>>();
+    let wanted = letters(wanted);
+    let whole = distance(&wanted, &letters(name));
+    name.split_once('(').map_or(whole, |(plain, _)| whole.min(distance(&wanted, &letters(plain))))
+}
+
+/// Levenshtein's distance.
+fn distance(one: &[char], other: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, letter) in one.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
+        for (column, with) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != with);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
 /// A speedup; one that is hardly known may have ends with dozens of digits.
 pub fn ratio(value: f64) -> String {
     if (0.001..1000.0).contains(&value) { format!("{value:.3}") } else { format!("{value:.1e}") }
@@ -20,6 +62,17 @@ mod tests {
     #[test]
     fn ratios_have_three_places_or_a_power_of_ten() {
         assert_eq!([1.122_36, 0.5, 3.06e50, 3.3e-51].map(ratio), ["1.122", "0.500", "3.1e50", "3.3e-51"]);
+    }
+
+    #[test]
+    fn of_many_names_the_likest_are_shown() {
+        let names: Vec<String> = (0..1200).map(|number| format!("kernel{number}")).collect();
+        let shown = closest("kernel77x", &names);
+        assert!(shown.starts_with("kernel77,") && shown.ends_with("and 1195 more"), "{shown}");
+        assert_eq!(closest("b", ["abc", "b(int*)", "b(int*)"]), "b(int*), abc");
+        assert_eq!(closest("b", [""; 0]), "none");
+        assert_eq!(distance(&['a', 'b', 'c'], &['a', 'c']), 1);
+        assert!(closest("x", ["y".repeat(100_000)]).len() < 1000);
     }
 
     #[test]
