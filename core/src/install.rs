@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::environment;
+use crate::files::trust;
 
 pub const RECORDER: &str = "libmneme_rec.so";
 pub const CPU_DEVICE: &str = "libmneme_cpu.so";
@@ -25,7 +26,7 @@ pub const TUNER: &str = "mneme-tune";
 /// Finds a program or library of this installation: in `MNEME_HOME`, then beside the asking object, then in the
 /// neighbouring `bin/` or `lib/`.
 pub fn locate(name: &str) -> Option<PathBuf> {
-    folders().into_iter().map(|folder| folder.join(name)).find(|path| path.is_file())
+    folders().into_iter().map(|folder| folder.join(name)).find(|path| may_be_used(path))
 }
 
 /// The builders of this installation by the version of their LLVM, oldest first.
@@ -33,23 +34,36 @@ pub fn builders() -> Vec<(u32, PathBuf)> {
     let folders = folders();
     let find = |version: u32| {
         let name = format!("{BUILDER}{version}");
-        folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file()).map(|path| (version, path))
+        folders.iter().map(|folder| folder.join(&name)).find(|path| may_be_used(path)).map(|path| (version, path))
     };
     LLVM_VERSIONS.filter_map(find).collect()
 }
 
-/// For programs, before they look for anything: whether `MNEME_HOME`, where it is set, is a folder.
+/// For programs, before they look for anything: whether `MNEME_HOME`, if it is set, is a folder that may hold programs.
 ///
 /// # Errors
-/// A sentence that says that it is none.
+/// A sentence that says why not.
 pub fn check_home() -> Result<(), String> {
-    match home() {
-        Some(home) if !home.is_dir() => Err(format!(
-            "MNEME_HOME is '{}', and there is no such folder; name an installation or unset it",
-            home.display()
-        )),
-        _ => Ok(()),
+    let Some(home) = home() else { return Ok(()) };
+    let name = home.display();
+    if !home.is_dir() {
+        return Err(format!("MNEME_HOME is '{name}', and there is no such folder; name an installation or unset it"));
     }
+    trust::check(&home).map(drop).map_err(|error| format!("MNEME_HOME: {error}"))
+}
+
+/// Whether a file is there, and no stranger's if `MNEME_HOME` led to it. Whoever can write to the folder of this very
+/// program needs no other file to run code.
+fn may_be_used(path: &Path) -> bool {
+    let is_homes = || home().is_some_and(|home| path.starts_with(home));
+    path.is_file() && (!is_homes() || trust::check(path).is_ok())
+}
+
+/// Folders of the search path for programs. Relative ones do not count: they depend on the current folder, which may be
+/// anybody's.
+pub fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 
 /// `MNEME_HOME`, unless it is empty.

@@ -25,7 +25,7 @@ pub fn library() -> Option<PathBuf> {
 }
 
 fn named() -> Option<PathBuf> {
-    std::env::var_os(LIBRARY_VARIABLE).filter(|named| !named.is_empty()).map(Into::into)
+    super::named_library(LIBRARY_VARIABLE)
 }
 
 /// Whether AMD's kernel driver is there, in this folder of devices; a library that is named may need none.
@@ -35,6 +35,10 @@ pub fn is_offered(devices: &Path) -> bool {
 
 /// Loads the library and opens device `ordinal`, which is then current on this thread.
 pub fn open(library: &Path, ordinal: i32) -> Result<Gpu, DeviceError> {
+    if named().as_deref() == Some(library) {
+        super::check_named(LIBRARY_VARIABLE, library)
+            .map_err(|message| DeviceError::Library { library: library.display().to_string(), message })?;
+    }
     let library = VendorLibrary::load(library)?;
     let vendor = Amd::of(&library)?;
     Gpu::open(library, Box::new(vendor), ordinal)

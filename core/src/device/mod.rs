@@ -18,8 +18,11 @@ pub use error::DeviceError;
 pub use interface::Interface;
 pub use limits::DeviceLimits;
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
+use crate::files::trust;
 use crate::launch::Launch;
 
 /// Alignment and least size, bytes, of a reservation at an address of ours. Measured on an H200 (driver 580): a hint at
@@ -31,6 +34,16 @@ pub const RESERVATION: u64 = 32 << 20;
 pub const CPU_DEVICE: &str = "Mneme CPU device";
 /// The most devices that the CPU device makes (`MNEME_CPU_DEVICES`).
 pub const MOST_CPU_DEVICES: usize = 16;
+
+/// The library that a variable names.
+fn named_library(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|named| !named.is_empty()).map(Into::into)
+}
+
+/// Refuses a stranger's file where a variable names a library.
+fn check_named(variable: &str, library: &Path) -> Result<(), String> {
+    trust::check_program(library).map_err(|error| format!("{variable}: {error}"))
+}
 
 /// Who a device is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

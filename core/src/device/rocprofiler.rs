@@ -11,7 +11,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::null;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -332,9 +332,11 @@ impl Drop for Rocprofiler {
 
 /// The library that is named by the variable, or the one that comes with this one of HIP's.
 fn load(hip: &Path) -> Result<Library, String> {
-    let named = std::env::var_os(LIBRARY_VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
-    let name = match named {
-        Some(named) => named,
+    let name = match super::named_library(LIBRARY_VARIABLE) {
+        Some(named) => {
+            super::check_named(LIBRARY_VARIABLE, &named)?;
+            named
+        }
         None => name_for(hip).ok_or_else(|| format!("no rocprofiler-sdk is known for {}", hip.display()))?.into(),
     };
     // HIP tells the profiling library that it finds among all symbols of the process, and would load another one.

@@ -2,10 +2,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::OwnedFile;
+use super::{OwnedFile, private};
 
 /// A file that is written to, opened again where the application has closed it.
 pub struct HeldFile {
@@ -19,7 +18,7 @@ impl HeldFile {
     /// # Errors
     /// The file is there already, or cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+        let file = private::options().write(true).create_new(true).open(path)?;
         Ok(Self { path: path.into(), file: OwnedFile::new(file)? })
     }
 

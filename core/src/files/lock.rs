@@ -2,12 +2,12 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::OwnedFile;
+use super::{OwnedFile, private};
 
 /// Name of the file that is locked.
 pub const LOCK: &str = ".lock";
@@ -42,7 +42,7 @@ impl FolderLock {
         let end = Instant::now() + patience;
         let [mut pause, longest] = TRIES;
         loop {
-            let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            let file = private::options().write(true).create(true).truncate(false).open(&path)?;
             loop {
                 match file.try_lock() {
                     Ok(()) => break,

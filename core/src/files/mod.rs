@@ -1,11 +1,13 @@
-//! Files that others read while they are written.
+//! Files: how they are written whole, who may read them ([`private`]), and whose files are used ([`trust`]).
 //!
-//! Each is there whole, or as it was before.
+//! A file that is replaced is there whole, or as it was before, while others read it.
 
 mod held;
 mod lock;
 mod owned;
+pub mod private;
 mod size_limit;
+pub mod trust;
 
 use std::fs::{File, Permissions};
 use std::io;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{bitcode, elf, embedded};
 use crate::environment;
+use crate::files::trust;
 
 /// IR of a kernel in the files of `MNEME_IR_PATH`: the extension it is recorded under, and the file's contents.
 ///
@@ -17,14 +18,15 @@ pub fn find(kernel: &str) -> Option<(&'static str, Vec<u8>)> {
 }
 
 fn files(path: &Path) -> Vec<PathBuf> {
-    let Ok(folder) = path.read_dir() else { return vec![path.to_owned()] };
+    let Ok(folder) = trust::check(path).and_then(|path| path.read_dir()) else { return vec![path.to_owned()] };
     let mut found: Vec<_> = folder.filter_map(|entry| Some(entry.ok()?.path())).collect();
     found.sort();
     found
 }
 
 fn ir_file(path: &Path, kernel: &str) -> Option<(&'static str, Vec<u8>)> {
-    let bytes = || std::fs::read(path).ok();
+    // A stranger's file is none: the program is not the place to say so, and `mneme record` has refused it before.
+    let bytes = || trust::read(path).ok();
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("bc") => bytes()
             .filter(|bytes| bitcode::is_bitcode(bytes) && bitcode::mentions(bytes, kernel))
@@ -32,7 +34,7 @@ fn ir_file(path: &Path, kernel: &str) -> Option<(&'static str, Vec<u8>)> {
         Some("ll") => {
             bytes().filter(|bytes| defines(&String::from_utf8_lossy(bytes), kernel)).map(|bytes| ("ll", bytes))
         }
-        _ => of_object(path, kernel).map(|bytes| ("bc", bytes)),
+        _ => of_object(&trust::check(path).ok()?, kernel).map(|bytes| ("bc", bytes)),
     }
 }
 

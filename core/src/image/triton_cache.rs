@@ -5,12 +5,11 @@
 //! own, of the same layout (tried with Triton 3.6 and PyTorch 2.11).
 
 use std::fs;
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::elf::{LoadedObject, loaded_objects};
 use crate::environment::variable_os;
+use crate::files::trust::Folder;
 
 /// Bytes of a file.
 const MOST: u64 = 64 << 20;
@@ -35,20 +34,21 @@ pub fn stages(cubin: &[u8], kernel: &str) -> Option<TritonStages> {
     caches().iter().find_map(|cache| stages_in(cache, cubin, kernel))
 }
 
-/// Folders that are caches if they exist, as the program's environment says at its start.
-fn caches() -> Vec<PathBuf> {
+/// Caches that exist and that no stranger can write to, as the program's environment says at its start.
+fn caches() -> Vec<Folder> {
     let folder = |name: &str| variable_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = folder("TRITON_HOME").or_else(|| folder("HOME"));
-    let mut caches: Vec<PathBuf> =
-        folder("TRITON_CACHE_DIR").into_iter().chain(home.map(|home| home.join(".triton/cache"))).collect();
+    let named = folder("TRITON_CACHE_DIR").into_iter().chain(home.map(|home| home.join(".triton/cache")));
+    let mut caches: Vec<Folder> = named.filter_map(|folder| Folder::open(&folder).ok()).collect();
     // PyTorch's has one for each device. In the temporary folder are those of other users, too.
     let temporary = folder("TMPDIR").unwrap_or_else(|| "/tmp".into());
     let is_inductors =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("torchinductor_"));
-    let inductors = entries(&temporary).filter(is_inductors).filter(|folder| is_trusted_folder(folder));
-    let inductors = folder("TORCHINDUCTOR_CACHE_DIR").into_iter().chain(inductors).map(|folder| folder.join("triton"));
-    let of_devices = inductors.filter(|folder| is_trusted_folder(folder)).flat_map(|folder| entries(&folder));
-    caches.extend(of_devices.filter(|folder| is_trusted_folder(folder)));
+    let inductors = folder("TORCHINDUCTOR_CACHE_DIR").into_iter().chain(entries(&temporary).filter(is_inductors));
+    let inductors = inductors.filter_map(|folder| Folder::open(&folder.join("triton")).ok());
+    caches.extend(inductors.flat_map(|folder| {
+        entries(folder.path()).filter_map(|device| folder.folder(device.file_name()?).ok()).collect::<Vec<_>>()
+    }));
     caches
 }
 
@@ -56,51 +56,36 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
 }
 
-fn stages_in(cache: &Path, cubin: &[u8], kernel: &str) -> Option<TritonStages> {
+fn stages_in(cache: &Folder, cubin: &[u8], kernel: &str) -> Option<TritonStages> {
     // A mangled name is none of Triton's, and may be longer than a file's.
     if kernel.is_empty() || kernel.contains('/') || kernel.len() > 200 {
         return None;
     }
     let stages = |folder: PathBuf| {
         let found = folder.join(format!("{kernel}.cubin"));
+        // Cheap, for there may be thousands of folders.
         let is_alike = found.symlink_metadata().is_ok_and(|file| file.len() == cubin.len() as u64);
-        if !is_alike || !is_trusted_folder(&folder) || read_trusted(&found)? != cubin {
+        if !is_alike {
             return None;
         }
-        let [ptx, llir] = ["ptx", "llir"].map(|extension| read_trusted(&found.with_extension(extension)));
-        Some(TritonStages { ptx: ptx?, llir })
+        let folder = cache.folder(folder.file_name()?).ok()?;
+        let read = |extension: &str| {
+            let name = format!("{kernel}.{extension}");
+            folder.size(&name).filter(|size| *size <= MOST)?;
+            folder.read(&name).ok()
+        };
+        if read("cubin")? != cubin {
+            return None;
+        }
+        Some(TritonStages { ptx: read("ptx")?, llir: read("llir") })
     };
-    entries(cache).find_map(stages)
-}
-
-/// Whether what belongs to somebody is this user's or root's, and not for everybody to change.
-fn is_trusted(of: &fs::Metadata) -> bool {
-    // SAFETY: takes nothing, and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    [user, 0].contains(&of.uid()) && of.mode() & 0o002 == 0
-}
-
-fn is_trusted_folder(folder: &Path) -> bool {
-    folder.symlink_metadata().is_ok_and(|of| of.is_dir() && is_trusted(&of))
-}
-
-/// The contents of a file that nobody else has put there; of no link, no pipe and nothing huge.
-fn read_trusted(path: &Path) -> Option<Vec<u8>> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
-    let of = file.metadata().ok()?;
-    if !of.is_file() || !is_trusted(&of) || of.len() > MOST {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(MOST).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    entries(cache.path()).find_map(stages)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, lchown};
 
     #[test]
     fn stages_are_those_of_the_same_machine_code() {
@@ -120,22 +105,27 @@ mod tests {
             fs::write(at(folder).join("add.cubin"), code).unwrap();
             at(folder).join("add.ptx")
         };
-        std::os::unix::fs::symlink(at("one/add.ptx"), place("linked", "linked")).unwrap();
         nix::unistd::mkfifo(&place("pipe", "pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         fs::write(place("open", "open"), "ptx").unwrap();
         fs::set_permissions(at("open"), fs::Permissions::from_mode(0o777)).unwrap();
-        let found = |code: &str, kernel: &str| stages_in(cache.path(), code.as_bytes(), kernel);
+        // SAFETY: takes nothing, and cannot fail.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        if is_root {
+            fs::write(place("theirs", "theirs"), "ptx").unwrap();
+            lchown(at("theirs"), Some(65534), None).unwrap();
+        }
+        let opened = Folder::open(cache.path()).unwrap();
+        let found = |code: &str, kernel: &str| stages_in(&opened, code.as_bytes(), kernel);
         let two = found("code 2", "add").unwrap();
         assert_eq!((two.ptx, two.llir.as_deref()), (b"ptx of code 2".to_vec(), Some(&b"ir"[..])));
         assert!(found("code 1", "add").is_some_and(|stages| stages.llir.is_none()));
         fs::remove_file(cache.path().join("three/add.ptx")).unwrap();
         for (code, kernel) in
-            [("code 3", "add"), ("code 2", "sub"), ("code 2", ""), ("linked", "add"), ("pipe", "add"), ("open", "add")]
+            [("code 3", "add"), ("code 2", "sub"), ("code 2", ""), ("theirs", "add"), ("pipe", "add"), ("open", "add")]
         {
             assert!(found(code, kernel).is_none(), "{code} {kernel}");
         }
         assert!(found("code", "add").is_none(), "the PTX is gone");
         assert!(found("code 2", "../two/add").is_none() && found("code 1", "add").is_some());
-        assert!(stages_in(&cache.path().join("none"), b"code 2", "add").is_none());
     }
 }

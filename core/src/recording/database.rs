@@ -15,6 +15,7 @@ use crate::configuration::Configuration;
 use crate::files::{self, FileAccess, FolderLock, LOCK, Temporary};
 use crate::image::architecture::Processor;
 use crate::launch::{Dim3, LaunchAttributes};
+use crate::text::closest;
 
 /// Format version of our part of the file.
 pub const VERSION: u32 = 1;
@@ -224,8 +225,11 @@ impl KernelRecord {
 
     /// The instance named, or the only one where `id` is `None`.
     pub fn instance(&self, path: &Path, id: Option<&str>) -> Result<(&str, &InstanceRecord), RecordingError> {
-        let missing =
-            |id: &str| RecordingError::NoInstance { path: path.into(), instance: id.into(), known: self.known() };
+        let missing = |id: &str| RecordingError::NoInstance {
+            path: path.into(),
+            instance: id.into(),
+            known: closest(id, self.instances.keys()),
+        };
         match id {
             Some(id) => self
                 .instances

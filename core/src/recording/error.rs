@@ -6,6 +6,9 @@ use std::path::PathBuf;
 pub enum RecordingError {
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
+    /// Another user can change what would be run; a sentence.
+    #[error("{0}")]
+    Stranger(String),
     #[error("{path} is damaged: {what}; record the kernel again, into another folder", path = path.display())]
     Damaged { path: PathBuf, what: String },
     #[error("{path} has format version {found}, this Mneme reads up to {supported}; use a newer Mneme", path = path.display())]
@@ -18,6 +21,8 @@ pub enum RecordingError {
     Ambiguous { path: PathBuf, known: String },
     #[error("{path} has instance {instance} of another recording; remove it there first, or name another folder", path = path.display())]
     Taken { path: PathBuf, instance: String },
+    #[error("{path} is not the recording that was tuned: {what} is not the same; name that one with -rdb, or tune this one", path = path.display())]
+    OtherThanTuned { path: PathBuf, what: &'static str },
     #[error("{path} names the file '{name}', which is outside its folder; refused", path = path.display())]
     Outside { path: PathBuf, name: String },
     #[error("{path} cannot be used: {what}; correct it, or remove it to compare without its rules", path = path.display())]

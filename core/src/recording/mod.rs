@@ -25,8 +25,11 @@ mod planes;
 pub mod reduce;
 pub mod rules;
 pub mod store;
+pub mod sums;
+mod trusted;
 pub mod upstream;
 
 pub use code::CodeKind;
 pub use error::RecordingError;
 pub use moments::Moments;
+pub use sums::RecordingSums;

@@ -20,7 +20,7 @@ use super::RecordingError;
 use super::manifest::{CHUNK, RecordedRegion};
 use super::pack::{self, ChunkLocation, PackReader, PackWriter};
 use super::upstream;
-use crate::files::OwnedFile;
+use crate::files::{OwnedFile, private};
 use crate::hash::{ChunkId, recorded_id};
 
 /// Name of the folder of packs inside a recording.
@@ -400,8 +400,7 @@ pub fn check_writable(folder: &Path) -> Result<(), RecordingError> {
 
 /// Creates a folder (and its parents) that only its owner can read.
 pub fn create_private_folder(folder: &Path) -> Result<(), RecordingError> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(RecordingError::io(folder))
+    private::create_folder_quietly(folder).map_err(RecordingError::io(folder))
 }
 
 #[cfg(test)]

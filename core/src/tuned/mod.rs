@@ -18,7 +18,7 @@ pub use self::specialised::{
 };
 pub use self::trial::{TRIALS_VARIABLE, TrialVerdict, WinnerTrial};
 use crate::checked_text;
-use crate::files::{self, FileAccess};
+use crate::files::{self, FileAccess, trust};
 use crate::hash::checksum;
 use crate::image::elf;
 use crate::launch::Dim3;
@@ -173,7 +173,7 @@ impl Winners {
     /// One sentence that names the file and the remedy.
     pub fn load(path: &Path) -> Result<Self, String> {
         let name = path.display();
-        let text = std::fs::read(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
+        let text = trust::read(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
         let again = "write it with mneme apply --manifest";
         let mut found: Self = serde_json::from_slice(&text)
             .map_err(|error| format!("{name} is no file of compiled winners ({error}); {again}"))?;
@@ -192,7 +192,7 @@ impl Winners {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
-        files::replace(path, &self.text(), FileAccess::Usual)
+        files::replace(path, &self.text(), FileAccess::Private)
     }
 
     /// What a file of it has, with its checksum.
@@ -226,7 +226,7 @@ impl Winner {
     pub fn image(&self) -> Result<Vec<u8>, String> {
         let name = self.code.display();
         let image =
-            std::fs::read(&self.code).map_err(|error| format!("its tuned code {name} cannot be read: {error}"))?;
+            trust::read(&self.code).map_err(|error| format!("its tuned code {name} cannot be read: {error}"))?;
         if checksum(&image) != self.checksum {
             return Err(format!("its tuned code {name} is damaged; remove the file, and mneme apply compiles it anew"));
         }

@@ -1,0 +1,101 @@
+//! Folders and files that only their owner may read and write, whatever the process's mask allows.
+//!
+//! Recordings, results, caches and logs hold code or what decides about code, so whoever can write to them can run
+//! code as their owner. All of them are made here. A folder or a file that exists keeps its mode.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::trust;
+
+const FOLDER: u32 = 0o700;
+const FILE: u32 = 0o600;
+
+/// Creates a folder, and those above it that do not exist. If the folder exists and others can write to it, a remark
+/// says so.
+///
+/// # Errors
+/// The folder cannot be created.
+pub fn create_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        if let Some(writers) = trust::other_writers(folder) {
+            crate::remark!("mneme: {writers}; what they put there is run as you (chmod go-w '{}')", folder.display());
+        }
+        return Ok(());
+    }
+    create_folder_quietly(folder)
+}
+
+/// The same without a remark, for libraries that other people's processes load.
+///
+/// # Errors
+/// The folder cannot be created.
+pub fn create_folder_quietly(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(FOLDER).create(folder)
+}
+
+/// Creates a folder that must not exist yet.
+///
+/// # Errors
+/// The folder exists, or cannot be created.
+pub fn create_new_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(FOLDER).create(folder)
+}
+
+/// Options that create a file with the mode of private files.
+pub fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.mode(FILE);
+    options
+}
+
+/// Creates a file, or empties the one that has the name.
+///
+/// # Errors
+/// The file cannot be created.
+pub fn create(path: &Path) -> io::Result<File> {
+    options().write(true).create(true).truncate(true).open(path)
+}
+
+/// Opens a file to read it and to append to it, and creates it if it does not exist.
+///
+/// # Errors
+/// The file cannot be opened or created.
+pub fn append(path: &Path) -> io::Result<File> {
+    options().read(true).append(true).create(true).open(path)
+}
+
+/// Writes a file in place, for what need not be there whole; see [`super::replace`].
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    create(path)?.write_all(bytes.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn modes_do_not_depend_on_the_mask_and_what_exists_keeps_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        let at = |name: &str| folder.path().join(name);
+        // SAFETY: takes a number; tests of this crate that make files do not depend on the mask.
+        let before = unsafe { libc::umask(0) };
+        create_folder(&at("one/two")).unwrap();
+        write(&at("one/file"), "x").unwrap();
+        append(&at("one/log")).unwrap();
+        // SAFETY: as above.
+        unsafe { libc::umask(before) };
+        assert_eq!([mode(&at("one")), mode(&at("one/two"))], [0o700; 2]);
+        assert_eq!([mode(&at("one/file")), mode(&at("one/log"))], [0o600; 2]);
+        std::fs::set_permissions(at("one"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        create_folder(&at("one")).unwrap();
+        assert_eq!(mode(&at("one")), 0o755);
+    }
+}
