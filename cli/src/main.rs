@@ -38,9 +38,11 @@ mod table;
 mod variables;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::exit;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use mneme_core::files::trust;
 use mneme_core::{console, install};
 
 use self::error::CommandError;
@@ -54,6 +56,9 @@ const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
+    /// Trust this folder with all that is in it, whoever owns it; may be repeated [default: MNEME_TRUST]
+    #[arg(long, value_name = "FOLDER", global = true)]
+    trust: Vec<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -239,10 +244,6 @@ fn main() {
     // Like every program whose output is piped into another: end quietly when that one ends.
     // SAFETY: no other thread runs yet and the default disposition needs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    if let Err(wrong) = mneme_core::install::check_home() {
-        mneme_core::remark!("mneme: {wrong}");
-        exit(mneme_core::exit::BAD_USAGE);
-    }
     mneme_manual::write_if_requested(command);
     let typed: Vec<OsString> = std::env::args_os().collect();
     let arguments = mneme_core::arguments::normalise(typed.iter().cloned(), &ONE_DASH);
@@ -251,6 +252,10 @@ fn main() {
         let _ = error.print();
         exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { 0 })
     });
+    if let Err(wrong) = trust::add(&options.trust).and_then(|()| install::check_home()) {
+        mneme_core::remark!("mneme: {wrong}");
+        exit(mneme_core::exit::BAD_USAGE);
+    }
     match &mut options.command {
         Command::Record(record) => record.application.restore(&typed),
         Command::Profile(profile) => profile.application.restore(&typed),

@@ -4,12 +4,12 @@
 //! process id, [`remove_abandoned`] tells whose process was killed. Ids are used again, and are equal in containers
 //! that share a file system.
 
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mneme_core::files::private;
 use mneme_core::random;
 
 /// In the folder; locked as long as its process lives.
@@ -30,9 +30,9 @@ impl OwnFolder {
     /// It cannot be made.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
         let path = parent.join(format!("{prefix}{}", random::name()?));
-        DirBuilder::new().mode(0o700).create(&path)?;
+        private::create_new_folder(&path)?;
         // If the file system has no locks, others do not remove the folder.
-        let lock = File::create(path.join(LOCK)).ok().filter(|file| file.try_lock().is_ok());
+        let lock = private::create(&path.join(LOCK)).ok().filter(|file| file.try_lock().is_ok());
         Ok(Self { path, _lock: lock })
     }
 

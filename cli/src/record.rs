@@ -5,9 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mneme_core::exit;
+use mneme_core::files::private;
+use mneme_core::recording::RecordingError;
 use mneme_core::recording::export::Format;
-use mneme_core::recording::store::{check_writable, create_private_folder};
-use mneme_core::summary::{RecorderMode, merged};
+use mneme_core::recording::store::check_writable;
+use mneme_core::summary::{KernelSummary, RecorderMode, merged};
+use mneme_core::text::closest;
+use regex::Regex;
 
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
@@ -70,7 +74,7 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
         let mut folder =
             std::path::absolute(folder).map_err(|source| CommandError::Io { path: folder.clone(), source })?;
         if !options.dry_run {
-            create_private_folder(&folder)?;
+            private::create_folder(&folder).map_err(RecordingError::io(&folder))?;
             check_writable(&folder)?;
             if let Some(format) = format {
                 let staged = Staging::create(&folder, format)?;
@@ -100,10 +104,23 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     }
     let name = options.application.name();
     report::publish(mode, &name, status, &summaries, options.json.as_deref());
+    if let Some(wanted) = &options.kernels {
+        say_closest(wanted, &merged(&summaries));
+    }
     if status.success() && mode == RecorderMode::Record && report::is_failure(&merged(&summaries), options.strict) {
         std::process::exit(exit::NOT_RECORDED);
     }
     end_like(status)
+}
+
+/// Names the kernels most like those that `--kernels` asked for, if no kernel has such a name.
+fn say_closest(wanted: &str, kernels: &[KernelSummary]) {
+    let Ok(pattern) = Regex::new(wanted) else { return };
+    let is_found = |kernel: &KernelSummary| pattern.is_match(&kernel.mangled) || pattern.is_match(&kernel.kernel);
+    if !kernels.is_empty() && !kernels.iter().any(is_found) {
+        let closest = closest(wanted, kernels.iter().map(|kernel| &kernel.kernel));
+        mneme_core::remark!("mneme: no kernel's name has '{wanted}' in it; the most like it are {closest}");
+    }
 }
 
 /// What the option, else the variable, asks for; `None` for our own format.

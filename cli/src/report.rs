@@ -1,13 +1,13 @@
 //! The summaries that recorders write of their processes, as the user sees them.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use mneme_core::files::private;
 use mneme_core::summary::{
     GraphLaunches, KernelSummary, MEMORY_NAME, RecorderMode, RecorderSummary, UnwatchedLibrary, merged, merged_graphs,
     parse,
@@ -21,6 +21,8 @@ use crate::table::{Align, render};
 use mneme_core::console::check_place;
 use mneme_core::text::shorten;
 
+/// Kernels that are listed if none of them is recorded.
+const FEW: usize = 5;
 /// Width of a kernel's name, characters.
 const NAME_WIDTH: usize = 44;
 
@@ -104,7 +106,7 @@ fn write_json(
     if let Some(lines) = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(lines);
         let append = || -> std::io::Result<()> {
-            let mut file = File::options().append(true).create(true).open(&path)?;
+            let mut file = private::append(&path)?;
             summaries.iter().try_for_each(|summary| writeln!(file, "{}", serde_json::to_string(summary)?))
         };
         append().map_err(|source| CommandError::Io { path: path.clone(), source })?;
@@ -122,7 +124,7 @@ fn write_json(
     if file == Path::new("-") {
         return super::print(&text);
     }
-    std::fs::write(file, text).map_err(|source| CommandError::Io { path: file.into(), source })
+    private::write(file, text).map_err(|source| CommandError::Io { path: file.into(), source })
 }
 
 /// Whether something that was to be recorded was not, because something broke; if `strict`, also where it is of a kind
@@ -256,7 +258,10 @@ fn recording(mode: RecorderMode, mut kernels: Vec<KernelSummary>) -> String {
     }
     let none = || "-".to_owned();
     let or_none = |bytes: u64| if bytes == 0 { none() } else { units::bytes(bytes) };
-    for kernel in &kernels {
+    // Nobody looks through thousands of kernels for the reason why none was recorded.
+    let is_none = kernels.iter().all(|kernel| kernel.left_out == kernel.launches);
+    let shown = if is_none { FEW } else { kernels.len() };
+    for kernel in kernels.iter().take(shown) {
         let instances = match kernel.known {
             0 => kernel.instances.to_string(),
             known => format!("{} + {known}", kernel.instances),
@@ -272,6 +277,9 @@ fn recording(mode: RecorderMode, mut kernels: Vec<KernelSummary>) -> String {
         ]));
     }
     let mut text = render(&align, &rows);
+    if kernels.len() > shown {
+        text += &format!("… and {} more kernels\n", kernels.len() - shown);
+    }
     for kernel in &kernels {
         if kernel.rejected > 0 {
             text += &format!("{}: {} refused by the driver\n", name(kernel), launches(kernel.rejected));
@@ -286,7 +294,7 @@ fn recording(mode: RecorderMode, mut kernels: Vec<KernelSummary>) -> String {
     if kernels.iter().any(|kernel| kernel.known > 0) {
         text += "INSTANCES + those that the folder had before\n";
     }
-    if kernels.iter().all(|kernel| kernel.left_out == kernel.launches) {
+    if is_none {
         text += "mneme: nothing is recorded: no launch is selected by --kernels, --skip, --sample, --max and MNEME_RECORD_RANKS\n";
     }
     text
@@ -390,7 +398,7 @@ mod tests {
         assert!(summaries_file.read().is_empty());
         for process in 0..2 {
             let line = serde_json::to_string(&RecorderSummary { process, ..RecorderSummary::default() }).unwrap();
-            writeln!(File::options().append(true).open(summaries_file.path()).unwrap(), "{line}").unwrap();
+            writeln!(std::fs::File::options().append(true).open(summaries_file.path()).unwrap(), "{line}").unwrap();
         }
         assert_eq!(summaries_file.read().iter().map(|summary| summary.process).collect::<Vec<_>>(), [0, 1]);
         assert!(std::fs::read_link(summaries_file.path()).unwrap().to_string_lossy().contains(MEMORY_NAME));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{InstanceRecord, KernelRecord, kernels};
+use mneme_core::text::closest;
 
 use crate::error::CommandError;
 
@@ -103,12 +104,7 @@ impl Selection {
             }
         }
         if let Some(id) = &self.record_id {
-            let known = found
-                .kernels
-                .iter()
-                .flat_map(|kernel| kernel.record.instances.keys().cloned())
-                .collect::<Vec<_>>()
-                .join(", ");
+            let known = closest(id, found.kernels.iter().flat_map(|kernel| kernel.record.instances.keys()));
             found.kernels.retain(|kernel| kernel.record.instances.contains_key(id));
             if found.kernels.is_empty() {
                 warn(&found.damaged);

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use mneme_core::device::MOST_CPU_DEVICES;
+use mneme_core::files::trust;
 use mneme_core::image::architecture::Processor;
 use regex::Regex;
 
@@ -93,10 +94,13 @@ fn one_of(text: &str, names: &[&str]) -> Result<(), String> {
 }
 
 fn paths(text: &str) -> Result<(), String> {
-    match text.split(':').find(|path| !path.is_empty() && !Path::new(path).exists()) {
-        Some(path) => Err(format!("there is no file or folder '{path}'")),
-        None => Ok(()),
+    for path in text.split(':').filter(|path| !path.is_empty()) {
+        if !Path::new(path).exists() {
+            return Err(format!("there is no file or folder '{path}'"));
+        }
+        trust::check(Path::new(path)).map_err(|error| error.to_string())?;
     }
+    Ok(())
 }
 
 fn ranks(text: &str) -> Result<(), String> {

@@ -44,8 +44,8 @@ pub fn main() {
     let options = BuilderOptions::parse();
     tracing_subscriber::fmt()
         .with_max_level(options.log)
-        .with_writer(io::stderr)
-        .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
+        .with_writer(mneme_core::console::PlainStderr::default)
+        .with_ansi(false)
         .without_time()
         .with_target(false)
         .init();

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 
+from mneme import private_files
 from mneme.engine import Engine, PathLike, code_message
 from mneme.futures import EvalFuture
 from mneme.memory import Memory, RegionDiff, diff
@@ -76,9 +77,9 @@ class AsyncReplayExecutor:
         self._log = None
         if results_db_dir is not None:
             folder = Path(results_db_dir)
-            folder.mkdir(parents=True, exist_ok=True)
+            private_files.make_folder(folder)
             instance = record_id if record_id is not None else "instance"
-            self._log = (folder / f"{Path(record_db).stem}.{instance}.jsonl").open("a", encoding="utf-8")
+            self._log = private_files.open_text(folder / f"{Path(record_db).stem}.{instance}.jsonl", "a")
 
     @property
     def hello(self) -> dict[str, Any]:

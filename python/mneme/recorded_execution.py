@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+from mneme import private_files
 from mneme.engine import Engine, PathLike
 from mneme.errors import RecordingError
 from mneme.memory import Memory
@@ -148,7 +149,8 @@ class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"])
         raw.setdefault("BinaryBlobs", [])
         text = json.dumps(raw, indent=2) + "\n"
         if fn is not None:
-            Path(fn).write_text(text, encoding="utf-8")
+            with private_files.open_text(Path(fn), "w") as file:
+                file.write(text)
         return text
 
     def __getitem__(self, key: str) -> KernelInstance:

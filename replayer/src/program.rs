@@ -1,13 +1,15 @@
 //! The programs of this crate from their first line to their last.
 
-use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, exit};
 
 use clap::CommandFactory;
+use mneme_core::console::PlainStderr;
+use mneme_core::files::trust;
+use mneme_core::install;
 
-use crate::cli::{Arguments, Bisect};
+use crate::cli::{Arguments, Bisect, CommonOptions};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::{bisect, one_shot, serve, sweep};
@@ -25,10 +27,6 @@ pub fn by_name() -> ! {
         unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigDfl) };
     let name = std::env::args_os().next();
     let is_bisect = name.as_deref().map(Path::new).and_then(Path::file_name).is_some_and(|name| name == "mneme-bisect");
-    if let Err(wrong) = mneme_core::install::check_home() {
-        mneme_core::remark!("{}: {wrong}", if is_bisect { "mneme-bisect" } else { "mneme-replay" });
-        exit(mneme_core::exit::BAD_USAGE);
-    }
     if is_bisect { bisect() } else { replay() }
 }
 
@@ -36,7 +34,7 @@ pub fn by_name() -> ! {
 fn replay() -> ! {
     mneme_manual::write_if_requested(Arguments::command);
     let arguments = Arguments::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
-    log(arguments.common().level);
+    begin("mneme-replay", arguments.common());
     exit(run(&arguments).unwrap_or_else(|fatal| {
         try_again(&fatal);
         if let Arguments::Serve(_) = arguments {
@@ -61,7 +59,7 @@ fn run(arguments: &Arguments) -> Result<i32, Fatal> {
 fn bisect() -> ! {
     mneme_manual::write_if_requested(Bisect::command);
     let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
-    log(options.common.level);
+    begin("mneme-bisect", &options.common);
     exit(bisect::run(&options).unwrap_or_else(|fatal| {
         try_again(&fatal);
         mneme_core::remark!("mneme-bisect: {fatal}");
@@ -76,12 +74,17 @@ fn usage(error: &clap::Error) -> ! {
     exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { mneme_core::exit::VERIFIED })
 }
 
-/// Shows messages from `level` up on standard error.
-fn log(level: tracing::Level) {
+/// First steps of both programs: whom to trust, and which messages to show on standard error.
+fn begin(name: &str, options: &CommonOptions) {
+    if let Err(wrong) = trust::add(&options.trust).and_then(|()| install::check_home()) {
+        mneme_core::remark!("{name}: {wrong}");
+        exit(mneme_core::exit::BAD_USAGE);
+    }
     tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_max_level(options.level)
+        .with_writer(PlainStderr::default)
+        // Escapes of its own would not pass.
+        .with_ansi(false)
         .without_time()
         .with_target(false)
         .init();

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
+use mneme_core::files::trust;
 use mneme_core::protocol::{Changes, Statistics};
 use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Serialize;
@@ -106,7 +107,7 @@ fn open(path: &Path) -> Result<File, Fatal> {
     let opened = if path == Path::new("-") {
         std::io::stdin().as_fd().try_clone_to_owned().map(File::from)
     } else {
-        File::open(path)
+        trust::open(path)
     };
     opened.map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be opened: {error}", path.display())))
 }

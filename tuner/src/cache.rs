@@ -13,6 +13,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
+use mneme_core::files::{private, trust};
 use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Deserialize;
 
@@ -83,9 +84,11 @@ impl ResultCache {
             place.to_path_buf()
         };
         if let Some(folder) = own.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(failed)?;
+            private::create_folder_quietly(folder).map_err(failed)?;
+            trust::check(folder).map_err(failed)?;
         }
-        let mut file = File::options().read(true).append(true).create(true).open(&own).map_err(failed)?;
+        let mut file = private::append(&own).map_err(failed)?;
+        trust::check(&own).map_err(failed)?;
         if !begins_as_a_cache(&mut file).map_err(failed)? {
             return Err(failed(std::io::Error::other(
                 "it is a file of another kind; name one that is there for this alone, or a new one",
@@ -138,7 +141,11 @@ impl ResultCache {
             vec![self.place.clone()]
         };
         for path in files {
-            let mut file = File::open(&path)?;
+            // What a stranger has put into a shared folder is no result.
+            let mut file = match trust::open(&path) {
+                Err(error) if trust::is_refusal(&error) => continue,
+                file => file?,
+            };
             let read = self.read.entry(path).or_default();
             if file.metadata()?.len() <= *read {
                 continue;

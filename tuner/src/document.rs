@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use mneme_core::files::trust;
 use serde_json::Value;
 
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +18,7 @@ pub enum DocumentError {
 
 /// Reads a file: JSON where its name ends in `.json`, else YAML.
 pub fn read(path: &Path) -> Result<Value, DocumentError> {
-    let text = std::fs::read_to_string(path).map_err(|source| DocumentError::Read { path: path.into(), source })?;
+    let text = trust::read_text(path).map_err(|source| DocumentError::Read { path: path.into(), source })?;
     let parsed = if is_json(path) {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     } else {

@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mneme_core::result::ReplayStatus;
-use mneme_core::units;
+use mneme_core::{console, units};
 
 use mneme_core::text::shorten;
 
@@ -85,7 +85,11 @@ impl Live {
         let speedup = self
             .baseline
             .map_or(String::new(), |baseline| format!(", {:.3} x the baseline's speed", baseline / metric));
-        self.best.set_message(format!("{}{speedup}: {}", units::time(metric), shorten(label, LABEL_WIDTH)));
+        self.best.set_message(format!(
+            "{}{speedup}: {}",
+            units::time(metric),
+            shorten(&console::plain(label), LABEL_WIDTH)
+        ));
     }
 
     /// Does something that writes to the terminal, above the table.

@@ -1,34 +1,27 @@
-//! Checksums of what a session measured.
+//! What a session measured: which recording, and where.
 //!
-//! Results stand for others, in a cache or a session that goes on, only where these are the same.
-//!
-//! A hash of a kernel does not tell recordings apart: the same code is launched on other memory, and judged by other
-//! rules.
+//! Results stand for others, in a cache or a session that goes on, only if these are the same.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
 
-use mneme_core::hash::checksum;
-use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::rules::Rules;
+use mneme_core::recording::{RecordingError, RecordingSums};
 use serde::{Deserialize, Serialize};
 
 use crate::server::ServerGreeting;
 
-/// Sums of a recording, and where it was replayed. A sum is 16 hexadecimal digits.
+/// Sums of a recording, where it is, and where it was replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Measured {
-    /// Of the kernel's record without its instances, and of all its modules.
-    pub code: String,
-    /// By dynamic hash: of the launch and of both manifests, which name all memory and have the application's own
-    /// tolerances.
-    pub instances: BTreeMap<String, String>,
-    /// Of the rules beside the recording.
-    pub tolerances: String,
+    #[serde(flatten)]
+    pub recording: RecordingSums,
+    /// The kernel's file, absolute, and as it lies from the results folder: one of them holds if the other is moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database_from_results: Option<PathBuf>,
     /// As the server says; empty before it was asked.
     pub device: String,
     pub driver: String,
@@ -49,29 +42,16 @@ pub fn is_events(timer: &str) -> bool {
 }
 
 impl Measured {
-    /// Sums up a recording and the rules beside it.
+    /// Sums up a recording and the rules beside it, for results in this folder, which need not exist yet.
     ///
     /// # Errors
     /// A file that is there and cannot be read.
-    pub fn of(database: &Path, record: &KernelRecord, ids: &[String]) -> Result<Self, RecordingError> {
-        let folder = database.parent().unwrap_or(Path::new(""));
-        let mut kernel = KernelRecord { instances: BTreeMap::new(), ..record.clone() };
-        kernel.ours.checksum.clear();
-        let mut code = vec![checksum(&json(&kernel))];
-        for file in record.modules.iter().chain(&record.binary_blobs) {
-            code.push(of_file(&folder.join(file))?);
-        }
-        let instance = |id: &String| {
-            let mut instance = record.instances[id].clone();
-            // The same memory, launched another time.
-            (instance.occurrences, instance.ours.recorded_at) = (0, 0);
-            let manifests = (of_file(&folder.join(&instance.prologue))?, of_file(&folder.join(&instance.epilogue))?);
-            Ok((id.clone(), all(&[checksum(&json(&instance)), manifests.0, manifests.1])))
-        };
+    pub fn of(database: &Path, record: &KernelRecord, ids: &[String], results: &Path) -> Result<Self, RecordingError> {
+        let (database, results) = (resolved(database), resolved(results));
         Ok(Self {
-            code: all(&code),
-            instances: ids.iter().map(instance).collect::<Result<_, RecordingError>>()?,
-            tolerances: all(&[checksum(&json(&Rules::load(database)?))]),
+            recording: RecordingSums::of(&database, record, ids)?,
+            database_from_results: Some(relative(&results, &database)),
+            database: Some(database),
             ..Self::default()
         })
     }
@@ -85,19 +65,14 @@ impl Measured {
 
     /// An instance with all that its results depend on in the recording, as a cache names it.
     pub fn name_of(&self, instance: &str) -> String {
-        let sum = self.instances.get(instance).map_or("", String::as_str);
-        format!("{instance}:{}:{sum}:{}", self.code, self.tolerances)
+        let RecordingSums { code, instances, tolerances } = &self.recording;
+        let sum = instances.get(instance).map_or("", String::as_str);
+        format!("{instance}:{code}:{sum}:{tolerances}")
     }
 
     /// What of a recording is another than it was; `None` where results go together.
     pub fn other_recording(&self, now: &Self) -> Option<&'static str> {
-        if self.code != now.code {
-            return Some("the kernel's code");
-        }
-        if self.instances != now.instances {
-            return Some("the recorded launch or its memory");
-        }
-        (self.tolerances != now.tolerances).then_some("the file of tolerances beside it")
+        self.recording.other_recording(&now.recording)
     }
 
     /// Where it was replayed, for people; `None` before that is known.
@@ -113,31 +88,28 @@ impl Measured {
     }
 }
 
-fn json(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("plain data serialises")
-}
-
-fn all(sums: &[u64]) -> String {
-    let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
-    format!("{:016x}", checksum(&bytes))
-}
-
-/// Of a file's contents; one that is missing, without which nothing is replayed, has a sum as well.
-fn of_file(path: &Path) -> Result<u64, RecordingError> {
-    let unreadable = |source| RecordingError::Io { path: path.into(), source };
-    let mut file = match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
-        file => file.map_err(unreadable)?,
-    };
-    // Memory that the existing Mneme recorded may be larger than this machine's.
-    let (mut sums, mut block) = (Vec::new(), Vec::new());
+/// A path without links, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let (mut there, mut rest) = (absolute.as_path(), Vec::<OsString>::new());
     loop {
-        block.clear();
-        if Read::by_ref(&mut file).take(1 << 20).read_to_end(&mut block).map_err(unreadable)? == 0 {
-            return Ok(checksum(&sums));
+        match (there.canonicalize(), there.parent(), there.file_name()) {
+            (Ok(found), ..) => return found.join(rest.iter().rev().collect::<PathBuf>()),
+            (Err(_), Some(above), Some(name)) => {
+                rest.push(name.into());
+                there = above;
+            }
+            _ => return absolute,
         }
-        sums.extend(checksum(&block).to_le_bytes());
     }
+}
+
+/// The way from a folder to a file, both without links.
+fn relative(from: &Path, to: &Path) -> PathBuf {
+    let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
+    let common = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
+    let up = from[common..].iter().map(|_| Component::ParentDir);
+    up.chain(to[common..].iter().copied()).collect()
 }
 
 #[cfg(test)]
@@ -161,45 +133,20 @@ mod tests {
     }
 
     #[test]
-    fn whatever_results_depend_on_changes_a_sum() {
+    fn a_recording_is_found_from_its_results() {
         let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        let instance = serde_json::json!({
-            "Prologue": "p", "Epilogue": "e", "BlockDims": {"x": 4, "y": 1, "z": 1}, "GridDims": {"x": 6, "y": 1, "z": 1},
-            "SharedMem": 0, "Args": [7], "Occurrences": 3
-        });
-        let record = serde_json::json!({
-            "StaticHash": 5, "VAddr": "0x0", "VASize": 0, "KernelName": "k", "DemangledName": "k()", "Modules": ["m.bc"],
-            "BinaryBlobs": [], "ArgNames": [], "Specializations": [], "instances": {"1": instance, "2": instance}
-        });
-        let record: KernelRecord = serde_json::from_value(record).unwrap();
-        for name in ["p", "e", "m.bc"] {
-            std::fs::write(path(name), name).unwrap();
-        }
-        let of = |record: &KernelRecord| Measured::of(&path("5.json"), record, &["1".into()]).unwrap();
-        let before = of(&record);
-        assert_eq!(before.other_recording(&of(&record)), None);
-        let mut again = record.clone();
-        let seen = again.instances.get_mut("1").unwrap();
-        (seen.occurrences, seen.ours.recorded_at) = (9, 77);
-        again.instances.remove("2");
-        assert_eq!(before.other_recording(&of(&again)), None, "launched more often, beside other instances");
-        again.instances.get_mut("1").unwrap().args = vec![8];
-        assert_eq!(before.other_recording(&of(&again)), Some("the recorded launch or its memory"));
-        for (name, expected) in [
-            ("p", "the recorded launch or its memory"),
-            ("e", "the recorded launch or its memory"),
-            ("m.bc", "the kernel's code"),
-        ] {
-            std::fs::write(path(name), "other").unwrap();
-            let now = of(&record);
-            assert_eq!(before.other_recording(&now), Some(expected), "{name}");
-            assert_ne!(before.name_of("1"), now.name_of("1"));
-            std::fs::write(path(name), name).unwrap();
-        }
-        let rules = r#"{"version": 1, "rules": []}"#;
-        std::fs::write(path("5.tolerances.json"), rules).unwrap();
-        assert_eq!(before.other_recording(&of(&record)), None, "no rules are no rules");
-        assert!(std::fs::remove_file(path("e")).is_ok() && before.other_recording(&of(&record)).is_some());
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("rec")).unwrap();
+        std::os::unix::fs::symlink("rec", root.join("link")).unwrap();
+        let results = resolved(&root.join("link/../results/7"));
+        assert_eq!(results, root.join("results/7"));
+        let way = relative(&results, &resolved(&root.join("link/7.json")));
+        assert_eq!(way, Path::new("../../rec/7.json"));
+        assert_eq!(relative(Path::new("/a"), Path::new("/a/b")), Path::new("b"));
+        assert_eq!(relative(Path::new("/a"), Path::new("/b")), Path::new("../b"));
+        let measured = Measured { database: Some("/x/7.json".into()), ..Measured::default() };
+        let text = serde_json::to_value(&measured).unwrap();
+        assert_eq!((&text["database"], &text["code"]), (&"/x/7.json".into(), &"".into()), "the sums stand beside");
+        assert_eq!(serde_json::from_value::<Measured>(text).unwrap(), measured);
     }
 }

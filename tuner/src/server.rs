@@ -1,14 +1,14 @@
 //! The `mneme-replay serve` child process, and its replacement when it dies.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;
+use mneme_core::files::private;
 use mneme_core::image::bitcode;
 use mneme_core::protocol::{self, Changes, Hello, Reply, Request, StoppingRule, Submission};
 use mneme_core::result::ReplayResult;
@@ -124,7 +124,7 @@ impl ServerCommand {
     /// Starts a server and waits until it is ready.
     pub fn start(&self) -> Result<Server, ServerError> {
         let failed = |source| ServerError::Start { program: self.program.clone(), source };
-        let log = open_log(&self.log).map_err(|source| ServerError::Log { path: self.log.clone(), source })?;
+        let log = private::append(&self.log).map_err(|source| ServerError::Log { path: self.log.clone(), source })?;
         let mut command = Command::new(&self.program);
         command.arg("serve").arg("-rdb").arg(&self.database).arg("-rid").arg(&self.instance);
         command.args(&self.options);
@@ -159,10 +159,6 @@ impl ServerCommand {
             other => Err(ServerError::Garbled { line: format!("{other:?} before the greeting") }),
         }
     }
-}
-
-fn open_log(path: &Path) -> std::io::Result<File> {
-    File::options().create(true).append(true).open(path)
 }
 
 impl Server {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;
+use mneme_core::files::trust;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde::Deserialize;
 
@@ -45,8 +46,7 @@ impl Simulation {
     /// A file that cannot be read, or holds no results.
     pub fn load(folder: &Path) -> Result<Self, SimulationError> {
         let path = folder.join("trials.jsonl");
-        let text =
-            std::fs::read_to_string(&path).map_err(|source| SimulationError::Read { path: path.clone(), source })?;
+        let text = trust::read_text(&path).map_err(|source| SimulationError::Read { path: path.clone(), source })?;
         let mut results = HashMap::new();
         for (place, line) in text.lines().enumerate() {
             let line: Line = serde_json::from_str(line).map_err(|source| SimulationError::Line {
@@ -60,7 +60,7 @@ impl Simulation {
         if results.is_empty() {
             return Err(SimulationError::Empty { path });
         }
-        let baseline = std::fs::read_to_string(folder.join("baseline.json")).ok();
+        let baseline = trust::read_text(&folder.join("baseline.json")).ok();
         let baseline = baseline.and_then(|text| serde_json::from_str::<Line>(&text).ok());
         if let Some(baseline) = &baseline {
             results.entry(baseline.config.hash()).or_insert_with(|| baseline.result.clone());

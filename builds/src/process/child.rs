@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, setpgid};
+
+use super::relay::Relay;
 
 /// How long a killed child may take to go before it is left to the system (a driver may hold it for a while).
 const REAP_LIMIT: Duration = Duration::from_secs(10);
@@ -21,6 +23,8 @@ pub struct Child {
     pid: Pid,
     /// What the child writes to its standard output and error, when it was kept aside.
     complaints: Option<File>,
+    /// Between the child and a terminal; goes after the child.
+    _relay: Option<Relay>,
     /// It leads a group of processes, all of which end with it.
     leads: bool,
     ended: Option<ProcessEnd>,
@@ -48,7 +52,7 @@ impl std::fmt::Display for ProcessEnd {
 /// Where a child's standard error goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ChildStderr {
-    /// To ours.
+    /// To ours, as plain text if that is a terminal.
     Shown,
     /// Aside, for [`Child::output`] and [`Child::complaint`].
     Kept,
@@ -61,12 +65,19 @@ impl Child {
             ChildStderr::Shown => None,
             ChildStderr::Kept => Some(File::from(memfd_create(c"complaints", MFdFlags::MFD_CLOEXEC)?)),
         };
+        let mut relay = if kept.is_none() { Relay::to_terminal()? } else { None };
         let parent = getpid();
         // SAFETY: this process has one thread (the supervisor's rule), so no lock is held in the child's copy of it.
         match unsafe { fork() }? {
-            ForkResult::Parent { child } => Ok(Self { pid: child, complaints: kept, leads: false, ended: None }),
+            ForkResult::Parent { child } => {
+                if let Some(relay) = &mut relay {
+                    relay.hand_over();
+                }
+                Ok(Self { pid: child, complaints: kept, _relay: relay, leads: false, ended: None })
+            }
             ForkResult::Child => {
-                let ready = settle(parent, kept.as_ref());
+                let words = kept.as_ref().map(AsFd::as_fd).or_else(|| relay.as_ref()?.input());
+                let ready = settle(parent, words);
                 // A panic must not unwind into the parent's frames: they hold this child's siblings, which would be
                 // killed.
                 let work = std::panic::AssertUnwindSafe(work);
@@ -174,14 +185,14 @@ impl Drop for Child {
 }
 
 /// First steps of a child: it dies with its parent, leaves no core file, and keeps standard output clean.
-fn settle(parent: Pid, complaints: Option<&File>) -> bool {
+fn settle(parent: Pid, words: Option<BorrowedFd<'_>>) -> bool {
     // SAFETY: prctl, setrlimit and dup2 with these arguments touch no memory but the structure given.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         libc::setrlimit(libc::RLIMIT_CORE, &no_core);
-        if let Some(complaints) = complaints {
-            libc::dup2(complaints.as_fd().as_raw_fd(), libc::STDERR_FILENO);
+        if let Some(words) = words {
+            libc::dup2(words.as_raw_fd(), libc::STDERR_FILENO);
         }
         // Standard output carries results only; device code may print.
         libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO);

@@ -67,7 +67,7 @@ pub fn enter(allowed: &AllowedResources) -> Enforced {
 }
 
 /// Closes what was inherited: the streams of other processes of this replay among them.
-fn close_all_but(kept: &[RawFd]) {
+pub(super) fn close_all_but(kept: &[RawFd]) {
     let mut kept: Vec<u32> = kept.iter().filter_map(|descriptor| u32::try_from(*descriptor).ok()).collect();
     kept.sort_unstable();
     let mut first = libc::STDERR_FILENO as u32 + 1;

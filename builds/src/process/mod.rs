@@ -5,3 +5,4 @@ pub mod confinement;
 pub mod descriptors;
 pub mod frame;
 pub mod readiness;
+mod relay;

@@ -6,15 +6,14 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
-use mneme_core::files::{self, FileAccess};
+use mneme_core::files::trust::Folder;
+use mneme_core::files::{self, FileAccess, private};
 use mneme_core::hash::{checksum, chunk_id};
 use mneme_core::install;
 use mneme_core::recording::database::KernelRecord;
@@ -34,6 +33,8 @@ const USED_LATELY: Duration = Duration::from_secs(600);
 /// A folder of entries.
 pub struct CodeCache {
     folder: PathBuf,
+    /// The same, for reading; `None` if there is no folder at all.
+    trusted: Option<Folder>,
     /// Where entries are kept for this run only.
     temporary: Mutex<Option<tempfile::TempDir>>,
 }
@@ -109,28 +110,22 @@ impl CodeCache {
     /// Opens the folder that is named, or the usual one; where that cannot be written, one for this run.
     pub fn open(named: Option<&Path>) -> Self {
         let named = named.map(Path::to_path_buf).or_else(|| variable("MNEME_CACHE_DIR"));
-        let is_named = named.is_some();
         let Some(folder) = named.or_else(usual_folder) else {
             return Self::for_this_run("there is neither a cache folder nor a home");
         };
         let folder = std::path::absolute(&folder).unwrap_or(folder).join("tuned");
-        let make = || std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        match make().and_then(|()| is_trusted(&folder, is_named)) {
+        match private::create_folder_quietly(&folder).and_then(|()| Folder::open(&folder)) {
             // What cannot be written can still be read.
-            Ok(true) => Self { folder, temporary: Mutex::default() },
-            Ok(false) => Self::for_this_run(&format!(
-                "others than its user may write to {}, whose code is not trusted; name another with --cache-dir",
-                folder.display()
-            )),
-            Err(error) => Self::for_this_run(&format!("{} cannot be used ({error})", folder.display())),
+            Ok(trusted) => Self { folder, trusted: Some(trusted), temporary: Mutex::default() },
+            Err(error) => Self::for_this_run(&format!("{} cannot be used: {error}", folder.display())),
         }
     }
 
     fn for_this_run(reason: &str) -> Self {
         mneme_core::remark!("mneme: {reason}; what is compiled is not kept");
         let temporary = tempfile::tempdir().ok();
-        let folder = temporary.as_ref().map_or_else(|| NOWHERE.into(), |folder| folder.path().into());
-        Self { folder, temporary: Mutex::new(temporary) }
+        let folder: PathBuf = temporary.as_ref().map_or_else(|| NOWHERE.into(), |folder| folder.path().into());
+        Self { trusted: Folder::open(&folder).ok(), folder, temporary: Mutex::new(temporary) }
     }
 
     /// Whether what is in it goes with the run.
@@ -159,12 +154,11 @@ impl CodeCache {
     /// What was compiled for this key before, and is whole.
     pub fn find(&self, key: &Value) -> Option<CachedCode> {
         let [description, code] = self.files(key);
-        let text = std::fs::read(description).ok()?;
-        let known: Description = serde_json::from_slice(&text).ok()?;
-        let (mut file, mut image) = (File::open(&code).ok()?, Vec::new());
-        file.read_to_end(&mut image).ok()?;
+        let read = |path: &Path| self.trusted.as_ref()?.read(path.file_name()?).ok();
+        let known: Description = serde_json::from_slice(&read(&description)?).ok()?;
+        let image = read(&code)?;
         let is_whole = known.is_whole(key) && checksum(&image) == known.checksum;
-        if is_whole && file.metadata().and_then(|of| of.modified()).is_ok_and(is_long_ago) {
+        if is_whole && code.metadata().and_then(|of| of.modified()).is_ok_and(is_long_ago) {
             // When it was used last; a folder that is read-only does not become smaller either.
             let _ = File::options().append(true).open(&code).and_then(|file| file.set_modified(SystemTime::now()));
         }
@@ -223,16 +217,6 @@ impl CodeCache {
 /// Whether a use of then is no more to be told from one of now.
 fn is_long_ago(time: SystemTime) -> bool {
     SystemTime::now().duration_since(time).map_or(true, |passed| passed > USED_LATELY)
-}
-
-/// Whether what is in a folder was put there by this user or by root; in one that the user has named, by whom it is
-/// shared with, but not by everybody.
-fn is_trusted(folder: &Path, is_named: bool) -> std::io::Result<bool> {
-    let of = folder.metadata()?;
-    // SAFETY: takes nothing, and cannot fail.
-    let own = unsafe { libc::geteuid() };
-    let others = if is_named { 0o002 } else { 0o022 };
-    Ok((is_named || [own, 0].contains(&of.uid())) && of.mode() & others == 0)
 }
 
 fn variable(name: &str) -> Option<PathBuf> {
@@ -328,14 +312,26 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let own = CodeCache::open(Some(folder.path()));
         assert_eq!(own.folder(), folder.path().join("tuned"));
-        assert_eq!(own.folder().metadata().unwrap().mode() & 0o777, 0o700);
-        let trusted = |mode: u32, is_named| {
-            std::fs::set_permissions(own.folder(), std::fs::Permissions::from_mode(mode)).unwrap();
-            is_trusted(own.folder(), is_named).unwrap()
-        };
-        assert!(trusted(0o755, false) && trusted(0o775, true));
-        assert!(!trusted(0o775, false) && !trusted(0o777, true) && !trusted(0o777, false));
-        assert_ne!(CodeCache::open(Some(folder.path())).folder(), own.folder());
+        assert_eq!(own.folder().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let set =
+            |path: &Path, mode: u32| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let key = json!({"a": 1});
+        let code = CompiledCode { image: b"code".to_vec(), shared_is_static: true, bears_threads: true };
+        let entry = own.add(&key, code).unwrap().code;
+        set(own.folder(), 0o755);
+        assert!(CodeCache::open(Some(folder.path())).find(&key).is_some());
+        // Of one entry, and of the folder or one above it, which the user has named.
+        set(&entry, 0o666);
+        assert!(own.find(&key).is_none());
+        set(&entry, 0o600);
+        for open in [own.folder(), folder.path()] {
+            let before = open.metadata().unwrap().permissions().mode();
+            set(open, 0o777);
+            let other = CodeCache::open(Some(folder.path()));
+            assert!(other.is_for_this_run() && other.folder() != own.folder() && other.find(&key).is_none());
+            set(open, before);
+        }
+        assert!(CodeCache::open(Some(folder.path())).find(&key).is_some());
     }
 
     #[test]

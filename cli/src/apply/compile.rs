@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use mneme_core::configuration::Configuration;
+use mneme_core::files::private;
 use mneme_core::install;
 use mneme_core::protocol::{Changes, Outputs, Reply, Request, Submission};
 use mneme_core::result::{ReplayResult, ReplayStatus};
@@ -33,7 +34,7 @@ pub fn compile(
     let outputs = Outputs { image: Some(image.clone()), ..Outputs::default() };
     // Its messages matter only where it has no answer; else a kernel that prints is not the application's yet.
     let messages = folder.path().join("messages");
-    let errors = std::fs::File::create(&messages).map_or_else(|_| Stdio::null(), Stdio::from);
+    let errors = private::create(&messages).map_or_else(|_| Stdio::null(), Stdio::from);
     let result = replay(found, id, architecture, outputs, errors).inspect_err(|_| {
         let said = std::fs::read_to_string(&messages).unwrap_or_default();
         said.lines().for_each(|line| mneme_core::remark!("{line}"));
@@ -99,7 +100,13 @@ pub fn touches_no_other_memory(found: &AppliedWinner, id: &str, architecture: &s
     let LaunchDimensions { grid, block, shared_mem } = tuned;
     let llvm = found.configuration.llvm;
     let mut command = Command::new(program);
-    command.arg("-rdb").arg(&found.database).args(["-rid", id, "--check", "--shared-mem", &shared_mem.to_string()]);
+    command.arg("-rdb").arg(&found.recording.database).args([
+        "-rid",
+        id,
+        "--check",
+        "--shared-mem",
+        &shared_mem.to_string(),
+    ]);
     for (name, dimensions) in [("grid", grid), ("block", block)] {
         for (axis, count) in ["x", "y", "z"].into_iter().zip(dimensions.as_array()) {
             command.arg(format!("--{name}-dim-{axis}={count}"));
@@ -125,7 +132,7 @@ pub fn replay(
 ) -> Result<ReplayResult, String> {
     let program = siblings::find(install::REPLAYER).map_err(|error| error.to_string())?;
     let mut command = Command::new(&program);
-    command.arg("serve").arg("-rdb").arg(&tuned.database).args(["-rid", id]).args(&tuned.replay);
+    command.arg("serve").arg("-rdb").arg(&tuned.recording.database).args(["-rid", id]).args(&tuned.replay);
     if architecture == "cpu" {
         command.args(["--device", "cpu"]);
     }

@@ -7,6 +7,7 @@ mod arguments;
 mod cache;
 mod compile;
 mod proteus;
+mod recording;
 pub mod results;
 mod run_folder;
 mod specialise;
@@ -31,6 +32,7 @@ use mneme_core::tuned::{
 };
 
 use self::cache::{CodeCache, CodeCounts};
+use self::recording::TunedRecording;
 use self::run_folder::RunFolder;
 use self::specialise::{Specialiser, UsedWinners};
 use self::winner::{Allowed, CompiledWinner, PreparedWinner};
@@ -108,7 +110,7 @@ pub struct ApplyOptions {
 /// A configuration that is to be used for a kernel.
 #[derive(Clone)]
 pub struct AppliedWinner {
-    pub database: PathBuf,
+    pub recording: TunedRecording,
     /// Dynamic hash.
     pub id: String,
     pub configuration: Configuration,
@@ -299,7 +301,7 @@ fn winners(
         }
     }
     let mut sessions: BTreeMap<(PathBuf, PathBuf), Vec<(String, LaunchDimensions)>> = BTreeMap::new();
-    let session = |one: &AppliedWinner| (one.source.clone(), one.database.clone());
+    let session = |one: &AppliedWinner| (one.source.clone(), one.recording.database.clone());
     for (one, compiled) in &compiled {
         sessions.entry(session(one)).or_default().push((compiled.id.clone(), compiled.winner.tuned));
     }

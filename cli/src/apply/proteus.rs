@@ -5,10 +5,12 @@
 use std::path::Path;
 
 use mneme_core::configuration::Configuration;
+use mneme_core::files::trust;
 use mneme_core::recording::database::{self, InstanceRecord, KernelRecord};
 use serde::Deserialize;
 
 use super::AppliedWinner;
+use super::recording::TunedRecording;
 
 /// What Proteus reads of a kernel.
 #[derive(Deserialize)]
@@ -37,7 +39,7 @@ struct Tuned {
 /// The kernels of a file, as they are in a recording.
 pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
     let name = file.display();
-    let text = std::fs::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    let text = trust::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
     let tuned: std::collections::BTreeMap<String, Tuned> = serde_json::from_slice(&text).map_err(|error| {
         format!("{name} is neither a results folder nor a file of tuned kernels for Proteus: {error}")
     })?;
@@ -46,7 +48,7 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>
     let recorded: Vec<(_, KernelRecord)> = database::kernels(folder)
         .map_err(|error| error.to_string())?
         .into_iter()
-        .map(|path| Ok((path.clone(), KernelRecord::load(&path).map_err(|error| error.to_string())?)))
+        .map(|path| Ok((path.clone(), KernelRecord::load_trusted(&path).map_err(|error| error.to_string())?)))
         .collect::<Result<_, String>>()?;
     let mut found = Vec::new();
     for (kernel, tuned) in &tuned {
@@ -54,7 +56,7 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>
         let before = found.len();
         for (database, record) in of_name {
             found.extend(record.instances.iter().map(|(id, instance)| AppliedWinner {
-                database: database.clone(),
+                recording: TunedRecording::named(database.clone()),
                 id: id.clone(),
                 configuration: tuned.configuration(instance),
                 architecture: None,

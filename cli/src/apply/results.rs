@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::CPU_DEVICE;
+use mneme_core::files::trust::Folder;
 use mneme_core::image::bitcode;
 use mneme_core::tuned::DimensionRule;
 use serde_json::{Map, Value};
 
+use super::recording::TunedRecording;
 use super::{AppliedWinner, compile};
 
 const BEST: &str = "best.json";
@@ -21,12 +23,16 @@ const FROM_PTX: &str = "from_ptx";
 const COMPARISON: [&str; 4] = ["rtol", "atol", "dtype", "tolerance"];
 
 /// The winners of a session, or of the sessions in a folder. `recordings` is where the recording is now.
+///
+/// # Errors
+/// A sentence: the folder holds no results, or a stranger can change them.
 pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
-    if folder.join(BEST).is_file() {
-        return session(folder, recordings);
-    }
     let unreadable = |error| format!("{} cannot be read: {error}", folder.display());
-    let entries = std::fs::read_dir(folder).map_err(unreadable)?;
+    let opened = Folder::open(folder).map_err(unreadable)?;
+    if opened.path().join(BEST).is_file() {
+        return session(&opened, recordings);
+    }
+    let entries = std::fs::read_dir(opened.path()).map_err(unreadable)?;
     let mut sessions: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     sessions.retain(|folder| folder.join(BEST).is_file());
     sessions.sort();
@@ -36,25 +42,27 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinne
             folder.display()
         ));
     }
-    let read = |folder: &PathBuf| match session(folder, recordings) {
-        Ok(found) => Some(found),
-        // The others are as good as they were.
-        Err(reason) => {
-            mneme_core::remark!("mneme: {} is not used: {reason}", folder.display());
-            None
+    let read = |folder: &PathBuf| {
+        let opened = opened.folder(folder.file_name()?).map_err(|error| error.to_string());
+        match opened.and_then(|opened| session(&opened, recordings)) {
+            Ok(found) => Some(found),
+            // The others are as good as they were.
+            Err(reason) => {
+                mneme_core::remark!("mneme: {} is not used: {reason}", folder.display());
+                None
+            }
         }
     };
     Ok(sessions.iter().filter_map(read).flatten().collect())
 }
 
-fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
-    let best = json(&folder.join(BEST))?;
-    let (options, baseline) =
-        (json(&folder.join("config.json"))?, json(&folder.join("baseline.json")).unwrap_or_default());
-    let database = options["record_database"].as_str().or_else(|| options["record_database"][0].as_str());
-    let database = database.ok_or_else(|| format!("{} names no recording", folder.join("config.json").display()))?;
-    let database = located(Path::new(database), folder, recordings)?;
-    let rule = json(&folder.join("search_space.json")).ok().and_then(|space| rule(&space, &best["params"]));
+fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
+    let json = |name: &str| json(folder, name);
+    let folder = folder.path();
+    let best = json(BEST)?;
+    let (options, baseline) = (json("config.json")?, json("baseline.json").unwrap_or_default());
+    let recording = TunedRecording::of(&options, folder, recordings)?;
+    let rule = json("search_space.json").ok().and_then(|space| rule(&space, &best["params"]));
     let mut replay = COMPARISON.iter().flat_map(|name| comparison(name, &options[name])).collect::<Vec<_>>();
     if options[FROM_PTX] == true {
         replay.push(compile::FROM_PTX.to_owned());
@@ -66,7 +74,7 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
         return Ok(Vec::new());
     }
     // What was measured again, in turns with the baseline, counts for more than the first measurement.
-    let summary = json(&folder.join(SUMMARY)).unwrap_or_default();
+    let summary = json(SUMMARY).unwrap_or_default();
     let in_turns = summary["confirmation"]["significant"].as_bool();
     let is_confirmed = if best["confirmed"].is_object() { Some(true) } else { in_turns };
     let is_slower = best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0);
@@ -115,7 +123,7 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
         let of_baseline =
             baseline["instances"].as_array().and_then(|known| known.iter().find(|it| it["record_id"] == id));
         found.push(AppliedWinner {
-            database: database.clone(),
+            recording: recording.clone(),
             id: id.to_owned(),
             configuration,
             architecture,
@@ -123,7 +131,7 @@ fn session(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner
             before: of_baseline.unwrap_or(&baseline)["metric"].as_f64().map(|before| before * correction),
             after: instance["metric"].as_f64(),
             replay: replay.clone(),
-            source: std::path::absolute(folder).unwrap_or_else(|_| folder.into()),
+            source: folder.into(),
         });
     }
     Ok(found)
@@ -142,32 +150,10 @@ fn correction(summary: &Value, best: &Value, baseline: &Value) -> f64 {
     }
 }
 
-fn json(path: &Path) -> Result<Value, String> {
-    let text = std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+fn json(folder: &Folder, name: &str) -> Result<Value, String> {
+    let path = folder.path().join(name);
+    let text = folder.read(name).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
     serde_json::from_slice(&text).map_err(|error| format!("{} is not what mneme tune writes: {error}", path.display()))
-}
-
-/// Where a kernel's file is now: in `recordings`, where that is given; else where it was, seen from here or from a
-/// folder above the results.
-fn located(database: &Path, results: &Path, recordings: Option<&Path>) -> Result<PathBuf, String> {
-    let kernel = |path: PathBuf| match path.is_dir() {
-        false => path.is_file().then_some(path),
-        true => mneme_core::recording::database::kernels(&path).ok().filter(|found| found.len() == 1)?.pop(),
-    };
-    if let Some(recordings) = recordings {
-        let path = recordings.join(database.file_name().unwrap_or_default());
-        return kernel(path.clone())
-            .ok_or_else(|| format!("{} is missing; name the recording's folder with -rdb", path.display()));
-    }
-    let results = std::path::absolute(results).unwrap_or_else(|_| results.into());
-    let places = std::iter::once(database.to_path_buf()).chain(results.ancestors().map(|folder| folder.join(database)));
-    places.filter_map(kernel).next().ok_or_else(|| {
-        format!(
-            "{} was tuned with {}, which is not here; name the recording's folder with -rdb",
-            results.display(),
-            database.display()
-        )
-    })
 }
 
 fn comparison(name: &str, value: &Value) -> Vec<String> {
@@ -261,20 +247,5 @@ mod tests {
         assert_eq!(found(Value::Null, json!({"llvm": "22.1.8", "ir": "19.1.7"})), Some(22));
         assert_eq!(found(json!(19), json!({"llvm": "19.1.7"})), Some(19));
         assert_eq!(found(Value::Null, json!({})), None, "no LLVM had a part in it");
-    }
-
-    #[test]
-    fn recordings_are_found_from_the_results() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        std::fs::create_dir_all(at("work/results")).unwrap();
-        std::fs::create_dir_all(at("work/rec")).unwrap();
-        std::fs::create_dir_all(at("moved")).unwrap();
-        std::fs::write(at("work/rec/7.json"), "").unwrap();
-        let database = Path::new("rec/7.json");
-        assert_eq!(located(database, &at("work/results"), None), Ok(at("work/rec/7.json")));
-        assert!(located(database, &at("moved"), None).unwrap_err().contains("-rdb"));
-        assert!(located(database, &at("work/results"), Some(&at("moved"))).unwrap_err().contains("moved/7.json"));
-        assert_eq!(located(database, &at("moved"), Some(&at("work/rec"))), Ok(at("work/rec/7.json")));
     }
 }

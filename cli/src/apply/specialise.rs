@@ -11,6 +11,7 @@ use std::time::Duration;
 use mneme_builds::builders::{self, Builders};
 use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Target};
 use mneme_core::configuration::{Configuration, Specialize};
+use mneme_core::files::trust;
 use mneme_core::hash::checksum;
 use mneme_core::tuned::{
     Folded, SpecialisationAnswer, SpecialisationRequest, SpecialisedLaunch, Winner, WinnerIdentity,
@@ -19,6 +20,7 @@ use mneme_core::tuned::{
 use super::AppliedWinner;
 use super::arguments::numbers;
 use super::cache::{self, CodeCache, CodeCounts, CompiledCode};
+use super::recording::TunedRecording;
 use super::run_folder::Answers;
 use super::winner::launch_bound;
 
@@ -153,7 +155,7 @@ impl Specialiser {
             code: entry.code,
         };
         let used = AppliedWinner {
-            database: folder.join(record.file_name()),
+            recording: TunedRecording::named(folder.join(record.file_name())),
             id: String::new(),
             configuration,
             architecture: Some(architecture.clone()),
@@ -204,7 +206,7 @@ fn compile(
     let mut modules = Vec::new();
     for (name, sum) in record.modules.iter().zip(&record.ours.module_checksums) {
         let path = folder.join(name);
-        let module = std::fs::read(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        let module = trust::read(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
         if checksum(&module) != *sum {
             return Err(format!("{} is damaged", path.display()));
         }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::tuned::{TrialVerdict, Winner, WinnerTrial};
 
+use super::recording::TunedRecording;
 use super::run_folder::Answers;
 use super::specialise::UsedWinners;
 use super::{AppliedWinner, compile};
@@ -54,7 +55,7 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
 
 /// Replays the recorded launch with the winner's code and dimensions.
 fn replay(found: &AppliedWinner, winner: &Winner, trial: &WinnerTrial, database: PathBuf) -> Result<(), String> {
-    let tried = AppliedWinner { database, ..found.clone() };
+    let tried = AppliedWinner { recording: TunedRecording::named(database), ..found.clone() };
     compile::verify(&tried, &trial.dynamic_hash.to_string(), winner, trial.shape)
         .map_err(|not_verified| not_verified.why)
 }

@@ -127,7 +127,7 @@ impl Replays<'_> {
         if !is_alike || (self.rule.is_none() && launch != *recorded) {
             return None;
         }
-        let folder = self.found.database.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = self.found.recording.database.parent().filter(|folder| !folder.as_os_str().is_empty());
         let moments = Moments::open(folder.unwrap_or(Path::new(".")), self.record, instance).ok()?;
         let header = moments.prologue.header;
         let is_same = |index: &u32| header.arguments.get(*index as usize) == self.winner.arguments.get(*index as usize);

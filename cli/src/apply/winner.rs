@@ -34,15 +34,16 @@ impl PreparedWinner {
     /// Reads what a configuration was recorded and tuned with, and looks for its code; a sentence where it cannot be
     /// used in an application.
     pub fn of(found: &AppliedWinner, cache: &CodeCache, allowed: Allowed) -> Result<Self, String> {
-        let record = KernelRecord::load(&found.database).map_err(|error| error.to_string())?;
-        let (id, instance) = record.instance(&found.database, Some(&found.id)).map_err(|error| error.to_string())?;
+        let database = &found.recording.database;
+        let record = found.recording.load(&found.id).map_err(|error| error.to_string())?;
+        let (id, instance) = record.instance(database, Some(&found.id)).map_err(|error| error.to_string())?;
         if record.ours.format == 0 {
             return Err(
                 "its recording was made by the existing Mneme, whose hash of the code is another; record it with mneme"
                     .into(),
             );
         }
-        let folder = found.database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let moments = Moments::open(folder, &record, instance).map_err(|error| error.to_string())?;
         let prologue = moments.prologue.header;
         let names: Vec<&str> = prologue.variables.iter().map(|variable| variable.name.as_str()).collect();
@@ -69,10 +70,7 @@ impl PreparedWinner {
         }
         let sizes = prologue.arguments.iter().map(|argument| argument.bytes.len());
         if !sizes.eq(record.ours.arguments.iter().map(|argument| argument.size as usize)) {
-            return Err(format!(
-                "{} does not have the arguments of its launch; record it anew",
-                found.database.display()
-            ));
+            return Err(format!("{} does not have the arguments of its launch; record it anew", database.display()));
         }
         let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
         let mut key =

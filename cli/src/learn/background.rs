@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mneme_core::files::private;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -169,7 +170,7 @@ fn is_over(over: &Receiver<()>, time: Duration) -> bool {
 }
 
 fn open_log(path: &Path) -> std::io::Result<File> {
-    let file = File::options().create(true).append(true).read(true).open(path)?;
+    let file = private::append(path)?;
     if file.metadata()?.len() > LOG_LIMIT {
         file.set_len(0)?;
     }

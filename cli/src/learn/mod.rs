@@ -11,8 +11,9 @@ mod tune;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use mneme_core::files::{self, FileAccess};
-use mneme_core::recording::store::{check_writable, create_private_folder};
+use mneme_core::files::{self, FileAccess, private, trust};
+use mneme_core::recording::RecordingError;
+use mneme_core::recording::store::check_writable;
 use mneme_core::summary::{KernelSummary, RecorderMode, merged};
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +117,11 @@ pub fn begin(
     is_in_background: bool,
 ) -> Result<Learnt, CommandError> {
     application.check()?;
-    create_private_folder(folder)?;
+    create(folder)?;
+    if let Some(refusal) = refusal(folder) {
+        mneme_core::remark!("mneme: nothing is learnt or used: {refusal}");
+        return Ok(Learnt { results: Vec::new(), open: 0 });
+    }
     let name = folder.display();
     let step = step(folder)?;
     // What is learnt already is used from a folder that is full or read-only, too.
@@ -159,7 +164,7 @@ pub fn begin(
                 }
             );
             let recording = sessions::recording(folder);
-            create_private_folder(&recording)?;
+            create(&recording)?;
             let pattern = names.iter().map(|name| regex::escape(name)).collect::<Vec<_>>().join("|");
             let recording = std::path::absolute(&recording)
                 .map_err(|source| CommandError::Io { path: recording.clone(), source })?;
@@ -174,6 +179,15 @@ pub fn begin(
             })
         }
     }
+}
+
+fn create(folder: &Path) -> Result<(), RecordingError> {
+    private::create_folder_quietly(folder).map_err(RecordingError::io(folder))
+}
+
+/// Why a folder is not used: its recording and its results become code, and a stranger can change them.
+fn refusal(folder: &Path) -> Option<String> {
+    trust::check(folder).err().filter(trust::is_refusal).map(|error| error.to_string())
 }
 
 fn found(folder: &Path) -> Result<Learnt, CommandError> {
@@ -201,7 +215,7 @@ fn are(kernels: usize) -> String {
 fn save(path: &Path, what: &impl Serialize) -> Result<(), CommandError> {
     let mut text = serde_json::to_vec_pretty(what).expect("plain data serialises");
     text.push(b'\n');
-    files::replace(path, &text, FileAccess::Usual).map_err(|source| CommandError::Io { path: path.into(), source })
+    files::replace(path, &text, FileAccess::Private).map_err(|source| CommandError::Io { path: path.into(), source })
 }
 
 /// Runs the application to its end, and keeps what was found of its kernels where it has ended well.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use mneme_core::files::trust;
 use mneme_core::recording::database::{ArgumentLayout, KernelRecord, kernels};
 use serde_json::Value;
 
@@ -62,7 +63,7 @@ pub fn learnt(folder: &Path) -> Result<Vec<LearntKernel>, CommandError> {
         json(&folder.join(RECORDED)).and_then(|known| serde_json::from_value(known).ok()).unwrap_or_default();
     let kernel = |database: &PathBuf| {
         let database = database.clone();
-        let record = KernelRecord::load(&database)?;
+        let record = KernelRecord::load_trusted(&database)?;
         let session = folder.join(RESULTS).join(record.static_hash.to_string());
         let has_few_alike = launched.iter().any(|it| it.kernel == record.kernel_name && it.are_few_alike());
         // Launches that differ in a structure alone count as alike.
@@ -91,7 +92,7 @@ impl LearntKernel {
 
 /// A file that is being written for the first time, or was damaged, counts as none: the session is made again.
 fn json(path: &Path) -> Option<Value> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&trust::read(path).ok()?).ok()
 }
 
 fn state(summary: &Value, best: Option<&Value>) -> SessionState {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use mneme_core::files::private;
 use mneme_core::install;
-use mneme_core::recording::store::create_private_folder;
+use mneme_core::recording::RecordingError;
 
 use super::sessions::{SessionState, learnt};
 use super::{Step, plural, step};
@@ -41,7 +42,7 @@ pub struct LearnOptions {
 pub fn lock(folder: &Path) -> Result<File, CommandError> {
     let path = folder.join(LOCK);
     let failed = |source| CommandError::Io { path: path.clone(), source };
-    let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    let file = private::append(&path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
@@ -55,6 +56,9 @@ pub fn lock(folder: &Path) -> Result<File, CommandError> {
 /// is that of the first session that failed.
 pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
     let (folder, name) = (&options.folder, options.folder.display());
+    if let Some(refusal) = super::refusal(folder) {
+        return Err(CommandError::Usage(refusal));
+    }
     let kernels = learnt(folder)?;
     if kernels.is_empty() {
         let what = match step(folder)? {
@@ -81,7 +85,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         }
         mneme_core::remark!("mneme: tuning {}", kernel.name());
         if let Some(results) = kernel.session.parent() {
-            create_private_folder(results)?;
+            private::create_folder(results).map_err(RecordingError::io(results))?;
         }
         let mut command = Command::new(&program);
         command.arg("-rdb").arg(&kernel.database).arg("--all-instances").arg("--results-dir").arg(&kernel.session);

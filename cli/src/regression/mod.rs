@@ -8,7 +8,6 @@ mod replays;
 mod stored;
 mod verdict;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -116,7 +115,7 @@ fn report(
     let mut errors = Vec::from_iter(unsaved);
     // Standard output is either for people or for programs.
     if options.json.as_deref().is_some_and(output::is_standard_output) {
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        mneme_core::remark!("{}", text.trim_end_matches('\n'));
     } else {
         errors.extend(print(&text).err());
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use mneme_core::install;
 use mneme_core::result::{Environment, ReplayStatus};
+use mneme_core::{console, install};
 
 use crate::error::CommandError;
 use crate::replay;
@@ -73,7 +73,7 @@ pub fn run(cases: &[Case], iterations: u32, device: Option<&str>) -> Result<Resu
     };
     let (mut results, mut environment) = (Vec::new(), Environment::default());
     for case in cases {
-        progress.set_message(case.name.kernel.clone());
+        progress.set_message(console::plain(&case.name.kernel).into_owned());
         let mut replay = Command::new(&replayer);
         replay.arg("-rdb").arg(&case.database).args(["-rid", &case.name.instance]);
         replay.args(["--iterations", &iterations.to_string()]);

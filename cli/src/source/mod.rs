@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mneme_core::configuration::Configuration;
 use mneme_core::files::{self, FileAccess};
-use mneme_core::recording::database::KernelRecord;
 use mneme_core::tuned::LaunchDimensions;
 use serde_json::Value;
 
@@ -52,8 +51,8 @@ pub fn run(folders: &[PathBuf], recordings: Option<&Path>, to: &SourceFiles) -> 
     let mut launches = Vec::new();
     for folder in folders {
         for found in results::read(folder, recordings).map_err(CommandError::Usage)? {
-            let record = KernelRecord::load(&found.database)?;
-            let (_, instance) = record.instance(&found.database, Some(&found.id))?;
+            let record = found.recording.load(&found.id)?;
+            let (_, instance) = record.instance(&found.recording.database, Some(&found.id))?;
             let session = Session::read(&found.source);
             launches.push(TunedLaunch {
                 kernel: record.demangled_name.clone(),

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use mneme_core::hash::checksum;
 use mneme_core::recording::code::immovable;
-use mneme_core::recording::database::InstanceRecord;
+use mneme_core::recording::database::{InstanceRecord, KernelRecord};
 use mneme_core::recording::{CodeKind, Moments, RecordingError};
 use mneme_core::units;
 
@@ -60,6 +60,8 @@ pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> R
             kernel.path.display()
         )));
     }
+    // Its code is to be run.
+    KernelRecord::load_trusted(&kernel.path)?;
     let (id, instance) = kernel.record.instance(&kernel.path, selection.record_id.as_deref())?;
     let moments = Moments::open(kernel.folder(), &kernel.record, instance)?;
     let code = match given_code {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use mneme_builds::programs::{self, TransientFile};
 use mneme_builds::toolkits::toolkits;
+use mneme_core::install;
 
 use super::{AssemblerOptions, Rejection};
 
@@ -17,8 +18,7 @@ pub struct Ptxas {
 impl Ptxas {
     /// On the search path, then in the toolkits.
     pub fn find() -> Option<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain(toolkits().into_iter().map(|root| root.join("bin")));
+        let folders = install::search_path().into_iter().chain(toolkits().into_iter().map(|root| root.join("bin")));
         folders
             .map(|folder| folder.join("ptxas"))
             .filter(|program| program.is_file())

@@ -76,7 +76,7 @@ pub fn raw(text: &str) {
         return;
     }
     without_broken_pipes(|| {
-        for piece in text.as_bytes().chunks(PIECE) {
+        for piece in mneme_core::console::plain(text).as_bytes().chunks(PIECE) {
             let mut ready = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
             let patience = if IS_FULL.load(Ordering::Relaxed) { 0 } else { PATIENCE };
             // SAFETY: one structure, and a buffer that is valid for its length; a failed or short write of a message is

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use mneme_core::files::{self, OwnedFile};
+use mneme_core::files::{self, OwnedFile, private};
 use mneme_core::run;
 use mneme_core::summary::{KernelSummary, RecorderMode, RecorderSummary};
 use mneme_core::units;
@@ -72,8 +72,8 @@ fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     }
     // One write, so that lines of processes that end at the same time stay apart. A pipe that nobody reads is an error.
     let write = || {
-        let mut options = File::options();
-        options.append(true).create(!in_memory).mode(0o600).custom_flags(libc::O_NONBLOCK);
+        let mut options = private::options();
+        options.append(true).create(!in_memory).custom_flags(libc::O_NONBLOCK);
         options.open(file)?.write_all(&line)
     };
     files::size_limit_as_errors(write)?;

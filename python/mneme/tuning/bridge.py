@@ -74,6 +74,8 @@ def serve(requests: TextIO, replies: TextIO) -> None:
 
 
 def main() -> None:
+    # What Optuna's storage and spaces of the user's write belongs to the session.
+    os.umask(0o077)
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     serve(sys.stdin, replies)

@@ -1,7 +1,7 @@
 //! The replays of a bisection, which answer one question each, many at a time.
 
 use std::collections::HashMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -162,8 +162,7 @@ impl RunExperiments for ExperimentRunner<'_> {
 
     fn say(&self, what: &str) {
         if self.status_line {
-            // A terminal that cannot be written to has nobody who reads.
-            let _ = write!(std::io::stderr(), "\r\x1b[K{what}");
+            mneme_core::console::status_line(what);
         }
     }
 

@@ -1,9 +1,9 @@
 //! The report of a bisection, for people and for programs.
 
-use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 
 use mneme_builds::spec::FAULT;
+use mneme_core::console::{self, plain};
 use mneme_core::exit;
 
 use super::finding::{BisectFinding, Verdict};
@@ -22,12 +22,10 @@ pub fn print(finding: &BisectFinding, options: &Bisect) -> Result<(), Fatal> {
             std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         }
     };
-    mneme_core::remark!("{}", text(finding, colours).trim_end());
+    console::painted(text(finding, colours).trim_end());
     if options.json {
         let json = serde_json::to_string_pretty(finding).expect("plain data serialises") + "\n";
-        let mut stdout = std::io::stdout().lock();
-        let written = stdout.write_all(json.as_bytes()).and_then(|()| stdout.flush());
-        written.map_err(|error| {
+        console::write(&json).map_err(|error| {
             Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}"))
         })?;
     }
@@ -35,13 +33,19 @@ pub fn print(finding: &BisectFinding, options: &Bisect) -> Result<(), Fatal> {
 }
 
 fn text(finding: &BisectFinding, colours: bool) -> String {
-    let paint = |code: &str, text: &str| if colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
-    let mut text = String::new();
-    let mut line = |words: &str| {
-        text.push_str(words);
-        text.push('\n');
+    // Colours are ours; what a recording or a compiler has said is made plain first.
+    let lines = std::cell::RefCell::new(String::new());
+    let push = |words: &str| {
+        let mut lines = lines.borrow_mut();
+        lines.push_str(words);
+        lines.push('\n');
     };
-    line(&format!("{}: {}", paint("1", finding.verdict.description()), finding.summary));
+    let line = |words: &str| push(&plain(words));
+    let paint = |code: &str, text: &str| {
+        let text = plain(text);
+        if colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into_owned() }
+    };
+    push(&format!("{}: {}", paint("1", finding.verdict.description()), plain(&finding.summary)));
     line(&format!("  compared with  {}", finding.reference));
     if let Some((reference, figure)) = finding.figures {
         let (unit, factor) = if finding.failing == FailureKind::Slow { ("µs", 1e-3) } else { ("registers", 1.0) };
@@ -76,7 +80,7 @@ fn text(finding: &BisectFinding, colours: bool) -> String {
                     Some(b'@') => "36",
                     _ => "0",
                 };
-                line(&paint(colour, shown));
+                push(&paint(colour, shown));
             }
             if lines.len() > SHOWN {
                 line(&format!("… {} more lines in {}", lines.len() - SHOWN, files.diff_file));
@@ -92,12 +96,11 @@ fn text(finding: &BisectFinding, colours: bool) -> String {
         }
     }
     let effort = finding.effort;
-    let _ = writeln!(
-        text,
+    line(&format!(
         "  {} builds for {} replays in {:.2} s, {:.2} s of it for the search",
         effort.builds, effort.replays, effort.seconds, effort.search_seconds
-    );
-    text
+    ));
+    lines.take()
 }
 
 #[cfg(test)]

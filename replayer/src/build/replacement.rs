@@ -7,8 +7,10 @@ use mneme_builds::builders::written_by;
 use mneme_builds::source::{CudaSource, DEFAULT_COMPILER, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
 use mneme_core::exit;
+use mneme_core::files::trust;
 use mneme_core::hash::checksum;
 use mneme_core::image::ptx;
+use mneme_core::install;
 use mneme_core::recording::database::CodeFile;
 use mneme_core::recording::{CodeKind, RecordingError};
 use mneme_core::result::ReplayStatus;
@@ -52,6 +54,9 @@ impl ReplacementFile {
                 let arch = Some(recorded.kernel.ours.ir_arch.as_str())
                     .filter(|arch| arch.starts_with("sm_"))
                     .unwrap_or("sm_90");
+                if let Some(compiler) = compiler {
+                    trust::check_program(compiler).map_err(|error| Fatal::new(exit::BAD_USAGE, error.to_string()))?;
+                }
                 let compiler = compiler.clone().unwrap_or_else(|| usual_clang(recorded));
                 let source = CudaSource { file, compiler: &compiler, flags, arch, limit };
                 return Ok(source.bitcode().map(Replacement::Ir).map_err(|error| {
@@ -70,8 +75,7 @@ impl ReplacementFile {
 fn usual_clang(recorded: &RecordedInstance) -> PathBuf {
     let modules = recorded.modules().unwrap_or_default();
     let name = written_by(modules.iter().map(Vec::as_slice)).map(|version| format!("clang++-{version}"));
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |name: &String| std::env::split_paths(&folders).any(|folder| folder.join(name).is_file());
+    let is_there = |name: &String| install::search_path().iter().any(|folder| folder.join(name).is_file());
     name.filter(is_there).unwrap_or_else(|| DEFAULT_COMPILER.into()).into()
 }
 
@@ -162,6 +166,6 @@ fn files_beside(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Fatal> {
-    std::fs::read(path)
+    trust::read(path)
         .map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", path.display())))
 }

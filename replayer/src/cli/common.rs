@@ -53,6 +53,10 @@ pub struct CommonOptions {
     )]
     pub database: PathBuf,
 
+    /// Trust this folder with all that is in it, whoever owns it; may be repeated [default: MNEME_TRUST]
+    #[arg(long, value_name = "FOLDER")]
+    pub trust: Vec<PathBuf>,
+
     /// The dynamic hash of the recorded instance; may be left out where there is one, also -rid
     #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     pub id: Option<String>,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::exit;
 use mneme_core::recording::database::{KernelRecord, kernels};
+use mneme_core::text::closest;
 
 use crate::error::Fatal;
 
@@ -42,7 +43,7 @@ pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathB
             }
             None => Err(Fatal::new(
                 if name.is_some() { exit::BAD_USAGE } else { exit::BAD_RECORDING },
-                format!("no kernel of {} {}; it holds {}", path.display(), described(name, id), all.join(", ")),
+                format!("no kernel of {} {}; {}", path.display(), described(name, id), offered(name, &all)),
             )),
         },
         (Some(_), others) => Err(Fatal::new(
@@ -51,7 +52,7 @@ pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathB
                 "{} kernels of {} may be meant; name one with --kernel or -rid, or name its .json file: {}",
                 others + 1,
                 path.display(),
-                names.join(", ")
+                closest(name.unwrap_or_default(), &names)
             ),
         )),
     }
@@ -62,6 +63,13 @@ pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathB
 fn is_name(name: &str, kernel: &KernelRecord) -> bool {
     let demangled = kernel.demangled_name.as_str();
     kernel.kernel_name == name || demangled == name || demangled.split('(').next() == Some(name)
+}
+
+/// The kernels that may have been meant, of those that are there.
+fn offered(name: Option<&str>, all: &[String]) -> String {
+    const FEW: usize = 5;
+    let held = if all.len() > FEW && name.is_some() { "the names most like it are" } else { "it holds" };
+    format!("{held} {}", closest(name.unwrap_or_default(), all))
 }
 
 /// What a kernel was to be, of those that the command line may mean.

@@ -13,6 +13,7 @@ use mneme_builds::program::{Preparation, ProgramError};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
 use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
+use mneme_core::files::trust;
 use mneme_core::install::{BUILDER, LLVM_VERSIONS};
 use mneme_core::result::ReplayStatus;
 
@@ -86,6 +87,10 @@ impl ReplayContext {
             Isolation::None => Preparation::None,
             Isolation::Fault | Isolation::Process => Preparation::Full,
         };
+        let named = settings.external.iter().flat_map(|external| external.program.iter().chain(&external.plugins));
+        for file in named {
+            trust::check_program(file).map_err(|error| Fatal::new(exit::BAD_USAGE, error.to_string()))?;
+        }
         let programs = Builders::find()?;
         let database = choice::choose(&settings.database, settings.id.as_deref(), settings.kernel.as_deref())?;
         let recorded = RecordedInstance::open(&database, settings.id.as_deref(), &programs)?;

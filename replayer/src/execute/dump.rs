@@ -1,10 +1,10 @@
 //! Dumps of memory that differs, for `--dump-diff`.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use mneme_core::device::Device;
+use mneme_core::files::private;
 use mneme_core::result::Mismatch;
 use serde::Serialize;
 
@@ -29,8 +29,8 @@ const INDEX: &str = "index.json";
 /// # Errors
 /// The folder cannot be made, or nothing can be written to it.
 pub fn prepare(folder: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join(INDEX), "[]\n")?;
+    private::create_folder(folder)?;
+    private::write(&folder.join(INDEX), "[]\n")?;
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_str().is_some_and(is_ours) {
@@ -56,11 +56,11 @@ pub fn write(
     wrong: &[usize],
     failures: &[BufferFailure],
 ) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
+    private::create_folder_quietly(folder)?;
     let mut entries = Vec::new();
     for (number, failure) in failures.iter().enumerate() {
         let names = ["recorded", "replayed"].map(|moment| format!("{number:03}-{moment}.bin"));
-        let create = |name: &String| File::create(folder.join(name)).map(BufWriter::new);
+        let create = |name: &String| private::create(&folder.join(name)).map(BufWriter::new);
         let (mut recorded, mut replayed) = (create(&names[0])?, create(&names[1])?);
         let own = |piece: &Piece| match (failure.region, piece.chunk) {
             (Some(region), Some((own, _))) => region == own,
@@ -84,7 +84,7 @@ pub fn write(
         entries.push(DumpedMismatch { mismatch: &failure.mismatch, recorded_file, replayed_file });
     }
     let index = serde_json::to_vec_pretty(&entries).map_err(std::io::Error::other)?;
-    std::fs::write(folder.join(INDEX), index)
+    private::write(&folder.join(INDEX), index)
 }
 
 #[cfg(test)]

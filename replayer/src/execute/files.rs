@@ -8,11 +8,12 @@ use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
+use mneme_core::files::private;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
 /// A file for all recorded memory, whatever it has now; or why there is none.
 pub fn create(path: &Path) -> Result<File, String> {
-    File::options().write(true).create(true).truncate(false).open(path).map_err(|error| error.to_string())
+    private::options().write(true).create(true).truncate(false).open(path).map_err(|error| error.to_string())
 }
 
 /// Sends what [`create`] gives.

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 
-use mneme_core::exit;
+use mneme_core::{console, exit};
 
 use crate::error::Fatal;
 
@@ -42,6 +42,10 @@ pub fn descriptor() -> BorrowedFd<'static> {
 /// # Errors
 /// Nobody reads them, or there is no room for them.
 pub fn write(bytes: &[u8]) -> Result<(), Fatal> {
+    // The results are JSON, in which an escape is the character itself.
+    let text = String::from_utf8_lossy(bytes);
+    let plain = console::plain(&text);
+    let bytes = plain.as_bytes();
     let written = match OWN.get() {
         Some(mut own) => own.write_all(bytes),
         None => {

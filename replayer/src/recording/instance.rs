@@ -28,7 +28,7 @@ impl RecordedInstance {
     /// Reads the database and the manifests of instance `id`, or of the only one; of a recording of the existing Mneme
     /// also all memory, and the IR, by one of `builders`. The caller must have one thread only.
     pub fn open(database: &Path, id: Option<&str>, builders: &Builders) -> Result<Self, RecordingError> {
-        let kernel = KernelRecord::load(database)?;
+        let kernel = KernelRecord::load_trusted(database)?;
         let instance = kernel.instance(database, id)?.1.clone();
         let folder = match database.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),

@@ -6,7 +6,9 @@ use std::process::Command;
 use mneme_builds::BuildTexts;
 use mneme_builds::toolkits::toolkits;
 use mneme_core::exit;
+use mneme_core::files::private;
 use mneme_core::image::code_object;
+use mneme_core::install;
 
 use crate::build::replacement::ReplacementFile;
 use crate::error::Fatal;
@@ -49,7 +51,7 @@ pub fn prepare(folder: &Path, code: Option<&ReplacementFile>) -> Result<(), Fata
 /// # Errors
 /// The folder cannot be written to.
 pub fn clear<'a>(folder: &Path, names: impl IntoIterator<Item = &'a str>) -> Result<(), Fatal> {
-    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    private::create_folder(folder).map_err(|error| unwritable(folder, &error))?;
     for path in names.into_iter().map(|name| folder.join(name)) {
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(&path, &error)),
@@ -141,8 +143,7 @@ fn log(built: &Built, size: usize) -> String {
 /// Machine code as text, by NVIDIA's disassembler; one sentence where that is not installed.
 fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
     const PROGRAM: &str = "nvdisasm";
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(toolkits().into_iter().map(|root| root.join("bin")));
+    let folders = install::search_path().into_iter().chain(toolkits().into_iter().map(|root| root.join("bin")));
     let Some(program) = folders.map(|folder: PathBuf| folder.join(PROGRAM)).find(|program| program.is_file()) else {
         mneme_core::remark!(
             "mneme-replay: no {} is written: {PROGRAM} is neither on PATH nor in a CUDA toolkit",
@@ -173,7 +174,7 @@ fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Fatal> {
-    std::fs::write(path, bytes).map_err(|error| unwritable(path, &error))
+    private::write(path, bytes).map_err(|error| unwritable(path, &error))
 }
 
 pub fn unwritable(path: &Path, error: &std::io::Error) -> Fatal {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use mneme_core::configuration::Configuration;
+use mneme_core::files::{private, trust};
 use mneme_core::protocol::{Code, Near, Outputs, StoppingRule, Submission};
 use mneme_core::recording::CodeKind;
 
@@ -63,7 +64,7 @@ fn problem(rule: &StoppingRule) -> Option<String> {
 }
 
 fn replacement(code: Code) -> Result<Replacement, String> {
-    let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()));
+    let read = |path: &Path| trust::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()));
     let (kind, bytes) = match code {
         Code::IrFile(path) => (CodeKind::Bitcode, read(&path)?),
         Code::IrText(text) => (CodeKind::Bitcode, text.into_bytes()),
@@ -97,7 +98,7 @@ pub fn write(outputs: &Outputs, outcome: Option<&BuildOutcome>) -> Result<(), St
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    std::fs::write(path, bytes).map_err(|error| format!("{} cannot be written: {error}", path.display()))
+    private::write(path, bytes).map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 
 #[cfg(test)]

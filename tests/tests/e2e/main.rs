@@ -39,6 +39,7 @@ mod sharing;
 mod specialising;
 mod statuses;
 mod tensors;
+mod trusting;
 mod tuning;
 mod upstream;
 mod verification;

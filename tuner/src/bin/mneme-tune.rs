@@ -3,6 +3,8 @@
 use std::process::exit;
 
 use clap::{CommandFactory, Parser};
+use mneme_core::files::trust;
+use mneme_core::install;
 use mneme_tuner::options::{self, Options};
 use mneme_tuner::report::command::{self, ReportOptions};
 use mneme_tuner::tune;
@@ -27,14 +29,14 @@ enum Command {
 
 fn main() {
     mneme_core::console::size_limit_as_error();
-    if let Err(wrong) = mneme_core::install::check_home() {
-        mneme_core::remark!("mneme-tune: {wrong}");
-        exit(mneme_core::exit::BAD_USAGE);
-    }
     mneme_manual::write_if_requested(CommandLine::command);
     let arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
     let CommandLine { command, options } =
         CommandLine::try_parse_from(arguments).unwrap_or_else(|error| exit(options::refuse(&error)));
+    if let Err(wrong) = trust::add(&options.trust).and_then(|()| install::check_home()) {
+        mneme_core::remark!("mneme-tune: {wrong}");
+        exit(mneme_core::exit::BAD_USAGE);
+    }
     if let Some(Command::Report(options)) = command {
         exit(command::run(&options));
     }

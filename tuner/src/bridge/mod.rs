@@ -9,13 +9,13 @@ mod study;
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 
+use mneme_core::files::{private, trust};
 use mneme_core::install;
 use serde_json::Value;
 
@@ -26,6 +26,10 @@ pub use self::study::{OptunaPruner, OptunaSampler, StudyOptions};
 const PYTHON: &str = "MNEME_PYTHON";
 /// The package's module that answers.
 const MODULE: &str = "mneme.tuning.bridge";
+
+/// The same without the current folder among those where Python looks for modules.
+const ELSEWHERE: &str = "import sys; del sys.path[0]; import runpy; \
+                         runpy.run_module('mneme.tuning.bridge', run_name='__main__', alter_sys=True)";
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BridgeError {
@@ -70,9 +74,16 @@ impl Bridge {
             .or_else(|| std::env::var_os(PYTHON).map(PathBuf::from))
             .unwrap_or_else(|| "python3".into());
         let failed = |error: std::io::Error| BridgeError::Start { python: python.clone(), problem: error.to_string() };
-        let errors = File::options().create(true).append(true).open(log).map_err(failed)?;
+        trust::check_program(&python).map_err(failed)?;
+        let errors = private::append(log).map_err(failed)?;
         let mut command = Command::new(&python);
-        command.args(["-m", MODULE]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        // Python looks for modules in the current folder first, where a stranger may have put some.
+        let is_ours = std::env::current_dir().is_ok_and(|folder| trust::check(&folder).is_ok());
+        command
+            .args(if is_ours { ["-m", MODULE] } else { ["-c", ELSEWHERE] })
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors);
         // Ctrl-C in a terminal is for the session.
         command.process_group(0);
         if let Some(path) = search_path() {

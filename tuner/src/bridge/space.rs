@@ -1,6 +1,9 @@
 //! A search space that is a Python class.
 
+use std::path::Path;
+
 use mneme_core::configuration::Configuration;
+use mneme_core::files::trust;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -41,6 +44,10 @@ impl PythonSpace {
         database: &str,
         instance: &str,
     ) -> Result<Self, BridgeError> {
+        if let Some((path, _)) = target.rsplit_once(':').filter(|(path, _)| path.ends_with(".py") || path.contains('/'))
+        {
+            trust::check(Path::new(path)).map_err(|error| BridgeError::Refused(error.to_string()))?;
+        }
         let arguments: Map<String, Value> = arguments.iter().map(|pair| argument(pair)).collect::<Result<_, _>>()?;
         let request = json!({"type": "space", "class": target, "arguments": arguments, "database": database, "instance": instance});
         let mut answer = bridge.ask(&request)?;

@@ -351,6 +351,11 @@ pub struct Options {
     #[serde(skip)]
     pub baseline_only: bool,
 
+    /// Trust this folder with all that is in it, whoever owns it; may be repeated [default: MNEME_TRUST]
+    #[arg(long, value_name = "FOLDER", help_heading = MODES)]
+    #[serde(skip)]
+    pub trust: Vec<PathBuf>,
+
     /// No option: what the session measured, for those that go on with it.
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use mneme_core::console::is_full;
-use mneme_core::files::FileAccess;
+use mneme_core::files::{FileAccess, private, trust};
 
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, References, SessionSummary, Trial};
@@ -68,6 +68,10 @@ impl Results {
             return Err(ResultsError::Recording { folder: folder.into() });
         }
         let (results, known) = Self::enter(folder)?;
+        if resume && !known.is_empty() {
+            let path = folder.join(TRIALS);
+            trust::check(&path).map_err(|source| ResultsError::Io { path, source })?;
+        }
         if known.is_empty() || resume {
             return Ok((results, known));
         }
@@ -84,10 +88,11 @@ impl Results {
                 if is_full(&source) { ResultsError::Write { path, source } } else { ResultsError::Io { path, source } }
             }
         };
-        std::fs::create_dir_all(folder.join("logs")).map_err(io(folder))?;
+        private::create_folder(folder).map_err(io(folder))?;
+        private::create_folder_quietly(&folder.join("logs")).map_err(io(folder))?;
         let append = |name: &str| {
             let path = folder.join(name);
-            File::options().read(true).append(true).create(true).open(&path).map_err(io(&path))
+            private::append(&path).map_err(io(&path))
         };
         let (mut trials, log) = (append(TRIALS)?, append("logs/tune.log")?);
         match trials.try_lock() {
@@ -123,7 +128,7 @@ impl Results {
     /// It cannot be read, or is something else: a session must not go on as if it had never been.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ResultsError> {
         let path = self.folder.join(name);
-        match std::fs::read(&path) {
+        match trust::read(&path) {
             Ok(text) => serde_json::from_slice(&text)
                 .map(Some)
                 .map_err(|error| ResultsError::Strange { path, problem: error.to_string() }),
@@ -197,9 +202,9 @@ pub fn write_whole(path: &Path, value: &impl Serialize) -> Result<(), ResultsErr
 pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         // A pipe or a device, such as /dev/stdout, is no file to be replaced.
-        return std::fs::write(path, bytes);
+        return private::write(path, bytes);
     }
-    mneme_core::files::replace(path, bytes, FileAccess::Usual)
+    mneme_core::files::replace(path, bytes, FileAccess::Private)
 }
 
 /// Removes a file, if there is one.

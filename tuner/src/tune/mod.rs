@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Specialize;
 use mneme_core::device::DeviceLimits;
+use mneme_core::files::trust;
 use mneme_core::image::bitcode;
 use mneme_core::install;
 use mneme_core::recording::database::{self, InstanceRecord as Recording, KernelRecord};
@@ -119,7 +120,7 @@ fn subjects(options: &Options) -> Result<Vec<KernelToTune>, TuneError> {
     let mut subjects = Vec::new();
     for path in &options.record_database {
         for database in databases(path, options.all_kernels == Some(true))? {
-            let record = KernelRecord::load(&database)?;
+            let record = KernelRecord::load_trusted(&database)?;
             let ids = if options.all_instances == Some(true) && !record.instances.is_empty() {
                 record.instances.keys().cloned().collect()
             } else if options.record_id.is_empty() {
@@ -233,7 +234,7 @@ impl KernelToTune {
             Simulation::load(folder)?;
         }
         if !inspects {
-            settings.set_measured(Some(Measured::of(&self.database, &self.record, &self.ids)?));
+            settings.set_measured(Some(Measured::of(&self.database, &self.record, &self.ids, folder)?));
         }
         if let Some(folder) = settings.simulate.as_deref().filter(|_| !inspects) {
             refuse_another_recording(folder, &settings)?;
@@ -445,7 +446,7 @@ fn refuse_other_conditions(
 
 /// Refuses recorded results that say of themselves that they are of another recording.
 fn refuse_another_recording(folder: &Path, settings: &TuningSettings) -> Result<(), TuneError> {
-    let text = std::fs::read(folder.join(session::CONFIG)).unwrap_or_default();
+    let text = trust::read(&folder.join(session::CONFIG)).unwrap_or_default();
     let earlier = serde_json::from_slice::<Options>(&text).ok().and_then(|earlier| earlier.measured);
     match earlier.zip(settings.measured()).and_then(|(earlier, now)| earlier.other_recording(now)) {
         Some(what) => Err(TuneError::Setting(format!(

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use mneme_core::files::trust;
 use mneme_core::install;
 
 /// The compiler that a wrapper stands for; `None` if the program was not called by a wrapper's name.
@@ -28,10 +29,15 @@ pub fn find(plus: &str) -> Option<PathBuf> {
     names.extend((OLDEST_CLANG..=*install::LLVM_VERSIONS.end()).rev().map(|version| format!("clang{plus}-{version}")));
     let within = |folder: &Path| names.iter().map(|name| folder.join(name)).find(|path| path.is_file());
     if let Some(chosen) = std::env::var_os("MNEME_CLANG").filter(|value| !value.is_empty()).map(PathBuf::from) {
+        if let Err(error) = trust::check_program(&chosen)
+            && trust::is_refusal(&error)
+        {
+            mneme_core::remark!("mneme-cc: MNEME_CLANG is not used: {error}");
+            return None;
+        }
         return if chosen.is_dir() { within(&chosen) } else { Some(counterpart(&chosen, plus)) };
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let folders = install::search_path();
     names
         .iter()
         .find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()))

@@ -11,6 +11,7 @@ pub use self::pass::again;
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
+use mneme_core::files::private;
 use serde_json::json;
 
 use super::criterion::Criterion;
@@ -84,5 +85,5 @@ fn launch(
 
 fn save(folder: &Path, name: &str, text: &str) -> Result<(), Fatal> {
     let path = folder.join(name);
-    std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))
+    private::write(&path, text).map_err(|error| unwritable(&path, &error))
 }

@@ -150,6 +150,6 @@ fn later(
 }
 
 fn executable(script: &Path) -> Result<(), Fatal> {
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(script, mode).map_err(|error| unwritable(script, &error))
 }

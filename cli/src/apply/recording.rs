@@ -1,0 +1,120 @@
+//! The recorded kernel that a winner was found for.
+
+use std::path::{Path, PathBuf};
+
+use mneme_core::recording::database::{KernelRecord, kernels};
+use mneme_core::recording::{RecordingError, RecordingSums};
+use serde_json::Value;
+
+/// Where the kernel's file is, and how to tell that it is the one that was tuned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TunedRecording {
+    pub database: PathBuf,
+    /// As the session has summed it up; `None` for sessions of releases that did not, and for files of Proteus.
+    sums: Option<RecordingSums>,
+    /// The user says where it is. A copy of the kernel may hold less memory, and has to hold the same code.
+    is_named: bool,
+}
+
+impl TunedRecording {
+    /// A recording that the user has named, of which nothing is known.
+    pub fn named(database: PathBuf) -> Self {
+        Self { database, sums: None, is_named: true }
+    }
+
+    /// The recording of a session with these options and results. It is never looked for from the current folder, nor
+    /// in folders above the results: others may write to those.
+    ///
+    /// # Errors
+    /// A sentence: the recording is not there.
+    pub fn of(options: &Value, results: &Path, recordings: Option<&Path>) -> Result<Self, String> {
+        let measured = &options["measured"];
+        let database = options["record_database"].as_str().or_else(|| options["record_database"][0].as_str());
+        let database = database
+            .map(Path::new)
+            .ok_or_else(|| format!("{} names no recording", results.join("config.json").display()))?;
+        let sums: Option<RecordingSums> = serde_json::from_value(measured.clone()).ok();
+        let found = |database| Self {
+            database,
+            sums: sums.filter(|sums| !sums.code.is_empty()),
+            is_named: recordings.is_some(),
+        };
+        if let Some(recordings) = recordings {
+            let path = recordings.join(database.file_name().unwrap_or_default());
+            return kernel(path.clone())
+                .map(found)
+                .ok_or_else(|| format!("{} is missing; name the recording's folder with -rdb", path.display()));
+        }
+        let stored = |name: &str| measured[name].as_str().map(|path| results.join(path));
+        // What a session of an earlier release was told stood beside the results, or was absolute.
+        let beside = results.parent().map(|folder| folder.join(database));
+        let places = [stored("database_from_results"), stored("database"), Some(results.join(database)), beside];
+        places.into_iter().flatten().find_map(kernel).map(found).ok_or_else(|| {
+            format!(
+                "{} was tuned with {}, which is not beside it; name the recording's folder with -rdb",
+                results.display(),
+                database.display()
+            )
+        })
+    }
+
+    /// Reads the kernel, for instance `id`.
+    ///
+    /// # Errors
+    /// A stranger can change the recording, or it is not the one that was tuned.
+    pub fn load(&self, id: &str) -> Result<KernelRecord, RecordingError> {
+        let record = KernelRecord::load_trusted(&self.database)?;
+        let Some(sums) = &self.sums else { return Ok(record) };
+        let now = RecordingSums::of(&self.database, &record, &[id.to_owned()])?;
+        let is_same = |id: &str| sums.instances.get(id).is_none_or(|sum| now.instances.get(id) == Some(sum));
+        let what = match (sums.code == now.code, self.is_named || is_same(id)) {
+            (true, true) => return Ok(record),
+            (false, _) => "the kernel's code",
+            _ => "the recorded launch or its memory",
+        };
+        Err(RecordingError::OtherThanTuned { path: self.database.clone(), what })
+    }
+}
+
+/// A kernel's file: the path itself, or the only kernel of the folder that it names.
+fn kernel(path: PathBuf) -> Option<PathBuf> {
+    match path.is_dir() {
+        false => path.is_file().then_some(path),
+        true => kernels(&path).ok().filter(|found| found.len() == 1)?.pop(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn recordings_are_found_beside_the_results_and_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["work/results/7", "work/rec", "rec", "moved"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        for name in ["work/rec/7.json", "rec/7.json"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        let of = |options: &Value, results: &str, named: Option<&str>| {
+            let named = named.map(at);
+            TunedRecording::of(options, &at(results), named.as_deref()).map(|found| found.database)
+        };
+        let earlier = json!({"record_database": "rec/7.json"});
+        assert_eq!(of(&earlier, "work/results", None), Ok(at("work/rec/7.json")));
+        assert!(of(&earlier, "work/results/7", None).unwrap_err().contains("-rdb"), "a folder above");
+        assert_eq!(of(&earlier, "moved", Some("work/rec")), Ok(at("work/rec/7.json")));
+        assert!(of(&earlier, "work/results", Some("moved")).unwrap_err().contains("moved/7.json"));
+        let stored = |relative: &str, absolute: PathBuf| {
+            json!({"record_database": "rec/7.json",
+                   "measured": {"database_from_results": relative, "database": absolute}})
+        };
+        let found = of(&stored("../../rec/7.json", at("none")), "work/results/7", None).unwrap();
+        assert_eq!(found.canonicalize().unwrap(), at("work/rec/7.json").canonicalize().unwrap());
+        assert_eq!(of(&stored("../none", at("work/rec/7.json")), "moved", None), Ok(at("work/rec/7.json")));
+        assert!(of(&json!({}), "moved", None).is_err());
+    }
+}
