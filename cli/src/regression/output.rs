@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
+use mneme_core::files::private;
 use mneme_core::result::Environment;
 use mneme_core::units;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
@@ -33,7 +34,7 @@ fn try_to_open(path: &Path) -> std::io::Result<()> {
         Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => Ok(()),
         Ok(_) => File::options().append(true).open(path).map(drop),
         Err(_) => {
-            File::options().append(true).create_new(true).open(path)?;
+            private::options().append(true).create_new(true).open(path)?;
             std::fs::remove_file(path)
         }
     }
@@ -58,16 +59,16 @@ pub fn write(
         outcomes.push(if is_standard_output(path) {
             crate::print(&text)
         } else {
-            written(path, std::fs::write(path, text))
+            written(path, private::write(path, text))
         });
     }
     if let Some(path) = &options.junit {
-        let file = File::create(path);
+        let file = private::create(path);
         let all = file.and_then(|file| junit(compared).serialize(file).map_err(std::io::Error::other));
         outcomes.push(written(path, all));
     }
     if let Some(path) = &options.markdown {
-        let file = File::options().append(true).create(true).open(path);
+        let file = private::options().append(true).create(true).open(path);
         let text = markdown(before, after, compared);
         outcomes.push(written(path, file.and_then(|mut file| file.write_all(text.as_bytes()))));
     }

@@ -114,13 +114,14 @@ impl ResultsFile {
         if path.is_dir() {
             return Err(failed(std::io::ErrorKind::IsADirectory.into()));
         }
-        Temporary::write(path, FileAccess::Usual, failed, |_| Ok(())).map(drop)
+        Temporary::write(path, FileAccess::Private, failed, |_| Ok(())).map(drop)
     }
 
     pub fn save(&self, path: &Path) -> Result<(), CommandError> {
         let mut text = serde_json::to_vec_pretty(self).expect("plain data serialises");
         text.push(b'\n');
-        files::replace(path, &text, FileAccess::Usual).map_err(|source| CommandError::Io { path: path.into(), source })
+        files::replace(path, &text, FileAccess::Private)
+            .map_err(|source| CommandError::Io { path: path.into(), source })
     }
 }
 

@@ -561,7 +561,7 @@ fn is_proc(folder: &OwnedFd) -> bool {
     // SAFETY: plain data, which the call fills in.
     unsafe {
         let mut system: libc::statfs = std::mem::zeroed();
-        libc::fstatfs(folder.as_raw_fd(), &mut system) == 0 && system.f_type as libc::c_long == PROC
+        libc::fstatfs(folder.as_raw_fd(), &mut system) == 0 && system.f_type == PROC
     }
 }
 

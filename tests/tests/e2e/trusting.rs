@@ -144,8 +144,8 @@ fn a_recording_that_a_stranger_can_change_is_shown_and_not_replayed() {
     let copy = copy_of(recording.folder());
     let instance = recording.single().moved_to(copy.path());
     instance.verify("default<O3>", &[]);
-    let module = fs::read_dir(copy.path()).unwrap().map(|entry| entry.unwrap().path());
-    let module = module.into_iter().find(|path| path.extension().is_some_and(|it| it == "bc")).unwrap();
+    let mut files = fs::read_dir(copy.path()).unwrap().map(|entry| entry.unwrap().path());
+    let module = files.find(|path| path.extension().is_some_and(|it| it == "bc")).unwrap();
     set_mode(&module, 0o666);
     instance.replay("default<O3>").exit_with(exit::BAD_RECORDING).complains("--trust");
     set_mode(&module, 0o600);
