@@ -1,7 +1,9 @@
-//! Calls by which a program leaves without an end that we see.
+//! Calls before which the recorder puts on disk what it has.
 //!
-//! It becomes another program (`exec`), or ends inside of the C library when a forked child goes on in its place
-//! (`daemon`). The recorder first puts on disk what it has. The call may fail, so recording goes on.
+//! By some a program leaves without an end that we see: it becomes another program (`exec`), or ends inside of the C
+//! library when a forked child goes on in its place (`daemon`). The call may fail, so recording goes on. Others close
+//! all descriptors (`closefrom`): a file that our thread has open at that moment would be closed under it, and its
+//! number could be the application's next file by the time that our thread closes it.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::AtomicPtr;
@@ -34,4 +36,4 @@ macro_rules! departures {
     } )* };
 }
 
-departures! { execve execv execvp execvpe execl execle execlp fexecve execveat daemon }
+departures! { execve execv execvp execvpe execl execle execlp fexecve execveat daemon closefrom close_range }
