@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use mneme_core::configuration::DEFAULT_CODEGEN_METHOD;
+use mneme_core::files::trust;
 
 use super::choices::AUTO;
 use super::settings::{
@@ -144,8 +145,7 @@ impl Options {
     /// The file cannot be read, or a pipeline is empty.
     pub fn with_pipelines(mut self) -> Result<Self, DocumentError> {
         if let Some(path) = self.pipeline_file.take() {
-            let text =
-                std::fs::read_to_string(&path).map_err(|source| DocumentError::Read { path: path.clone(), source })?;
+            let text = trust::read_text(&path).map_err(|source| DocumentError::Read { path: path.clone(), source })?;
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
             let before = self.passes.len();
             self.passes.extend(lines.map(str::to_owned));
