@@ -28,6 +28,7 @@ pub mod random;
 pub mod recording;
 pub mod result;
 pub mod run;
+pub mod signal_mask;
 pub mod summary;
 pub mod symbol;
 pub mod text;

@@ -7,6 +7,7 @@ mod lock;
 mod owned;
 pub mod private;
 mod size_limit;
+mod sync;
 pub mod trust;
 
 use std::fs::{File, Permissions};
@@ -21,6 +22,7 @@ pub use held::HeldFile;
 pub use lock::{FolderLock, LOCK};
 pub use owned::OwnedFile;
 pub use size_limit::as_errors as size_limit_as_errors;
+pub use sync::sync_all;
 
 /// End of the name of a file that is not complete, or not part of its folder yet.
 const TEMPORARY: &str = ".tmp";
@@ -48,18 +50,31 @@ pub fn replace(path: &Path, bytes: &[u8], access: FileAccess) -> io::Result<()> 
     file.take_name()
 }
 
-/// A file that is written and synced, under a temporary name beside its own; dropping it removes it.
+/// A file that is written, under a temporary name beside its own; dropping it removes it.
 ///
 /// It is locked, so that nobody takes it for what a writer has left that was killed.
 pub struct Temporary {
     path: PathBuf,
-    file: NamedTempFile<Option<OwnedFile>>,
+    file: NamedTempFile<OwnedFile>,
 }
 
 impl Temporary {
     /// Writes and syncs what is to become `path`: `write` is given the new file, `failed` says what errors of the
     /// system are.
     pub fn write<T, E>(
+        path: &Path,
+        access: FileAccess,
+        failed: impl Fn(io::Error) -> E,
+        write: impl FnOnce(&mut File) -> Result<T, E>,
+    ) -> Result<(Self, T), E> {
+        let (this, written) = Self::write_unsynced(path, access, &failed, write)?;
+        // Some file systems find out that they are full no sooner.
+        this.sync().map_err(failed)?;
+        Ok((this, written))
+    }
+
+    /// The same without syncing it, which [`sync_all`] does for several files at a time.
+    pub fn write_unsynced<T, E>(
         path: &Path,
         access: FileAccess,
         failed: impl Fn(io::Error) -> E,
@@ -77,24 +92,32 @@ impl Temporary {
                 .tempfile_in(folder)
                 .map_err(&failed)?;
             let (file, place) = file.into_parts();
-            let mut owned = OwnedFile::new(file).map_err(&failed)?;
-            let file = owned.get_mut().map_err(&failed)?;
+            let owned = OwnedFile::new(file).map_err(&failed)?;
+            let mut file = NamedTempFile::from_parts(owned, place);
+            let open = file.as_file_mut().get_mut().map_err(&failed)?;
             if access == FileAccess::Kept {
                 std::fs::metadata(path)
-                    .and_then(|before| file.set_permissions(before.permissions()))
+                    .and_then(|before| open.set_permissions(before.permissions()))
                     .map_err(&failed)?;
             }
-            // Where the file system has no locks, such files are not removed.
-            let is_locked = file.try_lock().is_ok();
-            let written = write(file);
-            let file = NamedTempFile::from_parts(owned, place);
-            let written = written?;
-            // Some file systems find out that they are full no sooner.
-            file.as_file().get().and_then(File::sync_all).map_err(&failed)?;
-            let (owned, place) = file.into_parts();
-            let file = NamedTempFile::from_parts(is_locked.then_some(owned), place);
+            // If the file system has no locks, such files are not removed.
+            let _ = open.try_lock();
+            let written = write(open)?;
             Ok((Self { path: path.into(), file }, written))
         })
+    }
+
+    /// Makes its contents durable.
+    ///
+    /// # Errors
+    /// They could not be written, because the disk is full for example.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.as_file().get().and_then(File::sync_all)
+    }
+
+    /// The name that it is to have.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Removes what writers have left in a folder that were killed; the bytes freed.

@@ -278,17 +278,22 @@ pub fn closure<'a>(units: &[impl Borrow<Unit<'a>>], kernel: &str, arch: &str) ->
 
 /// The closure of the kernel that is symbol `start.1` of unit `start.0`.
 fn closure_from(units: &[&Unit<'_>], start: (usize, usize), kernel: &str, arch: &str) -> Closure {
+    use std::cell::LazyCell;
     use std::collections::{BTreeSet, HashMap};
 
     let eligible = |unit: &Unit<'_>| unit.table.arch == arch;
-    let mut exported: HashMap<&str, (usize, usize)> = HashMap::new();
-    for (unit_index, unit) in units.iter().enumerate().filter(|(_, unit)| eligible(unit)) {
-        for (index, symbol) in unit.table.symbols.iter().enumerate() {
-            if symbol.defined && symbol.external {
-                exported.entry(&symbol.name).or_insert((unit_index, index));
+    // Most kernels refer to nothing outside their unit, and a program may have thousands of symbols.
+    let exported = LazyCell::new(|| {
+        let mut exported: HashMap<&str, (usize, usize)> = HashMap::new();
+        for (unit_index, unit) in units.iter().enumerate().filter(|(_, unit)| eligible(unit)) {
+            for (index, symbol) in unit.table.symbols.iter().enumerate() {
+                if symbol.defined && symbol.external {
+                    exported.entry(&symbol.name).or_insert((unit_index, index));
+                }
             }
         }
-    }
+        exported
+    });
     let mut reached = BTreeSet::from([start]);
     let mut pending = vec![start];
     let mut order = vec![start.0];

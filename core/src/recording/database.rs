@@ -2,8 +2,9 @@
 //!
 //! Keys up to "instances" are upstream's; ours are under "Mneme".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -216,11 +217,16 @@ impl KernelRecord {
     /// Writes the file by a temporary name and a rename.
     pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
         let mut record = self.clone();
-        record.ours.checksum = if self.ours.format > 0 { NO_CHECKSUM.into() } else { String::new() };
-        let mut text = serde_json::to_vec_pretty(&record).expect("plain data serialises");
+        write_atomically(path, &record.encode())
+    }
+
+    /// What the file holds.
+    pub(super) fn encode(&mut self) -> Vec<u8> {
+        self.ours.checksum = if self.ours.format > 0 { NO_CHECKSUM.into() } else { String::new() };
+        let mut text = serde_json::to_vec_pretty(self).expect("plain data serialises");
         // "Mneme" is the last member, and has it as its last one.
         write_checksum(&mut text);
-        write_atomically(path, &text)
+        text
     }
 
     /// The instance named, or the only one where `id` is `None`.
@@ -290,12 +296,68 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError>
     files::replace(path, bytes, FileAccess::Private).map_err(RecordingError::io(path))
 }
 
-/// Writes and syncs what is to become `path`, for its owner alone: `write` is given the new file.
+/// Writes what is to become `path`, for its owner alone: `write` is given the new file. [`sync`] comes after it.
 pub(super) fn write_temporary<T>(
     path: &Path,
     write: impl FnOnce(&mut File) -> Result<T, RecordingError>,
 ) -> Result<(Temporary, T), RecordingError> {
-    Temporary::write(path, FileAccess::Private, |error| RecordingError::io(path)(error), write)
+    Temporary::write_unsynced(path, FileAccess::Private, |error| RecordingError::io(path)(error), write)
+}
+
+/// Makes files durable that are written.
+pub(super) fn sync<'a>(files: impl IntoIterator<Item = &'a Temporary>) -> Result<(), RecordingError> {
+    files::sync_all(files).map_err(|(path, source)| RecordingError::Io { path, source })
+}
+
+/// A database, and which of its file's states that was.
+type ReadDatabase = (FileVersion, KernelRecord);
+
+/// Long databases as they were last read or written: each instance is added to what the file holds, which takes
+/// milliseconds to read.
+#[derive(Default)]
+pub struct Databases(HashMap<u64, ReadDatabase>);
+
+/// Instances from which on a database is kept.
+const LONG: usize = 16;
+
+impl Databases {
+    /// Takes out the kernel as a folder has it, whose lock is held; without instances where it is new there.
+    pub(super) fn take(&mut self, folder: &Path, kernel: &KernelRecord) -> Result<KernelRecord, RecordingError> {
+        let known = self.0.remove(&kernel.static_hash);
+        let is_current =
+            |(version, _): &ReadDatabase| FileVersion::of(&folder.join(kernel.file_name())) == Some(*version);
+        match known.filter(is_current) {
+            Some((_, record)) => Ok(record),
+            None => load_or_begin(folder, kernel),
+        }
+    }
+
+    /// Keeps what has just been written to a folder, whose lock is held.
+    pub(super) fn keep(&mut self, folder: &Path, record: KernelRecord) {
+        if record.instances.len() >= LONG
+            && let Some(version) = FileVersion::of(&folder.join(record.file_name()))
+        {
+            self.0.insert(record.static_hash, (version, record));
+        }
+    }
+}
+
+/// What tells a file from others that had its name or will have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileVersion {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl FileVersion {
+    fn of(path: &Path) -> Option<Self> {
+        let file = path.metadata().ok()?;
+        let changed = (file.ctime(), file.ctime_nsec());
+        Some(Self { device: file.dev(), inode: file.ino(), size: file.len(), changed })
+    }
 }
 
 /// The lock of a recording folder, held while `<static-hash>.json` files are merged or packs collected.
@@ -328,21 +390,26 @@ pub(super) fn load_or_begin(folder: &Path, kernel: &KernelRecord) -> Result<Kern
     }
 }
 
-/// Changes the occurrences of an instance; nothing if it has been removed meanwhile.
-pub fn set_occurrences(folder: &Path, static_hash: u64, id: &str, occurrences: u64) -> Result<(), RecordingError> {
+/// Changes the occurrences of instances, by their names; those that have been removed meanwhile stay so.
+pub fn set_occurrences(
+    folder: &Path,
+    static_hash: u64,
+    occurrences: &BTreeMap<String, u64>,
+) -> Result<(), RecordingError> {
     let path = folder.join(format!("{static_hash}.json"));
-    if !path.exists() {
+    if occurrences.is_empty() || !path.exists() {
         return Ok(());
     }
     let _lock = lock(folder)?;
     let mut record = KernelRecord::load(&path)?;
-    match record.instances.get_mut(id) {
-        Some(instance) => {
-            instance.occurrences = occurrences;
-            record.save(&path)
+    let mut is_changed = false;
+    for (id, count) in occurrences {
+        if let Some(instance) = record.instances.get_mut(id).filter(|instance| instance.occurrences != *count) {
+            instance.occurrences = *count;
+            is_changed = true;
         }
-        None => Ok(()),
     }
+    if is_changed { record.save(&path) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -399,10 +466,11 @@ mod tests {
     #[test]
     fn occurrences_do_not_bring_a_removed_instance_back() {
         let folder = tempfile::tempdir().unwrap();
-        set_occurrences(folder.path(), 42, "7", 9).unwrap();
+        let set = |id: &str| set_occurrences(folder.path(), 42, &[(id.to_owned(), 9)].into()).unwrap();
+        set("7");
         add_instance(folder.path(), &kernel(), "7", instance()).unwrap();
-        set_occurrences(folder.path(), 42, "7", 9).unwrap();
-        set_occurrences(folder.path(), 42, "8", 9).unwrap();
+        set("7");
+        set("8");
         let record = KernelRecord::load(&folder.path().join("42.json")).unwrap();
         assert_eq!(record.instances.len(), 1);
         assert_eq!(record.instances["7"].occurrences, 9);

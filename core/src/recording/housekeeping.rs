@@ -4,15 +4,17 @@
 
 use std::collections::HashSet;
 use std::io::BufRead;
+use std::ops::Range;
 use std::path::Path;
 
 use super::RecordingError;
 use super::code::ORIGINAL;
-use super::database::{self, InstanceRecord, KernelRecord};
+use super::database::{self, Databases, InstanceRecord, KernelRecord};
 use super::draft::Draft;
 use super::manifest::{MemoryState, is_manifest};
 use super::moments::Moments;
 use super::pack::{self, PackReader, PackWriter};
+use super::publication::{self, CodeFiles, NewInstance, Publication};
 use super::rules::Rules;
 use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
 use super::upstream::span;
@@ -102,48 +104,21 @@ pub fn copy_rewritten(
     let chosen = record.chosen(&path, instance)?;
     create_private_folder(to)?;
     let mut bytes = 0;
-    let mut drafts = Vec::new();
+    let mut databases = Databases::default();
     let mut own = None;
-    for &(id, instance) in &chosen {
-        let names = [&instance.prologue, &instance.epilogue];
-        let mut draft = Draft::new(to);
-        let mut addresses = None;
-        let mut moments = Moments::open(from, &record, instance)?;
-        let is_upstreams = moments.are_upstreams();
-        let mut instance = instance.clone();
-        if is_upstreams {
-            for name in names {
-                draft.add(name, |target| copy_file(&from.join(name), target))?;
-            }
-            addresses = span::of(&from.join(&instance.prologue))?;
-        } else {
-            let (source, target) = match &mut own {
-                Some(stores) => stores,
-                none => none.insert((Store::open(from)?, StoreWriter::open(to, LEVEL)?)),
-            };
-            let mut copied = change(source, target, &mut moments.prologue, &mut moments.epilogue)?;
-            instance.ours.memory_bytes = moments.prologue.memory_bytes();
-            for (name, state) in names.into_iter().zip([moments.prologue, moments.epilogue]) {
-                copy_chunks(source, target, &state, &mut copied)?;
-                draft.add_state(name, &state)?;
-            }
+    for some in chosen.chunks(publication::MOST) {
+        let mut copied = Vec::new();
+        for (id, instance) in some {
+            copied.push(copy_instance(from, to, &record, (id, instance), &mut own, &change)?);
         }
-        drafts.push((id, instance, draft, is_upstreams.then_some(addresses)));
+        if let Some((_, target)) = &own {
+            target.sync()?;
+        }
+        bytes += publish_copies(from, to, &record, &mut databases, copied)?;
     }
     if let Some((_, target)) = &own {
-        target.sync()?;
         target.finish()?;
         bytes += target.written();
-    }
-    for (id, instance, draft, addresses) in drafts {
-        let prepare = |there: &mut KernelRecord| {
-            addresses.map_or(Ok(()), |addresses| span::include(to, there, addresses))?;
-            copy_code(from, to, &record, &instance, !there.instances.is_empty())
-        };
-        match draft.publish(&record, id, instance.clone(), prepare)? {
-            Some(written) => bytes += written,
-            None => check_same(from, to, &record, id, &instance)?,
-        }
     }
     let rules = Rules::path(&path);
     if rules.try_exists().map_err(RecordingError::io(&rules))? {
@@ -156,24 +131,110 @@ pub fn copy_rewritten(
     Ok(HousekeepingOutcome { instances: chosen.len(), bytes })
 }
 
+/// The chunks of a recording of ours, and those of its copy.
+type Stores = (Store, StoreWriter);
+
+/// A copy of an instance that is not in its folder yet.
+struct CopiedInstance<'a> {
+    id: String,
+    instance: InstanceRecord,
+    draft: Draft<'a>,
+    /// The addresses of its memory, if its files are those of the existing Mneme.
+    span: Option<Option<Range<u64>>>,
+}
+
+fn copy_instance<'a>(
+    from: &Path,
+    to: &'a Path,
+    record: &KernelRecord,
+    (id, instance): (&str, &InstanceRecord),
+    own: &mut Option<Stores>,
+    change: &impl Fn(&Store, &StoreWriter, &mut MemoryState, &mut MemoryState) -> PutChunks,
+) -> Result<CopiedInstance<'a>, RecordingError> {
+    let names = [&instance.prologue, &instance.epilogue];
+    let mut draft = Draft::new(to);
+    let mut moments = Moments::open(from, record, instance)?;
+    let mut instance = instance.clone();
+    if moments.are_upstreams() {
+        for name in names {
+            draft.add(name, |target| copy_file(&from.join(name), target))?;
+        }
+        let span = Some(span::of(&from.join(&instance.prologue))?);
+        return Ok(CopiedInstance { id: id.into(), instance, draft, span });
+    }
+    let (source, target) = match own {
+        Some(stores) => stores,
+        none => none.insert((Store::open(from)?, StoreWriter::open(to, LEVEL)?)),
+    };
+    let mut copied = change(source, target, &mut moments.prologue, &mut moments.epilogue)?;
+    instance.ours.memory_bytes = moments.prologue.memory_bytes();
+    for (name, state) in names.into_iter().zip([moments.prologue, moments.epilogue]) {
+        copy_chunks(source, target, &state, &mut copied)?;
+        draft.add_state(name, &state)?;
+    }
+    Ok(CopiedInstance { id: id.into(), instance, draft, span: None })
+}
+
+/// Makes copies part of their folder; gives the bytes written.
+fn publish_copies<'a>(
+    from: &Path,
+    to: &'a Path,
+    record: &KernelRecord,
+    databases: &mut Databases,
+    copied: Vec<CopiedInstance<'a>>,
+) -> Result<u64, RecordingError> {
+    let spans: Vec<_> = copied.iter().map(|it| it.span.clone()).collect();
+    let copies: Vec<(String, InstanceRecord)> = copied.iter().map(|it| (it.id.clone(), it.instance.clone())).collect();
+    let new = copied.into_iter().map(|CopiedInstance { id, instance, draft, .. }| NewInstance {
+        draft,
+        kernel: record,
+        id,
+        instance,
+    });
+    let (outcomes, failure) = publication::publish(to, databases, new.collect(), |there, indices, code| {
+        let spans = indices.iter().filter_map(|index| spans[*index].clone());
+        if let Some(all) = spans.reduce(span::joined) {
+            span::include(to, there, all)?;
+        }
+        let mut bytes = 0;
+        let mut is_known = !there.instances.is_empty();
+        for index in indices {
+            bytes += copy_code(from, record, &copies[*index].1, is_known, code)?;
+            is_known = true;
+        }
+        Ok(bytes)
+    });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let mut bytes = 0;
+    for (outcome, (id, instance)) in outcomes.into_iter().zip(&copies) {
+        match outcome {
+            Publication::Added(written) => bytes += written,
+            Publication::Known | Publication::Failed => check_same(from, to, record, id, instance)?,
+        }
+    }
+    Ok(bytes)
+}
+
 /// Copies a kernel's code, of which nothing stays that a folder has to which the kernel is new, and the application's
 /// own.
 fn copy_code(
     from: &Path,
-    to: &Path,
     record: &KernelRecord,
     instance: &InstanceRecord,
     is_known: bool,
+    code: &mut CodeFiles<'_>,
 ) -> Result<u64, RecordingError> {
     let mut bytes = 0;
     let original = instance.ours.original.iter().map(|code| &code.file);
     for name in record.modules.iter().chain(&record.binary_blobs).chain(original) {
         // What is named by its contents is that.
-        if (is_known || name.starts_with(ORIGINAL)) && to.join(name).exists() {
+        if (is_known || name.starts_with(ORIGINAL)) && code.contains(name)? {
             continue;
         }
         let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
-        database::write_atomically(&to.join(name), &contents)?;
+        code.add(name, &contents)?;
         bytes += contents.len() as u64;
     }
     Ok(bytes)

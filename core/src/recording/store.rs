@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::unistd::AccessFlags;
 use rayon::prelude::*;
 
@@ -22,6 +21,7 @@ use super::pack::{self, ChunkLocation, PackReader, PackWriter};
 use super::upstream;
 use crate::files::{OwnedFile, private};
 use crate::hash::{ChunkId, recorded_id};
+pub use crate::signal_mask::without_signals;
 
 /// Name of the folder of packs inside a recording.
 pub const FOLDER: &str = "packs";
@@ -333,20 +333,6 @@ impl StoreWriter {
         }
         outcome
     }
-}
-
-/// Runs `work` with all signals blocked, so that threads it starts do not get the application's: its handlers may
-/// expect a thread of its own.
-pub fn without_signals<R>(work: impl FnOnce() -> R) -> R {
-    /// Also when a thread cannot be started.
-    struct Restore(SigSet);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            let _ = self.0.thread_set_mask();
-        }
-    }
-    let _restore = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map(Restore);
-    work()
 }
 
 /// A lock on the folder of packs: writers share it, because chunks that no manifest names yet (their own, and old ones

@@ -40,7 +40,7 @@ impl GraphKernel {
         if !function.kernel.is_selected() {
             return None;
         }
-        let tuned = match of(&function.kernel, request.function) {
+        let tuned = match of(&function, request.function) {
             _ if function.kernel.progress.tally.is_given_up() => Err(None),
             None => Err(Some(ELSEWHERE)),
             Some(replacement) => tuned(replacement, request, &function),

@@ -36,6 +36,7 @@ use crate::driver::{self, CUfunction, CUstream, Status, captures, gate, streams}
 use crate::kernels::code::{DeviceDescription, KernelCode, image_key};
 use crate::kernels::handles;
 use crate::kernels::kernel::{FunctionHandle, Kernel};
+use crate::kernels::origin::CodeOrigin;
 use crate::kernels::parameters::Parameters;
 use crate::kernels::request::{LaunchArguments, LaunchRequest};
 use crate::process::log::{debug, info, warning};
@@ -91,7 +92,7 @@ pub fn launch(
     if !kernel.is_selected() || kernel.progress.tally.is_given_up() {
         return LaunchOutcome::Launched(gate::passing(call));
     }
-    let Some(replacement) = of(kernel, request.function) else { return LaunchOutcome::Launched(gate::passing(call)) };
+    let Some(replacement) = of(function, request.function) else { return LaunchOutcome::Launched(gate::passing(call)) };
     let choice = choose_for_stream(replacement, request, function);
     if let Some(specialisation) = &replacement.specialisation {
         match &choice {
@@ -211,13 +212,14 @@ impl Choice<'_> {
 }
 
 /// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has.
-fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
+fn of(function: &FunctionHandle, handle: CUfunction) -> Option<&KernelReplacement> {
+    let kernel = &function.kernel;
     let known = match kernel.progress.replacement.get() {
         Some(known) => known,
         None => {
             let device = driver::current_device()?;
             kernel.progress.replacement.get_or_init(|| {
-                let replacement = find(kernel, function, &DeviceDescription::of(device));
+                let replacement = find(function, handle, &DeviceDescription::of(device));
                 give_up_if_due(kernel, &replacement);
                 Box::new(replacement)
             })
@@ -227,14 +229,15 @@ fn of(kernel: &Kernel, function: CUfunction) -> Option<&KernelReplacement> {
 }
 
 /// The code of a kernel is looked for only where something is to stand in for it that is not known by its image.
-fn find(kernel: &Kernel, function: CUfunction, device: &DeviceDescription) -> KernelReplacement {
+fn find(function: &FunctionHandle, handle: CUfunction, device: &DeviceDescription) -> KernelReplacement {
+    let (kernel, origin) = (&function.kernel, || handles::origin(function.home));
     let winners = winners::of(&kernel.name);
     // Trials record the variables of all code.
     let is_code_wanted = settings().specialise.is_some() || settings().verify_first > 0;
     if winners.is_empty() && !is_code_wanted {
         return KernelReplacement::new(Err(UNTUNED.into()), None);
     }
-    if !is_code_wanted && let Some(known) = of_image(kernel, winners, device) {
+    if !is_code_wanted && let Some(known) = of_image(kernel, &origin, winners, device) {
         debug!("{} is recognised by its image", kernel.demangled);
         // Such code has no types.
         let parameters = &Parameters::untyped(known.layout.iter().copied());
@@ -243,7 +246,7 @@ fn find(kernel: &Kernel, function: CUfunction, device: &DeviceDescription) -> Ke
         return KernelReplacement::new(candidates(winners, &recognised, &device.arch()), None);
     }
     let code =
-        kernel.progress.code.get_or_init(|| KernelCode::of(&kernel.name, &kernel.origin, function, device)).as_ref();
+        kernel.progress.code.get_or_init(|| KernelCode::of(&kernel.name, &origin(), handle, device)).as_ref();
     let candidates = match code {
         Ok(code) => {
             let &KernelCode { static_hash, image, ref parameters, prints, .. } = &**code;
@@ -260,12 +263,17 @@ fn find(kernel: &Kernel, function: CUfunction, device: &DeviceDescription) -> Ke
 }
 
 /// A winner that was recorded from the image that the kernel is in.
-fn of_image<'a>(kernel: &Kernel, winners: &'a [Winner], device: &DeviceDescription) -> Option<&'a Winner> {
+fn of_image<'a>(
+    kernel: &Kernel,
+    origin: &dyn Fn() -> CodeOrigin,
+    winners: &'a [Winner],
+    device: &DeviceDescription,
+) -> Option<&'a Winner> {
     let architecture = device.arch();
     let mut known =
         winners.iter().filter(|winner| winner.image.is_some() && winner.architecture == architecture).peekable();
     known.peek()?;
-    let image = image_key(&kernel.name, &kernel.origin, device)?;
+    let image = image_key(&kernel.name, &origin(), device)?;
     known.find(|winner| winner.image == Some(image))
 }
 

@@ -14,7 +14,7 @@ use super::candidate::{WinnerCandidate, shape_of};
 use super::specialisation::Wanted;
 use super::{KernelReplacement, loaded, loading};
 use crate::driver::{self, captures};
-use crate::kernels::code::KernelCode;
+use crate::kernels::files::KernelFiles;
 use crate::kernels::kernel::Kernel;
 use crate::kernels::request::LaunchRequest;
 use crate::process::log::{info, warning};
@@ -37,7 +37,7 @@ struct Open {
 
 enum State {
     /// To be written.
-    New(Box<SpecialisationRequest>),
+    New(Box<SpecialisationRequest>, Arc<KernelFiles>),
     /// Under this name.
     Written(Box<SpecialisationRequest>, String),
 }
@@ -70,6 +70,7 @@ pub fn submit(
     // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
     let arguments = unsafe { request.arguments.read(code.parameters.layout()) }?;
     let Launch { attributes, .. } = &request.launch;
+    let files = code.files()?;
     let asked = SpecialisationRequest {
         launch: SpecialisedLaunch {
             kernel: kernel.name.clone(),
@@ -80,11 +81,11 @@ pub fn submit(
             arguments,
             folded: wanted.folded,
         },
-        record: code.record(&kernel.demangled, device),
+        record: code.record(&files, &kernel.demangled, device),
         compiled: code.compiled.clone(),
         base: base.map(|base| base.winner().identity()),
     };
-    let state = State::New(Box::new(asked));
+    let state = State::New(Box::new(asked), files);
     let open =
         Open { kernel: kernel.clone(), place: wanted.place, base: wanted.base, context, ends: loading::ends(), state };
     let mut requests = requests();
@@ -121,16 +122,13 @@ fn serve() {
 /// Does what can be done for a request; it, where that is not over.
 fn progress(open: Open) -> Option<Open> {
     match &open.state {
-        State::New(request) => {
-            let Some(Ok(code)) = open.kernel.progress.code.get() else { return None };
-            match write(code, request) {
-                Ok(name) => Some(Open { state: State::Written(request.clone(), name), ..open }),
-                Err(reason) => {
-                    refuse(&open, &format!("its code cannot be asked for: {reason}"), true);
-                    None
-                }
+        State::New(request, files) => match write(files, request) {
+            Ok(name) => Some(Open { state: State::Written(request.clone(), name), ..open }),
+            Err(reason) => {
+                refuse(&open, &format!("its code cannot be asked for: {reason}"), true);
+                None
             }
-        }
+        },
         State::Written(request, name) => {
             let Some(answer) = request.answer(&settings().folder, name) else { return Some(open) };
             // Loading is no part of any capture.
@@ -147,9 +145,9 @@ fn progress(open: Open) -> Option<Open> {
 }
 
 /// Writes a request, and what the kernel is compiled from; the request's name.
-fn write(code: &KernelCode, request: &SpecialisationRequest) -> Result<String, String> {
+fn write(files: &KernelFiles, request: &SpecialisationRequest) -> Result<String, String> {
     let folder = &settings().folder;
-    code.write_modules(folder, true).map_err(|error| error.to_string())?;
+    files.write_modules(folder).map_err(|error| error.to_string())?;
     request.ask(folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 

@@ -3,22 +3,22 @@
 //! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the image or the object, files beside the
 //! program, clang's IR in the image or the object, and the image's own PTX or machine code.
 
-use std::borrow::Cow;
 use std::ffi::c_char;
-use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::sys::CUdevice_attribute;
 use mneme_core::compile_options::CompileOptions;
-use mneme_core::hash::{Hash64, checksum};
+use mneme_core::hash::Hash64;
 use mneme_core::image::architecture::{Architecture, GpuArchitecture};
-use mneme_core::image::ir_section::{self, IrArgument, Symbol, SymbolKind, Unit, VariableInfo};
+use mneme_core::image::ir_section::{self, IrArgument, Symbol, SymbolKind, VariableInfo};
 use mneme_core::image::{embedded, ir_path};
 use mneme_core::launch::Launch;
-use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDetails, KernelRecord, VERSION};
+use mneme_core::recording::CodeKind;
+use mneme_core::recording::database::{ArgumentLayout, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::RecordedArgument;
-use mneme_core::recording::{CodeKind, RecordingError};
 
+use super::files::{Contents, KernelFiles};
+use super::ir_unit::{CONSTANT_SPACE, GLOBAL_SPACE, IrUnit};
 use super::key::{ArgumentValue, Key, Known, LaunchShape};
 use super::native::NativeCode;
 use super::origin::{CodeOrigin, choose_arch};
@@ -34,9 +34,6 @@ const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 ];
-/// Address spaces of constant and of global memory in NVPTX.
-pub const CONSTANT_SPACE: u32 = 4;
-pub const GLOBAL_SPACE: u32 = 1;
 
 /// Functions of the device-side runtime that no IR defines, and what stands for what a recording cannot hold.
 const REFUSED: [(&str, &str); 9] = [
@@ -95,8 +92,11 @@ pub struct KernelCode {
     name: String,
     pub parameters: Parameters,
     variables: Vec<Symbol>,
+    /// Until its files are made of them.
     modules: Vec<Module>,
     source: Source,
+    /// `None` after its last module was unloaded.
+    files: Mutex<Option<Arc<KernelFiles>>>,
     /// It calls through pointers that a replay may not have, as far as can be told.
     calls_pointers: bool,
     /// It prints, as far as can be told.
@@ -105,8 +105,6 @@ pub struct KernelCode {
     pub image: Option<u64>,
     /// How the application's own code was compiled, where the IR came with it.
     pub compiled: Option<CompileOptions>,
-    /// The forms of the application's own code, the one that it runs first.
-    original: Vec<OriginalCode>,
 }
 
 /// Where code was found (docs/how-it-works/code-sources.md).
@@ -136,21 +134,9 @@ struct Module {
     contents: Contents,
 }
 
-enum Contents {
-    Unit(Box<Unit<'static>>),
-    Bytes(Arc<Vec<u8>>),
-}
-
 impl Module {
     fn bitcode(bytes: Vec<u8>) -> Self {
         Self { name: ("RecordedIR", "bc"), contents: Contents::Bytes(bytes.into()) }
-    }
-
-    fn bytes(&self) -> std::io::Result<Cow<'_, [u8]>> {
-        match &self.contents {
-            Contents::Unit(unit) => unit.bitcode().map(Cow::Owned),
-            Contents::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
-        }
     }
 }
 
@@ -168,7 +154,7 @@ impl KernelCode {
         let mut code = Self::found(kernel, origin, native, device)?;
         code.image = (!code.has_ir()).then(|| image_key(kernel, origin, device)).flatten();
         if settings().records_nothing {
-            return Ok(Arc::new(code));
+            return Ok(Arc::new(code.with_files(Vec::new())));
         }
         let original = match OriginalCode::of_cpu_device(function) {
             // Its module is that.
@@ -177,7 +163,45 @@ impl KernelCode {
             None if linker::cpu_device().is_some() => Vec::new(),
             None => loaded.into_iter().map(|(kind, bytes)| OriginalCode::new(kind, bytes)).collect(),
         };
-        Ok(Arc::new(Self { original, ..code }))
+        Ok(Arc::new(code.with_files(original)))
+    }
+
+    /// Makes files of the modules and the application's own code.
+    fn with_files(mut self, original: Vec<OriginalCode>) -> Self {
+        let modules = std::mem::take(&mut self.modules).into_iter().enumerate().map(|(index, module)| {
+            let (start, extension) = module.name;
+            let number = if index == 0 { String::new() } else { format!(".{index}") };
+            (format!("{start}_{}{number}.{extension}", self.static_hash), module.contents)
+        });
+        let files = KernelFiles::new(modules.collect(), self.source == Source::MachineCode, original);
+        Self { files: Mutex::new(Some(Arc::new(files))), ..self }
+    }
+
+    fn known_files(&self) -> MutexGuard<'_, Option<Arc<KernelFiles>>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its files, unless it has been unloaded.
+    pub fn files(&self) -> Option<Arc<KernelFiles>> {
+        self.known_files().clone()
+    }
+
+    /// Its files; after it was unloaded and loaded again they are those of the code that is found then. `None` if that
+    /// is other code.
+    pub fn files_or(&self, find: impl FnOnce() -> Result<Arc<Self>, String>) -> Option<Arc<KernelFiles>> {
+        if let Some(files) = self.files() {
+            return Some(files);
+        }
+        let found = find().ok().filter(|found| found.static_hash == self.static_hash)?;
+        let files = found.files();
+        self.known_files().clone_from(&files);
+        files
+    }
+
+    /// Drops its files, because its last module is unloaded. Whoever writes them has them.
+    pub fn forget_files(&self) {
+        let files = self.known_files().take();
+        drop(files);
     }
 
     /// By the first source that has it.
@@ -239,7 +263,7 @@ impl KernelCode {
     /// has one for the kernel.
     fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
         let inside = origin.image.as_ref().map_or(&[][..], |image| image.units());
-        let units = if inside.is_empty() { origin.units_of_object() } else { inside.iter().collect() };
+        let units: Vec<IrUnit> = if inside.is_empty() { origin.units_of_object() } else { inside.to_vec() };
         let arch = choose_arch(&units, kernel, device.architecture.as_ref())?;
         let closure = ir_section::closure(&units, kernel, &arch)?;
         if let Err(refusal) = refuse(&closure.unresolved) {
@@ -250,12 +274,10 @@ impl KernelCode {
                 "several translation units have a {name} of their own, and the driver does not say which is meant"
             )));
         }
-        let own = units[*closure.units.first()?];
+        let own = &units[*closure.units.first()?];
         let symbol = own.symbol(kernel)?;
-        let module = |index: &usize| Module {
-            name: ("RecordedIR", "bc"),
-            contents: Contents::Unit(Box::new(units[*index].clone())),
-        };
+        let module =
+            |index: &usize| Module { name: ("RecordedIR", "bc"), contents: Contents::Unit(units[*index].clone()) };
         Some(Ok(Self {
             static_hash: closure.static_hash,
             triple: own.table.triple.clone(),
@@ -269,7 +291,7 @@ impl KernelCode {
             prints: prints(&closure.unresolved),
             image: None,
             compiled: own.table.compiled.clone(),
-            original: Vec::new(),
+            files: Mutex::default(),
         }))
     }
 
@@ -278,7 +300,7 @@ impl KernelCode {
         refuse(&native.undefined)?;
         let hash = modules
             .iter()
-            .filter_map(|module| module.bytes().ok())
+            .filter_map(|module| module.contents.bytes().ok())
             .fold(Hash64::new().part(name.as_bytes()), |hash, bytes| hash.part(&bytes));
         let variable = |(name, constant): &(String, bool)| Symbol {
             variable: Some(VariableInfo {
@@ -302,7 +324,7 @@ impl KernelCode {
             prints: prints(&native.undefined),
             image: None,
             compiled: None,
-            original: Vec::new(),
+            files: Mutex::default(),
         })
     }
 
@@ -312,20 +334,6 @@ impl KernelCode {
         let image = origin.image.as_ref().map_or(0, |image| image.identity());
         let hash = Hash64::new().part(&self.static_hash.to_le_bytes()).part(&image.to_le_bytes());
         Self { static_hash: hash.finish(), ..self }
-    }
-
-    /// The forms of the application's own code, as an instance names them.
-    pub fn original(&self) -> Vec<CodeFile> {
-        if self.source == Source::MachineCode {
-            let sums = self.modules.iter().filter_map(|module| module.bytes().ok()).map(|bytes| checksum(&bytes));
-            return self
-                .module_names()
-                .into_iter()
-                .zip(sums)
-                .map(|(file, checksum)| CodeFile { file, checksum })
-                .collect();
-        }
-        self.original.iter().map(|original| original.file.clone()).collect()
     }
 
     /// Whether replays place variables at their recorded addresses, which needs IR.
@@ -388,35 +396,8 @@ impl KernelCode {
         Key { shape: LaunchShape::of(launch), arguments: known.collect() }
     }
 
-    fn module_names(&self) -> Vec<String> {
-        let name = |(index, module): (usize, &Module)| match (index, module.name) {
-            (0, (start, extension)) => format!("{start}_{}.{extension}", self.static_hash),
-            (index, (start, extension)) => format!("{start}_{}.{index}.{extension}", self.static_hash),
-        };
-        self.modules.iter().enumerate().map(name).collect()
-    }
-
-    /// Writes the code files that the folder does not have yet, where the kernel `is_recorded` there; returns the bytes
-    /// written.
-    pub fn write_modules(&self, folder: &Path, is_recorded: bool) -> Result<u64, RecordingError> {
-        let mut written = 0;
-        for (name, module) in self.module_names().iter().zip(&self.modules) {
-            let path = folder.join(name);
-            if is_recorded && path.try_exists().map_err(RecordingError::io(&path))? {
-                continue;
-            }
-            let bytes = module.bytes().map_err(|source| RecordingError::Io { path: path.clone(), source })?;
-            database::write_atomically(&path, &bytes)?;
-            written += bytes.len() as u64;
-        }
-        for original in &self.original {
-            written += original.write(folder)?;
-        }
-        Ok(written)
-    }
-
     /// The kernel's entry in the recording, without instances.
-    pub fn record(&self, demangled: &str, device: CUdevice) -> KernelRecord {
+    pub fn record(&self, files: &KernelFiles, demangled: &str, device: CUdevice) -> KernelRecord {
         let description = DeviceDescription::of(device);
         let arena = vmm::of_device(device).map(|device| &device.arena);
         KernelRecord {
@@ -425,7 +406,7 @@ impl KernelCode {
             arena_size: arena.map_or(0, |arena| arena.size()),
             kernel_name: self.name.clone(),
             demangled_name: demangled.to_owned(),
-            modules: self.module_names(),
+            modules: files.names(),
             binary_blobs: Vec::new(),
             arg_names: self.parameters.iter().map(|argument| argument.name.clone()).collect(),
             specializations: self.parameters.iter().map(IrArgument::specialisable).collect(),
@@ -445,12 +426,7 @@ impl KernelCode {
                         kind: argument.kind.clone(),
                     })
                     .collect(),
-                module_checksums: self
-                    .modules
-                    .iter()
-                    .filter_map(|module| module.bytes().ok())
-                    .map(|bytes| checksum(&bytes))
-                    .collect(),
+                module_checksums: files.checksums().to_vec(),
                 calls_pointers: self.calls_pointers,
                 version: env!("CARGO_PKG_VERSION").into(),
                 checksum: String::new(),
@@ -476,7 +452,7 @@ impl KernelCode {
             prints: false,
             image: None,
             compiled: None,
-            original: vec![],
+            files: Mutex::default(),
         }
     }
 }

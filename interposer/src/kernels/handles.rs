@@ -2,10 +2,11 @@
 //!
 //! cudart launches with a `CUkernel` cast to `CUfunction`, so that both kinds of handle are in one table.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_char};
+use std::hash::Hash;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
 
 use super::kernel::{CodeOwner, FunctionHandle, Kernel};
 use super::origin::{CodeOrigin, Object};
@@ -14,9 +15,10 @@ use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 use crate::process::recorded_family;
 
 /// What tells kernels of one name apart: the object's path and the image's identity.
-type KernelKey = (Option<PathBuf>, u64, String);
+type Place = (Option<PathBuf>, u64);
 
 /// What a module or library was loaded from.
+#[derive(Default)]
 struct Home {
     origin: CodeOrigin,
     /// The context that it ends with, 0 if it ends with none.
@@ -31,12 +33,22 @@ struct Function {
     context: usize,
 }
 
+/// All of it is found without a search: programs load and unload thousands of modules.
 #[derive(Default)]
 struct Code {
     homes: HashMap<CodeOwner, Home>,
     functions: HashMap<usize, Function>,
-    kernels: HashMap<KernelKey, Arc<Kernel>>,
-    objects: HashMap<PathBuf, Arc<Object>>,
+    /// The handles of each home's functions.
+    functions_of: HashMap<CodeOwner, HashSet<usize>>,
+    /// The modules of each library, as far as they are known.
+    modules_of: HashMap<CodeOwner, HashSet<CodeOwner>>,
+    /// Modules that have functions, and that no hook has seen being loaded.
+    unseen: HashSet<CodeOwner>,
+    /// The handles of kernels of libraries, by their names.
+    library_kernels: HashMap<String, HashSet<usize>>,
+    /// By place and name.
+    kernels: HashMap<Place, HashMap<String, Arc<Kernel>>>,
+    objects: HashMap<PathBuf, Weak<Object>>,
 }
 
 static CODE: LazyLock<RwLock<Code>> = LazyLock::new(RwLock::default);
@@ -49,19 +61,55 @@ fn look<R>(look: impl FnOnce(&Code) -> R) -> R {
     look(&CODE.read().unwrap_or_else(PoisonError::into_inner))
 }
 
+fn place_of(origin: &CodeOrigin) -> Place {
+    let path = origin.object.as_ref().map(|object| object.path().to_owned());
+    // Reads the image, the first time.
+    (path, origin.image.as_ref().map_or(0, |image| image.identity()))
+}
+
 impl Code {
+    fn add_home(&mut self, owner: CodeOwner, home: Home) {
+        if let Some(library) = home.library {
+            self.modules_of.entry(library).or_default().insert(owner);
+        }
+        self.unseen.remove(&owner);
+        self.homes.insert(owner, home);
+    }
+
     /// Notes a function, and the context that it ends with unless its module is known to end with another.
     fn insert(&mut self, handle: usize, function: FunctionHandle, context: usize) {
+        let home = self.homes.get(&function.home);
         let context = match function.home {
-            CodeOwner::Module(_) => self.homes.get(&function.home).map_or(context, |home| home.context),
+            CodeOwner::Module(_) => home.map_or(context, |home| home.context),
             CodeOwner::Library(_) | CodeOwner::Binary(_) => context,
         };
+        if home.is_none() && matches!(function.home, CodeOwner::Module(_)) {
+            self.unseen.insert(function.home);
+        }
         let kernel = function.kernel.clone();
-        let known = self.functions.insert(handle, Function { handle: function, context });
+        // Before the one that it takes the place of goes, which may be of the same kernel.
+        kernel.add_handle();
+        let known = self.remove(handle);
+        if function.context_free {
+            self.library_kernels.entry(kernel.name.clone()).or_default().insert(handle);
+        }
+        self.functions_of.entry(function.home).or_default().insert(handle);
+        self.functions.insert(handle, Function { handle: function, context });
         // A context of which no hook saw the end has taken its functions with it.
-        if known.is_some_and(|known| !Arc::ptr_eq(&known.handle.kernel, &kernel)) {
+        if known.is_some_and(|known| !Arc::ptr_eq(&known.kernel, &kernel)) {
             recent::clear();
         }
+    }
+
+    /// Forgets a function.
+    fn remove(&mut self, handle: usize) -> Option<FunctionHandle> {
+        let removed = self.functions.remove(&handle)?.handle;
+        take_from(&mut self.functions_of, &removed.home, &handle);
+        if removed.context_free {
+            take_from(&mut self.library_kernels, &removed.kernel.name, &handle);
+        }
+        removed.kernel.remove_handle();
+        Some(removed)
     }
 
     fn origin(&self, home: CodeOwner) -> Option<CodeOrigin> {
@@ -73,11 +121,44 @@ impl Code {
     /// A module that no hook has seen may be one of the library's: its functions go too, and the driver is asked about
     /// those that are launched again.
     fn forget(&mut self, home: CodeOwner) {
-        self.homes.retain(|known, of| *known != home && of.library != Some(home));
-        let homes = &self.homes;
-        let is_left = |owner: CodeOwner| homes.contains_key(&owner) || !matches!(owner, CodeOwner::Module(_));
-        self.functions.retain(|_, function| function.handle.home != home && is_left(function.handle.home));
         recent::clear();
+        let modules = self.modules_of.remove(&home).unwrap_or_default();
+        let unseen = std::mem::take(&mut self.unseen);
+        [home].into_iter().chain(modules).chain(unseen).for_each(|home| self.forget_one(home));
+    }
+
+    /// Forgets code and its functions. Of kernels that have no other function those that were launched are kept for the
+    /// summary.
+    fn forget_one(&mut self, home: CodeOwner) {
+        let functions = self.functions_of.remove(&home).unwrap_or_default();
+        let removed: Vec<FunctionHandle> = functions.into_iter().filter_map(|handle| self.remove(handle)).collect();
+        let Some(Home { origin, library, .. }) = self.homes.remove(&home) else { return };
+        if let Some(library) = library {
+            take_from(&mut self.modules_of, &library, &home);
+        }
+        if removed.iter().any(|function| function.kernel.is_forgotten()) {
+            let place = place_of(&origin);
+            if let Some(kernels) = self.kernels.get_mut(&place) {
+                kernels.retain(|_, kernel| !kernel.is_forgotten());
+                if kernels.is_empty() {
+                    self.kernels.remove(&place);
+                }
+            }
+        }
+        let is_last = |object: &Arc<Object>| Arc::strong_count(object) == 1;
+        if let Some(object) = origin.object.filter(is_last) {
+            self.objects.remove(object.path());
+        }
+    }
+}
+
+/// Takes an item out of one of several sets, and the set away with the last one.
+fn take_from<K: Eq + Hash + Clone, T: Eq + Hash>(sets: &mut HashMap<K, HashSet<T>>, of: &K, item: &T) {
+    if let Some(set) = sets.get_mut(of) {
+        set.remove(item);
+        if set.is_empty() {
+            sets.remove(of);
+        }
     }
 }
 
@@ -95,14 +176,19 @@ fn context_of(home: CodeOwner) -> usize {
 /// The object of a path, as its file is now.
 pub fn object(path: PathBuf) -> Arc<Object> {
     let now = Object::new(path.clone());
-    change(|code| match code.objects.get(&path) {
-        Some(known) if known.is_same_file(&now) => known.clone(),
+    change(|code| match code.objects.get(&path).and_then(Weak::upgrade) {
+        Some(known) if known.is_same_file(&now) => known,
         _ => {
             let object = Arc::new(now);
-            code.objects.insert(path, object.clone());
+            code.objects.insert(path, Arc::downgrade(&object));
             object
         }
     })
+}
+
+/// Where code was loaded from, as long as it is loaded.
+pub fn origin(home: CodeOwner) -> CodeOrigin {
+    look(|code| code.origin(home)).unwrap_or_default()
 }
 
 /// Notes what a handle was loaded from. One that died with its context may be given out anew, hence what was known of
@@ -111,7 +197,7 @@ pub fn note(home: CodeOwner, origin: CodeOrigin) {
     let context = context_of(home);
     change(|code| {
         code.forget(home);
-        code.homes.insert(home, Home { origin, context, library: None })
+        code.add_home(home, Home { origin, context, library: None });
     });
 }
 
@@ -120,7 +206,7 @@ pub fn note_module_of(library: CodeOwner, module: CodeOwner) {
     let context = current_context();
     change(|code| {
         let origin = code.origin(library).unwrap_or_default();
-        code.homes.insert(module, Home { origin, context, library: Some(library) })
+        code.add_home(module, Home { origin, context, library: Some(library) });
     });
 }
 
@@ -134,8 +220,11 @@ pub fn forget(home: CodeOwner) {
 pub fn forget_contexts(has_ended: impl Fn(usize) -> bool) {
     let is_gone = |context: usize| context != 0 && has_ended(context);
     change(|code| {
-        code.homes.retain(|_, home| !is_gone(home.context));
-        code.functions.retain(|_, function| !is_gone(function.context));
+        let homes = code.homes.iter().filter(|(_, home)| is_gone(home.context)).map(|(home, _)| *home);
+        homes.collect::<Vec<_>>().into_iter().for_each(|home| code.forget(home));
+        let functions = code.functions.iter().filter(|(_, function)| is_gone(function.context));
+        let functions: Vec<usize> = functions.map(|(handle, _)| *handle).collect();
+        functions.into_iter().for_each(|handle| _ = code.remove(handle));
         recent::clear();
     });
 }
@@ -143,12 +232,13 @@ pub fn forget_contexts(has_ended: impl Fn(usize) -> bool) {
 /// Notes a function's handle.
 pub fn add_function(handle: usize, name: String, home: CodeOwner, context_free: bool) -> FunctionHandle {
     let context = context_of(home);
-    let origin = look(|code| code.origin(home)).unwrap_or_default();
-    let path = origin.object.as_ref().map(|object| object.path().to_owned());
-    // Reads the image, the first time.
-    let key = (path, origin.image.as_ref().map_or(0, |image| image.identity()), name.clone());
+    let place = place_of(&origin(home));
     change(|code| {
-        let kernel = code.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, origin))).clone();
+        let kernels = code.kernels.entry(place).or_default();
+        let kernel = match kernels.get(&name) {
+            Some(kernel) => kernel.clone(),
+            None => kernels.entry(name.clone()).or_insert(Arc::new(Kernel::new(name))).clone(),
+        };
         let function = FunctionHandle { kernel, home, context_free };
         code.insert(handle, function.clone(), context);
         function
@@ -163,19 +253,21 @@ pub fn add_function_of(kernel: FunctionHandle, handle: usize) {
 
 /// Every kernel seen so far.
 pub fn kernels() -> Vec<Arc<Kernel>> {
-    look(|code| code.kernels.values().cloned().collect())
+    look(|code| code.kernels.values().flat_map(HashMap::values).cloned().collect())
 }
 
-/// The owners of code that have kernels which were launched, with these.
-pub fn launched() -> Vec<(CodeOwner, Vec<Arc<Kernel>>)> {
-    let mut owners: HashMap<CodeOwner, Vec<Arc<Kernel>>> = HashMap::new();
-    look(|code| {
-        let functions = code.functions.values().map(|function| &function.handle);
-        for function in functions.filter(|function| function.kernel.is_launched()) {
-            owners.entry(function.home).or_default().push(function.kernel.clone());
-        }
-    });
-    owners.into_iter().collect()
+/// The owners of code that have kernels which were launched, with what `look` finds of each of these.
+pub fn launched<T>(look: impl Fn(&Kernel) -> Vec<T>) -> Vec<(CodeOwner, Vec<T>)> {
+    let functions = |code: &Code, handles: &HashSet<usize>| -> Option<Vec<T>> {
+        let functions = handles.iter().filter_map(|handle| code.functions.get(handle));
+        let mut launched = functions.map(|function| &function.handle.kernel).filter(|kernel| kernel.is_launched());
+        let first = launched.next()?;
+        Some(look(first).into_iter().chain(launched.flat_map(|kernel| look(kernel))).collect())
+    };
+    self::look(|code| {
+        let owners = code.functions_of.iter();
+        owners.filter_map(|(owner, handles)| Some((*owner, functions(code, handles)?))).collect()
+    })
 }
 
 /// The kernel behind a handle, which is found without a lock from now on where it stays what it is.
@@ -220,11 +312,8 @@ fn identify(handle: CUfunction) -> Option<FunctionHandle> {
 /// the other was launched, and tells no library of a function.
 fn kernel_of(handle: CUfunction, name: &str) -> Option<FunctionHandle> {
     let kernels: Vec<(usize, FunctionHandle)> = look(|code| {
-        let functions = code.functions.iter().map(|(handle, function)| (handle, &function.handle));
-        functions
-            .filter(|(_, function)| function.context_free && function.kernel.name == name)
-            .map(|(handle, function)| (*handle, function.clone()))
-            .collect()
+        let handles = code.library_kernels.get(name).into_iter().flatten();
+        handles.filter_map(|handle| Some((*handle, code.functions.get(handle)?.handle.clone()))).collect()
     });
     let found = kernels.into_iter().find(|(kernel, _)| {
         let mut function: CUfunction = std::ptr::null_mut();
@@ -246,6 +335,12 @@ pub(super) fn text(pointer: *const c_char) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::images::LoadedImage;
+    use std::sync::atomic::Ordering;
+
+    fn function(name: &str, home: CodeOwner) -> FunctionHandle {
+        FunctionHandle { kernel: Arc::new(Kernel::new(name.into())), home, context_free: false }
+    }
 
     #[test]
     fn the_functions_of_a_library_go_with_it_by_whatever_module_they_were_found() {
@@ -254,18 +349,50 @@ mod tests {
         let [of_library, unseen, loaded] = [0x11, 0x12, 0x13].map(CodeOwner::Module);
         let home = |library| Home { origin: CodeOrigin::default(), context: 0, library };
         for (owner, library) in [(library, None), (other, None), (of_library, Some(library)), (loaded, None)] {
-            code.homes.insert(owner, home(library));
+            code.add_home(owner, home(library));
         }
         let homes = [library, other, of_library, unseen, loaded];
         for (handle, home) in homes.into_iter().enumerate() {
-            let kernel = Arc::new(Kernel::new(format!("k{handle}"), CodeOrigin::default()));
-            code.insert(handle, FunctionHandle { kernel, home, context_free: false }, 0);
+            code.insert(handle, function(&format!("k{handle}"), home), 0);
         }
         code.forget(library);
         let mut left: Vec<usize> = code.functions.keys().copied().collect();
         left.sort_unstable();
         assert_eq!(left, [1, 4]);
         assert!(!code.homes.contains_key(&of_library) && code.homes.contains_key(&other));
+    }
+
+    /// A program that makes, loads, runs and unloads modules goes on for days.
+    #[test]
+    fn what_is_unloaded_takes_no_memory_but_for_what_the_summary_says() {
+        let images = |text: &str| {
+            let text = format!(".version 8.0\n.target sm_90\n// {text}\n\0");
+            // SAFETY: a terminated string.
+            unsafe { LoadedImage::at(text.as_ptr().cast(), |_| None) }.map(Arc::new)
+        };
+        let mut images_left = Vec::new();
+        for load in 0..100 {
+            let (module, handle) = (CodeOwner::Module(0x7_0000 + 16 * load), 0x8_0000 + 16 * load);
+            let image = images(&format!("{}", load / 2));
+            images_left.extend(image.as_ref().map(Arc::downgrade));
+            note(module, CodeOrigin { object: None, image });
+            let launched = add_function(handle, format!("launched_{}", load / 2), module, false);
+            add_function(handle + 1, format!("idle_{load}"), module, false);
+            launched.kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
+            assert!(origin(module).image.is_some());
+            forget(module);
+        }
+        assert!(images_left.iter().all(|image| image.strong_count() == 0));
+        let named = |start: &str| kernels().into_iter().filter(|it| it.name.starts_with(start)).collect::<Vec<_>>();
+        assert!(named("idle_").is_empty());
+        let launched = named("launched_");
+        assert_eq!(launched.len(), 50);
+        assert!(launched.iter().all(|kernel| kernel.progress.launches.load(Ordering::Relaxed) == 2));
+        look(|code| {
+            let is_left = |handle: usize| code.functions.contains_key(&handle);
+            assert!(!(0..1600).any(|offset| is_left(0x8_0000 + offset)));
+            assert!(code.functions_of.values().all(|functions| !functions.is_empty()));
+        });
     }
 
     #[test]

@@ -7,16 +7,17 @@ use std::borrow::Cow;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use mneme_abi::cuda::sys::CUjitInputType;
 
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::elf::MappedFile;
-use mneme_core::image::ir_section::Unit;
 use mneme_core::image::{fatbin, in_memory, ir_inside, ptx, sum};
 
+use super::ir_unit::IrUnit;
+use super::last_read;
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, Status};
 use crate::process::log::debug;
@@ -29,7 +30,7 @@ pub struct LoadedImage {
     bytes: Bytes,
     checksum: OnceLock<Option<u64>>,
     sum: OnceLock<Option<u64>>,
-    units: OnceLock<Vec<Unit<'static>>>,
+    units: OnceLock<Vec<IrUnit>>,
     identity: OnceLock<u64>,
     is_in_file: OnceLock<bool>,
 }
@@ -37,7 +38,7 @@ pub struct LoadedImage {
 enum Bytes {
     Whole(Piece),
     /// What the driver links when it loads them, and the machine code that comes of it.
-    Linked(Vec<Piece>, OnceLock<Option<Vec<u8>>>),
+    Linked(Vec<Piece>, OnceLock<Option<Arc<Vec<u8>>>>),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ enum Piece {
         /// In the object's file, bytes.
         offset: u64,
     },
-    Copied(Vec<u8>),
+    Copied(Arc<Vec<u8>>),
 }
 
 impl Piece {
@@ -61,7 +62,7 @@ impl Piece {
         }
         // SAFETY: by the caller's contract.
         let bytes = || unsafe { std::slice::from_raw_parts(start as *const u8, size) }.to_vec();
-        (size as u64 <= MAX_COPY).then(|| Self::Copied(bytes()))
+        (size as u64 <= MAX_COPY).then(|| Self::Copied(Arc::new(bytes())))
     }
 
     /// `None` where the object that it was in is gone.
@@ -115,7 +116,7 @@ impl LoadedImage {
     pub fn of_file(path: &Path) -> Option<Self> {
         (path.metadata().ok()?.len() <= MAX_COPY)
             .then(|| std::fs::read(path).ok())?
-            .map(|bytes| Self::new(Bytes::Whole(Piece::Copied(bytes))))
+            .map(|bytes| Self::new(Bytes::Whole(Piece::Copied(Arc::new(bytes)))))
     }
 
     fn new(bytes: Bytes) -> Self {
@@ -164,22 +165,24 @@ impl LoadedImage {
     }
 
     /// The IR of `mneme-cc` in the image itself. Read at the first use.
-    pub fn units(&self) -> &[Unit<'static>] {
-        self.units.get_or_init(|| self.bytes().map(|bytes| ir_inside::units(&bytes)).unwrap_or_default())
+    pub fn units(&self) -> &[IrUnit] {
+        let read =
+            |bytes: Arc<Vec<u8>>| -> Vec<IrUnit> { ir_inside::units(&bytes).into_iter().map(IrUnit::new).collect() };
+        self.units.get_or_init(|| self.bytes().map(read).unwrap_or_default())
     }
 
     /// The bytes; `None` where the object that they were in is gone, or another is in its place.
-    pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+    pub fn bytes(&self) -> Option<Arc<Vec<u8>>> {
         match &self.bytes {
-            Bytes::Whole(piece) => {
-                let is_same = |bytes: &Cow<'_, [u8]>| {
-                    matches!(piece, Piece::Copied(_)) || self.checksum() == Some(checksum(bytes))
-                };
-                piece.bytes().filter(is_same)
+            Bytes::Whole(Piece::Copied(bytes)) => {
+                last_read::remember_whole(self.checksum()?, bytes);
+                Some(bytes.clone())
             }
+            // Kernels are met one after the other, and most are in one image.
+            Bytes::Whole(piece) => last_read::whole(self.checksum()?, || piece.bytes().map(Cow::into_owned)),
             Bytes::Linked(parts, linked) => {
                 let is_same = || sum_of_parts(parts) == Some(self.identity());
-                linked.get_or_init(|| is_same().then(|| link(parts)).flatten()).as_deref().map(Cow::Borrowed)
+                linked.get_or_init(|| is_same().then(|| link(parts)).flatten().map(Arc::new)).clone()
             }
         }
     }
@@ -288,10 +291,10 @@ mod tests {
         let image = unsafe { LoadedImage::at(text.as_ptr().cast(), |_| None) }.unwrap();
         let copy = text.clone();
         text.fill(0);
-        assert_eq!(*image.bytes().unwrap(), copy[..copy.len() - 1]);
+        assert_eq!(image.bytes().unwrap()[..], copy[..copy.len() - 1]);
         // SAFETY: as above.
         assert!(unsafe { LoadedImage::at(c"not an image".as_ptr().cast(), |_| Some(0)) }.is_none());
-        assert_eq!(*in_constant_memory(copy.as_ptr(), 4).bytes().unwrap(), copy[..4]);
+        assert_eq!(in_constant_memory(copy.as_ptr(), 4).bytes().unwrap()[..], copy[..4]);
         let nowhere = in_constant_memory(std::ptr::without_provenance(64), 4);
         assert!(nowhere.bytes().is_none() && nowhere.sum().is_none());
         assert_ne!(nowhere.identity(), in_constant_memory(std::ptr::without_provenance(64), 4).identity());
@@ -320,6 +323,9 @@ mod tests {
         let identity = image.identity();
         assert!(image.bytes().is_some());
         place.copy_from_slice(&text(1));
+        // What was read last is kept.
+        let other = text(2);
+        assert!(in_constant_memory(other.as_ptr(), other.len()).bytes().is_some());
         assert!(image.bytes().is_none() && image.identity() == identity);
     }
 

@@ -2,14 +2,13 @@
 
 use std::ffi::CString;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mneme_abi::cuda::sys::CUfunction_attribute;
 use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, LaunchAttributes};
 use mneme_core::summary::RecorderMode;
 use mneme_core::symbol;
 
-use super::origin::CodeOrigin;
 use super::progress::KernelProgress;
 use super::registered::{self, RegisteredVariable};
 use super::request::LaunchRequest;
@@ -24,13 +23,33 @@ pub struct Kernel {
     /// Mangled.
     pub name: String,
     pub demangled: String,
-    pub origin: CodeOrigin,
     pub progress: KernelProgress,
+    /// Function handles that are known of it.
+    handles: AtomicUsize,
 }
 
 impl Kernel {
-    pub fn new(name: String, origin: CodeOrigin) -> Self {
-        Self { demangled: demangle(&name), name, origin, progress: KernelProgress::default() }
+    pub fn new(name: String) -> Self {
+        Self { demangled: demangle(&name), name, progress: KernelProgress::default(), handles: AtomicUsize::new(0) }
+    }
+
+    /// Notes a function handle.
+    pub fn add_handle(&self) {
+        self.handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a function handle is gone; with the last one go the files of its code.
+    pub fn remove_handle(&self) {
+        if self.handles.fetch_sub(1, Ordering::Relaxed) == 1
+            && let Some(Ok(code)) = self.progress.code.get()
+        {
+            code.forget_files();
+        }
+    }
+
+    /// Whether nothing can launch it any more, and nothing is to be said of it.
+    pub fn is_forgotten(&self) -> bool {
+        self.handles.load(Ordering::Relaxed) == 0 && !self.is_launched()
     }
 
     /// Whether it has been launched.

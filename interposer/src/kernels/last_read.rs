@@ -3,8 +3,9 @@
 //! Kernels of a program are met one after the other, and most are in one image: it is unpacked and read once.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
+use mneme_core::hash;
 use mneme_core::image::cubin::{self, Cubin};
 use mneme_core::image::fatbin::FatbinEntry;
 use mneme_core::image::ptx::{self, PtxModule};
@@ -14,6 +15,8 @@ use self_cell::self_cell;
 const KEPT: usize = 8;
 /// Bytes of one that is kept.
 const MOST: usize = 8 << 20;
+/// The same of the image that they are in.
+const MOST_WHOLE: usize = 64 << 20;
 
 self_cell!(
     /// PTX, split.
@@ -31,6 +34,8 @@ pub struct CodeImage {
     /// Without the zeros behind PTX.
     pub bytes: Arc<Vec<u8>>,
     form: Form,
+    /// The whole image that it was read from, if that is one of [`whole`], and the address there.
+    origin: (Weak<Vec<u8>>, usize),
 }
 
 enum Form {
@@ -40,7 +45,7 @@ enum Form {
 }
 
 impl CodeImage {
-    fn read(mut bytes: Vec<u8>, stored: Option<&[u8]>) -> Self {
+    fn read(mut bytes: Vec<u8>, from: &[u8], stored: Option<&[u8]>) -> Self {
         let is_ptx = ptx::is_ptx(&bytes);
         bytes.truncate(without_zeros(&bytes).len());
         let bytes = Arc::new(bytes);
@@ -50,7 +55,12 @@ impl CodeImage {
         } else {
             cubin::parse(&bytes).map_or(Form::Unknown, |cubin| Form::MachineCode(Box::new(cubin)))
         };
-        Self { stored: stored.map(Into::into), bytes, form }
+        Self { stored: stored.map(Into::into), bytes, form, origin: (whole_around(from), from.as_ptr().addr()) }
+    }
+
+    /// Whether it was read from there, which is quicker to tell than whether the bytes are the same.
+    fn is_from(&self, bytes: &[u8]) -> bool {
+        self.origin.1 == bytes.as_ptr().addr() && self.origin.0.strong_count() > 0
     }
 
     /// Its parts, if it is PTX.
@@ -73,8 +83,10 @@ fn without_zeros(bytes: &[u8]) -> &[u8] {
 /// PTX or machine code by itself.
 pub fn image(bytes: &[u8]) -> Arc<CodeImage> {
     let bytes = without_zeros(bytes);
-    let is_it = |known: &CodeImage| known.stored.is_none() && *known.bytes == *bytes;
-    known_or_read(is_it, || Some(CodeImage::read(bytes.to_vec(), None))).expect("all bytes can be read")
+    let is_it = |known: &CodeImage| {
+        known.stored.is_none() && known.bytes.len() == bytes.len() && (known.is_from(bytes) || *known.bytes == *bytes)
+    };
+    known_or_read(is_it, || Some(CodeImage::read(bytes.to_vec(), bytes, None))).expect("all bytes can be read")
 }
 
 /// What an entry of a fat binary holds; `None` where it is damaged.
@@ -82,8 +94,12 @@ pub fn entry(entry: &FatbinEntry<'_>) -> Option<Arc<CodeImage>> {
     if !entry.is_compressed() {
         return Some(image(&entry.contents()?));
     }
-    let is_it = |known: &CodeImage| known.stored.as_deref() == Some(entry.stored());
-    known_or_read(is_it, || Some(CodeImage::read(entry.contents()?.into_owned(), Some(entry.stored()))))
+    let stored = entry.stored();
+    let is_it = |known: &CodeImage| {
+        let is_same = |bytes: &[u8]| bytes.len() == stored.len() && (known.is_from(stored) || bytes == stored);
+        known.stored.as_deref().is_some_and(is_same)
+    };
+    known_or_read(is_it, || Some(CodeImage::read(entry.contents()?.into_owned(), stored, Some(stored))))
 }
 
 /// The image that `is_it` of the last ones, else what `read` comes to. Does not wait for another thread, which may be
@@ -110,6 +126,49 @@ fn known_or_read(
     Some(found)
 }
 
+/// An image with its checksum.
+type WholeImage = (u64, Arc<Vec<u8>>);
+
+fn last_whole() -> Option<MutexGuard<'static, Option<WholeImage>>> {
+    static LAST: Mutex<Option<WholeImage>> = Mutex::new(None);
+    match LAST.try_lock() {
+        Ok(last) => Some(last),
+        Err(TryLockError::Poisoned(last)) => Some(last.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Remembers a whole image with its checksum.
+pub fn remember_whole(checksum: u64, bytes: &Arc<Vec<u8>>) {
+    if let Some(mut last) = last_whole().filter(|_| bytes.len() <= MOST_WHOLE)
+        && last.as_ref().is_none_or(|(_, known)| !Arc::ptr_eq(known, bytes))
+    {
+        *last = Some((checksum, bytes.clone()));
+    }
+}
+
+/// The whole image that these bytes are part of.
+fn whole_around(bytes: &[u8]) -> Weak<Vec<u8>> {
+    let last = last_whole();
+    let whole = last.as_deref().and_then(Option::as_ref).map(|(_, whole)| whole);
+    let holds = |whole: &&Arc<Vec<u8>>| whole.as_ptr_range().contains(&bytes.as_ptr());
+    whole.filter(holds).map(Arc::downgrade).unwrap_or_default()
+}
+
+/// The whole image with this checksum, which was read last, else what `read` gives if it has that checksum. Does not
+/// wait for another thread.
+pub fn whole(checksum: u64, read: impl FnOnce() -> Option<Vec<u8>>) -> Option<Arc<Vec<u8>>> {
+    let mut last = last_whole();
+    if let Some((_, bytes)) = last.as_deref().and_then(Option::as_ref).filter(|(known, _)| *known == checksum) {
+        return Some(bytes.clone());
+    }
+    let bytes = Arc::new(read().filter(|bytes| hash::checksum(bytes) == checksum)?);
+    if let Some(last) = last.as_mut().filter(|_| bytes.len() <= MOST_WHOLE) {
+        **last = Some((checksum, bytes.clone()));
+    }
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +190,26 @@ mod tests {
         let first = image(&text("first"));
         (0..2 * KEPT).for_each(|number| drop(image(&text(&format!("other{number}")))));
         assert!(!Arc::ptr_eq(&first, &image(&text("first"))), "others came after it");
+    }
+
+    #[test]
+    fn a_part_of_a_whole_image_is_known_by_its_place_as_long_as_that_is_there() {
+        let of = |first: &str, second: &str| Arc::new([text(first), text(second)].concat());
+        // Other tests read whole images meanwhile.
+        let is_known = || {
+            let image = of("one", "other");
+            let sum = hash::checksum(&image);
+            let image = whole(sum, || Some(image.to_vec())).unwrap();
+            let part = CodeImage::read(text("one"), &image[..10], None);
+            let is_known = part.is_from(&image[..10]);
+            assert!(!part.is_from(&image[1..]));
+            drop(image);
+            let other = of("third", "other");
+            whole(hash::checksum(&other), || Some(other.to_vec()));
+            assert!(part.origin.0.strong_count() == 0 || !is_known);
+            is_known
+        };
+        assert!((0..100).any(|_| is_known()));
     }
 
     #[test]

@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
-use mneme_core::image::ir_section::SymbolKind;
-
-use super::code::{CONSTANT_SPACE, GLOBAL_SPACE};
 use super::handles;
 use super::kernel::{CodeOwner, Kernel};
 use super::registered;
@@ -24,12 +21,16 @@ pub struct LoadedVariable {
 /// by name (those that are private to a file) are not among them.
 pub fn all() -> Vec<LoadedVariable> {
     let mut found = BTreeMap::new();
-    for (home, kernels) in handles::launched() {
+    let of_kernel = |kernel: &Kernel| {
+        let code = kernel.progress.code.get().and_then(|code| code.as_ref().ok());
+        code.into_iter().flat_map(|code| code.variables()).map(|(name, _)| name.to_owned()).collect::<Vec<String>>()
+    };
+    for (home, of_kernels) in handles::launched(of_kernel) {
         let mut add = |variable: LoadedVariable| _ = found.insert(variable.address, variable);
         if let CodeOwner::Binary(binary) = home {
             registered::managed(binary).into_iter().filter_map(managed).for_each(&mut add);
         }
-        for name in names(home, &kernels).iter().filter(|name| !home.is_managed(name)) {
+        for name in names(home, of_kernels).iter().filter(|name| !home.is_managed(name)) {
             if let Some((address, size)) = home.variable(name)
                 && size > 0
             {
@@ -48,25 +49,13 @@ fn managed((pointer, size): (usize, u64)) -> Option<LoadedVariable> {
 }
 
 /// Names on the device: of the IR that comes with the code, and of what its kernels are known to use.
-fn names(home: CodeOwner, kernels: &[std::sync::Arc<Kernel>]) -> Vec<String> {
-    let mut names = Vec::new();
+fn names(home: CodeOwner, of_kernels: Vec<String>) -> Vec<String> {
+    let mut names = of_kernels;
     if let CodeOwner::Binary(binary) = home {
         names.extend(registered::names(binary));
     }
-    for kernel in kernels {
-        let of_code = kernel.progress.code.get().and_then(|code| code.as_ref().ok());
-        names.extend(of_code.into_iter().flat_map(|code| code.variables()).map(|(name, _)| name.to_owned()));
-    }
-    // All are of one image.
-    if let Some(kernel) = kernels.first() {
-        let symbols = kernel.origin.units_of_object().into_iter().flat_map(|unit| &unit.table.symbols);
-        let variables = symbols.filter(|symbol| {
-            let info = symbol.variable.as_ref();
-            symbol.kind == SymbolKind::Variable
-                && symbol.defined
-                && info.is_some_and(|info| matches!(info.space, GLOBAL_SPACE | CONSTANT_SPACE))
-        });
-        names.extend(variables.map(|symbol| symbol.name.clone()));
+    for unit in handles::origin(home).units_of_object() {
+        names.extend(unit.variables().iter().cloned());
     }
     names.sort_unstable();
     names.dedup();

@@ -1,11 +1,14 @@
 //! Kernels: from the handle that is launched to the code that is recorded, and what was done about it.
 
 pub mod code;
+pub mod files;
 pub mod function_settings;
 pub mod handles;
 pub mod images;
+mod ir_unit;
 pub mod kernel;
 pub mod key;
+pub mod known_instances;
 mod last_read;
 pub mod loaded_variables;
 pub mod loading;

@@ -1,5 +1,6 @@
 //! The origin of a kernel: the object that its IR is in, and the image that it was loaded from.
 
+use std::borrow::Borrow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -9,13 +10,14 @@ use mneme_core::image::elf::MappedFile;
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 
 use super::images::LoadedImage;
+use super::ir_unit::IrUnit;
 use crate::process::log::warning;
 
 /// A loaded ELF object with device code in it.
 pub struct Object {
     path: PathBuf,
     version: Option<FileVersion>,
-    units: OnceLock<Vec<Unit<'static>>>,
+    units: OnceLock<Vec<IrUnit>>,
 }
 
 /// What changes when a file is written, or another comes to its place.
@@ -58,7 +60,7 @@ impl Object {
 
     /// The records of its `.mneme.ir` section; empty where it has none, or its file has been replaced. Read at the
     /// first use.
-    fn units(&self) -> &[Unit<'static>] {
+    fn units(&self) -> &[IrUnit] {
         self.units.get_or_init(|| {
             let Ok(file) = MappedFile::open(&self.path) else { return Vec::new() };
             if !self.is_unchanged() {
@@ -66,7 +68,7 @@ impl Object {
                 return Vec::new();
             }
             let section = file.section(ir_section::SECTION).unwrap_or_default();
-            ir_section::decode(section).into_iter().map(Unit::into_owned).collect()
+            ir_section::decode(section).into_iter().map(IrUnit::new).collect()
         })
     }
 }
@@ -83,13 +85,17 @@ pub struct CodeOrigin {
 impl CodeOrigin {
     /// The records of `mneme-cc` in the object that the image was made from; all of the object's where that is not
     /// known.
-    pub fn units_of_object(&self) -> Vec<&Unit<'static>> {
+    pub fn units_of_object(&self) -> Vec<IrUnit> {
         let Some(object) = &self.object else { return Vec::new() };
         let sum = self.image.as_ref().and_then(|image| image.sum());
         let units = ir_section::of_image(object.units(), sum);
         // Units that name images name this one, whatever file they are from.
         let are_known = sum.is_some() && units.iter().all(|unit| !unit.table.images.is_empty());
-        if are_known || self.object_if_unchanged().is_some() { units } else { Vec::new() }
+        if are_known || self.object_if_unchanged().is_some() {
+            units.into_iter().cloned().collect()
+        } else {
+            Vec::new()
+        }
     }
 
     /// The object that the image is in, if its file still has the image: a new version may have come to its path.
@@ -101,7 +107,11 @@ impl CodeOrigin {
 
 /// The architecture whose IR stands for a kernel on a device: of NVIDIA's its own, else the newest that is not newer,
 /// else the newest; of AMD's its own, else its family's.
-pub fn choose_arch(units: &[&Unit<'_>], kernel: &str, device: Option<&GpuArchitecture>) -> Option<String> {
+pub fn choose_arch<'a>(
+    units: &[impl Borrow<Unit<'a>>],
+    kernel: &str,
+    device: Option<&GpuArchitecture>,
+) -> Option<String> {
     if let Some(GpuArchitecture::Amd(device)) = device {
         return choose_processor(units, kernel, device);
     }
@@ -121,7 +131,7 @@ pub fn choose_arch(units: &[&Unit<'_>], kernel: &str, device: Option<&GpuArchite
     fitting.or_else(|| archs.iter().max_by_key(|arch| number(arch))).map(ToString::to_string)
 }
 
-fn choose_processor(units: &[&Unit<'_>], kernel: &str, device: &Processor) -> Option<String> {
+fn choose_processor<'a>(units: &[impl Borrow<Unit<'a>>], kernel: &str, device: &Processor) -> Option<String> {
     let archs = architectures(units, kernel, Vendor::Amd);
     let runs = |arch: &&&str| Processor::parse(arch).is_some_and(|code| code.machine_code_runs_on(device));
     let own = archs.iter().find(|arch| **arch == device.name);
@@ -129,8 +139,8 @@ fn choose_processor(units: &[&Unit<'_>], kernel: &str, device: &Processor) -> Op
 }
 
 /// The architectures of a vendor's that there is IR of a kernel for.
-fn architectures<'a>(units: &[&'a Unit<'_>], kernel: &str, vendor: Vendor) -> Vec<&'a str> {
-    let defines = |unit: &&&Unit<'_>| {
+fn architectures<'u, 'a: 'u, U: Borrow<Unit<'a>>>(units: &'u [U], kernel: &str, vendor: Vendor) -> Vec<&'u str> {
+    let defines = |unit: &Unit<'_>| {
         // NVIDIA's is what does not say.
         Vendor::of_triple(&unit.table.triple).unwrap_or(Vendor::Nvidia) == vendor
             && unit
@@ -139,7 +149,14 @@ fn architectures<'a>(units: &[&'a Unit<'_>], kernel: &str, vendor: Vendor) -> Ve
                 .iter()
                 .any(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)
     };
-    units.iter().filter(defines).map(|unit| unit.table.arch.as_str()).collect()
+    let mut found = Vec::new();
+    for unit in units {
+        let unit: &'u Unit<'a> = unit.borrow();
+        if defines(unit) {
+            found.push(unit.table.arch.as_str());
+        }
+    }
+    found
 }
 
 #[cfg(test)]

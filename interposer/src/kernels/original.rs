@@ -4,11 +4,11 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use mneme_core::hash::checksum;
-use mneme_core::recording::database::{self, CodeFile};
+use mneme_core::recording::database::CodeFile;
+use mneme_core::recording::publication::CodeFiles;
 use mneme_core::recording::{CodeKind, RecordingError};
 
 use crate::driver::{CUfunction, Status};
@@ -18,19 +18,38 @@ use crate::process::linker;
 #[derive(Clone)]
 pub struct OriginalCode {
     pub file: CodeFile,
-    /// Until they are on disk: images may be large.
-    contents: Arc<Mutex<Option<Arc<Vec<u8>>>>>,
+    contents: Arc<UnwrittenCode>,
+}
+
+/// The bytes until they are on disk: images may be large.
+type UnwrittenCode = Mutex<Option<Arc<Vec<u8>>>>;
+
+/// The code of kernels that are loaded, by the names of its files.
+#[derive(Default)]
+struct KnownCode {
+    files: HashMap<String, Weak<UnwrittenCode>>,
+    /// How many there may be before those that are gone are dropped.
+    most: usize,
 }
 
 impl OriginalCode {
     pub fn new(kind: CodeKind, bytes: Arc<Vec<u8>>) -> Self {
-        // Kernels of one image have the same.
-        static KNOWN: Mutex<Option<HashMap<String, OriginalCode>>> = Mutex::new(None);
+        static KNOWN: Mutex<Option<KnownCode>> = Mutex::new(None);
         let checksum = checksum(&bytes);
         let file = CodeFile { file: kind.original(checksum), checksum };
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Self { file: file.clone(), contents: Arc::new(Mutex::new(Some(bytes))) };
-        known.get_or_insert_default().entry(file.file.clone()).or_insert_with(new).clone()
+        let known = known.get_or_insert_default();
+        // Kernels of one image have the same.
+        let contents = known.files.get(&file.file).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let contents = Arc::new(Mutex::new(Some(bytes)));
+            if known.files.len() >= known.most {
+                known.files.retain(|_, contents| contents.strong_count() > 0);
+                known.most = (2 * known.files.len()).max(64);
+            }
+            known.files.insert(file.file.clone(), Arc::downgrade(&contents));
+            contents
+        });
+        Self { file, contents }
     }
 
     /// What the CPU device has compiled from the program's IR and runs for a function's handle; `None` on other
@@ -44,23 +63,31 @@ impl OriginalCode {
         let (mut start, mut size) = (std::ptr::null(), 0);
         // SAFETY: the CPU device's function of this name has this type and writes to both places; what it gives stays
         // as long as the function is loaded, which a launch under way keeps it.
-        let bytes = unsafe {
+        let code = unsafe {
             let ask = std::mem::transmute::<*mut c_void, mneme_abi::cpu_device::pointers::mneme_cpu_code>(address);
             if ask(function, &mut start, &mut size) != Status::SUCCESS {
                 return None;
             }
-            Arc::new(std::slice::from_raw_parts(start, size).to_vec())
+            std::slice::from_raw_parts(start, size)
         };
-        Some(Self::new(CodeKind::CpuObject, bytes))
+        // All kernels of a module have one object.
+        static LAST: Mutex<Option<(Arc<Vec<u8>>, OriginalCode)>> = Mutex::new(None);
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = last.as_ref().filter(|(bytes, _)| bytes[..] == *code) {
+            return Some(known.clone());
+        }
+        let bytes = Arc::new(code.to_vec());
+        let new = Self::new(CodeKind::CpuObject, bytes.clone());
+        *last = Some((bytes, new.clone()));
+        Some(new)
     }
 
-    /// Writes the file unless the folder has it; returns the bytes written.
-    pub fn write(&self, folder: &Path) -> Result<u64, RecordingError> {
+    /// Adds the file to a recording unless that has it; the bytes written.
+    pub fn add_to(&self, files: &mut CodeFiles<'_>) -> Result<u64, RecordingError> {
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = folder.join(&self.file.file);
         let written = match &*contents {
-            Some(bytes) if !path.exists() => {
-                database::write_atomically(&path, bytes)?;
+            Some(bytes) if !files.contains(&self.file.file)? => {
+                files.add(&self.file.file, bytes)?;
                 bytes.len() as u64
             }
             _ => 0,

@@ -10,6 +10,7 @@ use mneme_core::summary::Times;
 use super::code::KernelCode;
 use super::function_settings::FunctionSettings;
 use super::key::LaunchShape;
+use super::known_instances::KnownInstances;
 use super::profile;
 use super::tally::{LaunchTally, PLACES};
 use crate::process::settings::{RecorderSettings, settings};
@@ -42,6 +43,7 @@ pub struct KernelProgress {
 pub struct RecordedInstances {
     /// By dynamic hash.
     pub instances: BTreeMap<u64, Occurrences>,
+    pub in_folder: KnownInstances,
     /// Added to the recording folder, bytes.
     pub bytes: u64,
     /// Device memory of the largest instance, bytes.

@@ -174,12 +174,11 @@ pub fn clear() {
 mod tests {
     use super::*;
     use crate::kernels::kernel::Kernel;
-    use crate::kernels::origin::CodeOrigin;
 
     #[test]
     fn a_function_that_is_loaded_again_takes_no_more_memory() {
         let table = Table::new();
-        let kernel = |name: &str| Arc::new(Kernel::new(name.into(), CodeOrigin::default()));
+        let kernel = |name: &str| Arc::new(Kernel::new(name.into()));
         let kernels = [kernel("one"), kernel("other")];
         for load in 0..100 {
             let owners = [CodeOwner::Module(load), CodeOwner::Library(load), CodeOwner::Binary(load)];
@@ -203,7 +202,7 @@ mod tests {
     fn what_is_found_is_the_function_of_the_handle_while_others_write() {
         let table = Table::new();
         let function = |number: usize| FunctionHandle {
-            kernel: Arc::new(Kernel::new(format!("{number}"), CodeOrigin::default())),
+            kernel: Arc::new(Kernel::new(format!("{number}"))),
             home: CodeOwner::Library(number),
             context_free: true,
         };

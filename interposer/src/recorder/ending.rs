@@ -1,5 +1,6 @@
 //! The end of a recording: packs are closed, occurrences written, and a report printed.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -59,20 +60,16 @@ pub fn write_occurrences() {
     for kernel in handles::kernels() {
         let progress = &kernel.progress;
         let Some(Ok(code)) = progress.code.get() else { continue };
-        let repeated: Vec<(u64, u64)> = {
+        let repeated: BTreeMap<String, u64> = {
             let recorded = progress.recorded();
             let written = recorded.instances.iter().filter(|(_, occurrences)| occurrences.written);
             written
-                .map(|(hash, occurrences)| (*hash, occurrences.count + progress.tally.launches(*hash)))
+                .map(|(hash, occurrences)| (hash.to_string(), occurrences.count + progress.tally.launches(*hash)))
                 .filter(|(_, count)| *count > 1)
                 .collect()
         };
-        for (hash, count) in repeated {
-            if let Err(error) =
-                database::set_occurrences(&settings().folder, code.static_hash, &hash.to_string(), count)
-            {
-                output::give_up(&error.to_string());
-            }
+        if let Err(error) = database::set_occurrences(&settings().folder, code.static_hash, &repeated) {
+            output::give_up(&error.to_string());
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::driver::timing::EventPair;
 use crate::driver::{self, Status, captures, gate, waiting};
 use crate::kernels::code::VariableKind;
 use crate::kernels::kernel::demangle;
+use crate::kernels::known_instances;
 use crate::kernels::request::LaunchRequest;
 use crate::memory::access;
 use crate::memory::allocations::{KernelAccess, LiveAllocation};
@@ -236,10 +237,10 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
     drop(closed);
 
     let (static_hash, dynamic_hash) = (plan.code.static_hash, plan.dynamic_hash);
-    let name = |moment| format!("DeviceState.{moment}.{static_hash}.{dynamic_hash}.mneme");
+    let name = |moment| known_instances::manifest(moment, static_hash, dynamic_hash);
     let instance = InstanceRecord {
-        prologue: name("prologue"),
-        epilogue: name("epilogue"),
+        prologue: name(Moment::Prologue),
+        epilogue: name(Moment::Epilogue),
         block_dims: request.launch.block,
         grid_dims: request.launch.grid,
         shared_mem: request.launch.shared_mem,
@@ -251,7 +252,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
                 ..plan.function.launch_attributes(request, plan.context.device)
             },
             memory_bytes: prologue.memory_bytes(),
-            original: plan.code.original(),
+            original: plan.files.original(),
             compiled: plan.code.compiled.clone(),
             image: plan.code.image,
             prints: plan.code.prints,
@@ -267,8 +268,9 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
     }
     output.complete(PendingInstance {
         kernel: plan.function.kernel.clone(),
-        code: plan.code.clone(),
-        record: plan.code.record(&plan.function.kernel.demangled, plan.context.device),
+        static_hash,
+        files: plan.files.clone(),
+        record: plan.code.record(&plan.files, &plan.function.kernel.demangled, plan.context.device),
         dynamic_hash,
         instance,
         prologue,

@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
-use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::manifest::RecordedArgument;
 use mneme_core::summary::RecorderMode;
 
@@ -33,6 +32,7 @@ use crate::apply::{self, LaunchOutcome, NotRecorded, OnTrial};
 use crate::driver::contexts::{self, LiveContext};
 use crate::driver::{self, CUfunction, Status, gate};
 use crate::kernels::code::{DeviceDescription, KernelCode};
+use crate::kernels::files::KernelFiles;
 use crate::kernels::handles;
 use crate::kernels::kernel::FunctionHandle;
 use crate::kernels::key::{Key, LaunchShape};
@@ -51,6 +51,7 @@ const ATTEMPTS: u64 = 3;
 struct Plan {
     function: FunctionHandle,
     code: Arc<KernelCode>,
+    files: Arc<KernelFiles>,
     arguments: Vec<RecordedArgument>,
     dynamic_hash: u64,
     context: LiveContext,
@@ -269,19 +270,17 @@ fn plan(function: &FunctionHandle, request: &LaunchRequest) -> Option<Plan> {
     let progress = &kernel.progress;
     let device = driver::current_device()?;
     let context = driver::current_context()?;
-    let code = match progress.code.get() {
-        Some(code) => code,
-        None => {
-            let device = DeviceDescription::of(device);
-            progress.code.get_or_init(|| KernelCode::of(&kernel.name, &kernel.origin, request.function, &device))
-        }
+    let find = || {
+        let device = DeviceDescription::of(device);
+        KernelCode::of(&kernel.name, &handles::origin(function.home), request.function, &device)
     };
-    let code = match code {
-        Ok(code) => code.clone(),
-        Err(_) => {
-            progress.tally.refuse();
-            return None;
-        }
+    let Ok(code) = progress.code.get_or_init(find).clone() else {
+        progress.tally.refuse();
+        return None;
+    };
+    let Some(files) = code.files_or(find) else {
+        progress.count_failure("its code has been unloaded, and is another one now");
+        return None;
     };
     // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
     let Some(arguments) = (unsafe { request.arguments.read(code.parameters.layout()) }) else {
@@ -290,7 +289,7 @@ fn plan(function: &FunctionHandle, request: &LaunchRequest) -> Option<Plan> {
     };
     let dynamic_hash = code.dynamic_hash(&request.launch, &arguments);
     let context = LiveContext { handle: context, device };
-    Some(Plan { function: function.clone(), code, arguments, dynamic_hash, context })
+    Some(Plan { function: function.clone(), code, files, arguments, dynamic_hash, context })
 }
 
 enum Claim {
@@ -316,8 +315,7 @@ fn claim(
     if recorded.is_doubtful(key.shape) {
         return Claim::Doubtful;
     }
-    let known_before = KernelRecord::load(&settings.folder.join(format!("{}.json", code.static_hash)))
-        .is_ok_and(|record| record.instances.contains_key(&dynamic_hash.to_string()));
+    let known_before = recorded.in_folder.contains(&settings.folder, code.static_hash, dynamic_hash);
     recorded.instances.insert(dynamic_hash, Occurrences { count: 1, written: false, known_before });
     progress.tally.watch(dynamic_hash, key);
     progress.update_tally(&recorded, settings);

@@ -1,24 +1,30 @@
 //! The recording folder of this process: its chunk store, its threads, and how instances end there.
 
+use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::{InstanceRecord, KernelRecord};
+use mneme_core::recording::database::{Databases, InstanceRecord, KernelRecord};
 use mneme_core::recording::draft::Draft;
 use mneme_core::recording::manifest::{MemoryState, pair};
+use mneme_core::recording::publication::{self, NewInstance, Publication};
 use mneme_core::recording::store::{self, StoreWriter};
 
 use super::signals;
-use crate::kernels::code::KernelCode;
+use crate::kernels::files::KernelFiles;
 use crate::kernels::kernel::Kernel;
 use crate::process::log::{info, warning};
 use crate::process::settings::settings;
-use crate::snapshot::background::Background;
+use crate::snapshot::background::{self, Background};
 
 pub struct Output {
     pub store: Arc<StoreWriter>,
     pub background: Arc<Background>,
+    /// Instances whose memory has been taken, in their order, each with the number of the last batch of its chunks.
+    pending: Mutex<VecDeque<(u64, PendingInstance)>>,
+    databases: Mutex<Databases>,
 }
 
 #[derive(Default)]
@@ -49,7 +55,9 @@ pub fn open() -> Result<Option<Arc<Output>>, RecordingError> {
                 store::create_private_folder(&settings.folder)?;
             }
             let store = Arc::new(StoreWriter::open(&settings.folder, settings.compression_level)?);
-            let output = Arc::new(Output { background: Background::new(store.clone()), store });
+            let background = Background::new(store.clone());
+            let (pending, databases) = (Mutex::default(), Mutex::default());
+            let output = Arc::new(Output { store, background, pending, databases });
             *stage = Stage::Open(output.clone());
             signals::outlast();
             Ok(Some(output))
@@ -101,7 +109,8 @@ pub fn give_up(reason: &str) {
 /// An instance whose memory has been taken, and is being written.
 pub struct PendingInstance {
     pub kernel: Arc<Kernel>,
-    pub code: Arc<KernelCode>,
+    pub static_hash: u64,
+    pub files: Arc<KernelFiles>,
     pub record: KernelRecord,
     pub dynamic_hash: u64,
     pub instance: InstanceRecord,
@@ -113,22 +122,94 @@ pub struct PendingInstance {
 
 impl Output {
     /// Completes an instance when its chunks have been written; `MNEME_SYNC` waits for that.
-    pub fn complete(&self, mut pending: PendingInstance) {
-        let (store, background) = (self.store.clone(), self.background.clone());
-        self.background.then(move || {
-            let outcome = pending.complete(&store, &background);
-            if let Err(Lost { reason, ends_all: true }) = &outcome {
-                give_up(reason);
-            }
-            pending.kernel.progress.completed(pending.dynamic_hash, outcome.map_err(|lost| lost.reason));
-        });
+    pub fn complete(self: &Arc<Self>, pending: PendingInstance) {
+        self.pending().push_back((self.background.submitted(), pending));
+        let output = self.clone();
+        self.background.then(move || output.complete_written());
         if settings().synchronous && !self.background.drain() {
             give_up(STALLED);
         }
     }
+
+    fn pending(&self) -> MutexGuard<'_, VecDeque<(u64, PendingInstance)>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes the instances whose chunks have been written, together: while one is made durable others come.
+    fn complete_written(&self) {
+        let mut batch = Vec::new();
+        {
+            let mut pending = self.pending();
+            while batch.len() < publication::MOST
+                && pending.front().is_some_and(|(last, _)| self.background.has_written(*last))
+            {
+                batch.extend(pending.pop_front().map(|(_, next)| next));
+            }
+        }
+        if batch.is_empty() {
+            return;
+        }
+        for (pending, outcome) in self.write(batch) {
+            if let Err(Lost { reason, ends_all: true }) = &outcome {
+                give_up(reason);
+            }
+            pending.kernel.progress.completed(pending.dynamic_hash, outcome.map_err(|lost| lost.reason));
+        }
+    }
+
+    /// Chunks durable, then the manifests, then the databases: whatever happens in between, what is named is whole.
+    /// Gives the bytes that each instance takes, `None` where another process was first.
+    fn write(&self, mut batch: Vec<PendingInstance>) -> Vec<(PendingInstance, Result<Option<u64>, Lost>)> {
+        let synced = self.store.sync().map_err(Lost::from);
+        background::note_progress();
+        let folder = &settings().folder;
+        let mut outcomes: Vec<Option<Lost>> = Vec::new();
+        let mut drafts = Vec::new();
+        for pending in &mut batch {
+            let draft = synced.clone().and_then(|()| pending.draft(folder, &self.store, &self.background));
+            let (lost, draft) = draft.map_or_else(|lost| (Some(lost), None), |draft| (None, Some(draft)));
+            outcomes.push(lost);
+            drafts.push(draft);
+            background::note_progress();
+        }
+        let written: Vec<usize> = (0..batch.len()).filter(|index| drafts[*index].is_some()).collect();
+        let new = written.iter().filter_map(|index| {
+            let pending = &batch[*index];
+            Some(NewInstance {
+                draft: drafts[*index].take()?,
+                kernel: &pending.record,
+                id: pending.dynamic_hash.to_string(),
+                instance: pending.instance.clone(),
+            })
+        });
+        let new = new.collect();
+        let mut databases = self.databases.lock().unwrap_or_else(PoisonError::into_inner);
+        let (published, failure) = publication::publish(folder, &mut databases, new, |there, indices, files| {
+            let is_recorded = !there.instances.is_empty();
+            let code = indices.first().map(|index| &batch[written[*index]].files);
+            code.map_or(Ok(0), |code| code.add_to(files, is_recorded))
+        });
+        background::note_progress();
+        let reason = failure.map(|failure| failure.to_string()).unwrap_or_default();
+        let mut published = published.into_iter();
+        let outcome = |(pending, lost): (PendingInstance, Option<Lost>)| {
+            let outcome = match lost {
+                Some(lost) => Err(lost),
+                None => match published.next() {
+                    Some(Publication::Added(bytes)) => Ok(Some(pending.written.load(Ordering::Relaxed) + bytes)),
+                    Some(Publication::Known) => Ok(None),
+                    Some(Publication::Failed) | None => Err(Lost { reason: reason.clone(), ends_all: true }),
+                },
+            };
+            pending.tell(&outcome);
+            (pending, outcome)
+        };
+        batch.into_iter().zip(outcomes).map(outcome).collect()
+    }
 }
 
 /// Why an instance is not on disk.
+#[derive(Clone)]
 struct Lost {
     reason: String,
     /// Nothing else could be written either.
@@ -142,12 +223,9 @@ impl From<RecordingError> for Lost {
 }
 
 impl PendingInstance {
-    /// Chunks durable, then the manifests, then the database: whatever happens in between, what is named is whole.
-    /// Gives the bytes that it takes, `None` where another process was first.
-    fn complete(&mut self, store: &StoreWriter, background: &Background) -> Result<Option<u64>, Lost> {
-        let ids = || self.prologue.chunks.iter().chain(&self.epilogue.chunks).flatten();
-        store.sync()?;
-        if store.lost(ids()) {
+    /// Writes the manifests, whose chunks must be durable.
+    fn draft<'a>(&mut self, folder: &'a Path, store: &StoreWriter, background: &Background) -> Result<Draft<'a>, Lost> {
+        if store.lost(self.prologue.chunks.iter().chain(&self.epilogue.chunks).flatten()) {
             let failure = background.failure();
             let ends_all = failure.is_some();
             let reason = failure.unwrap_or_else(|| {
@@ -156,19 +234,18 @@ impl PendingInstance {
             return Err(Lost { reason, ends_all });
         }
         pair(&mut self.prologue, &mut self.epilogue);
-        let folder = &settings().folder;
         let mut draft = Draft::new(folder);
         draft.add_state(&self.instance.prologue, &self.prologue)?;
         draft.add_state(&self.instance.epilogue, &self.epilogue)?;
-        let id = self.dynamic_hash.to_string();
-        let Some(bytes) = draft.publish(&self.record, &id, self.instance.clone(), |there| {
-            self.code.write_modules(folder, !there.instances.is_empty())
-        })?
-        else {
-            info!("another process recorded {} as instance {id} first", self.kernel.demangled);
-            return Ok(None);
-        };
-        info!("recorded {} as instance {} of {}", self.kernel.demangled, self.dynamic_hash, self.code.static_hash);
-        Ok(Some(self.written.load(Ordering::Relaxed) + bytes))
+        Ok(draft)
+    }
+
+    fn tell(&self, outcome: &Result<Option<u64>, Lost>) {
+        let (kernel, id) = (&self.kernel.demangled, self.dynamic_hash);
+        match outcome {
+            Ok(Some(_)) => info!("recorded {kernel} as instance {id} of {}", self.static_hash),
+            Ok(None) => info!("another process recorded {kernel} as instance {id} first"),
+            Err(_) => {}
+        }
     }
 }

@@ -78,6 +78,11 @@ pub fn progress() -> u64 {
     STEPS.load(Ordering::Relaxed)
 }
 
+/// Counts a step of a task that takes long.
+pub fn note_progress() {
+    STEPS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Whether an instance is being written.
 pub fn is_busy() -> bool {
     UNFINISHED.load(Ordering::Acquire) > 0
@@ -120,6 +125,16 @@ impl Background {
         }
         drop(state);
         self.work.notify_one();
+    }
+
+    /// The number of the last batch submitted.
+    pub fn submitted(&self) -> u64 {
+        self.lock().submitted
+    }
+
+    /// Whether all batches up to this number have been written.
+    pub fn has_written(&self, last: u64) -> bool {
+        self.lock().unwritten.first().is_none_or(|first| *first > last)
     }
 
     /// Runs a task when everything submitted so far has been written, and after all earlier tasks.

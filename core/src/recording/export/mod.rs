@@ -12,11 +12,12 @@ use std::path::Path;
 
 use super::RecordingError;
 use super::code::CodeKind;
-use super::database::{InstanceRecord, KernelRecord, load_or_begin, write_atomically};
+use super::database::{Databases, InstanceRecord, KernelRecord, load_or_begin};
 use super::draft::Draft;
 use super::housekeeping::HousekeepingOutcome;
 use super::manifest::{Allocation, AllocationKind, RecordedRegion};
 use super::moments::Moments;
+use super::publication::{self, NewInstance, Publication};
 use super::rules::Rules;
 use super::store::{Store, create_private_folder};
 use super::upstream::span::{self, PAGE};
@@ -79,26 +80,36 @@ pub fn export(
     let there = to.join(record.file_name());
     let known = load_or_begin(to, &record)?.instances;
     let mut outcome = HousekeepingOutcome::default();
-    for (id, instance) in record.chosen(&path, instance)? {
-        outcome.instances += 1;
-        if known.contains_key(id) {
-            continue;
+    let chosen = record.chosen(&path, instance)?;
+    outcome.instances = chosen.len();
+    let missing: Vec<_> = chosen.into_iter().filter(|(id, _)| !known.contains_key(*id)).collect();
+    let mut databases = Databases::default();
+    for some in missing.chunks(publication::MOST) {
+        let (mut new, mut spans) = (Vec::new(), Vec::new());
+        for (id, instance) in some {
+            let (draft, span) = write_instance(from, to, &path, &record, instance, format)?;
+            new.push(NewInstance { draft, kernel: &record, id: (*id).to_owned(), instance: (*instance).clone() });
+            spans.push(span);
         }
-        let (draft, span) = write_instance(from, to, &path, &record, instance, format)?;
         let rules = Rules::load(&path)?;
         if !rules.rules.is_empty() {
             rules.save(&there)?;
         }
-        let original: Vec<String> = instance.ours.original.iter().map(|code| code.file.clone()).collect();
-        let published = draft.publish(&record, id, instance.clone(), |there| {
-            span::include(to, there, span)?;
-            for name in record.modules.iter().chain(&original) {
+        let (outcomes, failure) = publication::publish(to, &mut databases, new, |there, indices, code| {
+            let spans = indices.iter().map(|index| spans[*index].clone());
+            span::include(to, there, spans.reduce(span::joined).flatten())?;
+            let original = indices.iter().flat_map(|index| &some[*index].1.ours.original).map(|code| &code.file);
+            for name in record.modules.iter().chain(original) {
                 let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
-                write_atomically(&to.join(name), &contents)?;
+                code.add(name, &contents)?;
             }
             Ok(0)
-        })?;
-        outcome.bytes += published.unwrap_or(0);
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let added = |outcome| if let Publication::Added(bytes) = outcome { bytes } else { 0 };
+        outcome.bytes += outcomes.into_iter().map(added).sum::<u64>();
     }
     Ok(outcome)
 }

@@ -32,7 +32,12 @@ pub fn of(path: &Path) -> Result<Option<Range<u64>>, RecordingError> {
     Ok(around(file.layout.blobs.iter().map(|blob| (blob.address, blob.size.max(blob.reserved)))))
 }
 
-/// Has a record, about to be written to a folder, name the memory of all its instances there and that of one more.
+/// The addresses of two.
+pub fn joined(one: Option<Range<u64>>, other: Option<Range<u64>>) -> Option<Range<u64>> {
+    around(one.into_iter().chain(other).map(|range| (range.start, range.end - range.start)))
+}
+
+/// Has a record, about to be written to a folder, name the memory of all its instances there and that of new ones.
 pub fn include(folder: &Path, record: &mut KernelRecord, new: Option<Range<u64>>) -> Result<(), RecordingError> {
     let mut all = new;
     for instance in record.instances.values() {
@@ -40,7 +45,7 @@ pub fn include(folder: &Path, record: &mut KernelRecord, new: Option<Range<u64>>
         // Instances in files of ours the existing Mneme does not read.
         if !is_manifest(&path)? {
             let one = of(&path)?;
-            all = around(all.into_iter().chain(one).map(|range| (range.start, range.end - range.start)));
+            all = joined(all, one);
         }
     }
     // Without memory, a page: nothing cannot be mapped.
