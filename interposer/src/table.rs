@@ -146,7 +146,8 @@ macro_rules! every_hook {
     "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: pools"] {
         cuMemAllocAsync, cuMemAllocAsync_ptsz => (tracked::allocate_async);
         cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz => (tracked::allocate_from_pool);
-        cuMemFreeAsync, cuMemFreeAsync_ptsz => (tracked::free_async);
+        cuMemFreeAsync => (tracked::free_async);
+        cuMemFreeAsync_ptsz => (tracked::free_async_per_thread);
     }
     "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: managed"] {
         cuMemAllocManaged => (tracked::allocate_managed);
@@ -173,6 +174,7 @@ macro_rules! every_hook {
     }
     "tracked, to know what is mapped at two addresses; memory that the recorder serves has no handle, as that of cuMemAlloc has none" ["tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
         cuMemRetainAllocationHandle => (physical::retain);
+        cuMemRelease => (physical::release);
     }
     "tracked, so that the memory is recorded at its own address, and what is mapped at two is refused" ["tests/tests/e2e/coverage.rs: vmm", "tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
         cuMemMap => (tracked::map);
@@ -427,6 +429,7 @@ macro_rules! every_hip_hook {
     }
     "tracked, to know what is mapped at two addresses; memory that the recorder serves has no handle, as that of hipMalloc has none" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipMemRetainAllocationHandle => (physical::retain);
+        hipMemRelease => (physical::release);
     }
     "tracked, so that the memory is recorded at its own address, and what is mapped at two is refused" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipMemMap => (tracked::map);

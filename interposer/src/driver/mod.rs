@@ -205,7 +205,6 @@ functions! {
     cuMemGetAccess;
     cuMemGetAllocationGranularity;
     cuMemGetAllocationPropertiesFromHandle;
-    cuMemRelease;
     cuModuleGetGlobal_v2;
     cuOccupancyMaxActiveBlocksPerMultiprocessor;
     cuMemHostGetDevicePointer_v2;

@@ -268,7 +268,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
     ),
     (
         "is of physical memory or of addresses alone, which kernels see when cuMemMap has joined them",
-        &["cuMemAddressFree", "cuMemAddressReserve", "cuMemGetHandleForAddressRange", "cuMemRelease"],
+        &["cuMemAddressFree", "cuMemAddressReserve", "cuMemGetHandleForAddressRange"],
     ),
     (
         "chooses, trims or shares pools: allocations from them are followed, and an address says whose it is",

@@ -253,7 +253,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
     ),
     (
         "is of physical memory or of addresses alone, which kernels see when hipMemMap has joined them",
-        &["hipMemAddressFree", "hipMemAddressReserve", "hipMemGetHandleForAddressRange", "hipMemRelease"],
+        &["hipMemAddressFree", "hipMemAddressReserve", "hipMemGetHandleForAddressRange"],
     ),
     (
         "chooses, trims or shares pools: allocations from them are followed",

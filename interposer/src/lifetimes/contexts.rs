@@ -19,7 +19,7 @@ pub fn before_end() {
 pub unsafe fn destroy(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     gate::passing(&|| {
         before_end();
-        let _alone = apply::end_of_context();
+        let _alone = (apply::end_of_context(), frees::end_of_context());
         let status = call();
         if status == Status::SUCCESS {
             died(context as usize);
@@ -33,7 +33,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
 pub unsafe fn reset_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
     gate::passing(&|| {
         before_end();
-        let _alone = apply::end_of_context();
+        let _alone = (apply::end_of_context(), frees::end_of_context());
         let status = call();
         if status == Status::SUCCESS {
             primary_died(device);
@@ -47,7 +47,7 @@ pub unsafe fn reset_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Stat
 pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
     gate::passing(&|| {
         before_end();
-        let _alone = apply::end_of_context();
+        let _alone = (apply::end_of_context(), frees::end_of_context());
         let status = call();
         if status == Status::SUCCESS {
             primary_is_released(device);
@@ -63,7 +63,7 @@ pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> St
 pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     gate::passing(&|| {
         before_end();
-        let _alone = apply::end_of_context();
+        let _alone = (apply::end_of_context(), frees::end_of_context());
         let status = call();
         if status == Status::SUCCESS && !is_alive(context) {
             died(context as usize);
@@ -79,7 +79,7 @@ pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
 pub unsafe fn reset_device(call: &dyn Fn() -> Status) -> Status {
     gate::passing(&|| {
         before_end();
-        let _alone = apply::end_of_context();
+        let _alone = (apply::end_of_context(), frees::end_of_context());
         let context = driver::current_context();
         let status = call();
         if let (Status::SUCCESS, Some(context)) = (status, context) {
@@ -137,6 +137,7 @@ pub fn primary_is_released(device: CUdevice) {
 pub fn forget_handle(context: usize) {
     contexts::forget(context);
     access::forget_context(context);
+    frees::forget_context(context);
     snapshot::forget_context(context);
     captures::forget_context(context);
     profile::forget(Some(context));
@@ -156,6 +157,7 @@ fn primary_died(device: CUdevice) {
         Some(context) => {
             handles::forget_contexts(|ended| ended == context || contexts::is_green_of(ended, device));
             access::forget_context(context);
+            frees::forget_context(context);
             snapshot::forget_context(context);
             captures::forget_context(context);
             profile::forget(Some(context));
@@ -169,6 +171,7 @@ fn primary_died(device: CUdevice) {
                 .map(|known| known.handle)
                 .collect();
             handles::forget_contexts(|context| ended.contains(&context));
+            frees::forget_all_contexts();
             snapshot::forget_all_contexts();
             ended.iter().for_each(|context| captures::forget_context(*context));
             profile::forget(None);

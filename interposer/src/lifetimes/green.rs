@@ -60,14 +60,15 @@ pub unsafe fn make_context(call: &dyn Fn() -> Status, context: *mut CUcontext, g
 pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
     gate::passing(&|| {
         before_end();
+        let _alone = frees::end_of_context();
         let status = call();
         if status == Status::SUCCESS {
             let known = greens().remove(&(green as usize));
             if let Some((device, made)) = known {
                 if let Some(context) = made {
-                    forget_handle(context);
                     // Whoever frees it waits for a context that is alive.
                     frees::inherit(context, contexts::primary_of(device));
+                    forget_handle(context);
                     contexts::forget_green(context);
                 }
                 primary_is_released(device);
@@ -117,7 +118,7 @@ mod tests {
         let [own, others, deferred] = [0x7600_0000_0000, 0x7600_0001_0000, 0x7600_0002_0000];
         ALLOCATIONS.insert(live(own, 0x6400));
         ALLOCATIONS.insert(live(others, 0x6401));
-        frees::defer(live(deferred, 0x6400));
+        frees::defer(live(deferred, 0x6400), 1);
         // SAFETY: valid places, as the driver would have written them.
         unsafe {
             contexts::retain_primary(&|| Status::SUCCESS, &mut primary, 58);

@@ -182,11 +182,8 @@ pub unsafe fn set(
             // SAFETY: the driver has taken the array.
             let described = unsafe { described(accesses, count) };
             let end = address.saturating_add(bytes as u64);
-            ALLOCATIONS.change(|live| {
-                if let KernelAccess::Mapped(devices) = &mut live.access
-                    && live.address < end
-                    && address < live.address + live.size
-                {
+            ALLOCATIONS.change_in(address..end, |live| {
+                if let KernelAccess::Mapped(devices) = &mut live.access {
                     described.iter().for_each(|(device, has_access)| devices.set(*device, *has_access));
                 }
             });

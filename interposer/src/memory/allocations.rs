@@ -107,7 +107,18 @@ impl Allocations {
         self.lock().insert(live.address, live);
     }
 
-    /// Changes allocations, but for their addresses.
+    /// Changes the allocations that a range of addresses touches, but for their addresses.
+    pub fn change_in(&self, addresses: Range<u64>, mut change: impl FnMut(&mut LiveAllocation)) {
+        let mut all = self.lock();
+        let first = all.range(..=addresses.start).next_back().map_or(addresses.start, |(start, _)| *start);
+        let touched = all.range_mut(first..addresses.end.max(first));
+        touched
+            .map(|(_, live)| live)
+            .filter(|live| live.address.saturating_add(live.size) > addresses.start)
+            .for_each(&mut change);
+    }
+
+    /// Changes allocations, but for their addresses. It takes as long as there are many.
     pub fn change(&self, change: impl FnMut(&mut LiveAllocation)) {
         self.lock().values_mut().for_each(change);
     }
@@ -205,6 +216,24 @@ mod tests {
         assert_eq!(table.remove_where(|live| live.context == 1), [live(0x1000, 100, 1)]);
         assert_eq!(table.all(), [live(0x2000, 1, 2)]);
         assert_eq!(table.remove(0x2001), None);
+    }
+
+    #[test]
+    fn a_range_changes_what_it_touches() {
+        let table = Allocations::new();
+        for address in [0x1000, 0x2000, 0x3000] {
+            table.insert(live(address, 0x800, 1));
+        }
+        let touched = |addresses: Range<u64>| {
+            let mut found = Vec::new();
+            table.change_in(addresses, |live| found.push(live.address));
+            found
+        };
+        assert_eq!(touched(0x1000..0x3800), [0x1000, 0x2000, 0x3000]);
+        assert_eq!(touched(0x17ff..0x2001), [0x1000, 0x2000]);
+        assert_eq!(touched(0x1800..0x2000), [0u64; 0]);
+        assert_eq!(touched(0..u64::MAX), [0x1000, 0x2000, 0x3000]);
+        assert_eq!(touched(0x2100..0x2000), [0u64; 0]);
     }
 
     /// As soon as the vendor has freed an address it may give it to another thread.

@@ -55,10 +55,7 @@ impl Annotations {
 
     /// Forgets what was said about an allocation that is freed: its addresses will be another's.
     pub fn forget(&self, address: u64, size: u64) {
-        let mut annotations = self.lock();
-        if !annotations.is_empty() {
-            annotations.retain(|annotated, _| !(address..address.saturating_add(size)).contains(annotated));
-        }
+        drop(self.take(address, size));
     }
 }
 

@@ -1,27 +1,242 @@
 //! Freeing memory of the arena as the vendor frees its own.
 //!
 //! `cuMemFree` waits for the context that owns the memory; applications rely on it. `cuMemFreeAsync`, which takes
-//! memory of `cuMemAlloc` too, waits for nothing: such memory is kept until something else has waited.
+//! memory of `cuMemAlloc` too, waits for nothing: such memory is [`Deferred`] until its stream has come to the free, as
+//! the vendor's would be. An event tells when; whoever next allocates or frees asks some of the events.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use mneme_abi::cuda::sys::CUevent_flags;
 use mneme_core::recording::manifest::AllocationKind;
 
 use super::allocations::{ALLOCATIONS, LiveAllocation};
 use super::arena::vmm;
 use super::sharing::{exports, imports};
-use crate::driver::{self, CUcontext, CUdevice, Status, captures};
+use crate::driver::streams::CaptureMode;
+use crate::driver::{self, CUcontext, CUdevice, CUevent, CUstream, STREAM_LEGACY, Status, captures, streams};
 
-/// Freed by the application, but perhaps still in use by work that was enqueued before.
-static DEFERRED: Mutex<Vec<LiveAllocation>> = Mutex::new(Vec::new());
+const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+/// Events that a call asks at most. Each call defers one at most, so that what has been passed becomes no more.
+const ASKED: usize = 4;
+/// How long an allocation that finds no memory waits for what is deferred.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often it asks meanwhile.
+const PAUSE: Duration = Duration::from_micros(100);
 
-fn deferred() -> MutexGuard<'static, Vec<LiveAllocation>> {
+/// Memory that the application has freed, and that work may still use that was enqueued before.
+struct Deferred {
+    frees: Vec<Free>,
+    /// The next one to be asked.
+    next: usize,
+    /// Events of each context that are not in use.
+    events: BTreeMap<usize, Vec<Event>>,
+}
+
+struct Free {
+    live: LiveAllocation,
+    /// Of the stream.
+    context: usize,
+    mark: Mark,
+}
+
+/// What tells whether a stream has come to a free.
+enum Mark {
+    /// It stands behind the free.
+    Event(Event),
+    /// The legacy default stream could not take one while another was captured.
+    Wanted,
+    /// Nothing but a wait for the context.
+    Wait,
+    /// It has: the context is gone.
+    Passed,
+}
+
+struct Event(CUevent);
+
+// SAFETY: driver handles may be used from any thread.
+unsafe impl Send for Event {}
+
+static DEFERRED: Mutex<Deferred> = Mutex::new(Deferred { frees: Vec::new(), next: 0, events: BTreeMap::new() });
+/// Whether there may be any, so that other allocations and frees cost nothing more.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+fn deferred() -> MutexGuard<'static, Deferred> {
     DEFERRED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps an allocation until its context has been waited for.
-pub fn defer(live: LiveAllocation) {
-    deferred().push(live);
+impl Deferred {
+    /// Takes out the free at an index; its event can be used again.
+    fn remove(&mut self, index: usize) -> LiveAllocation {
+        let Free { live, context, mark } = self.frees.swap_remove(index);
+        if let Mark::Event(event) = mark {
+            self.events.entry(context).or_default().push(event);
+        }
+        live
+    }
+
+    /// Takes out what was freed in the streams of a context.
+    fn take_aside(&mut self, context: usize) -> Vec<Free> {
+        self.frees.extract_if(.., |free| free.context == context).collect()
+    }
+
+    /// Asks some, and takes out what their streams have passed.
+    fn take_passed(&mut self, most: usize, mut is_passed: impl FnMut(&mut Free) -> bool) -> Vec<LiveAllocation> {
+        let mut passed = Vec::new();
+        for _ in 0..most.min(self.frees.len()) {
+            self.next = if self.next < self.frees.len() { self.next } else { 0 };
+            if self.frees.get_mut(self.next).is_some_and(&mut is_passed) {
+                passed.push(self.remove(self.next));
+            } else {
+                self.next += 1;
+            }
+        }
+        passed
+    }
+}
+
+impl Free {
+    /// Whether the stream has come to it; asks the vendor.
+    fn is_passed(&mut self) -> bool {
+        match &self.mark {
+            Mark::Passed => true,
+            Mark::Wait => false,
+            // SAFETY: an event of ours in a context that is alive: its end marks it as passed.
+            Mark::Event(Event(event)) => unsafe { driver::cuEventQuery(*event) == Status::SUCCESS },
+            Mark::Wanted => {
+                if !captures::in_progress() {
+                    self.mark = mark(self.context, STREAM_LEGACY, None);
+                }
+                false
+            }
+        }
+    }
+}
+
+/// Has a stream tell when it has come to here: by this event, if there is one, else by a new one.
+fn mark(context: usize, stream: usize, event: Option<Event>) -> Mark {
+    if stream == STREAM_LEGACY && captures::in_progress() {
+        return Mark::Wanted;
+    }
+    let mut marked = Mark::Wait;
+    in_context(context, || {
+        let _mode = CaptureMode::relaxed();
+        let mut event = event.map_or(std::ptr::null_mut(), |Event(event)| event);
+        // SAFETY: a valid place; an event of ours, and the stream that the application frees in.
+        unsafe {
+            if event.is_null() && driver::cuEventCreate(&mut event, DISABLE_TIMING) != Status::SUCCESS {
+                return Status::SUCCESS;
+            }
+            if driver::cuEventRecord(event, stream as CUstream) == Status::SUCCESS {
+                marked = Mark::Event(Event(event));
+            } else {
+                driver::cuEventDestroy_v2(event);
+            }
+        }
+        Status::SUCCESS
+    });
+    marked
+}
+
+/// Keeps an allocation that is freed in a stream until that has come to it.
+pub fn defer(live: LiveAllocation, stream: usize) {
+    let context = streams::context_of(stream).or_else(driver::current_context).unwrap_or(live.context);
+    let event = deferred().events.get_mut(&context).and_then(Vec::pop);
+    let mark = mark(context, stream, event);
+    deferred().frees.push(Free { live, context, mark });
+    ANY.store(true, Ordering::Release);
+}
+
+/// Gives back some of what has been passed by now.
+pub fn give_back_passed() {
+    give_back(ASKED);
+}
+
+/// Asks so many of the deferred frees, and gives back what has been passed; whether there was any.
+fn give_back(most: usize) -> bool {
+    if !ANY.load(Ordering::Acquire) {
+        return false;
+    }
+    let _mode = captures::in_progress().then(CaptureMode::relaxed);
+    let passed = {
+        let mut deferred = deferred();
+        if ENDING.load(Ordering::SeqCst) > 0 {
+            return false;
+        }
+        // These calls of the vendor's wait for nothing, and come back to no hook of ours.
+        let passed = deferred.take_passed(most, Free::is_passed);
+        ANY.store(!deferred.frees.is_empty(), Ordering::Release);
+        passed
+    };
+    passed.iter().for_each(release);
+    !passed.is_empty()
+}
+
+/// Waits for a context (0 for the current one), and gives back what was deferred in it before.
+pub fn wait(context: usize) -> Status {
+    let of = if context == 0 { driver::current_context().unwrap_or(0) } else { context };
+    let before = if ANY.load(Ordering::Acquire) { deferred().take_aside(of) } else { Vec::new() };
+    let status = in_context(context, wait_as_the_vendor_does);
+    let mut deferred = deferred();
+    let first = deferred.frees.len();
+    deferred.frees.extend(before);
+    if status != Status::SUCCESS {
+        return status;
+    }
+    let before: Vec<LiveAllocation> = (first..deferred.frees.len()).rev().map(|index| deferred.remove(index)).collect();
+    drop(deferred);
+    before.iter().for_each(release);
+    status
+}
+
+/// Waits until something deferred is given back, for a second at most; whether anything was.
+pub fn reclaim() -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if give_back(usize::MAX) {
+            return true;
+        }
+        if !ANY.load(Ordering::Acquire) || Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Contexts that are being destroyed.
+static ENDING: AtomicUsize = AtomicUsize::new(0);
+
+/// As long as it lives no event is asked: a context, and its events with it, is being destroyed.
+pub struct EndOfContext(());
+
+impl Drop for EndOfContext {
+    fn drop(&mut self) {
+        ENDING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Keeps other threads from asking events while a context is destroyed.
+pub fn end_of_context() -> EndOfContext {
+    ENDING.fetch_add(1, Ordering::SeqCst);
+    // Whoever has begun to ask has done so when the lock is free.
+    drop(deferred());
+    EndOfContext(())
+}
+
+/// Forgets the events of a context that is gone: what was freed in its streams has been passed.
+pub fn forget_context(context: usize) {
+    let mut deferred = deferred();
+    deferred.events.remove(&context);
+    deferred.frees.iter_mut().filter(|free| free.context == context).for_each(|free| free.mark = Mark::Passed);
+}
+
+/// The same of every context, where it is not known which one is gone: only waits tell of those that live.
+pub fn forget_all_contexts() {
+    let mut deferred = deferred();
+    deferred.events.clear();
+    deferred.frees.iter_mut().for_each(|free| free.mark = Mark::Wait);
 }
 
 /// Has memory belong to another context than the one in which it was allocated, which is gone.
@@ -32,33 +247,26 @@ pub fn inherit(from: usize, to: usize) {
         }
     };
     ALLOCATIONS.change(belong);
-    deferred().iter_mut().for_each(belong);
+    for free in &mut deferred().frees {
+        belong(&mut free.live);
+        // Its events are gone with it, and nothing says that its work has ended.
+        if free.context == from {
+            (free.context, free.mark) = (to, Mark::Wait);
+        }
+    }
     imports::inherit(from, to);
 }
 
-/// Waits for a context (0 for the current one), and gives back what was deferred in it before.
-pub fn wait(context: usize) -> Status {
-    let before: Vec<LiveAllocation> = take(|live| live.context == context);
-    let status = in_context(context, wait_as_the_vendor_does);
-    if status == Status::SUCCESS {
-        before.iter().for_each(release);
-    } else {
-        deferred().extend(before);
-    }
-    status
-}
-
-/// Waits for the contexts that deferred memory belongs to; whether there was any.
-pub fn reclaim() -> bool {
-    let mut contexts: Vec<usize> = deferred().iter().map(|live| live.context).collect();
-    contexts.sort_unstable();
-    contexts.dedup();
-    contexts.into_iter().fold(false, |any, context| (wait(context) == Status::SUCCESS) | any)
-}
-
-/// Takes out what was deferred and matches.
+/// Takes out memory that was deferred and matches.
 pub fn take(mut matches: impl FnMut(&LiveAllocation) -> bool) -> Vec<LiveAllocation> {
-    deferred().extract_if(.., |live| matches(live)).collect()
+    let mut deferred = deferred();
+    let mut taken = Vec::new();
+    for index in (0..deferred.frees.len()).rev() {
+        if matches(&deferred.frees[index].live) {
+            taken.push(deferred.remove(index));
+        }
+    }
+    taken
 }
 
 /// Puts memory that nothing uses any more back into its arena.
@@ -127,5 +335,56 @@ pub fn forget(device: Option<CUdevice>, mut died: impl FnMut(&LiveAllocation) ->
     arenas.dedup();
     for arena in arenas.into_iter().filter_map(vmm::reserved) {
         arena.arena.trim(&arena.mapper);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::allocations::KernelAccess;
+
+    fn free(address: u64, context: usize, mark: Mark) -> Free {
+        let (kind, access) = (AllocationKind::Arena, KernelAccess::Peers);
+        Free {
+            live: LiveAllocation { address, size: 1, kind, access, device: 0, context, shared: false },
+            context,
+            mark,
+        }
+    }
+
+    fn event(number: usize) -> Mark {
+        Mark::Event(Event(std::ptr::without_provenance_mut(number)))
+    }
+
+    fn addresses(taken: &[LiveAllocation]) -> Vec<u64> {
+        taken.iter().map(|live| live.address).collect()
+    }
+
+    /// One stream goes on and another does not: what is kept is what the second one holds, and little more.
+    #[test]
+    fn a_stream_that_stands_still_keeps_only_its_own() {
+        let mut deferred = Deferred { frees: Vec::new(), next: 0, events: BTreeMap::new() };
+        let is_passed = |free: &mut Free| free.live.address % 2 == 0;
+        let mut given = 0;
+        for address in 0..1000 {
+            given += deferred.take_passed(ASKED, is_passed).len();
+            let (address, number) = if address < 200 { (address, 1) } else { (2 * address, 2) };
+            deferred.frees.push(free(address, 7, event(number)));
+        }
+        let held = deferred.frees.iter().filter(|free| free.live.address % 2 == 1).count();
+        assert_eq!(held, 100);
+        assert!(deferred.frees.len() < held + 100, "{} are kept", deferred.frees.len());
+        assert_eq!(given + deferred.frees.len(), 1000);
+        assert_eq!(deferred.events[&7].len(), given, "their events are used again");
+    }
+
+    #[test]
+    fn a_wait_takes_what_was_freed_in_its_context() {
+        let mut deferred = Deferred { frees: Vec::new(), next: 0, events: BTreeMap::new() };
+        deferred.frees.extend([free(1, 7, event(1)), free(2, 8, event(2)), free(3, 7, Mark::Wait)]);
+        let aside = deferred.take_aside(7);
+        assert_eq!(aside.iter().map(|free| free.live.address).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(addresses(&deferred.take_passed(9, |_| true)), [2]);
+        assert!(deferred.take_passed(9, |_| true).is_empty());
     }
 }

@@ -13,7 +13,10 @@ use super::allocations::{ALLOCATIONS, Devices, HOST, KernelAccess, LiveAllocatio
 use super::arena::vmm;
 use super::frees;
 use super::sharing::physical;
-use crate::driver::{self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, Status, captures, contexts, gate};
+use crate::driver::{
+    self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts,
+    gate,
+};
 
 /// Flags of page-locked memory that the application asks to be mapped for kernels.
 const ALLOCATED_MAPPED: c_uint = mneme_abi::cuda::sys::CU_MEMHOSTALLOC_DEVICEMAP;
@@ -137,6 +140,17 @@ pub unsafe fn allocate_from_pool(
 /// # Safety
 /// The arguments are those of `cuMemFreeAsync`.
 pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream) -> Status {
+    free_on(call, address, stream, STREAM_LEGACY)
+}
+
+/// # Safety
+/// The arguments are those of `cuMemFreeAsync_ptsz`.
+pub unsafe fn free_async_per_thread(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream) -> Status {
+    free_on(call, address, stream, STREAM_PER_THREAD)
+}
+
+/// Frees memory in a stream; null is the stream `default`.
+fn free_on(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream, default: usize) -> Status {
     gate::passing(&|| {
         if vmm::of_address(address).is_some() && !captures::captures(stream) {
             // The vendor takes memory of `cuMemAlloc` here, but would not take the arena's.
@@ -146,7 +160,8 @@ pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream
                 .and_then(|_| ALLOCATIONS.remove(address))
             {
                 Some(live) => {
-                    frees::defer(live);
+                    frees::give_back_passed();
+                    frees::defer(live, if stream.is_null() { default } else { stream as usize });
                     Status::SUCCESS
                 }
                 None => driver::answer(Status::INVALID_VALUE),

@@ -210,7 +210,7 @@ impl Mapper for Vmm {
         // SAFETY: the address range is reserved and nothing is mapped there (the arena's invariant).
         unsafe {
             if driver::hooked::cuMemMap::call(address, size as usize, 0, handle, 0) != Status::SUCCESS {
-                driver::cuMemRelease(handle);
+                driver::hooked::cuMemRelease::call(handle);
                 return None;
             }
         }
@@ -226,7 +226,7 @@ impl Mapper for Vmm {
         // SAFETY: the range is a slab that nothing uses any more, the handle is its memory.
         unsafe {
             driver::hooked::cuMemUnmap::call(address, size as usize);
-            driver::cuMemRelease(handle);
+            driver::hooked::cuMemRelease::call(handle);
         }
     }
 }

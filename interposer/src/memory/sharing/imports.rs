@@ -275,7 +275,7 @@ impl Mapping {
         unsafe {
             for (size, memory) in self.slabs {
                 driver::hooked::cuMemUnmap::call(at, size as usize);
-                driver::cuMemRelease(memory);
+                driver::hooked::cuMemRelease::call(memory);
                 at += size;
             }
             driver::cuMemAddressFree(self.start, self.size as usize);
@@ -299,7 +299,7 @@ fn map(at: u64, size: u64, descriptor: &OwnedFd) -> Option<u64> {
             return None;
         }
         if driver::hooked::cuMemMap::call(at, size as usize, 0, memory, 0) != Status::SUCCESS {
-            driver::cuMemRelease(memory);
+            driver::hooked::cuMemRelease::call(memory);
             return None;
         }
     }

@@ -23,8 +23,10 @@ const DESCRIPTOR: c_uint = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_F
 
 #[derive(Default)]
 struct Physical {
-    /// The memory that a handle names: a number of ours, for several handles can name one.
-    named: BTreeMap<Handle, u64>,
+    /// What a handle names.
+    named: BTreeMap<Handle, Named>,
+    /// How many handles each memory has.
+    handles: BTreeMap<u64, usize>,
     descriptors: Descriptors,
     /// How many have been numbered.
     last: u64,
@@ -32,6 +34,16 @@ struct Physical {
     multicast: BTreeSet<u64>,
     /// What is mapped at an address.
     mapped: BTreeMap<u64, Mapping>,
+    /// Memory, and where it is mapped.
+    places: BTreeSet<(u64, u64)>,
+}
+
+/// The memory that a handle names: a number of ours, for several handles can name one.
+#[derive(Clone, Copy)]
+struct Named {
+    memory: u64,
+    /// How often it was given out, less how often it was released.
+    count: usize,
 }
 
 #[derive(Clone)]
@@ -43,11 +55,13 @@ struct Mapping {
 
 static PHYSICAL: Mutex<Physical> = Mutex::new(Physical {
     named: BTreeMap::new(),
+    handles: BTreeMap::new(),
     descriptors: Descriptors::new(),
     last: 0,
     shared: BTreeSet::new(),
     multicast: BTreeSet::new(),
     mapped: BTreeMap::new(),
+    places: BTreeSet::new(),
 });
 
 fn physical() -> MutexGuard<'static, Physical> {
@@ -58,7 +72,7 @@ impl Physical {
     /// The memory that a handle names; another than all so far, where it is not known.
     fn of(&mut self, handle: Handle) -> u64 {
         match self.named.get(&handle) {
-            Some(memory) => *memory,
+            Some(named) => named.memory,
             None => self.name_new(handle),
         }
     }
@@ -66,8 +80,51 @@ impl Physical {
     /// Notes a handle to memory that is not known yet.
     fn name_new(&mut self, handle: Handle) -> u64 {
         self.last += 1;
-        self.named.insert(handle, self.last);
+        self.name(handle, self.last);
         self.last
+    }
+
+    /// Notes a handle that the vendor has given out, once more if it names this memory already.
+    fn name(&mut self, handle: Handle, memory: u64) {
+        if let Some(known) = self.named.get_mut(&handle).filter(|known| known.memory == memory) {
+            known.count += 1;
+            return;
+        }
+        *self.handles.entry(memory).or_default() += 1;
+        let known = self.named.insert(handle, Named { memory, count: 1 });
+        if let Some(known) = known {
+            self.drop_handle(known.memory);
+        }
+    }
+
+    /// Notes that a handle is released.
+    fn release(&mut self, handle: Handle) {
+        let Some(named) = self.named.get_mut(&handle) else { return };
+        named.count -= 1;
+        if let Named { memory, count: 0 } = *named {
+            self.named.remove(&handle);
+            self.drop_handle(memory);
+        }
+    }
+
+    fn drop_handle(&mut self, memory: u64) {
+        if let Some(handles) = self.handles.get_mut(&memory) {
+            *handles -= 1;
+            if *handles == 0 {
+                self.handles.remove(&memory);
+                self.forget_if_gone(memory);
+            }
+        }
+    }
+
+    /// Forgets what is known of memory that has neither a handle nor a mapping. A descriptor may bring it back, as
+    /// memory that others may write to.
+    fn forget_if_gone(&mut self, memory: u64) {
+        let is_mapped = self.places.range((memory, 0)..=(memory, u64::MAX)).next().is_some();
+        if !is_mapped && !self.handles.contains_key(&memory) {
+            self.shared.remove(&memory);
+            self.multicast.remove(&memory);
+        }
     }
 
     /// The mapping that an address lies in, and its start.
@@ -76,10 +133,23 @@ impl Physical {
         (address - start < mapping.part.end - mapping.part.start).then_some((*start, mapping))
     }
 
+    fn map(&mut self, address: u64, mapping: Mapping) {
+        self.unmap(address);
+        self.places.insert((mapping.memory, address));
+        self.mapped.insert(address, mapping);
+    }
+
+    fn unmap(&mut self, address: u64) {
+        if let Some(mapping) = self.mapped.remove(&address) {
+            self.places.remove(&(mapping.memory, address));
+            self.forget_if_gone(mapping.memory);
+        }
+    }
+
     /// Notes that others may write to memory: where it is mapped.
     fn share(&mut self, memory: u64) -> Vec<u64> {
         self.shared.insert(memory);
-        self.mapped.iter().filter(|(_, mapping)| mapping.memory == memory).map(|(address, _)| *address).collect()
+        self.places.range((memory, 0)..=(memory, u64::MAX)).map(|(_, address)| *address).collect()
     }
 }
 
@@ -112,13 +182,15 @@ pub fn is_multicast(handle: Handle) -> bool {
 pub fn map(address: u64, bytes: u64, offset: u64, handle: Handle) -> bool {
     let mut physical = physical();
     let memory = physical.of(handle);
-    physical.mapped.insert(address, Mapping { memory, part: offset..offset.saturating_add(bytes) });
+    physical.map(address, Mapping { memory, part: offset..offset.saturating_add(bytes) });
     physical.shared.contains(&memory)
 }
 
 /// Forgets mappings.
 pub fn unmap(addresses: Range<u64>) {
-    physical().mapped.retain(|address, _| !addresses.contains(address));
+    let mut physical = physical();
+    let gone: Vec<u64> = physical.mapped.range(addresses).map(|(address, _)| *address).collect();
+    gone.into_iter().for_each(|address| physical.unmap(address));
 }
 
 /// Of these mappings, by their addresses, those whose memory another of them is, too.
@@ -193,7 +265,7 @@ pub unsafe fn import(call: &dyn Fn() -> Status, handle: *mut Handle, shareable: 
             // A descriptor is passed in the pointer's place.
             let descriptor = if kind == DESCRIPTOR { shareable as usize as c_int } else { -1 };
             match physical.descriptors.memory(descriptor) {
-                Some(memory) => _ = physical.named.insert(new, memory),
+                Some(memory) => physical.name(new, memory),
                 None => {
                     let memory = physical.name_new(new);
                     physical.descriptors.note(descriptor, memory);
@@ -244,13 +316,30 @@ pub unsafe fn retain(call: &dyn Fn() -> Status, handle: *mut Handle, address: *m
     let note = |new| {
         let mut physical = physical();
         match physical.mapping(address).map(|(_, mapping)| mapping.memory) {
-            Some(memory) => _ = physical.named.insert(new, memory),
+            Some(memory) => physical.name(new, memory),
             // Mapped in a way that is not hooked.
             None => _ = physical.name_new(new),
         }
     };
     // SAFETY: the vendor writes it.
     unsafe { with_new(call, handle, note) }
+}
+
+/// Memory lives on where it is mapped.
+///
+/// # Safety
+/// The arguments are those of `cuMemRelease`.
+pub unsafe fn release(call: &dyn Fn() -> Status, handle: Handle) -> Status {
+    gate::passing(&|| {
+        // Before: as soon as the vendor has released it, another thread may be given the same handle.
+        let before = physical().named.get(&handle).copied();
+        physical().release(handle);
+        let status = call();
+        if let (Some(before), true) = (before, status != Status::SUCCESS) {
+            physical().name(handle, before.memory);
+        }
+        status
+    })
 }
 
 /// # Safety
@@ -319,7 +408,7 @@ pub unsafe fn bind_address(
         let status = call();
         if status == Status::SUCCESS {
             let end = address.saturating_add(bytes as u64);
-            ALLOCATIONS.change(|live| live.shared |= live.address < end && address < live.address + live.size);
+            ALLOCATIONS.change_in(address..end, |live| live.shared = true);
             // What else is mapped of it, now or later, is the same memory.
             let mapped: Vec<u64> = {
                 let mut physical = physical();
@@ -394,6 +483,37 @@ mod tests {
             ALLOCATIONS.remove(address);
         }
         unmap(base..base + 16384);
+    }
+
+    #[test]
+    fn what_is_released_and_unmapped_is_forgotten() {
+        let base = 0x7500_0000_0000u64;
+        let is_known = |handle: Handle| physical().named.contains_key(&handle);
+        let memory;
+        // SAFETY: valid places; nothing else is touched.
+        unsafe {
+            create(&|| Status::SUCCESS, &mut { 270 }, 4096, std::ptr::null(), 0);
+            memory = physical().of(270);
+            mapping(base, 270);
+            retain(&|| Status::SUCCESS, &mut { 270 }, base as *mut c_void);
+            export(&|| Status::SUCCESS, std::ptr::null_mut(), 270, 1, 0);
+            release(&|| Status::SUCCESS, 270);
+            assert!(is_known(270), "retained");
+            release(&|| Status(1), 270);
+            assert!(is_known(270), "refused");
+            release(&|| Status::SUCCESS, 270);
+            assert!(!is_known(270));
+            // The memory is there still, and others may write to it.
+            retain(&|| Status::SUCCESS, &mut { 271 }, base as *mut c_void);
+            mapping(base + 4096, 271);
+            assert!(is_shared(base + 4096));
+            release(&|| Status::SUCCESS, 271);
+            release(&|| Status::SUCCESS, 279);
+        }
+        unmap(base..base + 8192);
+        [base, base + 4096].into_iter().for_each(|address| _ = ALLOCATIONS.remove(address));
+        let physical = physical();
+        assert!(!physical.handles.contains_key(&memory) && !physical.shared.contains(&memory));
     }
 
     /// Whichever of its handles is told about, it is one memory.
