@@ -17,6 +17,7 @@ use mneme_core::launch::Launch;
 use mneme_core::recording::manifest::RecordedArgument;
 use mneme_core::tuned::{LaunchDimensions, ReadRule, RuleInputs, Winner};
 
+use super::index::{self, ArgumentBytes, Needs};
 use super::loaded::TunedCode;
 use super::trials::Trials;
 use super::{ALWAYS_OWN, UNFIT, UNRULED, UNVERIFIED};
@@ -146,6 +147,34 @@ impl WinnerCandidate {
 
     pub fn winner(&self) -> &'static Winner {
         self.code.winner
+    }
+
+    /// What a launch has to be like for [`verified_shape`](Self::verified_shape) or [`fit`](Self::fit) to say anything.
+    pub fn needs(&self) -> Needs {
+        let (mut arguments, mut values) = (Vec::new(), Vec::new());
+        for &Piece { index, offset, size, at, ref expected } in &self.folded {
+            if let Expected::Bytes(bytes) = expected {
+                arguments.push(ArgumentBytes { index, offset, size, at, length: bytes.len() });
+                values.extend_from_slice(bytes);
+            }
+        }
+        let Winner { tuned, folded, .. } = self.winner();
+        // A rule may come to the dimensions that the code is for.
+        let is_for_some = folded.dimensions && (self.rule.is_none() || self.keeps_dimensions());
+        let dimensions = is_for_some.then(|| {
+            let verified = self.verified.iter().map(|launch| &launch.asked);
+            verified.chain([tuned]).map(|shape| index::dimensions(shape.grid, shape.block)).collect()
+        });
+        Needs { arguments, values, dimensions }
+    }
+
+    /// All bytes of the kernel's arguments.
+    pub fn all_arguments(&self) -> Vec<ArgumentBytes> {
+        let bytes = |(index, (offset, size)): (usize, &(u32, u32))| {
+            let (index, offset, size) = (index as u32, *offset, *size as usize);
+            ArgumentBytes { index, offset, size, at: 0, length: size }
+        };
+        self.winner().layout.iter().enumerate().map(bytes).collect()
     }
 
     /// Whether it is launched with the dimensions that the application asks for alone.
@@ -447,5 +476,44 @@ mod tests {
         assert!(!judge(&variant, shape(41, 256), LARGE).0);
         let of_any = WinnerCandidate::variant(winner(&[], asked, None), &parameters, false, None).unwrap();
         assert!(judge(&of_any, asked, LARGE + 1).0);
+    }
+
+    /// What it costs to find that no winner is for a launch: 37 µs when each was asked.
+    #[test]
+    #[ignore = "a measurement: benches/growth winners"]
+    fn a_launch_that_none_of_a_thousand_winners_fits() {
+        use super::super::{KernelReplacement, by_winner};
+        let parameters = Parameters::of_kinds(&["i64"]);
+        let measure = |what: &str, change: fn(&mut Winner, u64), varies: bool| {
+            let winners = (0..1000).map(|number| {
+                let mut winner = winner(&[], shape(80, 128), None).clone();
+                change(&mut winner, number);
+                WinnerCandidate::new(Box::leak(Box::new(winner)), &parameters, false).unwrap()
+            });
+            let replacement = KernelReplacement::new(Ok(winners.collect()), None);
+            let attributes = LaunchAttributes::default();
+            let launch = Launch { grid: Dim3::new(7, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0, attributes };
+            let start = std::time::Instant::now();
+            let launches = 100_000u64;
+            for number in 0..launches {
+                let mut argument = if varies { LARGE + number } else { LARGE };
+                let mut place = std::ptr::from_mut(&mut argument).cast();
+                let arguments = LaunchArguments::new(&raw mut place, std::ptr::null_mut());
+                assert!(by_winner(&replacement, &launch, &arguments).is_err());
+            }
+            println!("{:.0} ns a launch, {what}", start.elapsed().as_nanos() as f64 / launches as f64);
+        };
+        let folds_value = |winner: &mut Winner, number: u64| {
+            winner.folded.arguments = vec![0];
+            winner.arguments[0].bytes = number.to_le_bytes().into();
+        };
+        let folds_dimensions = |winner: &mut Winner, number: u64| {
+            winner.folded.dimensions = true;
+            winner.tuned.grid = Dim3::new(1000 + number as u32, 1, 1);
+        };
+        let is_bounded = |winner: &mut Winner, _: u64| winner.max_threads = Some(128);
+        measure("each with another value in its code", folds_value, true);
+        measure("each with another grid in its code", folds_dimensions, true);
+        measure("all for smaller blocks, of a launch that repeats", is_bounded, false);
     }
 }

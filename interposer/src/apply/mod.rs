@@ -6,6 +6,7 @@
 
 mod candidate;
 mod graph_kernel;
+mod index;
 mod loaded;
 mod loading;
 mod observed;
@@ -245,8 +246,7 @@ fn find(function: &FunctionHandle, handle: CUfunction, device: &DeviceDescriptio
         let recognised = Recognised { static_hash, image, parameters, prints };
         return KernelReplacement::new(candidates(winners, &recognised, &device.arch()), None);
     }
-    let code =
-        kernel.progress.code.get_or_init(|| KernelCode::of(&kernel.name, &origin(), handle, device)).as_ref();
+    let code = kernel.progress.code.get_or_init(|| KernelCode::of(&kernel.name, &origin(), handle, device)).as_ref();
     let candidates = match code {
         Ok(code) => {
             let &KernelCode { static_hash, image, ref parameters, prints, .. } = &**code;
@@ -423,15 +423,27 @@ fn by_winner<'a>(
     launch: &Launch,
     arguments: &LaunchArguments,
 ) -> Result<(&'a WinnerCandidate, Fit), &'static str> {
+    let numbers = replacement.index.find(launch, arguments);
+    let ask = || ask_winners(replacement, &numbers, launch, arguments);
+    if numbers.len() <= index::FEW { ask() } else { replacement.index.remembered(launch, arguments, ask) }
+}
+
+/// The same of these winners.
+fn ask_winners<'a>(
+    replacement: &'a KernelReplacement,
+    numbers: &[usize],
+    launch: &Launch,
+    arguments: &LaunchArguments,
+) -> Result<(&'a WinnerCandidate, Fit), &'static str> {
     let verified = |found: &'a WinnerCandidate| {
         let shape = found.verified_shape(launch, arguments)?;
         Some((found, Fit { shape, kept: None }))
     };
-    if let Some(found) = replacement.usable().find_map(verified) {
+    if let Some(found) = replacement.usable(numbers).find_map(verified) {
         return Ok(found);
     }
     let mut reason = if replacement.candidates.is_ok() { UNFIT } else { UNSPECIALISED };
-    for candidate in replacement.usable() {
+    for candidate in replacement.usable(numbers) {
         match candidate.fit(launch, arguments) {
             Ok(fit) => return Ok((candidate, fit)),
             Err(UNVERIFIED) => reason = UNVERIFIED,

@@ -8,6 +8,7 @@ use mneme_core::summary::{Applied, KeptDimensions, RecordingFailure};
 use mneme_core::tuned::Winner;
 
 use super::candidate::WinnerCandidate;
+use super::index::WinnerIndex;
 use super::specialisation::{MOST_VARIANTS, Specialisation};
 use super::{CROWDED, UNVERIFIED};
 
@@ -15,6 +16,7 @@ use super::{CROWDED, UNVERIFIED};
 pub struct KernelReplacement {
     /// Or why there is nothing that could stand in.
     pub candidates: Result<Vec<WinnerCandidate>, String>,
+    pub index: WinnerIndex,
     /// Where code is made for launches that repeat.
     pub specialisation: Option<Specialisation>,
     replaced: AtomicU64,
@@ -52,7 +54,10 @@ impl Reasons {
 
 impl KernelReplacement {
     pub fn new(candidates: Result<Vec<WinnerCandidate>, String>, specialisation: Option<Specialisation>) -> Self {
+        let winners = candidates.as_deref().unwrap_or_default();
+        let arguments = winners.first().map(WinnerCandidate::all_arguments).unwrap_or_default();
         Self {
+            index: WinnerIndex::new(winners.iter().map(WinnerCandidate::needs), arguments),
             candidates,
             specialisation,
             replaced: AtomicU64::new(0),
@@ -65,9 +70,10 @@ impl KernelReplacement {
         }
     }
 
-    /// Winners that are still used.
-    pub fn usable(&self) -> impl Iterator<Item = &WinnerCandidate> {
-        self.candidates.iter().flatten().filter(|candidate| candidate.broken.get().is_none())
+    /// Of winners by their numbers, those that are still used.
+    pub fn usable<'a>(&'a self, numbers: &[usize]) -> impl Iterator<Item = &'a WinnerCandidate> {
+        let winners = numbers.iter().filter_map(move |number| self.winners().get(*number));
+        winners.filter(|candidate| candidate.broken.get().is_none())
     }
 
     /// Code that was made for launches of this run, and is still used.
@@ -84,7 +90,9 @@ impl KernelReplacement {
     pub fn index_of(&self, candidate: &WinnerCandidate) -> Option<usize> {
         let winners = self.winners();
         let is_it = |one: &WinnerCandidate| std::ptr::eq(one, candidate);
-        winners.iter().position(is_it).or_else(|| {
+        let distance = std::ptr::from_ref(candidate).addr().wrapping_sub(winners.as_ptr().addr());
+        let place = distance / size_of::<WinnerCandidate>();
+        winners.get(place).filter(|winner| is_it(winner)).map(|_| place).or_else(|| {
             let variant = (0..MOST_VARIANTS).find(|place| self.variant(*place).is_some_and(is_it))?;
             Some(winners.len() + variant)
         })
