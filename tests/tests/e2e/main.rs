@@ -16,6 +16,7 @@ mod discretion;
 mod embedded;
 mod exporting;
 mod faults;
+mod growing;
 mod hip;
 mod housekeeping;
 #[cfg(target_arch = "x86_64")]
