@@ -1,8 +1,8 @@
 //! The publication of instances: they become part of a folder, several at a time.
 //!
-//! A disk takes milliseconds to make a file durable, however small it is, but hardly longer for several files at a time.
-//! So [`publish`] takes all instances that are ready, syncs their files side by side, and writes each kernel's database
-//! once.
+//! A disk takes milliseconds to make a file durable, however small it is, but hardly longer for several files at a
+//! time. So [`publish`] takes all instances that are ready, syncs their files side by side, and writes each kernel's
+//! database once.
 //!
 //! The files of a [`Draft`] get their names while the folder's lock is held, and only if the database does not name the
 //! instance yet: of two writers of one instance the first wins, with both of its halves. A crash leaves at most files
