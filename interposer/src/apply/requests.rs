@@ -71,17 +71,18 @@ pub fn submit(
     let arguments = unsafe { request.arguments.read(code.parameters.layout()) }?;
     let Launch { attributes, .. } = &request.launch;
     let files = code.files()?;
+    let record = code.record(&files, &kernel.demangled, device);
     let asked = SpecialisationRequest {
         launch: SpecialisedLaunch {
-            kernel: kernel.name.clone(),
-            static_hash: code.static_hash,
+            kernel: record.kernel_name.clone(),
+            static_hash: record.static_hash,
             recorded: shape_of(&request.launch),
             shape,
             cluster: attributes.cluster,
             arguments,
             folded: wanted.folded,
         },
-        record: code.record(&files, &kernel.demangled, device),
+        record,
         compiled: code.compiled.clone(),
         base: base.map(|base| base.winner().identity()),
     };
