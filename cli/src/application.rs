@@ -334,6 +334,15 @@ mod tests {
     }
 
     #[test]
+    fn sanitizers_come_before_ours() {
+        let ours = [PathBuf::from("/a/libmneme_rec.so")];
+        let needs = Needs { libraries: vec!["libasan.so.8".into(), "libc.so.6".into()], ..Needs::default() };
+        assert_eq!(preload(&needs, &ours, "x.so".as_ref()).unwrap(), "libasan.so.8:/a/libmneme_rec.so:x.so");
+        let named = preload(&Needs::default(), &ours, "x.so /b/libclang_rt.asan-x86_64.so".as_ref()).unwrap();
+        assert_eq!(named, "/b/libclang_rt.asan-x86_64.so:/a/libmneme_rec.so:x.so");
+    }
+
+    #[test]
     fn programs_are_found_on_the_path_and_paths_are_kept() {
         assert!(resolve("sh".as_ref()).is_absolute());
         assert_eq!(resolve("./sh".as_ref()), Path::new("./sh"));

@@ -477,6 +477,20 @@ mod tests {
     }
 
     #[test]
+    fn graphs_and_libraries_that_are_not_watched_are_named() {
+        let text = |summary| text(RecorderMode::Record, "app", ExitStatus::default(), &[summary]);
+        let graphs = GraphLaunches { expanded: 0, whole: [("a reason".to_owned(), 2)].into() };
+        let with_graphs = RecorderSummary { graphs, ..summary(RecorderMode::Record, vec![]) };
+        assert_eq!(text(with_graphs.clone()), "mneme: 2 graph launches not recorded: a reason\n");
+        let both = RecorderSummary { kernels: vec![kernel("a")], ..with_graphs };
+        assert!(text(both.clone()).starts_with("KERNEL") && text(both).ends_with("not recorded: a reason\n"));
+        let library = UnwatchedLibrary { library: "plugin.so".into(), by: "dlmopen".into() };
+        let hidden = RecorderSummary { unwatched: vec![library], ..summary(RecorderMode::Record, vec![]) };
+        let told = text(hidden);
+        assert!(told.contains("plugin.so (dlmopen)") && !told.contains("statically linked"), "{told}");
+    }
+
+    #[test]
     fn a_profile_ranks_by_total_time() {
         let timed = |name: &str, mean: u64| KernelSummary {
             gpu_time: Some(Times { count: 2, total: 2 * mean, min: mean, max: mean }),

@@ -46,3 +46,20 @@ pub fn set(state: c_int) -> c_int {
     unsafe { pthread_setcancelstate(state, &mut before) };
     before
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_before_is_set_again() {
+        let before = set(0);
+        {
+            let outer = PutOff::begin();
+            assert_eq!(outer.before(), 0);
+            assert_eq!(PutOff::begin().before(), DISABLED);
+            assert_eq!(set(DISABLED), DISABLED);
+        }
+        assert_eq!(set(before), 0);
+    }
+}

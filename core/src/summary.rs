@@ -390,6 +390,30 @@ mod tests {
     }
 
     #[test]
+    fn the_last_line_of_a_program_counts() {
+        let line = |process, started, seconds| {
+            let summary = RecorderSummary { process, started, seconds, ..RecorderSummary::default() };
+            serde_json::to_string(&summary).unwrap()
+        };
+        // One that goes on after a line, one that becomes another program, and two of a release without the time.
+        let lines = [(1, 10, 1.0), (2, 10, 2.0), (1, 10, 3.0), (2, 20, 4.0), (3, 0, 5.0), (3, 0, 6.0)];
+        let text = lines.map(|(process, started, seconds)| line(process, started, seconds)).join("\n");
+        let seconds: Vec<f64> = parse(&text).iter().map(|summary| summary.seconds).collect();
+        assert_eq!(seconds, [3.0, 2.0, 4.0, 5.0, 6.0]);
+    }
+
+    #[test]
+    fn launches_of_graphs_add_up() {
+        let one = GraphLaunches { expanded: 1, whole: [("a".to_owned(), 1)].into() };
+        let other = GraphLaunches { expanded: 0, whole: [("a".to_owned(), 2), ("b".to_owned(), 1)].into() };
+        let summaries = [one, other].map(|graphs| RecorderSummary { graphs, ..RecorderSummary::default() });
+        let merged = merged_graphs(&summaries);
+        assert_eq!((merged.expanded, merged.whole["a"], merged.whole["b"]), (1, 3, 1));
+        assert_eq!(merged.text(RecorderMode::Record).lines().count(), 3);
+        assert!(GraphLaunches::default().text(RecorderMode::Record).is_empty());
+    }
+
+    #[test]
     fn modes_have_names() {
         for mode in [RecorderMode::Record, RecorderMode::Profile, RecorderMode::DryRun, RecorderMode::Apply] {
             assert_eq!(RecorderMode::parse(mode.name()), Some(mode));

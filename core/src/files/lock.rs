@@ -1,6 +1,6 @@
 //! The lock of a folder that several processes write to.
 
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -79,3 +79,29 @@ impl Drop for OwnedFile {
         self.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_out_of_the_way_and_left_alone_once_it_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ours");
+        let owned = OwnedFile::new(File::create(&path).unwrap()).unwrap();
+        let again = OwnedFile::new(File::open(&path).unwrap()).unwrap();
+        assert!(owned.is_same_as(&again));
+        let number = owned.get().unwrap().as_raw_fd();
+        assert!(number >= FIRST);
+        let theirs = File::create(folder.path().join("theirs")).unwrap();
+        // SAFETY: both are open; what an application does.
+        assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), number) }, number);
+        assert!(owned.get().is_err() && again.get().is_ok());
+        drop(owned);
+        // SAFETY: only asks, and then closes what this test has opened.
+        unsafe {
+            assert!(libc::fcntl(number, libc::F_GETFD) >= 0, "the application's descriptor is open");
+            libc::close(number);
+        }
+    }
+}

@@ -77,7 +77,7 @@ impl fmt::Display for Stranger {
                 format!("run setfacl -b '{folder}', or "),
             ),
         };
-        let trusted = remedy(path, at);
+        let trusted = trusted_by_remedy(path, at);
         let of = if path == at { String::new() } else { format!("{} is not trusted: ", path.display()) };
         write!(
             f,
@@ -90,7 +90,7 @@ impl fmt::Display for Stranger {
 
 /// The folder that has to be trusted for a path: the one that it leads to, if the component at fault is on the way
 /// there; else the component, or where the link is.
-fn remedy<'a>(path: &'a Path, at: &'a Path) -> &'a Path {
+fn trusted_by_remedy<'a>(path: &'a Path, at: &'a Path) -> &'a Path {
     let own = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     let is_link = at.symlink_metadata().is_ok_and(|it| it.is_symlink());
     match own.canonicalize() {

@@ -74,3 +74,35 @@ macro_rules! jumps {
 }
 
 jumps! { longjmp LONGJMP _longjmp _LONGJMP siglongjmp SIGLONGJMP __longjmp_chk LONGJMP_CHK }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_jump_tells_where_it_leads() {
+        /// Fills the place with itself as the target, and gives where its stack was.
+        #[unsafe(naked)]
+        unsafe extern "C" fn mark(place: *mut c_void) -> usize {
+            core::arch::naked_asm!(
+                "push rbx",
+                "call {mark}",
+                "lea rax, [rsp]",
+                "pop rbx",
+                "ret",
+                mark = sym setjmp,
+            )
+        }
+        unsafe extern "C" {
+            #[link_name = "_setjmp"]
+            fn setjmp(place: *mut c_void) -> c_int;
+        }
+        let mut place = [0_u64; 64];
+        // SAFETY: the place has room; nobody jumps there.
+        unsafe {
+            let stack = mark(place.as_mut_ptr().cast());
+            assert_eq!(target(place.as_ptr().cast()), stack);
+        }
+    }
+}

@@ -81,3 +81,36 @@ fn change(how: c_int, set: &sigset_t) -> sigset_t {
         before.assume_init()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_blocked(signal: c_int) -> bool {
+        let now = change(libc::SIG_BLOCK, &set(std::iter::empty()));
+        // SAFETY: an initialised set and a valid signal.
+        unsafe { libc::sigismember(&now, signal) == 1 }
+    }
+
+    #[test]
+    fn signals_with_handlers_wait_and_faults_do_not() {
+        let blocked = || [libc::SIGALRM, libc::SIGINT, libc::SIGTERM, libc::SIGSEGV].map(is_blocked);
+        assert_eq!(blocked(), [false; 4]);
+        {
+            let _held = hold_back(|signal| signal == libc::SIGINT);
+            let _again = hold_back(|_| true);
+            drop(_again);
+            assert_eq!(blocked(), [true, true, false, false]);
+        }
+        assert_eq!(blocked(), [false; 4]);
+    }
+
+    #[test]
+    fn what_the_application_blocks_stays_blocked() {
+        let alarm = set([libc::SIGALRM].into_iter());
+        change(libc::SIG_BLOCK, &alarm);
+        drop(hold_back(|_| true));
+        assert!(is_blocked(libc::SIGALRM) && !is_blocked(libc::SIGUSR1));
+        change(libc::SIG_UNBLOCK, &alarm);
+    }
+}

@@ -164,4 +164,31 @@ mod tests {
         let _ = std::panic::catch_unwind(|| bypassing(|| panic!("expected by the test")));
         assert!(!inside());
     }
+
+    #[test]
+    fn a_hook_that_was_left_by_a_jump_is_left() {
+        let state = cancellation::set(0);
+        // As a jump leaves it: without the end of the guards.
+        let leave_behind = |told: bool| {
+            let end = stack() + 1;
+            THREAD.with(|thread| {
+                std::mem::forget(enter(thread).unwrap());
+                thread.inside.set(end - 0x1000);
+                let put_off = PutOff::begin();
+                thread.cancellation.set(Some(put_off.before()));
+                std::mem::forget(put_off);
+            });
+            if told {
+                note_jump(end - 0x2000);
+                assert_ne!(THREAD.with(|thread| thread.inside.get()), 0, "the jump stays inside of the hook");
+                note_jump(end);
+            }
+        };
+        for told in [true, false] {
+            leave_behind(told);
+            assert!(!inside(), "told: {told}");
+            assert_eq!(cancellation::set(0), 0, "told: {told}");
+        }
+        cancellation::set(state);
+    }
 }

@@ -361,6 +361,16 @@ fn graphs() {
 }
 
 #[test]
+fn a_graph_of_kernel_nodes_is_reported() {
+    let recorded = recorded("nodes", &[]);
+    assert!(recorded.kernels.is_empty());
+    recorded.outcome.complains("1 graph launch not recorded: MNEME_GRAPHS=expand records the kernels of graphs");
+    assert!(!recorded.outcome.stderr.contains("launched no GPU kernel"), "{}", recorded.outcome);
+    let expanded = self::recorded("nodes", &[("MNEME_GRAPHS", "expand")]);
+    assert_eq!(expanded.occurrences("add"), [1]);
+}
+
+#[test]
 fn graphs_are_expanded_on_request() {
     let recorded = recorded("graphs", &[("MNEME_GRAPHS", "expand")]);
     assert_eq!(recorded.occurrences("scale"), [2, 2]);

@@ -269,3 +269,75 @@ fn the_status_stays_where_reports_cannot_be_written() {
     let outcome = record_shell(folder.path(), &[], script).stderr(writer).output().unwrap();
     assert_eq!((outcome.status.code(), &*outcome.stdout), (Some(6), &b"bash\n"[..]), "{outcome:?}");
 }
+
+/// Nobody can catch SIGKILL: `mneme` is gone, and what it has started goes on.
+#[test]
+fn an_application_goes_on_when_mneme_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording");
+    let mut record = Command::new(program("mneme"));
+    record.args(["record", "--device", TestDevice::under_test().name(), "-rdb"]).arg(&path).arg("--");
+    record
+        .args(["bash", "-c", "echo ready; read -r; exec \"$0\" 1000"])
+        .arg(executable(app("saxpy"), Cudart::under_test()));
+    let mut mneme = record.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(mneme.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
+    mneme.kill().unwrap();
+    let mut input = mneme.stdin.take().unwrap();
+    mneme.wait().unwrap();
+    std::io::Write::write_all(&mut input, b"go on\n").unwrap();
+    assert_eq!(lines.next().as_deref(), Some("saxpy: ok (n=1000)"));
+    // The end of what it prints is its own end.
+    assert_eq!(lines.next(), None);
+    let mut told = String::new();
+    std::io::Read::read_to_string(&mut mneme.stderr.take().unwrap(), &mut told).unwrap();
+    assert!(told.contains("saxpy: 1 launch, 1 recorded"), "{told}");
+    assert_eq!(load_kernels(&path).len(), 1);
+}
+
+/// The preloaded recorder comes behind the libraries that they need themselves.
+#[test]
+fn libraries_that_the_recorder_does_not_see_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <stdlib.h>
+        int main(int count, char **names) {
+            if (!dlopen(names[1], RTLD_NOW | RTLD_DEEPBIND) || !dlmopen(LM_ID_NEWLM, names[2], RTLD_NOW))
+                return 1;
+            return dlopen(names[3], RTLD_NOW) ? 0 : 2;
+        }"#;
+    std::fs::write(path("program.c"), source).unwrap();
+    std::fs::write(path("library.c"), "int one(void) { return 1; }").unwrap();
+    let compile = |arguments: &[&str]| {
+        Command::new("cc").current_dir(&folder).args(arguments).status().is_ok_and(|status| status.success())
+    };
+    if !compile(&["program.c", "-o", "program", "-ldl"]) {
+        println!("skipped: libraries_that_the_recorder_does_not_see_are_named, as there is no C compiler");
+        return;
+    }
+    let libraries = ["deep.so", "apart.so", "plain.so"].map(|name| {
+        assert!(compile(&["-shared", "-fPIC", "library.c", "-o", name]));
+        path(name).to_str().unwrap().to_owned()
+    });
+    let report = path("report.json");
+    let outcome = run(program("mneme"))
+        .args(["record", "--device", TestDevice::under_test().name(), "-rdb"])
+        .arg(path("recording"))
+        .arg("--json")
+        .arg(&report)
+        .arg("--")
+        .arg(path("program"))
+        .args(&libraries)
+        .succeed();
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    let expected = serde_json::json!([
+        {"library": libraries[0], "by": "RTLD_DEEPBIND"},
+        {"library": libraries[1], "by": "dlmopen"},
+    ]);
+    assert_eq!(report["processes"][0]["unwatched"], expected, "{outcome}");
+    outcome.complains("RTLD_DEEPBIND");
+}
