@@ -57,8 +57,8 @@ impl RecorderMode {
 #[serde(default)]
 pub struct RecorderSummary {
     pub process: u32,
-    /// When the program was started in the process, ns since 1970. A program that may become another one (`exec`) writes
-    /// its line first; if it goes on after all, it writes another, which counts.
+    /// When the program was started in the process, ns since 1970. A program that may become another one (`exec`)
+    /// writes its line first; if it goes on after all, it writes another, which counts.
     pub started: u64,
     /// In a distributed run.
     pub rank: Option<u64>,

@@ -91,6 +91,9 @@ static bool host_store(const std::string &kind, bool ready) {
 }
 
 static bool other_stream(bool copies) {
+    // A GPU loads a kernel at its first launch, and may wait for those that run.
+    cudaFuncAttributes attributes;
+    CUDA_OK(cudaFuncGetAttributes(&attributes, hoist));
     cudaStream_t stream = new_stream(), other = new_stream();
     DeviceArray<unsigned> out(32), flag(1);
     flag.clear();

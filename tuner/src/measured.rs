@@ -1,4 +1,4 @@
-//! What a session measured: which recording, and where.
+//! The recording that a session measured, and the device.
 //!
 //! Results stand for others, in a cache or a session that goes on, only if these are the same.
 

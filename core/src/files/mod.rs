@@ -1,4 +1,4 @@
-//! Files: how they are written whole, who may read them ([`private`]), and whose files are used ([`trust`]).
+//! Files: written whole, private ([`private`]), and used only if they are trusted ([`trust`]).
 //!
 //! A file that is replaced is there whole, or as it was before, while others read it.
 

@@ -151,9 +151,16 @@ impl CodeFiles<'_> {
     /// # Errors
     /// The folder cannot be read.
     pub fn contains(&self, name: &str) -> Result<bool, RecordingError> {
+        Ok(self.files.contains_key(name) || self.links.iter().any(|(_, link)| link == name) || self.is_there(name)?)
+    }
+
+    /// Whether the folder has a file of this name, which nothing can take back any more.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn is_there(&self, name: &str) -> Result<bool, RecordingError> {
         let path = self.path(name);
-        let is_there = || path.try_exists().map_err(RecordingError::io(&path));
-        Ok(self.files.contains_key(name) || self.links.iter().any(|(_, link)| link == name) || is_there()?)
+        path.try_exists().map_err(RecordingError::io(&path))
     }
 
     /// Writes a file, in place of what the folder has.

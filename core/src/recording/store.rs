@@ -150,7 +150,8 @@ impl StoreWriter {
     /// packs of the folder already hold are not written again.
     ///
     /// # Errors
-    /// The folder cannot be written to, or somebody keeps the lock on the packs ([`TimedOut`](io::ErrorKind::TimedOut)).
+    /// The folder cannot be written to, or somebody keeps the lock on the packs
+    /// ([`TimedOut`](io::ErrorKind::TimedOut)).
     pub fn open(recording: &Path, level: i32) -> Result<Self, RecordingError> {
         Self::open_within(recording, level, PATIENCE)
     }

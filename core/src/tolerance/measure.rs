@@ -5,11 +5,11 @@
 //! With a recorded element e and a replayed element r of the buffer's type:
 //!
 //! - absolute: |r - e|; relative: |r - e| / max(|e|, m), where m is the type's smallest normal number (1 for integers);
-//!   ULP: the number of representable values from e to r (for integers |r - e|). Both NaN, or equal infinities: 0. One of
-//!   them NaN or infinite otherwise: infinite. 0.0 and -0.0 are equal.
+//!   ULP: the number of representable values from e to r (for integers |r - e|). Both NaN, or equal infinities: 0. One
+//!   of them NaN or infinite otherwise: infinite. 0.0 and -0.0 are equal.
 //! - Without a norm each element's error is bounded. With one, the norm of all elements' |r - e| (for ULP: of their
-//!   distances) is; for a relative threshold it is divided by max(the same norm of all e, m). L1 sums, L2 is the root of
-//!   the sum of squares, Linf the largest. Infinite recorded elements do not count in the norm of all e.
+//!   distances) is; for a relative threshold it is divided by max(the same norm of all e, m). L1 sums, L2 is the root
+//!   of the sum of squares, Linf the largest. Infinite recorded elements do not count in the norm of all e.
 //! - A tail that is shorter than an element is compared by bytes: equal is 0, anything else infinite.
 
 use super::{DataType, Norm, Threshold, Tolerance};

@@ -192,8 +192,8 @@ impl Tolerance {
 }
 
 impl Tolerance {
-    /// The largest error of one element in the unit of the threshold, between finite values. Norms of whole buffers have
-    /// no largest error.
+    /// The largest error of one element in the unit of the threshold, between finite values. Norms of whole buffers
+    /// have no largest error.
     fn largest_error(&self) -> f64 {
         if self.norm != Norm::None {
             return f64::INFINITY;

@@ -79,7 +79,8 @@ pub fn initialise(flags: u32) -> StatusResult {
     if !INITIALISED.swap(true, Ordering::AcqRel) {
         extern "C" fn at_exit() {
             ENDED.store(true, Ordering::Release);
-            if !OUTLIVES_EXIT.load(Ordering::Relaxed) {
+            // A forked child has no workers to end, and may have a lock that one of them held.
+            if !OUTLIVES_EXIT.load(Ordering::Relaxed) && owns_device().is_ok() {
                 execution::end();
             }
         }

@@ -3,10 +3,10 @@
 //! Every hooked call that can touch device memory holds the gate for reading while it is in the vendor's library; a
 //! recorded launch holds it for writing from before its prologue until after its epilogue. Waiting writers go first,
 //! else a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that
-//! is in the vendor's library may itself wait for the launch. A call waits with a time limit too: the recorded kernel may
-//! wait for the thread that makes the call, and a writer may never come back (a signal handler jumps out of its call).
-//! So a writer says again and again for how long it wants the gate; whoever waits for longer takes it.
-//! It is the one lock held across vendor calls.
+//! is in the vendor's library may itself wait for the launch. A call waits with a time limit too: the recorded kernel
+//! may wait for the thread that makes the call, and a writer may never come back (a signal handler jumps out of its
+//! call). So a writer says again and again for how long it wants the gate; whoever waits for longer takes it. It is the
+//! one lock held across vendor calls.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

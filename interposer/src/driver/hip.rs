@@ -351,8 +351,8 @@ mod tests {
         assert_eq!(without, [""; 0]);
     }
 
-    /// Of events behind all work of a context; of nodes of graphs, which HIP has otherwise; of libraries, which the registered code is none of; of NVIDIA's
-    /// linker and of loading a function whole.
+    /// Of events behind all work of a context; of nodes of graphs, which HIP has otherwise; of libraries, which the
+    /// registered code is none of; of NVIDIA's linker and of loading a function whole.
     const WITHOUT: &[&str] = &[
         "cuCtxRecordEvent",
         "cuFuncGetModule",

@@ -1,4 +1,4 @@
-//! Whether contexts have done all the work that they had at some moment.
+//! Tells if contexts have done all the work that they had at some moment.
 //!
 //! From CUDA 12.5 on the driver records an event behind all of it (`cuCtxRecordEvent`). Older drivers and HIP have no
 //! such event, nor a question about all streams at once: there a thread of ours waits for the contexts, and stays until

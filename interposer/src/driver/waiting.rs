@@ -1,8 +1,8 @@
 //! Waits for the device, each with a limit.
 //!
-//! The driver's own waits have none, and what is waited for may wait for the thread that waits: a kernel for a flag that
-//! the host sets after the launch. So the recorder asks again and again, at first without a pause, because most work is
-//! done in microseconds, then ever more rarely, because the processor is the application's.
+//! The driver's own waits have none, and what is waited for may wait for the thread that waits: a kernel for a flag
+//! that the host sets after the launch. So the recorder asks again and again, at first without a pause, because most
+//! work is done in microseconds, then ever more rarely, because the processor is the application's.
 
 use std::time::{Duration, Instant};
 

@@ -85,14 +85,16 @@ impl OriginalCode {
     /// Adds the file to a recording unless that has it; the bytes written.
     pub fn add_to(&self, files: &mut CodeFiles<'_>) -> Result<u64, RecordingError> {
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = match &*contents {
-            Some(bytes) if !files.contains(&self.file.file)? => {
-                files.add(&self.file.file, bytes)?;
-                bytes.len() as u64
-            }
-            _ => 0,
-        };
-        *contents = None;
-        Ok(written)
+        let Some(bytes) = &*contents else { return Ok(0) };
+        // Until the file is there, writing it may fail, and then the next instance needs it.
+        if files.is_there(&self.file.file)? {
+            *contents = None;
+            return Ok(0);
+        }
+        if files.contains(&self.file.file)? {
+            return Ok(0);
+        }
+        files.add(&self.file.file, bytes)?;
+        Ok(bytes.len() as u64)
     }
 }

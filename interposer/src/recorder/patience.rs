@@ -1,7 +1,7 @@
-//! How long the recorder waits for kernels and for an idle device, and how often in vain.
+//! The limit of waits for kernels and for an idle device, and the count of those in vain.
 //!
-//! The user sets the limit (`MNEME_KERNEL_LIMIT`). A process in which three waits were in vain is one whose kernels wait
-//! for each other or for the host: from then on the recorder holds only kernels that it has seen finish, and every
+//! The user sets the limit (`MNEME_KERNEL_LIMIT`). A process in which three waits were in vain is one whose kernels
+//! wait for each other or for the host: from then on the recorder holds only kernels that it has seen finish, and every
 //! further wait in vain halves the limit. So a process is held in vain for five limits at most, whatever it launches.
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -134,8 +134,8 @@ impl RegionComparison {
         self.parts[number].0..self.parts.get(number + 1).map_or(size, |(next, _)| *next)
     }
 
-    /// Cuts `length` bytes at `offset` of the region: for each part that has some of them its number, and where they are,
-    /// counted from `offset`.
+    /// Cuts `length` bytes at `offset` of the region: for each part that has some of them its number, and where they
+    /// are, counted from `offset`.
     pub fn cuts(&self, offset: u64, length: u64) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let end = offset + length;
         let of = move |number| {

@@ -44,6 +44,7 @@ programs!(
     streams,
     limits,
     inplace,
+    arena,
     math,
     atomics,
     warp,

@@ -1,4 +1,4 @@
-//! Tests of whose files become code or options, of who may read what is written, and of what reaches a terminal.
+//! Tests of trusted files, of the modes of what is written, and of what reaches a terminal.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -176,9 +176,12 @@ fn a_folder_of_a_strangers_is_not_learnt_in_and_the_program_runs() {
 
 /// Everything in a folder and the folder itself.
 fn everything(folder: &Path) -> Vec<PathBuf> {
-    let mut found = vec![folder.to_path_buf()];
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.is_dir() { found.extend(everything(&entry)) } else { found.push(entry) }
+        if entry.is_dir() {
+            found.extend(everything(&entry));
+        }
+        found.push(entry);
     }
     found
 }

@@ -130,8 +130,8 @@ impl Session {
     }
 }
 
-/// What `best.json` has: the line of the best with its confirmed figures, or what was recorded as if it were one, without
-/// the number of a trial.
+/// What `best.json` has: the line of the best with its confirmed figures, or what was recorded as if it were one,
+/// without the number of a trial.
 fn best_line(best: &Best, standings: &Standings) -> Option<Value> {
     match (best, &standings.baseline) {
         (Best::Candidate(best), _) => {
