@@ -125,6 +125,7 @@ fn event_behind_all_of(context: usize) -> Result<CUevent, Status> {
 }
 
 /// The driver waits for nothing when an event is destroyed that has not been reached.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "a handle of our own, which only the driver follows")]
 pub fn destroy(context: usize, event: CUevent) {
     // SAFETY: an event of ours, in a context that is alive where it can be made current, and used no more.
     contexts::within(context, || unsafe { driver::cuEventDestroy_v2(event) });

@@ -35,6 +35,7 @@ pub fn until<T>(deadline: Instant, mut ask: impl FnMut() -> Option<T>) -> Option
 }
 
 /// Whether an event has been reached: the driver's answer, `None` while it has not.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "a handle of our own, which only the driver follows")]
 pub fn reached(event: CUevent) -> Option<Status> {
     // SAFETY: an event of ours, in a context that is alive.
     let status = unsafe { driver::cuEventQuery(event) };

@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(touched(0x17ff..0x2001), [0x1000, 0x2000]);
         assert_eq!(touched(0x1800..0x2000), [0u64; 0]);
         assert_eq!(touched(0..u64::MAX), [0x1000, 0x2000, 0x3000]);
-        assert_eq!(touched(0x2100..0x2000), [0u64; 0]);
+        assert_eq!(touched(std::ops::Range { start: 0x2100, end: 0x2000 }), [0u64; 0]);
     }
 
     /// As soon as the vendor has freed an address it may give it to another thread.

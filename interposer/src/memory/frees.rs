@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn a_stream_that_stands_still_keeps_only_its_own() {
         let mut deferred = Deferred { frees: Vec::new(), next: 0, events: BTreeMap::new() };
-        let is_passed = |free: &mut Free| free.live.address % 2 == 0;
+        let is_passed = |free: &mut Free| free.live.address.is_multiple_of(2);
         let mut given = 0;
         for address in 0..1000 {
             given += deferred.take_passed(ASKED, is_passed).len();

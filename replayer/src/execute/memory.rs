@@ -20,7 +20,7 @@ use super::pieces::{Cut, Piece};
 use super::report::{BufferFailure, MismatchLocation};
 use super::variables::MovedVariables;
 use crate::recording::snapshot::{Snapshot, SnapshotRegion, coalesce};
-use crate::verify::comparison::{Comparison, ElementTally, RegionComparison};
+use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
 /// Recorded memory on a device.
 pub struct ResidentMemory<'a> {
@@ -248,7 +248,7 @@ impl<'a> ResidentMemory<'a> {
     /// Which of the pieces that differ from the recording are more than their region's tolerance allows.
     fn judge(&mut self, wrong: &[usize], comparisons: &[RegionComparison]) -> Result<MemoryVerdict, DeviceError> {
         // By region and part.
-        let mut parts: BTreeMap<(usize, usize), Vec<Cut>> = BTreeMap::new();
+        let mut parts: BTreeMap<Part, Vec<Cut>> = BTreeMap::new();
         let mut outside = Vec::new();
         for number in wrong {
             let piece = self.pieces[*number];
@@ -260,10 +260,10 @@ impl<'a> ResidentMemory<'a> {
                 parts.entry((region, part)).or_default().push(Cut { piece: *number, bytes });
             }
         }
-        let comparison = |(region, part): (usize, usize)| comparisons[region].part(part);
+        let comparison = |(region, part): Part| comparisons[region].part(part);
         parts.retain(|part, _| !comparison(*part).tolerance.ignore);
         let (exact, tolerant): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(part, _)| comparison(*part).is_exact());
-        let mut failing: Vec<((usize, usize), Vec<Cut>, Option<f64>)> =
+        let mut failing: Vec<(Part, Vec<Cut>, Option<f64>)> =
             exact.into_iter().map(|(part, own)| (part, own, None)).collect();
         let compared: Vec<_> = tolerant.into_iter().map(|(part, own)| (part, *comparison(part), own)).collect();
         let measured = self.measure(&compared)?;
@@ -302,10 +302,7 @@ impl<'a> ResidentMemory<'a> {
 
     /// The errors of the given bytes of each part of a region, in the unit of its tolerance and the largest in all: on
     /// the device if the recorded bytes have room there.
-    fn measure(
-        &mut self,
-        compared: &[((usize, usize), Comparison, Vec<Cut>)],
-    ) -> Result<Vec<(Errors, Largest)>, DeviceError> {
+    fn measure(&mut self, compared: &[(Part, Comparison, Vec<Cut>)]) -> Result<Vec<(Errors, Largest)>, DeviceError> {
         let mut groups: Vec<(Comparison, Vec<Cut>)> = Vec::new();
         for (_, comparison, own) in compared {
             let comparison = *comparison;

@@ -10,7 +10,7 @@ use mneme_core::tolerance::measure::Errors;
 
 use super::memory::ResidentMemory;
 use super::report::MismatchLocation;
-use crate::verify::comparison::{Comparison, ElementTally, RegionComparison};
+use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
 /// Contents of pieces that are not as recorded.
 type Contents = BTreeMap<usize, Vec<u8>>;
@@ -20,7 +20,7 @@ type Contents = BTreeMap<usize, Vec<u8>>;
 pub struct Survey {
     first: Option<Contents>,
     /// By region and part; `None` for what is outside of all.
-    parts: BTreeMap<Option<(usize, usize)>, Observed>,
+    parts: BTreeMap<Option<Part>, Observed>,
     /// Runs that were more than the tolerances allow away from the recording.
     failed: u64,
 }
@@ -41,7 +41,7 @@ impl Survey {
         let first = self.first.as_ref().unwrap_or(&contents);
         let numbers: BTreeSet<usize> = first.keys().chain(contents.keys()).copied().collect();
         // For each part the tallies against the first run and against the recording, and the errors of the latter.
-        let mut found: BTreeMap<Option<(usize, usize)>, (usize, ElementTally, ElementTally, Errors)> = BTreeMap::new();
+        let mut found: BTreeMap<Option<Part>, (usize, ElementTally, ElementTally, Errors)> = BTreeMap::new();
         for number in numbers {
             let (place, offset) = memory.place(number);
             let recorded = memory.after(number);
@@ -85,7 +85,7 @@ impl Survey {
 
     /// Whether every run passed, and the buffers that were not always the same or not as recorded.
     pub fn end(self, memory: &ResidentMemory<'_>, comparisons: &[RegionComparison]) -> (bool, Vec<Variation>) {
-        let variation = |(part, observed): (Option<(usize, usize)>, Observed)| {
+        let variation = |(part, observed): (Option<Part>, Observed)| {
             let (place, _) = memory.place(observed.piece);
             let comparison = comparison(part, comparisons);
             let numbers = !comparison.is_exact() || comparison.shown.is_some();
@@ -121,7 +121,7 @@ fn parts_of(
     offset: u64,
     length: usize,
     comparisons: &[RegionComparison],
-) -> Vec<(Option<(usize, usize)>, Range<usize>)> {
+) -> Vec<(Option<Part>, Range<usize>)> {
     match place {
         MismatchLocation::Region(region, _) => {
             let cuts = comparisons[region].cuts(offset, length as u64);
@@ -131,6 +131,6 @@ fn parts_of(
     }
 }
 
-fn comparison(part: Option<(usize, usize)>, comparisons: &[RegionComparison]) -> Comparison {
+fn comparison(part: Option<Part>, comparisons: &[RegionComparison]) -> Comparison {
     part.map_or_else(Comparison::default, |(region, number)| *comparisons[region].part(number))
 }

@@ -109,6 +109,9 @@ impl Comparison {
     }
 }
 
+/// Numbers of a region and of a part of it.
+pub type Part = (usize, usize);
+
 /// How a region is compared: in parts, each from its offset to the next one's.
 ///
 /// Most regions have one part. An allocation that arguments of several types point into has one for each stretch.
