@@ -1,7 +1,7 @@
 //! Freeing memory of the arena as the vendor frees its own.
 //!
 //! `cuMemFree` waits for the context that owns the memory; applications rely on it. `cuMemFreeAsync`, which takes
-//! memory of `cuMemAlloc` too, waits for nothing: such memory is [`Deferred`] until its stream has come to the free, as
+//! memory of `cuMemAlloc` too, waits for nothing: such memory is deferred until its stream has come to the free, as
 //! the vendor's would be. An event tells when; whoever next allocates or frees asks some of the events.
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! become idle. While any of it runs the device is not idle, and waiting for it would be in vain again: nothing is
 //! recorded until all of it is done, which asking the driver tells without waiting.
 //!
-//! In a wary process (see [`patience`](super::patience)) launches of other kernels are looked after too, for a kernel
+//! In a wary process (see `patience`) launches of other kernels are looked after too, for a kernel
 //! to be seen to finish.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
