@@ -77,6 +77,10 @@ int main(int argc, char **argv) {
     // A quarter of what was taken since.
     long each = what == "modules" ? 1 : 8, most = each * count * 3 / 16;
     long grown = resident_mib() - resident, fallen = available - free_mib();
+    // The CPU device's memory is this process's, and what is free of the machine's changes with its other processes.
+    const char *device = std::getenv("MNEME_DEVICE");
+    if (device && std::strcmp(device, "cpu") == 0)
+        fallen = 0;
     if (grown > most || fallen > most)
         std::fprintf(stderr, "resident memory grew by %ld MiB, free memory fell by %ld MiB\n", grown, fallen);
     std::printf("growing: %s\n", grown > most || fallen > most ? "WRONG" : "ok");
