@@ -478,9 +478,8 @@ mod tests {
         assert!(judge(&of_any, asked, LARGE + 1).0);
     }
 
-    /// What it costs to find that no winner is for a launch: 37 µs when each was asked.
+    /// `benches/growth winners` prints the times.
     #[test]
-    #[ignore = "a measurement: benches/growth winners"]
     fn a_launch_that_none_of_a_thousand_winners_fits() {
         use super::super::{KernelReplacement, by_winner};
         let parameters = Parameters::of_kinds(&["i64"]);
