@@ -9,6 +9,7 @@ use mneme_core::recording::check::{CheckReport, check};
 
 use crate::error::CommandError;
 use crate::print;
+use crate::selection::Selection;
 
 #[derive(Debug, Args)]
 pub struct CheckOptions {
@@ -40,6 +41,11 @@ pub fn run(options: &CheckOptions) -> Result<(), CommandError> {
             count(instances, "instance"),
             BinaryBytes(bytes)
         ))?;
+        if problems.is_empty() {
+            for kernel in &Selection::new(folder.clone(), None).kernels()?.kernels {
+                kernel.warn_of_unchanged(None)?;
+            }
+        }
         for problem in problems {
             if let Some(earlier) = last.replace(problem) {
                 mneme_core::remark!("mneme: {earlier}");

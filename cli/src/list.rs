@@ -61,7 +61,8 @@ fn print_list(options: &ListOptions, kernels: &[KernelFile]) -> Result<(), Comma
             ]);
         }
     }
-    print(&render(&columns, &rows))
+    print(&render(&columns, &rows))?;
+    kernels.iter().try_for_each(|kernel| Ok(kernel.warn_of_unchanged(id)?))
 }
 
 fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<serde_json::Value, CommandError> {
@@ -73,6 +74,7 @@ fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<serde_json::Value, 
             "shared_mem": instance.shared_mem,
             "memory_bytes": memory_bytes(kernel.folder(), instance).ok(),
             "occurrences": instance.occurrences,
+            "changes_memory": kernel.changes_memory(instance),
         })
     });
     Ok(json!({

@@ -7,6 +7,7 @@ use clap::Args;
 use mneme_core::exit;
 use mneme_core::files::private;
 use mneme_core::recording::RecordingError;
+use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::export::Format;
 use mneme_core::recording::store::check_writable;
 use mneme_core::summary::{KernelSummary, RecorderMode, merged};
@@ -16,6 +17,7 @@ use regex::Regex;
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
 use crate::report::{self, SummaryFile};
+use crate::selection::KernelFile;
 use crate::staging::Staging;
 use crate::variables;
 
@@ -107,6 +109,7 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     if let Some(wanted) = &options.kernels {
         say_closest(wanted, &merged(&summaries));
     }
+    warn_of_unchanged(&merged(&summaries));
     if status.success() && mode == RecorderMode::Record && report::is_failure(&merged(&summaries), options.strict) {
         std::process::exit(exit::NOT_RECORDED);
     }
@@ -120,6 +123,17 @@ fn say_closest(wanted: &str, kernels: &[KernelSummary]) {
     if !kernels.is_empty() && !kernels.iter().any(is_found) {
         let closest = closest(wanted, kernels.iter().map(|kernel| &kernel.kernel));
         mneme_core::remark!("mneme: no kernel's name has '{wanted}' in it; the most like it are {closest}");
+    }
+}
+
+/// Tells which of the instances that were added change no memory; a recording that cannot be read says so when it is
+/// used.
+fn warn_of_unchanged(kernels: &[KernelSummary]) {
+    for kernel in kernels.iter().filter(|kernel| kernel.instances > 0) {
+        let Some(path) = kernel.file.as_ref().map(PathBuf::from) else { continue };
+        if let Ok(record) = KernelRecord::load(&path) {
+            let _ = KernelFile { path, record }.warn_of_unchanged(None);
+        }
     }
 }
 

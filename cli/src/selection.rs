@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{InstanceRecord, KernelRecord, kernels};
+use mneme_core::recording::manifest::is_manifest;
+use mneme_core::recording::{Moments, RecordingError};
 use mneme_core::text::closest;
 
 use crate::error::CommandError;
@@ -41,6 +42,31 @@ impl KernelFile {
             Some(id) => self.record.instance(&self.path, Some(id)).map(|found| vec![found]),
             None => Ok(self.record.instances.iter().map(|(id, instance)| (id.as_str(), instance)).collect()),
         }
+    }
+}
+
+impl KernelFile {
+    /// Whether a recorded launch changed memory; `None` if that takes reading all memory, as it does in recordings of
+    /// the existing Mneme.
+    pub fn changes_memory(&self, instance: &InstanceRecord) -> Option<bool> {
+        if !is_manifest(&self.folder().join(&instance.prologue)).ok()? {
+            return None;
+        }
+        let moments = Moments::open(self.folder(), &self.record, instance).ok()?;
+        Some(moments.prologue.chunks != moments.epilogue.chunks)
+    }
+
+    /// Tells which of the instances change no memory.
+    pub fn warn_of_unchanged(&self, id: Option<&str>) -> Result<(), RecordingError> {
+        for (id, instance) in self.instances(id)? {
+            if self.changes_memory(instance) == Some(false) {
+                mneme_core::remark!(
+                    "mneme: instance {id} of {} changes no memory; what its replays show depends on the bytes that the kernel only writes",
+                    self.record.demangled_name
+                );
+            }
+        }
+        Ok(())
     }
 }
 

@@ -12,6 +12,9 @@ pub const BUILD_FAILED: i32 = 2;
 pub const LAUNCH_FAILED: i32 = 3;
 /// The build or the kernel ran out of its time limit.
 pub const TIMED_OUT: i32 = 4;
+/// The replay ran and memory is as recorded, but too little of it shows that the kernel did anything. The number is
+/// free in `mneme-tune` as well.
+pub const UNPROVEN: i32 = 6;
 /// The command line makes no sense (`EX_USAGE` of sysexits.h).
 pub const BAD_USAGE: i32 = 64;
 /// The recording is missing, damaged or of an unknown version (`EX_DATAERR`).

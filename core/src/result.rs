@@ -74,6 +74,9 @@ pub struct ReplayResult {
     /// Why there are none, where they were asked for; a sentence without its end.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub counters_reason: String,
+    /// What the comparison with the recording shows, where memory was found as recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
     /// Of a verified result: over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where
     /// nothing differs. A survey has its `variations` instead.
     #[serde(flatten)]
@@ -95,6 +98,57 @@ pub struct ReplayResult {
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// What it shows that memory after a run is as recorded: the bytes that a kernel which does nothing would have left
+/// wrong.
+///
+/// Bytes are counted in elements of the buffer's type, or in words of eight bytes if the type is unknown: of an element
+/// that changes in one byte all bytes count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// Bytes that were compared with the recording.
+    pub compared: u64,
+    /// Those that the recorded launch is known to write.
+    pub written: u64,
+    /// Those that it changed.
+    pub changed: u64,
+    /// Bytes that it only writes; they are filled with a pattern before each run.
+    pub poisoned: u64,
+    /// Written bytes that fail the rules in force if a kernel does not write them.
+    pub shown: u64,
+    /// Bytes that rules leave out of the comparison.
+    pub ignored: u64,
+    /// The rules in force, but for `exact`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
+    /// Why memory was not searched for bytes that the kernel only writes, one sentence.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub not_searched: String,
+}
+
+impl Evidence {
+    /// Of a hundred written bytes so many have to be shown.
+    const ENOUGH: u64 = 99;
+
+    /// Whether a kernel that leaves out a part of the work would have been found out.
+    pub fn proves(&self) -> bool {
+        self.shown > 0 && u128::from(self.shown) * 100 >= u128::from(self.written) * u128::from(Self::ENOUGH)
+    }
+
+    /// Why it proves nothing, one sentence with the remedy.
+    pub fn shortage(&self) -> String {
+        let Self { written, shown, .. } = self;
+        let what = match (written, shown) {
+            (0, _) => "the recorded launch changes no byte that is compared".to_owned(),
+            (_, 0) => format!("a kernel that writes none of the {written} bytes passes under these rules"),
+            _ => format!("a kernel that writes {shown} of the {written} bytes passes"),
+        };
+        format!(
+            "memory is as recorded, but that proves nothing: {what}; record another launch of the kernel, such as the first"
+        )
+    }
 }
 
 /// Whose runs a result has in place of its own: a number, or `"baseline"`.
@@ -240,6 +294,8 @@ pub enum ReplayStatus {
     Verified,
     /// It ran, and memory differs from the recording.
     FailedVerification,
+    /// It ran and memory is as recorded, which shows too little: a kernel that does less would pass as well.
+    Unproven,
     CompileError,
     /// The configuration makes no sense and nothing was started.
     InvalidConfig,
@@ -255,11 +311,17 @@ pub enum ReplayStatus {
 }
 
 impl ReplayStatus {
+    /// Whether memory was found as recorded, whatever that shows.
+    pub fn is_as_recorded(self) -> bool {
+        matches!(self, Self::Verified | Self::Unproven)
+    }
+
     /// As in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Verified => "verified",
             Self::FailedVerification => "failed_verification",
+            Self::Unproven => "unproven",
             Self::CompileError => "compile_error",
             Self::InvalidConfig => "invalid_config",
             Self::InvalidLaunch => "invalid_launch",
@@ -275,6 +337,7 @@ impl ReplayStatus {
         match self {
             Self::Verified => exit::VERIFIED,
             Self::FailedVerification => exit::NOT_VERIFIED,
+            Self::Unproven => exit::UNPROVEN,
             Self::InvalidConfig => exit::BAD_USAGE,
             Self::CompileError => exit::BUILD_FAILED,
             Self::InvalidLaunch | Self::RuntimeError => exit::LAUNCH_FAILED,
@@ -387,6 +450,18 @@ impl ReplayResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn evidence_is_bytes_that_would_be_wrong() {
+        let of = |written, shown| Evidence { written, shown, ..Evidence::default() }.proves();
+        assert!(of(100, 99) && of(8, 8));
+        assert!(!of(0, 0) && !of(100, 0) && !of(100, 98), "nothing, or not enough");
+        let whole = Evidence { written: 8, shown: 8, rules: vec!["a".into()], ..Evidence::default() };
+        let result = ReplayResult { evidence: Some(whole), ..ReplayResult::default() };
+        let json = serde_json::to_value(&result).unwrap();
+        assert_eq!(json["evidence"]["shown"], 8);
+        assert_eq!(serde_json::from_value::<ReplayResult>(json).unwrap(), result);
+    }
 
     #[test]
     fn the_largest_errors_are_fields_among_the_others() {

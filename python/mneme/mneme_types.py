@@ -260,10 +260,17 @@ class ExperimentResult:
 
     @property
     def status(self) -> str:
-        """``verified``, ``failed_verification``, ``compile_error``, ``invalid_config``, ``invalid_launch``,
-        ``runtime_error``, ``timeout`` or ``internal_error``.
+        """``verified``, ``failed_verification``, ``unproven``, ``compile_error``, ``invalid_config``,
+        ``invalid_launch``, ``runtime_error``, ``timeout`` or ``internal_error``.
         """
         return str(self.extra.get("status", "verified" if self.verified else "internal_error"))
+
+    @property
+    def evidence(self) -> Optional[dict[str, Any]]:
+        """What it shows that memory is as recorded, in bytes: ``compared``, ``written``, ``changed``, ``poisoned``,
+        ``shown`` and ``ignored``. ``None`` unless memory is as recorded.
+        """
+        return self.extra.get("evidence")
 
     @property
     def measured(self) -> list[int]:

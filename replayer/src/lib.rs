@@ -34,6 +34,8 @@ pub mod report;
 
 pub mod supervise;
 
+pub mod calibration;
+
 pub mod cli;
 mod compilers;
 

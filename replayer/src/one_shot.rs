@@ -72,7 +72,8 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     }
     // Accesses that were kept from happening may have changed memory, and instrumented code may round otherwise.
     let is_observed = result.faults.is_some() || result.touched.is_some();
-    let is_no_wonder = is_observed && result.status == ReplayStatus::FailedVerification;
+    let is_no_wonder =
+        is_observed && matches!(result.status, ReplayStatus::FailedVerification | ReplayStatus::Unproven);
     if !result.error.is_empty() && !is_no_wonder {
         mneme_core::remark!("mneme-replay: {}", result.error);
     }

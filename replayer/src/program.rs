@@ -10,9 +10,8 @@ use mneme_core::files::trust;
 use mneme_core::install;
 
 use crate::cli::{Arguments, Bisect, CommonOptions};
-use crate::context::ReplayContext;
 use crate::error::Fatal;
-use crate::{bisect, one_shot, serve, sweep};
+use crate::{bisect, calibration, one_shot, serve, sweep};
 
 /// Counts the processes in which the recorded addresses were tried.
 const ATTEMPT: &str = "MNEME_REPLAY_ATTEMPT";
@@ -47,7 +46,7 @@ fn replay() -> ! {
 
 /// Replays what the command line asks for; returns the exit status.
 fn run(arguments: &Arguments) -> Result<i32, Fatal> {
-    let context = ReplayContext::open(arguments.settings())?;
+    let context = calibration::open(arguments.settings())?;
     match arguments {
         Arguments::Serve(options) => serve::run(options, &context),
         Arguments::Sweep(options) => sweep::run(options, &context),

@@ -96,6 +96,8 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     let untried = [ReplayStatus::InternalError, ReplayStatus::InvalidConfig].map(ReplayStatus::name);
     Ok(if has(ReplayStatus::Verified) {
         exit::VERIFIED
+    } else if has(ReplayStatus::Unproven) {
+        exit::UNPROVEN
     } else if has(ReplayStatus::InternalError) && statistics.finished.keys().all(|it| untried.contains(&it.as_str())) {
         exit::INTERNAL
     } else {

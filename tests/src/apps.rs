@@ -79,6 +79,11 @@ const LIBRARIES: &[Library] = &[
 pub const APPS: &[App] = &[
     App { name: "vecadd", sources: &["vecadd.cu"], kernels: &[bitwise("vecadd<long>", &[1])] },
     App { name: "variables", sources: &["variables.cu"], kernels: &[bitwise("count", &[1]), bitwise("weigh", &[1])] },
+    App {
+        name: "steady",
+        sources: &["steady.cu"],
+        kernels: &[bitwise("refill", &[3]), bitwise("settle", &[3]), bitwise("scatter", &[3])],
+    },
     App { name: "saxpy", sources: &["saxpy.cu"], kernels: &[bitwise("saxpy", &[1])] },
     App {
         name: "stencil",

@@ -34,8 +34,8 @@ impl CacheError {
     }
 }
 
-/// What every key begins with. Keys of before did not tell recordings apart.
-const FORMAT: &str = "2|";
+/// What every key begins with. Keys of 1 did not tell recordings apart; results of 2 do not say what they show.
+const FORMAT: &str = "3|";
 
 /// Where results are kept, and for whom.
 #[derive(Clone, Debug)]
@@ -169,7 +169,10 @@ impl ResultCache {
     /// Whether a result would be the same another time, but for the noise of its times. A builder that is not installed
     /// may be then.
     pub fn lasts(result: &ReplayResult) -> bool {
-        !matches!(result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout | ReplayStatus::InternalError)
+        !matches!(
+            result.status,
+            ReplayStatus::RuntimeError | ReplayStatus::Timeout | ReplayStatus::InternalError | ReplayStatus::Unproven
+        )
     }
 
     /// # Errors

@@ -112,6 +112,7 @@ pub fn reading(status: ReplayStatus) -> &'static str {
     match status {
         ReplayStatus::Verified => "verified",
         ReplayStatus::FailedVerification => "not verified",
+        ReplayStatus::Unproven => "unproven",
         ReplayStatus::CompileError => "not built",
         ReplayStatus::InvalidConfig => "invalid",
         ReplayStatus::InvalidLaunch => "launch refused",

@@ -11,7 +11,7 @@ use mneme_core::device::DeviceLimits;
 use mneme_core::files::private;
 use mneme_core::image::bitcode;
 use mneme_core::protocol::{self, Changes, Hello, Reply, Request, StoppingRule, Submission};
-use mneme_core::result::ReplayResult;
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use crate::interrupt::{self, Interrupted};
 
@@ -26,6 +26,8 @@ pub struct ServerCommand {
     pub instance: String,
     /// Options of `mneme-replay serve` beside these.
     pub options: Vec<String>,
+    /// Results count whose memory is as recorded, whatever that shows.
+    pub accepts_unproven: bool,
     /// Where the server's standard error goes.
     pub log: PathBuf,
 }
@@ -86,6 +88,7 @@ pub struct Server {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     greeting: ServerGreeting,
+    accepts_unproven: bool,
     /// Configurations submitted and not answered.
     pending: usize,
 }
@@ -133,7 +136,9 @@ impl ServerCommand {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().map_err(failed)?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-        let mut server = Server { child, input, output, greeting: ServerGreeting::default(), pending: 0 };
+        let accepts_unproven = self.accepts_unproven;
+        let mut server =
+            Server { child, input, output, greeting: ServerGreeting::default(), accepts_unproven, pending: 0 };
         match server.read()? {
             Reply::Hello(hello) if hello.protocol > protocol::VERSION => {
                 Err(ServerError::Protocol { found: hello.protocol })
@@ -197,8 +202,9 @@ impl Server {
     /// Waits for the next result.
     pub fn next_result(&mut self) -> Result<(u64, ReplayResult), ServerError> {
         match self.read()? {
-            Reply::Result { id, result } => {
+            Reply::Result { id, mut result } => {
                 self.pending = self.pending.saturating_sub(1);
+                result.verified |= self.accepts_unproven && result.status == ReplayStatus::Unproven;
                 Ok((id, *result))
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),

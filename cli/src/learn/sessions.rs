@@ -16,9 +16,12 @@ const BEST: &str = "best.json";
 const SUMMARY: &str = "summary.json";
 /// What a session's summary says where there is nothing left to do: the others go on, or are tried again.
 const OVER: [&str; 5] = ["completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure"];
+/// That of a session which was refused, as its recording would show nothing of a candidate.
+const UNPROVEN: &str = "unproven";
 /// Candidates that came to nothing, as a summary counts them, and what became of them.
-const FAILURES: [(&str, &str); 5] = [
+const FAILURES: [(&str, &str); 6] = [
     ("num_failed_verification", "computed something else"),
+    ("num_unproven", "were not shown to be right"),
     ("num_compile_error", "could not be built"),
     ("num_invalid_launch", "could not be launched"),
     ("num_runtime_error", "failed while they ran or took too long"),
@@ -96,6 +99,9 @@ fn json(path: &Path) -> Option<Value> {
 }
 
 fn state(summary: &Value, best: Option<&Value>) -> SessionState {
+    if summary["status"] == UNPROVEN {
+        return SessionState::Unchanged("its recording shows too little to tell right code from wrong".into());
+    }
     if !OVER.contains(&summary["status"].as_str().unwrap_or_default()) {
         return SessionState::Open;
     }
@@ -148,6 +154,11 @@ mod tests {
         assert!(matches!(state(&of("completed", true), Some(&recorded)), SessionState::Unchanged(_)));
         let unconfirmed = json!({"status": "completed"});
         assert_eq!(state(&unconfirmed, Some(&best)), SessionState::Faster, "--finalists 0");
+    }
+
+    #[test]
+    fn a_session_that_was_refused_is_over() {
+        assert!(matches!(state(&json!({"status": "unproven"}), None), SessionState::Unchanged(_)));
     }
 
     #[test]

@@ -198,8 +198,7 @@ impl Copy<'_> {
             Ok(given)
         })?;
         let is_same = self.behaviour(&done)?.as_ref() == Some(behaviour);
-        let verifies =
-            is_same && self.replayer.replay(&self.file(&done), self.id, &[])?.status == ReplayStatus::Verified;
+        let verifies = is_same && self.replayer.replay(&self.file(&done), self.id, &[])?.status.is_as_recorded();
         Ok(verifies.then_some(ScrubOutcome { folder: done, replaced: replaced.get() }))
     }
 
@@ -259,7 +258,7 @@ impl Copy<'_> {
         }
         let _ = child.wait();
         let has_run =
-            matches!(status, Some(ReplayStatus::Verified | ReplayStatus::FailedVerification)) && file.is_file();
+            status.is_some_and(|it| it.is_as_recorded() || it == ReplayStatus::FailedVerification) && file.is_file();
         Ok(has_run.then(|| LeftMemory { path: file.into(), places }))
     }
 }

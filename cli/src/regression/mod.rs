@@ -82,7 +82,8 @@ fn pipeline(text: &str) -> Result<String, String> {
     if text.starts_with('-') { Err("a pipeline does not begin with -".into()) } else { Ok(text.to_owned()) }
 }
 
-/// Replays everything; ends with 1 where something is broken or slower, and with 70 where something is untested.
+/// Replays everything; ends with 1 if something is broken or slower, with 6 if something is unproven, and with 70 if
+/// something is untested.
 pub fn test(options: &TestOptions) -> Result<(), CommandError> {
     // What cannot be read or written ends this before hours of replays, not after them.
     let before = options.against.as_deref().map(ResultsFile::load).transpose()?;
@@ -94,8 +95,8 @@ pub fn test(options: &TestOptions) -> Result<(), CommandError> {
     report(before.as_ref(), &after, &options.report, unsaved)
 }
 
-/// Compares two files of results; ends with 1 where something is broken or slower in the second, and with 70 where
-/// something is untested.
+/// Compares two files of results; ends with 1 if something is broken or slower in the second, with 6 if something is
+/// unproven, and with 70 if something is untested.
 pub fn compare(options: &CompareOptions) -> Result<(), CommandError> {
     let (before, after) = (ResultsFile::load(&options.before)?, ResultsFile::load(&options.after)?);
     output::probe(&options.report)?;
@@ -127,8 +128,13 @@ fn report(
         mneme_core::remark!("mneme: {error}");
     }
     if fails {
-        let is_known = failing().any(|verdict| verdict != CaseVerdict::Untested);
-        std::process::exit(if is_known { exit::NOT_VERIFIED } else { exit::INTERNAL });
+        let has = |wanted: CaseVerdict| failing().any(|verdict| verdict == wanted);
+        let is_wrong = failing().any(|it| !matches!(it, CaseVerdict::Unproven | CaseVerdict::Untested));
+        std::process::exit(match () {
+            () if is_wrong => exit::NOT_VERIFIED,
+            () if has(CaseVerdict::Unproven) => exit::UNPROVEN,
+            () => exit::INTERNAL,
+        });
     }
     last.map_or(Ok(()), Err)
 }

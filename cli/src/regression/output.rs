@@ -123,7 +123,7 @@ fn junit(compared: &[Compared]) -> Report {
             verdict if !verdict.fails() => TestCaseStatus::success(),
             verdict => {
                 let kind = match verdict {
-                    CaseVerdict::Untested => NonSuccessKind::Error,
+                    CaseVerdict::Unproven | CaseVerdict::Untested => NonSuccessKind::Error,
                     _ => NonSuccessKind::Failure,
                 };
                 let mut status = TestCaseStatus::non_success(kind);
@@ -172,6 +172,7 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
         CaseVerdict::Slower,
         CaseVerdict::NotComparable,
         CaseVerdict::Broken,
+        CaseVerdict::Unproven,
         CaseVerdict::Untested,
         CaseVerdict::Missing,
     ];

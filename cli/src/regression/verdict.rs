@@ -21,6 +21,8 @@ pub enum CaseVerdict {
     NotComparable,
     /// It is not right, or could not be built or run.
     Broken,
+    /// Memory is as recorded, which shows too little to tell whether it is right.
+    Unproven,
     /// Nothing is known of it: something of Mneme's is missing here, or broke.
     Untested,
     /// It was tested before and is not now.
@@ -30,7 +32,7 @@ pub enum CaseVerdict {
 impl CaseVerdict {
     /// Whether a test that has one fails.
     pub fn fails(self) -> bool {
-        matches!(self, Self::Slower | Self::Broken | Self::Untested | Self::Missing)
+        matches!(self, Self::Slower | Self::Broken | Self::Unproven | Self::Untested | Self::Missing)
     }
 
     pub fn name(self) -> &'static str {
@@ -41,6 +43,7 @@ impl CaseVerdict {
             Self::Slower => "SLOWER",
             Self::NotComparable => "not comparable",
             Self::Broken => "BROKEN",
+            Self::Unproven => "UNPROVEN",
             Self::Untested => "UNTESTED",
             Self::Missing => "MISSING",
         }
@@ -128,6 +131,7 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
     let ratio = right_before.filter(|_| is_right && clocks.is_none()).and_then(|it| ratio(&it.times, &after.times));
     let verdict = match (is_right, right_before.is_some(), ratio) {
         (false, ..) if after.status == ReplayStatus::InternalError => CaseVerdict::Untested,
+        (false, ..) if after.status == ReplayStatus::Unproven => CaseVerdict::Unproven,
         (false, ..) => CaseVerdict::Broken,
         (true, false, _) => CaseVerdict::Verified,
         (true, true, None) => CaseVerdict::NotComparable,
@@ -267,6 +271,8 @@ mod tests {
         let bad = result("", ReplayStatus::FailedVerification, &around(10));
         assert_eq!(verdicts(std::slice::from_ref(&good), std::slice::from_ref(&bad), 0.05), [CaseVerdict::Broken]);
         assert_eq!(verdicts(std::slice::from_ref(&bad), std::slice::from_ref(&good), 0.05), [CaseVerdict::Verified]);
+        let unproven = result("", ReplayStatus::Unproven, &around(10));
+        assert_eq!(verdicts(std::slice::from_ref(&good), &[unproven], 0.05), [CaseVerdict::Unproven]);
         let unknown = result("", ReplayStatus::InternalError, &[]);
         assert_eq!(verdicts(std::slice::from_ref(&good), &[unknown], 0.05), [CaseVerdict::Untested]);
         let other = result("default<O1>", ReplayStatus::Verified, &around(1000));

@@ -14,6 +14,7 @@ use super::draft::Draft;
 use super::manifest::{MemoryState, is_manifest};
 use super::moments::Moments;
 use super::pack::{self, PackReader, PackWriter};
+use super::poison;
 use super::publication::{self, CodeFiles, NewInstance, Publication};
 use super::rules::Rules;
 use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
@@ -41,6 +42,7 @@ pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result
         record.chosen(&path, instance)?.into_iter().map(|(id, found)| (id.to_owned(), found.clone())).collect();
     for (id, _) in &doomed {
         record.instances.remove(id);
+        poison::remove(&path, id).map_err(RecordingError::io(folder))?;
     }
     // The database first: a crash in between leaves unnamed files, never names without files.
     let mut files: Vec<&String> =

@@ -22,6 +22,7 @@ pub mod manifest;
 pub mod moments;
 pub mod pack;
 mod planes;
+pub mod poison;
 pub mod publication;
 pub mod reduce;
 pub mod rules;

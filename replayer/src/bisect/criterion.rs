@@ -30,13 +30,14 @@ impl Criterion {
                 _ => Judgement::Bad,
             },
             FailureKind::Wrong => match status {
-                ReplayStatus::Verified => Judgement::Good,
+                // What a faulty pass breaks differs, whatever it shows that the others' memory does not.
+                ReplayStatus::Verified | ReplayStatus::Unproven => Judgement::Good,
                 ReplayStatus::FailedVerification | ReplayStatus::RuntimeError => Judgement::Bad,
                 ReplayStatus::Timeout if built => Judgement::Bad,
                 _ => Judgement::Unclear,
             },
             FailureKind::Slow | FailureKind::Regs => match self.figure(&observation.result) {
-                Some(figure) if status == ReplayStatus::Verified => {
+                Some(figure) if status.is_as_recorded() => {
                     if figure > self.bound {
                         Judgement::Bad
                     } else {

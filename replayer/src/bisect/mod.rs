@@ -27,8 +27,8 @@ use self::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExpe
 use self::finding::{BisectFinding, Verdict};
 use self::search::Judgement;
 use self::stages::Stages;
+use crate::calibration;
 use crate::cli::{Bisect, FailureKind, LlvmChoice};
-use crate::context::ReplayContext;
 use crate::context::settings::ReplaySettings;
 use crate::error::Fatal;
 
@@ -51,7 +51,7 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         let error = "--llvm all compares compilers; a bisection is of one, or of two with --good-llvm and --bad-llvm";
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
-    let context = ReplayContext::open(ReplaySettings {
+    let context = calibration::open(ReplaySettings {
         code: options.code.file(),
         llvm: options.bad_llvm.or(options.launch.compilation.llvm.and_then(LlvmChoice::version)),
         standby: true,
@@ -114,7 +114,7 @@ impl Bisection<'_, '_, '_> {
         {
             return Err(Fatal::new(exit::BAD_USAGE, invalid.result.error.clone()));
         }
-        let good = |seen: &ExperimentOutcome| seen.result.status == ReplayStatus::Verified;
+        let good = |seen: &ExperimentOutcome| seen.result.status.is_as_recorded();
         // Of one version of LLVM that cannot be built nothing else is known; of two the other one may be no better.
         let crash = (self.options.failing == FailureKind::Crash).then_some(Criterion::crash());
         let builds = |seen: &ExperimentOutcome| {
@@ -137,6 +137,10 @@ impl Bisection<'_, '_, '_> {
         }
         match criterion.judge(&failed) {
             Judgement::Bad => {}
+            Judgement::Good if failed.result.status == ReplayStatus::Unproven => {
+                finding.summary.clone_from(&failed.result.error);
+                return Ok(self.done(finding));
+            }
             Judgement::Good => {
                 finding.verdict = Verdict::Good;
                 finding.summary = match (self.options.failing, finding.figures) {

@@ -68,7 +68,7 @@ Exit status:
   1 not verified        64 bad usage
   2 build failed        65 bad recording
   3 launch failed       69 no such device
-                        70 something of ours broke";
+  6 unproven            70 something of ours broke";
 
 // A command line: one of three modes. No description: it would stand in the help, in place of the one-shot replay's.
 #[derive(Debug, Subcommand)]

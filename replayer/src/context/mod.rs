@@ -15,6 +15,7 @@ use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
 use mneme_core::files::trust;
 use mneme_core::install::{BUILDER, LLVM_VERSIONS};
+use mneme_core::recording::poison::PoisonMap;
 use mneme_core::result::ReplayStatus;
 
 use self::device::Choice;
@@ -44,6 +45,8 @@ pub struct ReplayContext {
     pub snapshot: Snapshot,
     /// What replayed memory may differ by.
     pub bounds: Bounds,
+    /// Why memory was not searched for bytes that the kernel only writes, one sentence.
+    pub not_searched: String,
     /// Runs are a survey of how they differ from each other.
     pub survey: bool,
     /// Folder for memory that differs.
@@ -159,9 +162,7 @@ impl ReplayContext {
             }
             mneme_core::remark!("mneme-replay: {text}");
         }
-        let snapshot = Snapshot::reserve(layout).map_err(|error| {
-            Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}"))
-        })?;
+        let snapshot = reserve(layout)?;
         Ok(Self {
             programs,
             written_by,
@@ -192,12 +193,25 @@ impl ReplayContext {
             modules,
             snapshot,
             bounds,
+            not_searched: String::new(),
             survey: settings.survey,
             quiet: settings.quiet,
             dump: settings.dump,
             devices,
             library,
         })
+    }
+
+    /// Has runs start from memory in which the bytes of `map` are filled.
+    ///
+    /// # Errors
+    /// There is no room for the memory in this process.
+    pub fn poison(&mut self, map: &PoisonMap) -> Result<(), Fatal> {
+        let mut layout = SnapshotLayout::of(&self.recorded)?;
+        layout.poison(map);
+        self.snapshot = reserve(layout)?;
+        self.not_searched.clone_from(&map.left_out);
+        Ok(())
     }
 
     /// Whether builds start from PTX.
@@ -285,6 +299,13 @@ impl ReplayContext {
             replacement: self.replacement.as_ref(),
         })
     }
+}
+
+/// Room for the recorded memory.
+fn reserve(layout: SnapshotLayout) -> Result<Snapshot, Fatal> {
+    Snapshot::reserve(layout).map_err(|error| {
+        Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}"))
+    })
 }
 
 /// Why kernels cannot be timed so on this kind of device, with the remedy.

@@ -25,6 +25,7 @@ pub enum Isolation {
 }
 
 /// What is replayed, where, and under which limits.
+#[derive(Clone)]
 pub struct ReplaySettings {
     /// The `.json` file of the recorded kernel, or the recording's folder.
     pub database: PathBuf,

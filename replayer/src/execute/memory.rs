@@ -85,8 +85,9 @@ impl<'a> ResidentMemory<'a> {
                 self.device.write(region.address + offset, self.snapshot.before(region, offset, length))?;
             }
         }
-        for gap in self.pieces.iter().filter(|piece| piece.chunk.is_none()) {
-            self.device.write(gap.address, gap.before(self.snapshot))?;
+        let is_elsewhere = |piece: &&Piece| piece.chunk.is_none() || piece.is_poisoned(self.snapshot);
+        for piece in self.pieces.iter().filter(is_elsewhere) {
+            self.device.write(piece.address, piece.before(self.snapshot))?;
         }
         match &mut self.inspector {
             Inspector::Device(checker) => checker.prepare(self.device, self.snapshot, &self.pieces),
@@ -162,6 +163,34 @@ impl<'a> ResidentMemory<'a> {
         }
         self.restore()?;
         Ok(taken)
+    }
+
+    /// Pieces of regions.
+    pub fn region_pieces(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.pieces.iter().enumerate().filter_map(|(number, piece)| Some((number, piece.chunk?.0)))
+    }
+
+    /// Writes to a piece, until the next restoration.
+    pub fn write(&self, piece: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.device.write(self.pieces[piece].address, bytes)
+    }
+
+    /// The bytes of a piece when a run starts.
+    pub fn before(&self, piece: usize) -> &'a [u8] {
+        self.pieces[piece].before(self.snapshot)
+    }
+
+    pub fn address(&self, piece: usize) -> u64 {
+        self.pieces[piece].address
+    }
+
+    /// The region and the chunk of a piece, unless it is a gap.
+    pub fn chunk(&self, piece: usize) -> Option<(usize, usize)> {
+        self.pieces[piece].chunk
+    }
+
+    pub fn regions(&self) -> &'a [SnapshotRegion] {
+        &self.snapshot.layout.regions
     }
 
     /// The recorded bytes of a piece after the launch.

@@ -8,7 +8,8 @@ use mneme_core::device::{Description, Timer};
 use mneme_core::launch::{Dim3, LaunchAttributes};
 use mneme_core::observation::{Fault, Observe};
 use mneme_core::protocol::StoppingRule;
-use mneme_core::result::{Clocks, Largest, Metrics, Mismatch, ReplayStatus, Variation};
+use mneme_core::recording::poison::PoisonMap;
+use mneme_core::result::{Clocks, Evidence, Largest, Metrics, Mismatch, ReplayStatus, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,8 @@ pub struct RunSpec {
     pub energy: bool,
     /// Count a launch with these hardware counters as well.
     pub counters: Vec<String>,
+    /// Find the bytes of these regions that the code only writes; it is known to be right.
+    pub calibrate: Option<Vec<usize>>,
     /// File for all recorded memory as the last run leaves it.
     pub memory: Option<PathBuf>,
     /// The code is instrumented for this: run it once for what it notes, and not for its times.
@@ -177,6 +180,10 @@ pub struct RunOutcome {
     pub metrics: Metrics,
     /// What instrumented code has noted.
     pub noted: Option<Noted>,
+    /// What it shows that memory is as recorded.
+    pub evidence: Option<Evidence>,
+    /// Bytes that the code only writes.
+    pub calibrated: Option<Box<PoisonMap>>,
     /// Why a file that was asked for is not there, in one sentence; the run is as good as with it.
     pub unwritten: Option<String>,
     /// The context is lost with this run: another executor has to take over.

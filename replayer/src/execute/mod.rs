@@ -5,6 +5,7 @@
 //! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the
 //! supervisor starts the next executor. It never writes to the shared snapshot.
 
+mod calibration;
 mod counting;
 pub mod dump;
 mod energy;
@@ -55,6 +56,8 @@ pub struct ExecutorPlan<'a> {
     pub processor: Option<Processor>,
     pub snapshot: &'a Snapshot,
     pub bounds: &'a Bounds,
+    /// Why memory was not searched for bytes that the kernel only writes, one sentence.
+    pub not_searched: &'a str,
     /// Of every launch, in order.
     pub arguments: &'a [Vec<u8>],
     /// Folder that memory which differs is written to, if any.

@@ -86,12 +86,10 @@ impl Piece {
         pieces
     }
 
+    /// What it holds when a run starts.
     pub fn before<'a>(&self, snapshot: &'a Snapshot) -> &'a [u8] {
         match self.chunk {
-            Some((region, chunk)) => {
-                let region = &snapshot.layout.regions[region];
-                snapshot.before(region, region.extent(chunk).0, self.length)
-            }
+            Some((region, chunk)) => snapshot.start(&snapshot.layout.regions[region], chunk),
             None => filler(self.address, self.length),
         }
     }
@@ -103,14 +101,18 @@ impl Piece {
         }
     }
 
-    /// Identities before and after the launch, computed for zeros as for other bytes.
+    /// Identities at the start of a run and after the launch, computed for zeros as for other bytes.
     pub fn ids(&self, snapshot: &Snapshot) -> (ChunkId, ChunkId) {
         let Some((region, chunk)) = self.chunk else {
             let id = filler_id(self.address, self.length);
             return (id, id);
         };
         let region = &snapshot.layout.regions[region];
-        (self.computed(region.chunks[chunk]), self.computed(region.id_after(chunk)))
+        let before = match region.poison_of(chunk) {
+            Some(_) => chunk_id(self.before(snapshot)),
+            None => self.computed(region.chunks[chunk]),
+        };
+        (before, self.computed(region.id_after(chunk)))
     }
 
     /// The recording has one name for zeros of any length.
@@ -118,9 +120,15 @@ impl Piece {
         if id.is_zero() { zeros(self.length) } else { id }
     }
 
-    /// Whether the recorded launch changes it.
+    /// Whether a run changes it: the recorded launch did, or bytes of it are filled.
     pub fn changes(&self, snapshot: &Snapshot) -> bool {
-        self.chunk.is_some_and(|(region, chunk)| snapshot.layout.regions[region].change_of(chunk).is_some())
+        self.is_poisoned(snapshot)
+            || self.chunk.is_some_and(|(region, chunk)| snapshot.layout.regions[region].change_of(chunk).is_some())
+    }
+
+    /// Whether bytes of it are filled when a run starts.
+    pub fn is_poisoned(&self, snapshot: &Snapshot) -> bool {
+        self.chunk.is_some_and(|(region, chunk)| snapshot.layout.regions[region].poison_of(chunk).is_some())
     }
 }
 

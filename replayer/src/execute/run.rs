@@ -8,8 +8,9 @@ use mneme_core::device::counters::Counters;
 use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_core::image::amd_hardware::shared_of_block;
 use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, Launch, Limits};
-use mneme_core::result::{Metrics, ReplayStatus};
+use mneme_core::result::{Evidence, Metrics, ReplayStatus};
 
+use super::calibration::Calibration;
 use super::counting::{self, CountedSeries};
 use super::launch::repaired;
 use super::memory::ResidentMemory;
@@ -19,6 +20,8 @@ use super::observe::Observer;
 use super::series::Series;
 use super::survey::Survey;
 use super::{ExecutorPlan, energy};
+use crate::verify::comparison::RegionComparison;
+use crate::verify::evidence;
 
 /// Blocks of a cluster that every device with clusters takes (CUDA Programming Guide, "Thread Block Clusters").
 const PORTABLE_CLUSTER: u64 = 8;
@@ -36,6 +39,8 @@ pub struct Runner<'a> {
     counters: Option<Result<Counters, String>>,
     /// Why kernels are timed by events, where they were to be timed by something else.
     untimed: String,
+    /// What comparisons show, and under which rules.
+    evidence: Option<(Vec<RegionComparison>, Evidence)>,
 }
 
 impl<'a> Runner<'a> {
@@ -45,7 +50,7 @@ impl<'a> Runner<'a> {
             std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
             receiver
         });
-        Self { device, plan, nvml: None, starting, limits: Limits::default(), counters: None, untimed }
+        Self { device, plan, nvml: None, starting, limits: Limits::default(), counters: None, untimed, evidence: None }
     }
 
     /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns,
@@ -77,7 +82,27 @@ impl<'a> Runner<'a> {
         if !done.broken && self.device.unload(module).is_err() {
             done.broken = true;
         }
+        self.prove(order, &mut done);
         done
+    }
+
+    /// Says what it shows that memory is as recorded, and that it is too little.
+    fn prove(&mut self, order: &RunRequest, done: &mut RunOutcome) {
+        // What is hashed is not compared.
+        if done.status != ReplayStatus::Verified || order.spec.digest || order.spec.calibrate.is_some() {
+            return;
+        }
+        let comparisons = self.plan.bounds.comparisons(order.spec.tolerance);
+        if self.evidence.as_ref().is_none_or(|(known, _)| *known != comparisons) {
+            let mut found = evidence::of(self.plan.snapshot, &comparisons);
+            found.not_searched = self.plan.not_searched.to_owned();
+            self.evidence = Some((comparisons, found));
+        }
+        done.evidence = self.evidence.as_ref().map(|(_, found)| found.clone());
+        if let Some(found) = done.evidence.as_ref().filter(|found| !found.proves()) {
+            let why = if found.not_searched.is_empty() { String::new() } else { format!(" ({})", found.not_searched) };
+            (done.status, done.error) = (ReplayStatus::Unproven, found.shortage() + &why);
+        }
     }
 
     fn launches(
@@ -118,6 +143,11 @@ impl<'a> Runner<'a> {
         let mut survey = order.spec.survey.then(Survey::default);
         let series =
             Series { device, arguments: self.plan.arguments, order, function, launch, moved, comparisons, file };
+        if let Some(regions) = &order.spec.calibrate {
+            done.calibrated = Some(Box::new(Calibration::new(&series, memory, done, regions).find()?));
+            done.status = ReplayStatus::Verified;
+            return Ok(());
+        }
         if !series.run(memory, survey.as_mut(), done)? {
             return Ok(());
         }

@@ -2,17 +2,20 @@
 //!
 //! The layout follows from the manifests alone, so every process computes the same one before any byte is decoded.
 //! First come the prologue's regions, each contiguous, so that runs of chunks are uploaded in one copy; then the
-//! epilogue's chunks that differ from the prologue's. Chunks of zeros are never touched: fresh shared memory reads as
+//! epilogue's chunks that differ from the prologue's, and the chunks that runs start from in the prologue's place, in
+//! which the bytes of a [`PoisonMap`] are filled. Chunks of zeros are never touched: fresh shared memory reads as
 //! zeros and costs nothing.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use mneme_core::hash::ChunkId;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::manifest::{CHUNK, MemoryState};
+use mneme_core::recording::poison::{Mask, PATTERN, PoisonMap};
 use mneme_core::recording::store::Store;
 use mneme_core::tolerance::Tolerance;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -46,6 +49,20 @@ pub struct SnapshotRegion {
     pub chunks: Vec<ChunkId>,
     /// Chunks that the launch changed, ascending.
     pub changed: Vec<Changed>,
+    /// Chunks that are filled in part before each run, ascending.
+    pub poisoned: Vec<Poisoned>,
+    /// Bytes that the launch writes, if it changes none of the region and reads them first.
+    pub unshown: u64,
+}
+
+/// A chunk with bytes that the kernel only writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Poisoned {
+    /// Chunk of the region.
+    pub index: usize,
+    pub mask: Arc<Mask>,
+    /// Offset in the shared memory of the bytes that runs start from.
+    offset: usize,
 }
 
 /// A chunk that the epilogue gives anew.
@@ -112,6 +129,8 @@ impl SnapshotLayout {
                 offset: layout.bytes,
                 chunks: before.chunks.to_vec(),
                 changed: Vec::new(),
+                poisoned: Vec::new(),
+                unshown: 0,
             });
             layout.bytes += before.chunks.len() * CHUNK as usize;
             // The epilogue's offsets follow when the prologue's end is known.
@@ -132,6 +151,31 @@ impl SnapshotLayout {
             });
         }
         Ok(layout)
+    }
+
+    /// Makes room for the chunks that runs start from where `map` fills bytes. Constants and tables of functions stay
+    /// as recorded.
+    pub fn poison(&mut self, map: &PoisonMap) {
+        let masks: Vec<Arc<Mask>> = map.masks.iter().cloned().map(Arc::new).collect();
+        for chunk in &map.chunks {
+            let Some(mask) = masks.get(chunk.mask as usize) else { continue };
+            let Some(region) = self.regions.get_mut(chunk.region as usize).filter(|it| it.can_be_poisoned()) else {
+                continue;
+            };
+            if (chunk.chunk as usize) < region.chunks.len() {
+                region.poisoned.push(Poisoned { index: chunk.chunk as usize, mask: mask.clone(), offset: self.bytes });
+                self.bytes += CHUNK as usize;
+            }
+        }
+        for unshown in &map.unshown {
+            if let Some(region) = self.regions.get_mut(unshown.region as usize) {
+                region.unshown = unshown.bytes.min(region.size);
+            }
+        }
+        for region in &mut self.regions {
+            region.poisoned.sort_by_key(|poisoned| poisoned.index);
+            region.poisoned.dedup_by_key(|poisoned| poisoned.index);
+        }
     }
 
     /// Bytes of recorded memory.
@@ -186,6 +230,16 @@ impl SnapshotRegion {
     /// How the launch changed chunk `index`, if it did.
     pub fn change_of(&self, index: usize) -> Option<&Changed> {
         self.changed.binary_search_by_key(&index, |changed| changed.index).ok().map(|found| &self.changed[found])
+    }
+
+    /// How chunk `index` is filled before a run, if it is.
+    pub fn poison_of(&self, index: usize) -> Option<&Poisoned> {
+        self.poisoned.binary_search_by_key(&index, |poisoned| poisoned.index).ok().map(|found| &self.poisoned[found])
+    }
+
+    /// Whether its bytes may be filled before a run.
+    pub fn can_be_poisoned(&self) -> bool {
+        !self.constant && !self.code
     }
 
     /// Runs of chunks before the launch that are not zero: offset and length in the region, bytes.
@@ -244,7 +298,25 @@ impl Snapshot {
             rest = after;
             start = offset + length;
         }
-        work.into_par_iter().try_for_each(|(id, part)| store.read_chunk(&id, part))
+        work.into_par_iter().try_for_each(|(id, part)| store.read_chunk(&id, part))?;
+        self.fill_poison();
+        Ok(())
+    }
+
+    /// Makes the chunks that runs start from, where bytes are filled. Both moments are decoded.
+    fn fill_poison(&self) {
+        let regions = self.layout.regions.iter();
+        let all: Vec<_> = regions.flat_map(|region| region.poisoned.iter().map(move |it| (region, it))).collect();
+        all.into_par_iter().for_each(|(region, poisoned)| {
+            let (offset, length) = region.extent(poisoned.index);
+            assert!(poisoned.offset + length as usize <= self.layout.bytes, "a chunk is inside the snapshot");
+            // SAFETY: inside the mapping, in a place that belongs to this chunk alone; nobody reads it before the
+            // decoder has finished.
+            let start =
+                unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(poisoned.offset), length as usize) };
+            start.copy_from_slice(self.before(region, offset, length));
+            poisoned.mask.fill(start, self.after(region, poisoned.index), PATTERN);
+        });
     }
 
     /// Forbids this process to write to the memory, however wildly a kernel on the CPU device writes.
@@ -268,6 +340,16 @@ impl Snapshot {
     pub fn before(&self, region: &SnapshotRegion, offset: u64, length: u64) -> &[u8] {
         assert!(offset + length <= region.size, "a stretch is inside its region");
         self.bytes(region.offset + offset as usize, length as usize)
+    }
+
+    /// What a chunk of a region holds when a run starts: what it held before the launch, with the bytes filled that the
+    /// kernel only writes.
+    pub fn start(&self, region: &SnapshotRegion, index: usize) -> &[u8] {
+        let (offset, length) = region.extent(index);
+        match region.poison_of(index) {
+            Some(poisoned) => self.bytes(poisoned.offset, length as usize),
+            None => self.before(region, offset, length),
+        }
     }
 
     /// What a chunk of a region held after the launch.
@@ -333,6 +415,33 @@ mod tests {
         let found: Vec<u8> = (0..4).flat_map(|index| snapshot.after(region, index)).copied().collect();
         assert!(found == after);
         assert_eq!((0..4).map(|index| region.id_after(index)).collect::<Vec<_>>(), epilogue.chunks[0]);
+    }
+
+    #[test]
+    fn bytes_that_the_kernel_only_writes_are_filled() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = CHUNK + 100;
+        let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+        let writer = StoreWriter::open(folder.path(), 1).unwrap();
+        let both = state(Moment::Prologue, writer.put_region(&bytes).unwrap(), size);
+        writer.finish().unwrap();
+        let mut layout = SnapshotLayout::between(&both, &both).unwrap();
+        let mut mask = Mask::default();
+        mask.set(3, true);
+        let mut map = PoisonMap::default();
+        map.add(0, 1, &mask);
+        map.add(0, 7, &mask);
+        map.add(9, 0, &mask);
+        layout.poison(&map);
+        let snapshot = Snapshot::reserve(layout).unwrap();
+        snapshot.decode(&Store::open(folder.path()).unwrap()).unwrap();
+        let region = &snapshot.layout.regions[0];
+        assert_eq!(region.poisoned.iter().map(|poisoned| poisoned.index).collect::<Vec<_>>(), [1]);
+        let mut expected = bytes[CHUNK as usize..].to_vec();
+        expected[3] ^= PATTERN;
+        assert_eq!(snapshot.start(region, 1), expected);
+        assert_eq!(snapshot.before(region, CHUNK, 100), &bytes[CHUNK as usize..], "the recorded bytes stay");
+        assert_eq!(snapshot.start(region, 0), snapshot.before(region, 0, CHUNK));
     }
 
     #[test]

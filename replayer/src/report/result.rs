@@ -43,7 +43,7 @@ pub fn result(
         exec_time: done.times.clone(),
         verified,
         executed: done.executed,
-        failed: !matches!(done.status, ReplayStatus::Verified | ReplayStatus::FailedVerification),
+        failed: !done.status.is_as_recorded() && done.status != ReplayStatus::FailedVerification,
         start_time: start.to_string(),
         end_time: jiff::Timestamp::now().to_string(),
         const_mem_usage: done.metrics.constant,
@@ -58,7 +58,8 @@ pub fn result(
         energy_j: done.energy,
         counters: done.counters.clone(),
         counters_reason: done.counters_reason.clone(),
-        largest: done.largest.filter(|_| verified),
+        evidence: done.evidence.clone(),
+        largest: done.largest.filter(|_| done.status.is_as_recorded()),
         variations: done.variations.clone(),
         metrics: done.metrics.clone(),
         ..ReplayResult::default()
@@ -196,6 +197,7 @@ mod tests {
         for (status, verified, failed, exit_status) in [
             (ReplayStatus::Verified, true, false, 0),
             (ReplayStatus::FailedVerification, false, false, 1),
+            (ReplayStatus::Unproven, false, false, 6),
             (ReplayStatus::CompileError, false, true, 2),
             (ReplayStatus::InvalidLaunch, false, true, 3),
             (ReplayStatus::RuntimeError, false, true, 3),

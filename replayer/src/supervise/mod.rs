@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use mneme_core::device::Description;
+use mneme_core::recording::poison::PoisonMap;
 use mneme_core::result::ReplayResult;
 
 use mneme_builds::BuildOutcome;
@@ -32,6 +33,8 @@ pub enum SupervisorEvent {
         digest: String,
         /// Why a file that was asked for is not there, in one sentence.
         unwritten: Option<String>,
+        /// Bytes that the code only writes, if that was asked for.
+        calibrated: Option<Box<PoisonMap>>,
     },
     Cancelled(u64),
     /// The client's requests can be read.

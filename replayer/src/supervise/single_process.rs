@@ -63,6 +63,7 @@ impl<'a> SingleProcess<'a> {
             processor: context.recorded.kernel.ours.processor(),
             snapshot: &context.snapshot,
             bounds: &context.bounds,
+            not_searched: &context.not_searched,
             arguments: &context.arguments,
             dump: context.dump.as_deref(),
             quiet: context.quiet,
@@ -203,6 +204,7 @@ impl<'a> SingleProcess<'a> {
             outcome: Some(Rc::new(outcome)),
             digest: done.digest,
             unwritten: done.unwritten,
+            calibrated: done.calibrated,
         });
         Ok(())
     }

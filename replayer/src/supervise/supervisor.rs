@@ -398,13 +398,14 @@ impl<'a> Supervisor<'a> {
             result.error += OTHER_TABLES;
         }
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
-        let (digest, unwritten) = (done.digest.clone(), done.unwritten.clone());
+        let (digest, unwritten, calibrated) = (done.digest.clone(), done.unwritten.clone(), done.calibrated.clone());
         self.events.push_back(SupervisorEvent::Finished {
             id: job.schedule.id,
             result: Box::new(result),
             outcome,
             digest,
             unwritten,
+            calibrated,
         });
     }
 }

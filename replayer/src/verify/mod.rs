@@ -4,4 +4,5 @@
 
 pub mod comparison;
 pub mod elements;
+pub mod evidence;
 pub mod tolerances;

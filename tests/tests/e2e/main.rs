@@ -14,6 +14,7 @@ mod coverage;
 mod differential;
 mod discretion;
 mod embedded;
+mod evidence;
 mod exporting;
 mod faults;
 mod growing;

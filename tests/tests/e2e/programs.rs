@@ -25,6 +25,7 @@ macro_rules! programs {
 programs!(
     vecadd,
     variables,
+    steady,
     saxpy,
     stencil,
     reduce,

@@ -56,7 +56,7 @@ fn invalidity(status: &str, is_measured: bool) -> &'static str {
     let is = |meant: ReplayStatus| status == meant.name();
     if is_measured {
         "correct"
-    } else if is(ReplayStatus::FailedVerification) {
+    } else if is(ReplayStatus::FailedVerification) || is(ReplayStatus::Unproven) {
         "correctness"
     } else if is(ReplayStatus::CompileError) {
         "compile"
@@ -107,9 +107,11 @@ mod tests {
 
     #[test]
     fn statuses_have_the_format_s_names() {
-        let names = ["correctness", "compile", "constraints", "constraints", "runtime", "timeout", "runtime"];
+        let names =
+            ["correctness", "correctness", "compile", "constraints", "constraints", "runtime", "timeout", "runtime"];
         let statuses = [
             ReplayStatus::FailedVerification,
+            ReplayStatus::Unproven,
             ReplayStatus::CompileError,
             ReplayStatus::InvalidConfig,
             ReplayStatus::InvalidLaunch,

@@ -64,8 +64,19 @@ impl Options {
 }
 
 /// Options that say how a candidate is made, judged and timed, by their names.
-const CONDITIONS: [&str; 10] =
-    ["rtol", "atol", "dtype", "tolerance", "iterations", "warmup", "timer", "device", "baseline", "from-ptx"];
+const CONDITIONS: [&str; 11] = [
+    "rtol",
+    "atol",
+    "dtype",
+    "tolerance",
+    "iterations",
+    "warmup",
+    "timer",
+    "device",
+    "baseline",
+    "from-ptx",
+    "accept-unproven",
+];
 /// `--baseline` of sessions that do not say which theirs is: they are of before there was another one.
 const BASELINE_BEFORE: &str = "pipeline";
 

@@ -254,6 +254,11 @@ pub struct Options {
     #[arg(long, value_name = "TOLERANCE", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub tolerance: Vec<String>,
+    /// Tune a recording of which verification shows too little, such as a launch that changes no memory: candidates
+    /// that leave out work may win
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accept_unproven: Option<bool>,
     /// What times kernels: auto, events, cupti or rocprofiler, as `mneme-replay --help` has them [default: auto]
     #[arg(long, value_name = "TIMER", value_parser = choices::TIMERS, help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -129,6 +129,8 @@ pub struct CandidateSettings {
     pub device: Option<String>,
     /// Start from the PTX beside the recorded machine code.
     pub from_ptx: bool,
+    /// Candidates count whose memory is as recorded, whatever that shows.
+    pub accept_unproven: bool,
     pub rtol: Option<f64>,
     pub atol: Option<f64>,
     pub dtype: Option<String>,

@@ -120,6 +120,7 @@ impl Options {
             workers: self.workers,
             device: self.device.clone(),
             from_ptx: self.from_ptx == Some(true),
+            accept_unproven: self.accept_unproven == Some(true),
             rtol: self.rtol,
             atol: self.atol,
             dtype: self.dtype.clone(),

@@ -80,13 +80,15 @@ pub struct Baseline {
 #[serde(default)]
 pub struct SessionSummary {
     /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed",
-    /// "interrupted", "invalid_configuration", "not_written" or "internal_error".
+    /// "unproven", "interrupted", "invalid_configuration", "not_written" or "internal_error".
     pub status: String,
     /// Trials that were asked for, or the size of a space that is walked; 0 where neither is known.
     pub num_trials_requested: u64,
     pub num_trials_completed: u64,
     pub num_verified: u64,
     pub num_failed_verification: u64,
+    /// Memory was as recorded, which shows too little.
+    pub num_unproven: u64,
     pub num_invalid_launch: u64,
     pub num_compile_error: u64,
     pub num_runtime_error: u64,
@@ -176,6 +178,7 @@ impl SessionSummary {
         *match result.status {
             ReplayStatus::Verified => &mut self.num_verified,
             ReplayStatus::FailedVerification => &mut self.num_failed_verification,
+            ReplayStatus::Unproven => &mut self.num_unproven,
             ReplayStatus::InvalidConfig => &mut self.num_invalid_config,
             ReplayStatus::CompileError => &mut self.num_compile_error,
             ReplayStatus::InvalidLaunch => &mut self.num_invalid_launch,
@@ -196,6 +199,7 @@ mod tests {
         for (status, executed) in [
             (ReplayStatus::Verified, true),
             (ReplayStatus::FailedVerification, true),
+            (ReplayStatus::Unproven, true),
             (ReplayStatus::InvalidConfig, false),
             (ReplayStatus::CompileError, false),
             (ReplayStatus::InvalidLaunch, false),
@@ -206,11 +210,12 @@ mod tests {
             summary.count(&of(status, executed));
         }
         let value = serde_json::to_value(&summary).unwrap();
-        assert_eq!(value["num_trials_completed"], 8);
+        assert_eq!(value["num_trials_completed"], 9);
         assert_eq!(value["num_runtime_error"], 2);
         for key in [
             "num_verified",
             "num_failed_verification",
+            "num_unproven",
             "num_invalid_launch",
             "num_compile_error",
             "num_invalid_config",

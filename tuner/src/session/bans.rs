@@ -26,7 +26,10 @@ impl Bans {
     pub fn note(&mut self, block: Dim3, status: ReplayStatus) {
         match status {
             ReplayStatus::InvalidLaunch => *self.refused.entry(block).or_default() += 1,
-            ReplayStatus::Verified | ReplayStatus::FailedVerification | ReplayStatus::RuntimeError => {
+            ReplayStatus::Verified
+            | ReplayStatus::Unproven
+            | ReplayStatus::FailedVerification
+            | ReplayStatus::RuntimeError => {
                 self.accepted.insert(block);
             }
             // Nothing was launched, or nobody knows.

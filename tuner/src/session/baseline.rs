@@ -4,6 +4,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::{baseline_results, spokesman};
+use super::resume::has_evidence;
 use super::{Session, SessionError};
 use crate::failure;
 use crate::results::{Baseline, ResultsError};
@@ -27,6 +28,7 @@ impl Session {
             let reason = failure::in_full(&baseline.result);
             return Err(match baseline.result.status {
                 ReplayStatus::InternalError => SessionError::BaselineUntried(reason),
+                ReplayStatus::Unproven => SessionError::Unproven(reason),
                 _ => SessionError::Baseline(reason),
             });
         };
@@ -67,7 +69,8 @@ impl Session {
         let mut further = earlier.instances.iter().skip(1).zip(&self.proposals.further);
         let same = is_meant(&earlier.config_hash, self.proposals.space())
             && further.all(|(instance, space)| is_meant(&instance.config.hash(), &**space));
-        Ok(Some(Baseline { metric, ..earlier }).filter(|_| same && metric.is_some() && !self.settings.rerun_baseline))
+        Ok(Some(Baseline { metric, ..earlier })
+            .filter(|it| same && metric.is_some() && !self.settings.rerun_baseline && has_evidence(&it.result)))
     }
 
     fn replay_baseline(&mut self) -> Result<Baseline, SessionError> {

@@ -101,6 +101,7 @@ impl Session {
         let stands = !self.standings.ranked(self.proposals.space()).is_empty();
         let status = match (outcome, &self.stop, best) {
             (Err(SessionError::Baseline(_)), ..) => "baseline_failed",
+            (Err(SessionError::Unproven(_)), ..) => "unproven",
             (Err(SessionError::Interrupted(_)), ..) => "interrupted",
             (Err(SessionError::Objective(_)), ..) => "invalid_configuration",
             (Err(error), ..) if error.is_unwritten() => "not_written",

@@ -26,6 +26,9 @@ pub enum SessionError {
     Cache(#[from] CacheError),
     #[error("the baseline failed, so that nothing can be compared with it: {0}")]
     Baseline(String),
+    /// Memory was as recorded, which shows too little to judge candidates by.
+    #[error("{0}; --accept-unproven tunes it all the same")]
+    Unproven(String),
     /// Something of Mneme's was missing, or broke.
     #[error("the baseline could not be tried, so that nothing can be compared with it: {0}")]
     BaselineUntried(String),
@@ -61,6 +64,7 @@ impl SessionError {
             Self::Bridge(_) => status::INVALID_CONFIGURATION,
             Self::Objective(_) => status::INVALID_CONFIGURATION,
             Self::Baseline(_) => status::BASELINE_FAILED,
+            Self::Unproven(_) => exit::UNPROVEN,
             Self::Output(_) => exit::INTERNAL,
             Self::Interrupted(interrupted) => interrupted.exit_status(),
             Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,

@@ -159,7 +159,7 @@ pub fn open_cache(plan: &CachePlan, greeting: &ServerGreeting) -> Result<ResultC
     )?;
     if cache.outdated() > 0 {
         mneme_core::remark!(
-            "mneme-tune: {} results in {} are not used, because the release that remembered them did not note of which recording they are",
+            "mneme-tune: {} results in {} are not used: an earlier release remembered them without noting of which recording they are, or what they show",
             cache.outdated(),
             plan.path.display()
         );

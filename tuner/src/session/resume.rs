@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use mneme_core::image::bitcode;
-use mneme_core::result::ReplayStatus;
+use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::results_of;
 use super::{CONFIG, SUMMARY, Session, SessionError};
@@ -13,9 +13,14 @@ use crate::results::{Results, ResultsError, SessionSummary, Trial};
 use crate::server::{ServerGreeting, compiler};
 
 /// Whether nothing came of a trial because something of ours broke, or was missing, which the user may have mended
-/// since.
+/// since; or what came of it does not say what it shows.
 pub fn is_untried(trial: &Trial) -> bool {
-    trial.result.status == ReplayStatus::InternalError
+    trial.result.status == ReplayStatus::InternalError || !has_evidence(&trial.result)
+}
+
+/// Whether a result that verified says what that shows: those of earlier releases do not, and are obtained again.
+pub fn has_evidence(result: &ReplayResult) -> bool {
+    result.evidence.is_some() || result.status != ReplayStatus::Verified
 }
 
 /// Numbers for new trials: those that trials of an interrupted session had which never ended or could not be tried,

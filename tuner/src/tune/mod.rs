@@ -330,6 +330,7 @@ impl KernelToTune {
             database: self.database.clone(),
             instance: id.into(),
             options: server_options(settings),
+            accepts_unproven: settings.replay.accept_unproven,
             log: log.into(),
         };
         Ok(TunedInstance { id: id.into(), weight: self.recorded(id).occurrences.max(1) as f64, command })

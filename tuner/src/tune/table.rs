@@ -70,6 +70,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
         database: file,
         instance: String::new(),
         options: Vec::new(),
+        accepts_unproven: false,
         log: results.log_path(),
     };
     let plan = Plan {

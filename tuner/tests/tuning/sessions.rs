@@ -42,7 +42,14 @@ fn instance(folder: &Path, id: &str, weight: f64) -> TunedInstance {
     TunedInstance {
         id: id.into(),
         weight,
-        command: ServerCommand { program, database: "1.json".into(), instance: id.into(), options: Vec::new(), log },
+        command: ServerCommand {
+            program,
+            database: "1.json".into(),
+            instance: id.into(),
+            options: Vec::new(),
+            accepts_unproven: false,
+            log,
+        },
     }
 }
 

@@ -85,6 +85,7 @@ impl PoolDevice {
             processor: context.recorded.kernel.ours.processor(),
             snapshot: &context.snapshot,
             bounds: &context.bounds,
+            not_searched: &context.not_searched,
             arguments: &context.arguments,
             dump: context.dump.as_deref(),
             quiet: context.quiet,

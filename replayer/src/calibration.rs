@@ -1,0 +1,224 @@
+//! Opens a recording with the map of the bytes that its kernel only writes.
+//!
+//! [`open`] reads the map from the file beside the recording, or from the user's cache. If there is none, it has an
+//! executor find the bytes with the application's own code ([`crate::execute`]), and stores them: once for each
+//! instance and kind of device. A kernel that fails on memory that is filled costs its executor, as a candidate does;
+//! its buffers are then looked at in halves, and after a few such losses they are left out.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use mneme_builds::program::Preparation;
+use mneme_core::configuration::Configuration;
+use mneme_core::device::Interface;
+use mneme_core::recording::poison::{self, PoisonMap};
+use mneme_core::result::ReplayStatus;
+
+use crate::context::ReplayContext;
+use crate::context::settings::{Isolation, ReplaySettings};
+use crate::error::Fatal;
+use crate::job::Job;
+use crate::supervise::engine::Engine;
+use crate::supervise::{Client, SupervisorEvent};
+
+/// Executors that may be lost.
+const LOSSES: u32 = 4;
+/// For the runs on a group of buffers.
+const LIMIT: Duration = Duration::from_secs(120);
+/// What takes longer is announced.
+const SILENT: Duration = Duration::from_secs(1);
+
+/// Opens a recording. Runs start from memory in which the bytes are filled that the kernel only writes.
+///
+/// # Errors
+/// As [`ReplayContext::open`], and what ends a replay.
+pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
+    let is_changed = settings.code.is_some() || settings.external.is_some();
+    let recorded = is_changed.then(|| ReplaySettings { code: None, external: None, ..settings.clone() });
+    let mut context = ReplayContext::open(settings)?;
+    if context.unbuilt.is_some() {
+        return Ok(context);
+    }
+    let files = MapFiles::of(&context);
+    let found = match files.load() {
+        Some(map) => Ok(map),
+        None if context.isolation == Isolation::None => {
+            Err("--isolation none leaves out the search for what the kernel only writes; replay without it once".into())
+        }
+        None => {
+            let found = match recorded {
+                Some(settings) => find(&mut ReplayContext::open(settings)?)?,
+                None => find(&mut context)?,
+            };
+            found.map(|map| files.keep(map))
+        }
+    };
+    match found {
+        Ok(map) => context.poison(&map)?,
+        Err(reason) => context.not_searched = reason,
+    }
+    Ok(context)
+}
+
+/// Where the map of an instance is kept.
+struct MapFiles {
+    made_from: String,
+    /// Beside the recording, and in the user's cache for recordings in folders that cannot be written to.
+    places: Vec<PathBuf>,
+}
+
+impl MapFiles {
+    fn of(context: &ReplayContext) -> Self {
+        let recorded = &context.recorded;
+        let device = match context.devices[0].interface() {
+            _ if context.is_cpu() => "cpu",
+            Interface::Cuda => "cuda",
+            Interface::Hip => "hip",
+        };
+        let made_from = poison::identity(&recorded.moments.prologue, &recorded.moments.epilogue);
+        let beside = poison::path(&recorded.database, recorded.id(), device);
+        let name = beside.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let cached = cache_folder().map(|folder| folder.join("poison").join(format!("{made_from}.{name}")));
+        Self { made_from, places: std::iter::once(beside).chain(cached).collect() }
+    }
+
+    fn load(&self) -> Option<PoisonMap> {
+        self.places.iter().find_map(|place| PoisonMap::load(place, &self.made_from))
+    }
+
+    /// Writes a map to the first place that takes it; it is as good for this replay if none does.
+    fn keep(&self, map: PoisonMap) -> PoisonMap {
+        let map = PoisonMap { version: poison::VERSION, made_from: self.made_from.clone(), ..map };
+        let (beside, cached) = self.places.split_first().expect("one is beside the recording");
+        let write_cached = |place: &PathBuf| {
+            place.parent().is_some_and(|folder| std::fs::create_dir_all(folder).is_ok()) && map.save(place).is_ok()
+        };
+        if let Err(error) = map.save(beside)
+            && !cached.iter().any(write_cached)
+        {
+            tracing::info!("{} cannot be written: {error}", beside.display());
+        }
+        map
+    }
+}
+
+/// The user's folder for what can be made again.
+fn cache_folder() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let usual = || Some(variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))?.join("mneme"));
+    variable("MNEME_CACHE_DIR").or_else(usual)
+}
+
+/// Finds the bytes, or says why they cannot be looked for this time.
+fn find(context: &mut ReplayContext) -> Result<Result<PoisonMap, String>, Fatal> {
+    let (quiet, workers) = (context.quiet, context.workers);
+    (context.quiet, context.workers) = (true, 1);
+    let found = Search::new(context).run();
+    (context.quiet, context.workers) = (quiet, workers);
+    // The builder that was started first is gone with the search; another one gets ready for the replay.
+    if context.isolation != Isolation::None {
+        let _ = context.programs.of(context.first_llvm)?.start(Preparation::Full);
+    }
+    found
+}
+
+/// The buffers that are looked at, group by group.
+struct Search<'a> {
+    context: &'a ReplayContext,
+    waiting: VecDeque<Vec<usize>>,
+    /// The application's own code is what runs, and not the recorded pipeline.
+    original: bool,
+    losses: u32,
+    found: PoisonMap,
+    announced: bool,
+    begin: Instant,
+}
+
+impl<'a> Search<'a> {
+    fn new(context: &'a ReplayContext) -> Self {
+        let regions = &context.snapshot.layout.regions;
+        let all: Vec<usize> = (0..regions.len()).filter(|number| regions[*number].can_be_poisoned()).collect();
+        Self {
+            context,
+            waiting: (!all.is_empty()).then_some(all).into_iter().collect(),
+            original: true,
+            losses: 0,
+            found: PoisonMap::default(),
+            announced: false,
+            begin: Instant::now(),
+        }
+    }
+
+    fn run(mut self) -> Result<Result<PoisonMap, String>, Fatal> {
+        if self.waiting.is_empty() {
+            return Ok(Ok(self.found));
+        }
+        let mut engine = Engine::start(self.context)?;
+        let mut number = 0;
+        while let Some(regions) = self.waiting.pop_front() {
+            engine.submit(self.job(number, &regions));
+            let (status, error, calibrated) = self.wait(&mut engine, number)?;
+            match (status, calibrated) {
+                (ReplayStatus::Verified, Some(map)) => self.found.join(&map),
+                (ReplayStatus::InvalidConfig | ReplayStatus::CompileError | ReplayStatus::InternalError, _) => {
+                    if !self.original {
+                        return Ok(Err(format!("the recorded code cannot be made: {error}")));
+                    }
+                    self.original = false;
+                    self.waiting.push_front(regions);
+                }
+                _ => self.note_loss(regions, &error),
+            }
+            number += 1;
+        }
+        Ok(Ok(self.found))
+    }
+
+    fn job(&self, number: u64, regions: &[usize]) -> Job {
+        let recorded = self.context.recorded.recorded_configuration();
+        let configuration = if self.original { recorded.of_original() } else { recorded };
+        let limit = LIMIT.max(self.context.limit).as_secs_f64();
+        let mut job = Job::new(number, Configuration { timeout_s: Some(limit), ..configuration }, 1, 0);
+        job.schedule.fresh = true;
+        job.run.calibrate = Some(regions.to_vec());
+        job
+    }
+
+    fn wait(
+        &mut self,
+        engine: &mut Engine<'_>,
+        number: u64,
+    ) -> Result<(ReplayStatus, String, Option<Box<PoisonMap>>), Fatal> {
+        loop {
+            let alarm = (!self.announced).then_some(self.begin + SILENT);
+            match engine.next(Client { alarm, ..Client::default() })? {
+                SupervisorEvent::Finished { id, result, calibrated, .. } if id == number => {
+                    return Ok((result.status, result.error, calibrated));
+                }
+                SupervisorEvent::Tick => {
+                    self.announced = true;
+                    mneme_core::remark!(
+                        "mneme-replay: looking for the bytes that the kernel only writes, once for this recording…"
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The kernel failed on memory that was filled.
+    fn note_loss(&mut self, mut regions: Vec<usize>, error: &str) {
+        self.losses += 1;
+        if regions.len() > 1 && self.losses < LOSSES {
+            let rest = regions.split_off(regions.len() / 2);
+            self.waiting.extend([regions, rest]);
+            return;
+        }
+        let left: usize = if self.losses < LOSSES { 0 } else { self.waiting.drain(..).map(|it| it.len()).sum() };
+        let buffers = regions.len() + left;
+        self.found.left_out = format!(
+            "{buffers} buffers were not searched for what the kernel only writes, as it fails on other contents: {error}"
+        );
+    }
+}

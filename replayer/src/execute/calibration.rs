@@ -1,0 +1,387 @@
+//! Finds the bytes that a kernel only writes, with code that is known to be right.
+//!
+//! [`Calibration::find`] runs the code on memory in which it fills bytes, and looks at what becomes of them:
+//!
+//! 1. Runs on the recorded memory tell which results vary by themselves.
+//! 2. Runs with some low bits of each element flipped tell what is written: flipped bits that stay were not. So
+//!    indices and sizes stay near what they were, and hardly a kernel fails. Each element and run has other bits, so
+//!    that a copy of a flipped element does not pass for one that stayed.
+//! 3. Each buffer's written bytes are filled with a pattern. If bytes of it, or anything else, do not become the
+//!    recorded result, the kernel reads them first, and they leave the set.
+//! 4. All sets are filled together, several times from each of two complementary patterns. What stays filled leaves the
+//!    set.
+//!
+//! So padding, words written in part, races and data-dependent writes leave the set by what they do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use mneme_core::device::DeviceError;
+use mneme_core::recording::manifest::CHUNK;
+use mneme_core::recording::poison::{Mask, PATTERN, PoisonMap, UnshownBytes};
+
+use super::launch::{launch_once, repaired};
+use super::memory::ResidentMemory;
+use super::message::RunOutcome;
+use super::series::Series;
+
+/// Runs from each pattern, and runs that tell what varies; one of each if runs are long.
+const RUNS: usize = 3;
+const LONG: Duration = Duration::from_secs(1);
+/// All runs take at most so long; what is not looked at by then is not filled.
+const BUDGET: Duration = Duration::from_secs(60);
+/// Pieces in which bits are flipped at a time: all may have to be read back.
+const WINDOW: usize = (256 << 20) / CHUNK as usize;
+/// Times that the sets together may turn out to be too large.
+const ROUNDS: usize = 4;
+/// Times that the bytes of one buffer may.
+const TRIES: usize = 3;
+/// Bytes of an element of unknown type.
+const ELEMENT: usize = 4;
+/// Bytes of an address, and of the largest element.
+const WORD: usize = 8;
+
+/// Bytes of pieces, by their numbers.
+type Sets = BTreeMap<usize, Mask>;
+/// Contents of pieces that are not as recorded.
+type Contents = BTreeMap<usize, Vec<u8>>;
+
+/// Runs of right code on memory that is filled in part.
+pub struct Calibration<'a, 'm> {
+    series: &'a Series<'a>,
+    memory: &'a mut ResidentMemory<'m>,
+    done: &'a mut RunOutcome,
+    /// The regions in question.
+    regions: BTreeSet<usize>,
+    begin: Instant,
+    runs: usize,
+    /// Results that vary by themselves.
+    varying: Sets,
+    /// Where recorded memory is, first and last + 1 address, ascending.
+    live: Vec<(u64, u64)>,
+}
+
+/// What became of filled bytes.
+#[derive(Default)]
+struct Verdict {
+    /// They are the recorded result.
+    right: Sets,
+    /// Regions with filled bytes that are neither that nor the pattern.
+    wrong: BTreeSet<usize>,
+    /// Elements with filled bytes that became something else.
+    others: Sets,
+    /// Something that was not filled is not as recorded.
+    is_elsewhere: bool,
+}
+
+impl Verdict {
+    fn is_clean(&self) -> bool {
+        !self.is_elsewhere && self.wrong.is_empty()
+    }
+}
+
+impl<'a, 'm> Calibration<'a, 'm> {
+    pub fn new(
+        series: &'a Series<'a>,
+        memory: &'a mut ResidentMemory<'m>,
+        done: &'a mut RunOutcome,
+        regions: &[usize],
+    ) -> Self {
+        let all = memory.regions();
+        let regions = regions.iter().copied().filter(|it| all.get(*it).is_some_and(|it| it.can_be_poisoned()));
+        let (regions, live) = (regions.collect(), memory.live());
+        Self { series, memory, done, regions, begin: Instant::now(), runs: RUNS, varying: Sets::new(), live }
+    }
+
+    /// The bytes of the regions that the kernel only writes.
+    ///
+    /// # Errors
+    /// The kernel fails, or the device does.
+    pub fn find(mut self) -> Result<PoisonMap, DeviceError> {
+        self.find_varying()?;
+        let written = self.written()?;
+        let mut found = Sets::new();
+        for region in self.regions.clone() {
+            if self.is_late() {
+                break;
+            }
+            found.append(&mut self.only_written(&self.of_region(&written, region))?);
+        }
+        let found = self.together(found)?;
+        Ok(self.map(&written, &found))
+    }
+
+    fn is_late(&self) -> bool {
+        self.begin.elapsed() > BUDGET
+    }
+
+    fn find_varying(&mut self) -> Result<(), DeviceError> {
+        let mut run = 0;
+        while run < self.runs {
+            let begin = Instant::now();
+            let left = self.run(&BTreeMap::new())?;
+            if begin.elapsed() > LONG {
+                self.runs = 1;
+            }
+            for (piece, bytes) in left {
+                let after = self.memory.after(piece);
+                let mask = self.varying.entry(piece).or_default();
+                (0..bytes.len()).filter(|at| bytes[*at] != after[*at]).for_each(|at| mask.set(at, true));
+            }
+            run += 1;
+        }
+        Ok(())
+    }
+
+    /// The elements that the kernel writes, as far as flipped bits tell.
+    fn written(&mut self) -> Result<Sets, DeviceError> {
+        let pieces: Vec<usize> = self
+            .memory
+            .region_pieces()
+            .filter(|(_, region)| self.regions.contains(region))
+            .map(|(piece, _)| piece)
+            .collect();
+        let mut written = Sets::new();
+        let windows = pieces.chunks(WINDOW).flat_map(|window| (0..self.runs).map(move |run| (window, run)));
+        for (window, run) in windows.collect::<Vec<_>>() {
+            if self.is_late() {
+                break;
+            }
+            let flipped: Contents = window.iter().map(|piece| (*piece, self.flipped(*piece, run))).collect();
+            let left = self.run(&flipped)?;
+            for (piece, flipped) in &flipped {
+                let after = self.memory.after(*piece);
+                let left = left.get(piece).map_or(after, Vec::as_slice);
+                let mask = self.written_of(*piece, flipped, left);
+                if !mask.is_empty() {
+                    written.entry(*piece).or_default().add(&mask);
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    /// A piece with low bits of each element flipped; addresses stay.
+    fn flipped(&self, piece: usize, run: usize) -> Vec<u8> {
+        let mut bytes = self.memory.before(piece).to_vec();
+        let (start, addresses) = (self.memory.address(piece), self.addresses(piece));
+        for at in (0..bytes.len()).step_by(self.step(piece)) {
+            if !addresses.has(at) {
+                bytes[at] ^= low_bits(start + at as u64, run);
+            }
+        }
+        bytes
+    }
+
+    /// The elements of a piece that differ from what was there before the run, or that the launch changed.
+    fn written_of(&self, piece: usize, flipped: &[u8], left: &[u8]) -> Mask {
+        let (before, after, addresses) = (self.memory.before(piece), self.memory.after(piece), self.addresses(piece));
+        let mut mask = Mask::default();
+        let step = self.step(piece);
+        for at in (0..before.len()).step_by(step) {
+            let end = (at + step).min(before.len());
+            if before[at..end] != after[at..end] || flipped[at..end] != left[at..end] {
+                (at..end).filter(|byte| !addresses.has(*byte)).for_each(|byte| mask.set(byte, true));
+            }
+        }
+        mask
+    }
+
+    /// Bytes of an element at most, so that bits of each are flipped.
+    fn step(&self, piece: usize) -> usize {
+        let Some((region, chunk)) = self.memory.chunk(piece) else { return ELEMENT };
+        let Some(comparison) = self.series.comparisons.get(region) else { return ELEMENT };
+        let parts = comparison.cuts(chunk as u64 * CHUNK, CHUNK);
+        let sizes =
+            parts.map(|(part, _)| comparison.part(part).shown.map_or(ELEMENT, |dtype| dtype.size().min(ELEMENT)));
+        sizes.min().unwrap_or(ELEMENT)
+    }
+
+    /// Bytes of aligned words that may be addresses of recorded memory: a kernel that follows another one fails.
+    fn addresses(&self, piece: usize) -> Mask {
+        let is_address = |word: u64| {
+            let place = self.live.partition_point(|(start, _)| *start <= word);
+            place.checked_sub(1).is_some_and(|place| word <= self.live[place].1)
+        };
+        let mut mask = Mask::default();
+        for (number, word) in self.memory.before(piece).as_chunks::<WORD>().0.iter().enumerate() {
+            if is_address(u64::from_le_bytes(*word)) {
+                (number * WORD..(number + 1) * WORD).for_each(|byte| mask.set(byte, true));
+            }
+        }
+        mask
+    }
+
+    fn of_region(&self, sets: &Sets, region: usize) -> Sets {
+        let is_own = |piece: usize| self.memory.chunk(piece).is_some_and(|(own, _)| own == region);
+        sets.iter().filter(|(piece, _)| is_own(**piece)).map(|(piece, mask)| (*piece, mask.clone())).collect()
+    }
+
+    /// The part of a buffer's written bytes that the kernel does not read first.
+    fn only_written(&mut self, written: &Sets) -> Result<Sets, DeviceError> {
+        let mut candidates = written.clone();
+        for _ in 0..TRIES {
+            if candidates.is_empty() || self.is_late() {
+                break;
+            }
+            let verdict = self.fill(&candidates, PATTERN)?;
+            if verdict.is_clean() {
+                return Ok(verdict.right);
+            }
+            candidates = without(verdict.right, &verdict.others);
+        }
+        Ok(Sets::new())
+    }
+
+    /// The part of all sets that is right from both patterns, every time.
+    fn together(&mut self, mut sets: Sets) -> Result<Sets, DeviceError> {
+        'round: for _ in 0..ROUNDS {
+            if sets.is_empty() {
+                return Ok(sets);
+            }
+            for run in 0..2 * self.runs {
+                if self.is_late() {
+                    return Ok(Sets::new());
+                }
+                let verdict = self.fill(&sets, if run % 2 == 0 { PATTERN } else { !PATTERN })?;
+                let is_clean = verdict.is_clean();
+                let wrong = verdict.wrong;
+                sets = verdict.right;
+                if !is_clean {
+                    if wrong.is_empty() {
+                        return Ok(Sets::new());
+                    }
+                    sets.retain(|piece, _| {
+                        self.memory.chunk(*piece).is_none_or(|(region, _)| !wrong.contains(&region))
+                    });
+                    continue 'round;
+                }
+            }
+            return Ok(sets);
+        }
+        Ok(Sets::new())
+    }
+
+    /// Runs from memory in which these bytes are filled.
+    fn fill(&mut self, sets: &Sets, pattern: u8) -> Result<Verdict, DeviceError> {
+        let filled: BTreeMap<usize, Vec<u8>> = sets
+            .iter()
+            .map(|(piece, mask)| {
+                let mut bytes = self.memory.before(*piece).to_vec();
+                mask.fill(&mut bytes, self.memory.after(*piece), pattern);
+                (*piece, bytes)
+            })
+            .collect();
+        let left = self.run(&filled)?;
+        let mut verdict = Verdict { right: sets.clone(), ..Verdict::default() };
+        for (piece, bytes) in &left {
+            self.judge(&mut verdict, *piece, bytes, sets.get(piece), pattern);
+        }
+        verdict.right.retain(|_, mask| !mask.is_empty());
+        Ok(verdict)
+    }
+
+    fn judge(&self, verdict: &mut Verdict, piece: usize, left: &[u8], mask: Option<&Mask>, pattern: u8) {
+        let after = self.memory.after(piece);
+        let varying = self.varying.get(&piece);
+        for at in (0..left.len()).filter(|at| left[*at] != after[*at]) {
+            let varies = varying.is_some_and(|varying| varying.has(at));
+            if mask.is_none_or(|mask| !mask.has(at)) {
+                verdict.is_elsewhere |= !varies;
+                continue;
+            }
+            if let Some(right) = verdict.right.get_mut(&piece) {
+                right.set(at, false);
+            }
+            if left[at] != after[at] ^ pattern && !varies {
+                // Of a value that is computed from what was filled, some bytes may be right by chance.
+                let element = at / WORD * WORD;
+                let others = verdict.others.entry(piece).or_default();
+                (element..element + WORD).for_each(|at| others.set(at, true));
+                verdict.wrong.extend(self.memory.chunk(piece).map(|(region, _)| region));
+            }
+        }
+    }
+
+    /// One run from memory with these pieces as given; what it left that is not as recorded.
+    fn run(&mut self, given: &Contents) -> Result<Contents, DeviceError> {
+        let Series { device, function, launch, moved, arguments, .. } = self.series;
+        given.iter().try_for_each(|(piece, bytes)| self.memory.write(*piece, bytes))?;
+        moved.bring(*device)?;
+        launch_once(*device, *function, launch, arguments, self.memory, self.done)?;
+        repaired(moved.take_back(*device), self.done)?;
+        repaired(self.memory.take_differing(), self.done)
+    }
+
+    fn map(&self, written: &Sets, found: &Sets) -> PoisonMap {
+        let mut map = PoisonMap::default();
+        // Written elements of each region, and those that verification shows.
+        let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        for (piece, written) in written {
+            let Some((region, chunk)) = self.memory.chunk(*piece) else { continue };
+            let (before, after) = (self.memory.before(*piece), self.memory.after(*piece));
+            let mask = found.get(piece);
+            let size = self.step(*piece);
+            let is_shown = |at: usize| {
+                let end = (at + size).min(before.len());
+                before[at..end] != after[at..end] || mask.is_some_and(|mask| (at..end).any(|byte| mask.has(byte)))
+            };
+            let (bytes, shown) = counts.entry(region).or_default();
+            for at in (0..before.len()).step_by(size).filter(|at| written.has(*at)) {
+                *bytes += size as u64;
+                *shown += u64::from(is_shown(at));
+            }
+            if let Some(mask) = mask {
+                map.add(region as u32, chunk as u32, mask);
+            }
+        }
+        // Of a buffer that changes in part, other contents may have had the kernel write more than it did: what it
+        // leaves alone and what it writes unchanged cannot be told apart.
+        let unshown = counts.into_iter().filter(|(_, (bytes, shown))| *bytes > 0 && *shown == 0);
+        map.unshown = unshown.map(|(region, (bytes, _))| UnshownBytes { region: region as u32, bytes }).collect();
+        if self.is_late() {
+            map.left_out = format!("looking for what the kernel only writes took longer than {} s", BUDGET.as_secs());
+        }
+        map
+    }
+}
+
+/// Some of the lowest four bits, at least one: others for each address and run.
+fn low_bits(address: u64, run: usize) -> u8 {
+    let mixed = (address ^ (run as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    1 + ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as u8 % 15
+}
+
+/// Sets without the bytes of others.
+fn without(mut sets: Sets, others: &Sets) -> Sets {
+    for (piece, others) in others {
+        if let Some(mask) = sets.get_mut(piece) {
+            mask.remove(others);
+        }
+    }
+    sets.retain(|_, mask| !mask.is_empty());
+    sets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flipped_bits_are_few_and_differ() {
+        let of = |run| (0..4000u64).map(move |at| low_bits(0x1000_0000_0000 + 4 * at, run));
+        assert!(of(0).all(|bits| (1..16).contains(&bits)));
+        let same = |shift: usize| of(0).zip(of(0).skip(shift)).filter(|(one, other)| one == other).count();
+        assert!([1, 2, 64, 1024].iter().all(|shift| same(*shift) < 600), "a copy is seen in most places");
+        assert!(of(0).zip(of(1)).filter(|(one, other)| one == other).count() < 600, "and in others in another run");
+    }
+
+    #[test]
+    fn an_element_that_is_wrong_leaves_its_set() {
+        let (mut own, mut others) = (Mask::default(), Mask::default());
+        (0..16).for_each(|byte| own.set(byte, true));
+        (8..16).for_each(|byte| others.set(byte, true));
+        let left = without(Sets::from([(3, own.clone()), (4, own)]), &Sets::from([(3, others)]));
+        assert_eq!((left[&3].count(64), left[&4].count(64)), (8, 16));
+    }
+}

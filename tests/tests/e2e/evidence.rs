@@ -1,0 +1,132 @@
+//! Tests that a result says what it shows, and that what shows nothing is not called verified.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use mneme_core::exit;
+use mneme_e2e::apps::{app, executable};
+use mneme_e2e::command::{Run, run};
+use mneme_e2e::installation::{Cudart, TestDevice, program};
+use mneme_e2e::recording::{Recording, TestInstance};
+
+/// The second launch of each kernel, which finds in memory what it writes.
+fn repeated() -> Recording {
+    let device = TestDevice::under_test().name();
+    let executable = executable(app("steady"), Cudart::under_test());
+    Recording::by(|folder| {
+        run(program("mneme"))
+            .args(["record".as_ref(), "-rdb".as_ref(), folder.as_os_str()])
+            .args(["--skip", "1", "--"])
+            .arg(executable)
+            .env("MNEME_DEVICE", device)
+    })
+}
+
+fn instance(recording: &Recording, kernel: &str) -> TestInstance {
+    let (database, record) = recording.kernel(kernel);
+    TestInstance::new(&database, record.instances.keys().next().unwrap())
+}
+
+fn maps(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".poison")).collect()
+}
+
+/// `mneme tune` over a few block sizes.
+fn tune(instance: &TestInstance, results: &Path) -> Run {
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", TestDevice::under_test().name(), "--space-preset", "quick", "--sampler", "exhaustive"])
+        .args(["--passes", "default<O3>", "--finalists", "0", "--results-dir"])
+        .arg(results)
+}
+
+#[test]
+fn a_launch_that_changes_nothing_is_verified_by_what_it_only_writes() {
+    let recording = repeated();
+    let refill = instance(&recording, "refill");
+    let json = refill.verify("default<O3>", &[]);
+    let evidence = &json["Result"]["evidence"];
+    assert_eq!((&evidence["changed"], &evidence["poisoned"]), (&0.into(), &20000.into()), "{json:#}");
+    assert_eq!((&evidence["written"], &evidence["shown"]), (&20000.into(), &20000.into()), "{json:#}");
+    // A quarter of the grid is a quarter of the work.
+    refill.refute("default<O3>", &["--grid-dim-x", "10"]);
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("empty.cu");
+    fs::write(&source, "__global__ void refill(float *out, const float *in, size_t n) {}").unwrap();
+    refill.refute("default<O3>", &["--source", source.to_str().unwrap()]);
+    // A rule that nothing can fail shows nothing.
+    let outcome = refill.replay("default<O3>").args(["--tolerance", "argument:0=ignore"]).exit_with(exit::UNPROVEN);
+    assert_eq!(outcome.json()["Result"]["evidence"]["ignored"], 20000, "{outcome}");
+    let outcome = refill.replay("default<O3>").args(["--tolerance", "argument:0=f32:1e38"]).exit_with(exit::UNPROVEN);
+    assert_eq!(outcome.json()["Result"]["status"], "unproven", "{outcome}");
+}
+
+#[test]
+fn padding_and_pointers_stay_as_recorded() {
+    let recording = repeated();
+    let scatter = instance(&recording, "scatter");
+    let json = scatter.verify("default<O3>", &[]);
+    let evidence = &json["Result"]["evidence"];
+    // Six of the eight bytes of each cell.
+    assert_eq!((&evidence["changed"], &evidence["poisoned"]), (&0.into(), &30000.into()), "{json:#}");
+    scatter.refute("default<O3>", &["--grid-dim-x", "10"]);
+}
+
+#[test]
+fn a_launch_that_shows_nothing_is_unproven_and_not_tuned() {
+    let recording = repeated();
+    let settle = instance(&recording, "settle");
+    let outcome = settle.replay("default<O3>").exit_with(exit::UNPROVEN);
+    let json = outcome.json();
+    let result = &json["Result"];
+    assert_eq!(
+        (&result["status"], &result["verified"], &result["failed"]),
+        (&"unproven".into(), &false.into(), &false.into())
+    );
+    assert_eq!(result["evidence"]["shown"], 0, "{result:#}");
+    recording.outcome.complains("changes no memory");
+
+    let results = tempfile::tempdir().unwrap();
+    tune(&settle, &results.path().join("refused")).exit_with(exit::UNPROVEN).complains("--accept-unproven");
+    tune(&settle, &results.path().join("accepted")).arg("--accept-unproven").succeed();
+    let test =
+        run(program("mneme")).arg("test").arg(&settle.database).args(["--device", TestDevice::under_test().name()]);
+    test.exit_with(exit::UNPROVEN);
+}
+
+#[test]
+fn what_is_only_written_is_looked_for_once() {
+    let recording = repeated();
+    let refill = instance(&recording, "refill");
+    assert!(maps(recording.folder()).is_empty());
+    refill.verify("default<O3>", &[]);
+    let [map] = &maps(recording.folder())[..] else { panic!("one map beside the recording") };
+    let path = recording.folder().join(map);
+    let first = fs::metadata(&path).unwrap().modified().unwrap();
+    refill.verify("default<O3>", &[]);
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), first, "it is read");
+    // One that is damaged is made again.
+    fs::write(&path, "nothing").unwrap();
+    let json = refill.verify("default<O3>", &[]);
+    assert_eq!(json["Result"]["evidence"]["poisoned"], 20000, "{json:#}");
+    assert!(fs::metadata(&path).unwrap().len() > 8);
+}
+
+#[test]
+fn a_recording_that_cannot_be_written_to_has_its_map_in_the_cache() {
+    let recording = repeated();
+    let refill = instance(&recording, "refill");
+    let cache = tempfile::tempdir().unwrap();
+    // Root may write everywhere.
+    let beside = recording.folder().to_path_buf();
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o555)).unwrap();
+    let can_write = fs::write(beside.join("probe"), "").is_ok();
+    let outcome = refill.replay("default<O3>").env("MNEME_CACHE_DIR", cache.path()).succeed();
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(outcome.json()["Result"]["evidence"]["poisoned"], 20000, "{outcome}");
+    if !can_write {
+        assert_eq!(maps(&cache.path().join("poison")).len(), 1);
+    }
+}
