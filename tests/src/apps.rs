@@ -291,6 +291,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "updated", sources: &["updated.cu"], kernels: &[] },
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
+    App { name: "aligned", sources: &["aligned.cu"], kernels: &[] },
     App { name: "confined", sources: &["confined.cu"], kernels: &[] },
     App { name: "binned", sources: &["binned.cu"], kernels: &[] },
     App { name: "bounded", sources: &["bounded.cu"], kernels: &[] },

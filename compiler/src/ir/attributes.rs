@@ -29,6 +29,15 @@ pub fn by_value(function: Value<'_>, parameter: u32) -> Option<LLVMTypeRef> {
     })
 }
 
+/// The value of a parameter's attribute, if it has the attribute; 0 for those that have none.
+pub fn value(function: Value<'_>, parameter: u32, name: &str) -> Option<u64> {
+    // SAFETY: the function is alive; LLVM returns null where there is no such attribute.
+    unsafe {
+        let attribute = LLVMGetEnumAttributeAtIndex(function.raw(), place(parameter), kind(name));
+        (!attribute.is_null()).then(|| LLVMGetEnumAttributeValue(attribute))
+    }
+}
+
 /// Takes a string attribute off a function.
 pub fn remove_string(function: Value<'_>, name: &str) {
     // SAFETY: the function is alive; LLVM reads `len` bytes.

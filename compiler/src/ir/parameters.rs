@@ -44,18 +44,25 @@ fn passed_aggregate(kernel: Value<'_>, index: u32, parameter: Value<'_>) -> Opti
 
 /// Kind, size and alignment (bytes) of one parameter.
 fn layout(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'_>) -> (String, u64, u64) {
-    // SAFETY: the module and the function are alive; attribute index 1 is the first parameter.
+    // SAFETY: the module is alive, and the types are those of its values.
     unsafe {
         let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
         if let Some(ty) = passed_aggregate(kernel, index, parameter) {
-            let declared = LLVMGetEnumAttributeAtIndex(kernel.raw(), index + 1, attributes::kind("align"));
-            let declared = if declared.is_null() { 0 } else { LLVMGetEnumAttributeValue(declared) };
-            let natural = u64::from(LLVMABIAlignmentOfType(data, ty));
-            return (BY_VALUE.into(), LLVMABISizeOfType(data, ty), if declared == 0 { natural } else { declared });
+            return (BY_VALUE.into(), LLVMABISizeOfType(data, ty), alignment(module, kernel, index, parameter));
         }
         let ty = parameter.ty();
         (spelling(ty), LLVMABISizeOfType(data, ty), u64::from(LLVMABIAlignmentOfType(data, ty)))
     }
+}
+
+/// The alignment of what a parameter passes, in whichever form, bytes.
+pub fn alignment(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'_>) -> u64 {
+    let declared = attributes::value(kernel, index, "align").filter(|declared| *declared > 0);
+    let ty = passed_aggregate(kernel, index, parameter).unwrap_or_else(|| parameter.ty());
+    // SAFETY: the module is alive, and the type of what is passed is sized.
+    declared.unwrap_or_else(|| unsafe {
+        u64::from(LLVMABIAlignmentOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), ty))
+    })
 }
 
 /// The type of an aggregate that is passed as a value itself, as clang has it on AMD's GPUs for those with pointers.

@@ -5,7 +5,7 @@
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
-use llvm_sys::prelude::{LLVMBuilderRef, LLVMTypeRef};
+use llvm_sys::prelude::{LLVMBuilderRef, LLVMTypeRef, LLVMValueRef};
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement, LLVMStoreSizeOfType};
 use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMUnnamedAddr};
 use mneme_core::configuration::Specialize;
@@ -48,7 +48,8 @@ pub fn fold(
             continue;
         };
         let folded = if let Some(ty) = attributes::by_value(kernel, index) {
-            aggregate(module, kernel, parameter, ty, bytes, &is_address)
+            let alignment = parameters::alignment(module, kernel, index, parameter);
+            aggregate(module, kernel, parameter, ty, (bytes, alignment), &is_address)
         } else if parameters::direct_aggregate(parameter).is_some() {
             parts(module, kernel, parameter, bytes, &is_address)
         } else if <&[u8; WORD]>::try_from(bytes).is_ok_and(is_address) {
@@ -94,7 +95,7 @@ fn aggregate(
     kernel: Value<'_>,
     parameter: Value<'_>,
     ty: LLVMTypeRef,
-    bytes: &[u8],
+    (bytes, alignment): (&[u8], u64),
     is_address: IsAddress<'_>,
 ) -> bool {
     let Some(mut pointers) = parameters::pointers(module, ty) else { return false };
@@ -110,9 +111,9 @@ fn aggregate(
     }
     // In constant memory, where AMD's are, nothing writes it.
     let is_constant = parameter.space() != 0;
-    let constant = constant(module, bytes, parameter.space());
+    let constant = constant(module, bytes, alignment, parameter.space());
     if is_constant && !pointers.is_empty() {
-        return copies(module, parameter, constant, bytes.len() as u64, &pointers);
+        return copies(module, parameter, constant, (bytes.len() as u64, alignment), &pointers);
     }
     if is_constant || (pointers.is_empty() && only_read(parameter)) {
         parameter.replace_uses_with(constant);
@@ -125,24 +126,42 @@ fn aggregate(
         let builder = LLVMCreateBuilderInContext(context);
         LLVMPositionBuilderBefore(builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(kernel.raw())));
         let copy = LLVMBuildAlloca(builder, ty, c"folded".as_ptr());
-        LLVMSetAlignment(copy, 16);
+        LLVMSetAlignment(copy, alignment as u32);
         if let Some(copy) = Value::new(copy) {
             parameter.replace_uses_with(copy);
         }
         let length = LLVMConstInt(LLVMInt64TypeInContext(context), bytes.len() as u64, 0);
-        LLVMBuildMemCpy(builder, copy, 16, constant.raw(), 16, length);
-        let pointer = parameter.ty();
-        for (offset, field) in pointers {
-            let mut index = [LLVMConstInt(LLVMInt64TypeInContext(context), offset, 0)];
-            let byte = LLVMInt8TypeInContext(context);
-            let from = LLVMBuildInBoundsGEP2(builder, byte, parameter.raw(), index.as_mut_ptr(), 1, c"".as_ptr());
-            let to = LLVMBuildInBoundsGEP2(builder, byte, copy, index.as_mut_ptr(), 1, c"".as_ptr());
-            debug_assert!(LLVMGetTypeKind(pointer) == LLVMTypeKind::LLVMPointerTypeKind);
-            LLVMBuildStore(builder, LLVMBuildLoad2(builder, field, from, c"".as_ptr()), to);
+        LLVMBuildMemCpy(builder, copy, alignment as u32, constant.raw(), alignment as u32, length);
+        for pointer in pointers {
+            pass_on(builder, (parameter.raw(), alignment), (copy, alignment), pointer);
         }
         LLVMDisposeBuilder(builder);
     }
     true
+}
+
+/// Copies a pointer from one aggregate to another, each given with its alignment.
+///
+/// # Safety
+/// Both are live pointers to aggregates that hold the offset; the builder stands where both may be used.
+unsafe fn pass_on(
+    builder: LLVMBuilderRef,
+    from: (LLVMValueRef, u64),
+    to: (LLVMValueRef, u64),
+    (offset, field): (u64, LLVMTypeRef),
+) {
+    let aligned = |alignment: u64| if offset == 0 { alignment } else { alignment.min(1 << offset.trailing_zeros()) };
+    // SAFETY: the caller's.
+    unsafe {
+        let context = LLVMGetTypeContext(field);
+        let mut index = [LLVMConstInt(LLVMInt64TypeInContext(context), offset, 0)];
+        let byte = LLVMInt8TypeInContext(context);
+        let mut place = |base| LLVMBuildInBoundsGEP2(builder, byte, base, index.as_mut_ptr(), 1, c"".as_ptr());
+        let (source, target) = (place(from.0), place(to.0));
+        let load = LLVMBuildLoad2(builder, field, source, c"".as_ptr());
+        LLVMSetAlignment(load, aligned(from.1) as u32);
+        LLVMSetAlignment(LLVMBuildStore(builder, load, target), aligned(to.1) as u32);
+    }
 }
 
 /// Makes whole copies of an aggregate, which is what clang begins with, copies of the constant with the pointers as
@@ -151,7 +170,7 @@ fn copies(
     module: &Module<'_>,
     parameter: Value<'_>,
     constant: Value<'_>,
-    size: u64,
+    (size, alignment): (u64, u64),
     pointers: &[(u64, LLVMTypeRef)],
 ) -> bool {
     let is_whole = |user: &Value<'_>| {
@@ -165,18 +184,15 @@ fn copies(
     // SAFETY: a copy is a live call, after which its block goes on; offsets lie in the aggregate; the types are the
     // context's, and the operand that changes keeps its type.
     unsafe {
-        let context = LLVMGetModuleContext(module.as_mut_ptr());
-        let (byte, word) = (LLVMInt8TypeInContext(context), LLVMInt64TypeInContext(context));
-        let builder = LLVMCreateBuilderInContext(context);
+        let builder = LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr()));
         for copy in &whole {
             let to = copy.call_arguments()[0];
             LLVMSetOperand(copy.raw(), 1, constant.raw());
             LLVMPositionBuilderBefore(builder, LLVMGetNextInstruction(copy.raw()));
-            for (offset, field) in pointers {
-                let mut index = [LLVMConstInt(word, *offset, 0)];
-                let mut place = |base| LLVMBuildInBoundsGEP2(builder, byte, base, index.as_mut_ptr(), 1, c"".as_ptr());
-                let (from, to) = (place(parameter.raw()), place(to.raw()));
-                LLVMBuildStore(builder, LLVMBuildLoad2(builder, *field, from, c"".as_ptr()), to);
+            let declared = LLVMGetCallSiteEnumAttribute(copy.raw(), 1, attributes::kind("align"));
+            let known = if declared.is_null() { 1 } else { LLVMGetEnumAttributeValue(declared).max(1) };
+            for pointer in pointers {
+                pass_on(builder, (parameter.raw(), alignment), (to.raw(), known), *pointer);
             }
         }
         LLVMDisposeBuilder(builder);
@@ -275,7 +291,7 @@ fn folded<'m>(
 }
 
 /// A constant with these bytes, as a pointer to the address space: generic, or AMD's constant memory.
-fn constant<'m>(module: &'m Module<'_>, bytes: &[u8], space: u32) -> Value<'m> {
+fn constant<'m>(module: &'m Module<'_>, bytes: &[u8], alignment: u64, space: u32) -> Value<'m> {
     // SAFETY: the bytes are copied; the global belongs to the live module.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
@@ -286,7 +302,7 @@ fn constant<'m>(module: &'m Module<'_>, bytes: &[u8], space: u32) -> Value<'m> {
         LLVMSetGlobalConstant(global, 1);
         LLVMSetLinkage(global, LLVMLinkage::LLVMInternalLinkage);
         LLVMSetUnnamedAddress(global, LLVMUnnamedAddr::LLVMGlobalUnnamedAddr);
-        LLVMSetAlignment(global, 16);
+        LLVMSetAlignment(global, alignment as u32);
         Value::new(global).expect("LLVM returns the global that it made")
     }
 }

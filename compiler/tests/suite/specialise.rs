@@ -161,6 +161,59 @@ fn scalar_arguments_are_folded_and_the_signature_stays() {
     assert!(ir.contains("ptr %out\n") || ir.contains("ptr %out,"), "pointers are not folded: {ir}");
 }
 
+/// What stands in for an aggregate is aligned as the aggregate is, whatever that is, and nothing in it is taken to be
+/// aligned better than it is.
+#[test]
+fn aggregates_keep_their_alignment() {
+    for alignment in (0..=8).map(|shift| 1u64 << shift) {
+        for (ty, written) in ["%One", "%Nested", "[2 x %Nested]"].into_iter().flat_map(|ty| [(ty, false), (ty, true)]) {
+            let body = if written { "  store i8 1, ptr %whole, align 1\n" } else { "" };
+            let text = format!(
+                "target datalayout = \"e-i64:64-i128:128-v16:16-v32:32-n16:32:64\"
+target triple = \"nvptx64-nvidia-cuda\"
+%One = type <{{ i32, [{padding} x i8] }}>
+%Nested = type <{{ %One, ptr, [{rest} x i8] }}>
+define void @kernel(ptr %out, ptr byval({ty}) align {alignment} %whole) {{
+{body}  %x = load i32, ptr %whole, align {least}
+  store i32 %x, ptr %out
+  ret void
+}}
+!nvvm.annotations = !{{!0}}
+!0 = !{{ptr @kernel, !\"kernel\", i32 1}}
+",
+                padding = alignment.max(4) - 4,
+                rest = alignment.saturating_sub(8),
+                least = alignment.min(4),
+            );
+            let one = alignment.max(4);
+            let nested = one + 8 + alignment.saturating_sub(8);
+            let size = match ty {
+                "%One" => one,
+                "%Nested" => nested,
+                _ => 2 * nested,
+            };
+            let arguments = vec![
+                RecordedArgument { offset: 0, bytes: vec![1; 8] },
+                RecordedArgument { offset: 8u64.next_multiple_of(alignment) as u32, bytes: vec![2; size as usize] },
+            ];
+            let mut case = Case { arguments, modules: vec![&text], ..Case::default() };
+            case.configuration.specialize = Specialize::Arguments(vec![1]);
+            let ir = case.ir();
+            let of = |what: &str| -> Vec<u64> {
+                let lines = ir.lines().filter(|line| line.contains(what));
+                lines.filter_map(|line| line.rsplit_once("align ")?.1.split([',', ' ']).next()?.parse().ok()).collect()
+            };
+            let made = [of("alloca "), of("@mneme_folded =")].concat();
+            assert!(!made.is_empty() && made.iter().all(|made| *made == alignment), "{alignment} {ty}: {ir}");
+            let passed = of("load ptr, ptr %");
+            assert_eq!(passed.is_empty(), ty == "%One", "{ir}");
+            // The first pointer is behind the first part.
+            let least = alignment.min(one & one.wrapping_neg());
+            assert!(passed.first().is_none_or(|aligned| *aligned <= least), "{alignment} {ty}: {ir}");
+        }
+    }
+}
+
 #[test]
 fn dimensions_become_constants_and_ranges() {
     let mut case = Case::default();

@@ -132,3 +132,17 @@ fn programs_of_every_level_replay_to_their_own_bits() {
         }
     }
 }
+
+/// Structures of every alignment, folded into the code or not, lie where the program's own code has them.
+#[test]
+fn folded_structures_are_aligned() {
+    let recording = Recording::of(app("aligned"), &[]);
+    let kernels = recording.kernels();
+    assert_eq!(kernels.len(), 9);
+    for (database, kernel) in kernels {
+        let id = kernel.instances.keys().next().unwrap();
+        for passes in ["default<O0>", "default<O3>"] {
+            TestInstance::new(&database, id).verify(passes, &["--specialize"]);
+        }
+    }
+}
