@@ -174,6 +174,23 @@ __global__ void round_race(int *out) {
     out[threadIdx.x] = sum;
 }
 
+// Values whose halves are the same in another order, or differ in the same bits.
+__global__ void value_race(int *out) {
+    __shared__ int flag;
+    if (threadIdx.x % 32 == 0)
+        flag = threadIdx.x < 32 ? 0 : -1; // fault: value_race
+    __syncthreads();
+    out[threadIdx.x] = flag;
+}
+
+__global__ void half_race(int *out) {
+    __shared__ int flag;
+    if (threadIdx.x % 32 == 0)
+        flag = threadIdx.x < 32 ? 0x50003 : 0x30005; // fault: half_race
+    __syncthreads();
+    out[threadIdx.x] = flag;
+}
+
 // The shadows of all blocks together are large.
 __global__ void late(int *out) {
     extern __shared__ int scratch[];
@@ -261,6 +278,8 @@ int main(int argc, char **argv) {
     sum_race<<<1, 32>>>(out.get());
     count_race<<<1, THREADS>>>(out.get());
     round_race<<<1, THREADS>>>(out.get());
+    value_race<<<1, THREADS>>>(out.get());
+    half_race<<<1, THREADS>>>(out.get());
     late<<<700, 1, 16384>>>(out.get());
     sound<<<2, THREADS, THREADS * sizeof(int)>>>(in.get(), out.get(), n);
     misaligned<<<1, 8>>>(reinterpret_cast<char *>(in.get()), out.get(), 8 * sizeof(int));

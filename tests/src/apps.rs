@@ -292,6 +292,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
     App { name: "aligned", sources: &["aligned.cu"], kernels: &[] },
+    App { name: "unseen", sources: &["unseen.cu"], kernels: &[] },
     App { name: "confined", sources: &["confined.cu"], kernels: &[] },
     App { name: "binned", sources: &["binned.cu"], kernels: &[] },
     App { name: "bounded", sources: &["bounded.cu"], kernels: &[] },

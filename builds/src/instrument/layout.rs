@@ -61,7 +61,7 @@ pub const SINK: usize = 4096;
 /// Warps of a block at most.
 pub const WARPS: usize = 32;
 /// Bytes of shadow for four bytes of shared memory.
-pub const SHADOW_WORD: u64 = 32;
+pub const SHADOW_WORD: u64 = 40;
 /// The last writes that are kept.
 pub const RING: usize = 64;
 /// Words of a write: its number (from 1), site, block, thread, address, bytes, the watched bytes after it.

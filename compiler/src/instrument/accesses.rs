@@ -141,8 +141,28 @@ const STRANGERS: &[&str] = &[
 const AMD_ATOMICS: &[&str] =
     &["amdgcn.global.atomic.f", "amdgcn.flat.atomic.f", "amdgcn.ds.fadd", "amdgcn.ds.fmin", "amdgcn.ds.fmax"];
 /// Instructions of PTX that access memory.
-const PTX_MEMORY: &[&str] =
-    &["ld.", "ldu.", "st.", "atom.", "red.", "cp.", "ldmatrix", "stmatrix", "multimem.", "mbarrier.", "wmma.", "tex."];
+const PTX_MEMORY: &[&str] = &[
+    "ld.",
+    "ldu.",
+    "st.",
+    "atom.",
+    "red.",
+    "cp.",
+    "ldmatrix",
+    "stmatrix",
+    "multimem.",
+    "mbarrier.",
+    "wmma.",
+    "wgmma.",
+    "tcgen05.",
+    "tensormap.",
+    "clusterlaunchcontrol.",
+    "tex.",
+    "tld4.",
+    "suld.",
+    "sust.",
+    "sured.",
+];
 /// How instructions of AMD's GPUs begin that do.
 const AMD_MEMORY: &[&str] = &[
     "global_",
@@ -165,8 +185,10 @@ fn assembly(vendor: Vendor, text: &str) -> Option<String> {
         Vendor::Nvidia => ("PTX", PTX_MEMORY),
         Vendor::Amd => ("assembly", AMD_MEMORY),
     };
+    // `cp.async.commit_group` and its like have no address.
     let mut words = text.split([';', '\n', '\t', ' ', '{', '}']);
-    words.any(|word| starts.iter().any(|start| word.starts_with(start))).then(|| {
+    let has_address = vendor == Vendor::Amd || text.contains('[');
+    (has_address && words.any(|word| starts.iter().any(|start| word.starts_with(start)))).then(|| {
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         format!("inline {language} `{line}`")
     })

@@ -6,7 +6,9 @@ use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind::{self, *};
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
-use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMStoreSizeOfType, LLVMTargetDataRef};
+use llvm_sys::target::{
+    LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMSizeOfTypeInBits, LLVMStoreSizeOfType, LLVMTargetDataRef,
+};
 
 use crate::ir::Value;
 use crate::ir::edit;
@@ -129,6 +131,15 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         }
         // SAFETY: live pointers.
         made(unsafe { LLVMBuildAddrSpaceCast(self.builder, pointer.raw(), like.ty(), c"".as_ptr()) })
+    }
+
+    /// A number as a pointer of an address space.
+    pub fn pointed(&self, number: Value<'m>, space: u32) -> Value<'m> {
+        // SAFETY: a live integer; the context is alive.
+        made(unsafe {
+            let ty = LLVMPointerTypeInContext(self.context, space);
+            LLVMBuildIntToPtr(self.builder, number.raw(), ty, c"".as_ptr())
+        })
     }
 
     pub fn address(&self, pointer: Value<'m>) -> Value<'m> {
@@ -262,30 +273,50 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         made(unsafe { LLVMBuildIntCast2(self.builder, number.raw(), self.integer(64), 1, c"".as_ptr()) })
     }
 
-    /// The bits of a value of at most 64 bits as a number, where its type has one.
+    /// The bits of a value as a number of 64 bits, where its type has one; of wider values a hash.
     pub fn bits(&self, value: Value<'m>) -> Option<Value<'m>> {
         let ty = value.ty();
         // SAFETY: a live value whose kind of type says what it can be cast to.
         unsafe {
             let whole = match LLVMGetTypeKind(ty) {
                 LLVMPointerTypeKind => return Some(self.address(value)),
-                LLVMIntegerTypeKind if LLVMGetIntTypeWidth(ty) <= 64 => value.raw(),
+                LLVMIntegerTypeKind => value.raw(),
+                LLVMVectorTypeKind if LLVMGetTypeKind(LLVMGetElementType(ty)) == LLVMPointerTypeKind => return None,
                 LLVMHalfTypeKind | LLVMBFloatTypeKind | LLVMFloatTypeKind | LLVMDoubleTypeKind | LLVMVectorTypeKind => {
-                    let bits = self.bytes(ty) * 8;
-                    let elements = if LLVMGetTypeKind(ty) == LLVMVectorTypeKind {
-                        LLVMGetTypeKind(LLVMGetElementType(ty))
-                    } else {
-                        LLVMFloatTypeKind
-                    };
-                    if bits > 64 || elements == LLVMPointerTypeKind {
-                        return None;
-                    }
+                    let bits = LLVMSizeOfTypeInBits(self.layout(), ty);
                     LLVMBuildBitCast(self.builder, value.raw(), self.integer(bits as u32), c"".as_ptr())
                 }
                 _ => return None,
             };
+            let bits = LLVMGetIntTypeWidth(LLVMTypeOf(whole));
+            if bits > 64 {
+                return Some(self.hashed(whole, bits));
+            }
             Some(made(LLVMBuildZExtOrBitCast(self.builder, whole, self.integer(64), c"".as_ptr())))
         }
+    }
+
+    /// A hash of a number of so many bits.
+    fn hashed(&self, number: LLVMValueRef, bits: u32) -> Value<'m> {
+        const FACTOR: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
+        let word = self.integer(64);
+        (0..bits.div_ceil(64)).fold(self.number(64, i64::from(bits)), |hash, index| {
+            // SAFETY: a live integer of more than `index` words.
+            let part = unsafe {
+                let shift = LLVMConstInt(LLVMTypeOf(number), u64::from(index) * 64, 0);
+                let moved = LLVMBuildLShr(self.builder, number, shift, c"".as_ptr());
+                made(LLVMBuildIntCast2(self.builder, moved, word, 0, c"".as_ptr()))
+            };
+            // SAFETY: live integers of one type.
+            let mix = |one: Value<'m>, other: Value<'m>| unsafe {
+                made(LLVMBuildXor(self.builder, one.raw(), other.raw(), c"".as_ptr()))
+            };
+            let mixed = self.multiply(mix(hash, part), self.number(64, FACTOR));
+            // SAFETY: a live integer.
+            let high =
+                unsafe { made(LLVMBuildLShr(self.builder, mixed.raw(), self.number(64, 32).raw(), c"".as_ptr())) };
+            self.multiply(mix(mixed, high), self.number(64, FACTOR))
+        })
     }
 
     pub fn slot(&self, ty: LLVMTypeRef, alignment: u32) -> Value<'m> {

@@ -18,6 +18,7 @@ use super::objects::{PointerOffset, Root, may_be_parameter};
 use super::order::{self, ThreadOrder};
 use super::sites::{Sites, readable};
 use super::target::{self, SHARED};
+use super::unseen;
 use crate::ir::edit;
 use crate::ir::{self, Value, reach};
 use crate::llvm;
@@ -172,6 +173,9 @@ impl<'m> Watcher<'m, '_> {
         match accesses::of(&self.emitter, instruction) {
             MemoryEffect::Unknown(what) => {
                 self.unwatched.insert(format!("{what} in {}", readable(&function.name())));
+                if !self.shared.places.is_empty() {
+                    unseen::note(&self.emitter, self.vendor, instruction);
+                }
             }
             MemoryEffect::Accesses(found) => {
                 for access in found {
@@ -340,10 +344,7 @@ impl<'m> Watcher<'m, '_> {
     fn flags(&self, access: &MemoryAccess<'m>, alignment: u64) -> (Value<'m>, Value<'m>) {
         let emitter = &self.emitter;
         let opcode = access.instruction.opcode();
-        let value = access
-            .value
-            .filter(|_| access.bytes() <= 8 && access.access == Access::Write)
-            .and_then(|value| emitter.bits(value));
+        let value = access.value.filter(|_| access.access == Access::Write).and_then(|value| emitter.bits(value));
         let mut flags = match access.access {
             Access::Read => READS,
             Access::Write => WRITES,

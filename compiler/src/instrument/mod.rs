@@ -14,6 +14,7 @@ mod order;
 mod sites;
 mod target;
 mod touched;
+mod unseen;
 mod writes;
 
 use inkwell::memory_buffer::MemoryBuffer;

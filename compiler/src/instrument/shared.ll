@@ -1,9 +1,12 @@
 ; What follows the accesses to shared memory and the synchronisation of threads, in kernels that have shared memory. The rules are in
 ; docs/guides/check.md.
 ;
-; Shadow of four bytes of shared memory, 32 bytes: u64 last write, u64 last read, u32 sites of both, u32 bits of the bytes written ever.
+; Shadow of four bytes of shared memory, 40 bytes: u64 last write, u64 last read, u32 sites of both, u32 bits of the bytes written ever, 4
+; bytes that are free, u64 the value last written below whose it is: the low 22 bits of the clock, and the thread. Bit 31 of the bytes written
+; stands in the first word of a variable where something that is not watched may have written the variable, bit 30 in the block's first word
+; where it may have written anything.
 ; A write or read: bit 63 there was one, 62 atomic, 58 to 61 which bytes, 48 to 57 thread, 0 to 30 the thread's clock. Of writes: 31 the
-; value is not known, 32 to 47 a hash of it. Of reads, which are kept where others of the same bytes follow: 47 a thread of another warp
+; value is not known. Of reads, which are kept where others of the same bytes follow: 47 a thread of another warp
 ; has read them since the last barrier, 46 another lane of the warp has at the same clock, 32 to 41 that thread.
 ;
 ; Clock of a thread: bit 31 it has synchronised in a way that is not followed, 11 to 30 barriers of the whole block that it passed, 0 to
@@ -203,6 +206,15 @@ define internal i64 @__mneme_other(i64 %old, i64 %shift, i32 %old.site) alwaysin
   ret i64 %other
 }
 
+; Whose a value is: what is kept of thread and clock beside it.
+define internal i64 @__mneme_tag(i64 %write) alwaysinline nounwind {
+  %thread.up = lshr i64 %write, 26
+  %thread = and i64 %thread.up, 4290772992
+  %clock = and i64 %write, 4194303
+  %tag = or i64 %thread, %clock
+  ret i64 %tag
+}
+
 define internal { i32, i64 } @__mneme_shadow_write(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %value, i64 %thread, i64 %clock) noinline nounwind {
 entry:
   %read.place = getelementptr i8, ptr addrspace(1) %shadow, i64 8
@@ -222,12 +234,7 @@ entry:
   %thread.bits = shl i64 %thread, 48
   %value.known = and i32 %flags, 8
   %known = icmp ne i32 %value.known, 0
-  %low.value = and i64 %value, 65535
-  %value.shift = lshr i64 %value, 16
-  %high.value = and i64 %value.shift, 65535
-  %hash = xor i64 %low.value, %high.value
-  %hash.bits = shl i64 %hash, 32
-  %value.bits = select i1 %known, i64 %hash.bits, i64 2147483648
+  %value.bits = select i1 %known, i64 0, i64 2147483648
   %ordered.flag = and i32 %flags, 4
   %ordered = icmp ne i32 %ordered.flag, 0
   %m0 = or i64 %clock.bits, -9223372036854775808
@@ -237,12 +244,18 @@ entry:
   ; What a thread wrote plainly stays so if it goes on with an atomic access: others' atomic accesses meet both.
   %before = load volatile i64, ptr addrspace(1) %shadow, align 8
   %before.difference = xor i64 %before, %m2
-  %before.same = and i64 %before.difference, -281472829227009
+  %before.same = and i64 %before.difference, -2147483649
   %before.plain = icmp eq i64 %before.same, 0
   %apart = xor i1 %before.plain, true
   %is.atomic = and i1 %ordered, %apart
   %atomic.bits = select i1 %is.atomic, i64 4611686018427387904, i64 0
   %mine = or i64 %m3, %atomic.bits
+  ; The value goes first: whoever meets the write finds the value, or that of another thread, which it can tell.
+  %value.place = getelementptr i8, ptr addrspace(1) %shadow, i64 32
+  %tag = call i64 @__mneme_tag(i64 %mine)
+  %tag.bits = shl i64 %tag, 32
+  %tagged = or i64 %tag.bits, %value
+  %old.tagged = atomicrmw xchg ptr addrspace(1) %value.place, i64 %tagged monotonic
   %old = atomicrmw xchg ptr addrspace(1) %shadow, i64 %mine monotonic
   %old.site = load volatile i32, ptr addrspace(1) %write.site.place, align 4
   %is.continued = and i1 %ordered, %before.plain
@@ -254,11 +267,26 @@ entry:
 
 compare.write:
   %clash = call i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %clock, i1 false, i1 false)
-  ; The same value, written plainly both times, is what it is in whatever order; atomic accesses are made for this.
+  ; The same value, written plainly both times, is what it is in whatever order; atomic accesses are made for this. If the other's value is
+  ; not there yet, nothing can be said, and the other meets this one.
   %difference = xor i64 %old, %mine
-  %value.mask = and i64 %difference, 8935423133532291072
-  %equal = icmp eq i64 %value.mask, 0
-  %same = and i1 %equal, %known
+  %kind.bits = and i64 %difference, 8935141662850547712
+  %alike = icmp eq i64 %kind.bits, 0
+  %old.tag = call i64 @__mneme_tag(i64 %old)
+  %now.tagged = load volatile i64, ptr addrspace(1) %value.place, align 8
+  %old.owner = lshr i64 %old.tagged, 32
+  %now.owner = lshr i64 %now.tagged, 32
+  %is.old = icmp eq i64 %old.owner, %old.tag
+  %is.now = icmp eq i64 %now.owner, %old.tag
+  %is.there = or i1 %is.old, %is.now
+  %is.away = xor i1 %is.there, true
+  %other.tagged = select i1 %is.old, i64 %old.tagged, i64 %now.tagged
+  %value.difference = xor i64 %other.tagged, %value
+  %narrow.difference = trunc i64 %value.difference to i32
+  %is.equal = icmp eq i32 %narrow.difference, 0
+  %equal = or i1 %is.equal, %is.away
+  %comparable = and i1 %alike, %known
+  %same = and i1 %comparable, %equal
   %old.atomic.bit = and i64 %old, 4611686018427387904
   %old.atomic = icmp ne i64 %old.atomic.bit, 0
   %both.atomic = and i1 %ordered, %old.atomic
@@ -395,14 +423,101 @@ done:
   ret { i32, i64 } %finding
 }
 
-; Follows an access to bytes of shared memory, from an offset in its shadow on.
-define internal void @__mneme_track(i64 %at, i64 %bytes, i32 %site, i32 %flags, i64 %value, i64 %address) noinline nounwind {
+; Bytes of a block's shared memory that have a shadow.
+define internal i64 @__mneme_shadowed() alwaysinline nounwind {
+  %stride = call i64 @__mneme_word(i64 5)
+  %words = udiv i64 %stride, 40
+  %bytes = shl i64 %words, 2
+  ret i64 %bytes
+}
+
+; The bits of the bytes written for the word of shared memory at an offset, which has a shadow.
+define internal ptr addrspace(1) @__mneme_written(i64 %index, i64 %at) alwaysinline nounwind {
+  %shadows = call i64 @__mneme_word(i64 4)
+  %stride = call i64 @__mneme_word(i64 5)
+  %block.offset = mul i64 %index, %stride
+  %block.shadow = add i64 %shadows, %block.offset
+  %number = lshr i64 %at, 2
+  %shadow.offset = mul i64 %number, 40
+  %shadow.address = add i64 %block.shadow, %shadow.offset
+  %place = add i64 %shadow.address, 24
+  %pointer = inttoptr i64 %place to ptr addrspace(1)
+  ret ptr addrspace(1) %pointer
+}
+
+; Marks that something that is not watched may have written the variable whose shadow begins there, or (-1) anything.
+define internal void @__mneme_mark_unseen(i64 %variable) noinline nounwind {
 entry:
   %index = call i64 @__mneme_window()
   %outside = icmp eq i64 %index, -1
+  %is.known = icmp ne i64 %variable, -1
+  %at = select i1 %is.known, i64 %variable, i64 0
+  %bit = select i1 %is.known, i32 -2147483648, i32 1073741824
+  %shadowed = call i64 @__mneme_shadowed()
+  %beyond = icmp uge i64 %at, %shadowed
+  %not = or i1 %outside, %beyond
+  br i1 %not, label %done, label %look
+
+look:
+  %place = call ptr addrspace(1) @__mneme_written(i64 %index, i64 %at)
+  %before = load volatile i32, ptr addrspace(1) %place, align 4
+  %old = and i32 %before, %bit
+  %is.new = icmp eq i32 %old, 0
+  br i1 %is.new, label %mark, label %done
+
+mark:
+  %last = atomicrmw or ptr addrspace(1) %place, i32 %bit monotonic
+  br label %done
+
+done:
+  ret void
+}
+
+; Before an instruction that is not watched and may write shared memory: at this address.
+define void @__mneme_unseen(ptr %place) noinline nounwind {
+entry:
+  %is.shared = call i1 @__mneme_is_shared(ptr %place)
+  br i1 %is.shared, label %shared, label %done
+
+shared:
+  %address = ptrtoint ptr %place to i64
+  %dynamic = call i64 @__mneme_word(i64 9)
+  %object = call { i64, i64, i64 } @__mneme_shared_object(i64 %address, i64 %dynamic)
+  %variable = extractvalue { i64, i64, i64 } %object, 2
+  call void @__mneme_mark_unseen(i64 %variable)
+  br label %done
+
+done:
+  ret void
+}
+
+define void @__mneme_unseen_anywhere() noinline nounwind {
+  call void @__mneme_mark_unseen(i64 -1)
+  ret void
+}
+
+; Whether something that is not watched may have written a variable by now.
+define internal i1 @__mneme_is_unseen(i64 %index, i64 %variable) noinline nounwind {
+  %own.place = call ptr addrspace(1) @__mneme_written(i64 %index, i64 %variable)
+  %own = load volatile i32, ptr addrspace(1) %own.place, align 4
+  %own.bit = and i32 %own, -2147483648
+  %all.place = call ptr addrspace(1) @__mneme_written(i64 %index, i64 0)
+  %all = load volatile i32, ptr addrspace(1) %all.place, align 4
+  %all.bit = and i32 %all, 1073741824
+  %bits = or i32 %own.bit, %all.bit
+  %is = icmp ne i32 %bits, 0
+  ret i1 %is
+}
+
+; Follows an access to bytes of shared memory, at an offset of a variable whose shadow begins there.
+define internal void @__mneme_track(i64 %variable, i64 %offset, i64 %bytes, i32 %site, i32 %flags, i64 %value, i64 %address) noinline nounwind {
+entry:
+  %index = call i64 @__mneme_window()
+  %outside = icmp eq i64 %index, -1
+  %at = add i64 %variable, %offset
   %end = add i64 %at, %bytes
   %stride = call i64 @__mneme_word(i64 5)
-  %shadowed = lshr i64 %stride, 3
+  %shadowed = call i64 @__mneme_shadowed()
   %beyond = icmp ugt i64 %end, %shadowed
   %empty = icmp eq i64 %bytes, 0
   %no = or i1 %outside, %beyond
@@ -444,7 +559,7 @@ word:
   %high.bit = shl i64 1, %high
   %low.bit = shl i64 1, %low
   %mask = sub i64 %high.bit, %low.bit
-  %shadow.offset = shl i64 %number, 5
+  %shadow.offset = mul i64 %number, 40
   %shadow.address = add i64 %block.shadow, %shadow.offset
   %shadow = inttoptr i64 %shadow.address to ptr addrspace(1)
   %into = sub i64 %from, %at
@@ -477,7 +592,11 @@ behind:
 tell:
   %unset.bit = and i32 %found.now, 1
   %unset = icmp ne i32 %unset.bit, 0
-  br i1 %unset, label %report.unset, label %tell.race
+  br i1 %unset, label %look.unseen, label %tell.race
+
+look.unseen:
+  %unseen = call i1 @__mneme_is_unseen(i64 %index, i64 %variable)
+  br i1 %unseen, label %tell.race, label %report.unset
 
 report.unset:
   call void @__mneme_report(i32 1, i32 %site, i64 %address, i64 %bytes, i64 0)
@@ -513,8 +632,7 @@ outside:
   br label %no
 
 track:
-  %at = add i64 %shadow, %offset
-  call void @__mneme_track(i64 %at, i64 %bytes, i32 %site, i32 %flags, i64 %value, i64 %address)
+  call void @__mneme_track(i64 %shadow, i64 %offset, i64 %bytes, i32 %site, i32 %flags, i64 %value, i64 %address)
   ret i1 true
 
 no:

@@ -108,6 +108,8 @@ fn every_planted_fault_is_found_in(platform: Platform) {
         ("sum_race", Fault::Race, Access::Write, 0, "the shared variable sum_race(int*)::values (128 bytes)"),
         ("count_race", Fault::Race, Access::Atomic, 0, "the shared variable count_race(int*)::count (4 bytes)"),
         ("round_race", Fault::Race, Access::Write, 0, "the shared variable round_race(int*)::value (4 bytes)"),
+        ("value_race", Fault::Race, Access::Write, 0, "the shared variable value_race(int*)::flag (4 bytes)"),
+        ("half_race", Fault::Race, Access::Write, 0, "the shared variable half_race(int*)::flag (4 bytes)"),
         ("late", Fault::Uninitialised, Access::Read, 1, "the dynamic shared memory scratch"),
         ("misaligned", Fault::Misaligned, Access::Read, 8, "no multiple of 4"),
     ];
@@ -172,6 +174,29 @@ fn every_planted_fault_is_found_in(platform: Platform) {
         assert_eq!(findings(&outcome.json()), [], "{outcome}");
     }
     std::fs::remove_dir_all(sound.database.parent().unwrap()).unwrap();
+}
+
+/// What an instruction may have written that is not watched is written; what it cannot have written is not.
+#[test]
+fn writes_that_are_not_watched_count_as_writes() {
+    for name in ["unseen", "mbarriers"] {
+        let recording = Recording::of_executable(&executable_for(app(name), Platform::Cuda(Cudart::under_test())), &[]);
+        for (path, kernel) in recording.kernels() {
+            let replay = instance(path, &kernel).replay("default<O3>").arg("--check");
+            if !kernel.demangled_name.starts_with("besides") {
+                let outcome = replay.exit_with(exit::VERIFIED);
+                assert_eq!(findings(&outcome.json()), [], "{}: {outcome}", kernel.demangled_name);
+                continue;
+            }
+            let outcome = replay.exit_with(exit::NOT_VERIFIED);
+            let found = findings(&outcome.json());
+            let variables: Vec<_> = found.iter().map(|finding| (finding.fault, &finding.site.variable)).collect();
+            assert!(
+                matches!(&variables[..], [(Fault::Uninitialised, Some(name))] if name.contains("other")),
+                "{outcome}"
+            );
+        }
+    }
 }
 
 /// Programs without a fault, with what HIP programs for AMD's GPUs have otherwise: their own ids and sizes, aggregates
