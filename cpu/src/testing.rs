@@ -13,7 +13,8 @@ const PRELUDE: &str = r#"
     struct context { u32 tid[3], ntid[3], ctaid[3], nctaid[3], lane, warp, dynamic_bytes, total_bytes; u8 *shared; u32 cluster[3], explicit_cluster; };
     const struct context *__mneme_cpu_thread(void);
     void __mneme_cpu_barrier(u32, u32);
-    u32 __mneme_cpu_barrier_reduce(u32, u32);
+    void __mneme_cpu_barrier_arrive(u32, u32);
+    u32 __mneme_cpu_barrier_vote(u32, u32, u32, u32);
     void __mneme_cpu_warp_sync(u32);
     void __mneme_cpu_cluster_arrive(void);
     void __mneme_cpu_cluster_wait(void);

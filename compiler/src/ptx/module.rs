@@ -227,7 +227,9 @@ fn annotate(
 enum Part {
     Zeros(u64),
     Value(String),
-    Address(String),
+    /// An address, and how many of its bytes are there so far. Compilers write one into an array of bytes byte by byte;
+    /// LLVM has whole ones alone.
+    Address(String, u32),
 }
 
 fn variable(context: &Context<'_>, names: &Names<'_>, index: usize) -> Result<String, LiftError> {
@@ -272,10 +274,25 @@ fn variable(context: &Context<'_>, names: &Names<'_>, index: usize) -> Result<St
                 &[&[count_of_first(variable)][..], &variable.inner].concat(),
                 &mut parts,
             )?;
+            let is_part = |part: &Part| matches!(part, Part::Address(_, bytes) if *bytes < 8);
+            if parts.iter().any(is_part) || (variable.scalar.bits != 8 && has_masks(initial)) {
+                return Err(in_part(variable));
+            }
             initial_text(&parts, element)
         }
     };
     Ok(format!("{name} = {linkage}addrspace({space}) {loaded}global {value}, align {align}\n"))
+}
+
+fn in_part(variable: &Variable<'_>) -> LiftError {
+    LiftError::at(variable.line, format!("{}, which is initialised with a part of an address", variable.name))
+}
+
+fn has_masks(initial: &Initializer<'_>) -> bool {
+    match initial {
+        Initializer::Value(constant) => matches!(constant, Constant::Masked { .. }),
+        Initializer::List(items) => items.iter().any(has_masks),
+    }
 }
 
 fn count_of_first(variable: &Variable<'_>) -> u64 {
@@ -299,7 +316,7 @@ fn initial_text(parts: &[Part], element: &str) -> String {
             Part::Zeros(0) => continue,
             Part::Zeros(count) => (format!("[{count} x {element}]"), "zeroinitializer".to_owned()),
             Part::Value(value) => (element.to_owned(), value.clone()),
-            Part::Address(value) => ("i64".to_owned(), value.clone()),
+            Part::Address(value, _) => ("i64".to_owned(), value.clone()),
         };
         values.push(format!("{ty} {value}"));
         types.push(ty);
@@ -316,6 +333,18 @@ fn flatten(
     parts: &mut Vec<Part>,
 ) -> Result<(), LiftError> {
     match initial {
+        Initializer::Value(Constant::Masked { name, offset, generic, mask }) => {
+            let address = address_text(context, names, variable, (name, *offset, *generic))?;
+            match parts.last_mut() {
+                Some(Part::Address(begun, bytes))
+                    if *begun == address && *bytes < 8 && *mask == 0xff << (8 * *bytes) =>
+                {
+                    *bytes += 1;
+                }
+                _ if *mask == 0xff => parts.push(Part::Address(address, 1)),
+                _ => return Err(in_part(variable)),
+            }
+        }
         Initializer::Value(constant) => parts.push(constant_part(context, names, variable, constant)?),
         Initializer::List(items) => {
             let Some((own, inner)) = dimensions.split_first() else {
@@ -371,22 +400,32 @@ fn constant_part(
         (Constant::F64(bits), Ty::F32) => single_text((f64::from_bits(*bits) as f32).to_bits()),
         (Constant::F64(bits), Ty::Int(64)) => bits.to_string(),
         (Constant::Address { name, offset, generic }, Ty::Int(64)) => {
-            let (base, space) = match (names.variables.get(name), names.functions.get(name)) {
-                (Some(index), _) => (context.variable_name(*index), context.variables[*index].space.number()),
-                (None, Some(index)) => (context.function_name(*index), 0),
-                _ => return Err(LiftError::at(variable.line, format!("{name} is not declared"))),
-            };
-            let own = Ty::Ptr(space).text();
-            let pointer = if *generic && space != 0 { format!("addrspacecast ({own} {base} to ptr)") } else { base };
-            let own = if *generic { "ptr" } else { own };
-            let pointer = match offset {
-                0 => pointer,
-                offset => format!("getelementptr (i8, {own} {pointer}, i64 {offset})"),
-            };
-            return Ok(Part::Address(format!("ptrtoint ({own} {pointer} to i64)")));
+            return Ok(Part::Address(address_text(context, names, variable, (name, *offset, *generic))?, 8));
         }
         _ => return Err(wrong()),
     }))
+}
+
+/// The address of a symbol, in its own space or made generic, as a number.
+fn address_text(
+    context: &Context<'_>,
+    names: &Names<'_>,
+    variable: &Variable<'_>,
+    (name, offset, generic): (&str, i64, bool),
+) -> Result<String, LiftError> {
+    let (base, space) = match (names.variables.get(name), names.functions.get(name)) {
+        (Some(index), _) => (context.variable_name(*index), context.variables[*index].space.number()),
+        (None, Some(index)) => (context.function_name(*index), 0),
+        _ => return Err(LiftError::at(variable.line, format!("{name} is not declared"))),
+    };
+    let own = Ty::Ptr(space).text();
+    let pointer = if generic && space != 0 { format!("addrspacecast ({own} {base} to ptr)") } else { base };
+    let own = if generic { "ptr" } else { own };
+    let pointer = match offset {
+        0 => pointer,
+        offset => format!("getelementptr (i8, {own} {pointer}, i64 {offset})"),
+    };
+    Ok(format!("ptrtoint ({own} {pointer} to i64)"))
 }
 
 // Functions.

@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
             ".address_size" => {
                 self.bump();
                 if self.bump() != Token::Number("64") {
-                    return self.fail("addresses of other than 64 bits");
+                    return self.fail("addresses of 32 bits; compile the program for 64 bits (nvcc -m64)");
                 }
             }
             ".file" => self.file()?,
@@ -484,6 +484,16 @@ impl<'a> Parser<'a> {
                 Ok(Constant::Address { name: word, offset: self.offset()?, generic: false })
             }
             _ => match self.scalar_constant()? {
+                Operand::Int(mask) if self.accept(b'(') => {
+                    let address = self.initial_value()?;
+                    self.expect(b')')?;
+                    match address {
+                        Constant::Address { name, offset, generic } => {
+                            Ok(Constant::Masked { name, offset, generic, mask })
+                        }
+                        _ => self.fail("a mask of something that is no address"),
+                    }
+                }
                 Operand::Int(value) => Ok(Constant::Int(value)),
                 Operand::F32(bits) => Ok(Constant::F32(bits)),
                 Operand::F64(bits) => Ok(Constant::F64(bits)),

@@ -131,12 +131,59 @@ impl Provenance {
             Some(spaces) => (spaces, derived),
             None => (direct.spaces.clone(), derived_from(&direct.spaces)),
         };
+        unmix(body, &flow, variables, &mut spaces, &derived);
         let words = words(body, &flow, &of_frame, &spaces, &derived);
         let is_cut = |index: usize| of_frame[index] && flow.bits[index] < 64 && !words[index];
         let cut: Vec<bool> = (0..words.len()).map(is_cut).collect();
         let cut = flow.reached(registers_where(&cut), 0);
         registers_where(&words).for_each(|register| spaces[register as usize] = Some(0));
         Self { spaces, derived, cut, words }
+    }
+}
+
+/// Takes registers that hold addresses in shared memory for numbers if they may hold anything else at another time. A
+/// number is not what it was once it was a pointer to shared memory: the window's base may be added to it.
+fn unmix(
+    body: &Body<'_>,
+    flow: &Flow<'_, '_>,
+    variables: &[Variable<'_>],
+    spaces: &mut [Option<u32>],
+    derived: &[bool],
+) {
+    let shared = Some(Space::Shared.number());
+    body.param_registers.iter().flatten().for_each(|register| {
+        spaces[*register as usize].take_if(|space| Some(*space) == shared);
+    });
+    loop {
+        let is_address = |operand: &Resolved<'_>| match operand {
+            Resolved::Register(register) => spaces[*register as usize] == shared,
+            Resolved::Address(AddressBase::Global(index), _) => {
+                variables.get(*index).is_some_and(|variable| variable.space == Space::Shared)
+            }
+            _ => false,
+        };
+        let is_offset = |operand: &Resolved<'_>| match operand {
+            Resolved::Register(register) => !derived[*register as usize],
+            other => matches!(other, Resolved::Int(_) | Resolved::Special(_)),
+        };
+        let makes_address = |op: &Op<'_>| match (op.name, &op.operands[..]) {
+            ("mov", [_, from]) => is_address(from),
+            ("cvta", _) => op.has("to") && op.space() == Space::Shared,
+            ("mapa", _) => true,
+            ("selp", [_, first, second, _]) => is_address(first) && is_address(second),
+            ("add", [_, first, second]) => {
+                (is_address(first) && is_offset(second)) || (is_address(second) && is_offset(first))
+            }
+            ("sub", [_, base, offset]) => is_address(base) && is_offset(offset),
+            ("mad", [_, first, second, base]) => is_address(base) && is_offset(first) && is_offset(second),
+            _ => false,
+        };
+        let others = flow.steps.iter().filter(|step| !makes_address(step.op)).flat_map(|step| &step.written);
+        let mixed: Vec<RegisterId> = others.copied().filter(|register| spaces[*register as usize] == shared).collect();
+        if mixed.is_empty() {
+            return;
+        }
+        mixed.into_iter().for_each(|register| spaces[register as usize] = None);
     }
 }
 

@@ -154,6 +154,13 @@ pub enum Constant<'a> {
         offset: i64,
         generic: bool,
     },
+    /// One byte of such an address, as the mask says: `0xff00(symbol)` is the second.
+    Masked {
+        name: &'a str,
+        offset: i64,
+        generic: bool,
+        mask: i128,
+    },
 }
 
 #[derive(Clone, Debug)]

@@ -248,16 +248,24 @@ impl Block {
 
     fn arrive_at_barrier(&mut self, id: u32, count: u32, predicate: u32) -> Turn {
         let id = id as usize % BARRIERS;
-        let barrier = &mut self.barriers[id];
-        barrier.count = count;
-        barrier.arrived += 1;
-        barrier.holding += u32::from(predicate != 0);
-        if self.barrier_is_complete(id) {
-            self.complete_barrier(id);
+        if self.count_at_barrier(id, count, predicate) {
             return Turn::GoesOn;
         }
         self.states[self.current as usize] = State::AtBarrier(id as u8);
         Turn::Waits
+    }
+
+    /// Counts the running thread at a barrier; whether that completed it.
+    fn count_at_barrier(&mut self, id: usize, count: u32, predicate: u32) -> bool {
+        let barrier = &mut self.barriers[id];
+        barrier.count = count;
+        barrier.arrived += 1;
+        barrier.holding += u32::from(predicate != 0);
+        let is_complete = self.barrier_is_complete(id);
+        if is_complete {
+            self.complete_barrier(id);
+        }
+        is_complete
     }
 
     fn barrier_is_complete(&self, id: usize) -> bool {
@@ -444,6 +452,12 @@ fn settle(block: *mut Block, arrive: impl FnOnce(&mut Block) -> Turn) -> u64 {
 pub fn barrier(block: *mut Block, id: u32, count: u32, predicate: u32) -> (u32, u32) {
     let result = settle(block, |block| block.arrive_at_barrier(id, count, predicate));
     (result as u32, (result >> 32) as u32)
+}
+
+/// `bar.arrive`: the thread counts at the barrier, and goes on.
+pub fn arrive(block: *mut Block, id: u32, count: u32) {
+    // SAFETY: as in `settle`; nothing waits here.
+    unsafe { (*block).count_at_barrier(id as usize % BARRIERS, count, 0) };
 }
 
 pub fn warp_operation(block: *mut Block, request: WarpRequest, operation: Operation) -> u64 {

@@ -18,11 +18,19 @@ pub fn thread_address() -> *const () {
 }
 
 pub extern "C" fn barrier(id: u32, count: u32) {
-    barrier_reduce_counts(id, count, 0);
+    barrier_counts(id, count, 0);
 }
 
-pub extern "C" fn barrier_reduce(kind: u32, predicate: u32) -> u32 {
-    let (holding, threads) = barrier_reduce_counts(0, 0, predicate);
+/// `bar.arrive`: counts at a barrier that it does not wait for.
+pub extern "C" fn barrier_arrive(id: u32, count: u32) {
+    let block = running().block;
+    if !block.is_null() {
+        block::arrive(block, id, count);
+    }
+}
+
+pub extern "C" fn barrier_vote(id: u32, count: u32, kind: u32, predicate: u32) -> u32 {
+    let (holding, threads) = barrier_counts(id, count, predicate);
     match kind {
         0 => holding,
         1 => u32::from(holding == threads),
@@ -30,7 +38,7 @@ pub extern "C" fn barrier_reduce(kind: u32, predicate: u32) -> u32 {
     }
 }
 
-fn barrier_reduce_counts(id: u32, count: u32, predicate: u32) -> (u32, u32) {
+fn barrier_counts(id: u32, count: u32, predicate: u32) -> (u32, u32) {
     match running().block {
         block if block.is_null() => (u32::from(predicate != 0), 1),
         waiting => block::barrier(waiting, id, count, predicate),

@@ -99,10 +99,23 @@ fn a_barrier_orders_shared_memory_and_counts_the_exited() {
 fn named_barriers_and_reductions() {
     let source = r#"void k(u32 **p) { u32 t = __mneme_cpu_thread()->tid[0];
         __mneme_cpu_barrier(1 + t / 32, 32);
-        (*p)[t] = __mneme_cpu_barrier_reduce(0, t % 3 == 0) + 100 * __mneme_cpu_barrier_reduce(1, t < 96) + 200 * __mneme_cpu_barrier_reduce(2, t == 5); }"#;
+        (*p)[t] = __mneme_cpu_barrier_vote(0, 0, 0, t % 3 == 0) + 100 * __mneme_cpu_barrier_vote(0, 0, 1, t < 96) + 200 * __mneme_cpu_barrier_vote(0, 0, 2, t == 5); }"#;
     let (done, array) = numbers(source, true, 1, 96, 96);
     assert_eq!(done, Ok(()));
     assert!(array.iter().all(|value| *value == 332));
+}
+
+/// Producers arrive and go on; consumers wait for them, and vote among themselves at a barrier of their own.
+#[test]
+fn threads_may_arrive_at_a_barrier_without_waiting() {
+    let source = r#"static u32 s[96]; void k(u32 **p) { u32 t = __mneme_cpu_thread()->tid[0];
+        if (t >= 64) { s[t] = t; __mneme_cpu_barrier_arrive(3, 96); (*p)[t] = 7; return; }
+        __mneme_cpu_barrier(3, 96);
+        (*p)[t] = s[64 + t % 32] + 100 * __mneme_cpu_barrier_vote(5, 64, 0, t < 10); }"#;
+    let (done, array) = numbers(source, true, 1, 96, 96);
+    assert_eq!(done, Ok(()));
+    assert!((0..64).all(|thread| array[thread] == 64 + thread as u32 % 32 + 1000), "{array:?}");
+    assert!(array[64..].iter().all(|value| *value == 7));
 }
 
 #[test]

@@ -13,11 +13,12 @@ use crate::half;
 type ImportedSymbol = (&'static str, *const ());
 
 /// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
-fn table() -> [ImportedSymbol; 55] {
+fn table() -> [ImportedSymbol; 56] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),
-        ("__mneme_cpu_barrier_reduce", calls::barrier_reduce as *const ()),
+        ("__mneme_cpu_barrier_arrive", calls::barrier_arrive as *const ()),
+        ("__mneme_cpu_barrier_vote", calls::barrier_vote as *const ()),
         ("__mneme_cpu_warp_sync", calls::warp_sync as *const ()),
         ("__mneme_cpu_shuffle", calls::shuffle as *const ()),
         ("__mneme_cpu_vote", calls::vote as *const ()),

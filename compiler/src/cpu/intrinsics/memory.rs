@@ -27,20 +27,13 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             let inside = body.value("call i1 @__mneme_cpu.is_cluster_shared(ptr %a0)");
             body.ret(result, inside);
         }
-        // A thread's variables are on its stack, which is at most 2 MiB and is used downwards.
         ["isspacep", "local"] => {
-            let frame = body.value("call ptr @llvm.frameaddress.p0(i32 0)");
-            let frame = body.value(format!("ptrtoint ptr {frame} to i64"));
-            let lowest = body.value(format!("sub i64 {frame}, {STACK_SLACK}"));
-            let address = body.value("ptrtoint ptr %a0 to i64");
-            let distance = body.value(format!("sub i64 {address}, {lowest}"));
-            let inside = body.value(format!("icmp ult i64 {distance}, {}", STACK + STACK_SLACK));
+            let inside = is_local(body, "%a0");
             body.ret(result, inside);
         }
         ["isspacep", "global"] => {
-            let inside = body.value("call i1 @__mneme_cpu.is_cluster_shared(ptr %a0)");
-            let outside = body.value(format!("xor i1 {inside}, true"));
-            body.ret(result, outside);
+            let inside = is_global(body, "%a0");
+            body.ret(result, inside);
         }
         ["mapa", ..] if parameter(0) == Some(result) && result.starts_with("ptr") => {
             let address = body.value(format!("ptrtoint {result} %a0 to i64"));
@@ -90,6 +83,34 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
         _ => return None,
     }
     Some(())
+}
+
+/// Whether a generic pointer leads to a variable of the thread. They are on its stack, which is at most 2 MiB and is
+/// used downwards.
+pub fn is_local(body: &mut FunctionBody, pointer: &str) -> String {
+    let frame = body.value("call ptr @llvm.frameaddress.p0(i32 0)");
+    let frame = body.value(format!("ptrtoint ptr {frame} to i64"));
+    let lowest = body.value(format!("sub i64 {frame}, {STACK_SLACK}"));
+    let address = body.value(format!("ptrtoint ptr {pointer} to i64"));
+    let distance = body.value(format!("sub i64 {address}, {lowest}"));
+    let inside = body.value(format!("icmp ult i64 {distance}, {}", STACK + STACK_SLACK));
+    let shared = is_shared(body, pointer);
+    let elsewhere = body.value(format!("xor i1 {shared}, true"));
+    body.value(format!("and i1 {inside}, {elsewhere}"))
+}
+
+/// Whether a generic pointer leads to shared memory of a block of the cluster.
+fn is_shared(body: &mut FunctionBody, pointer: &str) -> String {
+    body.value(format!("call i1 @__mneme_cpu.is_cluster_shared(ptr {pointer})"))
+}
+
+/// Whether a generic pointer leads to global memory: to no shared memory of the cluster, and to no variable of the
+/// thread.
+pub fn is_global(body: &mut FunctionBody, pointer: &str) -> String {
+    let shared = is_shared(body, pointer);
+    let local = is_local(body, pointer);
+    let inside = body.value(format!("or i1 {shared}, {local}"));
+    body.value(format!("xor i1 {inside}, true"))
 }
 
 fn read_modify_write(operation: &str, ty: &str, pointer: &str, body: &mut FunctionBody) -> Option<()> {

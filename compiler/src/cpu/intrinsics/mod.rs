@@ -7,11 +7,11 @@
 pub mod amdgcn;
 mod half;
 mod image;
-mod memory;
+pub mod memory;
 mod warp;
 
 use super::operations::text::{FunctionBody, FunctionSignature, Meaning};
-use super::operations::{arithmetic, convert, sreg};
+use super::operations::{arithmetic, bits, convert, sreg};
 
 /// Imports and shared helpers, in LLVM assembly.
 pub const RUNTIME: &str = include_str!("runtime.ll");
@@ -92,6 +92,11 @@ fn unsupported_intrinsic(nvvm: &str) -> String {
 fn define(nvvm: &str, signature: &FunctionSignature) -> Option<FunctionBody> {
     let parts: Vec<&str> = nvvm.split('.').collect();
     let mut body = FunctionBody::default();
+    if parts == ["fns"] {
+        let place = bits::nth_set(&mut body, "%a0", "%a1", "%a2");
+        body.ret(&signature.result, place);
+        return Some(body);
+    }
     let families =
         [sreg::define, warp::define, memory::define, image::define, convert::define, half::define, arithmetic::define];
     families.iter().find_map(|family| {

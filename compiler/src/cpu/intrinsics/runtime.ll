@@ -2,7 +2,8 @@
 
 declare ptr @__mneme_cpu_thread() #0
 declare void @__mneme_cpu_barrier(i32, i32) #1
-declare i32 @__mneme_cpu_barrier_reduce(i32, i32) #1
+declare void @__mneme_cpu_barrier_arrive(i32, i32)
+declare i32 @__mneme_cpu_barrier_vote(i32, i32, i32, i32) #1
 declare void @__mneme_cpu_warp_sync(i32) #1
 declare i64 @__mneme_cpu_shuffle(i32, i32, i32, i32, i32) #1
 declare i32 @__mneme_cpu_vote(i32, i32, i32) #1

@@ -18,21 +18,18 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             barrier(body, "%a0", "%a1");
         }
         ["barrier", "cta", "red", reduction, "aligned", "all"] | ["barrier", "cta", "red", reduction, "all"] => {
-            let kind = ["popc", "and", "or"].iter().position(|name| name == reduction)?;
-            // Votes are taken at the barrier 0 alone.
-            let other = body.value("icmp ne i32 %a0, 0");
-            body.line(format_args!("br i1 {other}, label %other, label %usual"));
-            body.line("other:\n  call void @__mneme_cpu_trap()\n  unreachable\nusual:");
             let vote = body.value("zext i1 %a1 to i32");
-            let value = body.value(format!("call i32 @__mneme_cpu_barrier_reduce(i32 {kind}, i32 {vote})"));
-            let value = if result == "i1" { body.value(format!("icmp ne i32 {value}, 0")) } else { value };
-            body.ret(result, value);
+            barrier_vote(body, reduction, ("%a0", "0"), &vote, result)?;
         }
-        ["barrier0", reduction] => {
-            let kind = ["popc", "and", "or"].iter().position(|name| name == reduction)?;
-            let value = body.value(format!("call i32 @__mneme_cpu_barrier_reduce(i32 {kind}, i32 %a0)"));
-            body.ret(result, value);
+        ["barrier", "cta", "red", reduction, "aligned", "count"] | ["barrier", "cta", "red", reduction, "count"] => {
+            let vote = body.value("zext i1 %a2 to i32");
+            barrier_vote(body, reduction, ("%a0", "%a1"), &vote, result)?;
         }
+        ["barrier", "cta", "arrive", "aligned", "count"] | ["barrier", "cta", "arrive", "count"] => {
+            body.line("call void @__mneme_cpu_barrier_arrive(i32 %a0, i32 %a1)");
+            body.ret("void", "");
+        }
+        ["barrier0", reduction] => barrier_vote(body, reduction, ("0", "0"), "%a0", result)?,
         ["barrier", "cluster", operation @ ("arrive" | "wait"), ..] => {
             body.line(format_args!("call void @__mneme_cpu_cluster_{operation}()"));
             body.ret("void", "");
@@ -70,6 +67,21 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
 fn barrier(body: &mut FunctionBody, id: &str, count: &str) {
     body.line(format_args!("call void @__mneme_cpu_barrier(i32 {id}, i32 {count})"));
     body.ret("void", "");
+}
+
+fn barrier_vote(
+    body: &mut FunctionBody,
+    reduction: &str,
+    (id, count): (&str, &str),
+    vote: &str,
+    result: &str,
+) -> Option<()> {
+    let kind = ["popc", "and", "or"].iter().position(|name| *name == reduction)?;
+    let value =
+        body.value(format!("call i32 @__mneme_cpu_barrier_vote(i32 {id}, i32 {count}, i32 {kind}, i32 {vote})"));
+    let value = if result == "i1" { body.value(format!("icmp ne i32 {value}, 0")) } else { value };
+    body.ret(result, value);
+    Some(())
 }
 
 /// Splits the low half and the predicate (bit 32) of a 64-bit result.

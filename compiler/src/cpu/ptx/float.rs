@@ -223,6 +223,8 @@ impl Machine {
                 self.write(to, to_type.bits, &value, to_type.is_signed())
             }
             (true, false) => {
+                let flushes = modifiers.contains(&"ftz") && from_type.bits == 32;
+                let bits = if flushes { self.flush(&bits, 32) } else { bits };
                 let value = self.float_of(&bits, from_type)?;
                 let value = convert::to_integer(
                     &mut self.body,
@@ -241,7 +243,10 @@ impl Machine {
                 // 16-bit floats take a second rounding from double.
                 let computed = if to_type.bits == 16 { "double" } else { to_type.computed() };
                 let first = if to_type.bits == 16 { 0 } else { mode.unwrap_or(0) };
-                let value = convert::from_integer(&mut self.body, &value, width, signed, computed, first);
+                let mut value = convert::from_integer(&mut self.body, &value, width, signed, computed, first);
+                if modifiers.contains(&"sat") {
+                    value = arithmetic::saturated(&mut self.body, computed, &value);
+                }
                 let value = self.bits_of(&value, computed, to_type, mode.unwrap_or(0))?;
                 self.write(to, to_type.bits, &value, false)
             }

@@ -1,5 +1,6 @@
 //! The families of instructions, and the instructions that only move bits.
 
+use crate::cpu::operations::sreg::{self, Word};
 use crate::ptx_comparisons;
 
 use super::Machine;
@@ -34,7 +35,10 @@ impl Machine {
                 let [ty, by] = types else { return None };
                 let bits = ty.whole();
                 let (a, b) = (self.read(a, bits)?, self.read(b, bits)?);
-                let c = self.read(c, by.bits)?;
+                let mut c = self.read(c, by.bits)?;
+                if modifiers.contains(&"ftz") && by.is_float() {
+                    c = self.flush(&c, by.bits);
+                }
                 let condition = if by.is_float() {
                     let float = self.float_of(&c, *by)?;
                     self.body.value(format!("fcmp oge float {float}, 0.0"))
@@ -59,7 +63,7 @@ impl Machine {
             "wmma" => return self.fragment(instruction),
             "mma" | "ldmatrix" | "stmatrix" => return self.matrix(instruction),
             "tex" | "tld4" | "txq" | "suld" | "sust" | "suq" => return self.image(instruction),
-            "vote" | "activemask" | "shfl" | "match" | "redux" | "bar" | "barrier" => {
+            "vote" | "activemask" | "shfl" | "match" | "redux" | "bar" | "barrier" | "elect" => {
                 return self.collective(name, &modifiers, types, operands);
             }
             _ => {}
@@ -189,6 +193,47 @@ impl Machine {
                 let count = rest.first().map_or(Some("0".to_owned()), |count| self.read(count, 32))?;
                 self.body.line(format_args!("call void @__mneme_cpu_barrier(i32 {id}, i32 {count})"));
                 Some(())
+            }
+            ("bar" | "barrier", ["arrive"] | ["cta", "arrive"] | ["arrive" | "cta", .., "aligned"], [id, count])
+                if modifiers.contains(&"arrive") =>
+            {
+                let (id, count) = (self.read(id, 32)?, self.read(count, 32)?);
+                self.body.line(format_args!("call void @__mneme_cpu_barrier_arrive(i32 {id}, i32 {count})"));
+                Some(())
+            }
+            (
+                "bar" | "barrier",
+                ["red", reduction] | ["cta", "red", reduction] | ["red" | "cta", .., reduction, "aligned"],
+                [to, id, count @ .., predicate],
+            ) => {
+                let kind = ["popc", "and", "or"].iter().position(|name| name == reduction)?;
+                let id = self.read(id, 32)?;
+                let count = match count {
+                    [] => "0".to_owned(),
+                    [count] => self.read(count, 32)?,
+                    _ => return None,
+                };
+                let vote = self.read(predicate, 1)?;
+                let vote = self.resize(&vote, 1, 32, false);
+                let value = self.body.value(format!(
+                    "call i32 @__mneme_cpu_barrier_vote(i32 {id}, i32 {count}, i32 {kind}, i32 {vote})"
+                ));
+                if kind == 0 {
+                    return self.write(to, 32, &value, false);
+                }
+                let flag = self.body.value(format!("icmp ne i32 {value}, 0"));
+                self.write(to, 1, &flag, false)
+            }
+            // The lowest of the lanes is the one.
+            ("elect", ["sync"], [to, mask]) => {
+                let mask = self.read(mask, 32)?;
+                self.body.line(format_args!("call void @__mneme_cpu_warp_sync(i32 {mask})"));
+                let leader = self.body.value(format!("call i32 @llvm.cttz.i32(i32 {mask}, i1 false)"));
+                let Word::Narrow(lane) = sreg::read(&["laneid"], &mut self.body)? else { return None };
+                let elected = self.body.value(format!("icmp eq i32 {lane}, {leader}"));
+                let InlineOperand::Pair(number, predicate) = to else { return None };
+                self.write(number, 32, &leader, false)?;
+                self.write(predicate, 1, &elected, false)
             }
             ("barrier", ["cluster", operation @ ("arrive" | "wait"), ..], []) => {
                 self.body.line(format_args!("call void @__mneme_cpu_cluster_{operation}()"));

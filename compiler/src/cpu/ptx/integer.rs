@@ -1,5 +1,7 @@
 //! Integer and logic instructions.
 
+use crate::cpu::operations::bits;
+
 use super::Machine;
 use super::parse::InlineOperand;
 use super::types::Type;
@@ -147,6 +149,11 @@ impl Machine {
                 let [a] = self.all(from, bits)?;
                 let value = self.body.value(format!("call i{bits} @llvm.bitreverse.i{bits}(i{bits} {a})"));
                 self.write(to, bits, &value, false)
+            }
+            "fns" => {
+                let [mask, base, offset] = self.all(from, 32)?;
+                let place = bits::nth_set(&mut self.body, &mask, &base, &offset);
+                self.write(to, 32, &place, false)
             }
             "bfind" => self.find_bit(modifiers == ["shiftamt"], ty, to, from),
             "bfe" => self.extract_field(ty, to, from),

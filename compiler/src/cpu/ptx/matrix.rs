@@ -1,6 +1,7 @@
 //! Matrix instructions of warps: `mma`, `ldmatrix` and `stmatrix`.
 
 use super::Machine;
+use super::memory::is_shared;
 use super::parse::{InlineInstruction, InlineOperand};
 
 /// Elements by their numbers (docs/how-it-works/cpu-device.md), and their bits.
@@ -51,7 +52,7 @@ impl Machine {
             (["ldmatrix", "sync", "aligned", "m8n8", modifiers @ ..], [to, from]) => {
                 let (count, transposed) = matrices(modifiers)?;
                 let place = self.body.place("[4 x i32]");
-                let address = self.pointer(from, true)?;
+                let address = self.pointer(from, is_shared(modifiers))?;
                 self.body.line(format_args!(
                     "call void @__mneme_cpu_load_matrices(i32 {count}, i32 {transposed}, ptr {address}, ptr {place})"
                 ));
@@ -60,7 +61,7 @@ impl Machine {
             (["stmatrix", "sync", "aligned", "m8n8", modifiers @ ..], [to, from]) => {
                 let (count, transposed) = matrices(modifiers)?;
                 let place = self.body.place("[4 x i32]");
-                let address = self.pointer(to, true)?;
+                let address = self.pointer(to, is_shared(modifiers))?;
                 self.put_registers(&place, 0, from, count, 32)?;
                 self.body.line(format_args!(
                     "call void @__mneme_cpu_store_matrices(i32 {count}, i32 {transposed}, ptr {address}, ptr {place})"
@@ -166,8 +167,8 @@ fn matrices(modifiers: &[&str]) -> Option<(u32, u32)> {
         _ => return None,
     };
     match rest {
-        ["shared" | "shared::cta", "b16"] => Some((count, 0)),
-        ["trans", "shared" | "shared::cta", "b16"] => Some((count, 1)),
+        ["b16"] | ["shared" | "shared::cta", "b16"] => Some((count, 0)),
+        ["trans", "b16"] | ["trans", "shared" | "shared::cta", "b16"] => Some((count, 1)),
         _ => None,
     }
 }

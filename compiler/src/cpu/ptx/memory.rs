@@ -1,5 +1,7 @@
 //! Loads, stores, atomics, fences, and the hints that do nothing here.
 
+use crate::cpu::intrinsics::memory as intrinsics;
+
 use super::Machine;
 use super::parse::InlineOperand;
 use super::types::{Type, TypeKind};
@@ -203,13 +205,14 @@ impl Machine {
         let ([space], [to, address]) = (modifiers, operands) else { return None };
         let address = self.read(address, 64)?;
         let pointer = self.body.value(format!("inttoptr i64 {address} to ptr"));
-        let window = if matches!(*space, "shared" | "shared::cta") { "shared" } else { "cluster_shared" };
-        let mut inside = self.body.value(format!("call i1 @__mneme_cpu.is_{window}(ptr {pointer})"));
-        match *space {
-            "shared" | "shared::cta" | "shared::cluster" => {}
-            "global" => inside = self.body.value(format!("xor i1 {inside}, true")),
+        let mut shared = |window| self.body.value(format!("call i1 @__mneme_cpu.is_{window}(ptr {pointer})"));
+        let inside = match *space {
+            "shared" | "shared::cta" => shared("shared"),
+            "shared::cluster" => shared("cluster_shared"),
+            "local" => intrinsics::is_local(&mut self.body, &pointer),
+            "global" => intrinsics::is_global(&mut self.body, &pointer),
             _ => return None,
-        }
+        };
         self.write(to, 1, &inside, false)
     }
 

@@ -109,6 +109,109 @@ fn bit_fields_shifts_and_logic() {
     }
 }
 
+/// `.ftz` and `.sat` of conversions and selections, by the manual.
+#[test]
+fn conversions_and_selections_flush_and_saturate() {
+    let corners = [0x007f_ffffu32, 0x807f_ffff, 1, 0x8000_0001, 0x3f80_0000, 0xbf00_0000, 0x7fc0_0000, 0x0080_0000];
+    let words: Vec<u32> = corners.into_iter().chain(words()).take(96).collect();
+    let results: Vec<[i32; 6]> = run(
+        r#"struct Out { int v[6]; };
+        extern "C" __global__ void run(const unsigned *in, Out *out) {
+            int i = blockIdx.x * 32 + threadIdx.x, *v = out[i].v;
+            float x = __int_as_float(in[i]);
+            asm("cvt.rpi.ftz.s32.f32 %0, %1;" : "=r"(v[0]) : "f"(x));
+            asm("cvt.rmi.ftz.s32.f32 %0, %1;" : "=r"(v[1]) : "f"(x));
+            asm("cvt.rpi.s32.f32 %0, %1;" : "=r"(v[2]) : "f"(x));
+            asm("slct.ftz.s32.f32 %0, 1, 2, %1;" : "=r"(v[3]) : "f"(x));
+            asm("slct.s32.f32 %0, 1, 2, %1;" : "=r"(v[4]) : "f"(x));
+            float y;
+            asm("cvt.rn.sat.f32.s32 %0, %1;" : "=f"(y) : "r"(in[i]));
+            v[5] = __float_as_int(y);
+        }"#,
+        &words,
+    );
+    for (word, result) in words.into_iter().zip(results) {
+        let value = f32::from_bits(word);
+        let flushed = if value.is_subnormal() { 0.0f32.copysign(value) } else { value };
+        let first = |value: f32| if value >= 0.0 { 1 } else { 2 };
+        let expected = [
+            flushed.ceil() as i32,
+            flushed.floor() as i32,
+            value.ceil() as i32,
+            first(flushed),
+            first(value),
+            if word as i32 > 0 { 1.0f32.to_bits() as i32 } else { 0 },
+        ];
+        assert_eq!(result, expected, "{word:#x}");
+    }
+}
+
+#[test]
+fn the_number_of_a_set_bit_counts_from_a_base() {
+    let cases: Vec<[u32; 3]> =
+        (0..96u32).map(|i| [0x9e37_79b9u32.wrapping_mul(i + 1), i % 32, (i as i32 % 23 - 11) as u32]).collect();
+    let results: Vec<u32> = run(
+        r#"struct In { unsigned mask, base, offset; };
+        extern "C" __global__ void run(const In *in, unsigned *out) {
+            int i = blockIdx.x * 32 + threadIdx.x;
+            out[i] = __fns(in[i].mask, in[i].base, (int)in[i].offset);
+        }"#,
+        &cases,
+    );
+    for ([mask, base, offset], result) in cases.into_iter().zip(results) {
+        let is_set = |place: &i32| mask >> place & 1 == 1;
+        let (base, offset) = (base as i32, offset as i32);
+        let number = (offset.unsigned_abs() as usize).saturating_sub(1);
+        let found = match offset {
+            0 => Some(base).filter(is_set),
+            1.. => (base..32).filter(is_set).nth(number),
+            _ => (0..=base).rev().filter(is_set).nth(number),
+        };
+        assert_eq!(result, found.map_or(u32::MAX, |place| place as u32), "{mask:#x} {base} {offset}");
+    }
+}
+
+#[test]
+fn address_spaces_are_told_apart() {
+    let results: Vec<[u32; 3]> = run(
+        r#"struct Out { unsigned v[3]; };
+        __device__ unsigned spaces(const void *p) {
+            unsigned g, s, l;
+            asm volatile("{ .reg .pred p; isspacep.global p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(g) : "l"(p));
+            asm volatile("{ .reg .pred p; isspacep.shared p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(s) : "l"(p));
+            asm volatile("{ .reg .pred p; isspacep.local p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(l) : "l"(p));
+            return g * 100 + s * 10 + l;
+        }
+        extern "C" __global__ void run(const unsigned *in, Out *out) {
+            __shared__ unsigned shared;
+            unsigned own[4] = {in[0]}, *v = out[blockIdx.x * 32 + threadIdx.x].v;
+            asm volatile("" :: "l"(own) : "memory");
+            v[0] = spaces(in); v[1] = spaces(&shared); v[2] = spaces(&own[in[0] & 3]);
+        }"#,
+        &[0u32; 32],
+    );
+    assert!(results.iter().all(|spaces| *spaces == [100, 10, 1]), "{:?}", results[0]);
+}
+
+/// As nvcc writes `__syncthreads_count` and its like, and `cooperative_groups::invoke_one`.
+#[test]
+fn threads_vote_at_barriers_and_elect_one() {
+    let results: Vec<[u32; 5]> = run(
+        r#"struct Out { unsigned v[5]; };
+        extern "C" __global__ void run(const unsigned *in, Out *out) {
+            unsigned x = in[threadIdx.x], *v = out[threadIdx.x].v;
+            asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; barrier.red.popc.u32 %0, 0, p; }" : "=r"(v[0]) : "r"(x) : "memory");
+            asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; bar.red.and.pred q, 0, p; selp.u32 %0, 1, 0, q; }" : "=r"(v[1]) : "r"(x) : "memory");
+            asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.cta.red.or.aligned.pred q, 0, 32, !p; selp.u32 %0, 1, 0, q; }" : "=r"(v[2]) : "r"(x) : "memory");
+            asm volatile("{ .reg .pred p; elect.sync %0|p, 0xffffff00; selp.u32 %1, 1, 0, p; }" : "=r"(v[3]), "=r"(v[4]) :: "memory");
+        }"#,
+        &(0..32u32).map(|thread| u32::from(thread % 3 == 0)).collect::<Vec<_>>(),
+    );
+    for (thread, result) in results.into_iter().enumerate() {
+        assert_eq!(result, [11, 0, 1, 8, u32::from(thread == 8)], "{thread}");
+    }
+}
+
 /// The value of a 16-bit float with so many explicit mantissa bits.
 fn decode(bits: u16, mantissa: u32, bias: i32) -> f64 {
     let exponent = i32::from(bits & 0x7fff) >> mantissa;

@@ -32,7 +32,8 @@ void __mneme_cpu_cluster_wait(void) { pthread_barrier_wait(&block_barrier); }
 void __mneme_cpu_yield(void) { sched_yield(); }
 void __mneme_cpu_warp_sync(uint32_t mask) { pthread_barrier_wait(&warp_barriers[context.warp]); }
 
-uint32_t __mneme_cpu_barrier_reduce(uint32_t kind, uint32_t predicate) {
+void __mneme_cpu_barrier_arrive(uint32_t id, uint32_t count) {}
+uint32_t __mneme_cpu_barrier_vote(uint32_t id, uint32_t counted, uint32_t kind, uint32_t predicate) {
     block_predicates[context.tid[0]] = predicate != 0;
     pthread_barrier_wait(&block_barrier);
     uint32_t count = 0;

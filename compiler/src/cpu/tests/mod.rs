@@ -25,7 +25,8 @@ pub mod run;
 const IMPORTS: &[&str] = &[
     "__mneme_cpu_thread",
     "__mneme_cpu_barrier",
-    "__mneme_cpu_barrier_reduce",
+    "__mneme_cpu_barrier_arrive",
+    "__mneme_cpu_barrier_vote",
     "__mneme_cpu_warp_sync",
     "__mneme_cpu_cluster_arrive",
     "__mneme_cpu_cluster_wait",

@@ -139,14 +139,19 @@ fn parameters_and_addresses_are_what_a_front_end_makes_of_them() {
 
 #[test]
 fn variables_have_their_initial_values() {
+    // As nvcc writes an address into an array of bytes.
+    let masked: Vec<String> = (0..8).map(|byte| format!("{:#x}(generic(n))", 0xffu64 << (8 * byte))).collect();
     let text = format!(
         "{HEADER}.global .align 4 .u32 n = 7;\n.visible .global .align 8 .u64 places[3] = {{n, generic(n)+4, k}};\n\
+         .global .align 8 .b8 bytes[20] = {{1, 0, 0, 0, {masked}, 5}};\n\
          .const .align 4 .f32 pi[2][2] = {{{{0f40490FDB}}, {{1.5, -2.0}}}};\n.extern .shared .align 16 .b8 buffer[];\n\
          .visible .entry k() {{ .shared .align 4 .b32 own[8]; ret; }}\n\
-         .weak .entry j() {{ .shared .align 4 .b32 own[4]; ret; }}\n"
+         .weak .entry j() {{ .shared .align 4 .b32 own[4]; ret; }}\n",
+        masked = masked.join(", "),
     );
     let ir = lifted(&text).ir;
     for part in [
+        "<{ i8, i8, i8, i8, i64, i8, [7 x i8] }> <{ i8 1, i8 0, i8 0, i8 0, i64 ptrtoint (ptr addrspacecast",
         "@\"n\" = addrspace(1) externally_initialized global [1 x i32] [i32 7], align 4",
         "i64 ptrtoint (ptr addrspace(1) @\"n\" to i64)",
         "ptrtoint (ptr getelementptr (i8, ptr addrspacecast (ptr addrspace(1) @\"n\" to ptr), i64 4) to i64)",
@@ -322,6 +327,23 @@ fn what_an_address_and_the_distance_to_another_come_to_is_the_others() {
          add.s64 %rd5, %rd2, %rd4; st.shared.u32 [%rd5+4], 2; ld.shared.u32 %r1, [%rd3+4]; st.global.u32 [%rd1], %r1;",
     );
     assert_eq!(run(&text, "default<O3>", [0]), [2]);
+}
+
+/// What a register holds when it is no address any more stays what it is, whatever the register was.
+#[test]
+fn registers_of_shared_addresses_may_hold_numbers() {
+    let text = kernel(
+        ".param .u64 out",
+        ".shared .align 8 .b64 s[4]; ld.param.u64 %rd1, [out]; mov.u64 %rd2, s; st.shared.u64 [%rd2+8], 70;\n\
+         mov.u64 %rd2, 5; mul.lo.u64 %rd2, %rd2, 3; cvt.u32.u64 %r1, %rd2; st.global.u32 [%rd1], %r1;\n\
+         mov.u64 %rd3, s; add.u64 %rd3, %rd3, 8; ld.shared.u64 %rd3, [%rd3];\n\
+         cvt.u32.u64 %r2, %rd3; st.global.u32 [%rd1+4], %r2;\n\
+         mov.u64 %rd4, s; ld.shared.u64 %rd5, [%rd4+8]; sub.u64 %rd4, %rd4, %rd4; add.u64 %rd4, %rd4, 1;\n\
+         mov.u64 %rd6, %rd4; st.global.u64 [%rd1+8], %rd6;",
+    );
+    for pipeline in ["", "default<O1>", "default<O3>"] {
+        assert_eq!(run(&text, pipeline, [9; 4]), [15, 70, 1, 0], "{pipeline}");
+    }
 }
 
 #[test]
@@ -571,6 +593,8 @@ fn what_is_refused_is_named() {
             format!("{HEADER}\n.func (.reg .b32 a, .reg .b32 b) f() {{ ret; }}\n"),
             "line 5: a function that returns several",
         ),
+        (HEADER.replace("64\n", "32\n"), "addresses of 32 bits"),
+        (format!("{HEADER}.global .u32 n;\n.global .b8 p[4] = {{0xff(n), 0xff00(n)}};\n"), "a part of an address"),
         (format!("{HEADER}.alias a, b;\n"), "line 4: b is not declared"),
     ] {
         let found = refused(&text);
