@@ -23,6 +23,24 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{value!r} is no plain data")
 
 
+def _whole(value: Any) -> int:
+    """A whole number, whoever's type it has. A fraction is none: ``int`` would cut it."""
+    try:
+        number = int(value)
+        if number != value:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{value!r} is no whole number") from None
+    return number
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's truth values and numbers as Python's, also in a list."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+
+
 @dataclass
 class dim3:
     """Extent along three axes, as CUDA's type of the same name."""
@@ -32,7 +50,7 @@ class dim3:
     z: int = 1
 
     def __post_init__(self) -> None:
-        self.x, self.y, self.z = int(self.x), int(self.y), int(self.z)
+        self.x, self.y, self.z = _whole(self.x), _whole(self.y), _whole(self.z)
 
     def __str__(self) -> str:
         return f"dim3({self.x}, {self.y}, {self.z})"
@@ -110,6 +128,8 @@ class ExperimentConfiguration:
             self.grid = dim3.from_dict(self.grid)
         if not isinstance(self.block, dim3):
             self.block = dim3.from_dict(self.block)
+        for each in fields(self):
+            setattr(self, each.name, _plain(getattr(self, each.name)))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExperimentConfiguration:

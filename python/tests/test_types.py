@@ -144,3 +144,33 @@ def test_dim3() -> None:
     assert dim3.from_dict({"x": 2, "y": 3}).count() == 6
     assert list(dim3(4)) == [4, 1, 1]
     assert len({dim3(1), dim3(1)}) == 1
+
+
+class Scalar:
+    """A number of NumPy's, as far as a configuration sees it."""
+
+    shape = ()
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def item(self) -> object:
+        return self.value
+
+
+def test_values_of_numpy_are_plain_ones() -> None:
+    configuration = ExperimentConfiguration(
+        specialize=Scalar(True),  # type: ignore[arg-type]
+        maxnreg=Scalar(32),  # type: ignore[arg-type]
+        llvm_options=(Scalar("-x"),),  # type: ignore[arg-type]
+    )
+    assert (configuration.specialize, configuration.maxnreg, configuration.llvm_options) == (True, 32, ["-x"])
+    assert isinstance(configuration.specialize, bool)
+    assert json.loads(json.dumps(configuration.ground().to_dict()))["specialize"] is True
+
+
+@pytest.mark.parametrize("block", [{"x": 64.9}, 64.5, [1, 2.5], {"x": float("nan")}, {"x": "64"}])
+def test_a_block_of_a_fraction_is_refused(block: object) -> None:
+    with pytest.raises(ValueError):
+        ExperimentConfiguration(block=block)  # type: ignore[arg-type]
+    assert ExperimentConfiguration(block={"x": 64.0}).block.x == 64  # type: ignore[arg-type]
