@@ -75,6 +75,22 @@ pub enum Revision {
     /// unreachable code, wrong assumptions) end the kernel where they have none: those from `from` up to, but without,
     /// `to` do.
     TrapUndefined { from: u64, to: u64 },
+    /// Takes away what passes may assume of the kernel.
+    Forget(Assumption),
+}
+
+/// What the IR lets passes assume of a kernel, because its language promises it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Assumption {
+    /// Objects of different types do not overlap (TBAA).
+    Types,
+    /// Pointers that are declared so lead to different objects (`noalias`).
+    NoAlias,
+    /// Signed integers do not overflow, quotients are exact, addresses stay inside of their object (`nsw`, `nuw`,
+    /// `exact`, `inbounds`), shifts go less far than a number is wide, and what `llvm.assume` says holds.
+    Arithmetic,
+    /// The liberties of fast-math flags.
+    FastMath,
 }
 
 /// What there is in a module.

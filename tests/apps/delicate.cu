@@ -28,6 +28,29 @@ __global__ void numbers(float *out, const float *in, int n) {
         out[i] = in[i] != in[i] ? -1.0f : in[i];
 }
 
+// Right whichever way it goes. Without its store one way fails in about a run of four.
+__global__ void coin(float *out, const float *in) {
+    float v = in[0] * 2;
+    out[1] = v;
+    out[0] = v;
+    if ((clock64() >> 7 & 3) == 0) {
+        __threadfence();
+        out[0] = 0;
+        __threadfence();
+        out[0] = v;
+        __threadfence();
+    }
+}
+
+// Reads shared memory that nothing has written, and uses it for nothing that shows.
+__global__ void benign(float *out, const float *in, int n, int zero) {
+    __shared__ int flag;
+    int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+    int noise = flag & zero;
+    if (i < n)
+        out[i] = in[i] + static_cast<float>(noise);
+}
+
 int main() {
     const int n = 1000;
     DeviceArray<int> doubled(n);
@@ -46,6 +69,14 @@ int main() {
         values[i] = i % 7 == 0 ? __builtin_nanf("") : 0.5f * i;
     DeviceArray<float> in(values), out(n);
     numbers<<<blocks_for(n, 128), 128>>>(out.get(), in.get(), n);
+    LAUNCH_OK();
+
+    DeviceArray<float> ones(std::vector<float>(n, 1.0f)), copy(n), two(2);
+    copy.clear();
+    two.clear();
+    benign<<<blocks_for(n, 128), 128>>>(copy.get(), ones.get(), n, 0);
+    LAUNCH_OK();
+    coin<<<1, 1>>>(two.get(), ones.get());
     LAUNCH_OK();
 
     bool right = true;

@@ -38,6 +38,12 @@ pub fn value(function: Value<'_>, parameter: u32, name: &str) -> Option<u64> {
     }
 }
 
+/// Takes an attribute off a parameter.
+pub fn remove(function: Value<'_>, parameter: u32, name: &str) {
+    // SAFETY: the function is alive; the index is a parameter's.
+    unsafe { LLVMRemoveEnumAttributeAtIndex(function.raw(), place(parameter), kind(name)) }
+}
+
 /// Takes a string attribute off a function.
 pub fn remove_string(function: Value<'_>, name: &str) {
     // SAFETY: the function is alive; LLVM reads `len` bytes.

@@ -11,6 +11,7 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Operator.h"
 #include "llvm/Support/CBindingWrapping.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -111,6 +112,17 @@ char *mneme_llvm_trap_undefined(LLVMModuleRef Raw, uint64_t From, uint64_t To) {
   for (uint64_t At = From; At < std::min<uint64_t>(To, Found.size()); ++At)
     check(*Found[At]);
   return mneme::copy(Text);
+}
+
+/// Takes the fast-math flags off floating-point instructions, or those that promise something off the others.
+void mneme_llvm_forget_flags(LLVMModuleRef Raw, int FastMath) {
+  for (Function &F : *unwrap(Raw))
+    for (Instruction &I : instructions(F))
+      if (!isa<FPMathOperator>(I)) {
+        if (!FastMath)
+          I.dropPoisonGeneratingFlags();
+      } else if (FastMath)
+        I.copyFastMathFlags(FastMathFlags());
 }
 
 /// Fills local variables with a byte before anything else happens.

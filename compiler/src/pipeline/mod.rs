@@ -3,6 +3,7 @@
 //! It runs in this process, or in a program like `opt`.
 
 pub mod external;
+mod forget;
 pub mod invocations;
 mod names;
 pub mod revise;

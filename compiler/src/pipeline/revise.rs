@@ -8,6 +8,7 @@ use inkwell::module::Module;
 use llvm_sys::prelude::LLVMModuleRef;
 use mneme_builds::probe::{Inventory, Revision};
 
+use super::forget;
 use crate::llvm;
 
 unsafe extern "C" {
@@ -45,6 +46,7 @@ pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<I
         }
         // SAFETY: the module lives for the length of the call.
         Revision::FillLocals(byte) => unsafe { mneme_llvm_fill_locals(module.as_mut_ptr(), byte) },
+        Revision::Forget(assumption) => forget::forget(module, assumption),
         Revision::TrapUndefined { from, to } => {
             // SAFETY: as above.
             let text =
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
     use inkwell::context::Context;
     use inkwell::memory_buffer::MemoryBuffer;
-    use mneme_builds::probe::ModulePart;
+    use mneme_builds::probe::{Assumption, ModulePart};
 
     const KERNEL: &str = "
         define void @k(ptr %out, i32 %n) {
@@ -87,8 +89,12 @@ mod tests {
 
     /// The module's text after a revision.
     fn revised(revision: Revision) -> (String, Inventory) {
+        revised_text(KERNEL, revision)
+    }
+
+    fn revised_text(text: &str, revision: Revision) -> (String, Inventory) {
         let context = Context::create();
-        let buffer = MemoryBuffer::create_from_memory_range_copy(KERNEL.as_bytes(), "test");
+        let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test");
         let module = context.create_module_from_ir(buffer).unwrap();
         let found = revise(&module, "k", revision).unwrap();
         (crate::ir::text(&module), found)
@@ -126,5 +132,37 @@ mod tests {
         assert!(text.matches("call void @llvm.trap()").count() == 1 && found.checked.len() == 2, "{text}");
         let (text, _) = revised(Revision::FillLocals(170));
         assert!(text.contains("@llvm.memset") && text.contains("i8 -86"), "{text}");
+    }
+
+    #[test]
+    fn each_assumption_is_taken_away_alone() {
+        let kernel = "
+            define void @k(ptr noalias %out, ptr noalias %in, float %x, i64 %n) {
+              %place = getelementptr inbounds i32, ptr %in, i64 %n
+              %value = load i32, ptr %place, align 4, !tbaa !0
+              %sum = add nuw nsw i32 %value, 7
+              %half = sdiv exact i32 %sum, 2
+              %twice = fadd fast float %x, %x
+              store i32 %half, ptr %out, align 4, !tbaa !0, !noalias !4
+              ret void
+            }
+            !0 = !{!1, !1, i64 0}
+            !1 = !{!\"int\", !2, i64 0}
+            !2 = !{!\"root\"}
+            !3 = !{!3}
+            !4 = !{!5}
+            !5 = !{!5, !3}";
+        let marks = ["!tbaa", "noalias", "nsw", "nuw", "exact", "inbounds", "fast"];
+        for (assumption, gone) in [
+            (Assumption::Types, &marks[..1]),
+            (Assumption::NoAlias, &marks[1..2]),
+            (Assumption::Arithmetic, &marks[2..6]),
+            (Assumption::FastMath, &marks[6..]),
+        ] {
+            let (text, _) = revised_text(kernel, Revision::Forget(assumption));
+            for mark in marks {
+                assert_eq!(text.contains(mark), !gone.contains(&mark), "{assumption:?}, {mark}: {text}");
+            }
+        }
     }
 }

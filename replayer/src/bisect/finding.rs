@@ -8,6 +8,7 @@ use mneme_core::result::Mismatch;
 use serde::Serialize;
 
 use super::experiments::Experiment;
+use super::rate::FailureRate;
 use crate::cli::FailureKind;
 
 /// Whose fault it is. The exit statuses are in docs/reference/exit-status.md.
@@ -116,6 +117,12 @@ pub struct BisectFinding {
     /// The field of the configuration without which nothing fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<&'static str>,
+    /// Assumptions about the kernel without which nothing fails, and of which nobody knows whether it breaks them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumptions: Vec<&'static str>,
+    /// How often the failing configuration fails, if not every time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_rate: Option<FailureRate>,
     /// What speaks for the verdict beyond the search, a sentence each.
     pub evidence: Vec<String>,
     /// Reference and failing figure, ns or registers.
@@ -150,6 +157,8 @@ impl BisectFinding {
             level: None,
             given: None,
             field: None,
+            assumptions: Vec::new(),
+            failure_rate: None,
             evidence: Vec::new(),
             figures: None,
             error: String::new(),

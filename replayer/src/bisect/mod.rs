@@ -10,12 +10,15 @@ mod criterion;
 mod experiments;
 mod files;
 mod finding;
+mod rate;
 mod reduction;
 mod report;
 mod search;
 mod stages;
 mod text;
 mod undefined;
+
+use std::time::Duration;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
@@ -25,6 +28,7 @@ use mneme_core::result::ReplayStatus;
 use self::criterion::Criterion;
 use self::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
 use self::finding::{BisectFinding, Verdict};
+use self::rate::FailureRate;
 use self::search::Judgement;
 use self::stages::Stages;
 use crate::calibration;
@@ -104,7 +108,7 @@ impl Bisection<'_, '_, '_> {
         failing.warmup = if self.options.failing == FailureKind::Slow { WARMUP } else { 0 };
         experiments.push(failing.clone());
         let mut seen = self.runner.observe(experiments)?;
-        let failed = seen.pop().ok_or_else(|| Fatal::new(exit::INTERNAL, "a replay has no result"))?;
+        let mut failed = seen.pop().ok_or_else(|| Fatal::new(exit::INTERNAL, "a replay has no result"))?;
 
         let mut finding = self.blank(&references[0]);
         finding.error = failed.result.error.clone();
@@ -124,7 +128,9 @@ impl Bisection<'_, '_, '_> {
         let Some(chosen) = seen.iter().position(good).or_else(|| seen.iter().position(builds)) else {
             let mut finding = self.without_reference(finding, &seen[0]);
             if finding.verdict == Verdict::Unclear && crash.is_none() {
-                self.put_on_trial(&references[0], &mut finding)?;
+                let criterion = Criterion { failing: self.options.failing, bound: f64::INFINITY };
+                let reference = self.reference(&references[0]);
+                self.put_on_trial((&criterion, &failing, &reference), false, &mut finding)?;
             }
             return Ok(self.done(finding));
         };
@@ -134,6 +140,34 @@ impl Bisection<'_, '_, '_> {
             let figures = criterion.figure(&seen[chosen].result).zip(criterion.figure(&failed.result));
             criterion.bound = figures.map_or(f64::INFINITY, |(reference, _)| reference * self.options.threshold());
             finding.figures = figures;
+        }
+        let mut reference = self.reference(&references[chosen]);
+        let hangs = failed.result.status == ReplayStatus::Timeout;
+        if self.options.failing == FailureKind::Wrong && !hangs && criterion.judge(&failed) != Judgement::Unclear {
+            self.runner.say("counting how often it fails");
+            let (rate, example) = FailureRate::of(&mut *self.runner, &criterion, &failing)?;
+            if let Some(example) = example.filter(|_| criterion.judge(&failed) == Judgement::Good) {
+                finding.error.clone_from(&example.result.error);
+                finding.mismatch.clone_from(&example.result.mismatch);
+                failed = example;
+            }
+            if criterion.judge(&failed) == Judgement::Bad && !rate.is_certain() {
+                finding.failure_rate = Some(rate);
+                finding.evidence.push(format!("the failing configuration fails in {rate}"));
+                let most = self.most_runs(&seen[chosen]);
+                let Some(runs) = rate.needed(self.options.repeat, most) else {
+                    finding.summary = format!("it fails in {rate}, which is too seldom to find out why");
+                    return Ok(self.done(finding));
+                };
+                (failing.runs, reference.runs) = (runs, runs.max(reference.runs));
+                reference.fresh = true;
+                let again = self.runner.observe_one(reference.clone())?;
+                if !good(&again) {
+                    return Ok(self.done(self.without_reference(finding, &again)));
+                }
+                finding.evidence.push(format!("the reference does not fail in {} runs", reference.runs));
+                reference.fresh = false;
+            }
         }
         match criterion.judge(&failed) {
             Judgement::Bad => {}
@@ -163,31 +197,51 @@ impl Bisection<'_, '_, '_> {
             }
         }
         let template = failing.clone();
-        let stages = Stages { runner: &mut *self.runner, criterion, experiment: failing };
-        stages.find(&failed, &mut finding)?;
+        Stages::new(&mut *self.runner, criterion, failing).find(&failed, &mut finding)?;
         finding.effort.search_seconds = self.runner.seconds();
         if let Some(good) = self.options.good_llvm {
             compilers::cross(&mut *self.runner, &criterion, good, &template, &mut finding)?;
         }
         if self.options.failing == FailureKind::Wrong && finding.verdict != Verdict::Configuration {
-            self.put_on_trial(&references[chosen], &mut finding)?;
+            self.put_on_trial((&criterion, &template, &reference), true, &mut finding)?;
         }
         self.name_writer(&mut finding)?;
         files::write(&mut *self.runner, self.options, self.failing, &criterion, &mut finding)?;
         Ok(self.done(finding))
     }
 
-    /// A kernel that does what has no defined result is to blame, whichever pass makes use of it.
-    fn put_on_trial(&mut self, reference: &Configuration, finding: &mut BisectFinding) -> Result<(), Fatal> {
-        let evidence = undefined::evidence(&mut *self.runner, reference)?;
-        if let Some(first) = evidence.first() {
-            let shown =
-                finding.pass.as_ref().map_or_else(String::new, |culprit| format!("; {culprit} makes use of it"));
-            finding.summary = format!("{first}{shown}");
+    /// A kernel that does what it must not is to blame if that makes the difference, whichever pass makes use of it.
+    fn put_on_trial(
+        &mut self,
+        (criterion, failing, reference): (&Criterion, &Experiment, &Experiment),
+        is_good: bool,
+        finding: &mut BisectFinding,
+    ) -> Result<(), Fatal> {
+        let trial = undefined::trial(&mut *self.runner, criterion, failing, reference, is_good)?;
+        if let Some(broken) = &trial.broken {
+            let user = finding.pass.as_ref().map_or_else(String::new, |culprit| format!("; {culprit} makes use of it"));
+            finding.summary = format!("{broken}{user}");
             finding.verdict = Verdict::Kernel;
+        } else if !trial.needed.is_empty() && is_good && finding.verdict != Verdict::Unclear {
+            finding.summary = format!(
+                "either {} is wrong, or the kernel breaks an assumption that it makes use of: {}",
+                finding.summary,
+                trial.needed.join("; ")
+            );
+            finding.verdict = Verdict::Unclear;
         }
-        finding.evidence.extend(evidence);
+        finding.assumptions = trial.needed;
+        finding.evidence.extend(trial.evidence);
         Ok(())
+    }
+
+    /// Runs for which there is time, by how long those of the reference took.
+    fn most_runs(&self, reference: &ExperimentOutcome) -> u32 {
+        let longest = reference.result.measured().iter().max().copied().unwrap_or_default();
+        // Memory is restored and compared as well.
+        let run = Duration::from_nanos(3 * longest) + Duration::from_millis(2);
+        let runs = self.options.common.timeout.as_nanos() / 2 / run.as_nanos();
+        rate::MOST.min(runs as u32).max(1)
     }
 
     /// Who wrote the first element that differs, in the failing configuration.

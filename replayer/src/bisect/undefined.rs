@@ -1,15 +1,17 @@
-//! A test of whether a kernel has undefined behaviour.
+//! A test of whether a kernel breaks what passes may assume of it.
 //!
-//! A pass that makes use of that is right.
-//!
-//! What is replayed here is the reference, so that what shows is the source's own and no pass's doing.
+//! A pass that makes use of such an assumption is right, and a real bug of a pass may need the assumption, too. So each
+//! assumption is taken away from the failing configuration, and from the reference. The assumption matters only if that
+//! makes the failing one good, or the reference bad. The kernel is to blame only if a replay of the reference *shows*
+//! that it breaks an assumption that matters.
 
-use mneme_builds::probe::Revision;
-use mneme_core::configuration::Configuration;
+use mneme_builds::probe::{Assumption, Revision};
 use mneme_core::observation::{Fault, Finding, Observe};
 use mneme_core::result::ReplayStatus;
 
-use super::experiments::{Experiment, ExperimentRunner, RunExperiments};
+use super::criterion::Criterion;
+use super::experiments::{Experiment, RunExperiments};
+use super::search::Judgement;
 use crate::error::Fatal;
 
 /// Two bytes with no bit in common.
@@ -19,10 +21,80 @@ const MOST: usize = 4;
 /// All instructions.
 const ALL: u64 = u64::MAX;
 
-/// What was seen, a sentence each; none where the kernel behaved. Accesses are watched as mneme-replay --check does.
-pub fn evidence(runner: &mut ExperimentRunner<'_>, reference: &Configuration) -> Result<Vec<String>, Fatal> {
-    runner.say("looking for undefined behaviour of the kernel");
-    let plain = Experiment { digest: true, runs: 2, ..Experiment::of(reference) };
+/// What is taken away, and what a kernel promises that has it.
+const ASSUMPTIONS: [(Revision, &str); 5] = [
+    (Revision::FillLocals(0), "that local variables are set before they are read"),
+    (
+        Revision::Forget(Assumption::Arithmetic),
+        "that integers do not overflow, shifts do not go too far, and addresses stay inside of their object (nsw, nuw, \
+         exact, inbounds)",
+    ),
+    (
+        Revision::Forget(Assumption::Types),
+        "that objects of different types do not overlap (strict aliasing, type-based alias analysis)",
+    ),
+    (Revision::Forget(Assumption::NoAlias), "that pointers declared __restrict__ (noalias) lead to different objects"),
+    (Revision::Forget(Assumption::FastMath), "what fast-math flags in the source allow"),
+];
+
+/// What was found out about the kernel.
+#[derive(Debug, Default)]
+pub struct Trial {
+    /// What was seen, a sentence each.
+    pub evidence: Vec<String>,
+    /// What the kernel does that it must not, and that makes the difference.
+    pub broken: Option<String>,
+    /// Assumptions that make the difference, and are not shown to be broken.
+    pub needed: Vec<&'static str>,
+}
+
+/// Tries a kernel. `failing` is the experiment that fails, `reference` the good one, if there is one.
+pub fn trial(
+    runner: &mut impl RunExperiments,
+    criterion: &Criterion,
+    failing: &Experiment,
+    reference: &Experiment,
+    is_good: bool,
+) -> Result<Trial, Fatal> {
+    runner.say("looking for what the kernel must not do");
+    let mut trial = Trial::default();
+    let shown = shown(runner, reference, &mut trial.evidence)?;
+    let revised = |base: &Experiment, revision| {
+        let mut experiment = base.clone();
+        experiment.probe.revisions = vec![revision];
+        (experiment.probe.listed, experiment.survey) = (false, false);
+        experiment
+    };
+    let both =
+        ASSUMPTIONS.iter().flat_map(|(revision, _)| [revised(failing, *revision), revised(reference, *revision)]);
+    let seen = runner.observe(both.collect())?;
+    let judged: Vec<Judgement> = seen.iter().map(|seen| criterion.judge(seen)).collect();
+    for ((number, (_, words)), judged) in (0..).zip(ASSUMPTIONS).zip(judged.chunks(2)) {
+        // Without a good reference it is the reference that fails.
+        let is_cured = judged[usize::from(!is_good)] == Judgement::Good;
+        let matters = is_cured || (is_good && judged[1] == Judgement::Bad);
+        match shown.get(number).and_then(Option::as_ref) {
+            Some(shown) if matters => {
+                trial.broken.get_or_insert_with(|| shown.clone());
+            }
+            _ if is_cured => {
+                trial.evidence.push(format!("nothing fails if passes may not assume {words}"));
+                trial.needed.push(words);
+            }
+            _ => {}
+        }
+    }
+    Ok(trial)
+}
+
+/// What replays of the reference show of the first of [`ASSUMPTIONS`]; all that was seen becomes evidence.
+fn shown(
+    runner: &mut impl RunExperiments,
+    reference: &Experiment,
+    evidence: &mut Vec<String>,
+) -> Result<[Option<String>; 2], Fatal> {
+    let bare = Experiment::of(&reference.configuration);
+    let plain = Experiment { digest: true, runs: 2, ..bare.clone() };
     let revised = |revision| {
         let mut experiment = plain.clone();
         experiment.probe.revisions = vec![revision];
@@ -31,14 +103,12 @@ pub fn evidence(runner: &mut ExperimentRunner<'_>, reference: &Configuration) ->
     let fillings = FILLINGS.map(|byte| revised(Revision::FillLocals(byte)));
     let trap = |from, to| Experiment { runs: 1, ..revised(Revision::TrapUndefined { from, to }) };
     let [one, other] = fillings;
-    let watched = Experiment { observe: Some(Observe::Faults), ..Experiment::of(reference) };
+    let watched = Experiment { observe: Some(Observe::Faults), ..bare };
     let seen = runner.observe(vec![plain.clone(), one, other, trap(0, ALL), watched])?;
-    let mut evidence = Vec::new();
-    let [usual, one, other, trapped, watched] = &seen[..] else { return Ok(evidence) };
-    if one.has_run() && other.has_run() && one.digest != other.digest {
-        evidence.push("the result depends on what local variables hold before they are set".into());
-    }
-    evidence.extend(watched.result.faults.iter().flat_map(|faults| &faults.findings).take(MOST).map(access));
+    let mut shown = [None, None];
+    let [usual, one, other, trapped, watched] = &seen[..] else { return Ok(shown) };
+    let depends = one.has_run() && other.has_run() && one.digest != other.digest;
+    shown[0] = depends.then(|| "the result depends on what local variables hold before they are set".to_owned());
     if usual.has_run() && trapped.result.status == ReplayStatus::RuntimeError {
         // The first that ends the kernel by itself.
         let checked =
@@ -51,9 +121,13 @@ pub fn evidence(runner: &mut ExperimentRunner<'_>, reference: &Configuration) ->
             (from, to) = if ended { (from, middle) } else { (middle, to) };
         }
         let what = checked.get(from).map_or("an instruction", String::as_str);
-        evidence.push(format!("{what} has no defined result for the recorded values: the kernel overflows, shifts too far, divides by zero or goes where it promised not to go"));
+        shown[1] = Some(format!(
+            "{what} has no defined result for the recorded values: the kernel overflows, shifts too far, divides by zero or goes where it promised not to go"
+        ));
     }
-    Ok(evidence)
+    evidence.extend(shown.iter().flatten().cloned());
+    evidence.extend(watched.result.faults.iter().flat_map(|faults| &faults.findings).take(MOST).map(access));
+    Ok(shown)
 }
 
 /// A faulty access in one sentence.
@@ -70,4 +144,93 @@ fn access(finding: &Finding) -> String {
         format!(", first by thread {} of block {} at {}", example.thread, example.block, example.place)
     });
     format!("'{}' in {}{place} {what}, {} times{example}", site.instruction.trim(), site.function, finding.count)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use mneme_builds::{Built, ProbeResult};
+    use mneme_core::configuration::Configuration;
+    use mneme_core::launch::Dim3;
+    use mneme_core::result::ReplayResult;
+
+    use super::super::experiments::ExperimentOutcome;
+    use super::*;
+    use crate::cli::FailureKind;
+
+    /// A kernel whose failing configuration needs an assumption, which it breaks or not.
+    struct Kernel {
+        needs: Option<usize>,
+        breaks: bool,
+        /// The assumption makes the reference good, and not the failing configuration bad.
+        is_reversed: bool,
+    }
+
+    impl RunExperiments for Kernel {
+        fn width(&self) -> usize {
+            4
+        }
+
+        fn assembles(&self) -> bool {
+            false
+        }
+
+        fn say(&self, _: &str) {}
+
+        fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<ExperimentOutcome>, Fatal> {
+            let observe = |experiment: &Experiment| {
+                let revision = experiment.probe.revisions.first();
+                let is_without = self.needs.is_some_and(|needs| revision == Some(&ASSUMPTIONS[needs].0));
+                let is_failing = experiment.configuration.passes == "failing";
+                let is_bad = if self.is_reversed { is_failing || is_without } else { is_failing && !is_without };
+                let ends = match revision {
+                    Some(Revision::TrapUndefined { from: 0, to: 0 }) => false,
+                    Some(Revision::TrapUndefined { .. }) => self.breaks && self.needs == Some(1),
+                    _ => false,
+                };
+                let filled = matches!(revision, Some(Revision::FillLocals(0x55))) && self.needs == Some(0);
+                let status = match (ends, is_bad) {
+                    (true, _) => ReplayStatus::RuntimeError,
+                    (_, true) => ReplayStatus::FailedVerification,
+                    _ => ReplayStatus::Verified,
+                };
+                let mut looked = ProbeResult::default();
+                looked.inventory.checked = vec!["'add nsw'".into()];
+                ExperimentOutcome {
+                    result: ReplayResult { status, executed: true, ..ReplayResult::default() },
+                    outcome: Some(Rc::new(Ok((Built { looked, ..Built::default() }, Vec::new())))),
+                    digest: if filled && self.breaks { "other".into() } else { "usual".into() },
+                }
+            };
+            Ok(experiments.iter().map(observe).collect())
+        }
+    }
+
+    fn tried(mut kernel: Kernel) -> Trial {
+        let configuration = |passes: &str| Configuration {
+            passes: passes.into(),
+            ..Configuration::recorded(Dim3::default(), Dim3::default(), 0)
+        };
+        let criterion = Criterion { failing: FailureKind::Wrong, bound: f64::INFINITY };
+        let [failing, reference] = ["failing", "good"].map(|passes| Experiment::of(&configuration(passes)));
+        trial(&mut kernel, &criterion, &failing, &reference, true).unwrap_or_else(|_| panic!("no bench fails here"))
+    }
+
+    #[test]
+    fn a_kernel_is_to_blame_if_it_is_seen_to_break_what_the_failure_needs() {
+        for number in 0..ASSUMPTIONS.len() {
+            for is_reversed in [false, true] {
+                let kernel = |breaks| Kernel { needs: Some(number), breaks, is_reversed };
+                let (broken, kept) = (tried(kernel(true)), tried(kernel(false)));
+                // Of the first two replays show whether the kernel breaks them.
+                assert_eq!(broken.broken.is_some(), number < 2, "{number} {is_reversed}: {broken:?}");
+                assert_eq!(broken.needed.is_empty(), number < 2 || is_reversed, "{number} {is_reversed}: {broken:?}");
+                assert!(kept.broken.is_none(), "{number}: {kept:?}");
+                assert_eq!(kept.needed.is_empty(), is_reversed, "{number}: {kept:?}");
+            }
+        }
+        let none = tried(Kernel { needs: None, breaks: true, is_reversed: false });
+        assert!(none.broken.is_none() && none.needed.is_empty(), "{none:?}");
+    }
 }

@@ -301,6 +301,24 @@ fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
     assert!(json["evidence"].to_string().contains("runs of the same code"), "{outcome}");
 }
 
+/// A pass that makes a kernel fail in some runs is found, or nothing is said. What `--check` finds is told, and does not
+/// clear a pass that is wrong.
+#[test]
+fn failures_now_and_then_and_faults_that_do_not_matter_mislead_nobody() {
+    let case = Case::of(DELICATE.name);
+    let pipeline = "default<O1>,function(mneme-fault<lost-store>),default<O3>";
+    let (outcome, json) = case.finds(case.bisect("benign", pipeline).args(["--reduce", "0"]), IR_PASS, "ir_pass");
+    assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
+    assert!(json["evidence"].to_string().contains("reads what nothing has written"), "{outcome}");
+
+    let outcome = case.bisect("coin", pipeline).args(["--reduce", "0"]).outcome();
+    let json = outcome.json();
+    match json["verdict"].as_str() {
+        Some("ir_pass") => assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}"),
+        verdict => assert!(matches!(verdict, Some("unclear" | "good")), "{outcome}"),
+    }
+}
+
 #[test]
 fn what_cannot_be_judged_is_said_to_be_so() {
     let case = Case::of("vecadd");

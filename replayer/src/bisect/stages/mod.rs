@@ -35,12 +35,21 @@ pub fn strict(configuration: &Configuration) -> Configuration {
 
 /// How often a border between times is looked at again before it is believed.
 const CONFIRMATIONS: u32 = 4;
+/// How often one between right and wrong results may move when it is looked at again.
+const MOST_CONFIRMATIONS: u32 = 16;
+/// Runs of its good side then, at least.
+const CONFIRMING_RUNS: u32 = 16;
+
+const UNSETTLED: &str = "no pass was found: runs of the same code are sometimes good and sometimes bad, and more runs \
+                         moved the place where good turns into bad each time";
 
 pub struct Stages<'l, B> {
     pub runner: &'l mut B,
     pub criterion: Criterion,
     /// The failing one.
     pub experiment: Experiment,
+    /// A border moved whenever it was looked at again.
+    is_unsettled: bool,
 }
 
 /// The passes of which stage are searched.
@@ -50,7 +59,11 @@ enum Passes {
     Codegen,
 }
 
-impl<B: RunExperiments> Stages<'_, B> {
+impl<'l, B: RunExperiments> Stages<'l, B> {
+    pub fn new(runner: &'l mut B, criterion: Criterion, experiment: Experiment) -> Self {
+        Self { runner, criterion, experiment, is_unsettled: false }
+    }
+
     /// Finds the stage, and the pass where it has some; `failed` is how the failing configuration did.
     pub fn find(mut self, failed: &ExperimentOutcome, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let crash = failed.not_built().and_then(|not_built| not_built.place.clone());
@@ -79,6 +92,10 @@ impl<B: RunExperiments> Stages<'_, B> {
             if let Some(culprit) = self.search(Passes::Pipeline, start, total, Some(failed))? {
                 self.at_pass(culprit, finding)?;
                 self.settle_field(finding);
+                return Ok(());
+            }
+            if self.is_unsettled {
+                finding.summary = UNSETTLED.into();
                 return Ok(());
             }
         }
@@ -166,6 +183,11 @@ impl<B: RunExperiments> Stages<'_, B> {
             if let Some(culprit) = culprit? {
                 finding.summary = format!("code generation, {culprit}");
                 finding.codegen_pass = Some(culprit);
+                return Ok(());
+            }
+            if self.is_unsettled {
+                (finding.verdict, finding.given) = (Verdict::Unclear, None);
+                finding.summary = UNSETTLED.into();
                 return Ok(());
             }
         }
@@ -260,20 +282,30 @@ impl<B: RunExperiments> Stages<'_, B> {
         if let Some(start) = start {
             search.learn(start, Judgement::Good);
         }
-        let mut confirmations = CONFIRMATIONS;
+        let is_timed = self.criterion.failing == FailureKind::Slow;
+        let mut confirmations = if is_timed { CONFIRMATIONS } else { MOST_CONFIRMATIONS };
         let mut names: Vec<Invocation> =
             all.and_then(ExperimentOutcome::probed).map_or_else(Vec::new, |probed| of(passes, probed).to_vec());
         loop {
             let mut points = search.next(self.runner.width());
             let mut fresh = false;
             if points.is_empty() {
-                // Times are not the same twice: what they say is believed when it was seen again.
-                let Some(border) =
-                    search.border().filter(|_| self.criterion.failing == FailureKind::Slow && confirmations > 0)
-                else {
+                // Times are not the same twice, and wrong results may not be: what they say is believed when it was
+                // seen again.
+                let varies = is_timed || self.criterion.failing == FailureKind::Wrong;
+                let Some(border) = search.border().filter(|_| varies && !(is_timed && confirmations == 0)) else {
                     break;
                 };
+                if confirmations == 0 {
+                    self.is_unsettled = true;
+                    return Ok(None);
+                }
                 (points, fresh) = (vec![border.good, border.bad], true);
+                if !is_timed {
+                    // Each has its own limit of time.
+                    let more = CONFIRMING_RUNS.div_ceil(self.experiment.runs.max(1)) - 1;
+                    points.extend(std::iter::repeat_n(border.good, more as usize));
+                }
                 confirmations -= 1;
             }
             let left = search.border().map_or(total, |border| border.bad - border.good);
@@ -290,9 +322,11 @@ impl<B: RunExperiments> Stages<'_, B> {
             });
             let seen = self.runner.observe(experiments.collect())?;
             let before = search.border();
-            for (point, observation) in points.into_iter().zip(&seen) {
-                search.learn(point, self.criterion.judge(observation));
-            }
+            let mut judged: Vec<(u64, Judgement)> =
+                points.into_iter().zip(seen.iter().map(|seen| self.criterion.judge(seen))).collect();
+            // What was bad once is bad.
+            judged.sort_by_key(|(_, judgement)| *judgement == Judgement::Bad);
+            judged.into_iter().for_each(|(point, judgement)| search.learn(point, judgement));
             if fresh && search.border() == before {
                 break;
             }

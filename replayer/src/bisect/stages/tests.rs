@@ -8,6 +8,7 @@ use mneme_core::launch::Dim3;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 use proptest::prelude::*;
 
+use super::super::rate::FailureRate;
 use super::*;
 use mneme_builds::{Built, ProbeResult};
 
@@ -27,10 +28,22 @@ struct Compiler {
     codegen_passes: u64,
     wrong: Wrong,
     width: usize,
+    /// How often code that is wrong fails, of 100 runs.
+    percent: u64,
+    /// What has come of runs so far.
+    random: u64,
 }
 
 impl Compiler {
-    fn observation(&self, experiment: &Experiment) -> ExperimentOutcome {
+    /// Whether one of so many runs fails.
+    fn fails(&mut self, runs: u32) -> bool {
+        (0..runs).any(|_| {
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.random >> 33) % 100 < self.percent
+        })
+    }
+
+    fn observation(&mut self, experiment: &Experiment) -> ExperimentOutcome {
         let Experiment { probe, configuration, .. } = experiment;
         let ran = probe.passes.unwrap_or(u64::MAX).min(self.passes);
         let generated = probe.codegen_passes.unwrap_or(u64::MAX).min(self.codegen_passes);
@@ -40,6 +53,7 @@ impl Compiler {
             Wrong::CodegenLevel { needs, level } => ran >= needs && configuration.codegen_opt >= level,
             Wrong::AssemblerLevel { needs, level } => ran >= needs && assembler_level(configuration) >= level,
         };
+        let is_wrong = is_wrong && self.fails(experiment.runs);
         let list =
             |count| (1..=count).map(|number| Invocation { number, pass: "pass".into(), unit: "unit".into() }).collect();
         let looked = ProbeResult { passes: list(ran), codegen_passes: list(generated), ..ProbeResult::default() };
@@ -53,12 +67,16 @@ impl Compiler {
 
     /// What is found where everything is on.
     fn found(mut self) -> BisectFinding {
-        let experiment = Experiment::of(&Configuration::recorded(Dim3::default(), Dim3::default(), 0));
+        let mut experiment = Experiment::of(&Configuration::recorded(Dim3::default(), Dim3::default(), 0));
+        experiment.runs = 400;
         let failed = self.observation(&experiment);
         let criterion = Criterion { failing: FailureKind::Wrong, bound: f64::INFINITY };
         let mut finding = BisectFinding::unclear(FailureKind::Wrong, "default<O3>", "default<O0>");
         assert_eq!(criterion.judge(&failed), Judgement::Bad);
-        Stages { runner: &mut self, criterion, experiment }
+        let (rate, _) = FailureRate::of(&mut self, &criterion, &experiment).unwrap_or_else(|_| panic!("no bench"));
+        let Some(runs) = rate.needed(3, 400) else { return finding };
+        experiment.runs = runs;
+        Stages::new(&mut self, criterion, experiment)
             .find(&failed, &mut finding)
             .unwrap_or_else(|_| panic!("no bench fails here"));
         finding
@@ -97,11 +115,29 @@ fn wrong(passes: u64, codegen_passes: u64) -> impl Strategy<Value = Wrong> {
 
 fn compiler() -> impl Strategy<Value = Compiler> {
     (1..600_u64, 1..80_u64, 1..20_usize).prop_flat_map(|(passes, codegen_passes, width)| {
-        wrong(passes, codegen_passes).prop_map(move |wrong| Compiler { passes, codegen_passes, wrong, width })
+        wrong(passes, codegen_passes).prop_map(move |wrong| Compiler {
+            passes,
+            codegen_passes,
+            wrong,
+            width,
+            percent: 100,
+            random: 0,
+        })
     })
 }
 
 proptest! {
+    /// Whatever fails in some runs alone, the pass is found, or nothing is said.
+    #[test]
+    fn what_fails_now_and_then_is_no_other_pass(compiler in compiler(), percent in 5..100_u64, random: u64) {
+        let Wrong::Pass(number) = compiler.wrong else { return Ok(()) };
+        let finding = Compiler { percent, random, ..compiler }.found();
+        if finding.verdict != Verdict::Unclear {
+            let pass = finding.pass.as_ref().map(|culprit| (culprit.from, culprit.pass.number));
+            prop_assert_eq!((finding.verdict, pass), (Verdict::IrPass, Some((number, number))));
+        }
+    }
+
     #[test]
     fn the_stage_that_is_wrong_is_found_and_where_in_it(compiler in compiler()) {
         let finding = compiler.found();

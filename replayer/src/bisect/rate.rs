@@ -1,0 +1,95 @@
+//! How often a configuration fails, and how many runs show that another one does not.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::criterion::Criterion;
+use super::experiments::{Experiment, ExperimentOutcome, RunExperiments};
+use super::search::Judgement;
+use crate::error::Fatal;
+
+/// Runs that tell whether a configuration fails every time, and runs in all if it does not.
+const FIRST: u32 = 16;
+const ALL: u32 = 64;
+/// Runs at a time, and how long it may take until there are enough.
+const BATCH: usize = 8;
+const LONG: Duration = Duration::from_secs(20);
+/// How often a configuration that fails as seldom as was seen may pass for a good one.
+const MISSED: f64 = 1e-4;
+/// The most runs of one candidate.
+pub const MOST: u32 = 400;
+
+/// Runs of a configuration, each by itself, and how many of them failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FailureRate {
+    pub failed: u32,
+    pub runs: u32,
+}
+
+impl FailureRate {
+    /// Measures how often an experiment fails; what a run that failed left is given, too.
+    pub fn of(
+        runner: &mut impl RunExperiments,
+        criterion: &Criterion,
+        experiment: &Experiment,
+    ) -> Result<(Self, Option<ExperimentOutcome>), Fatal> {
+        let single = Experiment { runs: 1, warmup: 0, fresh: true, ..experiment.clone() };
+        let mut rate = Self::default();
+        let (mut example, begin) = (None, Instant::now());
+        while rate.runs < if rate.is_certain() { FIRST } else { ALL } && begin.elapsed() < LONG {
+            for seen in runner.observe(vec![single.clone(); BATCH])? {
+                rate.runs += 1;
+                if criterion.judge(&seen) == Judgement::Bad {
+                    rate.failed += 1;
+                    example.get_or_insert(seen);
+                }
+            }
+        }
+        Ok((rate, example))
+    }
+
+    /// Whether every run failed.
+    pub fn is_certain(self) -> bool {
+        self.failed == self.runs
+    }
+
+    /// Runs after which one that fails as often has failed, as good as certainly; `None` if there would be more than
+    /// `most`.
+    pub fn needed(self, usual: u32, most: u32) -> Option<u32> {
+        if self.is_certain() {
+            return Some(usual);
+        }
+        let needed = (MISSED.ln() / (1.0 - self.least()).ln()).ceil();
+        (needed <= f64::from(most)).then_some((needed as u32).max(usual))
+    }
+
+    /// The least rate that goes with what was seen (Wilson's bound at two standard deviations).
+    fn least(self) -> f64 {
+        let (runs, rate) = (f64::from(self.runs), f64::from(self.failed) / f64::from(self.runs.max(1)));
+        let (square, half) = (4.0 / runs, 2.0 / runs);
+        (rate + half - (square * rate * (1.0 - rate) + half * half).sqrt()) / (1.0 + square)
+    }
+}
+
+impl std::fmt::Display for FailureRate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} runs", self.failed, self.runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_that_fail_seldom_take_more_runs() {
+        let needed = |failed, runs| FailureRate { failed, runs }.needed(3, MOST);
+        assert_eq!(needed(16, 16), Some(3));
+        let half = needed(32, 64).unwrap();
+        let tenth = needed(6, 64).unwrap();
+        assert!((10..40).contains(&half) && (100..=MOST).contains(&tenth), "{half} {tenth}");
+        assert_eq!(needed(1, 64), None);
+        assert_eq!(FailureRate { failed: 32, runs: 64 }.needed(3, 5), None);
+    }
+}
