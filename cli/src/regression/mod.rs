@@ -28,9 +28,12 @@ pub struct TestOptions {
     /// own code [default: each launch as it was recorded]
     #[arg(long = "passes", value_name = "PIPELINE", value_parser = pipeline, allow_hyphen_values = true)]
     pipelines: Vec<String>,
-    /// Measured runs of each
-    #[arg(long, value_name = "COUNT", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Measured runs of each launch in each start of the replayer
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
+    /// Starts of the replayer for each launch; times of fewer than 4 are not compared
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    starts: u32,
     /// Replay on this device (cuda, hip, cpu, or a number)
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
@@ -90,7 +93,7 @@ pub fn test(options: &TestOptions) -> Result<(), CommandError> {
     let cases = replays::find(&options.recordings, &options.pipelines)?;
     options.save.as_deref().map_or(Ok(()), ResultsFile::probe)?;
     output::probe(&options.report)?;
-    let after = replays::run(&cases, options.iterations, options.device.as_deref())?;
+    let after = replays::run(&cases, options)?;
     let unsaved = options.save.as_deref().and_then(|path| after.save(path).err());
     report(before.as_ref(), &after, &options.report, unsaved)
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
+use mneme_core::device::CPU_DEVICE;
 use mneme_core::files::private;
 use mneme_core::result::Environment;
 use mneme_core::units;
@@ -195,7 +196,13 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
         }
         _ => String::new(),
     };
-    format!("{} on {place}{compilers}", counts.join(", "))
+    let is_timed = |it: &Compared| matches!(it.verdict, CaseVerdict::Slower | CaseVerdict::Faster);
+    let caution = if after.environment.device == CPU_DEVICE && compared.iter().any(is_timed) {
+        "; times of the CPU device depend on what else this machine does, and are not those of a GPU"
+    } else {
+        ""
+    };
+    format!("{} on {place}{compilers}{caution}", counts.join(", "))
 }
 
 #[cfg(test)]
@@ -215,6 +222,7 @@ mod tests {
             status: ReplayStatus::Verified,
             error: String::new(),
             times,
+            starts: 5,
             timer: timer.into(),
             llvm: "19.1.7".into(),
             registers: 8,

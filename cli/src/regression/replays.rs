@@ -1,11 +1,11 @@
-//! Replays of recorded launches, one process of `mneme-replay` each.
+//! Replays of recorded launches, each in several processes of `mneme-replay`.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use mneme_core::result::{Environment, ReplayStatus};
+use mneme_core::result::{Environment, ReplayResult, ReplayStatus};
 use mneme_core::{console, install};
 
 use crate::error::CommandError;
@@ -13,6 +13,7 @@ use crate::replay;
 use crate::selection::Selection;
 use crate::siblings;
 
+use super::TestOptions;
 use super::stored::{CaseName, CaseResult, ResultsFile};
 
 /// The pipeline that stands for the application's own code.
@@ -62,44 +63,70 @@ pub fn find(recordings: &[PathBuf], pipelines: &[String]) -> Result<Vec<Case>, C
     Ok(cases)
 }
 
-/// Replays them one after the other: they are timed.
-pub fn run(cases: &[Case], iterations: u32, device: Option<&str>) -> Result<ResultsFile, CommandError> {
+/// Replays them one after the other: they are timed. All cases have their first start before the second one of any, so
+/// that the starts of a case are spread over the time that the suite takes.
+pub fn run(cases: &[Case], options: &TestOptions) -> Result<ResultsFile, CommandError> {
     let replayer = siblings::find(install::REPLAYER)?;
     let progress = if std::io::stderr().is_terminal() {
         let style = ProgressStyle::with_template("{pos} of {len} [{elapsed}] {wide_msg}").expect("a template");
-        ProgressBar::new(cases.len() as u64).with_style(style)
+        ProgressBar::new(cases.len() as u64 * u64::from(options.starts)).with_style(style)
     } else {
         ProgressBar::hidden()
     };
-    let (mut results, mut environment) = (Vec::new(), Environment::default());
-    for case in cases {
-        progress.set_message(console::plain(&case.name.kernel).into_owned());
-        let mut replay = Command::new(&replayer);
-        replay.arg("-rdb").arg(&case.database).args(["-rid", &case.name.instance]);
-        replay.args(["--iterations", &iterations.to_string()]);
-        replay.args(device.iter().flat_map(|device| ["--device", device]));
-        match case.name.passes.as_str() {
+    let (mut results, mut environment) = (Vec::<CaseResult>::new(), Environment::default());
+    for start in 0..options.starts {
+        for (place, case) in cases.iter().enumerate() {
+            progress.set_message(console::plain(&case.name.kernel).into_owned());
+            let is_over = results.get(place).is_some_and(|result| result.status != ReplayStatus::Verified);
+            if !is_over {
+                let result = replay::run(&mut case.command(&replayer, options))?;
+                if result.status == ReplayStatus::Verified && environment.device.is_empty() {
+                    // The code is another for each, and may be of another LLVM.
+                    environment = Environment { code: String::new(), ..result.environment.clone() };
+                    environment.versions.retain(|name, _| !["llvm", "ir"].contains(&name.as_str()));
+                }
+                let found = case.result(&result);
+                match results.get_mut(place) {
+                    Some(earlier) if found.status == ReplayStatus::Verified => {
+                        earlier.times.extend(found.times);
+                        earlier.starts = start as usize + 1;
+                    }
+                    // Once is enough to be wrong.
+                    Some(earlier) => *earlier = found,
+                    None => results.push(found),
+                }
+            }
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    Ok(ResultsFile::new(results, environment))
+}
+
+impl Case {
+    fn command(&self, replayer: &Path, options: &TestOptions) -> Command {
+        let mut replay = Command::new(replayer);
+        replay.arg("-rdb").arg(&self.database).args(["-rid", &self.name.instance]);
+        replay.args(["--iterations", &options.iterations.to_string()]);
+        replay.args(options.device.iter().flat_map(|device| ["--device", device]));
+        match self.name.passes.as_str() {
             "" => {}
             ORIGINAL => drop(replay.arg("--original")),
             passes => drop(replay.args(["--", passes])),
         }
-        let result = replay::run(&mut replay)?;
-        if result.status == ReplayStatus::Verified && environment.device.is_empty() {
-            // The code is another for each, and may be of another LLVM.
-            environment = Environment { code: String::new(), ..result.environment.clone() };
-            environment.versions.retain(|name, _| !["llvm", "ir"].contains(&name.as_str()));
-        }
-        results.push(CaseResult {
-            case: case.name.clone(),
+        replay
+    }
+
+    fn result(&self, result: &ReplayResult) -> CaseResult {
+        CaseResult {
+            case: self.name.clone(),
             status: result.status,
             error: result.error.clone(),
-            times: result.exec_time.get(result.warmup..).unwrap_or_default().to_vec(),
+            times: result.measured().to_vec(),
+            starts: 1,
             timer: result.environment.timer.clone(),
             llvm: result.environment.versions.get("llvm").cloned().unwrap_or_default(),
             registers: result.reg_usage,
-        });
-        progress.inc(1);
+        }
     }
-    progress.finish_and_clear();
-    Ok(ResultsFile::new(results, environment))
 }

@@ -31,8 +31,11 @@ pub struct CaseResult {
     pub status: ReplayStatus,
     /// Empty, or one sentence.
     pub error: String,
-    /// Times of the measured runs, ns.
+    /// Times of the measured runs, ns; those of each start of the replayer follow those of the one before.
     pub times: Vec<u64>,
+    /// Starts of the replayer that the times are shared out among; 1 in files of before there were several.
+    #[serde(default = "one_start")]
+    pub starts: usize,
     /// What took the times: "events", "cupti" or "rocprofiler". Empty where nothing ran, and in files of before it was
     /// kept, where the environment's timer is the one of all.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -42,6 +45,19 @@ pub struct CaseResult {
     pub llvm: String,
     /// Registers of a thread; -1 where the device does not say.
     pub registers: i64,
+}
+
+fn one_start() -> usize {
+    1
+}
+
+impl CaseResult {
+    /// The times of each start that has any.
+    pub fn by_start(&self) -> impl Iterator<Item = &[u64]> {
+        let place = |start: usize| start * self.times.len() / self.starts.max(1);
+        let starts = (0..self.starts.max(1)).map(move |start| &self.times[place(start)..place(start + 1)]);
+        starts.filter(|times| !times.is_empty())
+    }
 }
 
 /// What identifies a launch under a pipeline wherever it is replayed.

@@ -17,7 +17,7 @@ pub enum CaseVerdict {
     Same,
     Faster,
     Slower,
-    /// It is right, and its times are of another clock than those of before, or there are too few of them.
+    /// It is right, and its times are of another clock than those of before, or of too few starts.
     NotComparable,
     /// It is not right, or could not be built or run.
     Broken,
@@ -74,8 +74,10 @@ pub struct CaseOutcome {
     pub status: ReplayStatus,
     /// Empty, or one sentence.
     pub error: String,
-    /// Times of the measured runs, ns.
+    /// Times of the measured runs, ns, start by start.
     pub times: Vec<u64>,
+    /// Starts of the replayer.
+    pub starts: usize,
     /// What took them; empty where nothing ran.
     pub timer: String,
     /// The LLVM that compiled it; empty where that is none, or not known.
@@ -86,8 +88,8 @@ pub struct CaseOutcome {
 
 impl From<&CaseResult> for CaseOutcome {
     fn from(result: &CaseResult) -> Self {
-        let CaseResult { case: _, status, error, times, timer, llvm, registers } = result.clone();
-        Self { status, error, times, timer, llvm, registers }
+        let CaseResult { case: _, status, error, times, starts, timer, llvm, registers } = result.clone();
+        Self { status, error, times, starts, timer, llvm, registers }
     }
 }
 
@@ -128,7 +130,7 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
     let is_right = after.status == ReplayStatus::Verified;
     // Two clocks differ by what each counts around a kernel, whatever the kernel does.
     let clocks = right_before.filter(|before| is_right && before.timer != after.timer);
-    let ratio = right_before.filter(|_| is_right && clocks.is_none()).and_then(|it| ratio(&it.times, &after.times));
+    let ratio = right_before.filter(|_| is_right && clocks.is_none()).and_then(|it| ratio(it, after));
     let verdict = match (is_right, right_before.is_some(), ratio) {
         (false, ..) if after.status == ReplayStatus::InternalError => CaseVerdict::Untested,
         (false, ..) if after.status == ReplayStatus::Unproven => CaseVerdict::Unproven,
@@ -143,8 +145,9 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
         ("", Some(before)) => format!("timed by {} before, and by {} now", clock(&before.timer), clock(&after.timer)),
         ("", None) if !is_right => after.status.name().into(),
         ("", None) if verdict == CaseVerdict::NotComparable => {
-            let runs = right_before.map_or(0, |before| before.times.len());
-            format!("of {runs} runs before and {} now; it takes {MIN_RUNS} of each to compare times", after.times.len())
+            let starts = |result: &CaseResult| result.by_start().count();
+            let (before, now) = (right_before.map_or(0, starts), starts(after));
+            format!("timed in {before} starts before and {now} now; it takes {MIN_STARTS} of each to compare times")
         }
         (error, _) => error.to_owned(),
     };
@@ -165,11 +168,13 @@ fn clock(timer: &str) -> &str {
     if timer.is_empty() { "what is not known" } else { timer }
 }
 
-/// The quotient of two medians. Its bounds are those of the quotient's extremes, so that the confidence is higher than
-/// that of each median.
-fn ratio(before: &[u64], after: &[u64]) -> Option<Ratio> {
-    let ((low, high), (old_low, old_high)) = (bounds(after)?, bounds(before)?);
-    let estimate = median(after)? / median(before)?;
+/// The quotient of two medians. Runs of one start have much in common (where its memory lies, what the machine does just
+/// then), so the bounds are those of the starts, each of which counts by its median. They are the quotient's extremes, so
+/// that the confidence is higher than that of each side.
+fn ratio(before: &CaseResult, after: &CaseResult) -> Option<Ratio> {
+    let medians = |result: &CaseResult| result.by_start().filter_map(median).collect::<Vec<f64>>();
+    let ((low, high), (old_low, old_high)) = (bounds(&medians(after))?, bounds(&medians(before))?);
+    let estimate = median(&after.times)? / median(&before.times)?;
     (old_low > 0.0).then(|| Ratio { estimate, low: low / old_high, high: high / old_low })
 }
 
@@ -183,14 +188,20 @@ pub fn median(times: &[u64]) -> Option<f64> {
     })
 }
 
-/// Of fewer the median is not known with the confidence of [`bounds`].
-const MIN_RUNS: usize = 7;
+/// Fewer starts of two equal programs come out in two groups, one slower than the other, more often than one time in 20.
+const MIN_STARTS: usize = 4;
 
 /// The order statistics between which the median of the distribution lies with at least 97.5 % confidence, whatever the
-/// distribution; `None` of fewer than [`MIN_RUNS`].
-fn bounds(times: &[u64]) -> Option<(f64, f64)> {
-    let sorted = sorted(times);
+/// distribution. Fewer than 7 samples have no such bounds, but their extremes serve: that all samples of one side are
+/// slower than all of another happens by chance in 2.9 % of cases with 4 of each, and 0.8 % with 5. `None` of fewer than
+/// [`MIN_STARTS`].
+fn bounds(samples: &[f64]) -> Option<(f64, f64)> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
     let count = sorted.len();
+    if count < MIN_STARTS {
+        return None;
+    }
     // Of `count` tosses of a coin fewer than `rank` are heads with this probability.
     let mut probability = 0.5f64.powi(i32::try_from(count).ok()?);
     let (mut below, mut rank) = (0.0, 0);
@@ -199,7 +210,8 @@ fn bounds(times: &[u64]) -> Option<(f64, f64)> {
         probability *= (count - rank) as f64 / (rank + 1) as f64;
         rank += 1;
     }
-    (rank > 0).then(|| (sorted[rank - 1] as f64, sorted[count - rank] as f64))
+    let rank = rank.max(1);
+    Some((sorted[rank - 1], sorted[count - rank]))
 }
 
 fn sorted(times: &[u64]) -> Vec<u64> {
@@ -221,6 +233,7 @@ mod tests {
             status,
             error: String::new(),
             times: times.to_vec(),
+            starts: times.len().div_ceil(2),
             timer: timer.into(),
             llvm: String::new(),
             registers: 8,
@@ -238,15 +251,33 @@ mod tests {
     }
 
     #[test]
-    fn too_few_runs_are_not_compared() {
+    fn too_few_starts_are_not_compared() {
         let of = |times: &[u64]| ResultsFile::new(vec![result("", ReplayStatus::Verified, times)], Default::default());
-        for (before, now) in [(&around(1000)[..], &[9000; MIN_RUNS - 1][..]), (&[], &around(1000)), (&[0; 9], &[5; 9])]
-        {
+        let few = MIN_STARTS - 1;
+        for (before, now, starts) in [
+            (&around(1000)[..], &vec![9000; 2 * few][..], (6, few)),
+            (&[], &around(1000), (0, 6)),
+            (&[0; 9], &[5; 9], (5, 5)),
+        ] {
             let found = &compare(Some(&of(before)), &of(now), 0.05)[0];
             assert_eq!(found.verdict, CaseVerdict::NotComparable, "{found:?}");
-            let runs = format!("of {} runs before and {} now", before.len(), now.len());
-            assert!(found.error.starts_with(&runs), "{found:?}");
+            let (before, now) = starts;
+            assert!(found.error.starts_with(&format!("timed in {before} starts before and {now} now")), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_start_counts_once_however_many_runs_it_has() {
+        let of = |starts: &[u64]| {
+            let times: Vec<u64> = starts.iter().flat_map(|start| (0..11).map(move |run| start + run)).collect();
+            [CaseResult { starts: starts.len(), ..result("", ReplayStatus::Verified, &times) }]
+        };
+        // Each start is 1000 or 2000, whatever is tested.
+        let (before, after) = (of(&[1000, 1000, 2000, 1000, 1000]), of(&[2000, 2000, 2000, 1000, 2000]));
+        assert_eq!(verdicts(&before, &after, 0.05), [CaseVerdict::Same]);
+        assert_eq!(verdicts(&before, &of(&[2200, 2200, 2300, 2200, 2300]), 0.05), [CaseVerdict::Slower]);
+        let one = [CaseResult { starts: 1, ..before[0].clone() }];
+        assert_eq!(verdicts(&one, &after, 0.05), [CaseVerdict::NotComparable], "a file of before");
     }
 
     #[test]
@@ -258,10 +289,8 @@ mod tests {
         assert_eq!(verdicts(&of(1000), &of(900), 0.05), [CaseVerdict::Faster]);
         assert_eq!(verdicts(&of(1000), &of(1100), 0.2), [CaseVerdict::Same]);
         // Times that scatter as widely as they differ tell nothing, and few are not compared.
-        let wide: Vec<u64> = (0..11).map(|index| 500 + 120 * index).collect();
+        let wide: Vec<u64> = (0..11).map(|index| 500 + 120 * (index * 4 % 11)).collect();
         assert_eq!(verdicts(&of(1000), &[result("", ReplayStatus::Verified, &wide)], 0.05), [CaseVerdict::Same]);
-        let few = result("", ReplayStatus::Verified, &[2000; 6]);
-        assert_eq!(verdicts(&of(1000), &[few], 0.05), [CaseVerdict::NotComparable]);
         assert_eq!(verdicts(&of(1000), &[result("", ReplayStatus::Verified, &[2000; 7])], 0.05), [CaseVerdict::Slower]);
     }
 
@@ -318,14 +347,14 @@ mod tests {
             let rounds = 4000;
             let held = (0..rounds)
                 .filter(|_| {
-                    let sample: Vec<u64> = (0..count).map(|_| random()).collect();
+                    let sample: Vec<f64> = (0..count).map(|_| random() as f64).collect();
                     let (low, high) = bounds(&sample).unwrap();
-                    (low..=high).contains(&((1u64 << 30) as f64))
+                    (low..=high).contains(&(f64::from(1u32 << 30)))
                 })
                 .count();
             assert!(held as f64 / f64::from(rounds) > 0.97, "{count}: {held}");
         }
-        assert_eq!(bounds(&[1; 6]), None);
-        assert_eq!(bounds(&[1, 2, 3, 4, 5, 6, 7]), Some((1.0, 7.0)));
+        assert_eq!(bounds(&[1.0; MIN_STARTS - 1]), None);
+        assert_eq!(bounds(&[2.0, 1.0, 3.0, 4.0, 5.0, 7.0, 6.0]), Some((1.0, 7.0)));
     }
 }
