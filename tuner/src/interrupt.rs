@@ -1,14 +1,16 @@
 //! Handling of SIGINT, SIGTERM and SIGHUP.
 //!
-//! The first signal asks for an end in good order: the session writes down what it found. The second one ends the
-//! process at once.
+//! The first signal asks for an end in good order: the session writes down what it found. A second one ends the process
+//! at once, unless it comes within a second of the first: `timeout` signals its child and then its whole group, of which
+//! the child is one.
 
 use std::cell::Cell;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -30,6 +32,9 @@ impl Interrupted {
     }
 }
 
+/// Signals that come within this of the first are the same one.
+const MOMENT: Duration = Duration::from_secs(1);
+
 struct Listener {
     /// The signal that came, or 0.
     noted: Arc<AtomicUsize>,
@@ -47,16 +52,23 @@ static LISTENER: OnceLock<Listener> = OnceLock::new();
 pub fn listen() -> std::io::Result<()> {
     let (noted, again) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (wake, writer) = UnixStream::pair()?;
+    let (mut first, to_first) = UnixStream::pair()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         if is_ignored(signal) {
             continue;
         }
-        // In the order of what a signal does: the first one does not find the flag set.
         flag::register_conditional_shutdown(signal, Interrupted { signal }.exit_status(), Arc::clone(&again))?;
-        flag::register(signal, Arc::clone(&again))?;
         flag::register_usize(signal, Arc::clone(&noted), signal as usize)?;
         pipe::register(signal, writer.try_clone()?)?;
+        pipe::register(signal, to_first.try_clone()?)?;
     }
+    std::thread::spawn(move || {
+        // Its end comes as well, once nobody sends signals any more.
+        if first.read_exact(&mut [0]).is_ok() {
+            std::thread::sleep(MOMENT);
+            again.store(true, Ordering::SeqCst);
+        }
+    });
     LISTENER.get_or_init(|| Listener { noted, wake });
     Ok(())
 }
@@ -77,6 +89,21 @@ thread_local! {
 /// Says when the time of this thread's session is up.
 pub fn end_at(end: Option<Instant>) {
     END.set(end);
+}
+
+/// When half of the session's time that is left will be over.
+pub fn halfway() -> Option<Instant> {
+    let now = Instant::now();
+    END.get().map(|end| now + end.saturating_duration_since(now) / 2)
+}
+
+/// Does what may look for long with this end, or the session's if that comes before.
+pub fn until<T>(end: Option<Instant>, work: impl FnOnce() -> T) -> T {
+    let session = END.get();
+    END.set(session.into_iter().chain(end).min());
+    let done = work();
+    END.set(session);
+    done
 }
 
 /// Whether this thread's session is to end: a signal came, or its time is up. What may look for a valid point for long
@@ -112,4 +139,22 @@ fn is_ignored(signal: i32) -> bool {
         .find_map(|line| line.strip_prefix("SigIgn:"))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_session_ends_no_later_than_the_session() {
+        let now = Instant::now();
+        let (soon, late) = (now, now + Duration::from_secs(1000));
+        end_at(Some(late));
+        assert!(until(Some(soon), is_due) && !is_due());
+        assert!(!until(None, is_due) && halfway() > Some(now) && halfway() < Some(late));
+        end_at(Some(soon));
+        assert!(until(Some(late), is_due));
+        end_at(None);
+        assert!(!is_due() && halfway().is_none());
+    }
 }

@@ -5,13 +5,13 @@
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mneme_e2e::apps::app;
 use mneme_e2e::command::run;
 use mneme_e2e::installation::{TestDevice, program};
-use mneme_e2e::recording::Recording;
+use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::Value;
 
 /// By which the processes of a session are recognised.
@@ -43,6 +43,48 @@ fn lines(folder: &Path) -> usize {
     fs::read_to_string(folder.join("trials.jsonl")).unwrap_or_default().lines().count()
 }
 
+/// A session that takes long.
+fn start(instance: &TestInstance, folder: &Path) -> Child {
+    // What a shell starts in the background is told to ignore SIGINT, and so is all that it starts.
+    Command::new("env")
+        .arg("--default-signal")
+        .arg(program("mneme-tune"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", TestDevice::under_test().name()])
+        .args(["--space-preset", "full", "--sampler", "random", "--trials", "100000"])
+        .args(["--iterations", "2", "--warmup", "0", "--results-dir"])
+        .arg(folder)
+        .env(MARK, folder)
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn two_signals_at_once_are_one() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let instance = recording.single();
+    let work = tempfile::tempdir().unwrap();
+    // `timeout` signals its child, and then its group.
+    for pause in [0, 2, 50] {
+        let folder = work.path().join(pause.to_string());
+        let mut session = start(&instance, &folder);
+        wait_until("a trial", || lines(&folder) >= 1);
+        for _ in 0..2 {
+            // SAFETY: the session has not been waited for.
+            assert_eq!(unsafe { libc::kill(session.id().cast_signed(), libc::SIGTERM) }, 0);
+            std::thread::sleep(Duration::from_millis(pause));
+        }
+        wait_until("the end of the session", || session.try_wait().unwrap().is_some());
+        assert_eq!(session.wait().unwrap().code(), Some(143));
+        let summary: Value = serde_json::from_slice(&fs::read(folder.join("summary.json")).unwrap()).unwrap();
+        assert_eq!(summary["status"], "interrupted");
+        assert!(["best.json", "report.html"].iter().all(|name| folder.join(name).is_file()), "{pause} ms");
+    }
+}
+
 #[test]
 fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
@@ -51,29 +93,7 @@ fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
     // A terminal tells all processes of its foreground group, a batch system mostly the one that it has started.
     for (signal, name, group, status) in [(libc::SIGINT, "INT", true, 130), (libc::SIGTERM, "TERM", false, 143)] {
         let folder = work.path().join(name);
-        // What a shell starts in the background is told to ignore SIGINT, and so is all that it starts.
-        let mut session = Command::new("env")
-            .arg("--default-signal")
-            .arg(program("mneme-tune"))
-            .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
-            .args([
-                "--device",
-                TestDevice::under_test().name(),
-                "--space-preset",
-                "full",
-                "--sampler",
-                "random",
-                "--trials",
-                "100000",
-            ])
-            .args(["--iterations", "2", "--warmup", "0", "--results-dir"])
-            .arg(&folder)
-            .env(MARK, &folder)
-            .process_group(0)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut session = start(&instance, &folder);
         wait_until("a trial", || lines(&folder) >= 3);
         let target = if group { -session.id().cast_signed() } else { session.id().cast_signed() };
         // SAFETY: the session has not been waited for.

@@ -3,6 +3,7 @@
 use rand::{Rng, RngExt};
 
 use super::{History, variation};
+use crate::interrupt;
 use crate::space::draw::draw;
 use crate::space::walk::walk;
 use crate::space::{Feasible, Point, SearchSpace};
@@ -22,7 +23,8 @@ pub struct SearchRegion(Option<Feasible>);
 
 impl SearchRegion {
     pub fn of(space: &dyn SearchSpace) -> Self {
-        Self(Feasible::of(space))
+        // If that takes longer, points are drawn without it in the time that is left.
+        Self(interrupt::until(interrupt::halfway(), || Feasible::of(space)))
     }
 
     /// Whether a point breaks no constraint that is known.

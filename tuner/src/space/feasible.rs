@@ -16,8 +16,8 @@ const MOST: usize = 1 << 25;
 /// Values of a domain that is enumerated.
 const LARGEST_DOMAIN: u64 = 1 << 20;
 
-/// Parameters that are set between looks at whether the session is to end.
-const ASK: u64 = 1 << 12;
+/// Values that are tried between looks at whether the session is to end.
+const ASK: u64 = 1 << 10;
 
 /// The valid points of a space.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ struct Member {
 
 impl Feasible {
     /// Enumerates the valid points. `None` where a space does not say what its constraints are about, or where linked
-    /// parameters have too many combinations to keep.
+    /// parameters have too many combinations to keep, or the session is to end before all are found.
     pub fn of(space: &dyn SearchSpace) -> Option<Self> {
         let mut constraints = space.constraints()?;
         let parameters = space.parameters().to_vec();
@@ -325,23 +325,23 @@ fn descend(
     code: u64,
     constraints: &mut dyn Constraints,
     codes: &mut Vec<u64>,
-    steps_made: &mut u64,
+    tried: &mut u64,
 ) -> bool {
     let Some((step, rest)) = steps.split_first() else {
         codes.push(code);
         return codes.len() <= MOST;
     };
     let Member { parameter, values, weight } = &members[step.member];
-    *steps_made += 1;
-    if steps_made.is_multiple_of(ASK) && interrupt::is_due() {
-        return false;
-    }
     let absent = !constraints.applies(*parameter);
     let digits = if absent { values.len()..values.len() + 1 } else { 0..values.len() };
     for digit in digits {
+        *tried += 1;
+        if tried.is_multiple_of(ASK) && interrupt::is_due() {
+            return false;
+        }
         constraints.set(*parameter, values.get(digit));
         if step.checks.iter().all(|constraint| constraints.holds(*constraint))
-            && !descend(members, rest, code + digit as u64 * weight, constraints, codes, steps_made)
+            && !descend(members, rest, code + digit as u64 * weight, constraints, codes, tried)
         {
             return false;
         }
@@ -370,6 +370,16 @@ mod tests {
         std::fs::write(&path, json!({"keys": names, "values": lists, "restrictions": restrictions}).to_string())
             .unwrap();
         Box::new(ResultsTable::load(&path).unwrap().space)
+    }
+
+    #[test]
+    fn a_session_that_is_to_end_enumerates_no_further() {
+        let wide: Vec<i64> = (0..100_000).collect();
+        let endless = space(&[wide.clone(), wide], &["p0 * p1 == 9999900001".into()]);
+        let now = std::time::Instant::now();
+        let soon = Some(now + std::time::Duration::from_millis(20));
+        assert!(interrupt::until(soon, || Feasible::of(&*endless)).is_none());
+        assert!(now.elapsed().as_secs() < 30, "the wide values of one parameter are many steps, too");
     }
 
     /// A restriction about two or three of the parameters.

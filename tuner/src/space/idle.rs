@@ -1,21 +1,26 @@
 //! Parameters whose values reach no field of a configuration.
 
+use std::time::{Duration, Instant};
+
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::draw::{complete, draw, draw_value};
 use super::{Feasible, Parameter, SearchSpace};
+use crate::interrupt;
 
 /// Valid points at which each parameter is varied, and values that each is given there.
 const POINTS: usize = 24;
 const VALUES: usize = 8;
 /// Changes that have to be valid before anything is said of a parameter.
 const ENOUGH: usize = 12;
+/// Time for finding the valid points; later, points are drawn without them.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Names of parameters of which no other value has changed the configuration, at any of some points drawn at random.
 pub fn idle_parameters(space: &dyn SearchSpace) -> Vec<String> {
     let mut rng = ChaCha8Rng::seed_from_u64(0);
-    let feasible = Feasible::of(space);
+    let feasible = interrupt::until(Some(Instant::now() + PATIENCE), || Feasible::of(space));
     let mut varied: Vec<(&Parameter, usize)> =
         space.parameters().iter().filter(|parameter| parameter.domain.size() != Some(1)).map(|it| (it, 0)).collect();
     for _ in 0..POINTS {
