@@ -100,19 +100,23 @@ fn is_zero(priority: &i32) -> bool {
     *priority == 0
 }
 
-/// When a configuration has been run often enough: it is measured once at least, and never more often than without it.
+/// When a configuration has been run often enough, which is never later than without it.
 ///
-/// Configurations with the same code and launch share their runs whatever their `near` is.
+/// Configurations with the same code and launch share their runs whatever their `near` and `hopeless_ns` are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StoppingRule {
-    /// A first run that takes so long, ns, is measured itself: no run is a warm-up.
+    /// A first run that takes so long, ns, is the only warm-up.
     pub long_ns: u64,
     /// Measured runs of a kernel that takes so long, at most.
     pub long_runs: u32,
     /// What the measured runs are compared with; without it there are as many as are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<Near>,
+    /// A first run that takes so long, ns, is the only run, and a warm-up: the configuration is given up, and the result
+    /// has no measured run. It counts if there are warm-ups at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hopeless_ns: Option<u64>,
 }
 
 /// A time that a configuration may be near: it is run again as long as it is.
@@ -367,7 +371,7 @@ mod tests {
     #[test]
     fn runs_are_enough_once_they_are_far_from_what_they_are_compared_with() {
         let near = Near { ns: 1000.0, runs: 4, within: 0.1 };
-        let rule = StoppingRule { long_ns: 500, long_runs: 2, near: Some(near) };
+        let rule = StoppingRule { long_ns: 500, long_runs: 2, near: Some(near), hopeless_ns: None };
         // One run: 0.1 * sqrt(1.25) is 11.8 %. Four: 7.3 %.
         assert!(!rule.is_content(&[], 5, false) && !rule.is_content(&[1110], 5, false));
         assert!(rule.is_content(&[1130], 5, false) && rule.is_content(&[880], 5, false));

@@ -169,10 +169,12 @@ impl ResultCache {
     /// Whether a result would be the same another time, but for the noise of its times. A builder that is not installed
     /// may be then.
     pub fn lasts(result: &ReplayResult) -> bool {
-        !matches!(
+        let is_given_up = result.verified && !result.exec_time.is_empty() && result.measured().is_empty();
+        let is_of_now = matches!(
             result.status,
             ReplayStatus::RuntimeError | ReplayStatus::Timeout | ReplayStatus::InternalError | ReplayStatus::Unproven
-        )
+        );
+        !is_given_up && !is_of_now
     }
 
     /// # Errors

@@ -51,8 +51,21 @@ pub struct Finalist {
     pub time: Option<f64>,
     /// Rounds that it took part in.
     pub rounds: usize,
+    /// Its first runs in freshly loaded modules take longer than later ones, and the baseline's do not: code that keeps
+    /// results from one launch to the next looks so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_run_gap: Option<FirstRunGap>,
     #[serde(rename = "fate")]
     pub outcome: FinalistOutcome,
+}
+
+/// By how much a finalist's first runs are slower.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FirstRunGap {
+    /// Time of a first run over the median of later ones.
+    pub ratio: f64,
+    /// The same of the baseline.
+    pub baseline: f64,
 }
 
 /// An interval whose ends are further apart than this factor says nothing.
@@ -246,7 +259,7 @@ pub fn confirm<E>(
                 (FinalistOutcome::Undecided, race.interval(step, 1.0 - error).map(Interval::exp), race.time())
             }
         };
-        Finalist { place, trial: 0, speedup, time, rounds: race.rounds.len(), outcome }
+        Finalist { place, trial: 0, speedup, time, rounds: race.rounds.len(), first_run_gap: None, outcome }
     };
     let mut confirmation = Confirmation {
         confidence: settings.confidence,

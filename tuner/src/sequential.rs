@@ -5,19 +5,29 @@
 //! other. How far that is is estimated from all candidates of the session together, and Student's distribution makes
 //! up for an estimate of few runs. The error that is allowed is shared out between the looks at a candidate
 //! (Bonferroni): whoever is as fast as the last of the best is taken for slower no more often than that.
+//!
+//! A first run is cold: it is a warm-up, never a measurement. Of a kernel that takes long it may still decide, because
+//! another run would cost much. The session learns by how much first runs are slower than measured ones, and gives a
+//! candidate up after a first run that is slower than a cold run of the last of the best would be.
 
 use mneme_core::protocol::{Near, StoppingRule};
+use mneme_core::result::ReplayResult;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A first run that takes so long, ns, is no warm-up: what a device has to get used to takes far less.
+/// After a first run that takes so long, ns, there is no other warm-up.
 pub const LONG: u64 = 20_000_000;
 /// Measured runs of such a kernel, at most.
 pub const LONG_RUNS: u32 = 3;
-/// A first run is as good as measured that is so many times slower than the last of the best, and no short one.
+/// A candidate is hopeless that is so many times slower than the last of the best.
 const HOPELESS: f64 = 3.0;
+/// A first run of a hopeless candidate that takes so long, ns, is its only warm-up.
 const SHORT: u64 = 1_000_000;
 /// By how much runs differ at least, relative to their mean: the same code takes another time when it is loaded anew.
 const LEAST_NOISE: f64 = 0.001;
+/// First runs by which the session says how cold they are.
+const ENOUGH: usize = 3;
+/// First runs are as good as measured ones if they are slower by less than this.
+const WARM: f64 = 0.01;
 /// Probability that a candidate as fast as the last of the best is taken for slower.
 const ERROR: f64 = 0.01;
 
@@ -29,6 +39,8 @@ pub struct SequentialTest {
     /// Squares of what logarithms of times differ by from those of their candidates, and how many of them are free.
     squares: f64,
     degrees: usize,
+    /// Logarithms of first runs over the geometric means of the measured ones.
+    cold: Vec<f64>,
     /// Metrics, ns, and runs of the best so far, the best first.
     best: Vec<(f64, u32)>,
     most: usize,
@@ -37,7 +49,7 @@ pub struct SequentialTest {
 impl SequentialTest {
     /// `finalists` is how many of the best are measured again.
     pub fn new(iterations: u32, finalists: usize) -> Self {
-        Self { iterations, squares: 0.0, degrees: 0, best: Vec::new(), most: finalists.max(1) }
+        Self { iterations, squares: 0.0, degrees: 0, cold: Vec::new(), best: Vec::new(), most: finalists.max(1) }
     }
 
     /// Learns from measured runs of one candidate, ns; `metric` is what they come to.
@@ -65,6 +77,32 @@ impl SequentialTest {
         }
     }
 
+    /// Learns from a result of which runs before the measured ones by how much first runs are slower.
+    pub fn note_first(&mut self, result: &ReplayResult) {
+        let measured = result.measured();
+        let Some(first) = result.exec_time.first().filter(|_| result.warmup > 0 && !measured.is_empty()) else {
+            return;
+        };
+        let mean = measured.iter().map(|time| (*time as f64).ln()).sum::<f64>() / measured.len() as f64;
+        let cold = (*first as f64).ln() - mean;
+        self.cold.extend(Some(cold).filter(|cold| cold.is_finite()));
+    }
+
+    /// By how much the next first run is slower at most, as a difference of logarithms. `None` while too few are known.
+    fn coldest(&self) -> Option<f64> {
+        let count = self.cold.len() as f64;
+        let mean = self.cold.iter().sum::<f64>() / count;
+        let variance = self.cold.iter().map(|cold| (cold - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let student = Some(self.cold.len()).filter(|known| *known >= ENOUGH);
+        let student = student.and_then(|known| StudentsT::new(0.0, 1.0, (known - 1) as f64).ok())?;
+        Some(mean.max(0.0) + student.inverse_cdf(1.0 - ERROR) * (variance * (1.0 + 1.0 / count)).sqrt())
+    }
+
+    /// Whether first runs were seen to be as fast as others.
+    pub fn is_warm_at_once(&self) -> bool {
+        self.coldest().is_some_and(|coldest| coldest < WARM)
+    }
+
     /// By how much runs of one candidate differ: a standard deviation, relative to their mean, and on how many degrees
     /// of freedom it stands. `None` where no candidate was run twice.
     pub fn noise(&self) -> Option<(f64, usize)> {
@@ -83,7 +121,12 @@ impl SequentialTest {
             Some(Near { ns, runs, within: noise * student.inverse_cdf(1.0 - ERROR / f64::from(looks)) })
         });
         let hopeless = near.map_or(LONG, |near| ((HOPELESS * near.ns) as u64).max(SHORT));
-        StoppingRule { long_ns: LONG.min(hopeless), long_runs: LONG_RUNS, near }
+        let slower = |near: &Near| {
+            let noise = near.within * (1.0 + 1.0 / f64::from(near.runs.max(1))).sqrt();
+            self.coldest().map_or(HOPELESS, |coldest| (coldest + noise).exp().min(HOPELESS))
+        };
+        let hopeless_ns = near.as_ref().map(|near| ((near.ns * slower(near)) as u64).max(LONG));
+        StoppingRule { long_ns: LONG.min(hopeless), long_runs: LONG_RUNS, near, hopeless_ns }
     }
 }
 
@@ -171,6 +214,34 @@ mod tests {
         slow.note(&[4_000_000, 4_010_000], 4_005_000.0);
         assert_eq!(slow.rule(None).long_ns, 12_015_000);
         assert_eq!(test.rule(None).long_ns, SHORT);
+    }
+
+    #[test]
+    fn a_first_run_decides_if_it_is_slower_than_a_cold_run_of_the_best() {
+        let result = |first: u64, time: u64| ReplayResult {
+            exec_time: vec![first, time, time],
+            warmup: 1,
+            ..ReplayResult::default()
+        };
+        let session = |cold: &[f64]| {
+            let mut test = SequentialTest::new(5, 1);
+            test.note(&[100_000_000, 100_300_000, 99_800_000, 100_100_000, 100_050_000], 1e8);
+            cold.iter().for_each(|cold| test.note_first(&result((2e8 * cold) as u64, 200_000_000)));
+            test
+        };
+        let hopeless = |cold: &[f64]| session(cold).rule(None).hopeless_ns.unwrap() as f64 / 1e8;
+        assert!((hopeless(&[1.09, 1.08]) - 3.0).abs() < 1e-6, "too little is known of first runs");
+        let noise = (1..20).map(|_| 1.0).collect::<Vec<f64>>();
+        let (warm, cold) = (hopeless(&noise), hopeless(&noise.iter().map(|_| 1.09).collect::<Vec<f64>>()));
+        assert!(warm > 1.0 && (cold / warm - 1.09).abs() < 1e-3 && cold < 3.0, "{warm} {cold}");
+        assert!(hopeless(&[1.09, 1.08, 1.1]) > cold, "few first runs say less");
+        assert_eq!(hopeless(&[9.0, 1.0, 4.0]), 3.0, "never more than hopeless");
+        assert!(session(&[1.0, 1.001, 1.002, 1.0]).is_warm_at_once());
+        assert!(!session(&[1.09, 1.08, 1.085]).is_warm_at_once() && !session(&[1.0; 2]).is_warm_at_once());
+        // Kernels that are not long are measured in any case.
+        let mut short = SequentialTest::new(5, 1);
+        short.note(&[1_000_000, 1_001_000], 1e6);
+        assert_eq!(short.rule(None).hopeless_ns, Some(LONG));
     }
 
     /// A session of candidates that are all as fast as the baseline: measured, and the best three confirmed. Whether it

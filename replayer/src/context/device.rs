@@ -36,7 +36,12 @@ impl Choice {
             ("hip", number) => (Self::Hip, number),
             _ => (Self::Gpu, text),
         };
-        let unknown = || format!("'{text}' is no device; use cpu, cuda, hip or the number of a GPU");
+        let meant = match text.to_ascii_lowercase().as_str() {
+            "gpu" | "nvidia" => "; did you mean cuda?",
+            "amd" | "rocm" => "; did you mean hip?",
+            _ => "",
+        };
+        let unknown = || format!("'{text}' is no device; use cpu, cuda, hip or the number of a GPU{meant}");
         ordinal(number).map(kind).ok_or_else(unknown)
     }
 

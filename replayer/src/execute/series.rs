@@ -123,10 +123,15 @@ impl Allowance {
 
     /// Whether runs of these times, warm-ups first, are all.
     fn is_used_up(&mut self, times: &[u64]) -> bool {
-        if let (Some(rule), [first]) = (self.stopping, times)
-            && *first >= rule.long_ns
-        {
-            (self.warmup, self.is_long) = (0, true);
+        if let (Some(rule), [first]) = (self.stopping, times) {
+            let is_hopeless = self.warmup > 0 && rule.hopeless_ns.is_some_and(|hopeless| *first >= hopeless);
+            self.is_long = *first >= rule.long_ns;
+            if self.is_long || is_hopeless {
+                self.warmup = self.warmup.min(1);
+            }
+            if is_hopeless {
+                return true;
+            }
         }
         let all = self.warmup.saturating_add(self.iterations).max(1) as usize;
         let measured = times.get(self.warmup as usize..).unwrap_or_default();
@@ -170,15 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn long_kernels_are_not_warmed_up_and_far_ones_are_run_once() {
-        let rule = |near| Some(StoppingRule { long_ns: 1000, long_runs: 3, near });
+    fn first_runs_are_not_measured_and_hopeless_kernels_have_no_others() {
+        let rule = |near| Some(StoppingRule { long_ns: 1000, long_runs: 3, near, hopeless_ns: Some(8000) });
         let near = Some(Near { ns: 1500.0, runs: 1, within: 0.1 });
         assert_eq!(runs(&[5000; 9], None), (7, 2));
         assert_eq!(runs(&[900; 9], rule(None)), (7, 2), "a short one has all of its runs");
-        assert_eq!(runs(&[5000; 9], rule(None)), (3, 0));
-        assert_eq!(runs(&[5000; 9], rule(near)), (1, 0), "far from what it is compared with");
-        assert_eq!(runs(&[1500; 9], rule(near)), (3, 0), "near it");
+        assert_eq!(runs(&[5000; 9], rule(None)), (4, 1), "one warm-up");
+        assert_eq!(runs(&[5000; 9], rule(near)), (2, 1), "far from what it is compared with");
+        assert_eq!(runs(&[1500; 9], rule(near)), (4, 1), "near it");
+        assert_eq!(runs(&[5000, 1500, 1500, 1500], rule(near)), (4, 1), "it was only cold");
         assert_eq!(runs(&[900; 9], rule(near)), (3, 2), "a short one is warmed up");
+        assert_eq!(runs(&[8000; 9], rule(near)), (1, 1), "hopeless");
         // Only the first run tells.
         assert_eq!(runs(&[900, 5000, 5000, 5000], rule(near)), (3, 2));
     }

@@ -24,7 +24,7 @@ pub struct Identity(ChunkId, ChunkId);
 impl Identity {
     pub fn of(run: &RunRequest, image: &[u8], limit: std::time::Duration, device: Option<i32>) -> Self {
         // Whatever runs were compared with, they are runs of this.
-        let stopping = run.spec.stopping.map(|rule| StoppingRule { near: None, ..rule });
+        let stopping = run.spec.stopping.map(|rule| StoppingRule { near: None, hopeless_ns: None, ..rule });
         let run = RunRequest { spec: RunSpec { stopping, ..run.spec.clone() }, ..run.clone() };
         let request = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
         Self(chunk_id(image), chunk_id(&request))

@@ -92,8 +92,8 @@ pub enum BaselineCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunsKind {
-    /// Until it is clear whether the candidate is among the best, --iterations at most; a kernel of 20 ms is not
-    /// warmed up and measured three times at most
+    /// Until it is clear whether the candidate is among the best, --iterations at most; a kernel of 20 ms
+    /// is measured three times at most, after one warm-up
     Needed,
     /// --iterations, after --warmup
     All,
@@ -198,7 +198,16 @@ pub fn device(text: &str) -> Result<String, String> {
     if text.split(',').all(is_device) && (of_cpu == 0 || of_cpu == text.split(',').count()) {
         Ok(text.into())
     } else {
-        Err("use cpu, cuda, hip or the numbers of GPUs, as in 0,1".into())
+        Err(format!("use cpu, cuda, hip or the numbers of GPUs, as in 0,1{}", meant(text)))
+    }
+}
+
+/// The name that goes with a word for a GPU.
+fn meant(text: &str) -> &'static str {
+    match text.to_ascii_lowercase().as_str() {
+        "gpu" | "nvidia" | "gpus" => "; did you mean cuda?",
+        "amd" | "rocm" | "radeon" => "; did you mean hip?",
+        _ => "",
     }
 }
 

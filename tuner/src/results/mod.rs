@@ -4,6 +4,7 @@
 //! part of a line that a session left behind is cut off by the next. So what the folder says is true whenever it is
 //! read, and a session that is resumed loses nothing and repeats nothing.
 
+mod kept;
 pub mod proteus;
 mod trial;
 
@@ -19,6 +20,7 @@ use serde::de::DeserializeOwned;
 use mneme_core::console::is_full;
 use mneme_core::files::{FileAccess, private, trust};
 
+pub use self::kept::keep_better;
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, References, SessionSummary, Trial};
 
@@ -28,6 +30,8 @@ pub const TRIALS: &str = "trials.jsonl";
 #[derive(Debug)]
 pub struct Results {
     folder: PathBuf,
+    /// Where the results are that were in the folder.
+    aside: Option<PathBuf>,
     trials: File,
     log: File,
 }
@@ -78,7 +82,8 @@ impl Results {
         let aside = free_name(folder);
         std::fs::rename(folder, &aside).map_err(|source| ResultsError::Taken { folder: folder.into(), source })?;
         mneme_core::remark!("mneme-tune: the results that were in {} are in {} now", folder.display(), aside.display());
-        Self::enter(folder)
+        let (results, known) = Self::enter(folder)?;
+        Ok((Self { aside: Some(aside), ..results }, known))
     }
 
     fn enter(folder: &Path) -> Result<(Self, Vec<Trial>), ResultsError> {
@@ -101,11 +106,16 @@ impl Results {
             Err(TryLockError::Error(error)) => return Err(io(&folder.join(TRIALS))(error)),
         }
         let known = read_trials(&folder.join(TRIALS), &mut trials)?;
-        Ok((Self { folder: folder.into(), trials, log }, known))
+        Ok((Self { folder: folder.into(), aside: None, trials, log }, known))
     }
 
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Where the results of an earlier session are that were in the folder.
+    pub fn aside(&self) -> Option<&Path> {
+        self.aside.as_deref()
     }
 
     pub fn log_path(&self) -> PathBuf {

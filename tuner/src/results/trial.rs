@@ -105,6 +105,8 @@ pub struct SessionSummary {
     /// Runs of trials, and runs that they did not need of those that they were allowed.
     pub num_runs: u64,
     pub num_runs_saved: u64,
+    /// Times that candidates were measured again, later in the session, before finalists were chosen.
+    pub num_looks: u64,
     /// Points that the space rejected, that stood for a configuration tried already, and that had a banned block shape;
     /// no trials.
     pub num_rejected: u64,

@@ -4,6 +4,7 @@ use mneme_core::text::ratio;
 
 use super::standings::Best;
 use super::{Session, Stop};
+use crate::confirm::FirstRunGap;
 use crate::options::ProteusOutput;
 use crate::results::{References, Trial, proteus};
 use crate::space::Point;
@@ -31,6 +32,17 @@ impl Session {
             let (untried, all) = (summary.num_internal_error, summary.num_trials_completed);
             mneme_core::remark!("mneme-tune: {untried} of {all} configurations could not be tried: {reason}");
         }
+        for finalist in summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists) {
+            if let Some(FirstRunGap { ratio: slower, baseline }) = finalist.first_run_gap {
+                mneme_core::remark!(
+                    "mneme-tune: trial {}: the first run of freshly loaded code takes {}x as long as later runs (the baseline's: {}x); \
+                     code that keeps results from one launch to the next looks like this, and an application may not gain what the times say",
+                    finalist.trial,
+                    ratio(slower),
+                    ratio(baseline)
+                );
+            }
+        }
         let left = self.numbers.untried();
         if left > 0 {
             mneme_core::remark!(
@@ -50,8 +62,8 @@ impl Session {
                 mneme_core::remark!("{sentence}");
             }
             if summary.num_runs_saved > 0 {
-                let (made, all) = (summary.num_runs, summary.num_runs + summary.num_runs_saved);
-                mneme_core::remark!("{made} runs of {all} were enough to tell which are the best");
+                let (saved, all) = (summary.num_runs_saved, summary.num_runs + summary.num_runs_saved);
+                mneme_core::remark!("Skipped {saved} of {all} runs: those candidates were already clearly slower.");
             }
             if let Some(advice) = self.standings.rounding.advice() {
                 mneme_core::remark!("{advice}");

@@ -14,6 +14,7 @@ use crate::server::Runs;
 impl Session {
     /// The fastest that also verifies on the instances of `--verify-all`, once the finalists were measured again.
     pub(super) fn choose(&mut self) -> Result<Best, SessionError> {
+        self.look_again()?;
         let mut elsewhere = match self.verified_on.is_empty() || self.standings.is_empty() {
             true => None,
             false => {

@@ -8,17 +8,20 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::spokesman;
+use super::first_runs::FirstRuns;
 use super::{Session, SessionError, Stop};
 use crate::confirm::{self, Confirmation, RoundSettings};
 use crate::failure;
 use crate::results::{InstanceTrial, Trial};
-use crate::sequential::LONG;
+use crate::sequential::{LONG, SequentialTest};
 use crate::server::Runs;
 
 /// Measured runs of each configuration in a round, and runs before them.
 const RUNS: (u32, u32) = (5, 1);
-/// The same of kernels that take long: the rounds are what is compared, however many runs they have.
-const LONG_RUNS: (u32, u32) = (1, 0);
+/// The same of kernels that take long: the rounds are what is compared, however many runs they have. The warm-up is left
+/// out if the session has seen that first runs are as fast as others.
+const LONG_RUNS: (u32, u32) = (1, 1);
+const WARM_RUNS: (u32, u32) = (1, 0);
 /// Rounds of theirs after which the data are looked at first: a great difference is seen then, and a round costs much.
 const LONG_LOOK: usize = 3;
 
@@ -55,11 +58,17 @@ impl Session {
         let device = self.evaluator.greeting().devices.first().copied();
         let fastest = finalists.iter().filter_map(|trial| trial.metric).fold(self.standings.baseline_metric, f64::min);
         let is_long = fastest >= LONG as f64;
-        let (iterations, warmup) = if is_long { LONG_RUNS } else { RUNS };
+        let is_warm = self.test.as_ref().is_some_and(SequentialTest::is_warm_at_once);
+        let (iterations, warmup) = match is_long {
+            true if is_warm => WARM_RUNS,
+            true => LONG_RUNS,
+            false => RUNS,
+        };
         if is_long {
             settings.looks.insert(0, LONG_LOOK);
         }
         let runs = Runs { iterations, warmup, fresh: true, device, ..Runs::default() };
+        let mut first_runs = FirstRuns::default();
         let measure = |order: &[&Configuration]| -> Result<Vec<Option<Vec<u64>>>, SessionError> {
             let mut found = Vec::new();
             for configuration in order {
@@ -71,6 +80,9 @@ impl Session {
                 };
                 let results = self.evaluator.run(of_instances.clone(), runs.clone())?;
                 let times = self.criteria.times(&results);
+                if let Some(result) = results.first().filter(|_| times.is_some()) {
+                    first_runs.note(finalist.map(|trial| trial.trial), result);
+                }
                 if let (None, Some(trial)) = (&times, finalist) {
                     self.refute_again(trial.trial, &of_instances, &results);
                 }
@@ -82,6 +94,7 @@ impl Session {
         confirmation.gpu_id = device;
         for finalist in &mut confirmation.finalists {
             finalist.trial = finalists[finalist.place].trial;
+            finalist.first_run_gap = first_runs.gap(finalist.trial);
         }
         self.records.log(&confirmation.sentence());
         Ok(Some(confirmation))

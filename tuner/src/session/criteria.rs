@@ -83,6 +83,11 @@ impl Criteria {
     /// Fills in what a trial's results come to, beside a baseline's metric; an objective without a value is an error
     /// that leaves the trial without objectives.
     pub fn judge(&self, trial: &mut Trial, results: &[ReplayResult], baseline: f64) -> Result<(), ObjectiveError> {
+        let first = results.iter().find_map(first_run).filter(|_| self.all_verified(results));
+        let first = first.map(|first| [ReplayResult { warmup: 0, ..first.clone() }]);
+        trial.stopped = trial.stopped.or(first.as_ref().and_then(|first| self.metric.of(first[0].measured())));
+        // The search learns from what one that was given up took at first, which is no measurement.
+        let results = first.as_ref().map_or(results, |first| first);
         trial.metric = self.condense(results).filter(|_| trial.stopped.is_none());
         trial.speedup = trial.metric.map(|metric| baseline / metric);
         trial.objectives = Vec::new();
@@ -119,6 +124,11 @@ impl Criteria {
 /// The result that speaks for a candidate: of the first instance that did not verify, else of the first.
 pub fn spokesman(results: &[ReplayResult]) -> ReplayResult {
     results.iter().find(|result| !result.verified).or(results.first()).cloned().unwrap_or_default()
+}
+
+/// A result that was given up after its first run.
+fn first_run(result: &ReplayResult) -> Option<&ReplayResult> {
+    Some(result).filter(|result| result.verified && result.measured().is_empty() && result.exec_time.len() == 1)
 }
 
 /// The results of a trial, by instance.

@@ -5,7 +5,7 @@
 //!
 //! Its parts have one job each: `Criteria` measure, `Proposals` choose and ground candidates, `Standings` rank
 //! and count, `Records` last, `Progress` is seen. The session's own steps are modules in their order: `resume`,
-//! `baseline`, `trials` with `reference` and `repeats`, `choice` with `confirm`, `ending` with
+//! `baseline`, `trials` with `reference` and `repeats`, `choice` with `looks` and `confirm`, `ending` with
 //! `announcement`.
 
 mod announcement;
@@ -17,6 +17,8 @@ mod criteria;
 mod disturbance;
 mod ending;
 mod error;
+mod first_runs;
+mod looks;
 mod pace;
 mod progress;
 mod proposals;
@@ -180,7 +182,8 @@ impl Session {
         let cache = plan.cache.as_ref().map(|cache| records::open_cache(cache, evaluator.greeting())).transpose()?;
         // What is no time cannot be compared with one, nor can times of several instances, each of which has its own.
         let needed = settings.replay.runs == RunsKind::Needed;
-        let stopping = needed.then_some(StoppingRule { long_ns: LONG, long_runs: LONG_RUNS, near: None });
+        let stopping =
+            needed.then_some(StoppingRule { long_ns: LONG, long_runs: LONG_RUNS, near: None, hopeless_ns: None });
         // Runs are told to be near by events, as they end; a clock of the device's own is read after all of them.
         let compares = instances.len() == 1 && objectives.is_time() && is_events(&evaluator.greeting().timer);
         let test = compares.then(|| SequentialTest::new(settings.replay.iterations, settings.confirmation.finalists));

@@ -1,5 +1,6 @@
 //! Repeats: trials that were measured while the device was disturbed are measured again.
 
+use mneme_core::protocol::StoppingRule;
 use mneme_core::result::{ReplayResult, SharedWith};
 
 use super::criteria::spokesman;
@@ -16,7 +17,10 @@ impl Session {
         let Some(number) = self.disturbances.next() else { return false };
         let trial = self.standings.trial(number).expect("what was measured is ranked").clone();
         let id = self.ended[&number];
-        self.evaluator.submit(id, vec![trial.config.clone()], Runs { fresh: true, ..self.runs() });
+        // It is measured, whatever its first run takes.
+        let runs = self.runs();
+        let stopping = runs.stopping.map(|rule| StoppingRule { hopeless_ns: None, ..rule });
+        self.evaluator.submit(id, vec![trial.config.clone()], Runs { fresh: true, stopping, ..runs });
         self.repeats.insert(id, trial);
         true
     }

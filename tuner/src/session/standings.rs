@@ -4,6 +4,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::baseline_results;
+use super::looks::Looks;
 use crate::confirm::{Finalist, FinalistOutcome};
 use crate::failure::{self, Rounding};
 use crate::results::{Baseline, SessionSummary, Trial};
@@ -33,6 +34,8 @@ pub struct Standings {
     pub fastest: f64,
     /// Why one that could not be tried was not: the first such reason, whole.
     pub untried: Option<String>,
+    /// Visits of candidates after their trials.
+    pub looks: Looks,
     /// Everything that verified, of this session's space.
     ranking: Vec<Trial>,
 }
@@ -46,6 +49,7 @@ impl Standings {
             baseline: None,
             fastest: f64::INFINITY,
             untried: None,
+            looks: Looks::default(),
             ranking: Vec::new(),
         }
     }
@@ -161,11 +165,18 @@ impl Standings {
         untested || self.summary.could_try_none()
     }
 
-    /// Those that are to be measured again: the best trials of different code or launch, none of them the baseline's.
+    /// Those that are to be measured again: the best trials of different code or launch, none of them the baseline's. The
+    /// best are those that all visits show.
     pub fn finalists(&self, ranked: &[Trial], most: usize) -> Vec<Trial> {
         let Some(baseline) = &self.baseline else { return Vec::new() };
         let mut seen = vec![identity(&baseline.config, &baseline_results(baseline)[0], &baseline.config)];
         let mut found = Vec::new();
+        let time = |trial: &Trial| {
+            let seen = self.looks.estimate(trial.trial).or(trial.metric.map(f64::ln));
+            seen.unwrap_or(f64::INFINITY)
+        };
+        let mut ranked: Vec<&Trial> = ranked.iter().collect();
+        ranked.sort_by(|one, other| time(one).total_cmp(&time(other)));
         for trial in ranked {
             let identity = identity(&trial.config, &trial.result, &baseline.config);
             if found.len() < most && !seen.contains(&identity) {

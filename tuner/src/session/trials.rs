@@ -233,7 +233,7 @@ impl Session {
         self.proposals.search.tell(id, self.standings.outcome(&trial));
         let number = trial.trial;
         let (line, logged) = match (trial.metric, trial.speedup) {
-            _ if stopped.is_some() => (format!("[{number}] {label} given up after its first run"), None),
+            _ if trial.stopped.is_some() => (format!("[{number}] {label} given up after its first run"), None),
             (Some(metric), Some(_)) if problem.is_some() => {
                 let problem = problem.unwrap_or_default();
                 (format!("[{number}] {label} {}={metric} no candidate: {problem}", self.criteria.metric.name()), None)
@@ -294,6 +294,7 @@ impl Session {
         }
         if let Some((test, metric)) = self.test.as_mut().zip(trial.metric) {
             test.note(made[0].measured(), metric);
+            test.note_first(&made[0]);
         }
     }
 

@@ -309,7 +309,11 @@ impl KernelToTune {
             bridge,
             settings,
         };
+        let aside = results.aside().map(Path::to_owned);
         let finished = session::run(plan, evaluator, results, known)?;
+        if let Some(kept) = aside.map(|aside| results::keep_better(folder, &aside)).transpose()?.flatten() {
+            mneme_core::remark!("mneme-tune: {kept}");
+        }
         Ok(Outcome { status: finished.status, finished: Some(finished) })
     }
 
