@@ -187,7 +187,7 @@ const TEST_EXAMPLES: &str = "Examples:
   mneme test recordings --passes 'default<O2>' --passes 'default<O3>' --passes original
 
 A launch is SLOWER or faster where the medians differ by more than the threshold with at least 95 %
-confidence, which takes seven runs or more.";
+confidence, which takes four starts or more.";
 
 const EXPORT_EXAMPLES: &str = "Examples:
   mneme export --standalone reproducer recording/7312.json -rid 1631
