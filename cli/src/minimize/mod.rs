@@ -137,7 +137,11 @@ fn minimize(
             housekeeping::remove(to, hash, Some(id))?;
             return Err(problem);
         }
-        scrubbed = format!("; {} are random numbers", units::bytes(outcome.replaced));
+        scrubbed = format!(
+            "; {} are random numbers, {} of other data are as recorded",
+            units::bytes(outcome.replaced),
+            units::bytes(outcome.left)
+        );
     }
     let reduced = memory_bytes(&path, id)?;
     print(&format!(

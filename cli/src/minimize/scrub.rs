@@ -37,6 +37,8 @@ pub struct ScrubOutcome {
     pub folder: PathBuf,
     /// Bytes that are random.
     pub replaced: u64,
+    /// Bytes of others that are as recorded, without zeros.
+    pub left: u64,
 }
 
 /// What a launch does to memory.
@@ -75,7 +77,7 @@ impl Copy<'_> {
             why: "it has no answer".into(),
         })?;
         let addresses = addresses(&self.moments(self.kernel.folder())?.prologue);
-        let candidates = self.candidates(from, &addresses)?;
+        let (candidates, data) = self.candidates(from, &addresses)?;
         let given = Given { from, candidates: &candidates, addresses: &addresses, behaviour: &behaviour, seed };
         let mut used: BTreeSet<usize> = BTreeSet::new();
         let all: BTreeSet<usize> = candidates.iter().map(|candidate| candidate.index).collect();
@@ -106,7 +108,8 @@ impl Copy<'_> {
                 self.kernel.record.demangled_name
             );
         }
-        Ok(best.unwrap_or_else(|| ScrubOutcome { folder: from.into(), replaced: 0 }))
+        let (folder, replaced) = best.unwrap_or_else(|| (from.into(), 0));
+        Ok(ScrubOutcome { folder, replaced, left: data.saturating_sub(replaced) })
     }
 
     fn file(&self, folder: &Path) -> PathBuf {
@@ -131,10 +134,11 @@ impl Copy<'_> {
         Ok(Moments::open(folder, &self.kernel.record, instance)?)
     }
 
-    fn candidates(&self, from: &Path, addresses: &[Range<u64>]) -> Result<Vec<Candidate>, CommandError> {
+    /// The regions with numbers in them, and how many bytes of all regions are in words that are not zero.
+    fn candidates(&self, from: &Path, addresses: &[Range<u64>]) -> Result<(Vec<Candidate>, u64), CommandError> {
         let moments = self.moments(from)?;
         let store = moments.store(from)?;
-        let mut found = Vec::new();
+        let (mut found, mut data) = (Vec::new(), 0);
         for (index, region) in moments.prologue.regions().enumerate() {
             // What the code has itself is part of it.
             if region.variable.is_some_and(|variable| variable.constant || variable.code) {
@@ -142,15 +146,18 @@ impl Copy<'_> {
             }
             let mut bytes = vec![0; region.size as usize];
             store.read_region(&region, &mut bytes)?;
+            let words = bytes.chunks(4).filter(|word| word.iter().any(|byte| *byte != 0));
+            data += words.map(|word| word.len() as u64).sum::<u64>();
             if let Some(width) = numbers::width(&bytes, addresses) {
                 found.push(Candidate { index, address: region.address, size: region.size, width });
             }
         }
-        Ok(found)
+        Ok((found, data))
     }
 
-    /// The recording with other numbers in some regions, where the kernel does with them what it did.
-    fn version(&self, given: &Given<'_>, wanted: &BTreeSet<usize>) -> Result<Option<ScrubOutcome>, CommandError> {
+    /// The recording with other numbers in some regions, where the kernel does with them what it did; and how many bytes
+    /// are others.
+    fn version(&self, given: &Given<'_>, wanted: &BTreeSet<usize>) -> Result<Option<(PathBuf, u64)>, CommandError> {
         let Given { from, candidates, addresses, behaviour, seed } = *given;
         let folder = tempfile::tempdir_in(self.scratch)
             .map_err(|source| CommandError::Io { path: self.scratch.into(), source })?
@@ -199,7 +206,7 @@ impl Copy<'_> {
         })?;
         let is_same = self.behaviour(&done)?.as_ref() == Some(behaviour);
         let verifies = is_same && self.replayer.replay(&self.file(&done), self.id, &[])?.status.is_as_recorded();
-        Ok(verifies.then_some(ScrubOutcome { folder: done, replaced: replaced.get() }))
+        Ok(verifies.then(|| (done, replaced.get())))
     }
 
     /// Runs the recorded launch, with the application's own code where that was recorded and runs by itself, and gives
