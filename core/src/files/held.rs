@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{OwnedFile, private};
+use super::{OwnedFile, private, regular};
 
 /// A file that is written to, opened again where the application has closed it.
 pub struct HeldFile {
@@ -28,7 +28,7 @@ impl HeldFile {
     /// The application has closed it, and it cannot be opened again or another has its name.
     pub fn get(&mut self) -> io::Result<&File> {
         if !self.file.is_open() {
-            let again = OwnedFile::new(File::options().write(true).open(&self.path)?)?;
+            let again = OwnedFile::new(regular::open_by(File::options().write(true), &self.path)?)?;
             if !again.is_same_as(&self.file) {
                 return Err(io::Error::other("the application has closed it, and another file has its name"));
             }

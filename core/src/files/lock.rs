@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{OwnedFile, private};
+use super::{OwnedFile, private, regular};
 
 /// Name of the file that is locked.
 pub const LOCK: &str = ".lock";
@@ -42,7 +42,7 @@ impl FolderLock {
         let end = Instant::now() + patience;
         let [mut pause, longest] = TRIES;
         loop {
-            let file = private::options().write(true).create(true).truncate(false).open(&path)?;
+            let file = regular::open_by(private::options().write(true).create(true).truncate(false), &path)?;
             loop {
                 match file.try_lock() {
                     Ok(()) => break,

@@ -6,6 +6,7 @@ mod held;
 mod lock;
 mod owned;
 pub mod private;
+pub mod regular;
 mod size_limit;
 mod sync;
 pub mod trust;
@@ -133,7 +134,7 @@ impl Temporary {
                 continue;
             }
             // One that is gone by now has got its name.
-            let Ok(file) = File::open(&path) else { continue };
+            let Ok(file) = regular::open(&path) else { continue };
             let Ok(metadata) = file.metadata() else { continue };
             let is_young = metadata.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age < YOUNG));
             let is_free = || file.try_lock().is_ok();

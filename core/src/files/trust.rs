@@ -266,7 +266,7 @@ impl Folder {
         let path = self.path.join(name.as_ref());
         let found = self.find(name.as_ref())?;
         if found.stat.st_mode & libc::S_IFMT != libc::S_IFREG {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(super::regular::irregular());
         }
         let mut bytes = Vec::with_capacity(found.stat.st_size.clamp(0, 1 << 30) as usize);
         found.open(&path)?.read_to_end(&mut bytes)?;

@@ -1,6 +1,5 @@
 //! Sections of ELF files, found without loading the whole file into the heap.
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
@@ -8,12 +7,14 @@ use goblin::container::Ctx;
 use goblin::elf::section_header::SHT_NOBITS;
 use goblin::elf::{Elf, SectionHeader};
 
+use crate::files::regular;
+
 /// A file mapped for reading.
 pub struct MappedFile(memmap2::Mmap);
 
 impl MappedFile {
     pub fn open(path: &Path) -> std::io::Result<Self> {
-        let file = File::open(path)?;
+        let file = regular::open(path)?;
         // SAFETY: the mapping is private and only read; a file that is truncated meanwhile raises SIGBUS, which
         // replacing an executable by rename (what linkers and package managers do) does not.
         unsafe { memmap2::Mmap::map(&file) }.map(Self)

@@ -10,6 +10,7 @@ use super::moments::{self, Moments};
 use super::pack::{self, PackReader};
 use super::rules::Rules;
 use super::store::{self, Store};
+use crate::files::regular;
 use crate::hash::{ChunkId, checksum};
 
 /// What was read, and what is wrong with it.
@@ -76,7 +77,7 @@ fn check_code(folder: &Path, record: &KernelRecord, report: &mut CheckReport) ->
 /// Whether a file can be read, and has this sum where one is known.
 fn check_file(path: &Path, sum: Option<u64>, report: &mut CheckReport) -> bool {
     report.bytes += length(path);
-    let problem = match std::fs::read(path) {
+    let problem = match regular::read(path) {
         Ok(bytes) if sum.is_none_or(|sum| sum == checksum(&bytes)) => return true,
         Ok(_) => RecordingError::damaged(path, "its checksum does not match"),
         Err(error) => RecordingError::io(path)(error),

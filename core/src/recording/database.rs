@@ -13,7 +13,7 @@ use super::RecordingError;
 use crate::checked_text::{NO_CHECKSUM, checksum_of, write_checksum};
 use crate::compile_options::CompileOptions;
 use crate::configuration::Configuration;
-use crate::files::{self, FileAccess, FolderLock, LOCK, Temporary};
+use crate::files::{self, FileAccess, FolderLock, LOCK, Temporary, regular};
 use crate::image::architecture::Processor;
 use crate::launch::{Dim3, LaunchAttributes};
 use crate::text::closest;
@@ -183,7 +183,7 @@ fn any_numbers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<
 
 impl KernelRecord {
     pub fn load(path: &Path) -> Result<Self, RecordingError> {
-        let text = std::fs::read(path).map_err(RecordingError::io(path))?;
+        let text = regular::read(path).map_err(RecordingError::io(path))?;
         Self::parse(path, &text)
     }
 

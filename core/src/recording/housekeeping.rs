@@ -19,7 +19,7 @@ use super::publication::{self, CodeFiles, NewInstance, Publication};
 use super::rules::Rules;
 use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
 use super::upstream::span;
-use crate::files::{LOCK, Temporary};
+use crate::files::{LOCK, Temporary, regular};
 use crate::hash::ChunkId;
 
 /// Compression of chunks that are written again, zstd's level: these wait for nobody.
@@ -124,7 +124,7 @@ pub fn copy_rewritten(
     }
     let rules = Rules::path(&path);
     if rules.try_exists().map_err(RecordingError::io(&rules))? {
-        let contents = std::fs::read(&rules).map_err(RecordingError::io(&rules))?;
+        let contents = regular::read(&rules).map_err(RecordingError::io(&rules))?;
         database::write_atomically(&Rules::path(&to.join(record.file_name())), &contents)?;
         bytes += contents.len() as u64;
     }
@@ -235,7 +235,7 @@ fn copy_code(
         if (is_known || name.starts_with(ORIGINAL)) && code.contains(name)? {
             continue;
         }
-        let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
+        let contents = regular::read(&from.join(name)).map_err(RecordingError::io(from.join(name)))?;
         code.add(name, &contents)?;
         bytes += contents.len() as u64;
     }
@@ -268,7 +268,7 @@ fn check_same(
 }
 
 fn have_equal_contents(one: &Path, other: &Path) -> Result<bool, RecordingError> {
-    let open = |path: &Path| std::fs::File::open(path).map(std::io::BufReader::new).map_err(RecordingError::io(path));
+    let open = |path: &Path| regular::open(path).map(std::io::BufReader::new).map_err(RecordingError::io(path));
     let (mut first, mut second) = (open(one)?, open(other)?);
     loop {
         let a = first.fill_buf().map_err(RecordingError::io(one))?;
@@ -302,7 +302,7 @@ pub fn move_to(
 
 /// Copies a file of any size; gives its length, bytes.
 fn copy_file(from: &Path, target: &mut std::fs::File) -> Result<u64, RecordingError> {
-    let mut source = std::fs::File::open(from).map_err(RecordingError::io(from))?;
+    let mut source = regular::open(from).map_err(RecordingError::io(from))?;
     std::io::copy(&mut source, target).map_err(RecordingError::io(from))
 }
 

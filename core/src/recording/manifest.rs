@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RecordingError;
 use super::database::write_atomically;
+use crate::files::regular;
 use crate::hash::{ChunkId, Hash64, checksum};
 use crate::tolerance::Tolerance;
 
@@ -213,7 +214,7 @@ impl MemoryState {
     }
 
     pub fn load(path: &Path) -> Result<Self, RecordingError> {
-        let bytes = std::fs::read(path).map_err(RecordingError::io(path))?;
+        let bytes = regular::read(path).map_err(RecordingError::io(path))?;
         Self::parse(path, &bytes)
     }
 
@@ -332,7 +333,7 @@ pub fn is_manifest(path: &Path) -> Result<bool, RecordingError> {
 /// The file, and its first bytes, which have been read from it.
 fn start_of(path: &Path) -> Result<(File, Vec<u8>), RecordingError> {
     let mut start = Vec::new();
-    let mut file = File::open(path).map_err(RecordingError::io(path))?;
+    let mut file = regular::open(path).map_err(RecordingError::io(path))?;
     Read::by_ref(&mut file).take(MAGIC.len() as u64).read_to_end(&mut start).map_err(RecordingError::io(path))?;
     Ok((file, start))
 }

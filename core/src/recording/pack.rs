@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use super::RecordingError;
 use super::encoding::{self, Encoded, Encoder};
 use super::manifest::CHUNK;
-use crate::files::{self, HeldFile};
+use crate::files::{self, HeldFile, regular};
 use crate::hash::{ChunkId, Hash64, checksum, chunk_id};
 use crate::random;
 
@@ -222,7 +222,7 @@ pub(super) struct PackPrefix {
 impl PackPrefix {
     /// Waits until they are on disk; false where that cannot be, or where their writer has taken some back.
     pub(super) fn sync(&self) -> bool {
-        let synced = File::open(&self.path).and_then(|file| file.sync_data().and_then(|()| file.metadata()));
+        let synced = regular::open(&self.path).and_then(|file| file.sync_data().and_then(|()| file.metadata()));
         synced.is_ok_and(|metadata| metadata.len() >= self.length)
     }
 }
@@ -238,7 +238,7 @@ pub struct PackReader {
 impl PackReader {
     /// Opens a pack and lists its chunks.
     pub fn open(path: &Path) -> Result<(Self, Vec<(ChunkId, ChunkLocation)>), RecordingError> {
-        let file = File::open(path).map_err(RecordingError::io(path))?;
+        let file = regular::open(path).map_err(RecordingError::io(path))?;
         let length = file.metadata().map_err(RecordingError::io(path))?.len();
         let reader = Self { path: path.into(), file, length };
         let mut header = [0; FILE_HEADER as usize];

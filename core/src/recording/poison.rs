@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::manifest::{CHUNK, MemoryState};
-use crate::files::{self, FileAccess};
+use crate::files::{self, FileAccess, regular};
 use crate::hash::{Hash64, checksum};
 
 /// Of the file, and of the way in which the bytes are found: maps of another version are made again.
@@ -164,7 +164,7 @@ impl PoisonMap {
 
     /// Reads the map of this memory; `None` if there is none that is whole and of this version.
     pub fn load(path: &Path, made_from: &str) -> Option<Self> {
-        let file = std::fs::read(path).ok()?;
+        let file = regular::read(path).ok()?;
         let (sum, text) = file.split_first_chunk::<CHECKSUM>()?;
         if u64::from_le_bytes(*sum) != checksum(text) {
             return None;

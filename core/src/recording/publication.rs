@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use super::RecordingError;
 use super::database::{self, Databases, InstanceRecord, KernelRecord};
 use super::draft::Draft;
-use crate::files::Temporary;
+use crate::files::{Temporary, regular};
 
 /// Instances that are best published at a time: each has two files open, and an application may open only so many.
 pub const MOST: usize = 32;
@@ -197,7 +197,7 @@ impl CodeFiles<'_> {
             let _ = std::fs::remove_file(&name);
             // Some file systems have no further names, others only so many.
             if std::fs::hard_link(&file, &name).is_err() {
-                let contents = std::fs::read(&file).map_err(RecordingError::io(&file))?;
+                let contents = regular::read(&file).map_err(RecordingError::io(&file))?;
                 database::write_atomically(&name, &contents)?;
             }
         }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RecordingError;
 use super::database::write_atomically;
+use crate::files::regular;
 use crate::tolerance::Tolerance;
 
 pub const VERSION: u32 = 1;
@@ -104,7 +105,7 @@ impl Rules {
     /// The rules of a kernel; none where there is no file.
     pub fn load(database: &Path) -> Result<Self, RecordingError> {
         let path = Self::path(database);
-        match std::fs::read(&path) {
+        match regular::read(&path) {
             Ok(text) => Self::parse(&path, &text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(RecordingError::io(path)(error)),

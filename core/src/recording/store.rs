@@ -394,6 +394,17 @@ pub fn create_private_folder(folder: &Path) -> Result<(), RecordingError> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_pipe_that_is_named_like_a_pack_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(StoreWriter::open(folder.path(), 1).unwrap());
+        let pipe = folder.path().join(FOLDER).join("0.pack");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for refused in [Store::open(folder.path()).err(), StoreWriter::open(folder.path(), 1).err()] {
+            assert!(matches!(refused, Some(RecordingError::Io { path, .. }) if path == pipe));
+        }
+    }
+
     fn packs(folder: &Path) -> Vec<PathBuf> {
         pack::files(&folder.join(FOLDER)).unwrap()
     }

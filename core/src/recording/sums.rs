@@ -4,7 +4,6 @@
 //! same code is launched on other memory, and judged by other rules; and who writes a recording writes its hashes.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::RecordingError;
 use super::database::KernelRecord;
 use super::rules::Rules;
+use crate::files::regular;
 use crate::hash::checksum;
 
 /// A sum is 16 hexadecimal digits.
@@ -79,7 +79,7 @@ fn all(sums: &[u64]) -> String {
 /// Of a file's contents; one that is missing, without which nothing is replayed, has a sum as well.
 fn of_file(path: &Path) -> Result<u64, RecordingError> {
     let unreadable = |source| RecordingError::Io { path: path.into(), source };
-    let mut file = match File::open(path) {
+    let mut file = match regular::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
         file => file.map_err(unreadable)?,
     };

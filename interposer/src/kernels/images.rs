@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use mneme_abi::cuda::sys::CUjitInputType;
 
+use mneme_core::files::regular;
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::elf::MappedFile;
 use mneme_core::image::{fatbin, in_memory, ir_inside, ptx, sum};
@@ -115,7 +116,7 @@ impl LoadedImage {
     /// An image that was loaded from a file.
     pub fn of_file(path: &Path) -> Option<Self> {
         (path.metadata().ok()?.len() <= MAX_COPY)
-            .then(|| std::fs::read(path).ok())?
+            .then(|| regular::read(path).ok())?
             .map(|bytes| Self::new(Bytes::Whole(Piece::Copied(Arc::new(bytes)))))
     }
 

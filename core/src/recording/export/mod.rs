@@ -21,6 +21,7 @@ use super::publication::{self, NewInstance, Publication};
 use super::rules::Rules;
 use super::store::{Store, create_private_folder};
 use super::upstream::span::{self, PAGE};
+use crate::files::regular;
 use crate::tolerance::{Annotation, Threshold};
 use write::{SnapshotMoment, SnapshotPiece, Writer};
 
@@ -100,7 +101,7 @@ pub fn export(
             span::include(to, there, spans.reduce(span::joined).flatten())?;
             let original = indices.iter().flat_map(|index| &some[*index].1.ours.original).map(|code| &code.file);
             for name in record.modules.iter().chain(original) {
-                let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
+                let contents = regular::read(&from.join(name)).map_err(RecordingError::io(from.join(name)))?;
                 code.add(name, &contents)?;
             }
             Ok(0)
