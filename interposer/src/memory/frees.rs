@@ -17,13 +17,12 @@ use super::arena::vmm;
 use super::sharing::{exports, imports};
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, CUcontext, CUdevice, CUevent, CUstream, STREAM_LEGACY, Status, captures, streams};
+use crate::process::settings::settings;
 
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 /// Events that a call asks at most. Each call defers one at most, so that what has been passed becomes no more.
 const ASKED: usize = 4;
-/// How long an allocation that finds no memory waits for what is deferred.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often it asks meanwhile.
+/// How often an allocation that finds no memory asks for what is deferred.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Memory that the application has freed, and that work may still use that was enqueued before.
@@ -191,9 +190,10 @@ pub fn wait(context: usize) -> Status {
     status
 }
 
-/// Waits until something deferred is given back, for a second at most; whether anything was.
+/// Waits until something deferred is given back, for as long as a launch may hold the application; whether anything
+/// was.
 pub fn reclaim() -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + settings().kernel_limit;
     loop {
         if give_back(usize::MAX) {
             return true;
