@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::types::CUipcMemHandle;
-use mneme_core::files::size_limit_as_errors;
+use mneme_core::files::{OwnedFile, size_limit_as_errors};
 use mneme_core::random;
 
 use super::allocations::{self, MemoryKind};
@@ -58,7 +58,7 @@ impl Give<CUipcMemHandle> for IpcHandle {
 
 /// The file of a shared allocation.
 struct SharedFile {
-    file: File,
+    file: OwnedFile,
     identity: [u8; 16],
 }
 
@@ -102,7 +102,7 @@ pub fn share(out: Out<IpcHandle>, address: u64) -> StatusResult {
     out.put(IpcHandle {
         magic: MAGIC,
         process: std::process::id(),
-        descriptor: known.file.as_raw_fd(),
+        descriptor: known.file.get().map_err(|_| Status::OPERATING_SYSTEM)?.as_raw_fd(),
         bytes: found.size,
         device: found.device,
         identity: known.identity,
@@ -196,7 +196,8 @@ fn into_file(start: u64, size: u64) -> Option<SharedFile> {
         }
         Some(())
     })?;
-    map_over(start, size, &file).then_some(SharedFile { file, identity })
+    let file = OwnedFile::new(file).ok()?;
+    map_over(start, size, file.get().ok()?).then_some(SharedFile { file, identity })
 }
 
 fn map_over(start: u64, size: u64, file: &File) -> bool {

@@ -125,6 +125,31 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     ok!(cuMemAddressFree(address, 4 * SIZE));
 }
 
+#[test]
+fn a_number_that_is_the_applications_by_now_is_left_alone() {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::MetadataExt;
+    enter();
+    // No other test has memory of this size.
+    let size = 7 * SIZE;
+    let handle = number::<u64>(|out| ok!(cuMemCreate(out, size, In::from(&AllocationProperties::pinned(0)), 0)));
+    let length = |entry: &std::fs::DirEntry| std::fs::metadata(entry.path()).ok().map(|metadata| metadata.len());
+    let mut open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let memory = open.find(|entry| length(entry) == Some(size as u64)).expect("the memory is a file");
+    let descriptor: i32 = memory.file_name().to_str().unwrap().parse().unwrap();
+    let theirs = tempfile::tempfile().unwrap();
+    // SAFETY: both are open: what an application does that closes all descriptors and opens files.
+    assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), descriptor) }, descriptor);
+    let address = number::<u64>(|out| ok!(cuMemAddressReserve(out, size, 0, 0, 0)));
+    assert_eq!(status!(cuMemMap(address, size, 0, handle, 0)), Status::OPERATING_SYSTEM);
+    ok!(cuMemRelease(handle));
+    ok!(cuMemAddressFree(address, size));
+    let there = std::fs::metadata(format!("/proc/self/fd/{descriptor}")).expect("the descriptor is open");
+    assert_eq!(there.ino(), theirs.metadata().unwrap().ino());
+    // SAFETY: this test has opened it.
+    unsafe { libc::close(descriptor) };
+}
+
 /// The address behind an output, for functions that take it as a number.
 fn place<T>(out: Out<T>) -> u64 {
     out.address() as u64

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties};
 use mneme_abi::cuda::types::CUmemLocation;
-use mneme_core::files::size_limit_as_errors;
+use mneme_core::files::{OwnedFile, size_limit_as_errors};
 
 use super::allocations::{self, MemoryKind};
 use super::{context, device};
@@ -31,7 +31,8 @@ const READ_WRITE: u32 = 3;
 
 struct Physical {
     device: i32,
-    file: File,
+    /// An application that closes all descriptors may have its own file under the number, which is left alone.
+    file: OwnedFile,
     size: u64,
     /// Ways in which it may be shared, as asked for when it was made.
     handle_types: u32,
@@ -144,6 +145,7 @@ pub fn create(out: Out<u64>, size: usize, properties: In<AllocationProperties>, 
     // SAFETY: the descriptor was just opened and is nobody else's.
     let file = unsafe { File::from_raw_fd(descriptor) };
     size_limit_as_errors(|| file.set_len(size)).map_err(|_| Status::OUT_OF_MEMORY)?;
+    let file = OwnedFile::new(file).map_err(|_| Status::OPERATING_SYSTEM)?;
     out.put(PHYSICAL.insert(Arc::new(Physical { device, file, size, handle_types: properties.handle_types })) as u64)
 }
 
@@ -152,7 +154,7 @@ pub fn export(out: Out<i32>, handle: u64, kind: u32, flags: u64) -> StatusResult
     if out.is_null() || kind != DESCRIPTOR || physical.handle_types & kind == 0 || flags != 0 {
         return Err(Status::INVALID_VALUE);
     }
-    out.put(physical.file.try_clone().map_err(|_| Status::OPERATING_SYSTEM)?.into_raw_fd())
+    out.put(physical.file.get().and_then(File::try_clone).map_err(|_| Status::OPERATING_SYSTEM)?.into_raw_fd())
 }
 
 /// The descriptor stays the caller's.
@@ -170,6 +172,7 @@ pub fn import(out: Out<u64>, descriptor: usize, kind: u32) -> StatusResult {
     context::device(device)?;
     let file = File::options().read(true).write(true).open(path).map_err(|_| Status::OPERATING_SYSTEM)?;
     let size = file.metadata().map_err(|_| Status::OPERATING_SYSTEM)?.len();
+    let file = OwnedFile::new(file).map_err(|_| Status::OPERATING_SYSTEM)?;
     out.put(PHYSICAL.insert(Arc::new(Physical { device, file, size, handle_types: kind })) as u64)
 }
 
@@ -197,6 +200,7 @@ pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
     if !inside || overlaps {
         return Err(Status::INVALID_VALUE);
     }
+    let file = physical.file.get().map_err(|_| Status::OPERATING_SYSTEM)?;
     // SAFETY: replaces unreadable pages of a reservation.
     let mapped = unsafe {
         libc::mmap(
@@ -204,7 +208,7 @@ pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
             size as usize,
             libc::PROT_NONE,
             libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
-            physical.file.as_raw_fd(),
+            file.as_raw_fd(),
             offset as libc::off_t,
         )
     };
