@@ -13,9 +13,9 @@ use self_cell::self_cell;
 
 /// Images that are kept: machine code and PTX of a few.
 const KEPT: usize = 8;
-/// Bytes of one that is kept.
-const MOST: usize = 8 << 20;
-/// The same of the image that they are in.
+/// Bytes of all that are kept. One image of thousands of kernels has more than 8 MiB, and takes 10 ms to be read.
+const MOST: usize = 64 << 20;
+/// Bytes of the image that they are in.
 const MOST_WHOLE: usize = 64 << 20;
 
 self_cell!(
@@ -119,11 +119,26 @@ fn known_or_read(
         return Some(known.clone());
     }
     let found = Arc::new(read()?);
-    if let Some(last) = last.as_mut().filter(|_| found.bytes.len() <= MOST) {
-        last.truncate(KEPT - 1);
-        last.push_front(found.clone());
+    if let Some(last) = last.as_mut() {
+        keep(last, &found, MOST);
     }
     Some(found)
+}
+
+/// Puts an image before the others, and drops those at the end that are too many, or have with it more than `most`
+/// bytes.
+fn keep(last: &mut VecDeque<Arc<CodeImage>>, image: &Arc<CodeImage>, most: usize) {
+    if image.bytes.len() > most {
+        return;
+    }
+    last.push_front(image.clone());
+    let mut bytes = 0;
+    let fit = last.iter().take(KEPT).take_while(|kept| {
+        bytes += kept.bytes.len();
+        bytes <= most
+    });
+    let count = fit.count();
+    last.truncate(count);
 }
 
 /// An image with its checksum.
@@ -213,11 +228,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_or_damaged_is_read_each_time() {
-        let mut large = text("large");
-        large.resize(large.len() + MOST, b' ');
-        let [one, other] = [image(&large), image(&large)];
-        assert!(!Arc::ptr_eq(&one, &other) && one.ptx().is_some());
+    fn a_few_images_are_kept_that_are_not_too_large_together() {
+        let image = |name: &str| Arc::new(CodeImage::read(text(name), b"", None));
+        let most = 3 * image("a").bytes.len();
+        let mut last = VecDeque::new();
+        for name in ["a", "b", "c", "d"] {
+            keep(&mut last, &image(name), most);
+        }
+        let kernels = |last: &VecDeque<Arc<CodeImage>>| -> Vec<String> {
+            last.iter().flat_map(|image| image.ptx().unwrap().kernels()).map(str::to_owned).collect()
+        };
+        assert_eq!(kernels(&last), ["d", "c", "b"]);
+        keep(&mut last, &image("larger"), most);
+        assert_eq!(kernels(&last), ["larger", "d"]);
+        keep(&mut last, &image(&"l".repeat(most)), most);
+        assert_eq!(last.len(), 2, "one that is too large leaves the others");
+        (0..2 * KEPT).for_each(|_| keep(&mut last, &image("e"), usize::MAX));
+        assert_eq!(last.len(), KEPT);
+    }
+
+    #[test]
+    fn what_is_damaged_has_no_code() {
         let damaged = image(b".version 8.0\n\xff");
         assert!(damaged.ptx().is_none() && damaged.cubin().is_none());
         assert!(image(b"").ptx().is_none() && image(b"\x7fELF").cubin().is_none());
