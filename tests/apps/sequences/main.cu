@@ -230,7 +230,7 @@ static void run(const Process &process, World &world, const LeftOut &left_out) {
         world.say("\n  %llu %s", static_cast<unsigned long long>(number), step.name);
         doing[world.thread] = step.name;
         // Nobody else may wait for the context while a stream of it is captured.
-        if (step.run == capture) {
+        if (step.run == capture || step.run == wait_in_graph) {
             std::unique_lock<std::shared_mutex> alone(process.capturing);
             step.run(world, random);
         } else {
@@ -255,6 +255,8 @@ static void reset(Process &process, World &world, Random &random) {
         if (region.kind != Kind::Plain && region.kind != Kind::Pitched)
             release(world, random, region);
     settle(world);
+    // The others end with the context.
+    world.regions.clear();
     CUDA_OK(cudaDeviceReset());
     CUDA_OK(cudaFree(nullptr));
     CALL(cuDevicePrimaryCtxRetain, &process.primary[0], 0);
