@@ -1,4 +1,4 @@
-//! How often a configuration fails, and how many runs show that another one does not.
+//! The rate at which a configuration fails, and the runs that show that another one does not.
 
 use std::time::{Duration, Instant};
 

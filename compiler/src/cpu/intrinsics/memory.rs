@@ -1,10 +1,7 @@
 //! Intrinsics on memory: fences, cached loads, atomics, address spaces.
 
+use crate::cpu::operations::spaces;
 use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
-
-/// Bytes of a thread's stack at most, and how far below a frame the variables of the functions that it calls may be.
-const STACK: u64 = 2 << 20;
-const STACK_SLACK: u64 = 64 << 10;
 
 pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
@@ -28,11 +25,11 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             body.ret(result, inside);
         }
         ["isspacep", "local"] => {
-            let inside = is_local(body, "%a0");
+            let inside = spaces::is_local(body, "%a0");
             body.ret(result, inside);
         }
         ["isspacep", "global"] => {
-            let inside = is_global(body, "%a0");
+            let inside = spaces::is_global(body, "%a0");
             body.ret(result, inside);
         }
         ["mapa", ..] if parameter(0) == Some(result) && result.starts_with("ptr") => {
@@ -83,34 +80,6 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
         _ => return None,
     }
     Some(())
-}
-
-/// Whether a generic pointer leads to a variable of the thread. They are on its stack, which is at most 2 MiB and is
-/// used downwards.
-pub fn is_local(body: &mut FunctionBody, pointer: &str) -> String {
-    let frame = body.value("call ptr @llvm.frameaddress.p0(i32 0)");
-    let frame = body.value(format!("ptrtoint ptr {frame} to i64"));
-    let lowest = body.value(format!("sub i64 {frame}, {STACK_SLACK}"));
-    let address = body.value(format!("ptrtoint ptr {pointer} to i64"));
-    let distance = body.value(format!("sub i64 {address}, {lowest}"));
-    let inside = body.value(format!("icmp ult i64 {distance}, {}", STACK + STACK_SLACK));
-    let shared = is_shared(body, pointer);
-    let elsewhere = body.value(format!("xor i1 {shared}, true"));
-    body.value(format!("and i1 {inside}, {elsewhere}"))
-}
-
-/// Whether a generic pointer leads to shared memory of a block of the cluster.
-fn is_shared(body: &mut FunctionBody, pointer: &str) -> String {
-    body.value(format!("call i1 @__mneme_cpu.is_cluster_shared(ptr {pointer})"))
-}
-
-/// Whether a generic pointer leads to global memory: to no shared memory of the cluster, and to no variable of the
-/// thread.
-pub fn is_global(body: &mut FunctionBody, pointer: &str) -> String {
-    let shared = is_shared(body, pointer);
-    let local = is_local(body, pointer);
-    let inside = body.value(format!("or i1 {shared}, {local}"));
-    body.value(format!("xor i1 {inside}, true"))
 }
 
 fn read_modify_write(operation: &str, ty: &str, pointer: &str, body: &mut FunctionBody) -> Option<()> {

@@ -7,7 +7,7 @@
 pub mod amdgcn;
 mod half;
 mod image;
-pub mod memory;
+mod memory;
 mod warp;
 
 use super::operations::text::{FunctionBody, FunctionSignature, Meaning};

@@ -3,5 +3,6 @@
 pub mod arithmetic;
 pub mod bits;
 pub mod convert;
+pub mod spaces;
 pub mod sreg;
 pub mod text;

@@ -1,6 +1,6 @@
 //! Loads, stores, atomics, fences, and the hints that do nothing here.
 
-use crate::cpu::intrinsics::memory as intrinsics;
+use crate::cpu::operations::spaces;
 
 use super::Machine;
 use super::parse::InlineOperand;
@@ -209,8 +209,8 @@ impl Machine {
         let inside = match *space {
             "shared" | "shared::cta" => shared("shared"),
             "shared::cluster" => shared("cluster_shared"),
-            "local" => intrinsics::is_local(&mut self.body, &pointer),
-            "global" => intrinsics::is_global(&mut self.body, &pointer),
+            "local" => spaces::is_local(&mut self.body, &pointer),
+            "global" => spaces::is_global(&mut self.body, &pointer),
             _ => return None,
         };
         self.write(to, 1, &inside, false)
