@@ -21,8 +21,8 @@ SPELLINGS = """
 parameters:
   specialize: {type: categorical, values: [[2, 0], [], true]}
   timeout_s: [100, 2.5e-5]
-  tolerance: {type: categorical, values: [{dtype: f32, threshold: 1}, {ignore: true}, {threshold: 1.5e-6}, {threshold:
-  1.0e+16}]}
+  tolerance: {type: categorical, values: [{dtype: f32, threshold: 1}, {ignore: true}, {threshold: 1.5e-6},
+    {dtype: f64, threshold: 1.0e+16}]}
 """
 """Values that may be spelt in several ways."""
 

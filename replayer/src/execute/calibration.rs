@@ -3,9 +3,10 @@
 //! [`Calibration::find`] runs the code on memory in which it fills bytes, and looks at what becomes of them:
 //!
 //! 1. Runs on the recorded memory tell which results vary by themselves.
-//! 2. Runs with some low bits of each element flipped tell what is written: flipped bits that stay were not. So
-//!    indices and sizes stay near what they were, and hardly a kernel fails. Each element and run has other bits, so
-//!    that a copy of a flipped element does not pass for one that stayed.
+//! 2. Runs with some low bits of each element flipped tell what is written: flipped bits that stay were not. First the
+//!    bits of all buffers, then those of the written buffers alone, so that inputs are as recorded. Indices and sizes
+//!    stay near what they were, and hardly a kernel fails. Each element and run has other bits, so that a copy of a
+//!    flipped element does not pass for one that stayed.
 //! 3. Each buffer's written bytes are filled with a pattern. If bytes of it, or anything else, do not become the
 //!    recorded result, the kernel reads them first, and they leave the set.
 //! 4. All sets are filled together, several times from each of two complementary patterns. What stays filled leaves the
@@ -133,14 +134,21 @@ impl<'a, 'm> Calibration<'a, 'm> {
         Ok(())
     }
 
-    /// The elements that the kernel writes, as far as flipped bits tell.
+    /// The elements that the kernel writes on its recorded inputs, as far as flipped bits tell.
+    ///
+    /// With flipped inputs a kernel writes other places and other values, so the first runs only tell which buffers are
+    /// written at all. The bits of these alone are flipped in the second runs.
     fn written(&mut self) -> Result<Sets, DeviceError> {
-        let pieces: Vec<usize> = self
-            .memory
-            .region_pieces()
-            .filter(|(_, region)| self.regions.contains(region))
-            .map(|(piece, _)| piece)
-            .collect();
+        let regions = self.regions.clone();
+        let touched = self.written_among(&regions)?;
+        let touched = touched.keys().filter_map(|piece| self.memory.chunk(*piece)).map(|(region, _)| region).collect();
+        self.written_among(&touched)
+    }
+
+    /// The elements of these buffers that the kernel writes if their bits are flipped.
+    fn written_among(&mut self, regions: &BTreeSet<usize>) -> Result<Sets, DeviceError> {
+        let pieces = self.memory.region_pieces().filter(|(_, region)| regions.contains(region));
+        let pieces: Vec<usize> = pieces.map(|(piece, _)| piece).collect();
         let mut written = Sets::new();
         let windows = pieces.chunks(WINDOW).flat_map(|window| (0..self.runs).map(move |run| (window, run)));
         for (window, run) in windows.collect::<Vec<_>>() {
@@ -329,16 +337,15 @@ impl<'a, 'm> Calibration<'a, 'm> {
             let (bytes, shown) = counts.entry(region).or_default();
             for at in (0..before.len()).step_by(size).filter(|at| written.has(*at)) {
                 *bytes += size as u64;
-                *shown += u64::from(is_shown(at));
+                *shown += if is_shown(at) { size as u64 } else { 0 };
             }
             if let Some(mask) = mask {
                 map.add(region as u32, chunk as u32, mask);
             }
         }
-        // Of a buffer that changes in part, other contents may have had the kernel write more than it did: what it
-        // leaves alone and what it writes unchanged cannot be told apart.
-        let unshown = counts.into_iter().filter(|(_, (bytes, shown))| *bytes > 0 && *shown == 0);
-        map.unshown = unshown.map(|(region, (bytes, _))| UnshownBytes { region: region as u32, bytes }).collect();
+        let unshown = counts.into_iter().filter(|(_, (bytes, shown))| bytes > shown);
+        map.unshown =
+            unshown.map(|(region, (bytes, shown))| UnshownBytes { region: region as u32, bytes: bytes - shown }).collect();
         if self.is_late() {
             map.left_out = format!("looking for what the kernel only writes took longer than {} s", BUDGET.as_secs());
         }
