@@ -79,6 +79,10 @@ pub struct Submission {
     /// Run it even where the result of a configuration with the same code and the same launch is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
+    /// Seeds of inputs other than the recorded one, to run it on afterwards. The application's own code says what is
+    /// right for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fresh_inputs: Vec<u64>,
     /// The device to run it on, one of the greeting's `devices`; whichever is free first without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,

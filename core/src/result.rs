@@ -120,6 +120,9 @@ pub struct Evidence {
     pub shown: u64,
     /// Bytes that rules leave out of the comparison.
     pub ignored: u64,
+    /// Runs on other inputs than the recorded ones.
+    #[serde(skip_serializing_if = "FreshInputs::is_none")]
+    pub fresh_inputs: FreshInputs,
     /// The rules in force, but for `exact`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
@@ -132,9 +135,12 @@ impl Evidence {
     /// Of a hundred written bytes so many have to be shown.
     const ENOUGH: u64 = 99;
 
-    /// Whether a kernel that leaves out a part of the work would have been found out.
+    /// Whether a kernel that leaves out a part of the work would have been found out: by the recorded input, or by a
+    /// fresh one.
     pub fn proves(&self) -> bool {
-        self.shown > 0 && u128::from(self.shown) * 100 >= u128::from(self.written) * u128::from(Self::ENOUGH)
+        let is_shown = u128::from(self.shown) * 100 >= u128::from(self.written) * u128::from(Self::ENOUGH);
+        let is_agreed = self.fresh_inputs.shown.saturating_mul(100) >= self.written;
+        (self.shown > 0 && is_shown) || (self.fresh_inputs.shown > 0 && is_agreed)
     }
 
     /// Why it proves nothing, one sentence with the remedy.
@@ -148,6 +154,33 @@ impl Evidence {
         format!(
             "memory is as recorded, but that proves nothing: {what}; record another launch of the kernel, such as the first"
         )
+    }
+}
+
+/// Runs on inputs that differ from the recorded one. The application's own code computes what is right for each.
+///
+/// Of a seed follows an input, so that a run can be repeated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FreshInputs {
+    /// Inputs that were made.
+    pub tried: u32,
+    /// Those that say nothing: the application's own code fails on them, varies, takes over ten times its time, or
+    /// leaves memory as it is.
+    pub discarded: u32,
+    /// Those on which the code agrees with the application's own.
+    pub agreed: u32,
+    /// Bytes that a kernel which does nothing would leave wrong, in the input that has most of them. It is 0 if code of
+    /// a pipeline is compared with itself, because the application's own code cannot be run.
+    pub shown: u64,
+    /// The seeds of the inputs that were tried.
+    pub seeds: Vec<u64>,
+}
+
+impl FreshInputs {
+    /// Whether no input was tried.
+    pub fn is_none(&self) -> bool {
+        self.seeds.is_empty()
     }
 }
 

@@ -288,7 +288,7 @@ class ExperimentResult:
     @property
     def evidence(self) -> Optional[dict[str, Any]]:
         """What it shows that memory is as recorded, in bytes: ``compared``, ``written``, ``changed``, ``poisoned``,
-        ``shown`` and ``ignored``. ``None`` unless memory is as recorded.
+        ``shown`` and ``ignored``; ``fresh_inputs`` counts runs on other inputs. ``None`` unless memory is as recorded.
         """
         return self.extra.get("evidence")
 

@@ -18,6 +18,7 @@ use mneme_core::result::ReplayStatus;
 use crate::context::ReplayContext;
 use crate::context::settings::{Isolation, ReplaySettings};
 use crate::error::Fatal;
+use crate::fresh_inputs;
 use crate::job::Job;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
@@ -26,6 +27,10 @@ use crate::supervise::{Client, SupervisorEvent};
 const LOSSES: u32 = 4;
 /// For the runs on a group of buffers.
 const LIMIT: Duration = Duration::from_secs(120);
+/// Fresh inputs that are kept.
+const INPUTS: u32 = 3;
+/// A search that took longer is followed by no search for inputs that are not needed.
+const QUICK: Duration = Duration::from_secs(2);
 /// What takes longer is announced.
 const SILENT: Duration = Duration::from_secs(1);
 
@@ -155,7 +160,8 @@ impl<'a> Search<'a> {
             return Ok(Ok(self.found));
         }
         let mut engine = Engine::start(self.context)?;
-        let mut number = 0;
+        self.try_own_code(&mut engine)?;
+        let mut number = 1;
         while let Some(regions) = self.waiting.pop_front() {
             engine.submit(self.job(number, &regions));
             let (status, error, calibrated) = self.wait(&mut engine, number)?;
@@ -172,7 +178,30 @@ impl<'a> Search<'a> {
             }
             number += 1;
         }
+        self.find_inputs(&mut engine)?;
         Ok(Ok(self.found))
+    }
+
+    /// Leaves the application's own code out if it does not run here, even on the recorded input.
+    fn try_own_code(&mut self, engine: &mut Engine<'_>) -> Result<(), Fatal> {
+        let mut job = self.job(0, &[]);
+        job.run.calibrate = None;
+        engine.submit(job);
+        let (status, ..) = self.wait(engine, 0)?;
+        self.original = status.is_as_recorded() || status == ReplayStatus::FailedVerification;
+        self.found.own_code_fails = !self.original;
+        self.context.own_code_fails.set(!self.original);
+        Ok(())
+    }
+
+    /// Finds fresh inputs, unless runs take long and the recorded input proves enough.
+    fn find_inputs(&mut self, engine: &mut Engine<'_>) -> Result<(), Fatal> {
+        if self.found.unshown.is_empty() && self.begin.elapsed() > QUICK {
+            return Ok(());
+        }
+        let first = fresh_inputs::first_seed()?;
+        self.found.fresh_inputs = fresh_inputs::screen(engine, self.context, first, INPUTS)?.seeds;
+        Ok(())
     }
 
     fn job(&self, number: u64, regions: &[usize]) -> Job {

@@ -57,6 +57,12 @@ impl Job {
         self
     }
 
+    /// Whether it can run on fresh inputs as well if the recorded one proves too little.
+    pub fn may_have_fresh_inputs(&self) -> bool {
+        let RunSpec { fresh_inputs, survey, digest, calibrate, memory, observe, .. } = &self.run;
+        fresh_inputs.is_empty() && !survey && !digest && calibrate.is_none() && memory.is_none() && observe.is_none()
+    }
+
     pub fn configuration(&self) -> &Configuration {
         &self.build.configuration
     }
@@ -103,6 +109,7 @@ impl Job {
             block: configuration.block,
             shared_mem: if built.shared_is_static { 0 } else { configuration.shared_mem },
             attributes: context.recorded.attributes(),
+            oracle: None,
             dump: context.dump.clone(),
             watch: built.instrumented.as_ref().map(|instrumented| InstrumentedCode {
                 sites: instrumented.sites.len() as u64,

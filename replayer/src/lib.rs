@@ -34,6 +34,8 @@ pub mod report;
 
 pub mod supervise;
 
+mod fresh_inputs;
+
 pub mod calibration;
 
 pub mod cli;

@@ -14,7 +14,8 @@ use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::dump;
 use crate::execute::message::RunOutcome;
-use crate::job::Job;
+use crate::fresh_inputs;
+use crate::job::{Job, JobSchedule};
 use crate::process::stdout;
 use crate::recording::snapshot::SnapshotRegion;
 use crate::report::artifacts;
@@ -23,6 +24,9 @@ use crate::report::result::PrintedResult;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 use mneme_builds::{BuildOutcome, NotBuilt};
+
+/// Fresh inputs of code that is not the recorded kernel's.
+const FRESH: u32 = 3;
 
 /// Refuses to ask who wrote what is not recorded memory.
 fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Result<(), Fatal> {
@@ -137,10 +141,45 @@ fn replay(options: &OneShot, context: &ReplayContext, configuration: &Configurat
     let (iterations, warmup) = if observe.is_some() { (1, 0) } else { (iterations, warmup) };
     let mut job = Job::new(0, configuration.clone(), iterations, warmup).observing(observe);
     job.run.counters.clone_from(&options.counters);
+    let can_be_fresh = observe.is_none() && options.repeat.is_none();
+    let is_foreign = options.code.file().is_some();
+    let replayed = match options.fresh.or(is_foreign.then_some(FRESH)).filter(|count| *count > 0 && can_be_fresh) {
+        Some(count) => on_fresh_inputs(options, context, &mut engine, job, count)?,
+        None => one(&mut engine, job)?,
+    };
+    engine.leave();
+    Ok(replayed)
+}
+
+/// Replays on the recorded input, then on fresh ones.
+fn on_fresh_inputs(
+    options: &OneShot,
+    context: &ReplayContext,
+    engine: &mut Engine<'_>,
+    mut job: Job,
+    count: u32,
+) -> Result<Replayed, Fatal> {
+    let first = match options.fresh_seed {
+        Some(seed) => seed,
+        None => fresh_inputs::first_seed()?,
+    };
+    let inputs = fresh_inputs::screen(engine, context, first, count)?;
+    job.run.fresh_inputs = inputs.seeds;
+    job.schedule = JobSchedule { id: 0, fresh: true, ..job.schedule };
+    let mut replayed = one(engine, job)?;
+    if let Some(evidence) = &mut replayed.result.evidence {
+        let found = &mut evidence.fresh_inputs;
+        found.tried += inputs.discarded.len() as u32;
+        found.discarded += inputs.discarded.len() as u32;
+        found.seeds.extend(inputs.discarded);
+    }
+    Ok(replayed)
+}
+
+fn one(engine: &mut Engine<'_>, job: Job) -> Result<Replayed, Fatal> {
     engine.submit(job);
     loop {
         if let SupervisorEvent::Finished { result, outcome, unwritten, .. } = engine.next(Client::default())? {
-            engine.leave();
             return Ok(Replayed { result: *result, outcome, unwritten });
         }
     }

@@ -49,6 +49,8 @@ pub struct Runs {
     pub energy: bool,
     /// Count a launch with these hardware counters as well.
     pub counters: Vec<String>,
+    /// Seeds of the fresh inputs to run on afterwards.
+    pub fresh_inputs: Vec<u64>,
 }
 
 impl Runs {
@@ -173,7 +175,7 @@ impl Server {
 
     /// Submits a configuration. An error means that the server is gone.
     pub fn submit(&mut self, id: u64, config: &Configuration, runs: Runs) -> Result<(), ServerError> {
-        let Runs { iterations, warmup, stopping, fresh, device, energy, counters } = runs;
+        let Runs { iterations, warmup, stopping, fresh, device, energy, counters, fresh_inputs } = runs;
         let config = Changes::from(config);
         let (iterations, warmup) = (Some(iterations), Some(warmup));
         let submission = Submission {
@@ -186,6 +188,7 @@ impl Server {
             device,
             energy,
             counters,
+            fresh_inputs,
             ..Submission::default()
         };
         let mut line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises");

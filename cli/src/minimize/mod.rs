@@ -3,7 +3,6 @@
 //! An instrumented replay (`mneme-replay --touched`) tells what is read and written. What is left is replayed once more
 //! as recorded: a copy that does not verify is not made. With `--scrub` numbers in it are random ones ([`scrub`]).
 
-mod numbers;
 mod scrub;
 
 use std::ops::Range;

@@ -13,12 +13,12 @@ use std::process::{Command, Stdio};
 use mneme_core::observation::{Fault, TouchedRange};
 use mneme_core::protocol::{Changes, Moment, Outputs, Reply, Request, Submission};
 use mneme_core::recording::manifest::{MemoryState, RecordedRegion, pair};
+use mneme_core::recording::numbers::{self, Width};
 use mneme_core::recording::{Moments, RecordingError, housekeeping};
 use mneme_core::result::ReplayStatus;
 use mneme_core::units;
 
 use super::Replayer;
-use super::numbers::{self, Width};
 use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::error::CommandError;
 use crate::selection::KernelFile;

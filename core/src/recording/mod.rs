@@ -20,6 +20,7 @@ pub mod housekeeping;
 pub mod leads;
 pub mod manifest;
 pub mod moments;
+pub mod numbers;
 pub mod pack;
 mod planes;
 pub mod poison;

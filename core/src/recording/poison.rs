@@ -1,4 +1,5 @@
-//! The bytes of an instance that its kernel only writes, in `<static-hash>.<instance>.<device>.poison`.
+//! What was found out about an instance with the application's own code: the bytes that its kernel only writes, and
+//! inputs on which the kernel can be tried as well. In `<static-hash>.<instance>.<device>.poison`.
 //!
 //! A replay fills these bytes before each run, so a kernel that leaves them out does not verify. A [`PoisonMap`] says
 //! which bytes they are: a [`Mask`] for each chunk that has some. The file lies beside the recording, which it does not
@@ -14,7 +15,7 @@ use crate::files::{self, FileAccess, regular};
 use crate::hash::{Hash64, checksum};
 
 /// Of the file, and of the way in which the bytes are found: maps of another version are made again.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// End of the file's name.
 pub const EXTENSION: &str = "poison";
 /// What a byte is filled with differs from the recorded result in these bits. Calibration uses their complement as
@@ -39,6 +40,10 @@ pub struct PoisonMap {
     /// Buffers that the kernel writes, in which it changes nothing, and of which no byte can be filled because it reads
     /// them first.
     pub unshown: Vec<UnshownBytes>,
+    /// The application's own code does not run on this device, so a pipeline did.
+    pub own_code_fails: bool,
+    /// Seeds of fresh inputs that say something: the application's own code changes memory on them, the same every time.
+    pub fresh_inputs: Vec<u64>,
 }
 
 /// A chunk that has bytes to fill.

@@ -177,6 +177,13 @@ pub struct OneShot {
     /// CUPTI (CUDA 12.6 or later) has to be installed
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["check", "wrote", "touched"])]
     pub counters: Vec<String>,
+    /// Also run on N inputs that differ from the recorded one, and compare with the application's own code [default: 3
+    /// with --source, --ir and --ptx]
+    #[arg(long, value_name = "N", conflicts_with_all = ["check", "wrote", "touched", "repeat"])]
+    pub fresh: Option<u32>,
+    /// The seed of the first of these inputs, as in fresh_inputs of a result [default: random]
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["check", "wrote", "touched", "repeat"])]
+    pub fresh_seed: Option<u64>,
     /// Run N times and say which buffers differ from run to run, with nothing changed
     #[arg(long, value_name = "N", value_parser = runs(2), conflicts_with = "iterations")]
     pub repeat: Option<u32>,

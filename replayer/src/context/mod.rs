@@ -4,6 +4,7 @@ mod choice;
 pub mod device;
 pub mod settings;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use mneme_builds::builders::{Builders, newest_version, written_by};
 use mneme_builds::plan::External;
 use mneme_builds::program::{Preparation, ProgramError};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
+use mneme_core::configuration::Configuration;
 use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
 use mneme_core::files::trust;
@@ -47,6 +49,10 @@ pub struct ReplayContext {
     pub bounds: Bounds,
     /// Why memory was not searched for bytes that the kernel only writes, one sentence.
     pub not_searched: String,
+    /// Seeds of fresh inputs that say something, for recordings that prove too little by themselves.
+    pub fresh_inputs: Vec<u64>,
+    /// The application's own code does not run here, as far as is known.
+    pub own_code_fails: Cell<bool>,
     /// Runs are a survey of how they differ from each other.
     pub survey: bool,
     /// Folder for memory that differs.
@@ -194,6 +200,8 @@ impl ReplayContext {
             snapshot,
             bounds,
             not_searched: String::new(),
+            fresh_inputs: Vec::new(),
+            own_code_fails: Cell::new(false),
             survey: settings.survey,
             quiet: settings.quiet,
             dump: settings.dump,
@@ -211,7 +219,19 @@ impl ReplayContext {
         layout.poison(map);
         self.snapshot = reserve(layout)?;
         self.not_searched.clone_from(&map.left_out);
+        self.fresh_inputs.clone_from(&map.fresh_inputs);
+        self.own_code_fails.set(map.own_code_fails);
         Ok(())
+    }
+
+    /// What says what is right on fresh inputs, the first that can be built: the application's own code, or the recorded
+    /// pipeline.
+    pub fn oracles(&self) -> Vec<Configuration> {
+        let recorded = self.recorded.recorded_configuration();
+        let own = recorded.of_original();
+        // Code in the recorded kernel's place is what a pipeline compiles.
+        let is_recorded = self.replacement.is_none() && self.external.is_none();
+        (!self.own_code_fails.get()).then_some(own).into_iter().chain(is_recorded.then_some(recorded)).collect()
     }
 
     /// Whether builds start from PTX.

@@ -21,10 +21,10 @@ use mneme_core::device::DeviceError;
 use mneme_core::recording::manifest::CHUNK;
 use mneme_core::recording::poison::{Mask, PATTERN, PoisonMap, UnshownBytes};
 
-use super::launch::{launch_once, repaired};
 use super::memory::ResidentMemory;
 use super::message::RunOutcome;
 use super::series::Series;
+use crate::verify::evidence;
 
 /// Runs from each pattern, and runs that tell what varies; one of each if runs are long.
 const RUNS: usize = 3;
@@ -101,12 +101,13 @@ impl<'a, 'm> Calibration<'a, 'm> {
     pub fn find(mut self) -> Result<PoisonMap, DeviceError> {
         self.find_varying()?;
         let written = self.written()?;
+        let steady = without(written.clone(), &self.varying_words());
         let mut found = Sets::new();
         for region in self.regions.clone() {
             if self.is_late() {
                 break;
             }
-            found.append(&mut self.only_written(&self.of_region(&written, region))?);
+            found.append(&mut self.only_written(&self.of_region(&steady, region))?);
         }
         let found = self.together(found)?;
         Ok(self.map(&written, &found))
@@ -132,6 +133,20 @@ impl<'a, 'm> Calibration<'a, 'm> {
             run += 1;
         }
         Ok(())
+    }
+
+    /// The words in which a byte varies: what is right in them is so by chance.
+    fn varying_words(&self) -> Sets {
+        let mut words = Sets::new();
+        for (piece, varying) in &self.varying {
+            let length = self.memory.after(*piece).len();
+            let varies = |word: &usize| (*word..(word + WORD).min(length)).any(|at| varying.has(at));
+            let mask = words.entry(*piece).or_default();
+            for word in (0..length).step_by(WORD).filter(varies) {
+                (word..word + WORD).for_each(|at| mask.set(at, true));
+            }
+        }
+        words
     }
 
     /// The elements that the kernel writes on its recorded inputs, as far as flipped bits tell.
@@ -313,39 +328,40 @@ impl<'a, 'm> Calibration<'a, 'm> {
 
     /// One run from memory with these pieces as given; what it left that is not as recorded.
     fn run(&mut self, given: &Contents) -> Result<Contents, DeviceError> {
-        let Series { device, function, launch, moved, arguments, .. } = self.series;
-        given.iter().try_for_each(|(piece, bytes)| self.memory.write(*piece, bytes))?;
-        moved.bring(*device)?;
-        launch_once(*device, *function, launch, arguments, self.memory, self.done)?;
-        repaired(moved.take_back(*device), self.done)?;
-        repaired(self.memory.take_differing(), self.done)
+        self.series.once(self.memory, given, self.done)
     }
 
     fn map(&self, written: &Sets, found: &Sets) -> PoisonMap {
         let mut map = PoisonMap::default();
-        // Written elements of each region, and those that verification shows.
+        // Written bytes of each region, and those that verification shows, by elements.
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for (piece, written) in written {
             let Some((region, chunk)) = self.memory.chunk(*piece) else { continue };
             let (before, after) = (self.memory.before(*piece), self.memory.after(*piece));
             let mask = found.get(piece);
-            let size = self.step(*piece);
-            let is_shown = |at: usize| {
-                let end = (at + size).min(before.len());
-                before[at..end] != after[at..end] || mask.is_some_and(|mask| (at..end).any(|byte| mask.has(byte)))
-            };
             let (bytes, shown) = counts.entry(region).or_default();
-            for at in (0..before.len()).step_by(size).filter(|at| written.has(*at)) {
-                *bytes += size as u64;
-                *shown += if is_shown(at) { size as u64 } else { 0 };
+            let comparison = &self.series.comparisons[region];
+            for (part, cut) in comparison.cuts(chunk as u64 * CHUNK, before.len() as u64) {
+                let size = evidence::element(comparison.part(part));
+                for at in cut.clone().step_by(size) {
+                    let element = at..(at + size).min(cut.end);
+                    if !element.clone().any(|byte| written.has(byte)) {
+                        continue;
+                    }
+                    let is_shown = before[element.clone()] != after[element.clone()]
+                        || mask.is_some_and(|mask| element.clone().any(|byte| mask.has(byte)));
+                    *bytes += element.len() as u64;
+                    *shown += if is_shown { element.len() as u64 } else { 0 };
+                }
             }
             if let Some(mask) = mask {
                 map.add(region as u32, chunk as u32, mask);
             }
         }
         let unshown = counts.into_iter().filter(|(_, (bytes, shown))| bytes > shown);
-        map.unshown =
-            unshown.map(|(region, (bytes, shown))| UnshownBytes { region: region as u32, bytes: bytes - shown }).collect();
+        map.unshown = unshown
+            .map(|(region, (bytes, shown))| UnshownBytes { region: region as u32, bytes: bytes - shown })
+            .collect();
         if self.is_late() {
             map.left_out = format!("looking for what the kernel only writes took longer than {} s", BUDGET.as_secs());
         }

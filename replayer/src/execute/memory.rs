@@ -180,6 +180,26 @@ impl<'a> ResidentMemory<'a> {
         self.pieces[piece].before(self.snapshot)
     }
 
+    /// The bytes of a piece before the recorded launch.
+    pub fn recorded(&self, piece: usize) -> &'a [u8] {
+        match self.pieces[piece].chunk {
+            Some((number, chunk)) => {
+                let region = &self.snapshot.layout.regions[number];
+                let (offset, length) = region.extent(chunk);
+                self.snapshot.before(region, offset, length)
+            }
+            None => self.before(piece),
+        }
+    }
+
+    /// Makes those bytes of a piece that are filled when a run starts what they are then.
+    pub fn keep_filled(&self, piece: usize, bytes: &mut [u8]) {
+        let Some((region, chunk)) = self.pieces[piece].chunk else { return };
+        let Some(poisoned) = self.snapshot.layout.regions[region].poison_of(chunk) else { return };
+        let filled = bytes.iter_mut().zip(self.before(piece)).enumerate().filter(|(at, _)| poisoned.mask.has(*at));
+        filled.for_each(|(_, (byte, before))| *byte = *before);
+    }
+
     pub fn address(&self, piece: usize) -> u64 {
         self.pieces[piece].address
     }

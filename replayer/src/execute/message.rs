@@ -9,7 +9,7 @@ use mneme_core::launch::{Dim3, LaunchAttributes};
 use mneme_core::observation::{Fault, Observe};
 use mneme_core::protocol::StoppingRule;
 use mneme_core::recording::poison::PoisonMap;
-use mneme_core::result::{Clocks, Evidence, Largest, Metrics, Mismatch, ReplayStatus, Variation};
+use mneme_core::result::{Clocks, Evidence, FreshInputs, Largest, Metrics, Mismatch, ReplayStatus, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,26 @@ pub struct RunRequest {
     pub dump: Option<PathBuf>,
     /// Of instrumented code.
     pub watch: Option<InstrumentedCode>,
+    /// What is right on fresh inputs.
+    pub oracle: Option<Oracle>,
     pub spec: RunSpec,
+}
+
+/// Code that is known to be right, and its launch. It follows the code object in the blob.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Oracle {
+    /// Where it begins in the blob.
+    pub start: usize,
+    /// The kernel's name in it.
+    pub entry: String,
+    pub grid: Dim3,
+    pub block: Dim3,
+    /// Dynamic shared memory, bytes.
+    pub shared_mem: u32,
+    /// It is the application's own code.
+    pub is_own: bool,
+    /// The code under test is the same, and is launched alike.
+    pub is_same: bool,
 }
 
 /// How a code object is run, and what is told of it.
@@ -60,6 +79,8 @@ pub struct RunSpec {
     pub energy: bool,
     /// Count a launch with these hardware counters as well.
     pub counters: Vec<String>,
+    /// Seeds of the fresh inputs that the code runs on after its series.
+    pub fresh_inputs: Vec<u64>,
     /// Find the bytes of these regions that the code only writes; it is known to be right.
     pub calibrate: Option<Vec<usize>>,
     /// File for all recorded memory as the last run leaves it.
@@ -182,6 +203,8 @@ pub struct RunOutcome {
     pub noted: Option<Noted>,
     /// What it shows that memory is as recorded.
     pub evidence: Option<Evidence>,
+    /// What became of the fresh inputs.
+    pub fresh_inputs: FreshInputs,
     /// Bytes that the code only writes.
     pub calibrated: Option<Box<PoisonMap>>,
     /// Why a file that was asked for is not there, in one sentence; the run is as good as with it.

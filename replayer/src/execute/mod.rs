@@ -11,6 +11,7 @@ pub mod dump;
 mod energy;
 pub mod executor;
 pub mod files;
+mod fresh;
 mod inspector;
 mod kernels;
 mod launch;

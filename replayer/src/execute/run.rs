@@ -12,9 +12,10 @@ use mneme_core::result::{Evidence, Metrics, ReplayStatus};
 
 use super::calibration::Calibration;
 use super::counting::{self, CountedSeries};
+use super::fresh::FreshRuns;
 use super::launch::repaired;
 use super::memory::ResidentMemory;
-use super::message::{RunOutcome, RunRequest};
+use super::message::{Oracle, RunOutcome, RunRequest};
 use super::nvml::Nvml;
 use super::observe::Observer;
 use super::series::Series;
@@ -65,14 +66,15 @@ impl<'a> Runner<'a> {
     ) -> RunOutcome {
         let timer_reason = self.untimed.clone();
         let mut done = RunOutcome { status: ReplayStatus::RuntimeError, timer_reason, ..RunOutcome::default() };
-        let module = match self.device.load(image) {
+        let own = order.oracle.as_ref().map_or(image, |oracle| &image[..oracle.start.min(image.len())]);
+        let module = match self.device.load(own) {
             Ok(module) => module,
             Err(error) => {
                 done.error = format!("the device does not take the code object: {error}");
                 return done;
             }
         };
-        if let Err(error) = self.launches(memory, order, module, file.as_ref(), &mut done) {
+        if let Err(error) = self.launches(memory, order, (module, image), file.as_ref(), &mut done) {
             (done.status, done.error) = if error.is_refused_launch() {
                 (ReplayStatus::InvalidLaunch, format!("the launch was refused: {error}"))
             } else {
@@ -98,7 +100,8 @@ impl<'a> Runner<'a> {
             found.not_searched = self.plan.not_searched.to_owned();
             self.evidence = Some((comparisons, found));
         }
-        done.evidence = self.evidence.as_ref().map(|(_, found)| found.clone());
+        let fresh_inputs = done.fresh_inputs.clone();
+        done.evidence = self.evidence.as_ref().map(|(_, found)| Evidence { fresh_inputs, ..found.clone() });
         if let Some(found) = done.evidence.as_ref().filter(|found| !found.proves()) {
             let why = if found.not_searched.is_empty() { String::new() } else { format!(" ({})", found.not_searched) };
             (done.status, done.error) = (ReplayStatus::Unproven, found.shortage() + &why);
@@ -109,7 +112,7 @@ impl<'a> Runner<'a> {
         &mut self,
         memory: &mut ResidentMemory<'_>,
         order: &RunRequest,
-        module: DeviceModule,
+        (module, blob): (DeviceModule, &[u8]),
         file: Option<&Result<File, String>>,
         done: &mut RunOutcome,
     ) -> Result<(), DeviceError> {
@@ -175,7 +178,41 @@ impl<'a> Runner<'a> {
             }
             done.variations = Some(variations);
         }
+        if let Some(oracle) = order.oracle.as_ref().filter(|_| done.status == ReplayStatus::Verified) {
+            self.judge(memory, &series, oracle, blob, done)?;
+        }
         Ok(())
+    }
+
+    /// Runs the code on fresh inputs. An oracle that cannot be run leaves the verdict as it is.
+    fn judge(
+        &mut self,
+        memory: &mut ResidentMemory<'_>,
+        code: &Series<'_>,
+        oracle: &Oracle,
+        blob: &[u8],
+        done: &mut RunOutcome,
+    ) -> Result<(), DeviceError> {
+        let device = self.device;
+        let Ok(module) = device.load(blob.get(oracle.start..).unwrap_or_default()) else { return Ok(()) };
+        let launch = Launch {
+            grid: oracle.grid,
+            block: oracle.block,
+            shared_mem: oracle.shared_mem,
+            attributes: code.launch.attributes,
+        };
+        let function = device.function(module, &oracle.entry)?;
+        memory.fill_constants(module)?;
+        let moved = memory.moved(module)?;
+        self.allow(function, &launch, metrics(device, function, &launch).static_shared)?;
+        let (arguments, order, comparisons) = (self.plan.arguments, code.order, Vec::new());
+        let oracle_series = Series { device, arguments, order, function, launch, moved, comparisons, file: None };
+        let runs = FreshRuns { code, oracle: &oracle_series, about: oracle, memory, done };
+        let judged = runs.judge(&order.spec.fresh_inputs);
+        if !done.broken && device.unload(module).is_err() {
+            done.broken = true;
+        }
+        judged
     }
 
     /// Allows the launch what has to be allowed beforehand, as far as the driver has it.

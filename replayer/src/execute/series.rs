@@ -49,6 +49,24 @@ impl Series<'_> {
         ended
     }
 
+    /// One run from memory with these pieces as given, and what it left that is not as recorded. Memory is as it was
+    /// before when this returns.
+    ///
+    /// # Errors
+    /// The kernel fails, or the device does; `done` says whether the context is lost.
+    pub fn once(
+        &self,
+        memory: &mut ResidentMemory<'_>,
+        given: &BTreeMap<usize, Vec<u8>>,
+        done: &mut RunOutcome,
+    ) -> Result<BTreeMap<usize, Vec<u8>>, DeviceError> {
+        given.iter().try_for_each(|(piece, bytes)| memory.write(*piece, bytes))?;
+        self.moved.bring(self.device)?;
+        launch_once(self.device, self.function, &self.launch, self.arguments, memory, done)?;
+        repaired(self.moved.take_back(self.device), done)?;
+        repaired(memory.take_differing(), done)
+    }
+
     fn launches(
         &self,
         memory: &mut ResidentMemory<'_>,

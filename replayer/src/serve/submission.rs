@@ -49,6 +49,7 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
         run: RunSpec {
             stopping,
             energy: submission.energy,
+            fresh_inputs: submission.fresh_inputs,
             counters: submission.counters,
             memory: submission.outputs.memory,
             ..job.run

@@ -27,6 +27,7 @@ use crate::execute::{ExecutorPlan, InProcessExecutor};
 use crate::job::Job;
 use crate::process::stdout;
 use crate::supervise::queue::{PendingJob, Queue};
+use crate::supervise::supervisor::OracleBuild;
 use crate::supervise::{Client, SupervisorEvent};
 use mneme_builds::process::readiness::Waiting;
 
@@ -165,7 +166,7 @@ impl<'a> SingleProcess<'a> {
         }
     }
 
-    fn replay(&mut self, pending: PendingJob) -> Result<(), Fatal> {
+    fn replay(&mut self, mut pending: PendingJob) -> Result<(), Fatal> {
         if self.broken {
             let error = "the device's context was lost with the configuration before; only other kinds of --isolation go on after that";
             return Err(Fatal::new(exit::LAUNCH_FAILED, error));
@@ -178,12 +179,13 @@ impl<'a> SingleProcess<'a> {
         };
         let version = if self.context.is_compiled(&job.build, &outcome) { self.version(llvm)? } else { "" };
         self.statistics.built += 1;
-        let done = match &outcome {
-            Ok((built, image)) => self.resident.run(&job.run(built, self.context), image),
-            Err(NotBuilt { status, error, .. }) => {
-                RunOutcome { status: *status, error: error.clone(), ..RunOutcome::default() }
-            }
-        };
+        let mut done = self.run(job, &outcome)?;
+        if done.status == ReplayStatus::Unproven && !self.context.fresh_inputs.is_empty() && job.may_have_fresh_inputs()
+        {
+            pending.job.run.fresh_inputs.clone_from(&self.context.fresh_inputs);
+            done = self.run(&pending.job, &outcome)?;
+        }
+        let job = &pending.job;
         self.broken = done.broken;
         let mut result = crate::report::result::result(
             &pending.start,
@@ -207,6 +209,34 @@ impl<'a> SingleProcess<'a> {
             calibrated: done.calibrated,
         });
         Ok(())
+    }
+
+    fn run(&mut self, job: &Job, outcome: &BuildOutcome) -> Result<RunOutcome, Fatal> {
+        let (built, image) = match outcome {
+            Ok(built) => built,
+            Err(NotBuilt { status, error, .. }) => {
+                return Ok(RunOutcome { status: *status, error: error.clone(), ..RunOutcome::default() });
+            }
+        };
+        let mut run = job.run(built, self.context);
+        let oracle = self.oracle(job)?.and_then(|oracle| oracle.add_to(&mut run, image)).unwrap_or_default();
+        Ok(self.resident.run(&run, &[&image[..], &oracle].concat()))
+    }
+
+    /// What says what is right on a job's fresh inputs; `None` if it has none.
+    fn oracle(&mut self, job: &Job) -> Result<Option<OracleBuild>, Fatal> {
+        let mut found = None;
+        let wanted = if job.run.fresh_inputs.is_empty() { Vec::new() } else { self.context.oracles() };
+        for configuration in wanted {
+            let oracle = Job::new(job.schedule.id, configuration, 1, 0);
+            let outcome = Rc::new(self.build(&oracle, self.context.llvm)?);
+            let is_there = outcome.is_ok();
+            found = Some(OracleBuild::new(oracle.build, outcome));
+            if is_there {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// Waits for the outcome of a build, which has no time limit here.

@@ -22,11 +22,11 @@ use super::shared::{Follower, Identity, SettledRun, Shared};
 use super::{Client, SupervisorEvent};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
-use crate::execute::message::RunOutcome;
+use crate::execute::message::{Oracle, RunOutcome, RunRequest};
 use crate::job::Job;
 use crate::recording::decoder::Decoder;
 use mneme_builds::process::readiness::{Waiting, WatchedSource};
-use mneme_builds::{BuildOutcome, NotBuilt};
+use mneme_builds::{BuildOutcome, BuildSpec, NotBuilt};
 
 /// What may be the cause of a failure, where the recorded code has such calls.
 const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and one that it finds in memory leads to where a function was \
@@ -35,6 +35,37 @@ const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and on
 /// The same for the application's own code, where the recorded one has tables of virtual functions.
 const OTHER_TABLES: &str = "; the application's own code has its tables of virtual functions elsewhere in a replay, so that objects which it \
                             builds differ: replay a pipeline";
+
+/// A build that says what is right on fresh inputs.
+pub struct OracleBuild {
+    spec: BuildSpec,
+    outcome: Rc<BuildOutcome>,
+}
+
+impl OracleBuild {
+    pub fn new(spec: BuildSpec, outcome: Rc<BuildOutcome>) -> Self {
+        Self { spec, outcome }
+    }
+
+    /// Names it in a request to run a code object, which it follows in the blob; `None` if it could not be built.
+    pub fn add_to(&self, run: &mut RunRequest, image: &[u8]) -> Option<Vec<u8>> {
+        let Ok((built, oracle)) = &*self.outcome else { return None };
+        let configuration = &self.spec.configuration;
+        let shared_mem = if built.shared_is_static { 0 } else { configuration.shared_mem };
+        let is_same = oracle == image
+            && (run.grid, run.block, run.shared_mem) == (configuration.grid, configuration.block, shared_mem);
+        run.oracle = Some(Oracle {
+            start: image.len(),
+            entry: built.entry.clone(),
+            grid: configuration.grid,
+            block: configuration.block,
+            shared_mem,
+            is_own: configuration.original,
+            is_same,
+        });
+        Some(oracle.clone())
+    }
+}
 
 pub struct Supervisor<'a> {
     context: &'a ReplayContext,
@@ -47,6 +78,8 @@ pub struct Supervisor<'a> {
     queue: Queue,
     shared: Shared,
     greeted: bool,
+    /// The recorded input proves too little: configurations run on fresh ones as well.
+    wants_fresh_inputs: bool,
     events: VecDeque<SupervisorEvent>,
     statistics: Statistics,
 }
@@ -69,6 +102,7 @@ impl<'a> Supervisor<'a> {
             queue: Queue::default(),
             shared: Shared::default(),
             greeted: false,
+            wants_fresh_inputs: false,
             events: VecDeque::new(),
             statistics: Statistics::default(),
         })
@@ -80,7 +114,10 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Takes a configuration; its result comes as an event.
-    pub fn submit(&mut self, job: Job) {
+    pub fn submit(&mut self, mut job: Job) {
+        if self.wants_fresh_inputs && job.may_have_fresh_inputs() {
+            job.run.fresh_inputs.clone_from(&self.context.fresh_inputs);
+        }
         let start = jiff::Timestamp::now();
         self.first_submission.get_or_insert_with(Instant::now);
         self.statistics.submitted += 1;
@@ -198,11 +235,38 @@ impl<'a> Supervisor<'a> {
             if !self.builds.has_room() {
                 break;
             }
+            let limit = pending.job.limit(self.context);
             if !self.builds.knows(pending.key) {
-                let limit = pending.job.limit(self.context);
                 self.builds.order(pending.llvm, &pending.job.build, pending.key, target, limit);
             }
+            if let Err(Some(wanted)) = self.oracle(&pending.job)
+                && !self.builds.knows(wanted.key())
+            {
+                self.builds.order(self.context.llvm, &wanted, wanted.key(), target, limit);
+            }
         }
+    }
+
+    /// The build that says what is right on the fresh inputs of a job: the application's own code, or the recorded
+    /// pipeline if that cannot be had.
+    ///
+    /// # Errors
+    /// The build that is needed first, or `None` if no inputs are asked for.
+    fn oracle(&self, job: &Job) -> Result<OracleBuild, Option<BuildSpec>> {
+        if job.run.fresh_inputs.is_empty() {
+            return Err(None);
+        }
+        let mut found = None;
+        for configuration in self.context.oracles() {
+            let spec = BuildSpec::new(configuration);
+            let Some(outcome) = self.builds.outcome(spec.key()) else { return Err(Some(spec)) };
+            let is_there = outcome.is_ok();
+            found = Some(OracleBuild { spec, outcome });
+            if is_there {
+                break;
+            }
+        }
+        found.ok_or(None)
     }
 
     /// Gives the executors configurations that are built; those that could not be built are results already, and those
@@ -211,6 +275,9 @@ impl<'a> Supervisor<'a> {
         loop {
             let ready = |pending: &PendingJob| {
                 let outcome = self.builds.outcome(pending.key)?;
+                if outcome.is_ok() && matches!(self.oracle(&pending.job), Err(Some(_))) {
+                    return None;
+                }
                 // Those behind one that waits for its device may run on another.
                 let waits = outcome.is_ok()
                     && pending.job.schedule.device.is_some()
@@ -236,7 +303,9 @@ impl<'a> Supervisor<'a> {
                 }
                 Ok(built) => built,
             };
-            let run = pending.job.run(built, self.context);
+            let oracle = self.oracle(&pending.job).ok();
+            let mut run = pending.job.run(built, self.context);
+            let oracle_image = oracle.as_ref().and_then(|oracle| oracle.add_to(&mut run, image)).unwrap_or_default();
             let limit = pending.job.limit(self.context);
             let identity = Identity::of(&run, image, limit, pending.job.schedule.device);
             if !pending.job.schedule.fresh {
@@ -254,7 +323,9 @@ impl<'a> Supervisor<'a> {
                 self.queue.put_back(pending);
                 return;
             };
-            if let Some(running) = self.pool.run(place, run, limit, RunningJob { pending, outcome, identity }) {
+            if let Some(running) =
+                self.pool.run(place, run, &oracle_image, limit, RunningJob { pending, outcome, identity })
+            {
                 self.queue.put_back(running.pending);
             }
         }
@@ -329,6 +400,18 @@ impl<'a> Supervisor<'a> {
             PoolEvent::Done(done) => {
                 let (RunningJob { pending, outcome, identity }, done, device) = *done;
                 self.note("a run is done");
+                if done.status == ReplayStatus::Unproven
+                    && !self.context.fresh_inputs.is_empty()
+                    && pending.job.may_have_fresh_inputs()
+                {
+                    self.wants_fresh_inputs = true;
+                    let followers = self.shared.unfollow(&identity).into_iter().map(|follower| follower.pending);
+                    for mut pending in followers.chain([pending]) {
+                        pending.job.run.fresh_inputs.clone_from(&self.context.fresh_inputs);
+                        self.queue.put_back(pending);
+                    }
+                    return Ok(());
+                }
                 let settled = Rc::new(SettledRun { id: pending.job.schedule.id, done, device });
                 let followers = self.shared.settle(identity, &settled);
                 self.finish(pending, Some(outcome), &settled.done, settled.device.as_ref(), None);

@@ -118,6 +118,14 @@ fn within(region: &SnapshotRegion, chunk: usize, bytes: &Range<usize>) -> Range<
     bytes.start.max(offset).min(offset + length) - offset..bytes.end.max(offset).min(offset + length) - offset
 }
 
+/// Bytes of an element: of the type that is compared, or a word if the type is unknown.
+pub fn element(comparison: &Comparison) -> usize {
+    match comparison.shown {
+        None if comparison.is_exact() => UNKNOWN,
+        _ => comparison.dtype().size(),
+    }
+}
+
 fn chunk_counts(
     snapshot: &Snapshot,
     region: &SnapshotRegion,
@@ -129,10 +137,7 @@ fn chunk_counts(
     let before = &snapshot.before(region, offset, length)[cut.clone()];
     let start = &snapshot.start(region, chunk)[cut.clone()];
     let after = &snapshot.after(region, chunk)[cut.clone()];
-    let size = match comparison.shown {
-        None if comparison.is_exact() => UNKNOWN,
-        _ => comparison.dtype().size(),
-    };
+    let size = element(comparison);
     let written = differing(start, after, size);
     let shown = match comparison.tolerance.norm {
         Norm::None if !comparison.is_exact() => {

@@ -1,15 +1,17 @@
-// Text from the device, with every kind of argument, and an assertion that holds.
+// Text from the device, with every kind of argument, and an assertion that holds. The thread that prints counts lines,
+// so that memory tells whether it ran.
 #include "../check.cuh"
 
 #include <cassert>
 
-__global__ void printing(const int *values, int n) {
+__global__ void printing(const int *values, int n, int *lines) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     assert(n > 0);
     // One thread, so that the order is known: blocks print as they run.
     if (i == 0) {
         printf("first %d of %s: %5.2f %lu %c %%\n", values[0], "several", 0.5 * values[1], 1ul << 40, 'x');
         printf("last %d\n", values[n - 1]);
+        *lines = 2;
     }
 }
 
@@ -18,8 +20,8 @@ int main(int argc, char **argv) {
     std::vector<int> host(n);
     for (int i = 0; i < n; ++i)
         host[i] = i + 3;
-    DeviceArray<int> values(host);
-    printing<<<blocks_for(n, 64), 64>>>(values.get(), n);
+    DeviceArray<int> values(host), lines(1);
+    printing<<<blocks_for(n, 64), 64>>>(values.get(), n, lines.get());
     LAUNCH_OK();
-    return finish("printing", values.download() == host, n);
+    return finish("printing", values.download() == host && lines.download()[0] == 2, n);
 }

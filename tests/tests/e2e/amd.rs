@@ -52,6 +52,23 @@ impl StandIn {
     }
 }
 
+/// What the stand-in runs in place of the recorded machine code: the recorded IR, by the code's SHA-256.
+fn own_code(database: &Path) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = database.parent().unwrap();
+    let hash = database.file_stem().unwrap().to_str().unwrap();
+    let ir = recording.join(format!("RecordedIR_{hash}.bc"));
+    for entry in std::fs::read_dir(recording).unwrap() {
+        let code = entry.unwrap().path();
+        if code.extension().is_some_and(|extension| extension == "hsaco") {
+            let digest = run("sha256sum").arg(&code).succeed().stdout;
+            let name = format!("{}.bc", digest.split_whitespace().next().unwrap());
+            std::fs::copy(&ir, folder.path().join(name)).unwrap();
+        }
+    }
+    folder
+}
+
 /// Records a program and replays every instance of every kernel, the first one under each of the six pipelines.
 fn record_and_replay(name: &str) {
     let Some(stand_in) = StandIn::find(name) else { return };
@@ -66,8 +83,10 @@ fn record_and_replay(name: &str) {
         for (index, id) in kernel.instances.keys().enumerate() {
             let options = known.comparison.options();
             let instance = TestInstance::new(&file, id);
+            let own_code = own_code(&file);
             instance.verify_under(pipelines_of(index), |sweep| {
-                stand_in.before(sweep.args(["--isolation", "process"]).args(options))
+                let sweep = sweep.args(["--isolation", "process"]).args(options);
+                stand_in.before(sweep.env("MNEME_STAND_IN_IR", own_code.path()))
             });
             replayed += 1;
         }

@@ -130,3 +130,57 @@ fn a_recording_that_cannot_be_written_to_has_its_map_in_the_cache() {
         assert_eq!(maps(&cache.path().join("poison")).len(), 1);
     }
 }
+
+/// A source in the kernel's place, replayed; the status of its result.
+fn with_source(instance: &TestInstance, folder: &Path, body: &str) -> serde_json::Value {
+    let source = folder.join("given.cu");
+    fs::write(&source, body).unwrap();
+    instance.replay("default<O3>").args(["--source", source.to_str().unwrap()]).outcome().json()["Result"].clone()
+}
+
+#[test]
+fn code_that_is_right_on_the_recorded_input_alone_does_not_verify() {
+    let recording = repeated();
+    let refill = instance(&recording, "refill");
+    let folder = tempfile::tempdir().unwrap();
+    let honest = "__global__ void refill(float *out, const float *in, size_t n) {
+            size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+            if (i < n) out[i] = in[i] * 0.5f + 1.0f;
+        }";
+    let result = with_source(&refill, folder.path(), honest);
+    let fresh = &result["evidence"]["fresh_inputs"];
+    assert_eq!((&result["status"], &fresh["agreed"]), (&"verified".into(), &3.into()), "{result:#}");
+    // It keeps results by their places from one run to the next.
+    let memo = "__device__ float kept[5000];
+        __device__ int has[5000];
+        __global__ void refill(float *out, const float *in, size_t n) {
+            size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+            if (i >= n) return;
+            if (!has[i]) { kept[i] = in[i] * 0.5f + 1.0f; has[i] = 1; }
+            out[i] = kept[i];
+        }";
+    // It knows the recorded result.
+    let table = "__global__ void refill(float *out, const float *in, size_t n) {
+            size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+            if (i < n) out[i] = (-1.0f - float(i % 512)) * 0.5f + 1.0f;
+        }";
+    // It looks at one element of a hundred.
+    let sample = "__global__ void refill(float *out, const float *in, size_t n) {
+            size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+            if (i >= n) return;
+            float first = -1.0f - float(i % 512);
+            out[i] = (i % 100 == 0 ? in[i] : first) * 0.5f + 1.0f;
+        }";
+    for cheat in [memo, table, sample] {
+        let result = with_source(&refill, folder.path(), cheat);
+        assert_eq!(result["status"], "failed_verification", "{cheat}: {result:#}");
+    }
+    // A seed that was given makes the same inputs.
+    let replay = || {
+        let replay = refill.replay("default<O3>").args(["--fresh", "2", "--fresh-seed", "7"]);
+        replay.succeed().json()["Result"]["evidence"]["fresh_inputs"].clone()
+    };
+    let fresh = replay();
+    assert_eq!((&fresh["agreed"], &fresh["seeds"][0]), (&2.into(), &7.into()), "{fresh}");
+    assert_eq!(fresh, replay());
+}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_core::result::{FreshInputs, ReplayResult, ReplayStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::confirm::Confirmation;
@@ -125,6 +125,9 @@ pub struct SessionSummary {
     /// The best few against the baseline, measured again in turns, and the outcome in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Confirmation>,
+    /// The fresh inputs that finalists were run on.
+    #[serde(skip_serializing_if = "FreshInputs::is_none")]
+    pub fresh_inputs: FreshInputs,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub verdict: String,
     /// Trials that verified, and did not when they were measured again or on an instance of `--verify-all`, and why:

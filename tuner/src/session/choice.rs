@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::proof::Proof;
 use super::standings::Best;
 use super::{Session, SessionError};
 use mneme_core::result::ReplayStatus;
@@ -22,12 +23,17 @@ impl Session {
             }
         };
         let mut verified = BTreeSet::new();
+        let mut proof = Proof::default();
         while let Some(finalists) = self.finalists() {
             // Only what verifies everywhere takes part.
             let next = elsewhere
                 .as_mut()
                 .and_then(|others| Some((others, finalists.iter().find(|it| !verified.contains(&it.trial))?)));
             let Some((others, trial)) = next else {
+                // The next ones take the places of those that are refuted.
+                if !self.are_proven(&mut proof, &finalists)? {
+                    continue;
+                }
                 let untested = self.standings.summary.untested.len();
                 self.standings.summary.confirmation = self.confirm(&finalists)?;
                 // Nothing is known of those that could not be measured; the next ones take their places.

@@ -137,7 +137,7 @@ impl Session {
 }
 
 /// The configurations of all instances.
-fn of_instances(only: &Configuration, instances: &[InstanceTrial]) -> Vec<Configuration> {
+pub(super) fn of_instances(only: &Configuration, instances: &[InstanceTrial]) -> Vec<Configuration> {
     if instances.is_empty() {
         vec![only.clone()]
     } else {

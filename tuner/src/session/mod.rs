@@ -21,6 +21,7 @@ mod first_runs;
 mod looks;
 mod pace;
 mod progress;
+mod proof;
 mod proposals;
 mod records;
 mod reference;

@@ -177,10 +177,19 @@ impl<'a> ExecutorPool<'a> {
 
     /// Runs a configuration at a free place. Gives it back where the executor has ended meanwhile, which says nothing
     /// about it.
-    pub fn run(&mut self, at: usize, run: RunRequest, limit: Duration, running: RunningJob) -> Option<RunningJob> {
+    ///
+    /// `oracle` is the code that `run` names as its oracle.
+    pub fn run(
+        &mut self,
+        at: usize,
+        run: RunRequest,
+        oracle: &[u8],
+        limit: Duration,
+        running: RunningJob,
+    ) -> Option<RunningJob> {
         let place = &mut self.places[at];
         let (Some(executor), Ok((_, image))) = (&mut place.executor, &*running.outcome) else { return Some(running) };
-        if executor.run(run, image, limit).is_err() {
+        if executor.run(run, &[image, oracle].concat(), limit).is_err() {
             // Its end shows at the next read.
             return Some(running);
         }

@@ -66,7 +66,7 @@ impl Width {
 }
 
 /// Whether 8 bytes are an address in one of these ranges, ascending and disjoint, or of the end of one.
-fn is_address(bytes: &[u8], addresses: &[Range<u64>]) -> bool {
+pub fn is_address(bytes: &[u8], addresses: &[Range<u64>]) -> bool {
     let Ok(word) = bytes.try_into().map(u64::from_le_bytes) else { return false };
     let next = addresses.partition_point(|range| range.end < word);
     addresses.get(next).is_some_and(|range| range.start <= word)
@@ -123,7 +123,7 @@ pub fn replace(bytes: &mut [u8], width: Width, addresses: &[Range<u64>], seed: u
 }
 
 /// The next number of a generator (SplitMix64).
-fn next(state: &mut u64) -> u64 {
+pub fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut word = *state;
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

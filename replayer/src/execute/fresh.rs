@@ -1,0 +1,340 @@
+//! Runs on inputs that differ from the recorded one, judged by code that is known to be right.
+//!
+//! [`FreshInput::of`] makes an input from a seed: it changes the recorded memory and leaves addresses alone.
+//! [`FreshRuns::judge`] has the oracle (the application's own code) compute what is right for it, then runs the code
+//! under test in the module that has run on the recorded input, and compares what both left by the rules in force.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use mneme_core::device::DeviceError;
+use mneme_core::recording::manifest::CHUNK;
+use mneme_core::recording::numbers::{self, Width};
+use mneme_core::result::ReplayStatus;
+use mneme_core::tolerance::measure::Errors;
+
+use super::memory::ResidentMemory;
+use super::message::{Oracle, RunOutcome};
+use super::report::{self, BufferFailure, MOST_TOLD, MismatchLocation};
+use super::series::Series;
+use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
+
+/// Pieces that are changed at a time: all have to be read back.
+const MOST: u64 = (256 << 20) / CHUNK;
+/// The oracle may take so many times as long as the run on the recorded input, and this besides, ns.
+const SLOWER: u64 = 10;
+const SLACK: u64 = 1_000_000;
+/// Bytes of an address, and of an element of unknown type that changes places.
+const WORD: usize = 8;
+/// Bytes of an element of unknown type whose lowest bits change, and which.
+const SMALL: usize = 4;
+const LOW: u8 = 7;
+
+/// Contents of pieces, by their numbers.
+type Contents = BTreeMap<usize, Vec<u8>>;
+
+/// How an input is changed. Of three seeds in a row each has another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// Floating-point numbers get other mantissas.
+    Mantissas,
+    /// Floating-point numbers change places.
+    Numbers,
+    /// All words change places.
+    Words,
+}
+
+/// The pieces of an input that are not as recorded.
+struct FreshInput(Contents);
+
+/// Runs of code and its oracle on the same inputs.
+pub struct FreshRuns<'a, 'm> {
+    pub code: &'a Series<'a>,
+    pub oracle: &'a Series<'a>,
+    /// What is known of the oracle.
+    pub about: &'a Oracle,
+    pub memory: &'a mut ResidentMemory<'m>,
+    pub done: &'a mut RunOutcome,
+}
+
+/// What the runs on an input came to.
+enum Verdict {
+    /// The code agrees, and this is what a kernel that does nothing would leave wrong, bytes.
+    Agrees(u64),
+    Discarded,
+    Differs(Vec<BufferFailure>),
+    Fails(DeviceError),
+}
+
+impl FreshRuns<'_, '_> {
+    /// Runs on the inputs of these seeds, until one shows that the code is wrong or a context is lost.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn judge(mut self, seeds: &[u64]) -> Result<(), DeviceError> {
+        for seed in seeds {
+            let found = &mut self.done.fresh_inputs;
+            found.tried += 1;
+            found.seeds.push(*seed);
+            match self.on(*seed)? {
+                Verdict::Agrees(shown) => {
+                    let found = &mut self.done.fresh_inputs;
+                    found.agreed += 1;
+                    // A pipeline only agrees with itself.
+                    let is_vacuous = self.about.is_same && !self.about.is_own;
+                    found.shown = found.shown.max(if is_vacuous { 0 } else { shown });
+                }
+                Verdict::Discarded => self.done.fresh_inputs.discarded += 1,
+                Verdict::Differs(failures) => {
+                    self.done.status = ReplayStatus::FailedVerification;
+                    self.done.differing_buffers = failures.len() as u64;
+                    self.done.mismatches =
+                        failures.into_iter().take(MOST_TOLD).map(|failure| failure.mismatch).collect();
+                    let what = report::text(&self.done.mismatches, self.done.differing_buffers);
+                    self.done.error = format!("on the fresh input of seed {seed}, {what}");
+                    return Ok(());
+                }
+                Verdict::Fails(error) => {
+                    self.done.status = ReplayStatus::RuntimeError;
+                    self.done.error = format!(
+                        "on the fresh input of seed {seed} the kernel failed, and the application's own code does not: {error}"
+                    );
+                    return Ok(());
+                }
+            }
+            if self.done.broken {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn on(&mut self, seed: u64) -> Result<Verdict, DeviceError> {
+        let input = FreshInput::of(self.memory, &self.code.comparisons, seed).0;
+        if input.is_empty() {
+            return Ok(Verdict::Discarded);
+        }
+        let Some((expected, time)) = self.expected(&input) else { return Ok(Verdict::Discarded) };
+        // Times of other code say nothing about the oracle's.
+        let usual = self.done.times.iter().max().copied().filter(|_| self.about.is_same);
+        if usual.is_some_and(|usual| time > usual.saturating_mul(SLOWER).saturating_add(SLACK)) {
+            return Ok(Verdict::Discarded);
+        }
+        let untouched = self.untouched(&input);
+        let shown = self.compare(&expected, &untouched).1;
+        if shown == 0 {
+            return Ok(Verdict::Discarded);
+        }
+        let mut run = RunOutcome::default();
+        let left = self.code.once(self.memory, &input, &mut run);
+        self.done.broken |= run.broken;
+        let left = match left {
+            Ok(left) => left,
+            Err(error) => return Ok(Verdict::Fails(error)),
+        };
+        let failures = self.compare(&expected, &left).0;
+        if failures.is_empty() {
+            return Ok(Verdict::Agrees(shown));
+        }
+        // Code that varies on this input says nothing about other code.
+        match self.expected(&input) {
+            Some((again, _)) if self.compare(&expected, &again).0.is_empty() => Ok(Verdict::Differs(failures)),
+            _ => Ok(Verdict::Discarded),
+        }
+    }
+
+    /// What the oracle leaves, and the time that it takes, ns; `None` if it fails.
+    fn expected(&mut self, input: &Contents) -> Option<(Contents, u64)> {
+        let mut run = RunOutcome::default();
+        let left = self.oracle.once(self.memory, input, &mut run);
+        self.done.broken |= run.broken;
+        left.ok().map(|left| (left, run.times.first().copied().unwrap_or(0)))
+    }
+
+    /// What a kernel that does nothing leaves: pieces that are not as after the recorded launch.
+    fn untouched(&self, input: &Contents) -> Contents {
+        let mut untouched = input.clone();
+        for (piece, _) in self.memory.region_pieces() {
+            let (before, after) = (self.memory.before(piece), self.memory.after(piece));
+            if !untouched.contains_key(&piece) && !std::ptr::eq(before, after) && before != after {
+                untouched.insert(piece, before.to_vec());
+            }
+        }
+        untouched
+    }
+
+    /// The buffers in which `left` fails, and how many bytes it has wrong. Pieces that are in neither are as recorded.
+    fn compare(&self, expected: &Contents, left: &Contents) -> (Vec<BufferFailure>, u64) {
+        let mut parts: BTreeMap<Part, (ElementTally, Errors)> = BTreeMap::new();
+        let mut failures = Vec::new();
+        for piece in expected.keys().chain(left.keys()).copied().collect::<BTreeSet<usize>>() {
+            let contents =
+                |of: &'_ Contents| of.get(&piece).map_or_else(|| self.memory.after(piece).to_vec(), Clone::clone);
+            let (expected, left) = (contents(expected), contents(left));
+            if expected == left {
+                continue;
+            }
+            let Some((region, chunk)) = self.memory.chunk(piece) else {
+                let tally = Comparison::default().tally(&expected, &left, 0);
+                let place = MismatchLocation::Outside(self.memory.address(piece), left.len() as u64);
+                failures.push(BufferFailure::of(place, &Comparison::default(), &tally, None));
+                continue;
+            };
+            let offset = chunk as u64 * CHUNK;
+            let comparison = &self.code.comparisons[region];
+            for (part, bytes) in comparison.cuts(offset, left.len() as u64) {
+                let rule = comparison.part(part);
+                let (expected, left) = (&expected[bytes.clone()], &left[bytes.clone()]);
+                let (tally, errors) = parts.entry((region, part)).or_default();
+                *tally = std::mem::take(tally).and(rule.tally(expected, left, offset + bytes.start as u64));
+                *errors = errors.and(rule.measure(expected, left), rule.tolerance.norm);
+            }
+        }
+        let mut wrong = 0;
+        for ((region, part), (tally, errors)) in parts {
+            let comparison = &self.code.comparisons[region];
+            let rule = comparison.part(part);
+            let is_right = match rule.is_exact() {
+                true => tally.differing == 0,
+                false => rule.passes(&errors, || self.memory.reference(region, comparison, part)),
+            };
+            if is_right {
+                continue;
+            }
+            wrong += tally.differing * rule.dtype().size() as u64;
+            let place = MismatchLocation::Region(region, &self.memory.regions()[region]);
+            failures.push(BufferFailure::of(place, rule, &tally, None));
+        }
+        (failures, wrong)
+    }
+}
+
+impl FreshInput {
+    /// The input of a seed. It is empty if there is nothing that can be changed so.
+    fn of(memory: &ResidentMemory<'_>, comparisons: &[RegionComparison], seed: u64) -> Self {
+        let live: Vec<Range<u64>> = memory.live().into_iter().map(|(start, end)| start..end).collect();
+        let regions = memory.regions();
+        let pieces: Vec<(usize, usize)> =
+            memory.region_pieces().filter(|(_, region)| regions[*region].can_be_poisoned()).collect();
+        let mut widths: BTreeMap<usize, Option<Width>> = BTreeMap::new();
+        for (piece, region) in &pieces {
+            let known = widths.entry(*region).or_default();
+            *known = known.or_else(|| width(memory, &comparisons[*region], *piece, &live));
+        }
+        let has_numbers = widths.values().any(Option::is_some);
+        let change = match seed % 3 {
+            0 if has_numbers => Change::Mantissas,
+            1 if has_numbers => Change::Numbers,
+            _ => Change::Words,
+        };
+        let mut state = seed;
+        let of_all = pieces.len() as u64;
+        let mut changed = Contents::new();
+        for (piece, region) in pieces {
+            let own = numbers::next(&mut state);
+            if own % of_all.max(1) >= MOST {
+                continue;
+            }
+            let before = memory.before(piece);
+            let mut bytes = before.to_vec();
+            apply(change, &mut bytes, widths[&region], &live, own);
+            // What is filled stays so.
+            memory.keep_filled(piece, &mut bytes);
+            if bytes != before {
+                changed.insert(piece, bytes);
+            }
+        }
+        Self(changed)
+    }
+}
+
+/// The width of a piece's numbers, if it holds some.
+fn width(
+    memory: &ResidentMemory<'_>,
+    comparison: &RegionComparison,
+    piece: usize,
+    live: &[Range<u64>],
+) -> Option<Width> {
+    let (_, chunk) = memory.chunk(piece)?;
+    let bytes = memory.recorded(piece);
+    let (part, _) = comparison.cuts(chunk as u64 * CHUNK, bytes.len() as u64).next()?;
+    match comparison.part(part).shown {
+        Some(dtype) if !dtype.is_float() => None,
+        _ => numbers::width(bytes, live),
+    }
+}
+
+fn apply(change: Change, bytes: &mut [u8], width: Option<Width>, live: &[Range<u64>], seed: u64) {
+    match (change, width) {
+        (Change::Mantissas, Some(width)) => {
+            numbers::replace(bytes, width, live, seed);
+        }
+        (Change::Numbers | Change::Words, Some(width)) => permute(bytes, width as usize, live, seed),
+        (Change::Words, None) => {
+            let before = bytes.to_vec();
+            permute(bytes, WORD, live, seed);
+            if bytes == before {
+                flip(bytes, live, seed);
+            }
+        }
+        (Change::Mantissas | Change::Numbers, None) => {}
+    }
+}
+
+/// Changes the lowest bits of elements that are all alike: they are small numbers, such as counts, mostly.
+fn flip(bytes: &mut [u8], live: &[Range<u64>], seed: u64) {
+    let mut state = seed;
+    for word in bytes.chunks_mut(WORD).filter(|word| !numbers::is_address(word, live)) {
+        for element in word.chunks_mut(SMALL) {
+            element[0] ^= numbers::next(&mut state) as u8 & LOW;
+        }
+    }
+}
+
+/// Has elements of so many bytes change places. Words that may be addresses stay where they are.
+fn permute(bytes: &mut [u8], size: usize, live: &[Range<u64>], seed: u64) {
+    let words = bytes.chunks(WORD).enumerate().filter(|(_, word)| !numbers::is_address(word, live));
+    let places = words.flat_map(|(word, bytes)| (0..bytes.len() / size).map(move |part| word * WORD + part * size));
+    let places: Vec<usize> = places.collect();
+    let mut state = seed;
+    for last in (1..places.len()).rev() {
+        let other = (numbers::next(&mut state) % (last as u64 + 1)) as usize;
+        for byte in 0..size {
+            bytes.swap(places[last] + byte, places[other] + byte);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_change_places_and_addresses_stay() {
+        let live = [0x1000_0000_0000..0x1000_0000_1000];
+        let words: Vec<u64> = (0..100).map(|word| if word % 10 == 0 { live[0].start + word } else { word }).collect();
+        let before: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut bytes = before.clone();
+        permute(&mut bytes, 8, &live, 7);
+        let after: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        assert!((0..100).step_by(10).all(|place| after[place] == words[place]));
+        let moved = after.iter().zip(&words).filter(|(after, before)| after != before).count();
+        assert!(moved > 70, "{moved}");
+        let (mut sorted, mut all) = (after, words);
+        sorted.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(sorted, all);
+        let mut again = before;
+        permute(&mut again, 8, &live, 7);
+        assert_eq!(again, bytes, "of a seed follows an input");
+    }
+
+    #[test]
+    fn a_rest_that_is_no_element_stays() {
+        let mut bytes = *b"abcdefghijk";
+        permute(&mut bytes, 8, &[], 3);
+        assert_eq!(&bytes, b"abcdefghijk", "there is one whole element");
+        permute(&mut bytes, 4, &[], 3);
+        assert_eq!(&bytes[8..], b"ijk");
+    }
+}

@@ -1,0 +1,84 @@
+//! Finds fresh inputs that say something.
+//!
+//! [`screen`] runs the application's own code on inputs made from seeds, and leaves out those on which it fails, varies
+//! or changes nothing. Code under test runs on the others only, so a failure is its own.
+
+use std::time::Duration;
+
+use mneme_core::exit;
+use mneme_core::random;
+use mneme_core::result::{ReplayResult, ReplayStatus};
+
+use crate::context::ReplayContext;
+use crate::error::Fatal;
+use crate::job::Job;
+use crate::supervise::engine::Engine;
+use crate::supervise::{Client, SupervisorEvent};
+
+/// Contexts that may be lost.
+const LOSSES: u32 = 2;
+/// For the runs on an input.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Ways in which inputs are made from seeds.
+const WAYS: u64 = 3;
+
+/// Seeds of inputs, and those that say nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Screened {
+    pub seeds: Vec<u64>,
+    pub discarded: Vec<u64>,
+}
+
+/// A random seed; those that follow it make inputs in other ways.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn first_seed() -> Result<u64, Fatal> {
+    // Fewer than 53 bits: readers of JSON may have no more.
+    let number = random::number().map_err(|error| Fatal::new(exit::INTERNAL, format!("no random numbers: {error}")))?;
+    Ok((number >> 16) * WAYS)
+}
+
+/// Finds `count` inputs, from the seed `first` on. There are fewer if most say nothing.
+///
+/// # Errors
+/// What ends a replay.
+pub fn screen(engine: &mut Engine<'_>, context: &ReplayContext, first: u64, count: u32) -> Result<Screened, Fatal> {
+    let mut found = Screened::default();
+    let mut losses = 0;
+    for seed in (0..2 * WAYS.max(u64::from(count))).map(|place| first.wrapping_add(place)) {
+        if found.seeds.len() == count as usize || losses == LOSSES {
+            break;
+        }
+        let Some(result) = tried(engine, context, seed)? else { break };
+        let is_good = result.status.is_as_recorded()
+            && result.evidence.as_ref().is_some_and(|evidence| evidence.fresh_inputs.agreed > 0);
+        losses += u32::from(!result.status.is_as_recorded());
+        if is_good { found.seeds.push(seed) } else { found.discarded.push(seed) }
+    }
+    Ok(found)
+}
+
+/// The application's own code on an input; `None` if there is none that can be run.
+fn tried(engine: &mut Engine<'_>, context: &ReplayContext, seed: u64) -> Result<Option<ReplayResult>, Fatal> {
+    for mut configuration in context.oracles() {
+        configuration.timeout_s = Some(LIMIT.min(context.limit).as_secs_f64());
+        let mut job = Job::new(u64::MAX, configuration, 1, 0);
+        job.schedule.fresh = true;
+        job.run.fresh_inputs = vec![seed];
+        engine.submit(job);
+        let result = loop {
+            if let SupervisorEvent::Finished { result, .. } = engine.next(Client::default())? {
+                break result;
+            }
+        };
+        let is_built = !matches!(
+            result.status,
+            ReplayStatus::InvalidConfig | ReplayStatus::CompileError | ReplayStatus::InternalError
+        );
+        if is_built {
+            return Ok(Some(*result));
+        }
+    }
+    Ok(None)
+}

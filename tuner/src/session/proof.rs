@@ -1,0 +1,93 @@
+//! Fresh inputs, on which finalists have to be right as well.
+//!
+//! The replayer makes an input from a seed by changing recorded memory, and the application's own code computes what is
+//! right for it. Seeds are drawn after the search, so no candidate was chosen by them.
+
+use std::collections::BTreeSet;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::FreshInputs;
+
+use super::confirm::of_instances;
+use super::{Session, SessionError};
+use crate::results::Trial;
+use crate::server::Runs;
+
+/// Inputs that finalists pass.
+const INPUTS: usize = 3;
+/// Ways in which the replayer makes inputs from seeds.
+const WAYS: u64 = 3;
+/// Contexts that a session loses to inputs at most.
+const LOSSES: u32 = 2;
+
+/// The fresh inputs of a session, and the trials that were right on them.
+#[derive(Debug, Default)]
+pub struct Proof {
+    seeds: Option<Vec<u64>>,
+    proven: BTreeSet<u64>,
+}
+
+impl Session {
+    /// Whether all finalists are right on fresh inputs; those that are not are refuted.
+    pub(super) fn are_proven(&mut self, proof: &mut Proof, finalists: &[Trial]) -> Result<bool, SessionError> {
+        let Some(baseline) = self.standings.baseline.as_ref().map(|baseline| baseline.config.clone()) else {
+            return Ok(true);
+        };
+        let seeds = match &proof.seeds {
+            Some(seeds) => seeds.clone(),
+            None => proof.seeds.insert(self.fresh_inputs(&baseline)?).clone(),
+        };
+        let mut all = true;
+        let waiting: Vec<&Trial> = finalists.iter().filter(|trial| !proof.proven.contains(&trial.trial)).collect();
+        for trial in waiting.into_iter().filter(|_| !seeds.is_empty()) {
+            let configurations = of_instances(&trial.config, &trial.instances);
+            let runs = Runs { iterations: 1, fresh: true, fresh_inputs: seeds.clone(), ..Runs::default() };
+            let results = self.evaluator.run(configurations.clone(), runs)?;
+            if results.len() == configurations.len() && results.iter().all(|result| result.status.is_as_recorded()) {
+                proof.proven.insert(trial.trial);
+            } else {
+                self.refute_again(trial.trial, &configurations, &results);
+                all = false;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Seeds of inputs that say something, by what the baseline does on them. There are none for several instances, or
+    /// if the baseline cannot be run on them.
+    fn fresh_inputs(&mut self, baseline: &Configuration) -> Result<Vec<u64>, SessionError> {
+        let mut summary = FreshInputs::default();
+        let mut seeds = Vec::new();
+        if self.evaluator.is_simulated() || !self.proposals.further.is_empty() {
+            return Ok(seeds);
+        }
+        // Readers of JSON may have no more than 53 bits.
+        let Ok(first) = mneme_core::random::number().map(|number| (number >> 16) * WAYS) else { return Ok(seeds) };
+        let mut losses = 0;
+        for seed in (first..).take(2 * INPUTS) {
+            if seeds.len() == INPUTS || losses == LOSSES {
+                break;
+            }
+            let runs = Runs { iterations: 1, fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
+            let results = self.evaluator.run(vec![baseline.clone()], runs)?;
+            let Some(result) = results.first() else { break };
+            let agreed = match &result.evidence {
+                Some(evidence) if evidence.fresh_inputs.tried == 0 => break,
+                Some(evidence) => result.status.is_as_recorded() && evidence.fresh_inputs.agreed > 0,
+                None => false,
+            };
+            losses += u32::from(!result.status.is_as_recorded());
+            summary.tried += 1;
+            summary.seeds.push(seed);
+            if agreed {
+                seeds.push(seed);
+            } else {
+                summary.discarded += 1;
+            }
+        }
+        summary.agreed = seeds.len() as u32;
+        self.records.log(&format!("fresh inputs: {} of {} say something: {seeds:?}", summary.agreed, summary.tried));
+        self.standings.summary.fresh_inputs = summary;
+        Ok(seeds)
+    }
+}
