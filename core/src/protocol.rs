@@ -117,8 +117,8 @@ pub struct StoppingRule {
     /// What the measured runs are compared with; without it there are as many as are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<Near>,
-    /// A first run that takes so long, ns, is the only run, and a warm-up: the configuration is given up, and the result
-    /// has no measured run. It counts if there are warm-ups at all.
+    /// A first run that takes so long, ns, is the only run, and a warm-up: the configuration is given up, and the
+    /// result has no measured run. It counts if there are warm-ups at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hopeless_ns: Option<u64>,
 }

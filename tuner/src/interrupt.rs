@@ -1,8 +1,8 @@
 //! Handling of SIGINT, SIGTERM and SIGHUP.
 //!
 //! The first signal asks for an end in good order: the session writes down what it found. A second one ends the process
-//! at once, unless it comes within a second of the first: `timeout` signals its child and then its whole group, of which
-//! the child is one.
+//! at once, unless it comes within a second of the first: `timeout` signals its child and then its whole group, of
+//! which the child is one.
 
 use std::cell::Cell;
 use std::io::Read;

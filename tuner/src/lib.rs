@@ -17,6 +17,7 @@ pub mod export;
 pub mod expression;
 pub mod failure;
 pub mod interrupt;
+pub mod kept;
 pub mod live;
 pub mod measured;
 pub mod metric;

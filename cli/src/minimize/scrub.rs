@@ -155,8 +155,8 @@ impl Copy<'_> {
         Ok((found, data))
     }
 
-    /// The recording with other numbers in some regions, where the kernel does with them what it did; and how many bytes
-    /// are others.
+    /// The recording with other numbers in some regions, where the kernel does with them what it did; and how many
+    /// bytes are others.
     fn version(&self, given: &Given<'_>, wanted: &BTreeSet<usize>) -> Result<Option<(PathBuf, u64)>, CommandError> {
         let Given { from, candidates, addresses, behaviour, seed } = *given;
         let folder = tempfile::tempdir_in(self.scratch)

@@ -168,9 +168,9 @@ fn clock(timer: &str) -> &str {
     if timer.is_empty() { "what is not known" } else { timer }
 }
 
-/// The quotient of two medians. Runs of one start have much in common (where its memory lies, what the machine does just
-/// then), so the bounds are those of the starts, each of which counts by its median. They are the quotient's extremes, so
-/// that the confidence is higher than that of each side.
+/// The quotient of two medians. Runs of one start have much in common (where its memory lies, what the machine does
+/// just then), so the bounds are those of the starts, each of which counts by its median. They are the quotient's
+/// extremes, so that the confidence is higher than that of each side.
 fn ratio(before: &CaseResult, after: &CaseResult) -> Option<Ratio> {
     let medians = |result: &CaseResult| result.by_start().filter_map(median).collect::<Vec<f64>>();
     let ((low, high), (old_low, old_high)) = (bounds(&medians(after))?, bounds(&medians(before))?);
@@ -188,13 +188,14 @@ pub fn median(times: &[u64]) -> Option<f64> {
     })
 }
 
-/// Fewer starts of two equal programs come out in two groups, one slower than the other, more often than one time in 20.
+/// Fewer starts of two equal programs come out in two groups, one slower than the other, more often than one time in
+/// 20.
 const MIN_STARTS: usize = 4;
 
 /// The order statistics between which the median of the distribution lies with at least 97.5 % confidence, whatever the
 /// distribution. Fewer than 7 samples have no such bounds, but their extremes serve: that all samples of one side are
-/// slower than all of another happens by chance in 2.9 % of cases with 4 of each, and 0.8 % with 5. `None` of fewer than
-/// [`MIN_STARTS`].
+/// slower than all of another happens by chance in 2.9 % of cases with 4 of each, and 0.8 % with 5. `None` of fewer
+/// than [`MIN_STARTS`].
 fn bounds(samples: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

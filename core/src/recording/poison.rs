@@ -1,5 +1,6 @@
-//! What was found out about an instance with the application's own code: the bytes that its kernel only writes, and
-//! inputs on which the kernel can be tried as well. In `<static-hash>.<instance>.<device>.poison`.
+//! The bytes that an instance's kernel only writes, and other inputs to try it on.
+//!
+//! The application's own code found them. They are in `<static-hash>.<instance>.<device>.poison`.
 //!
 //! A replay fills these bytes before each run, so a kernel that leaves them out does not verify. A [`PoisonMap`] says
 //! which bytes they are: a [`Mask`] for each chunk that has some. The file lies beside the recording, which it does not
@@ -42,7 +43,8 @@ pub struct PoisonMap {
     pub unshown: Vec<UnshownBytes>,
     /// The application's own code does not run on this device, so a pipeline did.
     pub own_code_fails: bool,
-    /// Seeds of fresh inputs that say something: the application's own code changes memory on them, the same every time.
+    /// Seeds of fresh inputs that say something: the application's own code changes memory on them, the same every
+    /// time.
     pub fresh_inputs: Vec<u64>,
 }
 

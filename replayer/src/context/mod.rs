@@ -224,8 +224,8 @@ impl ReplayContext {
         Ok(())
     }
 
-    /// What says what is right on fresh inputs, the first that can be built: the application's own code, or the recorded
-    /// pipeline.
+    /// What says what is right on fresh inputs, the first that can be built: the application's own code, or the
+    /// recorded pipeline.
     pub fn oracles(&self) -> Vec<Configuration> {
         let recorded = self.recorded.recorded_configuration();
         let own = recorded.of_original();

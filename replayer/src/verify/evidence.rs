@@ -1,4 +1,4 @@
-//! What it shows that memory is as recorded: the bytes that would be wrong if the kernel had not run.
+//! The evidence of a comparison: the bytes that would be wrong if the kernel had not run.
 //!
 //! Runs start from [`Snapshot::start`], which differs from the recorded result where the launch changed memory and
 //! where bytes are filled that the kernel only writes. [`of`] counts these bytes, and those of them that fail the rules

@@ -301,8 +301,8 @@ fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
     assert!(json["evidence"].to_string().contains("runs of the same code"), "{outcome}");
 }
 
-/// A pass that makes a kernel fail in some runs is found, or nothing is said. What `--check` finds is told, and does not
-/// clear a pass that is wrong.
+/// A pass that makes a kernel fail in some runs is found, or nothing is said. What `--check` finds is told, and does
+/// not clear a pass that is wrong.
 #[test]
 fn failures_now_and_then_and_faults_that_do_not_matter_mislead_nobody() {
     let case = Case::of(DELICATE.name);

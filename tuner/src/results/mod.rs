@@ -4,7 +4,6 @@
 //! part of a line that a session left behind is cut off by the next. So what the folder says is true whenever it is
 //! read, and a session that is resumed loses nothing and repeats nothing.
 
-mod kept;
 pub mod proteus;
 mod trial;
 
@@ -20,7 +19,6 @@ use serde::de::DeserializeOwned;
 use mneme_core::console::is_full;
 use mneme_core::files::{FileAccess, private, trust};
 
-pub use self::kept::keep_better;
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, References, SessionSummary, Trial};
 
@@ -194,7 +192,8 @@ fn holds_a_recording(folder: &Path) -> Result<bool, ResultsError> {
     Ok(false)
 }
 
-fn free_name(folder: &Path) -> PathBuf {
+/// A name beside a folder that nothing has yet: the folder's, with a number.
+pub fn free_name(folder: &Path) -> PathBuf {
     // Without what `results/` and `results/.` have at their end.
     let plain: PathBuf = folder.components().collect();
     let numbered = |number: u32| PathBuf::from(format!("{}.{number}", plain.display()));

@@ -18,8 +18,8 @@ use crate::server::Runs;
 
 /// Measured runs of each configuration in a round, and runs before them.
 const RUNS: (u32, u32) = (5, 1);
-/// The same of kernels that take long: the rounds are what is compared, however many runs they have. The warm-up is left
-/// out if the session has seen that first runs are as fast as others.
+/// The same of kernels that take long: the rounds are what is compared, however many runs they have. The warm-up is
+/// left out if the session has seen that first runs are as fast as others.
 const LONG_RUNS: (u32, u32) = (1, 1);
 const WARM_RUNS: (u32, u32) = (1, 0);
 /// Rounds of theirs after which the data are looked at first: a great difference is seen then, and a round costs much.

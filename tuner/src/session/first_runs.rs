@@ -1,5 +1,6 @@
-//! First runs in freshly loaded modules beside later ones: code that keeps results from one launch to the next is slow at
-//! first.
+//! Compares first runs in freshly loaded modules with later ones.
+//!
+//! Code that keeps results from one launch to the next is slow at first.
 
 use std::collections::BTreeMap;
 

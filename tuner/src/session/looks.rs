@@ -1,8 +1,8 @@
 //! Further looks at the best candidates, before some of them become finalists.
 //!
 //! Runs of one visit have in common what the machine does at that time, so that more runs do not make up for a bad
-//! moment. A candidate that is among the best, or may be if it was disturbed, is therefore visited again later, when all
-//! others had their turn. How much visits of one candidate differ is estimated from all visits together: on a quiet
+//! moment. A candidate that is among the best, or may be if it was disturbed, is therefore visited again later, when
+//! all others had their turn. How much visits of one candidate differ is estimated from all visits together: on a quiet
 //! device a few looks show that the order stands, and on a busy one every candidate may be looked at several times.
 
 use std::collections::BTreeMap;
@@ -120,8 +120,8 @@ impl Session {
         }
     }
 
-    /// Candidates of different code or launch, where times decide and the user leaves the number of runs to the session.
-    /// Disturbances are short beside a run of a kernel that takes long.
+    /// Candidates of different code or launch, where times decide and the user leaves the number of runs to the
+    /// session. Disturbances are short beside a run of a kernel that takes long.
     fn candidates(&self) -> Vec<Trial> {
         if self.stop != Stop::Complete || self.settings.replay.runs != RunsKind::Needed || self.finalists().is_none() {
             return Vec::new();
@@ -162,8 +162,8 @@ mod tests {
     use super::*;
     use rand::RngExt;
 
-    /// A session of 100 candidates, of which number 49 takes two thirds of the others' time: its finalists, and the looks
-    /// that it took. `slower` is by how much the next visit is.
+    /// A session of 100 candidates, of which number 49 takes two thirds of the others' time: its finalists, and the
+    /// looks that it took. `slower` is by how much the next visit is.
     fn finalists(rng: &mut ChaCha8Rng, mut slower: impl FnMut(&mut ChaCha8Rng) -> f64) -> (Vec<u64>, usize) {
         let mut looks = Looks::default();
         let time = |trial: u64| if trial == 49 { 2e6 } else { 3e6 };

@@ -165,8 +165,8 @@ impl Standings {
         untested || self.summary.could_try_none()
     }
 
-    /// Those that are to be measured again: the best trials of different code or launch, none of them the baseline's. The
-    /// best are those that all visits show.
+    /// Those that are to be measured again: the best trials of different code or launch, none of them the baseline's.
+    /// The best are those that all visits show.
     pub fn finalists(&self, ranked: &[Trial], most: usize) -> Vec<Trial> {
         let Some(baseline) = &self.baseline else { return Vec::new() };
         let mut seen = vec![identity(&baseline.config, &baseline_results(baseline)[0], &baseline.config)];

@@ -25,6 +25,7 @@ use crate::document;
 use crate::early_stop::{EarlyStop, Racing};
 use crate::evaluator::Evaluator;
 use crate::interrupt;
+use crate::kept;
 use crate::measured::Measured;
 use crate::objective::Objectives;
 use crate::options::{
@@ -311,7 +312,7 @@ impl KernelToTune {
         };
         let aside = results.aside().map(Path::to_owned);
         let finished = session::run(plan, evaluator, results, known)?;
-        if let Some(kept) = aside.map(|aside| results::keep_better(folder, &aside)).transpose()?.flatten() {
+        if let Some(kept) = aside.map(|aside| kept::keep_better(folder, &aside)).transpose()?.flatten() {
             mneme_core::remark!("mneme-tune: {kept}");
         }
         Ok(Outcome { status: finished.status, finished: Some(finished) })

@@ -1,4 +1,4 @@
-//! Two sessions that were told to write to one folder: the better winner stays where `mneme apply` looks for it.
+//! Keeps the better winner of two sessions that wrote to one folder where `mneme apply` looks for it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use mneme_core::files::trust;
 use mneme_core::text::ratio;
 use serde_json::Value;
 
-use super::{ResultsError, free_name};
 use crate::options::Options;
+use crate::results::{ResultsError, free_name};
 use crate::statistics::Interval;
 
 /// An earlier session's winner that stays in the folder.
