@@ -42,6 +42,15 @@ pub struct OracleBuild {
     outcome: Rc<BuildOutcome>,
 }
 
+/// What is there of a job's oracle.
+enum OracleState {
+    /// It has no fresh inputs.
+    None,
+    Unbuilt(Box<BuildSpec>),
+    /// It was built, or cannot be.
+    Built(Box<OracleBuild>),
+}
+
 impl OracleBuild {
     pub fn new(spec: BuildSpec, outcome: Rc<BuildOutcome>) -> Self {
         Self { spec, outcome }
@@ -239,7 +248,7 @@ impl<'a> Supervisor<'a> {
             if !self.builds.knows(pending.key) {
                 self.builds.order(pending.llvm, &pending.job.build, pending.key, target, limit);
             }
-            if let Err(Some(wanted)) = self.oracle(&pending.job)
+            if let OracleState::Unbuilt(wanted) = self.oracle(&pending.job)
                 && !self.builds.knows(wanted.key())
             {
                 self.builds.order(self.context.llvm, &wanted, wanted.key(), target, limit);
@@ -247,26 +256,21 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The build that says what is right on the fresh inputs of a job: the application's own code, or the recorded
-    /// pipeline if that cannot be had.
-    ///
-    /// # Errors
-    /// The build that is needed first, or `None` if no inputs are asked for.
-    fn oracle(&self, job: &Job) -> Result<OracleBuild, Option<BuildSpec>> {
-        if job.run.fresh_inputs.is_empty() {
-            return Err(None);
-        }
-        let mut found = None;
-        for configuration in self.context.oracles() {
+    /// What says what is right on the fresh inputs of a job: the application's own code, or the recorded pipeline if that
+    /// cannot be had.
+    fn oracle(&self, job: &Job) -> OracleState {
+        let mut state = OracleState::None;
+        let wanted = if job.run.fresh_inputs.is_empty() { Vec::new() } else { self.context.oracles() };
+        for configuration in wanted {
             let spec = BuildSpec::new(configuration);
-            let Some(outcome) = self.builds.outcome(spec.key()) else { return Err(Some(spec)) };
+            let Some(outcome) = self.builds.outcome(spec.key()) else { return OracleState::Unbuilt(Box::new(spec)) };
             let is_there = outcome.is_ok();
-            found = Some(OracleBuild { spec, outcome });
+            state = OracleState::Built(Box::new(OracleBuild { spec, outcome }));
             if is_there {
                 break;
             }
         }
-        found.ok_or(None)
+        state
     }
 
     /// Gives the executors configurations that are built; those that could not be built are results already, and those
@@ -275,7 +279,7 @@ impl<'a> Supervisor<'a> {
         loop {
             let ready = |pending: &PendingJob| {
                 let outcome = self.builds.outcome(pending.key)?;
-                if outcome.is_ok() && matches!(self.oracle(&pending.job), Err(Some(_))) {
+                if outcome.is_ok() && matches!(self.oracle(&pending.job), OracleState::Unbuilt(_)) {
                     return None;
                 }
                 // Those behind one that waits for its device may run on another.
@@ -303,9 +307,11 @@ impl<'a> Supervisor<'a> {
                 }
                 Ok(built) => built,
             };
-            let oracle = self.oracle(&pending.job).ok();
             let mut run = pending.job.run(built, self.context);
-            let oracle_image = oracle.as_ref().and_then(|oracle| oracle.add_to(&mut run, image)).unwrap_or_default();
+            let oracle_image = match self.oracle(&pending.job) {
+                OracleState::Built(oracle) => oracle.add_to(&mut run, image).unwrap_or_default(),
+                OracleState::None | OracleState::Unbuilt(_) => Vec::new(),
+            };
             let limit = pending.job.limit(self.context);
             let identity = Identity::of(&run, image, limit, pending.job.schedule.device);
             if !pending.job.schedule.fresh {
