@@ -25,8 +25,11 @@ use crate::supervise::{Client, SupervisorEvent};
 
 /// Executors that may be lost.
 const LOSSES: u32 = 4;
-/// For the runs on a group of buffers.
+/// For the runs on a group of buffers, at most; and what they may take if the first run took no time.
 const LIMIT: Duration = Duration::from_secs(120);
+const LEAST: Duration = Duration::from_secs(2);
+/// Runs on a group of buffers, with something to spare: other contents may have a kernel wait for ever.
+const RUNS: u32 = 50;
 /// Fresh inputs that are kept.
 const INPUTS: u32 = 3;
 /// A search that took longer is followed by no search for inputs that are not needed.
@@ -135,6 +138,10 @@ struct Search<'a> {
     /// The application's own code is what runs, and not the recorded pipeline.
     original: bool,
     losses: u32,
+    /// Of the last job's runs.
+    took: Duration,
+    /// For the runs on a group of buffers.
+    limit: Duration,
     found: PoisonMap,
     announced: bool,
     begin: Instant,
@@ -149,6 +156,8 @@ impl<'a> Search<'a> {
             waiting: (!all.is_empty()).then_some(all).into_iter().collect(),
             original: true,
             losses: 0,
+            took: Duration::ZERO,
+            limit: context.limit,
             found: PoisonMap::default(),
             announced: false,
             begin: Instant::now(),
@@ -160,7 +169,9 @@ impl<'a> Search<'a> {
             return Ok(Ok(self.found));
         }
         let mut engine = Engine::start(self.context)?;
-        self.try_own_code(&mut engine)?;
+        if self.try_own_code(&mut engine)? == ReplayStatus::Timeout {
+            return Ok(Err("the application's own code does not end within the time limit".into()));
+        }
         let mut number = 1;
         while let Some(regions) = self.waiting.pop_front() {
             engine.submit(self.job(number, &regions));
@@ -183,15 +194,16 @@ impl<'a> Search<'a> {
     }
 
     /// Leaves the application's own code out if it does not run here, even on the recorded input.
-    fn try_own_code(&mut self, engine: &mut Engine<'_>) -> Result<(), Fatal> {
+    fn try_own_code(&mut self, engine: &mut Engine<'_>) -> Result<ReplayStatus, Fatal> {
         let mut job = self.job(0, &[]);
         job.run.calibrate = None;
         engine.submit(job);
         let (status, ..) = self.wait(engine, 0)?;
+        self.limit = (LEAST + RUNS * self.took).min(LIMIT);
         self.original = status.is_as_recorded() || status == ReplayStatus::FailedVerification;
         self.found.own_code_fails = !self.original;
         self.context.own_code_fails.set(!self.original);
-        Ok(())
+        Ok(status)
     }
 
     /// Finds fresh inputs, unless runs take long and the recorded input proves enough.
@@ -200,14 +212,14 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         let first = fresh_inputs::first_seed()?;
-        self.found.fresh_inputs = fresh_inputs::screen(engine, self.context, first, INPUTS)?.seeds;
+        self.found.fresh_inputs = fresh_inputs::screen(engine, self.context, first, INPUTS, self.limit)?.seeds;
         Ok(())
     }
 
     fn job(&self, number: u64, regions: &[usize]) -> Job {
         let recorded = self.context.recorded.recorded_configuration();
         let configuration = if self.original { recorded.of_original() } else { recorded };
-        let limit = LIMIT.max(self.context.limit).as_secs_f64();
+        let limit = self.limit.as_secs_f64();
         let mut job = Job::new(number, Configuration { timeout_s: Some(limit), ..configuration }, 1, 0);
         job.schedule.fresh = true;
         job.run.calibrate = Some(regions.to_vec());
@@ -223,6 +235,7 @@ impl<'a> Search<'a> {
             let alarm = (!self.announced).then_some(self.begin + SILENT);
             match engine.next(Client { alarm, ..Client::default() })? {
                 SupervisorEvent::Finished { id, result, calibrated, .. } if id == number => {
+                    self.took = Duration::from_nanos(result.exec_time.iter().sum());
                     return Ok((result.status, result.error, calibrated));
                 }
                 SupervisorEvent::Tick => {

@@ -17,8 +17,6 @@ use crate::supervise::{Client, SupervisorEvent};
 
 /// Contexts that may be lost.
 const LOSSES: u32 = 2;
-/// For the runs on an input.
-const LIMIT: Duration = Duration::from_secs(60);
 /// Ways in which inputs are made from seeds.
 const WAYS: u64 = 3;
 
@@ -39,18 +37,24 @@ pub fn first_seed() -> Result<u64, Fatal> {
     Ok((number >> 16) * WAYS)
 }
 
-/// Finds `count` inputs, from the seed `first` on. There are fewer if most say nothing.
+/// Finds `count` inputs, from the seed `first` on, with so much time for each. There are fewer if most say nothing.
 ///
 /// # Errors
 /// What ends a replay.
-pub fn screen(engine: &mut Engine<'_>, context: &ReplayContext, first: u64, count: u32) -> Result<Screened, Fatal> {
+pub fn screen(
+    engine: &mut Engine<'_>,
+    context: &ReplayContext,
+    first: u64,
+    count: u32,
+    limit: Duration,
+) -> Result<Screened, Fatal> {
     let mut found = Screened::default();
     let mut losses = 0;
     for seed in (0..2 * WAYS.max(u64::from(count))).map(|place| first.wrapping_add(place)) {
         if found.seeds.len() == count as usize || losses == LOSSES {
             break;
         }
-        let Some(result) = tried(engine, context, seed)? else { break };
+        let Some(result) = tried(engine, context, seed, limit)? else { break };
         let is_good = result.status.is_as_recorded()
             && result.evidence.as_ref().is_some_and(|evidence| evidence.fresh_inputs.agreed > 0);
         losses += u32::from(!result.status.is_as_recorded());
@@ -60,9 +64,14 @@ pub fn screen(engine: &mut Engine<'_>, context: &ReplayContext, first: u64, coun
 }
 
 /// The application's own code on an input; `None` if there is none that can be run.
-fn tried(engine: &mut Engine<'_>, context: &ReplayContext, seed: u64) -> Result<Option<ReplayResult>, Fatal> {
+fn tried(
+    engine: &mut Engine<'_>,
+    context: &ReplayContext,
+    seed: u64,
+    limit: Duration,
+) -> Result<Option<ReplayResult>, Fatal> {
     for mut configuration in context.oracles() {
-        configuration.timeout_s = Some(LIMIT.min(context.limit).as_secs_f64());
+        configuration.timeout_s = Some(limit.as_secs_f64());
         let mut job = Job::new(u64::MAX, configuration, 1, 0);
         job.schedule.fresh = true;
         job.run.fresh_inputs = vec![seed];

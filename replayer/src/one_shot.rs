@@ -163,7 +163,7 @@ fn on_fresh_inputs(
         Some(seed) => seed,
         None => fresh_inputs::first_seed()?,
     };
-    let inputs = fresh_inputs::screen(engine, context, first, count)?;
+    let inputs = fresh_inputs::screen(engine, context, first, count, context.limit)?;
     job.run.fresh_inputs = inputs.seeds;
     job.schedule = JobSchedule { id: 0, fresh: true, ..job.schedule };
     let mut replayed = one(engine, job)?;

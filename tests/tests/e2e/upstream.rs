@@ -132,7 +132,9 @@ fn an_existing_recording_is_converted_copied_and_removed() {
     single(target.path()).verify("default<O3>", &[]);
     let copy = tempfile::tempdir().unwrap();
     mneme("copy").args([target.path(), copy.path()]).succeed();
-    assert_eq!(names(copy.path()), names(target.path()));
+    // What a replay found out is made again.
+    let recorded = names(target.path()).into_iter().filter(|name| !name.ends_with(".poison"));
+    assert_eq!(names(copy.path()), recorded.collect::<Vec<_>>());
     single(copy.path()).verify("default<O3>", &[]);
     mneme("clean").arg(copy.path()).succeed();
     assert!(names(copy.path()).is_empty(), "{:?}", names(copy.path()));
