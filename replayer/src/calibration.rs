@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use mneme_builds::program::Preparation;
 use mneme_core::configuration::Configuration;
 use mneme_core::device::Interface;
+use mneme_core::exit;
 use mneme_core::recording::poison::{self, PoisonMap};
 use mneme_core::result::ReplayStatus;
 
@@ -56,10 +57,14 @@ pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
         }
         None => {
             let found = match recorded {
-                Some(settings) => find(&mut ReplayContext::open(settings)?)?,
-                None => find(&mut context)?,
+                Some(settings) => find(&mut ReplayContext::open(settings)?),
+                None => find(&mut context),
             };
-            found.map(|map| files.keep(map))
+            match found {
+                // The replay itself says what is wrong with the device, and knows more of them.
+                Err(error) if error.status == exit::NO_DEVICE && !error.clash => Err(error.error),
+                found => found?.map(|map| files.keep(map)),
+            }
         }
     };
     match found {

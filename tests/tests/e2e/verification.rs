@@ -49,12 +49,9 @@ fn a_norm_judges_a_buffer_as_a_whole() {
     let recording = Recording::of(app("floatsum"), &[]);
     let instance = recording.single();
     let under = |tolerance| ["--block-dim-x", "64", "--tolerance", tolerance];
-    for tolerance in [
-        "f32:1e-4:relative",
-        "f32:1e-4:relative:l2",
-        "argument:2=f32:1:absolute:l1",
-        "argument:2=f32:1000:ulp",
-    ] {
+    for tolerance in
+        ["f32:1e-4:relative", "f32:1e-4:relative:l2", "argument:2=f32:1:absolute:l1", "argument:2=f32:1000:ulp"]
+    {
         instance.verify("default<O3>", &under(tolerance));
     }
     // Nothing else is written.

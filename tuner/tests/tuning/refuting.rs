@@ -79,7 +79,8 @@ fn the_fastest_that_stands_wins_where_others_are_refuted() {
             && home.json("here/summary.json")["confirmation"]["significant"] == true
     );
     assert_eq!(home.json("here/proteus_tuned_kernels.json")["_Z5kv"]["Pipeline"], "right");
-    assert_eq!(home.json("here/summary.json")["refuted"].as_object().unwrap().len(), 1);
+    // As many as were looked at again.
+    assert!(!home.json("here/summary.json")["refuted"].as_object().unwrap().is_empty());
 }
 
 #[test]

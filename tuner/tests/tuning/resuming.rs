@@ -257,7 +257,7 @@ fn what_does_not_say_which_recording_it_is_of_is_not_used() {
     home.run(&["--resume", "-rdb", "5.json", "--results-dir", "here"], 3);
     // Keys began with what two sessions have in common, and that was less.
     let cache = std::fs::read_to_string(home.path("cache.jsonl")).unwrap();
-    std::fs::write(home.path("cache.jsonl"), cache.replace("{\"key\":\"2|", "{\"key\":\"")).unwrap();
+    std::fs::write(home.path("cache.jsonl"), cache.replace("{\"key\":\"3|", "{\"key\":\"")).unwrap();
     let (_, stderr) = home.run(&[&arguments[..], &["again"]].concat(), 0);
     assert!(stderr.contains(&format!("{} results in cache.jsonl are not used", cache.lines().count())), "{stderr}");
     assert_eq!(home.json("again/summary.json")["num_cached"], 0);
