@@ -201,10 +201,15 @@ impl<'a> Runner<'a> {
             shared_mem: oracle.shared_mem,
             attributes: code.launch.attributes,
         };
-        let function = device.function(module, &oracle.entry)?;
-        memory.fill_constants(module)?;
-        let moved = memory.moved(module)?;
-        self.allow(function, &launch, metrics(device, function, &launch).static_shared)?;
+        let prepared = device.function(module, &oracle.entry).and_then(|function| {
+            memory.fill_constants(module)?;
+            self.allow(function, &launch, metrics(device, function, &launch).static_shared)?;
+            Ok((function, memory.moved(module)?))
+        });
+        let Ok((function, moved)) = prepared else {
+            done.broken |= device.unload(module).is_err();
+            return Ok(());
+        };
         let (arguments, order, comparisons) = (self.plan.arguments, code.order, Vec::new());
         let oracle_series = Series { device, arguments, order, function, launch, moved, comparisons, file: None };
         let runs = FreshRuns { code, oracle: &oracle_series, about: oracle, memory, done };
