@@ -18,11 +18,14 @@ pub struct ThreadContext {
     /// Blocks of a cluster along each axis, and whether the launch asked for clusters.
     pub cluster: [u32; 3],
     pub explicit_cluster: u32,
+    /// Where the stack that holds the thread's variables begins and ends.
+    pub stack: [usize; 2],
 }
 
 const _: () =
     assert!(std::mem::offset_of!(ThreadContext, lane) == 48 && std::mem::offset_of!(ThreadContext, shared) == 64);
-const _: () = assert!(std::mem::offset_of!(ThreadContext, cluster) == 72);
+const _: () =
+    assert!(std::mem::offset_of!(ThreadContext, cluster) == 72 && std::mem::offset_of!(ThreadContext, stack) == 88);
 
 impl ThreadContext {
     /// Sets the position in the block from the linear index (x varies fastest, as in a warp) and the lanes of a warp.

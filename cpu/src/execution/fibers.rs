@@ -179,6 +179,8 @@ fn run_block(
 fn start(running: *mut RunningThread, stacks: &mut Stacks, grid: &Grid) -> Result<Fiber, KernelFault> {
     let stack = stacks.take().map_err(|error| KernelFault::NoStack(error.to_string()))?;
     let (entry, parameters) = (grid.launch.entry, grid.launch.parameters.address());
+    // SAFETY: no fiber runs here.
+    unsafe { (*running).context.stack = stack::bounds(&stack) };
     let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
         // SAFETY: the entry is a function of a loaded object, and the grid keeps the buffer, which has the size that
         // the object's table states; the block outlives its fibers.

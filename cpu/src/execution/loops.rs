@@ -114,6 +114,7 @@ impl Line {
         let stack = stacks.take()?;
         let mut running = Box::new(RunningThread::new(context, std::ptr::null_mut(), &raw const grid.dispatch));
         running.context.shared = work.memory.address();
+        running.context.stack = stack::bounds(&stack);
         let goes_on = work.rest.is_none();
         let task =
             Task { grid: std::ptr::from_ref(grid), running: &raw mut *running, blocks: blocks.cast(), rest: work.rest };

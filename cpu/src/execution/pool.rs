@@ -237,6 +237,7 @@ fn work(worker: &mut Worker, grid: &Grid) {
         shared: std::ptr::null_mut(),
         cluster: launch.cluster.unwrap_or([1; 3]),
         explicit_cluster: u32::from(launch.cluster.is_some()),
+        stack: [0; 2],
     };
     if launch.collective {
         fibers::run(worker, grid, context);

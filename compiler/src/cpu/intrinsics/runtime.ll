@@ -156,6 +156,20 @@ define i1 @__mneme_cpu.is_cluster_shared(ptr %address) alwaysinline nounwind {
   ret i1 %inside
 }
 
+; Whether a generic address lies on the thread's stack.
+define i1 @__mneme_cpu.is_local(ptr %address) alwaysinline nounwind {
+  %thread = call ptr @__mneme_cpu_thread()
+  %field = getelementptr inbounds i8, ptr %thread, i64 88
+  %low = load i64, ptr %field, align 8, !invariant.load !0
+  %after = getelementptr inbounds i8, ptr %thread, i64 96
+  %high = load i64, ptr %after, align 8, !invariant.load !0
+  %value = ptrtoint ptr %address to i64
+  %distance = sub i64 %value, %low
+  %bytes = sub i64 %high, %low
+  %inside = icmp ult i64 %distance, %bytes
+  ret i1 %inside
+}
+
 ; A barrier in memory: bits 0 to 19 are the arrivals that its phase still needs, 20 to 39 those of each phase, 40 to 61
 ; the bytes that are still to come (signed), bit 62 is the phase's parity.
 define void @__mneme_cpu.mbarrier_init(ptr %at, i32 %count) alwaysinline nounwind {

@@ -1,4 +1,5 @@
 // A CPU device for the tests of the lowering: one system thread per device thread, all lanes of a warp together.
+#define _GNU_SOURCE
 #include <fenv.h>
 #include <math.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@ struct context {
     uint32_t tid[3], ntid[3], ctaid[3], nctaid[3], lane, warp, dynamic_shared_bytes, total_shared_bytes;
     uint8_t *shared;
     uint32_t cluster[3], explicit_cluster;
+    uint64_t stack[2];
 };
 
 static _Thread_local struct context context;
@@ -229,6 +231,13 @@ struct launch {
 static void *run_thread(void *argument) {
     struct launch *launch = argument;
     context = launch->context;
+    pthread_attr_t attributes;
+    void *stack;
+    size_t bytes;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstack(&attributes, &stack, &bytes);
+    pthread_attr_destroy(&attributes);
+    context.stack[0] = (uint64_t)stack, context.stack[1] = (uint64_t)stack + bytes;
     launch->entry(launch->parameters);
     return NULL;
 }
