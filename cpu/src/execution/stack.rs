@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use corosensei::Coroutine;
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{DefaultStack, Stack};
 
 use super::fault::KernelFault;
 
@@ -28,19 +28,26 @@ pub const FIBER: usize = 576 << 10;
 /// Bytes for the stack that a worker runs a block without waiting on.
 pub const LOOP: usize = 2 << 20;
 
-/// A process may have 65530 mappings by default, and a stack with its guard page is two: so many stacks may be in use
-/// by the workers of a launch, and so many more of each size are kept by as many workers as there are processors.
+/// A process may have 65530 mappings by default, and a stack with its guard page is two. The workers of a launch may use
+/// so many stacks at once.
 pub const IN_USE: u64 = 16 << 10;
-const KEPT: usize = 6 << 10;
-/// With so many stacks, in use or kept, no block begins beside others that can go on.
+/// While so many stacks are in use, no block begins beside others that can go on.
 const MOST: usize = 24 << 10;
+/// So many finished stacks are kept for later.
+const KEPT: usize = 6 << 10;
 
-/// Stacks that there are.
-static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// Stacks that blocks run on, and finished ones that are kept.
+static USED: AtomicUsize = AtomicUsize::new(0);
+static IDLE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether there may be so many more stacks.
+/// Whether so many more stacks may be in use.
 pub fn have_room(count: usize) -> bool {
-    LIVE.load(Ordering::Relaxed) + count <= MOST
+    USED.load(Ordering::Relaxed) + count <= MOST
+}
+
+/// Where a stack begins and ends.
+pub fn bounds(stack: &DefaultStack) -> [usize; 2] {
+    [stack.limit().get(), stack.base().get()]
 }
 
 /// Finished stacks of one size, for the next block.
@@ -57,19 +64,22 @@ impl Stacks {
     /// # Errors
     /// When the system has no memory for another stack.
     pub fn take(&mut self) -> std::io::Result<DefaultStack> {
-        match self.free.pop() {
-            Some(stack) => Ok(stack),
-            None => DefaultStack::new(self.size).inspect(|_| {
-                LIVE.fetch_add(1, Ordering::Relaxed);
-            }),
-        }
+        let stack = match self.free.pop() {
+            Some(stack) => {
+                IDLE.fetch_sub(1, Ordering::Relaxed);
+                stack
+            }
+            None => DefaultStack::new(self.size)?,
+        };
+        USED.fetch_add(1, Ordering::Relaxed);
+        Ok(stack)
     }
 
     /// Keeps no more than so many.
     fn keep(&mut self, count: usize) {
         let dropped = self.free.len().saturating_sub(count);
         self.free.truncate(count);
-        LIVE.fetch_sub(dropped, Ordering::Relaxed);
+        IDLE.fetch_sub(dropped, Ordering::Relaxed);
     }
 
     /// After a launch: keeps one worker's share.
@@ -83,9 +93,11 @@ impl Stacks {
             // dropping while they pause) and of the fiber's first function, which owns only raw pointers.
             unsafe { fiber.force_reset() };
         }
-        self.free.push(fiber.into_stack());
-        if !have_room(0) {
-            self.keep(0);
+        let stack = fiber.into_stack();
+        USED.fetch_sub(1, Ordering::Relaxed);
+        if IDLE.load(Ordering::Relaxed) < KEPT {
+            IDLE.fetch_add(1, Ordering::Relaxed);
+            self.free.push(stack);
         }
     }
 }
