@@ -21,9 +21,10 @@ use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison
 
 /// Pieces that are changed at a time: all have to be read back.
 const MOST: u64 = (256 << 20) / CHUNK;
-/// The oracle may take so many times as long as the run on the recorded input, and this besides, ns.
+/// The oracle may take so many times as long as the run on the recorded input, and this besides, ns. That is much, so
+/// that no input is left out because the machine is busy.
 const SLOWER: u64 = 10;
-const SLACK: u64 = 1_000_000;
+const SLACK: u64 = 1_000_000_000;
 /// Bytes of an address, and of an element of unknown type that changes places.
 const WORD: usize = 8;
 /// Bytes of an element of unknown type whose lowest bits change, and which.
