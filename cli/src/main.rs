@@ -70,7 +70,7 @@ enum Command {
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(profile::ProfileOptions),
     /// Run a program with tuned kernels in the place of its own; exits with the program's status
-    #[command(after_help = APPLY_EXAMPLES, override_usage = "mneme apply --tuned <RESULTS>... [OPTIONS] -- <APPLICATION>...\n       mneme apply --tuned <RESULTS>... --manifest <FILE>\n       mneme apply --specialize | --learn <FOLDER> [--background] [OPTIONS] -- <APPLICATION>...")]
+    #[command(after_help = APPLY_EXAMPLES, override_usage = "mneme apply --tuned <RESULTS>... [OPTIONS] -- <APPLICATION>...\n       mneme apply --tuned <RESULTS>... --manifest <FILE>\n       mneme apply --specialize | --learn <FOLDER> [OPTIONS] -- <APPLICATION>...")]
     Apply(apply::ApplyOptions),
     /// Tune what mneme apply --learn has recorded, for its next start
     #[command(after_help = LEARN_EXAMPLES)]
@@ -212,7 +212,6 @@ const APPLY_EXAMPLES: &str = "Examples:
 
   mneme apply --specialize -- ./app
   mneme apply --learn learnt -- ./app
-  mneme apply --learn learnt --background -- ./app
 
 An application is named after --. A launch that nothing tuned is for, and a kernel whose code has
 changed, keep the application's own code; the closing table says why.";

@@ -90,19 +90,6 @@ fn part(kind: &str, name: &str) -> PathBuf {
     path
 }
 
-/// Whether a program on a GPU leaves another one idle; the CPU device does. Says on standard output that the calling
-/// test is skipped otherwise.
-pub fn have_idle_device(test: &str) -> bool {
-    let is_gpu = |name: &str| name.strip_prefix("nvidia").is_some_and(|number| number.parse::<u32>().is_ok());
-    let nodes = std::fs::read_dir("/dev").into_iter().flatten().flatten();
-    let gpus = nodes.filter(|node| node.file_name().to_str().is_some_and(is_gpu)).count();
-    let found = TestDevice::under_test() == TestDevice::Cpu || gpus > 1;
-    if !found {
-        println!("skipped: {test} needs a GPU besides the program's");
-    }
-    found
-}
-
 /// Whether applications can be compiled here. Says on standard output that the calling test is skipped otherwise.
 pub fn have_compiler(test: &str) -> bool {
     let prebuilt = std::env::var_os("MNEME_TEST_APPS").is_some();

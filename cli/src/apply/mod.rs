@@ -38,7 +38,7 @@ use self::specialise::{Specialiser, UsedWinners};
 use self::winner::{Allowed, CompiledWinner, PreparedWinner};
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
-use crate::learn::{self, Background, BackgroundDevice};
+use crate::learn;
 use crate::memory_file::MemoryFile;
 use crate::parallel::in_parallel;
 use crate::report::{self, SummaryFile};
@@ -83,10 +83,6 @@ pub struct ApplyOptions {
     /// mneme learn FOLDER has tuned them, use what was confirmed
     #[arg(long, value_name = "FOLDER")]
     learn: Option<PathBuf>,
-    /// With --learn: tune what was recorded while the application runs, at the lowest priority: on an idle GPU like the
-    /// one that was recorded on, on numbered ones (1 or 1,2), or on the CPU device (cpu). It ends with the application
-    #[arg(long, value_name = "DEVICE", requires = "learn", num_args = 0..=1, require_equals = true, default_missing_value = "idle")]
-    background: Option<BackgroundDevice>,
     /// Use tuned code alone, with the dimensions that the application asks for
     #[arg(long)]
     keep_dimensions: bool,
@@ -155,17 +151,13 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     }
     let learnt = match &options.learn {
         Some(_) if !runs => return Err(CommandError::Usage("--learn needs an application, which it learns".into())),
-        Some(folder) => {
-            let is_in_background = options.background.is_some();
-            Some(learn::begin(folder, &options.application, options.json.as_deref(), is_in_background)?)
-        }
-        None => None,
+        Some(folder) => learn::begin(folder, &options.application, options.json.as_deref())?,
+        None => Vec::new(),
     };
     if let Some(file) = &options.manifest {
         check_place(file).map_err(|source| CommandError::Io { path: file.clone(), source })?;
     }
     let counts = CodeCounts::default();
-    let open = learnt.as_ref().map_or(0, |learnt| learnt.open);
     // As long as the run: where its folder cannot be used, the code is in one that goes with it.
     let cache = Arc::new(CodeCache::open(options.cache_dir.as_deref()));
     if !runs && cache.is_for_this_run() {
@@ -173,7 +165,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         cache.close();
         return Err(CommandError::Usage(what.into()));
     }
-    let mut used = winners(options, learnt.map(|learnt| learnt.results).unwrap_or_default(), &cache, &counts)?;
+    let mut used = winners(options, learnt, &cache, &counts)?;
     let folder = match runs && (options.verify_first > 0 || options.specialize.is_some()) {
         true => RunFolder::create(&cache)
             .inspect_err(|error| mneme_core::remark!("mneme: nothing is made or verified beside the program: {error}"))
@@ -190,16 +182,10 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     // Without a recorder in it nothing is slower than by itself.
     let is_alone =
         winners.winners.is_empty() && options.specialize.is_none() && !options.times && options.json.is_none();
-    let background = options.learn.as_deref().zip(options.background.clone()).filter(|_| runs && open > 0);
-    let background = background.map(|(folder, device)| Background::start(folder, device));
     if runs && is_alone && options.manifest.is_none() {
         let status = options.application.run_alone();
-        let said = background.and_then(Background::end);
         drop(folder);
         cache.close();
-        if let Some(said) = said {
-            mneme_core::remark!("mneme: {said}");
-        }
         end_like(status?);
     }
     let mut memory = None;
@@ -239,7 +225,6 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         }
     }
     let status = options.application.run(RecorderMode::Apply, &settings, &summaries_file);
-    let said = background.and_then(Background::end);
     drop((memory, folder));
     cache.close();
     let status = status?;
@@ -254,9 +239,6 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     let [found, compiled] = counts.get();
     if found + compiled > 0 {
         mneme_core::remark!("code: {found} from the cache, {compiled} compiled");
-    }
-    if let Some(said) = said {
-        mneme_core::remark!("mneme: {said}");
     }
     end_like(status)
 }

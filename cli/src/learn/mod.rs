@@ -1,10 +1,8 @@
 //! Learning an application: the steps of `mneme apply --learn`, and the tuning between them.
 //!
 //! A folder is learnt in steps, one a start of the application: its kernels are timed, those that matter are recorded,
-//! `mneme learn` tunes these between runs or beside the next one, and from then on what was confirmed is used.
+//! `mneme learn` tunes these between runs, and from then on what was confirmed is used.
 
-mod background;
-mod idle;
 mod sessions;
 mod tune;
 
@@ -17,7 +15,6 @@ use mneme_core::recording::store::check_writable;
 use mneme_core::summary::{KernelSummary, RecorderMode, merged};
 use serde::{Deserialize, Serialize};
 
-pub use self::background::{Background, BackgroundDevice};
 pub use self::tune::{LearnOptions, learn};
 
 use self::sessions::{LearntKernel, SessionState, learnt};
@@ -101,26 +98,21 @@ fn step(folder: &Path) -> Result<Step, CommandError> {
 }
 
 /// What a folder has for a start of the application that only uses it.
-pub struct Learnt {
+struct Learnt {
     /// Results that were confirmed.
-    pub results: Vec<PathBuf>,
+    results: Vec<PathBuf>,
     /// Kernels that are still to be tuned.
-    pub open: usize,
+    open: usize,
 }
 
-/// Does the next step of a folder with the application, and ends as it does; returns what was learnt where there is
-/// nothing left but to use it. Where sessions are open, the next one `is_in_background`.
-pub fn begin(
-    folder: &Path,
-    application: &Application,
-    json: Option<&Path>,
-    is_in_background: bool,
-) -> Result<Learnt, CommandError> {
+/// Does the next step of a folder with the application, and ends as it does; returns confirmed results if there is
+/// nothing left but to use it.
+pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> Result<Vec<PathBuf>, CommandError> {
     application.check()?;
     create(folder)?;
     if let Some(refusal) = refusal(folder) {
         mneme_core::remark!("mneme: nothing is learnt or used: {refusal}");
-        return Ok(Learnt { results: Vec::new(), open: 0 });
+        return Ok(Vec::new());
     }
     let name = folder.display();
     let step = step(folder)?;
@@ -132,16 +124,11 @@ pub fn begin(
         Step::Apply => {
             let found = found(folder)?;
             if found.open > 0 {
-                let what = if is_in_background {
-                    format!("to be tuned beside the program ({})", folder.join(background::LOG).display())
-                } else {
-                    format!("not tuned yet; run mneme learn {name}")
-                };
-                mneme_core::remark!("mneme: {} {what}", are(found.open));
+                mneme_core::remark!("mneme: {} not tuned yet; run mneme learn {name}", are(found.open));
             } else if found.open == 0 && found.results.is_empty() {
                 mneme_core::remark!("mneme: nothing faster was found for what was learnt in {name}");
             }
-            Ok(found)
+            Ok(found.results)
         }
         Step::Profile => {
             mneme_core::remark!("mneme: the kernels are timed in this run, and recorded in the next one");
@@ -155,13 +142,8 @@ pub fn begin(
         }
         Step::Record(names) => {
             mneme_core::remark!(
-                "mneme: {} to be recorded in this run; {}",
-                plural(names.len()),
-                if is_in_background {
-                    "the next one tunes beside the program".into()
-                } else {
-                    format!("after it, run mneme learn {name}")
-                }
+                "mneme: {} to be recorded in this run; after it, run mneme learn {name}",
+                plural(names.len())
             );
             let recording = sessions::recording(folder);
             create(&recording)?;
@@ -225,7 +207,7 @@ fn run(
     settings: &[(&str, OsString)],
     json: Option<&Path>,
     keep: impl FnOnce(Vec<KernelSummary>) -> Result<(), CommandError>,
-) -> Result<Learnt, CommandError> {
+) -> Result<Vec<PathBuf>, CommandError> {
     let summaries_file = SummaryFile::open()?;
     let status = application.run(mode, settings, &summaries_file)?;
     let summaries = summaries_file.read();
