@@ -19,6 +19,8 @@ pub enum ObjectiveError {
     Expression(#[from] ExpressionError),
     #[error("the objective '{objective}' has no value here: the device does not say it")]
     Untold { objective: String },
+    #[error("the objective '{objective}' gives no value; it must give a number for every result")]
+    NoValue { objective: String },
     #[error("the objective '{objective}' comes to {value}, which is no number")]
     NoNumber { objective: String, value: Value },
     #[error(
@@ -161,7 +163,10 @@ impl Objectives {
                     let objective = objective.text.clone();
                     match value.as_f64().filter(|number| number.is_finite()) {
                         Some(number) => Ok(number),
-                        None if value.is_null() => Err(ObjectiveError::Untold { objective }),
+                        None if value.is_null() && names_nothing(&objective, values) => {
+                            Err(ObjectiveError::Untold { objective })
+                        }
+                        None if value.is_null() => Err(ObjectiveError::NoValue { objective }),
                         None => Err(ObjectiveError::NoNumber { objective, value }),
                     }
                 }
@@ -183,6 +188,11 @@ impl Objective {
     fn needs_energy(&self) -> bool {
         self.text.contains(ENERGY)
     }
+}
+
+/// Whether an expression uses a name that has no value.
+fn names_nothing(text: &str, values: &Values) -> bool {
+    paths(text).iter().any(|(_, path)| values.is_nothing(path.split('.').next().unwrap_or_default()))
 }
 
 /// A name of objectives, and of the field of results.
@@ -289,6 +299,20 @@ mod tests {
         assert_eq!(of(&["if registers > 32 { time * 1.1 } else { time }"]).unwrap(), [330.0 + 0.0]);
         assert_eq!(of(&["result.metrics.code_size + config.codegen_opt"]).unwrap(), [2051.0]);
         assert_eq!(of(&["max(exec_time) - min(exec_time)", "largest_error"]).unwrap(), [400.0, 0.125]);
+    }
+
+    #[test]
+    fn what_the_device_does_not_say_is_told_from_an_expression_without_a_value() {
+        let failed = |text: &str| {
+            let configuration = Configuration::recorded([10, 1, 1].into(), [64, 1, 1].into(), 0);
+            let objectives = Objectives::read(&[text], Metric::Mean).unwrap();
+            let result = result();
+            objectives.evaluate(&Measurement { result: &result, configuration: &configuration, baseline: None })
+        };
+        assert_eq!(failed("occupancy"), Err(ObjectiveError::Untold { objective: "occupancy".into() }));
+        assert_eq!(failed("()"), Err(ObjectiveError::NoValue { objective: "()".into() }));
+        let text = "if registers > 99 { 1 }";
+        assert_eq!(failed(text), Err(ObjectiveError::NoValue { objective: text.into() }));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use mneme_core::configuration::{Configuration, Specialize};
+use mneme_core::configuration::{CacheState, Configuration, Specialize};
+use mneme_core::tolerance::Tolerance;
 
 /// What `mneme replay` has to be told besides the configuration.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +59,10 @@ pub fn replay_command(winner: &ReplayedWinner, configuration: &Configuration) ->
         (!it.prune, "--no-prune".to_owned()),
         (it.internalize, "--internalize".to_owned()),
         (it.original, "--original".to_owned()),
+        (it.cache == CacheState::Cold, "--cold-cache".to_owned()),
+        (it.iterations.is_some(), format!("--iterations={}", it.iterations.unwrap_or_default())),
+        (it.warmup.is_some(), format!("--warmup={}", it.warmup.unwrap_or_default())),
+        (it.timeout_s.is_some(), format!("--timeout={}", it.timeout_s.unwrap_or_default())),
     ] {
         if differs {
             words.push(option);
@@ -65,13 +70,31 @@ pub fn replay_command(winner: &ReplayedWinner, configuration: &Configuration) ->
     }
     words.extend(it.ptxas_options.iter().flatten().map(|option| format!("--ptxas-option={option}")));
     words.extend(it.llvm_options.iter().map(|option| format!("--llvm-option={option}")));
-    words.extend(winner.options.iter().cloned());
+    // What the configuration says goes before what the session says.
+    let said = |option: &String| {
+        let name = option.split('=').next().unwrap_or_default();
+        (it.tolerance.is_some() && option.starts_with("--tolerance=") && !option[12..].contains('='))
+            || (it.iterations.is_some() && name == "--iterations")
+            || (it.warmup.is_some() && name == "--warmup")
+            || (it.timeout_s.is_some() && name == "--timeout")
+    };
+    words.extend(winner.options.iter().filter(|option| !said(option)).cloned());
+    words.extend(it.tolerance.iter().map(|tolerance| format!("--tolerance={}", option_of(tolerance))));
     // Naming a pipeline lifts PTX; that of the recording needs no name.
     let as_recorded = winner.recorded.is_some_and(|recorded| recorded.passes == it.passes) && !it.lift;
     if !it.original && !as_recorded {
         words.push(it.passes.clone());
     }
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A rule for all buffers, as `--tolerance` reads it.
+fn option_of(tolerance: &Tolerance) -> String {
+    if tolerance.is_exact() {
+        return "exact".into();
+    }
+    let Tolerance { dtype, threshold, kind, norm, .. } = tolerance;
+    format!("{}:{threshold:e}:{}:{}", dtype.name(), kind.name(), norm.name())
 }
 
 /// How an application that is built with Proteus takes the best over from `file`, and what it has to change itself.
@@ -137,6 +160,45 @@ mod tests {
             "mneme replay -rdb 7.json -rid 9 -gidx 80 -bidx 128 --specialize=0,2 --set-launch-bounds --max-threads=128 \
              --min-blocks-per-sm=2 --codegen-opt=3 --ptx-opt=1 --llvm=22 --internalize --ptxas-option=--fmad=false --llvm-option=-unroll-count=4 --rtol=0.1 'default<O1>'"
         );
+    }
+
+    #[test]
+    fn every_field_of_a_configuration_is_in_the_command() {
+        let recorded = Configuration::recorded(Dim3::new(40, 1, 1), Dim3::new(256, 1, 1), 0);
+        let recorded = Configuration { set_launch_bounds: true, max_threads: Some(64), ..recorded };
+        let command = |it: &Configuration| {
+            let winner = ReplayedWinner { recorded: Some(&recorded), ..ReplayedWinner::default() };
+            replay_command(&winner, it)
+        };
+        // Fields that are left out at their defaults are named here, the others are found.
+        let mut other = serde_json::json!({
+            "facts": true, "maxnreg": 32, "ptx_opt": 1, "ptxas_options": ["-v"], "fast_math": true, "llvm": 22,
+            "llvm_options": ["-x"], "iterations": 9, "warmup": 8, "cache": "cold", "timeout_s": 2.5, "lift": true,
+            "original": true, "specialize": true, "passes": "default<O1>",
+            "tolerance": {"dtype": "f32", "threshold": 1e-5, "kind": "relative"},
+        });
+        let serde_json::Value::Object(plain) = serde_json::to_value(&recorded).unwrap() else { unreachable!() };
+        for (name, value) in plain.into_iter().filter(|(name, _)| name != "codegen_method" && name != "passes") {
+            let changed = match &value {
+                serde_json::Value::Bool(value) => serde_json::json!(!value),
+                serde_json::Value::Number(value) => serde_json::json!(value.as_u64().unwrap() + 1),
+                serde_json::Value::Object(_) => serde_json::json!({"x": 3, "y": 2}),
+                other => panic!("{name} is {other}"),
+            };
+            if other.get(&name).is_none() {
+                other[name] = changed;
+            }
+        }
+        for (name, value) in other.as_object().unwrap() {
+            let mut changed = serde_json::to_value(&recorded).unwrap();
+            changed[name] = value.clone();
+            let changed: Configuration = serde_json::from_value(changed).unwrap();
+            assert_ne!(command(&changed), command(&recorded), "{name}");
+        }
+        let rule = Tolerance { dtype: mneme_core::tolerance::DataType::F32, threshold: 1e-5, ..Tolerance::default() };
+        let measured = Configuration { tolerance: Some(rule), timeout_s: Some(2.5), ..recorded.clone() };
+        let words = command(&measured);
+        assert!(words.contains("--timeout=2.5") && words.contains("--tolerance=f32:1e-5:absolute:none"), "{words}");
     }
 
     #[test]

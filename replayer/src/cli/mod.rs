@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use mneme_builds::Keep;
-use mneme_core::configuration::{Configuration, MAX_RUNS};
+use mneme_core::configuration::{CacheState, Configuration, MAX_RUNS};
 
 use crate::context::settings::ReplaySettings;
 
@@ -172,6 +172,9 @@ pub struct OneShot {
 
     #[command(flatten)]
     pub runs: RunOptions,
+    /// Empty the device's level 2 cache before each measured run
+    #[arg(long)]
+    pub cold_cache: bool,
 
     /// Count a launch on the hardware, too: NVIDIA's names of counters, as in dram__bytes.sum,smsp__inst_executed.sum;
     /// CUPTI (CUDA 12.6 or later) has to be installed
@@ -266,7 +269,8 @@ impl OneShot {
         let original = self.code.original;
         // Fields that say how code is compiled have nothing to say of the application's own.
         let recorded = if original { recorded.of_original() } else { recorded };
-        Configuration { original, ..self.launch.configuration(self.passes.as_deref(), recorded) }
+        let cache = if self.cold_cache { CacheState::Cold } else { recorded.cache };
+        Configuration { original, cache, ..self.launch.configuration(self.passes.as_deref(), recorded) }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Results as data, which upstream's users read from standard output.
 
 use std::collections::BTreeMap;
+use std::sync::Once;
 
-use mneme_core::configuration::Configuration;
+use mneme_core::configuration::{CacheState, Configuration};
 use mneme_core::device::{Description, Timer};
 use mneme_core::image::amd_hardware::Hardware;
 use mneme_core::image::code_object::{self, CodeObject};
@@ -115,6 +116,12 @@ pub fn result(
     if let Some(device) = device {
         if done.status == ReplayStatus::InvalidLaunch {
             result.error += &refusal::reason(job.configuration(), &device.limits, done.metrics.static_shared);
+        }
+        if job.configuration().cache == CacheState::Cold && device.limits.l2_cache.unwrap_or(0) == 0 {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| {
+                tracing::warn!("cache: cold has no effect: {} does not report the size of its cache", device.name);
+            });
         }
         result.gpu_id = device.ordinal;
         environment.device = device.name.clone();

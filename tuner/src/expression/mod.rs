@@ -44,6 +44,11 @@ impl Values {
         self.0.set_or_push(name, dynamic(value));
     }
 
+    /// Whether there is such a name, and it has no value.
+    pub fn is_nothing(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(Dynamic::is_unit)
+    }
+
     /// Names, in alphabetical order.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.0.iter_raw().map(|(name, _, _)| name).collect();
