@@ -50,10 +50,8 @@ impl EventPair {
     pub fn elapsed(&self) -> Option<u64> {
         let mut milliseconds = 0f32;
         // SAFETY: events of ours and a valid place.
-        let done = unsafe {
-            driver::cuEventQuery(self.end) == Status::SUCCESS
-                && driver::cuEventElapsedTime(&mut milliseconds, self.start, self.end) == Status::SUCCESS
-        };
+        let done = self.is_reached() == Some(Status::SUCCESS)
+            && unsafe { driver::cuEventElapsedTime(&mut milliseconds, self.start, self.end) == Status::SUCCESS };
         (done && milliseconds >= 0.0).then(|| (f64::from(milliseconds) * 1e6) as u64)
     }
 

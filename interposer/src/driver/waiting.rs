@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::streams::CaptureMode;
 use super::{self as driver, CUevent, CUstream, Status};
 
 /// For so long it asks without a pause.
@@ -34,9 +35,11 @@ pub fn until<T>(deadline: Instant, mut ask: impl FnMut() -> Option<T>) -> Option
     }
 }
 
-/// Whether an event has been reached: the driver's answer, `None` while it has not.
+/// Whether an event has been reached: the driver's answer, `None` while it has not. Captures go on, which the question
+/// alone would end.
 #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "a handle of our own, which only the driver follows")]
 pub fn reached(event: CUevent) -> Option<Status> {
+    let _mode = CaptureMode::relaxed();
     // SAFETY: an event of ours, in a context that is alive.
     let status = unsafe { driver::cuEventQuery(event) };
     (status != Status::NOT_READY).then_some(status)

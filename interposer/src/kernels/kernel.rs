@@ -13,6 +13,7 @@ use super::progress::KernelProgress;
 use super::registered::{self, RegisteredVariable};
 use super::request::LaunchRequest;
 use crate::driver::{self, CUdevice, CUfunction, CUkernel, CUlibrary, CUmodule, Status, hip};
+use crate::process::own_stack::on_own_stack;
 use crate::process::settings::{RecorderSettings, settings};
 use crate::process::winners;
 
@@ -30,7 +31,13 @@ pub struct Kernel {
 
 impl Kernel {
     pub fn new(name: String) -> Self {
-        Self { demangled: demangle(&name), name, progress: KernelProgress::default(), handles: AtomicUsize::new(0) }
+        // The demangler calls itself as deeply as names are nested.
+        Self {
+            demangled: on_own_stack(|| demangle(&name)),
+            name,
+            progress: KernelProgress::default(),
+            handles: AtomicUsize::new(0),
+        }
     }
 
     /// Notes a function handle.

@@ -16,7 +16,7 @@ use super::allocations::{ALLOCATIONS, LiveAllocation};
 use super::arena::vmm;
 use super::sharing::{exports, imports};
 use crate::driver::streams::CaptureMode;
-use crate::driver::{self, CUcontext, CUdevice, CUevent, CUstream, STREAM_LEGACY, Status, captures, streams};
+use crate::driver::{self, CUcontext, CUdevice, CUevent, CUstream, STREAM_LEGACY, Status, captures, streams, waiting};
 use crate::process::settings::settings;
 
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
@@ -102,8 +102,8 @@ impl Free {
         match &self.mark {
             Mark::Passed => true,
             Mark::Wait => false,
-            // SAFETY: an event of ours in a context that is alive: its end marks it as passed.
-            Mark::Event(Event(event)) => unsafe { driver::cuEventQuery(*event) == Status::SUCCESS },
+            // The end of its context marks it as passed.
+            Mark::Event(Event(event)) => waiting::reached(*event) == Some(Status::SUCCESS),
             Mark::Wanted => {
                 if !captures::in_progress() {
                     self.mark = mark(self.context, STREAM_LEGACY, None);

@@ -7,6 +7,7 @@ pub mod held_back;
 pub mod linker;
 pub mod log;
 pub mod own_memory;
+pub mod own_stack;
 pub mod recorded_family;
 pub mod reentrancy;
 pub mod settings;

@@ -42,6 +42,7 @@ use crate::kernels::request::LaunchRequest;
 use crate::process::flags::FLAGS;
 use crate::process::held_back::hold_back;
 use crate::process::log::{debug, warning};
+use crate::process::own_stack::on_own_stack;
 use crate::process::settings::{RecorderSettings, settings};
 
 /// How many launches of a kernel may fail because host threads write, before it is given up.
@@ -123,7 +124,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     }
     let (held, decision) = match decide_at_once(function, &request) {
         Some(decision) => (None, decision),
-        None => (Some(hold_back(signals::is_handled)), decide(function, &request)),
+        None => (Some(hold_back(signals::is_handled)), on_own_stack(|| decide(function, &request))),
     };
     match decision {
         Some(Decision::Record(plan)) if settings().mode == RecorderMode::DryRun => {

@@ -171,7 +171,7 @@ pub fn collect_at_end() {
 /// Reads what has been reached. Called by our thread, and by one that is about to destroy a context.
 pub fn collect() {
     // A call that ends a context waits for one that may be using it; no lock, because the vendor is called meanwhile.
-    for _ in 0..100 {
+    for _ in 0..10_000 {
         if !COLLECTING.swap(true, Ordering::AcqRel) {
             if !captures::in_progress() {
                 collect_contexts();

@@ -35,8 +35,13 @@ pub fn outlast() {
         // SAFETY: both structures are valid.
         unsafe {
             let mut action: Action = std::mem::zeroed();
-            if real_sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == SIG_DFL {
-                real_sigaction(signal, &waiting(signal), std::ptr::null_mut());
+            if real_sigaction(signal, std::ptr::null(), &mut action) == 0
+                && action.sa_sigaction == SIG_DFL
+                && real_sigaction(signal, &waiting(signal), &mut action) == 0
+                && seen_as(action.sa_sigaction) != SIG_DFL
+            {
+                // Another thread has installed a handler meanwhile.
+                real_sigaction(signal, &action, std::ptr::null_mut());
             }
         }
     }

@@ -185,9 +185,9 @@ fn event_behind(stream: usize) -> Option<(usize, CUevent)> {
 }
 
 /// Forgets everything, before a context ends: its events end with it. Whoever is asking about it is let finish, which
-/// takes microseconds.
+/// takes microseconds if the machine has a processor for him.
 pub fn forget_all() {
-    for _ in 0..100 {
+    for _ in 0..10_000 {
         if with_all(Vec::clear).is_some() {
             return;
         }
