@@ -52,7 +52,7 @@ __global__ void folded(const unsigned *in, unsigned *out) {
 }
 
 int main(int argc, char **argv) {
-    size_t blocks = size_argument(argc, argv, 12);
+    size_t blocks = size_argument(argc, argv, 3);
     std::vector<unsigned> words(128 * blocks), sums(blocks), neighbours(64 * blocks);
     for (unsigned i = 0; i < words.size(); ++i)
         words[i] = scramble(i) >> 8;
