@@ -28,7 +28,7 @@ pub const FIBER: usize = 576 << 10;
 /// Bytes for the stack that a worker runs a block without waiting on.
 pub const LOOP: usize = 2 << 20;
 
-/// So many stacks may the workers of a launch use at once: a process may have 65530 mappings by default, and a stack with
+/// Stacks that the workers of a launch may use at once. A process may have 65530 mappings by default, and a stack with
 /// its guard page is two.
 pub const IN_USE: u64 = 16 << 10;
 /// While so many stacks are in use, no block begins beside others that can go on.
