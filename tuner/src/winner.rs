@@ -70,10 +70,10 @@ pub fn replay_command(winner: &ReplayedWinner, configuration: &Configuration) ->
     }
     words.extend(it.ptxas_options.iter().flatten().map(|option| format!("--ptxas-option={option}")));
     words.extend(it.llvm_options.iter().map(|option| format!("--llvm-option={option}")));
-    // What the configuration says goes before what the session says.
+    // The configuration overrides the options of the session.
     let said = |option: &String| {
         let name = option.split('=').next().unwrap_or_default();
-        (it.tolerance.is_some() && option.starts_with("--tolerance=") && !option[12..].contains('='))
+        (it.tolerance.is_some() && option.strip_prefix("--tolerance=").is_some_and(|rule| !rule.contains('=')))
             || (it.iterations.is_some() && name == "--iterations")
             || (it.warmup.is_some() && name == "--warmup")
             || (it.timeout_s.is_some() && name == "--timeout")

@@ -162,7 +162,7 @@ fn scratch_beside(to: &Path) -> Result<TempDir, CommandError> {
 /// Why a replay has not verified, if so.
 fn unverified(replay: Result<ReplayResult, CommandError>, what: impl FnOnce() -> String) -> Option<CommandError> {
     match replay {
-        // An unproven instance may be minimized: its memory has to be as it was.
+        // Minimizing keeps memory as recorded, so an unproven instance will do.
         Ok(result) if result.status.is_as_recorded() => None,
         Ok(result) if result.status == ReplayStatus::InternalError => Some(CommandError::Unreplayed(result.error)),
         Ok(result) => Some(CommandError::Unverified { what: what(), why: result.error }),

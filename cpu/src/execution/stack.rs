@@ -31,7 +31,7 @@ pub const LOOP: usize = 2 << 20;
 /// Stacks that the workers of a launch may use at once. A process may have 65530 mappings by default, and a stack with
 /// its guard page is two.
 pub const IN_USE: u64 = 16 << 10;
-/// While so many stacks are in use, no block begins beside others that can go on.
+/// With this many stacks in use, a worker begins no block while it has others to continue.
 const MOST: usize = 24 << 10;
 /// So many finished stacks are kept for later.
 const KEPT: usize = 6 << 10;

@@ -35,8 +35,9 @@ pub fn until<T>(deadline: Instant, mut ask: impl FnMut() -> Option<T>) -> Option
     }
 }
 
-/// Whether an event has been reached: the driver's answer, `None` while it has not. Captures go on, which the question
-/// alone would end.
+/// Whether an event has been reached: the driver's answer, `None` while it has not.
+///
+/// `cuEventQuery` invalidates a stream capture in the global mode, so this thread asks in the relaxed mode.
 #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "a handle of our own, which only the driver follows")]
 pub fn reached(event: CUevent) -> Option<Status> {
     let _mode = CaptureMode::relaxed();

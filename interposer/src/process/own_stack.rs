@@ -1,4 +1,4 @@
-//! Work of ours on a stack of its own: threads of the application may have little.
+//! Runs the recorder's work on a stack of its own, because threads of the application may have small ones.
 
 use corosensei::stack::DefaultStack;
 

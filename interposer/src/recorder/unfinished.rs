@@ -185,7 +185,7 @@ fn event_behind(stream: usize) -> Option<(usize, CUevent)> {
 }
 
 /// Forgets everything, before a context ends: its events end with it. Whoever is asking about it is let finish, which
-/// takes microseconds if the machine has a processor for him.
+/// takes microseconds on a machine that is not overloaded.
 pub fn forget_all() {
     for _ in 0..10_000 {
         if with_all(Vec::clear).is_some() {

@@ -256,8 +256,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// What says what is right on the fresh inputs of a job: the application's own code, or the recorded pipeline if
-    /// that cannot be had.
+    /// The code that computes the expected results on a job's fresh inputs: the application's own, or the recorded
+    /// pipeline if the application's cannot run.
     fn oracle(&self, job: &Job) -> OracleState {
         let mut state = OracleState::None;
         let wanted = if job.run.fresh_inputs.is_empty() { Vec::new() } else { self.context.oracles() };

@@ -132,7 +132,7 @@ fn an_existing_recording_is_converted_copied_and_removed() {
     single(target.path()).verify("default<O3>", &[]);
     let copy = tempfile::tempdir().unwrap();
     mneme("copy").args([target.path(), copy.path()]).succeed();
-    // What a replay found out is made again.
+    // Poison maps are not copied: the first replay of a copy makes them again.
     let recorded = names(target.path()).into_iter().filter(|name| !name.ends_with(".poison"));
     assert_eq!(names(copy.path()), recorded.collect::<Vec<_>>());
     single(copy.path()).verify("default<O3>", &[]);
