@@ -1,4 +1,6 @@
-//! Runs the recorder's work on a stack of its own, because threads of the application may have small ones.
+//! Runs work of the recorder on a stack of its own.
+//!
+//! Threads of the application may have small stacks.
 
 use corosensei::stack::DefaultStack;
 
