@@ -28,13 +28,19 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// Memory that the application has freed, and that work may still use that was enqueued before.
 struct Deferred {
     frees: Vec<Free>,
+    /// How many there have been.
+    count: u64,
     /// The next one to be asked.
     next: usize,
+    /// A wait for these to pass has reached its limit: another one would, too.
+    in_vain: bool,
     /// Events of each context that are not in use.
     events: BTreeMap<usize, Vec<Event>>,
 }
 
 struct Free {
+    /// Counts from 0.
+    number: u64,
     live: LiveAllocation,
     /// Of the stream.
     context: usize,
@@ -58,7 +64,7 @@ struct Event(CUevent);
 // SAFETY: driver handles may be used from any thread.
 unsafe impl Send for Event {}
 
-static DEFERRED: Mutex<Deferred> = Mutex::new(Deferred { frees: Vec::new(), next: 0, events: BTreeMap::new() });
+static DEFERRED: Mutex<Deferred> = Mutex::new(Deferred::new());
 /// Whether there may be any, so that other allocations and frees cost nothing more.
 static ANY: AtomicBool = AtomicBool::new(false);
 
@@ -67,18 +73,42 @@ fn deferred() -> MutexGuard<'static, Deferred> {
 }
 
 impl Deferred {
+    const fn new() -> Self {
+        Self { frees: Vec::new(), count: 0, next: 0, in_vain: false, events: BTreeMap::new() }
+    }
+
     /// Takes out the free at an index; its event can be used again.
     fn remove(&mut self, index: usize) -> LiveAllocation {
-        let Free { live, context, mark } = self.frees.swap_remove(index);
+        let Free { live, context, mark, .. } = self.frees.swap_remove(index);
+        self.in_vain = false;
         if let Mark::Event(event) = mark {
             self.events.entry(context).or_default().push(event);
         }
         live
     }
 
-    /// Takes out what was freed in the streams of a context.
-    fn take_aside(&mut self, context: usize) -> Vec<Free> {
-        self.frees.extract_if(.., |free| free.context == context).collect()
+    fn push(&mut self, live: LiveAllocation, context: usize, mark: Mark) {
+        self.frees.push(Free { number: self.count, live, context, mark });
+        self.count += 1;
+        self.in_vain = false;
+    }
+
+    /// Takes out the frees below a number in the streams of a context.
+    fn take_before(&mut self, number: u64, context: usize) -> Vec<LiveAllocation> {
+        let indices = (0..self.frees.len()).rev();
+        let is_meant = |free: &Free| free.number < number && free.context == context;
+        let mut taken: Vec<LiveAllocation> = Vec::new();
+        for index in indices {
+            if is_meant(&self.frees[index]) {
+                taken.push(self.remove(index));
+            }
+        }
+        taken
+    }
+
+    /// Whether time alone may let one of these pass.
+    fn may_pass(&self) -> bool {
+        !self.in_vain && self.frees.iter().any(|free| !matches!(free.mark, Mark::Wait))
     }
 
     /// Asks some, and takes out what their streams have passed.
@@ -144,7 +174,7 @@ pub fn defer(live: LiveAllocation, stream: usize) {
     let context = streams::context_of(stream).or_else(driver::current_context).unwrap_or(live.context);
     let event = deferred().events.get_mut(&context).and_then(Vec::pop);
     let mark = mark(context, stream, event);
-    deferred().frees.push(Free { live, context, mark });
+    deferred().push(live, context, mark);
     ANY.store(true, Ordering::Release);
 }
 
@@ -176,29 +206,28 @@ fn give_back(most: usize) -> bool {
 /// Waits for a context (0 for the current one), and gives back what was deferred in it before.
 pub fn wait(context: usize) -> Status {
     let of = if context == 0 { driver::current_context().unwrap_or(0) } else { context };
-    let before = if ANY.load(Ordering::Acquire) { deferred().take_aside(of) } else { Vec::new() };
+    let before = deferred().count;
     let status = in_context(context, wait_as_the_vendor_does);
-    let mut deferred = deferred();
-    let first = deferred.frees.len();
-    deferred.frees.extend(before);
-    if status != Status::SUCCESS {
-        return status;
+    if status == Status::SUCCESS && ANY.load(Ordering::Acquire) {
+        let passed = deferred().take_before(before, of);
+        passed.iter().for_each(release);
     }
-    let before: Vec<LiveAllocation> = (first..deferred.frees.len()).rev().map(|index| deferred.remove(index)).collect();
-    drop(deferred);
-    before.iter().for_each(release);
     status
 }
 
-/// Waits until something deferred is given back, for as long as a launch may hold the application; whether anything
-/// was.
+/// Waits until something deferred is given back, for as long as a launch may hold the application, but only once for
+/// the same frees; whether anything was.
 pub fn reclaim() -> bool {
     let deadline = Instant::now() + settings().kernel_limit;
     loop {
         if give_back(usize::MAX) {
             return true;
         }
-        if !ANY.load(Ordering::Acquire) || Instant::now() >= deadline {
+        if !deferred().may_pass() {
+            return false;
+        }
+        if Instant::now() >= deadline {
+            deferred().in_vain = true;
             return false;
         }
         std::thread::sleep(PAUSE);
@@ -343,13 +372,9 @@ mod tests {
     use super::*;
     use crate::memory::allocations::KernelAccess;
 
-    fn free(address: u64, context: usize, mark: Mark) -> Free {
+    fn allocation(address: u64, context: usize) -> LiveAllocation {
         let (kind, access) = (AllocationKind::Arena, KernelAccess::Peers);
-        Free {
-            live: LiveAllocation { address, size: 1, kind, access, device: 0, context, shared: false },
-            context,
-            mark,
-        }
+        LiveAllocation { address, size: 1, kind, access, device: 0, context, shared: false }
     }
 
     fn event(number: usize) -> Mark {
@@ -363,13 +388,13 @@ mod tests {
     /// One stream goes on and another does not: what is kept is what the second one holds, and little more.
     #[test]
     fn a_stream_that_stands_still_keeps_only_its_own() {
-        let mut deferred = Deferred { frees: Vec::new(), next: 0, events: BTreeMap::new() };
+        let mut deferred = Deferred::new();
         let is_passed = |free: &mut Free| free.live.address.is_multiple_of(2);
         let mut given = 0;
         for address in 0..1000 {
             given += deferred.take_passed(ASKED, is_passed).len();
             let (address, number) = if address < 200 { (address, 1) } else { (2 * address, 2) };
-            deferred.frees.push(free(address, 7, event(number)));
+            deferred.push(allocation(address, 7), 7, event(number));
         }
         let held = deferred.frees.iter().filter(|free| free.live.address % 2 == 1).count();
         assert_eq!(held, 100);
@@ -380,11 +405,32 @@ mod tests {
 
     #[test]
     fn a_wait_takes_what_was_freed_in_its_context() {
-        let mut deferred = Deferred { frees: Vec::new(), next: 0, events: BTreeMap::new() };
-        deferred.frees.extend([free(1, 7, event(1)), free(2, 8, event(2)), free(3, 7, Mark::Wait)]);
-        let aside = deferred.take_aside(7);
-        assert_eq!(aside.iter().map(|free| free.live.address).collect::<Vec<_>>(), [1, 3]);
+        let mut deferred = Deferred::new();
+        for (address, context, mark) in [(1, 7, event(1)), (2, 8, event(2)), (3, 7, Mark::Wait)] {
+            deferred.push(allocation(address, context), context, mark);
+        }
+        let before = deferred.count;
+        deferred.push(allocation(4, 7), 7, event(4));
+        assert_eq!(addresses(&deferred.take_before(before, 7)), [3, 1]);
+        assert_eq!(addresses(&deferred.take_before(u64::MAX, 7)), [4]);
         assert_eq!(addresses(&deferred.take_passed(9, |_| true)), [2]);
         assert!(deferred.take_passed(9, |_| true).is_empty());
+    }
+
+    /// A wait that has been in vain is not made again for the same frees.
+    #[test]
+    fn what_cannot_pass_is_waited_for_once() {
+        let mut deferred = Deferred::new();
+        deferred.push(allocation(1, 7), 7, Mark::Wait);
+        assert!(!deferred.may_pass());
+        deferred.push(allocation(2, 7), 7, event(2));
+        assert!(deferred.may_pass());
+        deferred.in_vain = true;
+        assert!(!deferred.may_pass());
+        deferred.push(allocation(3, 7), 7, event(3));
+        assert!(deferred.may_pass());
+        deferred.in_vain = true;
+        assert_eq!(deferred.take_passed(9, |free| free.number == 2).len(), 1);
+        assert!(deferred.may_pass(), "what stood before it may have gone on");
     }
 }
