@@ -173,7 +173,9 @@ impl State {
             let new = || std::thread::Builder::new().name("mneme-cpu-lane".into()).spawn(serve);
             match execution::without_signals(new) {
                 Ok(_) => self.available += 1,
-                Err(error) => crate::say!("no thread could be started for a stream that goes on: {error}"),
+                Err(error) => {
+                    crate::say!("no thread could be started for a stream; its work is done inside calls: {error}")
+                }
             }
         }
         self.tell();
@@ -229,6 +231,7 @@ pub fn submit(place: &Place, after: &[Moment], task: Task) -> Result<Option<Mome
     if !is_next || matches!(task, Task::Host(_)) {
         let moment = state.push(place, Progress::Queued { after: before, task });
         state.attend(place.key);
+        state = relieve(state);
         // A function of the host is mostly done at once.
         let waits = is_next && wait_until(state, &[moment], Some(launch::turn()));
         return Ok((!waits).then_some(moment));
@@ -244,13 +247,16 @@ pub fn submit(place: &Place, after: &[Moment], task: Task) -> Result<Option<Mome
                 }
                 state.attend(place.key);
                 state.tell();
+                drop(relieve(state));
                 return Ok(Some(moment));
             }
             begun => note_fault(begun.and_then(BegunLaunch::finish), place.device),
         },
         other => perform(other, place.device),
     };
-    lock().complete(place.key);
+    let mut state = lock();
+    state.complete(place.key);
+    drop(relieve(state));
     done.map(|()| None)
 }
 
@@ -296,6 +302,15 @@ fn serve() {
             state = wait_for_change(state, Some(LINGER));
         }
     }
+}
+
+/// Does what no thread could be started for inside the call, as lanes have to go on.
+fn relieve(mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
+    while state.available < state.unattended.len() && !IS_ATTENDING.get() {
+        let Some(key) = state.unattended.pop_front() else { break };
+        state = do_all(key, state);
+    }
+    state
 }
 
 /// Does what a lane has to do, until there is no more.
