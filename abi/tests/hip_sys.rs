@@ -67,7 +67,7 @@ fn arguments_are_as_many_and_as_large() {
     hipCtxGetCurrent, hipCtxGetDevice, hipCtxGetApiVersion, hipCtxGetCacheConfig, hipCtxSetCacheConfig,
     hipCtxSetSharedMemConfig, hipCtxGetSharedMemConfig, hipCtxSynchronize, hipCtxGetFlags, hipCtxEnablePeerAccess,
     hipCtxDisablePeerAccess, hipModuleLaunchKernel, hipLaunchCooperativeKernel, hipLaunchCooperativeKernelMultiDevice,
-    hipExtLaunchMultiKernelMultiDevice, hipConfigureCall, hipSetupArgument, hipLaunchByPtr, hipLaunchKernel,
+    hipExtLaunchMultiKernelMultiDevice, hipLaunchByPtr, hipLaunchKernel,
     hipExtLaunchKernel, hipLaunchHostFunc, hipGraphLaunch, hipFuncSetAttribute, hipFuncSetCacheConfig,
     hipFuncSetSharedMemConfig, hipModuleGetGlobal, hipGetSymbolAddress, hipGetSymbolSize, hipModuleLoad,
     hipModuleUnload, hipModuleGetFunction, hipFuncGetAttributes, hipFuncGetAttribute, hipModuleLoadData,

@@ -234,19 +234,13 @@ macro_rules! every_hook {
         cuLaunchCooperativeKernel => [forms::cooperative];
         cuLaunchCooperativeKernel_ptsz => [forms::cooperative_per_thread];
     }
-    "the launches of the time before CUDA 4.0: what they set is kept, and the launch recorded like any other" ["tests/tests/e2e/coverage.rs: launch_forms"] {
-        cuFuncSetBlockShape => (legacy::set_block);
-        cuFuncSetSharedSize => (legacy::set_shared);
-        cuParamSetSize => (legacy::set_size);
-        cuParamSeti => (legacy::set_integer);
-        cuParamSetf => (legacy::set_float);
-        cuParamSetv => (legacy::set_bytes);
-        cuLaunch => (legacy::launch);
-        cuLaunchGrid => (legacy::launch_grid);
-        cuLaunchGridAsync => (legacy::launch_grid_async);
+    "counted; refused by name, because it is from before CUDA 4.0" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
+        cuLaunch => (refused::launch);
+        cuLaunchGrid => (refused::launch_grid);
+        cuLaunchGridAsync => (refused::launch_grid_async);
     }
     "counted; refused by name, because no replay on one device can repeat it" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
-        cuLaunchCooperativeKernelMultiDevice => (legacy::launch_on_devices);
+        cuLaunchCooperativeKernelMultiDevice => (refused::launch_on_devices);
     }
     "gives out the hooks of this table" ["interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuGetProcAddress => (proc_address::get);
@@ -483,15 +477,13 @@ macro_rules! every_hip_hook {
         _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_
             => (work_items::launch_without_flags);
     }
-    "the launches of the time before HIP-Clang: what they set is kept, and the launch recorded like any other" ["interposer/src/launches/legacy.rs: a_configured_call_is_launched_with_its_arguments"] {
-        hipConfigureCall => (legacy::configure);
-        hipSetupArgument => (legacy::set_argument);
-        hipLaunchByPtr => (legacy::launch_configured);
+    "counted; refused by name, because it is from before HIP-Clang" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
+        hipLaunchByPtr => (refused::launch_by_address);
     }
     "counted; refused by name, because no replay on one device can repeat it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipLaunchCooperativeKernelMultiDevice => (legacy::launch_on_devices);
-        hipModuleLaunchCooperativeKernelMultiDevice => (legacy::launch_on_devices);
-        hipExtLaunchMultiKernelMultiDevice => (legacy::launch_on_devices);
+        hipLaunchCooperativeKernelMultiDevice => (refused::launch_on_devices);
+        hipModuleLaunchCooperativeKernelMultiDevice => (refused::launch_on_devices);
+        hipExtLaunchMultiKernelMultiDevice => (refused::launch_on_devices);
     }
     "returns what the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipGetLastError => {last_error::take};

@@ -168,12 +168,6 @@ declare! { ($)
         function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
         block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void
     ), 9000 cuLaunchCooperativeKernel_ptsz;
-    2000 cuFuncSetBlockShape(function: CUfunction, x: c_int, y: c_int, z: c_int);
-    2000 cuFuncSetSharedSize(function: CUfunction, bytes: c_uint);
-    2000 cuParamSetSize(function: CUfunction, bytes: c_uint);
-    2000 cuParamSeti(function: CUfunction, offset: c_int, value: c_uint);
-    2000 cuParamSetf(function: CUfunction, offset: c_int, value: f32);
-    2000 cuParamSetv(function: CUfunction, offset: c_int, bytes: *mut c_void, count: c_uint);
     2000 cuLaunch(function: CUfunction);
     2000 cuLaunchGrid(function: CUfunction, width: c_int, height: c_int);
     2000 cuLaunchGridAsync(function: CUfunction, width: c_int, height: c_int, stream: CUstream);

@@ -105,8 +105,6 @@ declare! { ($)
     ), 502 hipLaunchCooperativeKernel_spt;
     402 hipLaunchCooperativeKernelMultiDevice(launch_params_list: *mut c_void, num_devices: c_uint, flags: c_uint);
     402 hipExtLaunchMultiKernelMultiDevice(launch_params_list: *mut c_void, num_devices: c_uint, flags: c_uint);
-    402 hipConfigureCall(grid: Dimensions, block: Dimensions, shared_mem: usize, stream: CUstream);
-    402 hipSetupArgument(arg: *const c_void, size: usize, offset: usize);
     402 hipLaunchByPtr(func: *const c_void);
     402 __hipPushCallConfiguration(grid: Dimensions, block: Dimensions, shared_mem: usize, stream: CUstream);
     402 __hipPopCallConfiguration(

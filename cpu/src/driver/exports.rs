@@ -12,10 +12,11 @@ use super::memory::Reach;
 use super::work::CopyEnd::{Any, Device, Host};
 use super::work::{LaunchExtents, Line};
 use super::{
-    arrays, context, copy, device, ends, event, executable, function, graph, launch, legacy, lookup, memory, module,
-    sharing, stream, textures, virtual_memory, waiting,
+    arrays, context, copy, device, ends, event, executable, function, graph, launch, lookup, memory, module, sharing,
+    stream, textures, virtual_memory, waiting,
 };
 use crate::abi::{In, Out, enter, take};
+use crate::refusal::refused;
 
 /// An entry is `symbol(arguments) => handler`, an argument that the handler does not use is `_`.
 macro_rules! driver_exports {
@@ -366,14 +367,10 @@ driver_exports! {
             parameters,
             In::of_place(0),
         );
+}
 
-    cuFuncSetBlockShape(function, x, y, z) => legacy::set_block(function, [x, y, z]);
-    cuFuncSetSharedSize(function, bytes) => legacy::set_shared(function, bytes);
-    cuParamSetSize(function, bytes) => legacy::set_size(function, bytes);
-    cuParamSeti(function, offset, value) => legacy::set_word(function, offset, value);
-    cuParamSetf(function, offset, value) => legacy::set_word(function, offset, f32::to_bits(value));
-    cuParamSetv(function, offset, bytes, count) => legacy::set_bytes(function, offset, bytes, count);
-    cuLaunch(function) => legacy::launch(function, 1, 1, 0);
-    cuLaunchGrid(function, width, height) => legacy::launch(function, width, height, 0);
-    cuLaunchGridAsync(function, width, height, stream) => legacy::launch(function, width, height, stream);
+// Launches from before CUDA 4.0.
+refused! { enter =>
+    cuFuncSetBlockShape, cuFuncSetSharedSize, cuParamSetSize, cuParamSeti, cuParamSetf, cuParamSetv, cuLaunch,
+    cuLaunchGrid, cuLaunchGridAsync,
 }

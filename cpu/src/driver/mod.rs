@@ -21,7 +21,6 @@ pub mod graph_nodes;
 mod image;
 pub mod lanes;
 pub mod launch;
-pub mod legacy;
 pub mod lookup;
 pub mod memory;
 pub mod module;

@@ -5,7 +5,7 @@ use mneme_abi::hip::types::*;
 use super::{Hook, enter, proc_address};
 use crate::driver::{self, captures, contexts, gate, hip, last_error};
 use crate::kernels::{loading, setting};
-use crate::launches::{by_address, forms, graphs, legacy, work_items};
+use crate::launches::{by_address, forms, graphs, refused, work_items};
 use crate::lifetimes::{contexts as ends, green};
 use crate::memory::sharing::physical;
 use crate::memory::{access, bounds, external, ipc, served, tracked};

@@ -184,6 +184,10 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "prepares a launch from before CUDA 4.0, which is refused by name",
+        &["cuFuncSetBlockShape", "cuFuncSetSharedSize", "cuParamSetSize", "cuParamSetf", "cuParamSeti", "cuParamSetv"],
+    ),
+    (
         "builds or reads a graph, in which nothing runs: nodes are looked at when it is instantiated",
         &[
             "cuGraphAddBatchMemOpNode",

@@ -130,6 +130,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         "is part of how a compiled program launches, before or after the call that is hooked",
         &["__hipPopCallConfiguration", "__hipPushCallConfiguration"],
     ),
+    ("prepares a launch from before HIP-Clang, which is refused by name", &["hipConfigureCall", "hipSetupArgument"]),
     (
         "makes, orders or waits for streams and events: enqueues nothing that touches memory that kernels see",
         &[

@@ -46,18 +46,6 @@ impl LaunchArguments {
         (self.parameters, self.extra)
     }
 
-    /// The list of `extra` for a packed buffer; both places must outlive it.
-    pub fn packed(buffer: &mut [u8], size: &mut usize) -> [*mut c_void; 5] {
-        let key = std::ptr::without_provenance_mut;
-        [
-            key(launch_parameter::BUFFER_POINTER),
-            buffer.as_mut_ptr().cast(),
-            key(launch_parameter::BUFFER_SIZE),
-            (&raw mut *size).cast(),
-            key(launch_parameter::END),
-        ]
-    }
-
     /// Copies the arguments at these offsets and sizes (bytes); `None` if the application passed fewer.
     ///
     /// # Safety

@@ -6,6 +6,6 @@
 pub mod by_address;
 pub mod forms;
 pub mod graphs;
-pub mod legacy;
 pub mod proteus;
+pub mod refused;
 pub mod work_items;

@@ -305,7 +305,7 @@ missing! {
     hipChooseDeviceR0600, hipDeviceGetGraphMemAttribute, hipDeviceSetGraphMemAttribute,
     hipDeviceGraphMemTrim, hipChooseDeviceR0000, hipCtxGetApiVersion, hipCtxGetCacheConfig, hipCtxSetCacheConfig,
     hipCtxSetSharedMemConfig, hipCtxGetSharedMemConfig, hipLaunchCooperativeKernelMultiDevice,
-    hipExtLaunchMultiKernelMultiDevice, hipConfigureCall, hipSetupArgument, hipLaunchByPtr, hipExtLaunchKernel,
+    hipExtLaunchMultiKernelMultiDevice, hipLaunchByPtr, hipExtLaunchKernel,
     hipExtModuleLaunchKernel, hipHccModuleLaunchKernel, hipModuleLaunchCooperativeKernelMultiDevice,
     hipFuncSetAttribute, hipFuncSetCacheConfig, hipFuncSetSharedMemConfig, hipFuncGetAttributes,
     hipModuleOccupancyMaxPotentialBlockSize, hipModuleOccupancyMaxPotentialBlockSizeWithFlags,

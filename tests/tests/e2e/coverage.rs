@@ -410,7 +410,7 @@ fn contexts() {
 #[test]
 fn launch_forms() {
     let recorded = recorded("launches", &[("MNEME_MAX_RECORDINGS", "10")]);
-    assert_eq!(recorded.occurrences("mark"), [1; 7]);
+    assert_eq!(recorded.occurrences("mark"), [1; 6]);
     let cooperative =
         recorded.kernel("mark").instances.values().filter(|instance| instance.ours.attributes.cooperative).count();
     assert_eq!(cooperative, 1);

@@ -1,0 +1,61 @@
+//! Launches that cannot be recorded, whatever the kernel does.
+//!
+//! The recorder passes them on, counts them, and reports their kernels by name as not recorded.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use crate::driver::{CUfunction, CUstream, Status, gate};
+use crate::recorder;
+
+fn refuse(call: &dyn Fn() -> Status, function: CUfunction, reason: &str) -> Status {
+    recorder::refuse(function, reason);
+    gate::passing(call)
+}
+
+/// # Safety
+/// The arguments are those of `cuLaunch`.
+pub unsafe fn launch(call: &dyn Fn() -> Status, function: CUfunction) -> Status {
+    refuse(call, function, "it is launched with cuLaunch, from before CUDA 4.0; use cuLaunchKernel")
+}
+
+/// # Safety
+/// The arguments are those of `cuLaunchGrid`.
+pub unsafe fn launch_grid(call: &dyn Fn() -> Status, function: CUfunction, _width: c_int, _height: c_int) -> Status {
+    refuse(call, function, "it is launched with cuLaunchGrid, from before CUDA 4.0; use cuLaunchKernel")
+}
+
+/// # Safety
+/// The arguments are those of `cuLaunchGridAsync`.
+pub unsafe fn launch_grid_async(
+    call: &dyn Fn() -> Status,
+    function: CUfunction,
+    _width: c_int,
+    _height: c_int,
+    _stream: CUstream,
+) -> Status {
+    refuse(call, function, "it is launched with cuLaunchGridAsync, from before CUDA 4.0; use cuLaunchKernel")
+}
+
+/// # Safety
+/// The argument is that of `hipLaunchByPtr`.
+pub unsafe fn launch_by_address(call: &dyn Fn() -> Status, function: *const c_void) -> Status {
+    let reason = "it is launched with hipLaunchByPtr, from before HIP-Clang; use hipLaunchKernel";
+    refuse(call, function.cast_mut().cast(), reason)
+}
+
+/// A launch on several devices at once waits for all of them in the kernel: no replay on one device can repeat it.
+///
+/// # Safety
+/// The arguments are those of `cuLaunchCooperativeKernelMultiDevice` or one of HIP's of the kind.
+pub unsafe fn launch_on_devices(call: &dyn Fn() -> Status, list: *mut c_void, count: c_uint, _flags: c_uint) -> Status {
+    /// Bytes of a `CUDA_LAUNCH_PARAMS`, `hipFunctionLaunchParams` or `hipLaunchParams`, which begin with the function.
+    const ELEMENT: usize = 56;
+    if !list.is_null() {
+        for index in 0..count as usize {
+            // SAFETY: the application's array has so many elements.
+            let function = unsafe { list.cast::<u8>().add(index * ELEMENT).cast::<CUfunction>().read_unaligned() };
+            recorder::refuse(function, "it is a cooperative launch on several devices");
+        }
+    }
+    gate::passing(call)
+}
