@@ -5,7 +5,7 @@
 //! valid points, has its own column.
 //!
 //! `cost --enumerate FILE…` enumerates the valid points of Kernel Tuner caches, T4 files, or files with their
-//! parameters and restrictions alone, and prints what that takes.
+//! parameters and a list of valid points alone, and prints what that takes.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
@@ -64,12 +64,23 @@ fn peak_memory() -> i64 {
 fn space() -> Result<Box<dyn SearchSpace>, Box<dyn std::error::Error>> {
     let powers = |last: u32| (0..=last).map(|power| 1 << power).collect::<Vec<u32>>();
     let numbers = |last: u32| (1..=last).collect::<Vec<u32>>();
+    let values = [powers(10), powers(5), numbers(10), numbers(10), numbers(16), vec![0, 1], powers(2)];
+    let points = values.iter().fold(vec![Vec::new()], |begun, values| {
+        let more = |begun: Vec<u32>| values.iter().map(move |value| [&begun[..], &[*value]].concat());
+        begun.into_iter().flat_map(more).collect()
+    });
+    let valid: Vec<Vec<u32>> = points
+        .into_iter()
+        .filter(|point| {
+            let [block_x, block_y, tile_x, tile_y, _, staged, vector] = point[..] else { return false };
+            let shared = (block_x * tile_x + 4) * (block_y * tile_y + 4) * (1 + staged);
+            (32..=1024).contains(&(block_x * block_y)) && tile_x % vector == 0 && shared <= 8192
+        })
+        .collect();
     let mut file = tempfile::NamedTempFile::new()?;
     let content = json!({
         "name": "cost", "keys": ["block_x", "block_y", "tile_x", "tile_y", "unroll", "staged", "vector"],
-        "values": [powers(10), powers(5), numbers(10), numbers(10), numbers(16), [0, 1], powers(2)],
-        "restrictions": ["32 <= block_x * block_y <= 1024", "tile_x % vector == 0",
-                         "(block_x * tile_x + 4) * (block_y * tile_y + 4) * (1 + staged) <= 8192"], "times": {},
+        "values": values, "valid": valid, "times": {},
     });
     file.write_all(content.to_string().as_bytes())?;
     Ok(Box::new(ResultsTable::load(file.path())?.space))

@@ -7,7 +7,6 @@
 //! `ceil(n / block.x)` is right.
 
 mod functions;
-pub mod python;
 mod text;
 
 use std::fmt::Write;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::space::{Domain, Parameter, PassChoice, Rejection};
+use crate::space::{Domain, FileSpace, Parameter, PassChoice, Rejection};
 
 const KINDS: [SamplerKind; 9] = [
     SamplerKind::Exhaustive,
@@ -303,15 +303,18 @@ fn samplers_say_what_they_miss() {
 }
 
 /// 1,600 points of which 379 are valid, with several valleys.
-fn restricted() -> crate::space::ResultsTable {
-    let content = json!({
-        "keys": ["x", "y", "z"], "values": [(1..=20).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>(), [1, 2, 4, 8]],
-        "restrictions": ["x * y <= 96 and x * y * z > 16", "(x + y) % z == 0"],
-    });
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("space.json");
-    std::fs::write(&path, content.to_string()).unwrap();
-    crate::space::ResultsTable::load(&path).unwrap()
+fn restricted() -> FileSpace {
+    let numbers = |all: &[u32]| all.iter().map(|it| json!(it)).collect::<Vec<_>>();
+    let to_twenty = numbers(&(1..=20).collect::<Vec<_>>());
+    let lists = [("x", to_twenty.clone()), ("y", to_twenty), ("z", numbers(&[1, 2, 4, 8]))];
+    let constraints = ["x * y <= 96 && x * y * z > 16", "(x + y) % z == 0"];
+    of_lists(&lists, &constraints)
+}
+
+fn of_lists(lists: &[(&str, Vec<Value>)], constraints: &[&str]) -> FileSpace {
+    let parameters = lists.iter().map(|(name, values)| ((*name).to_owned(), values.clone())).collect();
+    let constraints = constraints.iter().map(|it| (*it).to_owned()).collect();
+    FileSpace::of_lists("space.json".as_ref(), parameters, constraints).unwrap()
 }
 
 fn valleys(point: &Point) -> f64 {
@@ -326,7 +329,7 @@ fn valleys(point: &Point) -> f64 {
 
 #[test]
 fn searches_of_constrained_spaces_propose_valid_points_alone() {
-    let table = restricted();
+    let space = restricted();
     for kind in [
         SamplerKind::Auto,
         SamplerKind::Tpe,
@@ -336,12 +339,11 @@ fn searches_of_constrained_spaces_propose_valid_points_alone() {
         SamplerKind::Exhaustive,
     ] {
         for window in [1, 7] {
-            let mut sampler =
-                kind.build(&table.space, &SamplerSettings { seed: 3, trials: Some(150), start: None }).unwrap();
+            let mut sampler = kind.build(&space, &SamplerSettings { seed: 3, trials: Some(150), start: None }).unwrap();
             let (mut history, mut in_flight) = (History::default(), std::collections::VecDeque::new());
             for _ in 0..150 {
-                let point = sampler.ask(&table.space, &history).expect("a point");
-                assert!(table.space.ground(&point).is_ok(), "{kind:?}: {point:?}");
+                let point = sampler.ask(&space, &history).expect("a point");
+                assert!(space.ground(&point).is_ok(), "{kind:?}: {point:?}");
                 assert!(!history.has(&point), "{kind:?}: {point:?}");
                 in_flight.push_back(history.add(point, None));
                 if in_flight.len() == window {
@@ -358,16 +360,15 @@ fn searches_of_constrained_spaces_propose_valid_points_alone() {
 
 #[test]
 fn the_portfolio_finds_the_deepest_valley() {
-    let table = restricted();
+    let space = restricted();
     let mean = |kind: SamplerKind| {
         let seeds = 0..16;
         let found = seeds.clone().map(|seed| {
-            let mut sampler =
-                kind.build(&table.space, &SamplerSettings { seed, trials: Some(60), start: None }).unwrap();
+            let mut sampler = kind.build(&space, &SamplerSettings { seed, trials: Some(60), start: None }).unwrap();
             let mut history = History::default();
             let mut best = f64::INFINITY;
             for _ in 0..60 {
-                let point = sampler.ask(&table.space, &history).expect("a point");
+                let point = sampler.ask(&space, &history).expect("a point");
                 best = best.min(valleys(&point));
                 let outcome = TrialOutcome::Measured(vec![valleys(&point)]);
                 sampler.tell(&point, &outcome);
@@ -378,9 +379,9 @@ fn the_portfolio_finds_the_deepest_valley() {
         found.sum::<f64>() / seeds.count() as f64
     };
     let mut all = History::default();
-    let mut walk = SamplerKind::Exhaustive.build(&table.space, &SamplerSettings::default()).unwrap();
+    let mut walk = SamplerKind::Exhaustive.build(&space, &SamplerSettings::default()).unwrap();
     let mut optimum = f64::INFINITY;
-    while let Some(point) = walk.ask(&table.space, &all) {
+    while let Some(point) = walk.ask(&space, &all) {
         optimum = optimum.min(valleys(&point));
         all.add(point, Some(TrialOutcome::Rejected));
     }
@@ -411,20 +412,16 @@ fn the_portfolio_is_not_led_astray_by_scattered_failures() {
 
 #[test]
 fn points_that_constraints_rule_out_are_not_proposed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("space.json");
-    let values: Vec<u32> = (0..100).collect();
-    let content =
-        json!({"keys": ["a", "b", "c"], "values": [values, values, values], "restrictions": ["a + b == 190"]});
-    std::fs::write(&path, content.to_string()).unwrap();
+    let values: Vec<Value> = (0..100).map(|it| json!(it)).collect();
+    let lists = ["a", "b", "c"].map(|name| (name, values.clone()));
     for kind in [SamplerKind::Sobol, SamplerKind::Nsga2] {
-        let table = crate::space::ResultsTable::load(&path).unwrap();
+        let space = of_lists(&lists, &["a + b == 190"]);
         let mut sampler =
-            kind.build(&table.space, &SamplerSettings { trials: Some(60), ..SamplerSettings::default() }).unwrap();
+            kind.build(&space, &SamplerSettings { trials: Some(60), ..SamplerSettings::default() }).unwrap();
         let mut history = History::default();
         for number in 0..60 {
-            let point = sampler.ask(&table.space, &history).unwrap();
-            assert!(table.space.ground(&point).is_ok(), "{kind:?} {point:?}");
+            let point = sampler.ask(&space, &history).unwrap();
+            assert!(space.ground(&point).is_ok(), "{kind:?} {point:?}");
             history.add(point, Some(TrialOutcome::Measured(vec![f64::from(number)])));
         }
     }

@@ -4,16 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use mneme_core::configuration::Configuration;
-use rand::SeedableRng;
 use serde_json::{Value, json};
 
-use super::draw::draw;
 use super::file::{FileError, FileSpace};
 use super::{Constraints, Parameter, Point, Rejection, SearchSpace, plain};
-use crate::expression::python::{self, Condition, Restriction, Trouble};
-
-/// Points that restrictions are tried on when a file is read.
-const TRIED: usize = 256;
 
 /// A space and the results in it.
 pub struct ResultsTable {
@@ -23,14 +17,11 @@ pub struct ResultsTable {
     pub results: Vec<(Point, Result<f64, String>)>,
 }
 
-/// The parameters of a file with its restrictions; without restrictions the points that it lists are valid.
+/// The parameters of a file. The points of its list `valid` are valid, or else those that have results.
 pub struct TableSpace {
     inner: FileSpace,
-    /// What valid points begin with, by length; empty where restrictions say what is valid.
+    /// The beginnings of valid points, by length.
     beginnings: Vec<HashSet<String>>,
-    restrictions: Vec<Restriction>,
-    /// The sides of restrictions, each of which has to be true.
-    sides: Vec<Condition>,
     scopes: Vec<Vec<usize>>,
     none: Vec<Vec<usize>>,
 }
@@ -39,7 +30,7 @@ pub struct TableSpace {
 struct Content {
     name: String,
     parameters: Vec<(String, Vec<Value>)>,
-    restrictions: Option<Vec<String>>,
+    valid: Option<Vec<Point>>,
     results: Vec<(Point, Result<f64, String>)>,
 }
 
@@ -54,29 +45,24 @@ impl ResultsTable {
         let document: Value =
             serde_json::from_str(&without_nan(&text)).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
         let content = if document["results"].is_array() { t4(&document) } else { cache(&document) }.map_err(wrong)?;
-        let Content { parameters, restrictions, results, .. } = content;
+        let Content { parameters, valid, results, .. } = content;
         let name = if content.name.is_empty() {
             path.file_stem().unwrap_or_default().to_string_lossy().into()
         } else {
             content.name
         };
         let names: Vec<String> = parameters.iter().map(|(name, _)| name.clone()).collect();
-        let beginnings = match restrictions {
-            Some(_) => Vec::new(),
-            None => (1..=names.len())
-                .map(|length| results.iter().map(|(point, _)| beginning(&names[..length], point)).collect())
-                .collect(),
+        let valid: Vec<&Point> = match &valid {
+            Some(points) => points.iter().collect(),
+            None => results.iter().map(|(point, _)| point).collect(),
         };
-        let restrictions = restrictions.unwrap_or_default();
-        let restrictions: Vec<Restriction> =
-            restrictions.iter().map(|text| Restriction::read(text, &names)).collect::<Result<_, _>>().map_err(wrong)?;
-        let sides: Vec<Condition> = restrictions.iter().flat_map(Restriction::sides).collect();
-        let inner = FileSpace::of_lists(path, parameters)?;
-        let listed = (1..=beginnings.len()).map(|length| (0..length).collect());
-        let scopes = listed.chain(sides.iter().map(|side| side.parameters.clone())).collect();
+        let beginnings: Vec<HashSet<String>> = (1..=names.len())
+            .map(|length| valid.iter().map(|point| beginning(&names[..length], point)).collect())
+            .collect();
+        let inner = FileSpace::of_lists(path, parameters, Vec::new())?;
+        let scopes = (1..=beginnings.len()).map(|length| (0..length).collect()).collect();
         let none = vec![Vec::new(); names.len()];
-        let space = TableSpace { inner, beginnings, restrictions, sides, scopes, none };
-        space.try_out().map_err(wrong)?;
+        let space = TableSpace { inner, beginnings, scopes, none };
         Ok(Self { name, space, results })
     }
 }
@@ -191,15 +177,32 @@ fn cache(document: &Value) -> Result<Content, String> {
         }
         results.insert(text.clone(), (point, outcome));
     }
-    let restrictions = document.get("restrictions").and_then(Value::as_array);
-    let restrictions = restrictions.map(|list| list.iter().map(plain).collect());
+    let valid = match (document["valid"].as_array(), document["restrictions"].as_array()) {
+        (Some(points), _) => Some(valid_points(&names, points)?),
+        (None, Some(restrictions)) if !restrictions.is_empty() => {
+            return Err("it has restrictions in Python; 'benches/samplers --valid FILE' writes it with a list of \
+                        valid points instead"
+                .into());
+        }
+        _ => None,
+    };
     let name = document["name"].as_str().or(document["kernel_name"].as_str()).unwrap_or_default().to_owned();
     Ok(Content {
         name,
         parameters: names.into_iter().zip(values).collect(),
-        restrictions,
+        valid,
         results: results.into_values().collect(),
     })
+}
+
+/// Points that are lists of values, in the order of the parameters.
+fn valid_points(names: &[String], points: &[Value]) -> Result<Vec<Point>, String> {
+    let point = |point: &Value| -> Option<Point> {
+        let values = point.as_array().filter(|values| values.len() == names.len())?;
+        Some(names.iter().cloned().zip(values.iter().cloned()).collect())
+    };
+    let found: Option<Vec<Point>> = points.iter().map(point).collect();
+    found.ok_or_else(|| format!("a point of its list 'valid' has other than {} values", names.len()))
 }
 
 /// The T4 format: a list of results, each with its configuration.
@@ -257,43 +260,12 @@ fn t4(document: &Value) -> Result<Content, String> {
             values.sort_by(|a, b| a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)));
         }
     }
-    Ok(Content { name: String::new(), parameters, restrictions: None, results })
+    Ok(Content { name: String::new(), parameters, valid: None, results })
 }
 
 /// The values of a point's first parameters.
 fn beginning(names: &[String], point: &Point) -> String {
     names.iter().map(|name| point.get(name).map(plain).unwrap_or_default()).collect::<Vec<_>>().join(",")
-}
-
-impl TableSpace {
-    /// Evaluates restrictions on some points, so that one that cannot be evaluated is told now.
-    fn try_out(&self) -> Result<(), String> {
-        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
-        let points: Vec<_> = (0..TRIED).map(|_| self.values(&draw(&self.inner, &mut rng))).collect();
-        for restriction in &self.restrictions {
-            let mut raised = None;
-            let mut has_value = false;
-            for point in &points {
-                match restriction.condition().holds(point) {
-                    Ok(_) => has_value = true,
-                    Err(Trouble::Raises(what)) => raised = Some(what),
-                    Err(Trouble::Unsupported(what)) => {
-                        return Err(format!("the restriction '{}' {what}, which is not supported", restriction.text()));
-                    }
-                }
-            }
-            if let Some(what) = raised.filter(|_| !has_value) {
-                return Err(format!("the restriction '{}' {what}, for all values", restriction.text()));
-            }
-        }
-        Ok(())
-    }
-
-    /// A point's values as restrictions have them.
-    fn values(&self, point: &Point) -> Vec<python::Value> {
-        let of = |parameter: &Parameter| point.get(&parameter.name).map_or(python::Value::None, python::Value::of_json);
-        self.parameters().iter().map(of).collect()
-    }
 }
 
 impl SearchSpace for TableSpace {
@@ -302,9 +274,6 @@ impl SearchSpace for TableSpace {
     }
 
     fn constraints(&self) -> Option<Box<dyn Constraints + '_>> {
-        if self.beginnings.is_empty() {
-            return Some(Box::new(Restricted { space: self, values: vec![python::Value::None; self.none.len()] }));
-        }
         Some(Box::new(Listed { space: self, values: vec![String::new(); self.scopes.len()] }))
     }
 
@@ -312,17 +281,7 @@ impl SearchSpace for TableSpace {
     fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
         let names: Vec<String> = self.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         if self.beginnings.last().is_some_and(|listed| !listed.contains(&beginning(&names, point))) {
-            return Err(Rejection("the file does not list it".into()));
-        }
-        let values = self.values(point);
-        for restriction in &self.restrictions {
-            match restriction.condition().holds(&values) {
-                Ok(true) => {}
-                Ok(false) => return Err(Rejection(format!("the restriction '{}' does not hold", restriction.text()))),
-                Err(Trouble::Raises(what) | Trouble::Unsupported(what)) => {
-                    return Err(Rejection(format!("the restriction '{}' {what}", restriction.text())));
-                }
-            }
+            return Err(Rejection("the file does not list it as valid".into()));
         }
         let options =
             names.iter().map(|name| format!("-{name}={}", point.get(name).map(plain).unwrap_or_default())).collect();
@@ -335,46 +294,16 @@ impl SearchSpace for TableSpace {
 
     fn describe(&self) -> Value {
         let mut described = self.inner.describe();
-        if let Value::Object(fields) = &mut described {
-            fields.insert("constraints".into(), self.restrictions.iter().map(Restriction::text).collect());
-            if let Some(feasible) = super::Feasible::of(self) {
-                fields.insert("valid".into(), json!(feasible.size()));
-            }
+        if let Value::Object(fields) = &mut described
+            && let Some(feasible) = super::Feasible::of(self)
+        {
+            fields.insert("valid".into(), json!(feasible.size()));
         }
         described
     }
 }
 
-/// Checks sides of restrictions as soon as the parameters that they are about have values.
-struct Restricted<'a> {
-    space: &'a TableSpace,
-    values: Vec<python::Value>,
-}
-
-impl Constraints for Restricted<'_> {
-    fn scopes(&self) -> &[Vec<usize>] {
-        &self.space.scopes
-    }
-
-    fn conditions(&self) -> &[Vec<usize>] {
-        &self.space.none
-    }
-
-    fn set(&mut self, parameter: usize, value: Option<&Value>) {
-        self.values[parameter] = value.map_or(python::Value::None, python::Value::of_json);
-    }
-
-    fn applies(&mut self, _parameter: usize) -> bool {
-        true
-    }
-
-    /// What has no value does not hold.
-    fn holds(&mut self, constraint: usize) -> bool {
-        self.space.sides[constraint].holds(&self.values) == Ok(true)
-    }
-}
-
-/// Checks that a file lists points which begin with the values so far.
+/// Checks that a valid point begins with the values so far.
 struct Listed<'a> {
     space: &'a TableSpace,
     values: Vec<String>,
@@ -418,17 +347,19 @@ mod tests {
     }
 
     #[test]
-    fn times_with_restrictions() {
+    fn times_with_a_list_of_valid_points() {
         let content = json!({
             "name": "k", "keys": ["x", "y"], "values": [[1, 2], [1, 2]], "restrictions": ["x * y < 4"],
-            "times": {"1,1": 2.5, "1,2": null, "2,1": 1.5}, "errors": {"1,2": "RuntimeFailedConfig"},
+            "valid": [[1, 1], [1, 2], [2, 1]],
+            "times": {"1,1": 2.5, "1,2": null}, "errors": {"1,2": "RuntimeFailedConfig"},
         });
         let table = load(&content).unwrap();
-        assert_eq!((table.name.as_str(), table.results.len()), ("k", 3));
-        assert!(table.space.ground(&point(2, 2)).unwrap_err().to_string().contains("does not hold"));
+        assert_eq!((table.name.as_str(), table.results.len()), ("k", 2));
+        assert!(table.space.ground(&point(2, 2)).is_err());
+        assert_eq!(super::super::Feasible::of(&table.space).unwrap().size(), Some(3));
         let of =
             |x, y| table.results.iter().find(|(known, _)| *known == point(x, y)).map(|(_, outcome)| outcome.clone());
-        assert_eq!(of(2, 1), Some(Ok(1.5)));
+        assert_eq!((of(1, 1), of(2, 1)), (Some(Ok(2.5)), None));
         assert!(of(1, 2).unwrap().is_err());
         let hashes: HashSet<String> =
             [point(1, 1), point(1, 2), point(2, 1)].iter().map(|it| table.space.ground(it).unwrap().hash()).collect();
@@ -496,23 +427,15 @@ mod tests {
     }
 
     #[test]
-    fn restrictions_that_never_have_a_value_are_refused_by_their_text() {
-        let with = |text: &str| {
-            load(&json!({"keys": ["x", "s"], "values": [[1, 2], ["a"]], "restrictions": [text], "times": {"1,a": 1.0}}))
-                .map(|table| super::super::Feasible::of(&table.space).unwrap().size())
-                .map_err(|error| error.to_string())
-        };
-        assert_eq!(with("1 % (x - 1) == 0"), Ok(Some(1)));
-        assert_eq!(with("int(x/2 + x/3) == 0 and (x or s)"), Ok(Some(1)));
-        for text in ["x < s", "x ** 200 > 1", "s % x == 'a'"] {
-            assert!(with(text).unwrap_err().contains(&format!("the restriction '{text}' ")), "{text}");
-        }
-    }
-
-    #[test]
     fn other_files_are_refused() {
         assert!(load(&json!({"a": 1})).err().unwrap().to_string().contains("Kernel Tuner cache"));
-        let unread = json!({"keys": ["x"], "values": [[1]], "restrictions": ["lambda x: x"]});
-        assert!(load(&unread).err().unwrap().to_string().contains("restriction"));
+        let with = |field: &str, value: Value| {
+            let mut content = json!({"keys": ["x"], "values": [[1]], "times": {"1": 1.0}});
+            content[field] = value;
+            load(&content).map(|_| ())
+        };
+        assert!(with("restrictions", json!(["x > 0"])).unwrap_err().to_string().contains("--valid"));
+        assert!(with("restrictions", json!([])).is_ok());
+        assert!(with("valid", json!([[1, 2]])).is_err());
     }
 }

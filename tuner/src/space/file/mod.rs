@@ -97,13 +97,17 @@ impl FileSpace {
     /// A space of listed values, which need reach no field of a configuration.
     ///
     /// # Errors
-    /// A name or a list that cannot be.
-    pub(super) fn of_lists(path: &Path, parameters: Vec<(String, Vec<Value>)>) -> Result<Self, FileError> {
+    /// A name, a list or a constraint that cannot be.
+    pub(crate) fn of_lists(
+        path: &Path,
+        parameters: Vec<(String, Vec<Value>)>,
+        constraints: Vec<String>,
+    ) -> Result<Self, FileError> {
         let one = mneme_core::launch::Dim3::new(1, 1, 1);
         let recorded = Recorded { grid: one, block: one, shared_mem: 0, compiled: None, processor: None };
         let parameters =
             document::Ordered(parameters.into_iter().map(|(name, values)| (name, values.into())).collect());
-        let document = Document { parameters, ..Document::default() };
+        let document = Document { parameters, constraints, ..Document::default() };
         Self::read(path, document, &Surroundings { recorded, arguments: Vec::new(), device: DeviceLimits::default() })
     }
 
