@@ -2,25 +2,29 @@
 //!
 //! No input may make a reader panic, hang or allocate much.
 //!
-//! Two drivers share the targets: libFuzzer, guided by coverage (`cargo fuzz run fuzz-manifest --features libfuzzer`,
-//! with `RUSTC_BOOTSTRAP=1` on a stable toolchain), and a loop of our own (`mneme-fuzz`), which needs nothing and is
+//! Two drivers share the targets: libFuzzer, guided by coverage (`cargo fuzz run libfuzzer --features libfuzzer -- --target=manifest`, with
+//! `RUSTC_BOOTSTRAP=1` on a stable toolchain), and a loop of our own (`mneme-fuzz`), which needs nothing and is
 //! part of the tests.
 
 pub mod allocation;
 pub mod mutation;
 pub mod targets;
 
-use std::cell::RefCell;
+use std::sync::LazyLock;
 
 use targets::{FuzzTarget, TARGETS};
 
-/// For libFuzzer: the input as it is, and with checksums put right.
-pub fn libfuzzer(name: &str, input: &[u8]) {
-    thread_local! {
-        static TARGET: RefCell<Option<&'static FuzzTarget>> = const { RefCell::new(None) };
-    }
-    let target =
-        TARGET.with_borrow_mut(|known| *known.get_or_insert_with(|| targets::target(name).expect("the target exists")));
+/// For libFuzzer: the input as it is, and with checksums put right. libFuzzer leaves arguments with two dashes to us.
+pub fn libfuzzer(input: &[u8]) {
+    static TARGET: LazyLock<&'static FuzzTarget> = LazyLock::new(|| {
+        let name = std::env::args().find_map(|word| Some(word.strip_prefix("--target=")?.to_owned()));
+        name.and_then(|name| targets::target(&name)).unwrap_or_else(|| {
+            let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+            eprintln!("pass --target=NAME, one of {}", names.join(", "));
+            std::process::exit(mneme_core::exit::BAD_USAGE);
+        })
+    });
+    let target = *TARGET;
     (target.run)(input);
     let mut sealed = input.to_vec();
     (target.seal)(&mut sealed);

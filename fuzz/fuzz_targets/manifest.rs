@@ -1,5 +1,0 @@
-//! The libFuzzer target `manifest`.
-
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| mneme_fuzz::libfuzzer("manifest", input));
