@@ -25,15 +25,18 @@ installed_crates=(mneme-cli mneme-compiler mneme-cpu mneme-rec mneme-replayer mn
 # True where a version's archives can be linked.
 have_llvm() { local sys=LLVM_SYS_${1}1_PREFIX; [ -f "${!sys:-/usr/lib/llvm-$1}/lib/liblldELF.a" ]; }
 
-# Makes what is installed, in the release profile and without what breaks kernels on purpose, which is for the tests.
+# The profile of what is built and installed here: packages are made with MNEME_PROFILE=dist.
+profile=${MNEME_PROFILE:-release}
+
+# Makes what is installed, without what breaks kernels on purpose, which is for the tests.
 build_installed() {
-    cargo build --release --quiet "${installed_crates[@]/#/--package=}" --no-default-features \
+    cargo build --profile "$profile" --quiet "${installed_crates[@]/#/--package=}" --no-default-features \
         --features "mneme-compiler/llvm$llvm_default" "$@"
 }
 
-# Makes the builder of a version of LLVM beside the other programs: build_builder NN [FEATURES], release profile.
+# Makes the builder of a version of LLVM beside the other programs: build_builder NN [FEATURES].
 build_builder() {
-    cargo build --release --quiet --package mneme-compiler --no-default-features --features "llvm$1${2:+,$2}" --bin "mneme-build-$1"
+    cargo build --profile "$profile" --quiet --package mneme-compiler --no-default-features --features "llvm$1${2:+,$2}" --bin "mneme-build-$1"
 }
 
 # Makes the builders of all other versions that can be linked here; what an earlier build has left of others goes, as it
@@ -41,7 +44,7 @@ build_builder() {
 build_other_builders() {
     local version
     for version in "${llvm_others[@]}"; do
-        rm -f "${CARGO_TARGET_DIR:-$MNEME_ROOT/target}/release/mneme-build-$version"
+        rm -f "${CARGO_TARGET_DIR:-$MNEME_ROOT/target}/$profile/mneme-build-$version"
         have_llvm "$version" || continue
         step "Building with LLVM $version"
         build_builder "$version" "$@"

@@ -14,8 +14,6 @@
 pub mod cpu_device;
 pub mod cuda;
 mod declare;
-#[cfg(feature = "headers")]
-pub mod headers;
 pub mod hip;
 pub mod structure;
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use mneme_abi::VendorFunction;
 use mneme_abi::cuda::registration::FUNCTIONS as REGISTRATION;
 use mneme_abi::cuda::runtime::FUNCTIONS;
-use mneme_abi::headers::{Passed, expression, found, in_rust, types};
+use mneme_fixtures::headers::{Passed, expression, found, in_rust, types};
 
 /// Functions that code of nvcc's calls.
 fn is_of_nvcc(name: &str) -> bool {

@@ -11,7 +11,7 @@ use super::proc_address::{NEWEST, variant};
 use super::unhooked::UNHOOKED;
 use mneme_abi::cuda::driver::FUNCTIONS;
 use mneme_abi::cuda::{VendorFunction, split_name};
-use mneme_abi::headers::{Passed, expression, found, in_rust, types};
+use mneme_fixtures::headers::{Passed, expression, found, in_rust, types};
 
 /// What a header declares.
 struct Header {
