@@ -106,7 +106,7 @@ fn structures_of_hip_are_as_in_its_headers() {
     let folders = others.into_iter().chain(["/usr/include".into(), "/opt/rocm/include".into()]);
     let folders: Vec<PathBuf> = folders.filter(|folder| folder.join("hip/hip_runtime_api.h").exists()).collect();
     if folders.is_empty() {
-        println!("skipped: HIP's headers are not installed");
+        mneme_fixtures::skip("HIP's headers are not installed");
     }
     let header = "#define __HIP_PLATFORM_AMD__ 1\n#include <hip/hip_version.h>\n#include <hip/hip_runtime_api.h>\n\
                   #if HIP_VERSION_MAJOR < 6\n#define type memoryType\n#endif";

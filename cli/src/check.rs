@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use indicatif::BinaryBytes;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::check::{CheckReport, check};
+use mneme_core::units;
 
 use crate::error::CommandError;
 use crate::print;
@@ -39,7 +39,7 @@ pub fn run(options: &CheckOptions) -> Result<(), CommandError> {
             folder.display(),
             count(kernels, "kernel"),
             count(instances, "instance"),
-            BinaryBytes(bytes)
+            units::bytes(bytes)
         ))?;
         if problems.is_empty() {
             for kernel in &Selection::new(folder.clone(), None).kernels()?.kernels {

@@ -43,7 +43,7 @@ fn every_function_of_hip_is_answered_here() {
         "/opt/rocm/lib/libamdhip64.so".into(),
     ];
     let Some(library) = installed.iter().find(|library| library.exists()) else {
-        eprintln!("HIP is not installed");
+        mneme_fixtures::skip("HIP is not installed");
         return;
     };
     let vendor: BTreeSet<String> = functions(library)

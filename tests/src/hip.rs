@@ -85,7 +85,7 @@ pub fn app(name: &str) -> &'static App {
 /// `MNEME_TEST_HIP` is set, they have to.
 pub fn have_hip(test: &str) -> bool {
     if std::env::var_os("MNEME_TEST_APPS").is_some() {
-        println!("skipped: {test} needs a compiler, and MNEME_TEST_APPS says that there is none");
+        mneme_fixtures::skip(format_args!("{test} needs a compiler, and MNEME_TEST_APPS says that there is none"));
         return false;
     }
     let headers = ["/usr/include/hip/hip_runtime.h", "/opt/rocm/include/hip/hip_runtime.h"];
@@ -94,7 +94,7 @@ pub fn have_hip(test: &str) -> bool {
     let missing = format!("HIP with device libraries that {} reads (scripts/setup --hip)", hip_clang());
     assert!(found || std::env::var_os("MNEME_TEST_HIP").is_none(), "{missing} is not installed");
     if !found {
-        println!("skipped: {test} needs {missing}");
+        mneme_fixtures::skip(format_args!("{test} needs {missing}"));
     }
     found
 }
@@ -103,7 +103,7 @@ pub fn have_hip(test: &str) -> bool {
 pub fn can_run(test: &str) -> bool {
     let on_cpu = TestDevice::under_test() == TestDevice::Cpu;
     if !on_cpu {
-        println!("skipped: {test} is for the CPU device");
+        mneme_fixtures::skip(format_args!("{test} is for the CPU device"));
     }
     on_cpu && have_hip(test)
 }

@@ -94,7 +94,7 @@ fn part(kind: &str, name: &str) -> PathBuf {
 pub fn have_compiler(test: &str) -> bool {
     let prebuilt = std::env::var_os("MNEME_TEST_APPS").is_some();
     if prebuilt {
-        println!("skipped: {test} needs a compiler, and MNEME_TEST_APPS says that there is none");
+        mneme_fixtures::skip(format_args!("{test} needs a compiler, and MNEME_TEST_APPS says that there is none"));
     }
     !prebuilt
 }

@@ -100,7 +100,7 @@ pub fn nvcc(test: &str) -> Option<PathBuf> {
     let is_wanted = std::env::var("MNEME_TEST_NVCC").as_deref() != Ok("none");
     let is_there = have_compiler(test) && is_wanted && nvcc.is_file();
     if !is_there {
-        println!("skipped: {test} needs {}", nvcc.display());
+        mneme_fixtures::skip(format_args!("{test} needs {}", nvcc.display()));
     }
     is_there.then_some(nvcc)
 }

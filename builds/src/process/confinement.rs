@@ -349,7 +349,7 @@ mod tests {
         .unwrap();
         match child.wait(Duration::from_secs(20)) {
             Some(ProcessEnd::Exited(NOT_OFFERED)) => {
-                println!("skipped: this kernel does not offer both Landlock and seccomp");
+                mneme_fixtures::skip("this kernel does not offer both Landlock and seccomp");
                 None
             }
             Some(ProcessEnd::Exited(status)) => Some(status),

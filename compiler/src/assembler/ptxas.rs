@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_kernel_assembles_and_nonsense_is_rejected_in_ptxas_words() {
         let Some(ptxas) = Ptxas::find() else {
-            eprintln!("no ptxas on this machine");
+            mneme_fixtures::skip("no ptxas on this machine");
             return;
         };
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";

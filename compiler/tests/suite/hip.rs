@@ -54,7 +54,7 @@ fn have_hip() -> bool {
     let missing = "HIP with device libraries that clang 19 reads is not installed (scripts/setup --hip)";
     assert!(found || std::env::var_os("MNEME_TEST_HIP").is_none(), "{missing}");
     if !found {
-        println!("skipped: {missing}");
+        mneme_fixtures::skip(format_args!("{missing}"));
     }
     found
 }
@@ -410,7 +410,7 @@ fn code_for_the_device_alone_that_gets_no_ir_is_named() {
 #[test]
 fn programs_of_a_newer_clang_are_built_without_ir() {
     let Some(version) = hipcc_clang().filter(|version| have_hip() && *version > NEWEST_CLANG) else {
-        println!("skipped: there is no hipcc with a newer clang than {NEWEST_CLANG}");
+        mneme_fixtures::skip(format_args!("there is no hipcc with a newer clang than {NEWEST_CLANG}"));
         return;
     };
     let folder = folder_with(&[("a.cpp", &single())]);
@@ -458,9 +458,11 @@ fn a_newer_clang_is_left_to_hipcc() {
 
 #[test]
 fn hipcc_runs_a_clang_that_will_do() {
-    let Some(version) = hipcc_clang().filter(|_| have_hip()) else { return };
+    let Some(version) = hipcc_clang().filter(|_| have_hip()) else {
+        return mneme_fixtures::skip("there is no hipcc");
+    };
     if version > NEWEST_CLANG {
-        println!("skipped: hipcc runs clang {version}, which mneme-cc leaves to it");
+        mneme_fixtures::skip(format_args!("hipcc runs clang {version}, which mneme-cc leaves to it"));
         return;
     }
     let folder = folder_with(&[("a.cpp", &single()), ("plain.cpp", "int plain() { return 1; }")]);

@@ -85,7 +85,7 @@ mod tests {
             std::fs::read(at("k.bc")).ok()
         };
         let (Some(host), Some(device)) = (ir("x86_64-pc-linux-gnu"), ir("nvptx64-nvidia-cuda")) else {
-            return eprintln!("no clang-19 on this machine");
+            return mneme_fixtures::skip("no clang-19 on this machine");
         };
         for (name, contents) in [("both.bin", vec![&host, &device]), ("host.bin", vec![&host])] {
             std::fs::write(at(name), contents.into_iter().flatten().copied().collect::<Vec<u8>>()).unwrap();

@@ -31,7 +31,7 @@ fn tool(name: &str, arguments: &[&str], folder: &Path) -> Option<()> {
     match Command::new(program).args(arguments).current_dir(folder).output() {
         Ok(output) => assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr)),
         Err(_) => {
-            eprintln!("no {name} on this machine");
+            mneme_fixtures::skip(format_args!("no {name} on this machine"));
             return None;
         }
     }

@@ -12,7 +12,7 @@ use crate::{outcome, program, replay, serve_with, shaped};
 fn stand_in() -> Option<PathBuf> {
     let found = install::locate("libmneme_stand_in.so");
     if found.is_none() {
-        println!("skipped: the stand-in for libamdhip64 is not built; 'cargo build --workspace' builds it");
+        mneme_fixtures::skip("the stand-in for libamdhip64 is not built; 'cargo build --workspace' builds it");
     }
     found
 }

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The device to test on; `None`, said on standard output, where there is none, or nothing compiles for it.
 fn device() -> Option<&'static str> {
     if install::builders().is_empty() {
-        println!("skipped: {} is not built; 'cargo build --workspace' builds it", install::BUILDER);
+        mneme_fixtures::skip(format_args!("{} is not built; 'cargo build --workspace' builds it", install::BUILDER));
         return None;
     }
     if std::env::var("MNEME_TEST_DEVICE").as_deref() == Ok("cuda") {
@@ -35,7 +35,7 @@ fn device() -> Option<&'static str> {
     }
     let found = install::locate(install::CPU_DEVICE).map(|_| "cpu");
     if found.is_none() {
-        println!("skipped: the CPU device is not built; 'cargo build --workspace' builds it");
+        mneme_fixtures::skip("the CPU device is not built; 'cargo build --workspace' builds it");
     }
     found
 }
@@ -44,7 +44,7 @@ fn device() -> Option<&'static str> {
 fn installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
-        println!("skipped: {program} is not installed");
+        mneme_fixtures::skip(format_args!("{program} is not installed"));
     }
     found
 }
@@ -754,7 +754,7 @@ fn damage_is_named_in_one_sentence() {
 #[test]
 fn a_machine_without_a_gpu_says_so() {
     if std::env::var("MNEME_TEST_DEVICE").as_deref() == Ok("cuda") {
-        println!("skipped: this machine has a GPU");
+        mneme_fixtures::skip("this machine has a GPU");
         return;
     }
     let output = replay(&Recording::make(), &["--device", "cuda"]).output().unwrap();

@@ -23,7 +23,7 @@ impl StandIn {
     /// `None`, said on standard output, on a GPU, or where there is no HIP.
     fn find(test: &str) -> Option<Self> {
         if TestDevice::under_test() != TestDevice::Cpu || !have_hip(test) {
-            println!("skipped: {test} needs the stand-in for libamdhip64, on the CPU device");
+            mneme_fixtures::skip(format_args!("{test} needs the stand-in for libamdhip64, on the CPU device"));
             return None;
         }
         let library = library("libmneme_stand_in.so");

@@ -143,7 +143,10 @@ fn without_room_for_a_cache_nothing_of_others_is_touched() {
     let run = run.env("TMPDIR", disk.path()).env("MNEME_CACHE_DIR", "/proc/none").env("MNEME_CACHE_SIZE", "0");
     let outcome = run.outcome();
     if outcome.status == 77 || outcome.stderr.contains("unshare: ") || outcome.stderr.contains("unshare failed") {
-        println!("skipped: without_room_for_a_cache cannot mount a file system here: {}", outcome.stderr);
+        mneme_fixtures::skip(format_args!(
+            "without_room_for_a_cache cannot mount a file system here: {}",
+            outcome.stderr
+        ));
         return;
     }
     assert_eq!((outcome.status, outcome.stdout.as_str()), (0, "vecadd: ok (n=10000)\n"), "{outcome}");

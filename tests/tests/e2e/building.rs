@@ -288,7 +288,7 @@ fn annotations_from_every_language() {
     for language in ["cpp", "c", "fortran"] {
         let executable = build.path().join(format!("annotated_{language}"));
         if language == "fortran" && !executable.exists() {
-            println!("skipped: annotations from Fortran, for which this machine has no compiler");
+            mneme_fixtures::skip("annotations from Fortran, for which this machine has no compiler");
             continue;
         }
         let plain = run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so"));

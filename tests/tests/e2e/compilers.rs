@@ -30,7 +30,9 @@ fn other(test: &str) -> Option<u32> {
     }
     let found = install::LLVM_VERSIONS.rev().filter(|version| *version != 19).find(|it| builder(it) && clang(it));
     if found.is_none() {
-        println!("skipped: {test} needs clang and the builder of another LLVM than 19 (scripts/setup --llvm 22)");
+        mneme_fixtures::skip(format_args!(
+            "{test} needs clang and the builder of another LLVM than 19 (scripts/setup --llvm 22)"
+        ));
     }
     found
 }

@@ -62,7 +62,7 @@ fn intruder(object: &Path, kernel: &str, file: &Path) -> Vec<u8> {
 fn recorded_code_makes_no_file() {
     let test = "recorded_code_makes_no_file";
     if TestDevice::under_test() != TestDevice::Cpu || !have_compiler(test) {
-        println!("skipped: {test} is about the CPU device");
+        mneme_fixtures::skip(format_args!("{test} is about the CPU device"));
         return;
     }
     let recording = Recording::of(app("inplace"), &["4096"]);
@@ -87,7 +87,7 @@ fn recorded_code_makes_no_file() {
         fs::remove_file(&file).unwrap_or_default();
         let outcome = replay(isolation);
         if outcome.stderr.contains("is not confined") || outcome.stderr.contains("no Landlock") {
-            println!("skipped: this kernel offers no Landlock");
+            mneme_fixtures::skip("this kernel offers no Landlock");
             continue;
         }
         assert!(!file.exists(), "{outcome}");

@@ -29,7 +29,7 @@ fn hold(batch: &Batch) {
     let report = batch.run(workers());
     let report = report.unwrap_or_else(|failure| panic!("scripts/differential {}: {failure:?}", batch.arguments()));
     if report.not_possible > 0 {
-        println!("skipped: these processes take root and its privileges");
+        mneme_fixtures::skip("these processes take root and its privileges");
         return;
     }
     assert!(report.verified >= batch.count, "too little was recorded: {report:?}");

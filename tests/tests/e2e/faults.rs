@@ -159,10 +159,10 @@ fn a_full_disk_ends_the_recording_and_not_the_application() {
         .env(ALL.0, ALL.1)
         .outcome();
     if recorded.status == 77 || recorded.stderr.contains("unshare failed") || recorded.stderr.contains("unshare: ") {
-        println!(
-            "skipped: a_full_disk_ends_the_recording_and_not_the_application cannot mount a file system here: {}",
+        mneme_fixtures::skip(format_args!(
+            "a_full_disk_ends_the_recording_and_not_the_application cannot mount a file system here: {}",
             recorded.stderr
-        );
+        ));
         return;
     }
     unharmed(&recorded, &arguments);
@@ -197,7 +197,7 @@ fn a_folder_that_cannot_be_written_leaves_the_application_alone() {
 #[test]
 fn little_address_space_is_enough() {
     if TestDevice::under_test() == TestDevice::Cuda {
-        println!("skipped: little_address_space_is_enough, as CUDA itself takes more");
+        mneme_fixtures::skip("little_address_space_is_enough, as CUDA itself takes more");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -224,7 +224,7 @@ fn little_address_space_is_enough() {
 #[test]
 fn a_limit_on_the_size_of_files_ends_no_application() {
     if TestDevice::under_test() == TestDevice::Cuda {
-        println!("skipped: a_limit_on_the_size_of_files_ends_no_application, as memory is no file there");
+        mneme_fixtures::skip("a_limit_on_the_size_of_files_ends_no_application, as memory is no file there");
         return;
     }
     // Blocks of 512 bytes: less than a slab of the arena, and less than that.

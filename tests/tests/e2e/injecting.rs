@@ -44,7 +44,7 @@ fn chosen(calls: usize, few: usize, kind: usize) -> Vec<usize> {
 fn is_possible(test: &str) -> bool {
     let is_cpu = TestDevice::under_test() == TestDevice::Cpu;
     if !is_cpu {
-        println!("skipped: {test}, as what it is about does not depend on the device");
+        mneme_fixtures::skip(format_args!("{test}, as what it is about does not depend on the device"));
     }
     is_cpu
 }

@@ -82,7 +82,7 @@ fn a_symbol_newer_than_promised_is_refused_by_name() {
     // As scripts/bundle links, where it has been run.
     let old = checkout().join(".deps/glibc");
     if !old.is_dir() {
-        println!("skipped: what is linked for an old glibc, as scripts/bundle has not been run");
+        mneme_fixtures::skip("what is linked for an old glibc, as scripts/bundle has not been run");
         return;
     }
     let program = "#include <pthread.h>\n#include <stdio.h>\n#include <sys/stat.h>\n\

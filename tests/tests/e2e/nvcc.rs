@@ -33,7 +33,7 @@ const OTHERS: [(&str, &str); 6] = [
 
 fn nvcc(test: &str) -> Option<PathBuf> {
     if TestDevice::under_test() != TestDevice::Cpu {
-        println!("skipped: {test} needs the CPU device");
+        mneme_fixtures::skip(format_args!("{test} needs the CPU device"));
         return None;
     }
     mneme_e2e::platform::nvcc(test)

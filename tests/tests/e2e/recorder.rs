@@ -81,7 +81,7 @@ fn programs_die_as_they_would_by_themselves() {
 #[test]
 fn a_program_that_closes_all_descriptors_keeps_its_files() {
     if TestDevice::under_test() == TestDevice::Cuda {
-        println!("skipped: a_program_that_closes_all_descriptors_keeps_its_files, as it closes those of the driver");
+        mneme_fixtures::skip("a_program_that_closes_all_descriptors_keeps_its_files, as it closes those of the driver");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -318,7 +318,7 @@ fn libraries_that_the_recorder_does_not_see_are_named() {
         Command::new("cc").current_dir(&folder).args(arguments).status().is_ok_and(|status| status.success())
     };
     if !compile(&["program.c", "-o", "program", "-ldl"]) {
-        println!("skipped: libraries_that_the_recorder_does_not_see_are_named, as there is no C compiler");
+        mneme_fixtures::skip("libraries_that_the_recorder_does_not_see_are_named, as there is no C compiler");
         return;
     }
     let libraries = ["deep.so", "apart.so", "plain.so"].map(|name| {

@@ -135,7 +135,7 @@ fn the_command_mneme_replays_too() {
 #[test]
 fn a_machine_without_a_gpu_says_so() {
     if TestDevice::under_test() == TestDevice::Cuda {
-        println!("skipped: a_machine_without_a_gpu_says_so is for machines without one");
+        mneme_fixtures::skip("a_machine_without_a_gpu_says_so is for machines without one");
         return;
     }
     let recording = Recording::of(app("saxpy"), &[]);

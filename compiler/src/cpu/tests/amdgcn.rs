@@ -43,7 +43,7 @@ fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
     let Some(libraries) = &*USABLE else {
         let missing = format!("HIP that clang {MAJOR} takes is not installed (scripts/setup --hip)");
         assert!(std::env::var_os("MNEME_TEST_HIP").is_none(), "{missing}");
-        println!("skipped: {missing}");
+        mneme_fixtures::skip(format_args!("{missing}"));
         return None;
     };
     let output = clang(libraries, source, processor);

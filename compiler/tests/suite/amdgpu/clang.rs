@@ -35,7 +35,7 @@ pub fn have_rocm() -> bool {
     let found = library("ocml.bc").is_some();
     assert!(found || std::env::var_os("MNEME_TEST_HIP").is_none(), "HIP is not installed: scripts/setup --hip");
     if !found {
-        println!("skipped: HIP is not installed (scripts/setup --hip)");
+        mneme_fixtures::skip("HIP is not installed (scripts/setup --hip)");
     }
     found
 }
@@ -65,7 +65,7 @@ pub fn is_known(arch: &str) -> bool {
     let name = format!("oclc_isa_version_{}.bc", arch.trim_start_matches("gfx"));
     let known = library(&name).is_some();
     if !known {
-        println!("skipped for {arch}: the device libraries of {} do not know it", rocm().display());
+        mneme_fixtures::skip(format_args!("for {arch}: the device libraries of {} do not know it", rocm().display()));
     }
     known
 }
