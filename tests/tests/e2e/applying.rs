@@ -348,7 +348,7 @@ fn every_form_of_a_launch_is_replaced() {
     let instance = TestInstance::new(&database, id);
     let tuned = Tuned::new().with("mark", &instance, json!({"passes": "default<O2>"}), json!({}));
     let (outcome, kernel) = tuned.run(&of("launches"), &[], "mark");
-    assert_eq!(counts(&kernel), [7, 7, 0], "{outcome}");
+    assert_eq!(counts(&kernel), [6, 6, 0], "{outcome}");
 }
 
 #[test]
