@@ -23,7 +23,7 @@ from typing import Any, Optional, Union
 from mneme.errors import Cancelled, EngineError, EngineNotFound, RequestError
 from mneme.futures import EvalFuture
 from mneme.ir import to_text
-from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, dim3, plain
+from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, plain, with_shapes
 
 PROTOCOL = 2
 """Version of the protocol that this package speaks."""
@@ -154,10 +154,7 @@ class Engine:
         if isinstance(config, ExperimentConfiguration):
             fields: Mapping[str, Any] = config.to_dict()
         else:
-            fields = {
-                **config,
-                **{name: self._shape(name, config[name]) for name in ("grid", "block") if name in config},
-            }
+            fields = with_shapes(config, self.hello["recorded"])
             config = ExperimentConfiguration.from_dict({**self.hello["recorded"], **fields})
         message: dict[str, Any] = {"type": "submit", "config": fields}
         if iterations is not None:
@@ -179,12 +176,6 @@ class Engine:
             self._pending[future.job_id] = future
             self._requests.put(request)
         return future
-
-    def _shape(self, name: str, shape: Any) -> dict[str, int]:
-        """A grid or block; axes that a mapping leaves out are as recorded."""
-        return dim3.from_dict(
-            {**self.hello["recorded"][name], **shape} if isinstance(shape, Mapping) else shape
-        ).to_dict()
 
     def ask(self, request: Mapping[str, Any], reply: str, timeout: Optional[float] = None) -> dict[str, Any]:
         """Sends a request that is no submission and waits for the reply of type ``reply``."""

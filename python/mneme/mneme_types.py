@@ -217,6 +217,17 @@ class ExperimentConfiguration:
         return hashlib.sha256(_compact(data).encode()).hexdigest()
 
 
+def with_shapes(changes: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs from the recorded configuration, with whole shapes: axes that are left out are as recorded."""
+
+    def shape(name: str) -> dict[str, int]:
+        said = changes[name]
+        whole = {**recorded.get(name, {}), **said} if isinstance(said, Mapping) else said
+        return dim3.from_dict(whole).to_dict()
+
+    return {**changes, **{name: shape(name) for name in ("grid", "block") if name in changes}}
+
+
 def _compact(value: Any) -> str:
     """JSON with sorted keys and no space, as the engine writes it."""
     if isinstance(value, Mapping):

@@ -100,6 +100,36 @@ def study(storage: Path, **more: Any) -> dict[str, Any]:
     }
 
 
+SPARSE = """
+from mneme.tuning.search_space import *
+
+class Sparse(SearchSpace):
+    def __init__(self, kernel):
+        pass
+
+    def dimensions(self):
+        return {"width": CategoricalParam("width", [64, 128])}
+
+    def derived(self, params):
+        return {"block": {"x": params["width"]}}
+
+    def baseline(self):
+        return {}
+"""
+
+
+def test_what_a_dictionary_leaves_out_is_as_recorded(space: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "sparse.py").write_text(SPARSE)
+    recorded = {"grid": {"x": 6, "y": 2, "z": 1}, "block": {"x": 6, "y": 4, "z": 1}, "internalize": False}
+    opened, grounded = ask(
+        {**space, "class": f"{tmp_path / 'sparse.py'}:Sparse", "recorded": recorded},
+        {"type": "ground", "space": 0, "point": {"width": 128}},
+    )
+    assert {name: opened["baseline"][name] for name in recorded} == recorded
+    assert grounded["config"]["block"] == {"x": 128, "y": 4, "z": 1}
+    assert (grounded["config"]["grid"], grounded["config"]["internalize"]) == (recorded["grid"], False)
+
+
 def test_points_become_configurations(space: dict[str, Any]) -> None:
     opened, grounded, rejected, invalid = ask(
         space,

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Optional, TextIO
 
 from mneme.tuning.study import Described, Study
-from mneme.tuning.user_space import Problem, Space, configuration, what
+from mneme.tuning.user_space import Problem, Space, what
 
 
 class Bridge:
@@ -28,9 +28,15 @@ class Bridge:
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         kind = request["type"]
         if kind == "space":
-            space = Space(request["class"], request["arguments"], request["database"], request["instance"])
+            space = Space(
+                request["class"],
+                request["arguments"],
+                request["database"],
+                request["instance"],
+                request.get("recorded"),
+            )
             try:
-                baseline = configuration(space.space.baseline()).to_dict()
+                baseline = space.configuration(space.space.baseline()).to_dict()
             except Exception as error:
                 traceback.print_exc()
                 raise Problem(f"baseline() of {request['class']} fails: {what(error)}") from error

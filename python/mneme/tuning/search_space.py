@@ -41,7 +41,8 @@ class SearchSpace(ABC):
     """Derive from this, and say what may be tuned.
 
     ``dimensions`` gives the parameters, ``constraints`` rejects points, ``derived`` makes a configuration of a point
-    and ``baseline`` is what others are compared with.
+    and ``baseline`` is what others are compared with. The last two may give a dictionary: what it leaves out is as
+    recorded.
     """
 
     @abstractmethod

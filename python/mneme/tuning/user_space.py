@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional
 
-from mneme.mneme_types import ExperimentConfiguration
+from mneme.mneme_types import ExperimentConfiguration, with_shapes
 from mneme.recorded_execution import RecordedExecution
 from mneme.tuning import parameters as kinds
 
@@ -125,9 +125,20 @@ def crossing(values: list[Any]) -> list[tuple[Any, Any]]:
 
 
 class Space:
-    """A search space of the user's, for one recorded instance."""
+    """A search space of the user's, for one recorded instance.
 
-    def __init__(self, target: str, arguments: Mapping[str, Any], database: str, instance: str) -> None:
+    ``as_recorded`` is the configuration that repeats the launch: what a dictionary leaves out is as there.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        arguments: Mapping[str, Any],
+        database: str,
+        instance: str,
+        as_recorded: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        self.as_recorded = dict(as_recorded or {})
         cls = load_class(target)
         recorded = RecordedExecution.from_json(database)[instance]
         try:
@@ -143,13 +154,19 @@ class Space:
         known = {each.name: each for each in self.parameters}
         return {name: known[name].encode(value) if name in known else value for name, value in point.items()}
 
+    def configuration(self, derived: Any) -> ExperimentConfiguration:
+        """What ``derived()`` or ``baseline()`` means."""
+        if isinstance(derived, ExperimentConfiguration):
+            return derived
+        return ExperimentConfiguration.from_dict({**self.as_recorded, **with_shapes(derived, self.as_recorded)})
+
     def ground(self, point: Mapping[str, Any]) -> dict[str, Any]:
         values = self.decode(point)
         try:
             allowed = self.space.constraints(values) if hasattr(self.space, "constraints") else True
             if not allowed:
                 return {"type": "rejected", "reason": "constraints() does not allow it"}
-            config = configuration(self.space.derived(values))
+            config = self.configuration(self.space.derived(values))
         except Exception as error:
             traceback.print_exc()
             return {"type": "rejected", "reason": what(error)}
@@ -170,10 +187,6 @@ class Space:
 def named(name: str, param: Any) -> Parameter:
     param.name = name
     return Parameter(param)
-
-
-def configuration(derived: Any) -> ExperimentConfiguration:
-    return derived if isinstance(derived, ExperimentConfiguration) else ExperimentConfiguration.from_dict(derived)
 
 
 def what(error: BaseException) -> str:

@@ -33,7 +33,8 @@ enum Described {
 }
 
 impl PythonSpace {
-    /// Makes `target` (`MODULE_OR_PATH:CLASS`) for an instance of the kernel in `database`.
+    /// Makes `target` (`MODULE_OR_PATH:CLASS`) for an instance of the kernel in `database`. Where the class gives part of
+    /// a configuration, the rest is as `recorded`.
     ///
     /// # Errors
     /// The class cannot be imported or made, or has no baseline.
@@ -41,15 +42,18 @@ impl PythonSpace {
         bridge: &Bridge,
         target: &str,
         arguments: &[String],
-        database: &str,
-        instance: &str,
+        (database, instance): (&str, &str),
+        recorded: &Configuration,
     ) -> Result<Self, BridgeError> {
         if let Some((path, _)) = target.rsplit_once(':').filter(|(path, _)| path.ends_with(".py") || path.contains('/'))
         {
             trust::check(Path::new(path)).map_err(|error| BridgeError::Refused(error.to_string()))?;
         }
         let arguments: Map<String, Value> = arguments.iter().map(|pair| argument(pair)).collect::<Result<_, _>>()?;
-        let request = json!({"type": "space", "class": target, "arguments": arguments, "database": database, "instance": instance});
+        let request = json!({
+            "type": "space", "class": target, "arguments": arguments, "database": database, "instance": instance,
+            "recorded": recorded,
+        });
         let mut answer = bridge.ask(&request)?;
         let odd = |error: serde_json::Error| {
             BridgeError::Refused(format!("{target} has what the tuner does not understand: {error}"))

@@ -50,7 +50,7 @@ impl Spaces<'_> {
             SpaceSettings::Class { name, arguments } => {
                 let bridge = self.bridge.expect("a class has a process to run in");
                 let database = self.subject.database.to_string_lossy();
-                let space = PythonSpace::new(bridge, name, arguments, &database, id)?;
+                let space = PythonSpace::new(bridge, name, arguments, (&database, id), &recorded.configuration())?;
                 if let Some(problem) = space.endless().filter(|_| self.walks()) {
                     return Err(TuneError::Setting(problem));
                 }
