@@ -150,8 +150,7 @@ fn tuners_that_share_a_study_lose_nothing_and_try_nothing_twice_whatever_is_kill
     let (Some(programs), Some(python)) =
         (std::env::var_os("MNEME_TEST_POSTGRES"), std::env::var_os("MNEME_TEST_OPTUNA"))
     else {
-        eprintln!("left out: MNEME_TEST_POSTGRES and MNEME_TEST_OPTUNA do not name PostgreSQL and a Python");
-        return;
+        return mneme_fixtures::skip("MNEME_TEST_POSTGRES and MNEME_TEST_OPTUNA do not name PostgreSQL and a Python");
     };
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
     let database = Database::new(Path::new(&programs));

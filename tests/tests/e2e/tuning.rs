@@ -345,8 +345,7 @@ fn a_session_that_is_killed_goes_on() {
 #[test]
 fn optuna_chooses_where_it_is_asked_to() {
     let Some(python) = std::env::var_os("MNEME_TEST_OPTUNA") else {
-        eprintln!("left out: MNEME_TEST_OPTUNA names no Python with optuna");
-        return;
+        return mneme_fixtures::skip("MNEME_TEST_OPTUNA names no Python with optuna");
     };
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
     let results = tempfile::tempdir().unwrap();
