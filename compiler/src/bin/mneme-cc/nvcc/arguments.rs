@@ -200,6 +200,13 @@ impl NvccCommandLine {
         }
     }
 
+    /// Whether the job makes a program with the static CUDA runtime, which is nvcc's default.
+    pub fn links_static_runtime(&self) -> bool {
+        let runtime = self.last("cudart").and_then(OsStr::to_str).unwrap_or("static");
+        let has_input = self.items.iter().any(|item| matches!(item, Item::Input(_)));
+        has_input && self.action() == NvccAction::CompileAndLink && runtime == "static"
+    }
+
     /// Whether the job makes code that gets no IR.
     pub fn makes_other_code(&self) -> bool {
         let makes_none = self.has(|name| OTHER_JOBS.contains(&name) && !MAKE_CODE.contains(&name));
@@ -430,6 +437,15 @@ mod tests {
             assert_eq!(parsed.action(), action, "{line}");
             let found: Vec<_> = parsed.cuda_sources().iter().map(|path| path.to_string_lossy().into_owned()).collect();
             assert_eq!(found.join(" "), sources, "{line}");
+        }
+    }
+
+    #[test]
+    fn programs_have_the_static_runtime_unless_told_otherwise() {
+        let links = |line: &str| parse(line).links_static_runtime();
+        assert!(links("a.cu -o app") && links("a.o -o app") && links("-cudart=static a.cu"));
+        for line in ["-cudart shared a.cu", "--cudart=none a.o", "-c a.cu", "--version", "-ptx a.cu"] {
+            assert!(!links(line), "{line}");
         }
     }
 

@@ -21,12 +21,21 @@ use mneme_core::image::ir_section;
 use crate::{ACTIVE, builder, device_only, elf, family, process, wrapper};
 use arguments::{NvccAction, NvccCommandLine};
 
+/// What NVIDIA's driver has on machines with a GPU.
+const DRIVER: &str = "/dev/nvidiactl";
+
 /// The newest architecture that clang 19 knows; the IR of newer ones is this one's.
 const NEWEST: u32 = 90;
 
 pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     let line = NvccCommandLine::parse(arguments);
     let sources = line.cuda_sources();
+    if line.links_static_runtime() && !Path::new(DRIVER).exists() {
+        mneme_core::remark!(
+            "mneme-cc: warning: with the static CUDA runtime, which nvcc links unless told otherwise, the program runs on a GPU \
+             alone, and here is none; -cudart shared -Xlinker -rpath=CUDA/lib64 lets it run on Mneme's CPU device as well"
+        );
+    }
     match line.action() {
         _ if sources.is_empty() => family::pass_through(compiler, arguments),
         NvccAction::Other if line.makes_other_code() => {
