@@ -102,6 +102,9 @@ pub enum Question {
     /// All kernels of a program as one object for the CPU device; answered by `Result<(), String>`, and the object is
     /// the blob.
     CpuObject { parts: CodeParts, arch: String, compiled: Option<CompileOptions>, passes: Option<String> },
+    /// Whether pipelines can be read, and what a kernel's IR does, before anything is built; without modules, pipelines
+    /// alone. Answered by `Result<Examination, String>`.
+    Examine { kernel: String, parts: CodeParts, target: Target, passes: Vec<String> },
     /// What makes machine code for a target: name, version, and in which mode; answered by `String`.
     Maker { target: Target },
 }

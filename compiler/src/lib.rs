@@ -14,6 +14,7 @@ pub mod assembler;
 mod code_version;
 pub mod cpu;
 pub mod error;
+pub mod examination;
 mod host;
 pub mod instrument;
 pub mod interface;

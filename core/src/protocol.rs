@@ -51,6 +51,12 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         region: Option<String>,
     },
+    /// What can be said of the kernel and of pipelines before anything is built; answered with [`Reply::Examined`].
+    Examine {
+        /// Pipelines, in the syntax of `opt -passes`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        passes: Vec<String>,
+    },
     /// End at once: what was submitted and has no result yet is cancelled. (End of input finishes it first.)
     Shutdown {},
 }
@@ -227,6 +233,7 @@ pub enum Reply {
         moment: Moment,
         regions: Vec<Region>,
     },
+    Examined(Examination),
     /// A request made no sense and changed nothing.
     Error {
         /// The id that it named, if any.
@@ -285,6 +292,17 @@ pub struct Hello {
     /// Builds that are made at a time; 0 where an older server does not say.
     #[serde(default)]
     pub builders: u32,
+}
+
+/// What [`Request::Examine`] asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Examination {
+    /// What is wrong with each of the pipelines, by the LLVM that compiles where a configuration names none; `null` if
+    /// it reads the pipeline.
+    pub problems: Vec<Option<String>>,
+    /// Whether the kernel, or a function that it reaches, reads the grid's dimensions; `null` where that cannot be told.
+    pub reads_grid: Option<bool>,
 }
 
 /// Counts since the server's start.

@@ -223,6 +223,17 @@ char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef
   return nullptr;
 }
 
+/// Null if the pipeline can be read, else what is wrong (to be freed).
+char *mneme_llvm_parse(const char *Pipeline, LLVMTargetMachineRef T) {
+  PassInstrumentationCallbacks Callbacks;
+  PassBuilder Builder(reinterpret_cast<TargetMachine *>(T), tuning(Pipeline), std::nullopt, &Callbacks);
+  mneme::registerFaults(Builder, Callbacks);
+  ModulePassManager Passes;
+  if (Error Failure = Builder.parsePassPipeline(Passes, Pipeline))
+    return copy(toString(std::move(Failure)));
+  return nullptr;
+}
+
 /// The pipeline as LLVM has understood it, every pass with its parameters (to be freed); null where it cannot be read.
 char *mneme_llvm_print(const char *Pipeline, LLVMTargetMachineRef T) {
   PassInstrumentationCallbacks Callbacks;

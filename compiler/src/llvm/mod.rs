@@ -39,6 +39,7 @@ unsafe extern "C" {
         observer: *const RawObserver,
         instrument: bool,
     ) -> *mut c_char;
+    fn mneme_llvm_parse(pipeline: *const c_char, machine: LLVMTargetMachineRef) -> *mut c_char;
     fn mneme_llvm_print(pipeline: *const c_char, machine: LLVMTargetMachineRef) -> *mut c_char;
     fn mneme_llvm_emit(
         module: LLVMModuleRef,
@@ -97,6 +98,16 @@ pub fn run(
     let message =
         unsafe { mneme_llvm_run(module.as_mut_ptr(), pipeline.as_ptr(), machine.as_mut_ptr(), &raw, instrument) };
     take(message).map_or(Ok(()), Err)
+}
+
+/// Reads a pipeline, and runs nothing.
+///
+/// # Errors
+/// LLVM's message where it cannot read the pipeline.
+pub fn parse(pipeline: &str, machine: &TargetMachine) -> Result<(), String> {
+    let pipeline = CString::new(pipeline).map_err(|_| "it contains a NUL character".to_owned())?;
+    // SAFETY: text and machine live for the length of the call.
+    take(unsafe { mneme_llvm_parse(pipeline.as_ptr(), machine.as_mut_ptr()) }).map_or(Ok(()), Err)
 }
 
 /// A pipeline as LLVM has understood it: what stands behind `default<O3>`, every pass with its parameters. `None` where

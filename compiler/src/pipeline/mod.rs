@@ -69,6 +69,14 @@ impl PassObserver for ProgressObserver<'_, '_> {
     }
 }
 
+/// Why LLVM cannot read a pipeline, and the name that may have been meant; `None` if it can.
+pub fn problem(pipeline: &str, machine: &TargetMachine) -> Option<String> {
+    if pipeline.trim().is_empty() {
+        return None;
+    }
+    llvm::parse(&normalise(&for_size(pipeline).0), machine).err().map(|message| names::explain(&message))
+}
+
 /// What stands behind a pipeline: every pass with its parameters. `None` where LLVM cannot read it.
 pub fn expand(pipeline: &str, machine: &TargetMachine) -> Option<String> {
     llvm::print(&normalise(&for_size(pipeline).0), machine)

@@ -9,6 +9,7 @@ use mneme_builds::process::frame;
 use mneme_builds::protocol::KernelInterface;
 use mneme_builds::protocol::{CodeParts, Question};
 use mneme_core::image::ir_section::IrTable;
+use mneme_core::protocol::Examination;
 
 /// Answers; LLVM may end this process on what is damaged.
 ///
@@ -54,6 +55,13 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
                 Err(error) => (Err(error.to_string()), Vec::new()),
             };
             frame::write(&mut client, &built, &object)
+        }
+        Question::Examine { kernel, parts, target, passes } => {
+            let modules = modules(&parts, blob)?;
+            confine(&client);
+            let found: Result<Examination, String> =
+                crate::examination::of(&slices(&modules), &kernel, &target, &passes).map_err(|error| error.to_string());
+            frame::write(&mut client, &found, &[])
         }
         Question::Maker { target } => frame::write(&mut client, &crate::maker(&target), &[]),
     }

@@ -3,6 +3,7 @@
 //! The protocol is [`mneme_core::protocol`].
 
 mod data;
+mod examination;
 mod maker;
 mod submission;
 
@@ -174,6 +175,7 @@ impl Server<'_> {
             }
             Request::Ir {} => say(&self.data.ir(self.context))?,
             Request::Memory { moment, region } => say(&data::memory(self.context, moment, region.as_deref()))?,
+            Request::Examine { passes } => say(&Reply::Examined(examination::of(self.context, passes)))?,
             Request::Shutdown {} => {
                 self.engine.cancel_all();
                 return Ok(false);

@@ -1,0 +1,37 @@
+//! The examination of a kernel and of pipelines, before anything is built.
+
+use inkwell::context::Context;
+use mneme_builds::Target;
+use mneme_core::image::architecture::Vendor;
+use mneme_core::protocol::Examination;
+
+use crate::architecture::CodegenArchitecture;
+use crate::error::BuildError;
+use crate::ir::diagnostics::Diagnostics;
+use crate::ir::{self, reach, read};
+use crate::pipeline;
+
+/// How the intrinsics begin that give the grid's dimensions on NVIDIA's GPUs.
+const GRID: &str = "llvm.nvvm.read.ptx.sreg.nctaid.";
+
+/// Reads `modules`, the kernel's own first, and pipelines as they are read for `target`. LLVM may crash on what is
+/// damaged: call this in a process of its own.
+pub fn of(modules: &[&[u8]], kernel: &str, target: &Target, passes: &[String]) -> Result<Examination, BuildError> {
+    let context = Context::create();
+    let diagnostics = Diagnostics::collect(&context);
+    let module = match modules {
+        [] => context.create_module("none"),
+        _ => read::load(&context, &diagnostics, modules, false)?,
+    };
+    let machine = CodegenArchitecture::of(target, &module)?.machine(2)?;
+    let problems = passes.iter().map(|passes| pipeline::problem(passes, &machine)).collect();
+    // AMD's GPUs have the grid in memory, where code looks for other things as well.
+    let is_amd = Vendor::of_triple(&module.get_triple().as_str().to_string_lossy()) == Some(Vendor::Amd);
+    let reads_grid = if modules.is_empty() || is_amd {
+        None
+    } else {
+        let reached = reach::closure([ir::kernel(&module, kernel)?]);
+        Some(reached.iter().any(|global| global.name().starts_with(GRID)))
+    };
+    Ok(Examination { problems, reads_grid })
+}
