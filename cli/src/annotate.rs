@@ -118,6 +118,7 @@ fn has(kernel: &KernelFile, target: &RuleTarget) -> Result<bool, RecordingError>
 }
 
 pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
+    options.selection.refuse_unnamed()?;
     let mut selected = options.selection.kernels()?;
     if let Some(target) = options.target().filter(|_| !options.remove) {
         let found = selected.kernels.iter().map(|kernel| has(kernel, &target)).collect::<Result<Vec<_>, _>>()?;

@@ -40,6 +40,7 @@ impl CommandError {
             Self::Recording(RecordingError::Io { source, .. }) if mneme_core::console::is_full(source) => {
                 exit::INTERNAL
             }
+            Self::Recording(error) if error.is_usage() => exit::BAD_USAGE,
             Self::Recording(_) => exit::BAD_RECORDING,
             Self::Usage(_) => exit::BAD_USAGE,
             Self::NoDevice(_) => exit::NO_DEVICE,

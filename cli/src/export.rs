@@ -1,8 +1,9 @@
 //! The command `mneme export`, which hands over to what is exported.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
+use mneme_core::recording::database::kernels;
 
 use crate::error::CommandError;
 use crate::selection::Selection;
@@ -12,20 +13,23 @@ use crate::standalone;
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true).args(["standalone", "header", "cmake", "wisdom"])))]
 pub struct ExportOptions {
-    /// For --standalone a folder with recordings, or the STATIC-HASH.json of one kernel; for the others the results
-    /// folders of mneme tune
+    /// For --standalone a folder with recordings, or the STATIC-HASH.json of one kernel, and then the folder to write; for
+    /// the others the results folders of mneme tune
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// For --standalone the same as PATH; else the folder of the recordings, where they are not where the results say
+    /// For --standalone the recording, so that the only PATH is the folder to write; else the folder of the recordings, where they are not where the results say
     /// (also -rdb)
     #[arg(long, aliases = ["record-db", "rdb"], value_name = "RECORDING")]
     record_database: Option<PathBuf>,
-    /// One instance (dynamic hash) only (also -rid)
+    /// The kernel of a folder: its name or a part of it, mangled or demangled
+    #[arg(long, value_name = "NAME", requires = "standalone")]
+    kernel: Option<String>,
+    /// One instance only: its dynamic hash, or how that begins (also -rid)
     #[arg(long, alias = "rid", value_name = "ID", requires = "standalone")]
     record_id: Option<String>,
-    /// Write a C program that runs the launch, and all that it needs, to this folder
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["header", "cmake", "wisdom"])]
-    standalone: Option<PathBuf>,
+    /// Write a C program that runs the launch, and all that it needs
+    #[arg(long, conflicts_with_all = ["header", "cmake", "wisdom"])]
+    standalone: bool,
     /// Machine code (.cubin) or PTX (.ptx) to run, such as mneme-replay --output-dir writes [default: what the
     /// application ran]
     #[arg(long, value_name = "FILE", requires = "standalone")]
@@ -35,15 +39,24 @@ pub struct ExportOptions {
 }
 
 pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
-    let Some(folder) = &options.standalone else {
+    if !options.standalone {
         if options.paths.is_empty() {
             return Err(CommandError::Usage("name the results folders that mneme tune has written".into()));
         }
         return source::run(&options.paths, options.record_database.as_deref(), &options.source);
+    }
+    let (from, to) = match (&options.paths[..], &options.record_database) {
+        // Until now the folder came first.
+        ([to, from], None) if is_recording(from) && !is_recording(to) => (from, to),
+        ([from, to], None) | ([to], Some(from)) => (from, to),
+        _ => {
+            return Err(CommandError::Usage("name the recording and then the folder that the program goes to".into()));
+        }
     };
-    let path = match (&options.paths[..], &options.record_database) {
-        ([path], None) | ([], Some(path)) => path,
-        _ => return Err(CommandError::Usage("name one recording, as PATH or with -rdb".into())),
-    };
-    standalone::run(&Selection::new(path.clone(), options.record_id.clone()), folder, options.code.as_deref())
+    let selection = Selection::new(from.clone(), options.record_id.clone()).named(options.kernel.clone());
+    standalone::run(&selection, to, options.code.as_deref())
+}
+
+fn is_recording(path: &Path) -> bool {
+    path.is_file() || kernels(path).is_ok_and(|found| !found.is_empty())
 }

@@ -8,13 +8,13 @@
 mod annotate;
 mod application;
 mod apply;
-mod check;
 mod child;
 mod config;
 mod device;
 mod doctor;
 mod error;
 mod export;
+mod fsck;
 mod hip_library;
 mod learn;
 mod list;
@@ -86,18 +86,21 @@ enum Command {
     Bisect(Handover),
     /// List recorded kernels and instances
     #[command(
-        after_help = "Example:\n  mneme ls recording\n\nSEEN counts launches: those that agree in shape and scalar arguments are one instance."
+        after_help = "Examples:\n  mneme ls\n  mneme ls recording --kernel stencil\n\nSEEN counts launches: those that agree in shape and scalar arguments are one instance."
     )]
     Ls(list::ListOptions),
     /// Show everything about recorded kernels
-    #[command(after_help = "Examples:\n  mneme show recording\n  mneme show recording/7312.json -rid 1631 --json")]
+    #[command(after_help = "Examples:\n  mneme show recording\n  mneme show recording --kernel stencil --json")]
     Show(show::ShowOptions),
     /// Say how the memory of recorded kernels is compared; without a target, list what was said
     #[command(after_help = ANNOTATE_EXAMPLES)]
     Annotate(annotate::AnnotateOptions),
     /// Read all of a recording and name what is damaged; exits with 65 if anything is
-    #[command(after_help = "Example:\n  mneme check recording")]
-    Check(check::CheckOptions),
+    #[command(
+        alias = "check",
+        after_help = "Example:\n  mneme fsck recording\n\nWhether a kernel does what it should is another question: mneme replay --check."
+    )]
+    Fsck(fsck::FsckOptions),
     /// Remove recordings, and the memory that no other recording of their folder uses
     #[command(after_help = "Examples:\n  mneme clean recording/7312.json -rid 1631\n  mneme clean recording")]
     Clean(manage::CleanOptions),
@@ -149,9 +152,10 @@ struct Handover {
 
 const EXAMPLES: &str = "Examples:
   mneme record -rdb recording -- ./app arguments
-  mneme ls recording
-  mneme replay -rdb recording/7312.json -rid 1631 'default<O3>'
-  mneme tune -rdb recording/7312.json -rid 1631 --space-preset quick
+  mneme ls
+  mneme replay -rdb recording --kernel stencil 'default<O3>'
+  mneme tune -rdb recording --kernel stencil --results-dir tuning
+  mneme apply --tuned tuning -- ./app arguments
 
 Exit status: 0 done, 64 bad usage, 65 bad recording, 69 no such device, 70 internal error;
 1 of test and compare where a verdict fails, of minimize where a copy does not verify, of doctor
@@ -190,8 +194,8 @@ A launch is SLOWER or faster where the medians differ by more than the threshold
 confidence, which takes four starts or more.";
 
 const EXPORT_EXAMPLES: &str = "Examples:
-  mneme export --standalone reproducer recording/7312.json -rid 1631
-  mneme export --standalone reproducer recording/7312.json --code out/kernel.ptx
+  mneme export --standalone recording reproducer --kernel stencil
+  mneme export --standalone recording/7312.json reproducer --code out/kernel.ptx
   make -C reproducer && (cd reproducer && ./kernel)
 
 The folder has a C program, the memory, the code and the IR. The program needs a C compiler and
@@ -283,7 +287,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Ls(options) => list::run(&options),
         Command::Show(options) => show::run(&options),
         Command::Annotate(options) => annotate::run(&options),
-        Command::Check(options) => check::run(&options),
+        Command::Fsck(options) => fsck::run(&options),
         Command::Clean(options) => manage::clean(&options),
         Command::Move(options) => manage::move_to(options),
         Command::Copy(options) => manage::copy(options),

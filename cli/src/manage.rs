@@ -30,7 +30,10 @@ pub struct TransferOptions {
     /// The same as FROM (also -rdb)
     #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "FROM")]
     record_database: Option<PathBuf>,
-    /// One instance (dynamic hash) only (also -rid)
+    /// Kernels of this name only, or with it as a part of theirs, mangled or demangled
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// One instance only: its dynamic hash, or how that begins (also -rid)
     #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     record_id: Option<String>,
 }
@@ -46,13 +49,14 @@ pub struct CopyOptions {
 
 /// Removes instances, and the chunks that nothing else in their folder uses.
 pub fn clean(options: &CleanOptions) -> Result<(), CommandError> {
-    if options.selection.record_id.is_none() && discard_if_unreadable(options.selection.path())? {
+    options.selection.refuse_unnamed()?;
+    if options.selection.is_whole() && discard_if_unreadable(options.selection.path())? {
         return Ok(());
     }
     let (total, selected) =
         each(&options.selection, |kernel, id| housekeeping::remove(kernel.folder(), kernel.record.static_hash, id))?;
     // Chunks that an interrupted recording left belong to no kernel.
-    let left_over = if options.selection.path().is_dir() && options.selection.record_id.is_none() {
+    let left_over = if options.selection.path().is_dir() && options.selection.is_whole() {
         housekeeping::collect_garbage(options.selection.path())?
     } else {
         0
@@ -96,7 +100,7 @@ impl TransferOptions {
     /// What is meant, and the folder it goes to, which is another one.
     pub fn endpoints(self) -> Result<(Selection, PathBuf), CommandError> {
         let (from, to) = endpoints([Some(self.first), self.second], self.record_database)?;
-        let selection = Selection::new(from, self.record_id);
+        let selection = Selection::new(from, self.record_id).named(self.kernel);
         if selection.folder().canonicalize().is_ok_and(|folder| to.canonicalize().is_ok_and(|to| to == folder)) {
             let to = to.display();
             return Err(CommandError::Usage(format!("the recording is in {to} already; name another folder")));
@@ -139,7 +143,9 @@ fn each(
     let mut total = HousekeepingOutcome::default();
     let selected = selection.kernels()?;
     for kernel in &selected.kernels {
-        let outcome = operation(kernel, selection.record_id.as_deref())?;
+        let id = selection.record_id.as_deref();
+        let whole = id.map(|id| kernel.record.instance(&kernel.path, Some(id))).transpose()?.map(|(id, _)| id);
+        let outcome = operation(kernel, whole)?;
         total.instances += outcome.instances;
         total.bytes += outcome.bytes;
     }

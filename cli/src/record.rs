@@ -1,7 +1,7 @@
 //! The command `mneme record`, which runs an application under the recorder.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mneme_core::exit;
@@ -17,14 +17,14 @@ use regex::Regex;
 use crate::application::{Application, end_like};
 use crate::error::CommandError;
 use crate::report::{self, SummaryFile};
-use crate::selection::KernelFile;
+use crate::selection::{KernelFile, USUAL};
 use crate::staging::Staging;
 use crate::variables;
 
 #[derive(Debug, Args)]
 pub struct RecordOptions {
-    /// Folder for the recording; created where missing, added to where it holds one (also -rdb)
-    #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER", required_unless_present = "dry_run")]
+    /// Folder for the recording; created where missing, added to where it holds one (also -rdb) [default: recording]
+    #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
     record_database: Option<PathBuf>,
     /// Address space reserved for device memory, GiB (also -vass)
     #[arg(long, alias = "vass", value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..=variables::LARGEST_ARENA))]
@@ -72,9 +72,10 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     let format = epilogue_format(options)?;
     let mut staging = None;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
-    if let Some(folder) = &options.record_database {
+    let usual = (!options.dry_run).then_some(Path::new(USUAL));
+    if let Some(folder) = options.record_database.as_deref().or(usual) {
         let mut folder =
-            std::path::absolute(folder).map_err(|source| CommandError::Io { path: folder.clone(), source })?;
+            std::path::absolute(folder).map_err(|source| CommandError::Io { path: folder.into(), source })?;
         if !options.dry_run {
             private::create_folder(&folder).map_err(RecordingError::io(&folder))?;
             check_writable(&folder)?;

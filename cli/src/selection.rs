@@ -3,23 +3,29 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use mneme_core::recording::choice;
 use mneme_core::recording::database::{InstanceRecord, KernelRecord, kernels};
 use mneme_core::recording::manifest::is_manifest;
 use mneme_core::recording::{Moments, RecordingError};
-use mneme_core::text::closest;
 
 use crate::error::CommandError;
 
-/// A recording, and optionally one instance in it.
+/// Where `mneme record` writes if nothing else is said.
+pub const USUAL: &str = "recording";
+
+/// A recording, and optionally one kernel and one instance in it.
 #[derive(Debug, Args)]
 pub struct Selection {
-    /// A folder with recordings, or the STATIC-HASH.json of one kernel
-    #[arg(value_name = "RECORDING", required_unless_present = "record_database")]
+    /// A folder with recordings, or the STATIC-HASH.json of one kernel [default: recording]
+    #[arg(value_name = "RECORDING")]
     path: Option<PathBuf>,
     /// The same as RECORDING (also -rdb)
     #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "RECORDING", conflicts_with = "path")]
     record_database: Option<PathBuf>,
-    /// One instance (dynamic hash) only (also -rid)
+    /// Kernels of this name only, or with it as a part of theirs, mangled or demangled
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// One instance only: its dynamic hash, or how that begins (also -rid)
     #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     pub record_id: Option<String>,
 }
@@ -103,7 +109,26 @@ fn warn(damaged: &[RecordingError]) {
 
 impl Selection {
     pub fn new(path: PathBuf, record_id: Option<String>) -> Self {
-        Self { path: Some(path), record_database: None, record_id }
+        Self { path: Some(path), record_database: None, kernel: None, record_id }
+    }
+
+    /// The same for kernels of a name.
+    #[must_use]
+    pub fn named(self, kernel: Option<String>) -> Self {
+        Self { kernel, ..self }
+    }
+
+    /// Refuses a selection that names nothing, for commands that change recordings.
+    pub fn refuse_unnamed(&self) -> Result<(), CommandError> {
+        match self.path.as_ref().or(self.record_database.as_ref()) {
+            Some(_) => Ok(()),
+            None => Err(CommandError::Usage("name the recording, a folder or the STATIC-HASH.json of a kernel".into())),
+        }
+    }
+
+    /// Whether all of the recording is meant.
+    pub fn is_whole(&self) -> bool {
+        self.kernel.is_none() && self.record_id.is_none()
     }
 
     /// The folder that the selection is in, or is.
@@ -112,10 +137,16 @@ impl Selection {
     }
 
     pub fn path(&self) -> &Path {
-        self.path.as_deref().or(self.record_database.as_deref()).unwrap_or(Path::new("."))
+        self.path.as_deref().or(self.record_database.as_deref()).unwrap_or(Path::new(USUAL))
     }
 
-    /// The kernels meant. With an instance named and a folder given, the kernel that has the instance. One file of a
+    /// The one kernel that is meant.
+    pub fn single(&self) -> Result<KernelFile, CommandError> {
+        let path = choice::choose(self.path(), self.record_id.as_deref(), self.kernel.as_deref())?;
+        Ok(load(path)?)
+    }
+
+    /// The kernels meant. With an instance or a name and a folder given, the kernels that have them. One file of a
     /// folder that cannot be read does not stand in the way of the others.
     pub fn kernels(&self) -> Result<Selected, CommandError> {
         let path = self.path();
@@ -129,17 +160,42 @@ impl Selection {
                 Err(error) => found.damaged.push(error),
             }
         }
-        if let Some(id) = &self.record_id {
-            let known = closest(id, found.kernels.iter().flat_map(|kernel| kernel.record.instances.keys()));
-            found.kernels.retain(|kernel| kernel.record.instances.contains_key(id));
-            if found.kernels.is_empty() {
-                warn(&found.damaged);
-                return Err(RecordingError::NoInstance { path: path.into(), instance: id.clone(), known }.into());
-            }
-            // The instance is there, whatever the other files are.
-            found.damaged.clear();
+        if !self.is_whole() {
+            self.narrow(&mut found)?;
         }
         Ok(found)
+    }
+
+    /// Leaves the kernels that are named.
+    fn narrow(&self, found: &mut Selected) -> Result<(), CommandError> {
+        let (id, name) = (self.record_id.as_deref(), self.kernel.as_deref());
+        let all: Vec<String> = found.kernels.iter().map(|kernel| kernel.record.demangled_name.clone()).collect();
+        let ids: Vec<String> = found.kernels.iter().flat_map(|it| it.record.instances.keys().cloned()).collect();
+        found.kernels.retain(|kernel| {
+            name.is_none_or(|name| choice::is_named(&kernel.record, name))
+                && id.is_none_or(|id| kernel.record.find(id).is_some())
+        });
+        if let Some(name) = name
+            && found.kernels.iter().any(|kernel| choice::is_whole_name(&kernel.record, name))
+        {
+            found.kernels.retain(|kernel| choice::is_whole_name(&kernel.record, name));
+        }
+        if found.kernels.is_empty() {
+            warn(&found.damaged);
+            return Err(choice::missing(self.path(), id, name, &all, &ids).into());
+        }
+        let is_whole_id = |kernel: &KernelFile| id.is_none_or(|id| kernel.record.instances.contains_key(id));
+        if found.kernels.len() > 1 && !found.kernels.iter().all(is_whole_id) {
+            return Err(RecordingError::Choice(format!(
+                "instances of several kernels of {} begin with {}; write more of the id",
+                self.path().display(),
+                id.unwrap_or_default()
+            ))
+            .into());
+        }
+        // What is meant is there, whatever the other files are.
+        found.damaged.clear();
+        Ok(())
     }
 }
 

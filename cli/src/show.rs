@@ -9,7 +9,7 @@ use mneme_core::launch::Dim3;
 use mneme_core::recording::database::{ArgumentLayout, InstanceRecord};
 use mneme_core::recording::manifest::{MemoryState, RecordedRegion};
 use mneme_core::recording::store::Store;
-use mneme_core::recording::{Moments, RecordingError};
+use mneme_core::recording::{CodeKind, Moments, RecordingError};
 use serde::Serialize;
 
 use crate::error::CommandError;
@@ -43,6 +43,20 @@ struct KernelDetails {
     /// IR or code files.
     code: Vec<FileDetails>,
     instances: Vec<InstanceDetails>,
+}
+
+impl KernelDetails {
+    /// What the code is, and for which architecture.
+    fn code_kind(&self) -> String {
+        let arch = if self.ir_arch.is_empty() { &self.device_arch } else { &self.ir_arch };
+        let kind = self.code.first().map_or(CodeKind::Bitcode, |file| CodeKind::of(&file.name));
+        match kind {
+            CodeKind::Bitcode => format!("LLVM IR for {arch} ({})", self.triple),
+            CodeKind::Llir => format!("Triton's LLVM IR for {arch}"),
+            CodeKind::Ptx => format!("PTX for {arch}"),
+            CodeKind::Cubin | CodeKind::CodeObject | CodeKind::CpuObject => format!("machine code for {arch}"),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -259,13 +273,13 @@ fn describe_as_text(kernel: &KernelDetails, text: &mut String) -> std::fmt::Resu
         ("mangled name", kernel.mangled.clone()),
         ("static hash", kernel.static_hash.clone()),
         ("recorded on", format!("{} ({})", kernel.device, kernel.device_arch)),
-        ("IR", format!("{} for {}", kernel.triple, kernel.ir_arch)),
+        ("code", kernel.code_kind()),
     ];
     for (name, fact) in facts {
         writeln!(text, "  {name:<13} {fact}")?;
     }
     for file in &kernel.code {
-        writeln!(text, "  {:<13} {} ({})", "code", file.name, units::bytes(file.bytes))?;
+        writeln!(text, "  {:<13} {} ({})", "code file", file.name, units::bytes(file.bytes))?;
     }
     for instance in &kernel.instances {
         writeln!(text, "\n  instance {}", instance.id)?;

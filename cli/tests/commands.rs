@@ -170,14 +170,35 @@ fn wrong_recordings_have_their_status() {
     let (_, stderr) = outcome(mneme(&["show", text(&database), "-rid", "1"]), exit::BAD_RECORDING);
     assert!(stderr.contains("it has 7"), "{stderr}");
     for arguments in [
-        &["ls"][..],
+        &["annotate"][..],
         &["clean"],
+        &["clean", "--kernel", "double"],
         &["move", "one"],
         &["config", "colour"],
         &["record", "-rdb", "x", "-rr", "(", "--", "true"],
     ] {
         outcome(mneme(arguments), exit::BAD_USAGE);
     }
+}
+
+#[test]
+fn a_recording_is_found_where_record_writes_and_its_kernels_by_name() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("recording")).unwrap();
+    let recording = home.path().join("recording");
+    record(&recording, 42, "1234567");
+    let at_home = |arguments: &[&str], status: i32| {
+        let mut command = mneme(arguments);
+        command.current_dir(home.path());
+        outcome(command, status).0
+    };
+    assert!(at_home(&["ls"], 0).contains("double(int*)"));
+    assert!(at_home(&["show", "--kernel", "double", "-rid", "1234"], 0).contains("1234567"));
+    assert!(at_home(&["fsck"], 0).contains("1 kernel") && at_home(&["check"], 0).contains("1 kernel"));
+    at_home(&["ls", "--kernel", "triple"], exit::BAD_USAGE);
+    at_home(&["show", "-rid", "123"], exit::BAD_RECORDING);
+    at_home(&["copy", "recording", "elsewhere", "--kernel", "double", "-rid", "12345"], 0);
+    assert_eq!(instances(&home.path().join("elsewhere/42.json")), ["1234567"]);
 }
 
 #[test]

@@ -37,10 +37,7 @@ impl From<ProgramError> for Fatal {
 
 impl From<RecordingError> for Fatal {
     fn from(error: RecordingError) -> Self {
-        let status = match error {
-            RecordingError::Ambiguous { .. } => exit::BAD_USAGE,
-            _ => exit::BAD_RECORDING,
-        };
+        let status = if error.is_usage() { exit::BAD_USAGE } else { exit::BAD_RECORDING };
         Self::new(status, error.to_string())
     }
 }

@@ -46,14 +46,7 @@ impl Code {
 
 /// Writes the folder; `given_code` in place of the code that the application ran.
 pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> Result<(), CommandError> {
-    let selected = selection.kernels()?;
-    let [kernel] = &selected.kernels[..] else {
-        let path = selection.path().display();
-        return Err(CommandError::Usage(match selected.kernels.len() {
-            0 => format!("{path} holds no recorded kernel"),
-            count => format!("{path} holds {count} kernels; name the STATIC-HASH.json of one, or an instance (-rid)"),
-        }));
-    };
+    let kernel = &selection.single()?;
     if kernel.record.ours.processor().is_some() {
         return Err(CommandError::Usage(format!(
             "{}: its code is for an AMD GPU, and the program that is written is for NVIDIA's driver",
@@ -149,7 +142,8 @@ fn given(path: &Path) -> Result<Code, CommandError> {
     Ok(Code { bytes, kind })
 }
 
-/// The first form that is machine code or PTX.
+/// The first form that is machine code or PTX; the PTX that was recorded if the application ran something else, as on the
+/// CPU device.
 fn original(kernel: &KernelFile, instance: &InstanceRecord) -> Result<Code, CommandError> {
     for code in &instance.ours.original {
         let kind = CodeKind::of(&code.file);
@@ -157,6 +151,11 @@ fn original(kernel: &KernelFile, instance: &InstanceRecord) -> Result<Code, Comm
             let bytes = verified(&kernel.folder().join(&code.file), Some(code.checksum))?;
             return Ok(Code { bytes, kind });
         }
+    }
+    let (names, sums) = (&kernel.record.modules, &kernel.record.ours.module_checksums);
+    if let Some(name) = names.first().filter(|name| CodeKind::of(name) == CodeKind::Ptx) {
+        let bytes = verified(&kernel.folder().join(name), sums.first().copied())?;
+        return Ok(Code { bytes, kind: CodeKind::Ptx });
     }
     Err(CommandError::Usage(format!(
         "{} holds no machine code and no PTX that the application ran (it may have been recorded on the CPU device); \

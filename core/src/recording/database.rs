@@ -229,7 +229,16 @@ impl KernelRecord {
         text
     }
 
-    /// The instance named, or the only one where `id` is `None`.
+    /// The instance of this id, or the only one whose id begins so.
+    pub fn find(&self, id: &str) -> Option<(&str, &InstanceRecord)> {
+        if let Some((id, instance)) = self.instances.get_key_value(id) {
+            return Some((id, instance));
+        }
+        let mut alike = self.instances.iter().filter(|(known, _)| id.len() >= SHORTEST && known.starts_with(id));
+        alike.next().filter(|_| alike.next().is_none()).map(|(id, instance)| (id.as_str(), instance))
+    }
+
+    /// The instance named, by its id or how that begins, or the only one where `id` is `None`.
     pub fn instance(&self, path: &Path, id: Option<&str>) -> Result<(&str, &InstanceRecord), RecordingError> {
         let missing = |id: &str| RecordingError::NoInstance {
             path: path.into(),
@@ -237,11 +246,7 @@ impl KernelRecord {
             known: closest(id, self.instances.keys()),
         };
         match id {
-            Some(id) => self
-                .instances
-                .get_key_value(id)
-                .map(|(id, instance)| (id.as_str(), instance))
-                .ok_or_else(|| missing(id)),
+            Some(id) => self.find(id).ok_or_else(|| missing(id)),
             None if self.instances.len() == 1 => {
                 Ok(self.instances.iter().map(|(id, instance)| (id.as_str(), instance)).next().expect("one"))
             }
@@ -270,6 +275,9 @@ impl KernelRecord {
         format!("{}.json", self.static_hash)
     }
 }
+
+/// Digits of an id that stand for all of it, at least.
+const SHORTEST: usize = 4;
 
 /// Every `<number>.json` of a folder, sorted by name.
 pub fn kernels(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {

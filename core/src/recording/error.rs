@@ -15,6 +15,11 @@ pub enum RecordingError {
     Version { path: PathBuf, found: u32, supported: u32 },
     #[error("{path} is no recorded kernel; name the STATIC-HASH.json of one, or the folder that it is in", path = path.display())]
     NoRecord { path: PathBuf },
+    #[error("{path} holds no recorded kernel; name the folder that mneme record wrote (-rdb)", path = path.display())]
+    Empty { path: PathBuf },
+    /// Several kernels may be meant, or none has the name; a sentence.
+    #[error("{0}")]
+    Choice(String),
     #[error("{path} has no instance {instance}; it has {known}", path = path.display())]
     NoInstance { path: PathBuf, instance: String, known: String },
     #[error("{path} has several instances ({known}); choose one with -rid", path = path.display())]
@@ -34,6 +39,11 @@ pub enum RecordingError {
 }
 
 impl RecordingError {
+    /// Whether the command line is at fault, and not the recording: it leaves open which kernel or instance is meant.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Ambiguous { .. } | Self::Choice(_))
+    }
+
     /// Names the file of an error.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();

@@ -8,6 +8,7 @@
 //! and packs; [`moments`] opens either, and [`mod@export`] writes them.
 
 pub mod check;
+pub mod choice;
 pub mod code;
 pub mod database;
 pub mod draft;

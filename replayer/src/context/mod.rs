@@ -1,6 +1,5 @@
 //! The replay context, which stays the same for all configurations.
 
-mod choice;
 pub mod device;
 pub mod settings;
 
@@ -17,6 +16,7 @@ use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
 use mneme_core::files::trust;
 use mneme_core::install::{BUILDER, LLVM_VERSIONS};
+use mneme_core::recording::choice;
 use mneme_core::recording::poison::PoisonMap;
 use mneme_core::result::ReplayStatus;
 

@@ -1,4 +1,4 @@
-//! The command `mneme check`, which reads all of a recording and names what is damaged.
+//! The command `mneme fsck`, which reads all of a recording and names what is damaged.
 
 use std::path::PathBuf;
 
@@ -9,21 +9,26 @@ use mneme_core::units;
 
 use crate::error::CommandError;
 use crate::print;
-use crate::selection::Selection;
+use crate::selection::{Selection, USUAL};
 
 #[derive(Debug, Args)]
-pub struct CheckOptions {
-    /// Folders with recordings
-    #[arg(value_name = "FOLDER", required_unless_present = "record_database")]
+pub struct FsckOptions {
+    /// Folders with recordings [default: recording]
+    #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
     /// The same as FOLDER (also -rdb)
     #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "FOLDER", conflicts_with = "folders")]
     record_database: Option<PathBuf>,
 }
 
-pub fn run(options: &CheckOptions) -> Result<(), CommandError> {
+pub fn run(options: &FsckOptions) -> Result<(), CommandError> {
     let mut last: Option<RecordingError> = None;
-    for folder in options.folders.iter().chain(&options.record_database) {
+    let usual = PathBuf::from(USUAL);
+    let mut folders: Vec<&PathBuf> = options.folders.iter().chain(&options.record_database).collect();
+    if folders.is_empty() {
+        folders.push(&usual);
+    }
+    for folder in folders {
         if folder.is_file() {
             return Err(CommandError::Usage(format!("{} is a file; name the folder that it is in", folder.display())));
         }

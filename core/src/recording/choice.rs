@@ -1,0 +1,141 @@
+//! The choice of a kernel in a folder of recordings, by its name or by one of its instances.
+
+use std::path::{Path, PathBuf};
+
+use super::RecordingError;
+use super::database::{KernelRecord, kernels};
+use crate::text::closest;
+
+/// Names that an error offers.
+const FEW: usize = 5;
+
+/// A kernel that a name may mean.
+struct Candidate {
+    /// The name is all of the kernel's, not a part of it.
+    exactly: bool,
+    file: PathBuf,
+    name: String,
+}
+
+/// The kernel's file: `path` itself, or the one in that folder which has an instance `id` and is called `name`.
+///
+/// A name is a kernel's mangled or demangled name, with or without its parameters, or a part of it. A whole name goes
+/// before parts of others.
+///
+/// # Errors
+/// [`RecordingError::Choice`] if several kernels, or none of this name, may be meant; [`RecordingError::NoInstance`] and
+/// [`RecordingError::Empty`]; those of [`KernelRecord::load`] if only damaged files are left.
+pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, RecordingError> {
+    if !path.is_dir() {
+        return Ok(path.into());
+    }
+    let (mut found, mut all, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    let mut damaged = None;
+    for file in kernels(path)? {
+        match KernelRecord::load(&file) {
+            Ok(kernel) => {
+                if name.is_none_or(|name| is_named(&kernel, name)) && id.is_none_or(|id| kernel.find(id).is_some()) {
+                    let exactly = name.is_some_and(|name| is_whole_name(&kernel, name));
+                    found.push(Candidate { exactly, file, name: kernel.demangled_name.clone() });
+                }
+                ids.extend(kernel.instances.into_keys());
+                all.push(kernel.demangled_name);
+            }
+            Err(error) => damaged = Some(error),
+        }
+    }
+    if found.iter().any(|candidate| candidate.exactly) {
+        found.retain(|candidate| candidate.exactly);
+    }
+    let names: Vec<String> = found.iter().map(|candidate| candidate.name.clone()).collect();
+    match (found.pop(), found.len()) {
+        (Some(only), 0) => Ok(only.file),
+        (None, _) => Err(damaged.unwrap_or_else(|| missing(path, id, name, &all, &ids))),
+        (Some(_), others) => Err(RecordingError::Choice(format!(
+            "{} kernels of {} may be meant; name one with --kernel or -rid, or name its .json file: {}",
+            others + 1,
+            path.display(),
+            closest(name.unwrap_or_default(), &names)
+        ))),
+    }
+}
+
+/// Whether a kernel's name is this one, or has it as a part.
+pub fn is_named(kernel: &KernelRecord, name: &str) -> bool {
+    kernel.kernel_name.contains(name) || kernel.demangled_name.contains(name)
+}
+
+/// Whether this is all of a kernel's name: mangled, demangled, or demangled without its parameters.
+pub fn is_whole_name(kernel: &KernelRecord, name: &str) -> bool {
+    let demangled = kernel.demangled_name.as_str();
+    kernel.kernel_name == name || demangled == name || demangled.split('(').next() == Some(name)
+}
+
+/// Why no kernel is meant.
+pub fn missing(path: &Path, id: Option<&str>, name: Option<&str>, all: &[String], ids: &[String]) -> RecordingError {
+    match (name, id) {
+        _ if all.is_empty() => RecordingError::Empty { path: path.into() },
+        (None, Some(id)) => {
+            RecordingError::NoInstance { path: path.into(), instance: id.into(), known: closest(id, ids) }
+        }
+        (name, id) => {
+            let name = name.unwrap_or_default();
+            let held = if all.len() > FEW { "the names most like it are" } else { "it holds" };
+            let has = id.map_or(String::new(), |id| format!(" and has an instance {id} (mneme show lists them)"));
+            let path = path.display();
+            RecordingError::Choice(format!("no kernel of {path} is named {name}{has}; {held} {}", closest(name, all)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with kernels of these demangled names, each with one instance.
+    fn folder(kernels: &[(u64, &str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (hash, name, id) in kernels {
+            let unit = serde_json::json!({"x": 1, "y": 1, "z": 1});
+            let instance = serde_json::json!({
+                "Prologue": "p", "Epilogue": "e", "BlockDims": unit, "GridDims": unit, "SharedMem": 0, "Args": [],
+                "Occurrences": 1,
+            });
+            let record: KernelRecord = serde_json::from_value(serde_json::json!({
+                "StaticHash": hash, "VAddr": "0x0", "VASize": 0, "KernelName": "k", "DemangledName": name, "Modules": [],
+                "BinaryBlobs": [], "ArgNames": [], "Specializations": [], "instances": {*id: instance},
+            }))
+            .unwrap();
+            record.save(&folder.path().join(record.file_name())).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_kernel_is_chosen_by_a_name_or_an_instance() {
+        let folder =
+            folder(&[(1, "scan(int*)", "123456"), (2, "scan_all(int*)", "123789"), (3, "sum(int*)", "900001")]);
+        let chosen = |id: Option<&str>, name: Option<&str>| -> Result<String, RecordingError> {
+            let path = choose(folder.path(), id, name)?;
+            Ok(path.file_stem().unwrap().to_str().unwrap().to_owned())
+        };
+        for (id, name, expected) in [
+            (None, Some("scan"), "1"),
+            (None, Some("scan_"), "2"),
+            (None, Some("sum(int*)"), "3"),
+            (Some("900001"), None, "3"),
+            (Some("9000"), None, "3"),
+            (Some("1237"), Some("scan"), "2"),
+        ] {
+            assert_eq!(chosen(id, name).map_err(|error| error.to_string()).as_deref(), Ok(expected));
+        }
+        for (id, name, is_usage) in
+            [(None, None, true), (None, Some("int"), true), (None, Some("swap"), true), (Some("7"), None, false)]
+        {
+            assert_eq!(chosen(id, name).map_err(|error| error.is_usage()), Err(is_usage));
+        }
+        let empty = tempfile::tempdir().unwrap();
+        assert!(matches!(choose(empty.path(), None, None), Err(RecordingError::Empty { .. })));
+        assert_eq!(choose(Path::new("7.json"), None, None).unwrap(), Path::new("7.json"));
+    }
+}
