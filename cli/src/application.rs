@@ -17,7 +17,7 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
 use crate::child::survive_broken_pipes;
-use crate::device::{DeviceChoice, choose};
+use crate::device::{self, DeviceChoice, choose};
 use crate::error::CommandError;
 use crate::hip_library::HipLibrary;
 use crate::report::SummaryFile;
@@ -26,8 +26,9 @@ use crate::{memory_file, siblings, variables};
 /// What `mneme record`, `mneme profile` and `mneme apply` are told about the application.
 #[derive(Debug, Args)]
 pub struct Application {
-    /// Device to run on [default: a GPU where there is one, else the CPU device]
-    #[arg(long, value_enum)]
+    /// Device to run on: cpu, cuda (an NVIDIA GPU) or hip (an AMD GPU) [default: a GPU where there is one, else the CPU
+    /// device]
+    #[arg(long, value_name = "DEVICE", value_parser = device::chosen)]
     device: Option<DeviceChoice>,
     /// What the recorder reports
     #[arg(short = 'v', long = "verbosity", alias = "log-level", value_name = "LEVEL", value_parser = ["error", "warning", "info", "debug"])]

@@ -33,6 +33,38 @@ impl DeviceChoice {
     }
 }
 
+/// Reads where a program is to run.
+///
+/// # Errors
+/// It is none of the names; a sentence.
+pub fn chosen(text: &str) -> Result<DeviceChoice, String> {
+    DeviceChoice::from_str(text, false).map_err(|_| format!("use cpu, cuda or hip{}", meant(text)))
+}
+
+/// Accepts one device as `mneme-replay --device` does, before anything is replayed.
+///
+/// # Errors
+/// It is none; a sentence.
+pub fn of_replays(text: &str) -> Result<String, String> {
+    let (kind, number) = text.split_once(':').map_or((text, None), |(kind, number)| (kind, Some(number)));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_kind = DeviceChoice::from_str(kind, false).is_ok() && number.is_none_or(is_number);
+    if is_kind || (number.is_none() && is_number(text)) {
+        Ok(text.into())
+    } else {
+        Err(format!("use cpu, cuda, hip or the number of a GPU{}", meant(text)))
+    }
+}
+
+/// The name that goes with a word for a GPU.
+fn meant(text: &str) -> &'static str {
+    match text.to_ascii_lowercase().as_str() {
+        "gpu" | "gpus" | "nvidia" => "; did you mean cuda?",
+        "amd" | "rocm" | "radeon" => "; did you mean hip?",
+        _ => "",
+    }
+}
+
 /// The device to use for a program, and whether it is so for want of a GPU: what the user asked for, else
 /// `MNEME_DEVICE`, else the GPU that the program is linked for where there is one. A GPU that was asked for and cannot
 /// be there is an error: the application would only fail later.
@@ -129,6 +161,17 @@ fn is_object(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_for_a_gpu_is_answered_with_the_name_of_its_kind() {
+        for right in ["cpu", "cuda", "hip", "0", "cuda:1", "cpu:2"] {
+            assert_eq!(of_replays(right).as_deref(), Ok(right));
+        }
+        for wrong in ["gpu", "", "-1", "cpu:", "gpu:1", "cuda,hip"] {
+            assert!(of_replays(wrong).is_err() && chosen(wrong).is_err(), "{wrong}");
+        }
+        assert!(of_replays("gpu").unwrap_err().contains("cuda") && chosen("rocm").unwrap_err().contains("mean hip"));
+    }
 
     #[test]
     fn libraries_are_found_in_the_dynamic_linkers_cache() {

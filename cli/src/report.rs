@@ -159,9 +159,16 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
                 "mneme: {application} launched no GPU kernel that the recorder saw, so none is listed as {doing}. Calls of these libraries do not reach the recorder: {unwatched}. Load them by dlopen without RTLD_DEEPBIND to have their kernels {doing}\n"
             );
         }
-        return format!(
-            "mneme: {application} launched no GPU kernel that it could report at its end, so none is listed as {doing} (a statically linked or set-user-ID program cannot be watched)\n"
-        );
+        return match status.code() {
+            // A shell's, or that of a script in front of the application.
+            Some(code @ (126 | 127)) => format!(
+                "mneme: {application} ended with status {code}, as if a program that it was to start is not there, so no kernel is {doing}; check its name and path\n"
+            ),
+            code => format!(
+                "mneme: {application} launched no GPU kernel, so none is {doing}. Does it use CUDA or HIP, and did it come as far as a launch ({})? A program that is linked statically or runs as another user (set-user-ID) cannot be watched\n",
+                code.map_or_else(|| "it has no status".to_owned(), |code| format!("its status is {code}"))
+            ),
+        };
     }
     if !summaries.iter().any(|summary| summary.selected) {
         return String::new();

@@ -21,6 +21,7 @@ use mneme_core::tolerance::Norm;
 use mneme_core::{install, units};
 use tempfile::TempDir;
 
+use crate::device;
 use crate::error::CommandError;
 use crate::manage::TransferOptions;
 use crate::print;
@@ -33,7 +34,7 @@ pub struct MinimizeOptions {
     #[command(flatten)]
     transfer: TransferOptions,
     /// Replay on this device (cuda, hip, cpu, or a number)
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = device::of_replays)]
     device: Option<String>,
     /// Replace floating-point numbers in memory by random ones of the same order of magnitude, where the kernel touches
     /// the same memory with them. Integers, addresses and arguments stay

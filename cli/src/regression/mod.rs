@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mneme_core::exit;
 
+use crate::device;
 use crate::error::CommandError;
 use crate::print;
 
@@ -35,7 +36,7 @@ pub struct TestOptions {
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     starts: u32,
     /// Replay on this device (cuda, hip, cpu, or a number)
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = device::of_replays)]
     device: Option<String>,
     /// Compare with the results in this file
     #[arg(long, value_name = "FILE")]
