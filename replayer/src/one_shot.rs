@@ -1,12 +1,13 @@
 //! The replay of one configuration, with its result as one JSON object.
 
+use std::io::IsTerminal;
 use std::rc::Rc;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::observation::Observe;
 use mneme_core::recording::rules::Rules;
-use mneme_core::result::{ReplayResult, ReplayStatus, Variation};
+use mneme_core::result::{Mismatch, ReplayResult, ReplayStatus, Variation};
 
 use crate::cli::{LlvmChoice, OneShot};
 use crate::compilers;
@@ -21,9 +22,13 @@ use crate::recording::snapshot::SnapshotRegion;
 use crate::report::artifacts;
 use crate::report::observed;
 use crate::report::result::PrintedResult;
+use crate::report::summary;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 use mneme_builds::{BuildOutcome, NotBuilt};
+
+/// The region of a mismatch that lies between the recorded buffers.
+const OUTSIDE: &str = "outside";
 
 /// Fresh inputs of code that is not the recorded kernel's.
 const FRESH: u32 = 3;
@@ -101,8 +106,19 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         let nothing = || "the kernel wrote none of these bytes".to_owned();
         mneme_core::remark!("{}", result.last_write.as_ref().map_or_else(nothing, observed::last_write_text));
     }
+    let has_gone_astray = |mismatch: &Mismatch| mismatch.region == OUTSIDE;
+    if result.mismatch.iter().chain(&result.more_mismatches).any(has_gone_astray) {
+        mneme_core::remark!(
+            "mneme-replay: the kernel wrote outside of the recorded buffers; run with --check to see where"
+        );
+    }
     let printed = PrintedResult { configuration: &configuration, result: &result };
-    let text = serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n";
+    let is_for_people = !options.json && stdout::descriptor().is_terminal();
+    let text = if is_for_people {
+        summary::text(&context.recorded.kernel.demangled_name, &configuration, &result)
+    } else {
+        serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n"
+    };
     stdout::write(text.as_bytes())?;
     if let Some(error) = unwritten {
         return Err(Fatal::new(exit::INTERNAL, error));

@@ -156,7 +156,7 @@ pub struct Sweep {
 
 /// Replays one recorded GPU kernel under any compilation and launch shape, and verifies every byte that it writes.
 ///
-/// Prints one JSON object {"Replay-config": …, "Result": …} on standard output; messages go to standard error.
+/// Prints a summary on a terminal, else one JSON object {"Replay-config": …, "Result": …}; messages go to standard error.
 #[derive(Parser, Debug)]
 #[command(name = "mneme-replay", version, after_help = EXAMPLES, override_usage = USAGE)]
 pub struct OneShot {
@@ -196,6 +196,10 @@ pub struct OneShot {
     /// Write the buffers that differ from the recording to this folder, with an index.json
     #[arg(long, value_name = "FOLDER")]
     pub dump_diff: Option<PathBuf>,
+
+    /// Print the JSON object on a terminal, too
+    #[arg(long)]
+    pub json: bool,
 
     #[command(flatten)]
     pub observation: ObservationOptions,

@@ -4,4 +4,5 @@ pub mod artifacts;
 pub mod observed;
 pub mod refusal;
 pub mod result;
+pub mod summary;
 pub mod variations;

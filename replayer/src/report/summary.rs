@@ -1,0 +1,132 @@
+//! A replay in eight lines, for people at a terminal.
+
+use std::fmt::Write;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{Evidence, ReplayResult, ReplayStatus};
+use mneme_core::units;
+
+/// What to call each line, at the same width.
+const WIDTH: usize = 10;
+
+/// The lines. `kernel` is the demangled name.
+pub fn text(kernel: &str, configuration: &Configuration, result: &ReplayResult) -> String {
+    let lines = [
+        ("kernel", kernel.to_owned()),
+        ("launch", launch(configuration)),
+        ("code", code(configuration, result)),
+        ("verdict", verdict(result)),
+        ("evidence", result.evidence.as_ref().map_or_else(|| "none".into(), evidence)),
+        ("time", time(result)),
+        ("resources", resources(result)),
+        ("json", "--json prints all of it, and so does a pipe".into()),
+    ];
+    let mut text = String::new();
+    for (name, line) in lines {
+        let _ = writeln!(text, "{name:<WIDTH$} {line}");
+    }
+    text
+}
+
+fn launch(it: &Configuration) -> String {
+    let memory = if it.shared_mem > 0 {
+        format!(", {} of shared memory", units::bytes(it.shared_mem.into()))
+    } else {
+        String::new()
+    };
+    format!("grid {}, block {}{memory}", it.grid, it.block)
+}
+
+fn code(it: &Configuration, result: &ReplayResult) -> String {
+    let versions = &result.environment.versions;
+    let llvm = versions.get("llvm").map_or(String::new(), |version| format!(", LLVM {version}"));
+    let size = if result.obj_size > 0 { format!(", {}", units::bytes(result.obj_size)) } else { String::new() };
+    if it.original {
+        return format!("the application's own{size}");
+    }
+    format!("{}, code generation level {}{llvm}{size}", it.passes, it.codegen_opt)
+}
+
+fn verdict(result: &ReplayResult) -> String {
+    let meaning = match result.status {
+        ReplayStatus::Verified => "all memory is as recorded",
+        ReplayStatus::FailedVerification => "memory differs from the recording",
+        ReplayStatus::Unproven => "memory is as recorded, but that shows too little",
+        ReplayStatus::CompileError => "the code could not be built",
+        ReplayStatus::InvalidConfig => "the configuration makes no sense",
+        ReplayStatus::InvalidLaunch => "the device refused the launch",
+        ReplayStatus::RuntimeError => "the kernel failed while it ran",
+        ReplayStatus::Timeout => "it took longer than --timeout",
+        ReplayStatus::InternalError => "something of Mneme's broke or is missing",
+    };
+    format!("{}: {meaning}", result.status.name().replace('_', " "))
+}
+
+fn evidence(it: &Evidence) -> String {
+    let fresh = match &it.fresh_inputs {
+        none if none.is_none() => String::new(),
+        inputs => format!("; right on {} of {} fresh inputs", inputs.agreed, inputs.tried - inputs.discarded),
+    };
+    format!(
+        "{} compared, of which the kernel writes {}; {} of these would be wrong without it{fresh}",
+        units::bytes(it.compared),
+        units::bytes(it.written),
+        units::bytes(it.shown)
+    )
+}
+
+fn time(result: &ReplayResult) -> String {
+    let mut times = result.measured().to_vec();
+    times.sort_unstable();
+    let (Some(first), Some(last)) = (times.first(), times.last()) else { return "not measured".into() };
+    let time = |ns: u64| units::time(ns as f64);
+    format!(
+        "{}, the median of {} runs ({} to {}) on {}",
+        time(times[times.len() / 2]),
+        times.len(),
+        time(*first),
+        time(*last),
+        result.environment.device
+    )
+}
+
+fn resources(result: &ReplayResult) -> String {
+    let metrics = &result.metrics;
+    let spilled = metrics.spill_stores.max(0) + metrics.spill_loads.max(0);
+    let told = [
+        (metrics.registers >= 0).then(|| format!("{} registers", metrics.registers)),
+        (metrics.spill_stores >= 0).then(|| format!("{spilled} bytes spilled")),
+        metrics
+            .occupancy
+            .filter(|occupancy| *occupancy > 0.0)
+            .map(|occupancy| format!("occupancy {:.0} %", 100.0 * occupancy)),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    if told.is_empty() { "the device has none to tell".into() } else { told.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::Dim3;
+
+    #[test]
+    fn eight_lines_say_what_became_of_a_replay() {
+        let configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(64, 1, 1), 0);
+        let of = |result: &ReplayResult| text("k(int*)", &configuration, result);
+        let failed = of(&ReplayResult { status: ReplayStatus::CompileError, ..ReplayResult::default() });
+        let result = ReplayResult {
+            status: ReplayStatus::Verified,
+            exec_time: vec![9_000_000, 2_000_000, 1_000_000, 3_000_000],
+            warmup: 1,
+            evidence: Some(Evidence { compared: 4096, written: 64, shown: 64, ..Evidence::default() }),
+            ..ReplayResult::default()
+        };
+        let verified = of(&result);
+        for text in [&failed, &verified] {
+            assert_eq!(text.lines().count(), 8, "{text}");
+        }
+        assert!(verified.contains("2.00 ms") && verified.contains("verified"), "{verified}");
+        assert!(failed.contains("compile error") && failed.contains("not measured"), "{failed}");
+    }
+}
