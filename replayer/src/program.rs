@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, exit};
 
 use clap::CommandFactory;
+use mneme_builds::process::interruption::on_interruption_say;
 use mneme_core::console::PlainStderr;
 use mneme_core::files::trust;
 use mneme_core::install;
@@ -46,6 +47,16 @@ fn replay() -> ! {
 
 /// Replays what the command line asks for; returns the exit status.
 fn run(arguments: &Arguments) -> Result<i32, Fatal> {
+    let kept = match arguments {
+        Arguments::Serve(_) => None,
+        Arguments::Sweep(_) => {
+            Some("mneme-replay: interrupted; the results so far are printed, and lines without one were not replayed")
+        }
+        Arguments::OneShot(_) => Some("mneme-replay: interrupted; there is no result, and the recording is as it was"),
+    };
+    if let Some(kept) = kept {
+        on_interruption_say(kept);
+    }
     let context = calibration::open(arguments.settings())?;
     match arguments {
         Arguments::Serve(options) => serve::run(options, &context),
@@ -59,6 +70,7 @@ fn bisect() -> ! {
     mneme_manual::write_if_requested(Bisect::command);
     let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
     begin("mneme-bisect", &options.common);
+    on_interruption_say("mneme-bisect: interrupted; nothing is kept, as files are written once the search has ended");
     exit(bisect::run(&options).unwrap_or_else(|fatal| {
         try_again(&fatal);
         mneme_core::remark!("mneme-bisect: {fatal}");

@@ -4,5 +4,6 @@ pub mod child;
 pub mod confinement;
 pub mod descriptors;
 pub mod frame;
+pub mod interruption;
 pub mod readiness;
 mod relay;

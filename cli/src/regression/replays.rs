@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use mneme_builds::process::interruption::on_interruption_say;
 use mneme_core::result::{Environment, ReplayResult, ReplayStatus};
 use mneme_core::{console, install};
 
@@ -76,6 +77,11 @@ pub fn run(cases: &[Case], options: &TestOptions) -> Result<ResultsFile, Command
     let (mut results, mut environment) = (Vec::<CaseResult>::new(), Environment::default());
     for start in 0..options.starts {
         for (place, case) in cases.iter().enumerate() {
+            on_interruption_say(&format!(
+                "mneme: interrupted after {} of {} replays; nothing is kept, as results are saved once all are there",
+                start as usize * cases.len() + place,
+                options.starts as usize * cases.len()
+            ));
             progress.set_message(console::plain(&case.name.kernel).into_owned());
             let is_over = results.get(place).is_some_and(|result| result.status != ReplayStatus::Verified);
             if !is_over {
