@@ -96,6 +96,7 @@ pub const APPS: &[App] = &[
         )],
     },
     App { name: "reduce", sources: &["reduce.cu"], kernels: &[bitwise("reduce", &[1])] },
+    App { name: "partial_sums", sources: &["partial_sums.cu"], kernels: &[bitwise("partial_sums", &[1])] },
     App {
         name: "floatsum",
         sources: &["floatsum.cu"],

@@ -9,14 +9,14 @@ use std::process::Command;
 use mneme_e2e::installation::program;
 
 /// Program and subcommand of each section.
-const COMMANDS: [(&str, &[&str]); 26] = [
+const COMMANDS: [(&str, &[&str]); 27] = [
     ("mneme", &[]),
     ("mneme", &["record"]),
     ("mneme", &["profile"]),
     ("mneme", &["ls"]),
     ("mneme", &["show"]),
     ("mneme", &["annotate"]),
-    ("mneme", &["check"]),
+    ("mneme", &["fsck"]),
     ("mneme", &["clean"]),
     ("mneme", &["move"]),
     ("mneme", &["copy"]),
@@ -33,6 +33,7 @@ const COMMANDS: [(&str, &[&str]); 26] = [
     ("mneme-replay", &["serve"]),
     ("mneme-tune", &[]),
     ("mneme-tune", &["report"]),
+    ("mneme-tune", &["compare"]),
     ("mneme-bisect", &[]),
     ("mneme-build-19", &[]),
     ("mneme-cc", &[]),

@@ -10,6 +10,7 @@
 
 use mneme_core::configuration::Configuration;
 use mneme_core::text::ratio;
+use mneme_core::units;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -169,7 +170,14 @@ impl Confirmation {
         };
         match &first.speedup {
             Some(speedup) if first.outcome == FinalistOutcome::Faster => {
-                format!("confirmed: {}x as fast as the baseline ({})", ratio(speedup.estimate), interval(speedup))
+                let times = first.time.zip(self.baseline).map_or(String::new(), |(time, baseline)| {
+                    format!("; {} instead of {}, medians of these rounds", units::time(time), units::time(baseline))
+                });
+                format!(
+                    "confirmed: {}x as fast as the baseline ({}{times})",
+                    ratio(speedup.estimate),
+                    interval(speedup)
+                )
             }
             // Two rounds or three may give an interval that holds everything.
             Some(speedup) if speedup.high < TELLING * speedup.low => {

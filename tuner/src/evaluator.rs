@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mneme_core::configuration::Configuration;
+use mneme_core::protocol::Examination;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use crate::interrupt;
@@ -109,6 +110,15 @@ impl Evaluator {
     /// What the first instance's server says of itself.
     pub fn greeting(&self) -> &ServerGreeting {
         self.simulation.as_ref().map_or_else(|| self.lanes[0].server.greeting(), |(_, greeting)| greeting)
+    }
+
+    /// What is known of the kernel and of pipelines before anything is built, by the first instance's server. Nothing may
+    /// be under way.
+    ///
+    /// # Errors
+    /// The server ends; or the session is interrupted.
+    pub fn examine(&mut self, passes: Vec<String>) -> Result<Examination, ServerError> {
+        self.lanes.first_mut().map_or_else(|| Ok(Examination::default()), |lane| lane.server.examine(passes))
     }
 
     /// Evaluations under way.

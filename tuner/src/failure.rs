@@ -1,6 +1,7 @@
 //! The reasons why a candidate failed, short enough for a line, and in full.
 
-use mneme_core::result::{Mismatch, ReplayResult};
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{Mismatch, ReplayResult, ReplayStatus};
 use mneme_core::units::figure;
 
 use mneme_core::text::shorten;
@@ -50,6 +51,20 @@ fn difference(mismatch: &Mismatch, buffers: u64) -> String {
         mismatch.differing,
         mismatch.size / bytes
     )
+}
+
+/// What the grid became of a candidate that failed verification, if it followed the block.
+pub fn of_grid(result: &ReplayResult, config: &Configuration, recorded: &Configuration) -> Option<String> {
+    let follows = result.status == ReplayStatus::FailedVerification
+        && config.grid != recorded.grid
+        && config.block != recorded.block;
+    follows.then(|| {
+        format!(
+            "the grid followed the block: {} blocks, where {} were recorded",
+            config.grid.count(),
+            recorded.grid.count()
+        )
+    })
 }
 
 fn first_clause(error: &str) -> String {

@@ -10,7 +10,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;
 use mneme_core::files::private;
 use mneme_core::image::bitcode;
-use mneme_core::protocol::{self, Changes, Hello, Reply, Request, StoppingRule, Submission};
+use mneme_core::protocol::{self, Changes, Examination, Hello, Reply, Request, StoppingRule, Submission};
 use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use crate::interrupt::{self, Interrupted};
@@ -191,15 +191,31 @@ impl Server {
             fresh_inputs,
             ..Submission::default()
         };
-        let mut line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises");
+        self.send(&Request::Submit(Box::new(submission)))?;
+        self.pending += 1;
+        Ok(())
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), ServerError> {
+        let mut line = serde_json::to_string(request).expect("plain data serialises");
         line.push('\n');
         let written = match &mut self.input {
             Some(input) => input.write_all(line.as_bytes()),
             None => Err(std::io::ErrorKind::BrokenPipe.into()),
         };
-        written.map_err(|_| self.died())?;
-        self.pending += 1;
-        Ok(())
+        written.map_err(|_| self.died())
+    }
+
+    /// What the server can say of the kernel and of pipelines before anything is built; nothing if it is an older one.
+    /// Nothing may be under way.
+    pub fn examine(&mut self, passes: Vec<String>) -> Result<Examination, ServerError> {
+        self.send(&Request::Examine { passes })?;
+        match self.read()? {
+            Reply::Examined(found) => Ok(found),
+            Reply::Error { .. } => Ok(Examination::default()),
+            Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),
+            other => Err(ServerError::Garbled { line: format!("{other:?}") }),
+        }
     }
 
     /// Waits for the next result.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use mneme_core::configuration::{CacheState, Configuration, Specialize};
+use mneme_core::launch::Dim3;
 use mneme_core::tolerance::Tolerance;
 
 /// What `mneme replay` has to be told besides the configuration.
@@ -97,6 +98,30 @@ fn option_of(tolerance: &Tolerance) -> String {
     format!("{}:{threshold:e}:{}:{}", dtype.name(), kind.name(), norm.name())
 }
 
+/// The command that runs an application with the winner of a results folder.
+pub fn apply_command(results: &Path) -> String {
+    format!("mneme apply --tuned {} -- ./application", quoted(&results.display().to_string()))
+}
+
+/// The launch of the winner as code; `None` if it is the recorded one.
+pub fn source(recorded: &Configuration, best: &Configuration) -> Option<String> {
+    let is_same = (recorded.grid, recorded.block, recorded.shared_mem) == (best.grid, best.block, best.shared_mem);
+    let dim3 = |dim: Dim3| match dim.as_array() {
+        [x, 1, 1] => format!("({x})"),
+        [x, y, 1] => format!("({x}, {y})"),
+        [x, y, z] => format!("({x}, {y}, {z})"),
+    };
+    let launch = |it: &Configuration| {
+        let memory =
+            if it.shared_mem > 0 { format!(", {} bytes of shared memory", it.shared_mem) } else { String::new() };
+        (dim3(it.grid), dim3(it.block), memory)
+    };
+    let ((grid, block, memory), (old_grid, old_block, old_memory)) = (launch(best), launch(recorded));
+    (!is_same).then(|| {
+        format!("dim3 block{block}, grid{grid};{memory}  // recorded: block{old_block}, grid{old_grid}{old_memory}")
+    })
+}
+
 /// How an application that is built with Proteus takes the best over from `file`, and what it has to change itself.
 pub fn proteus_usage(file: &Path, recorded: Option<&Configuration>, best: &Configuration) -> Usage {
     let launch = recorded.is_none_or(|recorded| {
@@ -132,7 +157,6 @@ pub fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
 
     #[test]
     fn what_is_as_recorded_goes_without_saying() {

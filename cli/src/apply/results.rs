@@ -103,6 +103,9 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
         }
     };
     let correction = correction(&summary, &best, &baseline);
+    // Of one instance the time itself is known, as the report has it.
+    let in_turns =
+        summary["confirmation"]["baseline"].as_f64().filter(|_| instances.len() == 1 && is_confirmed == Some(true));
     let mut found = Vec::new();
     for instance in instances {
         let strange = |what: &str| format!("{}: {what}; was it edited?", folder.join(BEST).display());
@@ -128,7 +131,8 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
             configuration,
             architecture,
             rule: rule.clone(),
-            before: of_baseline.unwrap_or(&baseline)["metric"].as_f64().map(|before| before * correction),
+            before: in_turns
+                .or_else(|| of_baseline.unwrap_or(&baseline)["metric"].as_f64().map(|before| before * correction)),
             after: instance["metric"].as_f64(),
             replay: replay.clone(),
             source: folder.into(),
@@ -166,9 +170,13 @@ fn comparison(name: &str, value: &Value) -> Vec<String> {
     values.iter().flat_map(|value| [format!("--{name}"), text(value)]).collect()
 }
 
-/// The rule of a space for dimensions, with the values of the winner's parameters.
+/// The rule of a space for dimensions, with the values of the winner's parameters. A grid that stays as recorded is
+/// right for launches with that grid alone.
 fn rule(space: &Value, parameters: &Value) -> Option<DimensionRule> {
     let derived = space["derived"].as_object()?;
+    if parameters["keep_grid"] == true {
+        return None;
+    }
     if derived.get("grid").and_then(Value::as_str) == Some(SAME_THREADS) {
         return Some(DimensionRule::same_threads());
     }
@@ -201,6 +209,7 @@ mod tests {
     fn rules_of_spaces_are_found() {
         let preset = json!({"derived": {"grid": SAME_THREADS, "max_threads": "threads of the block"}});
         assert_eq!(rule(&preset, &Value::Null), Some(DimensionRule::same_threads()));
+        assert_eq!(rule(&preset, &json!({"keep_grid": true})), None);
         let file = json!({"derived": {"grid.x": "ceil(threads / block.x)", "threads": "args[2] / items"}});
         let found = rule(&file, &json!({"items": 4, "passes": "default<O3>"})).unwrap();
         assert_eq!(found.values, [("items".to_owned(), 4.0)].into());

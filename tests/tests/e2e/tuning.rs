@@ -109,15 +109,44 @@ fn candidates_that_do_not_verify_do_not_win() {
 fn a_baseline_that_fails_stops_the_tuning() {
     let recording = Recording::of(app("inplace"), &["4096"]);
     let results = tempfile::tempdir().unwrap();
+    let broken = ["--passes", "function(mneme-fault<unselectable>)"];
     let outcome = tune(run(program("mneme-tune")), &recording.single(), &results.path().join("sweep"))
-        .args(["--passes", "no-such-pass", "--baseline", "pipeline"])
+        .args(broken)
+        .args(["--baseline", "pipeline"])
         .exit_with(1);
     assert!(!outcome.stdout.contains("BEST: "), "{outcome}");
     // The application's own code does not fail, but no candidate verifies.
-    let outcome = tune(run(program("mneme-tune")), &recording.single(), &results.path().join("original"))
-        .args(["--passes", "no-such-pass"])
-        .exit_with(2);
+    let folder = results.path().join("original");
+    let outcome = tune(run(program("mneme-tune")), &recording.single(), &folder).args(broken).exit_with(2);
     assert!(!outcome.stdout.contains("BEST: "), "{outcome}");
+    // A pipeline that LLVM cannot read ends the session before it begins, and the results before it stay.
+    let outcome = tune(run(program("mneme-tune")), &recording.single(), &folder)
+        .args(["--passes", "default<O2>", "function(loop-rotat)"])
+        .exit_with(3);
+    outcome.complains("'function(loop-rotat)'");
+    outcome.complains("'loop-rotate'");
+    assert!(read(&folder, "summary.json")["num_compile_error"].as_u64() > Some(0));
+    assert_eq!(fs::read_dir(results.path()).unwrap().count(), 2, "{outcome}");
+}
+
+/// A reduction that writes a sum for each block is right with the recorded grid alone.
+#[test]
+fn the_grid_stays_for_kernels_that_read_it() {
+    let recording = Recording::of(app("partial_sums"), &[]);
+    let results = tempfile::tempdir().unwrap();
+    let launches = |name: &str, options: &[&str]| -> Vec<(bool, bool)> {
+        let folder = results.path().join(name);
+        tune(run(program("mneme-tune")), &recording.single(), &folder).args(options).succeed();
+        let (recorded, trials) = (read(&folder, "baseline.json"), trials(&folder));
+        let other = trials.iter().filter(|trial| trial["config"]["block"] != recorded["config"]["block"]);
+        other.map(|it| (it["config"]["grid"] == recorded["config"]["grid"], it["result"]["verified"] == true)).collect()
+    };
+    let both = launches("both", &[]);
+    assert!(both.iter().any(|(kept, _)| !kept) && both.iter().all(|(kept, verified)| kept == verified), "{both:?}");
+    let kept = launches("kept", &["--keep-grid"]);
+    assert!(!kept.is_empty() && kept.iter().all(|launch| *launch == (true, true)), "{kept:?}");
+    let summary = read(&results.path().join("both"), "summary.json");
+    assert_eq!(summary["num_other_grid"], summary["num_failed_verification"], "{summary}");
 }
 
 /// A space in Python: what the first page of the tuning guide tries, all of it.
@@ -232,6 +261,28 @@ fn the_exhaustive_example_in_all_its_forms() {
     run(program("mneme-tune")).args(wrong).folder(folder.path()).exit_with(3).complains("has no class None");
 }
 
+/// The class on the page on Python, as it is there.
+#[test]
+fn the_space_of_the_python_page_is_tuned() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/python.md")).unwrap();
+    let space = page.split("```").find_map(|block| block.strip_prefix("python\n# blocks.py\n")).expect("the class");
+    let recording = Recording::of(app("saxpy"), &[]);
+    let results = tempfile::tempdir().unwrap();
+    let file = results.path().join("blocks.py");
+    fs::write(&file, space).unwrap();
+    let folder = results.path().join("results");
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), recording.single().database.as_os_str()])
+        .args(["--space-module", &format!("{}:Blocks", file.display()), "--device", TestDevice::under_test().name()])
+        .args(["--iterations", "1", "--warmup", "1", "--finalists", "0", "--results-dir"])
+        .arg(&folder)
+        .succeed();
+    let (baseline, trials) = (read(&folder, "baseline.json"), trials(&folder));
+    assert_eq!(trials.len(), 16);
+    assert!(trials.iter().all(|trial| trial["config"]["internalize"] == false), "as recorded");
+    assert_eq!(baseline["config"]["block"]["x"], 128);
+}
+
 #[test]
 fn a_kernel_is_tuned_for_all_its_instances() {
     let recording = Recording::of(app("steps"), &["3"]);
@@ -285,6 +336,7 @@ fn a_session_that_is_killed_goes_on() {
         tune(run(program("mneme-tune")), &instance, &folder).args([
             "--launch-safety",
             "aggressive",
+            "--keep-grid=off",
             "--passes",
             "default<O1>",
             "--resume",
@@ -299,6 +351,7 @@ fn a_session_that_is_killed_goes_on() {
             "x",
             "--launch-safety",
             "aggressive",
+            "--keep-grid=off",
             "--print-space",
         ]);
         space.succeed().json()["size"].as_u64().unwrap() as usize
@@ -327,7 +380,7 @@ fn a_session_that_is_killed_goes_on() {
             "--warmup",
             "1",
         ]);
-        killed.args(["--launch-safety", "aggressive", "--passes", "default<O1>"]);
+        killed.args(["--launch-safety", "aggressive", "--keep-grid=off", "--passes", "default<O1>"]);
         killed.output().unwrap();
         let text = fs::read_to_string(folder.join("trials.jsonl")).unwrap_or_default();
         let lines: Vec<String> =

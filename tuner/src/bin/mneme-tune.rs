@@ -7,6 +7,7 @@ use mneme_core::files::trust;
 use mneme_core::install;
 use mneme_tuner::options::{self, Options};
 use mneme_tuner::report::command::{self, ReportOptions};
+use mneme_tuner::report::compare::{self, CompareOptions};
 use mneme_tuner::tune;
 
 /// Options that may be written with one dash.
@@ -25,6 +26,7 @@ struct CommandLine {
 #[derive(clap::Subcommand)]
 enum Command {
     Report(ReportOptions),
+    Compare(CompareOptions),
 }
 
 fn main() {
@@ -37,8 +39,10 @@ fn main() {
         mneme_core::remark!("mneme-tune: {wrong}");
         exit(mneme_core::exit::BAD_USAGE);
     }
-    if let Some(Command::Report(options)) = command {
-        exit(command::run(&options));
+    match command {
+        Some(Command::Report(options)) => exit(command::run(&options)),
+        Some(Command::Compare(options)) => exit(compare::run(&options)),
+        None => {}
     }
     exit(tune::run(options).unwrap_or_else(|error| {
         mneme_core::remark!("mneme-tune: {error}");

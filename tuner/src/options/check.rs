@@ -14,14 +14,16 @@ pub(super) const EXCLUSIVE: &[&[&str]] = &[
     &["fail_fast", "keep_going"],
     &["proteus_output", "no_proteus_output"],
     &["record_id", "all_instances"],
+    &["kernel", "all_kernels"],
     &["racing", "pruner"],
     &["simulate", "cache"],
 ];
 
 /// Options that change the built-in space, by their keys.
-pub(super) const BUILT_IN: [&str; 16] = [
+pub(super) const BUILT_IN: [&str; 17] = [
     "launch_dim",
     "launch_safety",
+    "keep_grid",
     "passes",
     "fixed_passes",
     "pipeline_file",

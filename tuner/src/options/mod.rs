@@ -45,6 +45,10 @@ pub struct Options {
     #[arg(long, alias = "rid", value_name = "ID", num_args = 1.., value_delimiter = ',', help_heading = RECORDING)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub record_id: Vec<String>,
+    /// The kernel of a folder: its name or a part of it, mangled or demangled
+    #[arg(long, value_name = "NAME", help_heading = RECORDING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// Tune each kernel for all its recorded instances together
     #[arg(long, num_args = 0, default_missing_value = "true", help_heading = RECORDING)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,10 +80,16 @@ pub struct Options {
     #[arg(long, value_enum, help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch_dim: Option<BlockAxes>,
-    /// Threads that a candidate block may have [default: conservative for quick, aggressive for full, else balanced]
+    /// Threads that a candidate block may have, beside usual shapes of 32 to 256 [default: conservative for quick,
+    /// aggressive for full, else balanced]
     #[arg(long, value_enum, help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch_safety: Option<LaunchSafety>,
+    /// Keep the recorded grid while blocks vary, for kernels that rely on it (grid-stride loops, a result for each block);
+    /// on-off tries both [default: on-off if the kernel reads gridDim, else off]
+    #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "on", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_grid: Option<Switch>,
     /// Try no more configurations with a block shape whose launches were refused twice and never accepted (the default)
     #[arg(long, num_args = 0, default_missing_value = "true", conflicts_with = "no_adaptive_invalid_ban", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{FoldedArguments, Options, Pruner, RunsKind};
+use super::{FoldedArguments, Options, Pruner, RunsKind, Switch};
 use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::sampler::{SamplerKind, SamplerSettings};
-use crate::space::{Point, PresetOptions};
+use crate::space::{BlockAxes, Point, PresetOptions};
 
 /// All that a session of one kernel was told.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,21 @@ impl TuningSettings {
     /// What `config.json` and `--dump-config` have: all options with their defaults.
     pub fn written(&self) -> &Options {
         &self.written
+    }
+
+    /// Whether it is open if the grid follows the block, which depends on the kernel.
+    pub fn asks_for_grid(&self) -> bool {
+        self.written.keep_grid.is_none()
+            && matches!(&self.space, SpaceSettings::BuiltIn(preset) if preset.launch_dim != BlockAxes::None)
+    }
+
+    /// Tries both for a kernel that reads the grid's dimensions, and says so in what is written.
+    pub fn settle_grid(&mut self, reads_grid: bool) {
+        let mode = if reads_grid { Switch::OnOff } else { Switch::Off };
+        if let SpaceSettings::BuiltIn(preset) = &mut self.space {
+            preset.keep_grid = mode.values().to_vec();
+            self.written.keep_grid = Some(mode);
+        }
     }
 
     /// What the session measured, as far as that is known.

@@ -199,6 +199,8 @@ impl Options {
         PresetOptions {
             launch_dim,
             launch_safety,
+            // Whether both are tried depends on the kernel, see `TuningSettings::settle_grid`.
+            keep_grid: self.keep_grid.map_or_else(|| vec![false], |mode| mode.values().to_vec()),
             passes: self.fixed_passes.clone().map_or_else(|| self.passes.clone(), |only| vec![only]),
             codegen_opt: codegen_opt.values(),
             codegen_method,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::chart;
 use crate::archive::{Archive, flat, one, plain};
 use crate::results::proteus;
-use crate::winner::{ReplayedWinner, proteus_usage, replay_command};
+use crate::winner::{ReplayedWinner, apply_command, proteus_usage, replay_command, source};
 
 /// The baseline's time, ns: that of the rounds against a confirmed winner, else its first measurement.
 pub fn baseline_metric(archive: &Archive) -> Option<f64> {
@@ -67,7 +67,7 @@ fn duration(archive: &Archive) -> Option<f64> {
 }
 
 /// The winner's speedup with its interval, measured in turns with the baseline; `None` if no winner was confirmed.
-fn confirmed(archive: &Archive) -> Option<(f64, f64, f64)> {
+pub fn confirmed(archive: &Archive) -> Option<(f64, f64, f64)> {
     let finalists = archive.summary["confirmation"]["finalists"]
         .as_array()
         .filter(|_| archive.summary["confirmation"]["significant"] == true)?;
@@ -90,21 +90,23 @@ pub fn figures(archive: &Archive) -> Markup {
     let speedup = summary["best_speedup"].as_f64().or_else(|| archive.best["speedup"].as_f64());
     let metric_name =
         if is_time { archive.config["metric"].as_str() } else { one(&archive.config["objective"]) }.unwrap_or("metric");
+    let rounds = confirmed(archive).and_then(|_| summary["confirmation"]["rounds"].as_u64());
+    let how = rounds.map_or_else(|| metric_name.to_owned(), |rounds| format!("median of {rounds} rounds in turns"));
     html! {
         section class="figures" {
             @if let Some((estimate, low, high)) = confirmed(archive) {
                 @let confidence = archive.summary["confirmation"]["confidence"].as_f64().map_or(String::new(), |it| format!(", {:.0} % confidence", 100.0 * it));
-                (figure(&format!("{}×", ratio(estimate)), &format!("confirmed speedup, {} to {}{confidence}", ratio(low), ratio(high))))
+                (figure(&format!("{}×", ratio(estimate)), &format!("confirmed speedup (mean of the rounds' ratios), {} to {}{confidence}", ratio(low), ratio(high))))
             } @else if let Some(speedup) = speedup {
                 (figure(&format!("{speedup:.3}×"), if archive.best["trial"].is_number() { "speedup of the fastest trial, not confirmed" } else { "speedup: the recorded configuration is the best" }))
             }
-            @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({metric_name})"))) }
+            @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({how})"))) }
             @if let Some(baseline) = baseline_metric(archive) {
-                (figure(&chart::metric(baseline, is_time), &format!("baseline ({metric_name})")))
+                (figure(&chart::metric(baseline, is_time), &format!("baseline ({how})")))
             }
             (figure(&archive.trials.len().to_string(), &format!("trials, {verified} verified{early}")))
             @if let (Some(made), Some(saved @ 1..)) = (summary["num_runs"].as_u64(), summary["num_runs_saved"].as_u64()) {
-                (figure(&made.to_string(), &format!("runs of {} were enough", made + saved)))
+                (figure(&made.to_string(), &format!("runs; {saved} more of candidates that were already clearly slower were skipped")))
             }
             @if let Some(disturbed @ 1..) = summary["references"]["disturbed"].as_u64() {
                 @let change = 100.0 * summary["references"]["largest_change"].as_f64().unwrap_or_default();
@@ -175,11 +177,20 @@ pub fn winner(archive: &Archive) -> Markup {
                     }
                 }
             }
+            @for edge in archive.summary["edges"].as_array().into_iter().flatten() {
+                p class="note" { "The best lies on an edge of the space, and a better one may lie behind it: " (plain(edge)) "." }
+            }
+            @if is_exported && archive.config["record_database"] != Value::Null {
+                (command("Run the application with it, without a build", &apply_command(&archive.folder)))
+                @if let Some(source) = recorded.as_ref().and_then(|recorded| source(recorded, &best)) {
+                    (command("Change the launch in its source", &source))
+                }
+            }
             (command("Replay it", &replay_command(&replayed_winner(archive, recorded.as_ref()), &best)))
             @if archive.config["no_proteus_output"] != true && is_exported {
                 @let file = archive.config["proteus_output"].as_str().map_or_else(|| archive.folder.join(proteus::FILE), Into::into);
                 @let usage = proteus_usage(&file, recorded.as_ref(), &best);
-                (command("Use it in an application built with Proteus", &usage.command))
+                (command("Use it in an application that is built with Proteus", &usage.command))
                 @if let Some(remark) = usage.remark { p class="note" { (remark) "." } }
             }
         }
@@ -205,6 +216,9 @@ fn finalists(archive: &Archive) -> Markup {
                         }
                     }
                 }
+            }
+            p class="note" {
+                "In each round the baseline and all of these are run once more, in an order that is drawn anew. The winner is the one whose interval begins highest: it is worth that much at least."
             }
         }
     }

@@ -6,6 +6,7 @@
 mod chart;
 mod columns;
 pub mod command;
+pub mod compare;
 mod environment;
 mod failures;
 mod headline;
@@ -28,6 +29,9 @@ use importance::Importance;
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
+
+/// Verified trials from which on parallel coordinates show something.
+const LINES: usize = 3;
 
 /// Name of the file in a results folder.
 pub const FILE: &str = "report.html";
@@ -81,9 +85,10 @@ pub fn page(archive: &Archive) -> String {
                     @if verified {
                         section {
                             h2 { "Trials" }
+                            p class="note" { "Each trial's own measurement. The best few and the baseline were measured again in turns; the figures above are of that." }
                             (history::history(archive, headline::baseline_metric(archive), is_time))
                         }
-                        @if !columns.is_empty() {
+                        @if !columns.is_empty() && archive.trials.iter().filter(|trial| trial.metric.is_some()).count() >= LINES {
                             section {
                                 h2 { "Parallel coordinates" }
                                 p class="note" { "A line for each verified trial, the darker (on a dark page the brighter) the faster. Drag along an axis to choose trials, click the axis to drop the choice." }

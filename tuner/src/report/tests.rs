@@ -12,7 +12,7 @@ fn page_of(trials: u64) -> String {
 }
 
 /// Every element is closed by its own end: what a browser would repair silently.
-fn assert_well_formed(page: &str) {
+pub fn assert_well_formed(page: &str) {
     const VOID: [&str; 2] = ["meta", "br"];
     let mut open: Vec<&str> = Vec::new();
     let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a document type");

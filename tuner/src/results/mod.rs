@@ -116,6 +116,18 @@ impl Results {
         self.aside.as_deref()
     }
 
+    /// Gives up a session that has not begun: what was in the folder before is there again.
+    ///
+    /// # Errors
+    /// The folders cannot be exchanged.
+    pub fn withdraw(self) -> Result<(), ResultsError> {
+        let Self { folder, aside, .. } = self;
+        let Some(aside) = aside else { return Ok(()) };
+        std::fs::remove_dir_all(&folder)
+            .and_then(|()| std::fs::rename(&aside, &folder))
+            .map_err(|source| ResultsError::Io { path: folder, source })
+    }
+
     pub fn log_path(&self) -> PathBuf {
         self.folder.join("logs/tune.log")
     }
@@ -325,6 +337,18 @@ mod tests {
             assert!(folder.path().join(name).is_dir());
         }
         assert_eq!(Results::open(&folder.path().join("results.1"), true).unwrap().1, [trial(0), trial(1)]);
+    }
+
+    #[test]
+    fn a_session_that_has_not_begun_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("results");
+        Results::open(&place, false).unwrap().0.add_trial(&trial(3)).unwrap();
+        let (results, known) = Results::open(&place, false).unwrap();
+        assert!(known.is_empty() && results.aside().is_some());
+        results.withdraw().unwrap();
+        assert_eq!(Results::open(&place, true).unwrap().1, [trial(3)]);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub struct SessionSummary {
     pub num_failed_verification: u64,
     /// Memory was as recorded, which shows too little.
     pub num_unproven: u64,
+    /// Trials that failed verification with another grid than the recorded one, which followed the block.
+    pub num_other_grid: u64,
     pub num_invalid_launch: u64,
     pub num_compile_error: u64,
     pub num_runtime_error: u64,
@@ -130,6 +132,9 @@ pub struct SessionSummary {
     pub fresh_inputs: FreshInputs,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub verdict: String,
+    /// Where the best lies on an edge of the space, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edges: Vec<String>,
     /// Trials that verified, and did not when they were measured again or on an instance of `--verify-all`, and why:
     /// they count as failed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -5,7 +5,7 @@ use mneme_core::text::ratio;
 use super::standings::Best;
 use super::{Session, Stop};
 use crate::confirm::FirstRunGap;
-use crate::options::ProteusOutput;
+use crate::options::{ProteusOutput, SpaceSettings};
 use crate::results::{References, Trial, proteus};
 use crate::space::Point;
 use crate::status;
@@ -65,6 +65,13 @@ impl Session {
                 let (saved, all) = (summary.num_runs_saved, summary.num_runs + summary.num_runs_saved);
                 mneme_core::remark!("Skipped {saved} of {all} runs: those candidates were already clearly slower.");
             }
+            if summary.num_other_grid > 0 && self.may_keep_grid() {
+                mneme_core::remark!(
+                    "{} candidates failed verification with another grid than the recorded one, as the grid follows the block; \
+                     if the kernel relies on its grid, --keep-grid keeps it",
+                    summary.num_other_grid
+                );
+            }
             if let Some(advice) = self.standings.rounding.advice() {
                 mneme_core::remark!("{advice}");
             }
@@ -74,6 +81,11 @@ impl Session {
         }
         let nothing = self.standings.ranked(self.proposals.space()).is_empty();
         if nothing || self.stop == Stop::Failure { status::NOTHING_VERIFIED } else { 0 }
+    }
+
+    /// Whether the grid follows the block in all candidates, and need not.
+    fn may_keep_grid(&self) -> bool {
+        matches!(&self.settings.space, SpaceSettings::BuiltIn(preset) if preset.keep_grid == [false])
     }
 
     fn report_candidate(&self, best: &Trial) {
@@ -93,8 +105,13 @@ impl Session {
         } else if !is_faster {
             mneme_core::remark!("mneme-tune: no configuration was faster than the baseline");
         }
+        for edge in &summary.edges {
+            mneme_core::remark!(
+                "mneme-tune: the best lies on an edge of the space, and a better one may lie behind it: {edge}"
+            );
+        }
         if is_faster && !self.progress.is_quiet() {
-            self.report_proteus(best);
+            self.report_usage(best);
         }
     }
 
@@ -131,7 +148,16 @@ impl Session {
         }
     }
 
-    /// Says how an application takes the best over.
+    /// Says how an application takes the best over: without a build, in its source, and by Proteus.
+    fn report_usage(&self, best: &Trial) {
+        let folder = self.records.results.folder();
+        mneme_core::remark!("Run the application with it, without a build:\n  {}", winner::apply_command(folder));
+        if let Some(source) = winner::source(&self.proposals.space().baseline(), &best.config) {
+            mneme_core::remark!("Or change the launch in its source:\n  {source}");
+        }
+        self.report_proteus(best);
+    }
+
     fn report_proteus(&self, best: &Trial) {
         let file = match &self.settings.proteus {
             ProteusOutput::Nowhere => return,
@@ -139,7 +165,7 @@ impl Session {
             ProteusOutput::File(path) => path.clone(),
         };
         let usage = winner::proteus_usage(&file, Some(&self.proposals.space().baseline()), &best.config);
-        mneme_core::remark!("An application built with Proteus uses it by\n  {}", usage.command);
+        mneme_core::remark!("An application that is built with Proteus uses it by\n  {}", usage.command);
         if let Some(remark) = usage.remark {
             mneme_core::remark!("{remark}.");
         }

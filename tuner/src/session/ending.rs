@@ -124,6 +124,7 @@ impl Session {
                 summary.best_metric = best.metric;
                 summary.best_speedup = best.speedup;
                 summary.best_trial = Some(best.trial);
+                summary.edges = self.proposals.space().edges(&best.params, &best.config);
             }
             Best::Recorded => (summary.best_metric, summary.best_speedup) = (summary.baseline_metric, Some(1.0)),
             Best::Nothing => {}

@@ -64,6 +64,12 @@ impl Standings {
         self.summary.num_without_objective += u64::from(trial.metric.is_some() && trial.objectives.is_empty());
         self.summary.num_cached += u64::from(trial.cached);
         self.rounding.note(&trial.result);
+        self.summary.num_other_grid += u64::from(self.failed_under_another_grid(trial).is_some());
+    }
+
+    /// What the grid became of a trial that failed verification, if it followed the block.
+    pub fn failed_under_another_grid(&self, trial: &Trial) -> Option<String> {
+        failure::of_grid(&trial.result, &trial.config, &self.baseline.as_ref()?.config)
     }
 
     /// A trial of this session's space may be its best.

@@ -4,6 +4,7 @@
 
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{NamedRuns, ReplayResult, ReplayStatus, SharedWith};
+use mneme_core::text::ratio;
 
 use super::criteria::{results_of, spokesman};
 use super::reference::REFERENCE;
@@ -238,11 +239,17 @@ impl Session {
                 let problem = problem.unwrap_or_default();
                 (format!("[{number}] {label} {}={metric} no candidate: {problem}", self.criteria.metric.name()), None)
             }
-            (Some(metric), Some(speedup)) => {
-                (format!("[{number}] {label} {}={metric} speedup={speedup}", self.criteria.metric.name()), None)
-            }
+            (Some(metric), Some(speedup)) => (
+                format!("[{number}] {label} {}={metric} speedup={}", self.criteria.metric.name(), ratio(speedup)),
+                None,
+            ),
             _ => {
                 let failed = |reason: String| format!("[{number}] {label} FAILED error={reason}");
+                let grid = self.standings.failed_under_another_grid(&trial);
+                let failed = |reason: String| match &grid {
+                    Some(grid) => failed(format!("{reason}; {grid}")),
+                    None => failed(reason),
+                };
                 (failed(failure::in_short(&trial.result)), Some(failed(failure::in_full(&trial.result))))
             }
         };

@@ -88,6 +88,10 @@ impl SearchSpace for ForAmd {
         self.inner.size()
     }
 
+    fn edges(&self, point: &Point, configuration: &Configuration) -> Vec<String> {
+        self.inner.edges(point, configuration)
+    }
+
     fn label(&self, point: &Point, configuration: &Configuration) -> String {
         self.inner.label(point, configuration)
     }

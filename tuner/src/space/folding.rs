@@ -49,6 +49,10 @@ impl SearchSpace for Folding {
         self.inner.size()
     }
 
+    fn edges(&self, point: &Point, configuration: &Configuration) -> Vec<String> {
+        self.inner.edges(point, configuration)
+    }
+
     fn label(&self, point: &Point, configuration: &Configuration) -> String {
         self.inner.label(point, configuration)
     }

@@ -7,6 +7,7 @@
 mod amd;
 mod constraints;
 pub mod draw;
+mod edges;
 mod feasible;
 mod file;
 mod folding;
@@ -93,6 +94,11 @@ pub trait SearchSpace {
     /// Points, with those that constraints reject; `None` where there are infinitely many, or more than can be counted.
     fn size(&self) -> Option<u64> {
         count(self.parameters())
+    }
+
+    /// Where a point lies on an edge of the space, a sentence each: a better one may lie behind it.
+    fn edges(&self, point: &Point, _configuration: &Configuration) -> Vec<String> {
+        edges::of(self.parameters(), point)
     }
 
     /// What tells a candidate from others of the space, as in `passes=default<O1> blockDim.x=64`.

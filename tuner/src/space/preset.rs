@@ -42,7 +42,7 @@ pub enum BlockAxes {
     Xyz,
 }
 
-/// How many threads a candidate block may have.
+/// How many threads a candidate block may have, beside usual shapes of 32 to 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LaunchSafety {
@@ -59,6 +59,8 @@ pub enum LaunchSafety {
 pub struct PresetOptions {
     pub launch_dim: BlockAxes,
     pub launch_safety: LaunchSafety,
+    /// Whether the grid stays as recorded, else it follows the block; values to try, at least one.
+    pub keep_grid: Vec<bool>,
     /// At least one; the first is the baseline's.
     pub passes: Vec<String>,
     /// Code generation levels, 0 to 3, ascending; the last is the baseline's.
@@ -81,6 +83,7 @@ impl Default for PresetOptions {
         Self {
             launch_dim: BlockAxes::Auto,
             launch_safety: LaunchSafety::Balanced,
+            keep_grid: vec![false],
             passes: vec![DEFAULT_PASSES.into()],
             codegen_opt: vec![3],
             codegen_method: DEFAULT_CODEGEN_METHOD.into(),
@@ -111,12 +114,16 @@ pub struct PresetSpace {
     recorded: Recorded,
     axes: [bool; 3],
     codegen_method: String,
+    /// The most threads of a block that is tried, and of one that would be with [`LaunchSafety::Aggressive`].
+    most_threads: (u64, u64),
     parameters: Vec<Parameter>,
 }
 
-/// Names of the parameters, which are upstream's but for `internalize`: there it is always on.
+/// Names of the parameters, which are upstream's but for `keep_grid`, which is ours, and `internalize`: there it is
+/// always on.
 mod name {
     pub const BLOCK_SHAPE: &str = "block_shape";
+    pub const KEEP_GRID: &str = "keep_grid";
     pub const SPECIALIZE: &str = "specialize";
     pub const SPECIALIZE_DIMS: &str = "specialize_dims";
     pub const LAUNCH_BOUNDS: &str = "set_launch_bounds";
@@ -127,6 +134,9 @@ mod name {
     pub const PASSES: &str = "passes";
 }
 
+/// Blocks that a multiprocessor holds at most.
+const MOST_BLOCKS: u64 = 32;
+
 /// Parameters that apply where launch bounds are on.
 const OF_BOUNDS: [&str; 2] = [name::MIN_BLOCKS_PER_SM, name::MAX_THREADS];
 
@@ -135,7 +145,10 @@ impl PresetSpace {
         let (grid, block) = (recorded.grid, recorded.block);
         let axes = shapes::active_axes(options.launch_dim, grid, block);
         let wave = recorded.processor.as_ref().map_or(1, Processor::wavefront_size);
-        let shapes = shapes::block_shapes(grid, block, axes, options.launch_safety, wave);
+        let of = |safety| shapes::block_shapes(grid, block, axes, safety, wave);
+        let most = |shapes: &[Dim3]| shapes.iter().map(Dim3::count).max().unwrap_or(0);
+        let shapes = of(options.launch_safety);
+        let most_threads = (most(&shapes), most(&of(LaunchSafety::Aggressive)));
         let switch = |name, values: &[bool]| match values {
             [only] => Parameter::new(name, Domain::Categorical(vec![(*only).into()])),
             _ => Parameter::new(name, Domain::Boolean),
@@ -145,6 +158,7 @@ impl PresetSpace {
         };
         let mut parameters = vec![
             Parameter::new(name::BLOCK_SHAPE, Domain::Categorical(shapes.iter().map(|shape| json!(shape)).collect())),
+            switch(name::KEEP_GRID, &options.keep_grid),
             switch(name::SPECIALIZE, &options.specialize),
             switch(name::SPECIALIZE_DIMS, &options.specialize_dims),
             switch(name::LAUNCH_BOUNDS, &options.launch_bounds),
@@ -166,7 +180,7 @@ impl PresetSpace {
             name::PASSES,
             Domain::Categorical(options.passes.iter().map(|passes| json!(passes)).collect()),
         ));
-        Self { recorded, axes, codegen_method: options.codegen_method.clone(), parameters }
+        Self { recorded, axes, codegen_method: options.codegen_method.clone(), most_threads, parameters }
     }
 
     fn domain(&self, name: &str) -> Option<&Domain> {
@@ -177,12 +191,16 @@ impl PresetSpace {
         self.domain(name).is_some_and(|domain| domain.size() != Some(1))
     }
 
-    fn configuration(&self, shape: Dim3) -> Configuration {
+    fn configuration(&self, shape: Dim3, keeps_grid: bool) -> Configuration {
         let Recorded { grid, block, shared_mem, compiled, .. } = &self.recorded;
         let (grid, block) = (*grid, *block);
         // A level that is not there for speed is the application's affair.
         let slow = compiled.as_ref().filter(|application| !application.assembles_optimised());
-        let grid = if shape == block { grid } else { shapes::grid_for(grid, block, shape, self.axes).unwrap_or(grid) };
+        let grid = if shape == block || keeps_grid {
+            grid
+        } else {
+            shapes::grid_for(grid, block, shape, self.axes).unwrap_or(grid)
+        };
         Configuration {
             // Upstream's values where there are no launch bounds; they are not hashed.
             max_threads: Some(1024),
@@ -194,6 +212,9 @@ impl PresetSpace {
         }
     }
 }
+
+/// How the grid follows the block, as `mneme apply` knows it.
+const GRID_RULE: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
 
 /// The value of a parameter in a point.
 fn of<T: serde::de::DeserializeOwned>(point: &Point, name: &str) -> Result<T, Rejection> {
@@ -218,7 +239,7 @@ impl SearchSpace for PresetSpace {
             set_launch_bounds: of(point, name::LAUNCH_BOUNDS)?,
             codegen_opt: of(point, name::CODEGEN_OPT)?,
             passes: of(point, name::PASSES)?,
-            ..self.configuration(shape)
+            ..self.configuration(shape, of(point, name::KEEP_GRID)?)
         };
         if self.domain(name::INTERNALIZE).is_some() {
             configuration.internalize = of(point, name::INTERNALIZE)?;
@@ -242,7 +263,7 @@ impl SearchSpace for PresetSpace {
         Configuration {
             codegen_opt: highest.map_or(3, |level| level as u8),
             passes: first.as_ref().and_then(Value::as_str).unwrap_or_default().into(),
-            ..self.configuration(self.recorded.block)
+            ..self.configuration(self.recorded.block, true)
         }
     }
 
@@ -254,9 +275,34 @@ impl SearchSpace for PresetSpace {
             Some(Domain::Boolean) => on + 1,
             _ => on,
         };
-        [name::BLOCK_SHAPE, name::SPECIALIZE, name::SPECIALIZE_DIMS, name::INTERNALIZE, name::CODEGEN_OPT, name::PASSES]
-            .into_iter()
-            .try_fold(bounds, |product, name| product.checked_mul(size(name)?))
+        let others = [
+            name::BLOCK_SHAPE,
+            name::KEEP_GRID,
+            name::SPECIALIZE,
+            name::SPECIALIZE_DIMS,
+            name::INTERNALIZE,
+            name::CODEGEN_OPT,
+            name::PASSES,
+        ];
+        others.into_iter().try_fold(bounds, |product, name| product.checked_mul(size(name)?))
+    }
+
+    fn edges(&self, point: &Point, configuration: &Configuration) -> Vec<String> {
+        let mut edges = Vec::new();
+        let (threads, (most, beyond)) = (configuration.block.count(), self.most_threads);
+        if threads == most && most < beyond {
+            edges.push(format!(
+                "its block has {threads} threads, the most that were tried; --launch-safety aggressive tries up to {beyond}"
+            ));
+        }
+        let blocks = point.get(name::MIN_BLOCKS_PER_SM).and_then(Value::as_u64);
+        let last = self.domain(name::MIN_BLOCKS_PER_SM).and_then(|domain| domain.nth(u64::MAX).as_u64());
+        if let Some(blocks) = blocks.filter(|blocks| Some(*blocks) == last && *blocks < MOST_BLOCKS) {
+            edges.push(format!(
+                "min_blocks_per_sm is {blocks}, the most that was tried; --min-blocks-per-sm-range 1:{MOST_BLOCKS} goes on"
+            ));
+        }
+        edges
     }
 
     fn label(&self, _point: &Point, configuration: &Configuration) -> String {
@@ -266,6 +312,9 @@ impl SearchSpace for PresetSpace {
             if self.axes[axis] {
                 let _ = write!(label, " blockDim.{name}={}", configuration.block.as_array()[axis]);
             }
+        }
+        if self.varies(name::KEEP_GRID) {
+            let _ = write!(label, " keep_grid={}", configuration.grid == self.recorded.grid);
         }
         if self.varies(name::CODEGEN_OPT) {
             let _ = write!(label, " codegen_opt={}", configuration.codegen_opt);
@@ -300,7 +349,10 @@ impl SearchSpace for PresetSpace {
             })
             .collect();
         let mut derived = serde_json::Map::new();
-        derived.insert("grid".into(), "ceil(recorded block * recorded grid / block) along each varied axis".into());
+        let keeps_grid =
+            self.domain(name::KEEP_GRID).is_some_and(|values| *values == Domain::Categorical(vec![true.into()]));
+        let grid = if keeps_grid { "as recorded" } else { GRID_RULE };
+        derived.insert("grid".into(), grid.into());
         let wave = self.recorded.processor.as_ref().map(Processor::wavefront_size);
         if let Some(wave) = wave.and_then(|wave| shapes::whole_waves(self.recorded.block, wave)) {
             derived.insert("block_shape".into(), format!("whole waves of {wave} threads").into());
@@ -421,6 +473,35 @@ mod tests {
         assert_eq!(of(recorded(3, &["-g", "-maxrregcount=32"])), (Some(3), Some(limited), "default<O3>".into()));
         assert_eq!(of(recorded(3, &["-maxrregcount=32"])), (None, None, "default<O3>".into()), "as it was");
         assert_eq!(of(VECADD), (None, None, "default<O3>".into()));
+    }
+
+    #[test]
+    fn the_grid_follows_the_block_or_stays() {
+        let space = |keep_grid| PresetSpace::new(&PresetOptions { keep_grid, ..options(&["default<O3>"]) }, VECADD);
+        let grids = |space: &PresetSpace| -> HashSet<(u32, u32)> {
+            configurations(space).iter().map(|it| (it.block.x, it.grid.x)).collect()
+        };
+        assert!(grids(&space(vec![true])).iter().all(|(_, grid)| *grid == VECADD.grid.x));
+        assert!(grids(&space(vec![false])).contains(&(128, 2 * VECADD.grid.x)));
+        let both = space(vec![false, true]);
+        assert!(grids(&both).is_superset(&[(128, VECADD.grid.x), (128, 2 * VECADD.grid.x)].into()));
+        assert_eq!(both.baseline(), space(vec![false]).baseline());
+    }
+
+    #[test]
+    fn the_largest_block_that_was_tried_is_an_edge() {
+        let edges = |launch_safety, width| {
+            let options = PresetOptions { launch_safety, ..options(&["default<O3>"]) };
+            let space = PresetSpace::new(&options, Recorded { block: Dim3::new(64, 1, 1), ..VECADD });
+            let point = walk(&space).find(|point| point[name::BLOCK_SHAPE]["x"] == width).unwrap();
+            space.edges(&point, &space.ground(&point).unwrap()).len()
+        };
+        assert_eq!(edges(LaunchSafety::Balanced, 256), 1);
+        assert_eq!(edges(LaunchSafety::Balanced, 128), 0);
+        assert_eq!(edges(LaunchSafety::Aggressive, 1024), 0);
+        let small = Recorded { grid: Dim3::new(1, 1, 1), block: Dim3::new(64, 1, 1), ..VECADD };
+        let space = PresetSpace::new(&options(&["default<O3>"]), small);
+        assert!(space.edges(&Point::new(), &space.baseline()).is_empty(), "there is no more work");
     }
 
     #[test]

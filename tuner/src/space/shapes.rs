@@ -1,8 +1,10 @@
 //! Block shapes that are worth a try, and the grid that goes with each.
 //!
-//! The rules are upstream's, and for AMD GPUs one more: a block is whole waves where the recorded one is.
+//! The rules are upstream's, with two more: blocks of the usual shapes are tried however small the recorded one is, and
+//! for AMD GPUs a block is whole waves where the recorded one is.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use mneme_core::launch::Dim3;
 
@@ -12,6 +14,8 @@ use super::{BlockAxes, LaunchSafety};
 const AXIS_LIMITS: [u32; 3] = [1024, 1024, 64];
 /// Threads of a block that CUDA and HIP devices take.
 const BLOCK_LIMIT: u64 = 1024;
+/// Threads of the usual blocks: a warp at least, and what every kernel has registers for.
+const USUAL_THREADS: RangeInclusive<u64> = 32..=256;
 /// Blocks of a grid along x, y and z that CUDA devices take.
 const GRID_LIMITS: [u64; 3] = [i32::MAX as u64, 65_535, 65_535];
 /// Divisors of an axis' work are looked for up to here.
@@ -53,7 +57,8 @@ pub fn block_shapes(grid: Dim3, block: Dim3, axes: [bool; 3], safety: LaunchSafe
             for x in &candidates[0] {
                 let shape = Dim3::new(*x, *y, *z);
                 let is_whole = shape.count().is_multiple_of(unit.into());
-                let fits = is_whole && shape.count() <= budget && grid_for(grid, block, shape, axes).is_some();
+                let is_small = shape.count() <= budget || is_usual(shape, axes);
+                let fits = is_whole && is_small && grid_for(grid, block, shape, axes).is_some();
                 if fits || shape == block {
                     shapes.push(shape);
                 }
@@ -83,7 +88,13 @@ pub fn whole_waves(block: Dim3, wave: u32) -> Option<u32> {
     block.count().is_multiple_of(wave.into()).then_some(wave)
 }
 
-/// Threads of a block that a shape may have.
+/// Whether a shape is one that devices like, whatever was recorded: powers of two, and some warps of threads.
+fn is_usual(shape: Dim3, axes: [bool; 3]) -> bool {
+    let extents = shape.as_array();
+    USUAL_THREADS.contains(&shape.count()) && (0..3).all(|axis| !axes[axis] || extents[axis].is_power_of_two())
+}
+
+/// Threads of a block that a shape may have beside the usual ones.
 fn thread_budget(block: Dim3, safety: LaunchSafety) -> u64 {
     let threads = match safety {
         LaunchSafety::Conservative => block.count(),
@@ -143,6 +154,20 @@ mod tests {
     }
 
     #[test]
+    fn a_small_recorded_block_has_the_usual_ones_for_company() {
+        assert_eq!(widths(4096, 1, Conservative), [1, 32, 64, 128, 256]);
+        assert_eq!(widths(4096, 1, Balanced), [1, 2, 32, 64, 128, 256]);
+        assert_eq!(widths(512, 8, Conservative), [1, 2, 4, 6, 8, 32, 64, 128, 256]);
+        let flat = [true, true, false];
+        let (grid, block) = (Dim3::new(512, 512, 1), Dim3::new(1, 1, 1));
+        let shapes = block_shapes(grid, block, flat, Balanced, 1);
+        for usual in [Dim3::new(32, 8, 1), Dim3::new(16, 16, 1), Dim3::new(128, 1, 1), Dim3::new(1, 32, 1)] {
+            assert!(shapes.contains(&usual), "{usual}");
+        }
+        assert!(shapes.iter().all(|shape| shape.count() <= 256), "{shapes:?}");
+    }
+
+    #[test]
     fn blocks_are_whole_waves_where_the_recorded_one_is() {
         let shapes = |block, wave| block_shapes(Dim3::new(100, 1, 1), block, [true, true, false], Balanced, wave);
         for wave in [32, 64] {
@@ -169,7 +194,7 @@ mod tests {
         let (grid, block) = (Dim3::new(7, 1, 1), Dim3::new(1, 1, 100));
         let shapes = block_shapes(grid, block, [true; 3], Conservative, 1);
         assert!(shapes.contains(&block), "{shapes:?}");
-        assert!(shapes.iter().filter(|shape| **shape != block).all(|shape| shape.z <= 64 && shape.count() <= 100));
+        assert!(shapes.iter().filter(|shape| **shape != block).all(|shape| shape.z <= 64 && shape.count() <= 256));
     }
 
     #[test]

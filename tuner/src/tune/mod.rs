@@ -1,6 +1,7 @@
 //! From options to sessions: kernels and instances that are meant, their spaces and their samplers.
 
 mod error;
+mod examination;
 mod spaces;
 mod table;
 
@@ -11,6 +12,7 @@ use mneme_core::device::DeviceLimits;
 use mneme_core::files::trust;
 use mneme_core::image::bitcode;
 use mneme_core::install;
+use mneme_core::recording::choice;
 use mneme_core::recording::database::{self, InstanceRecord as Recording, KernelRecord};
 use mneme_core::recording::moments::Moments;
 use mneme_core::recording::{CodeKind, RecordingError};
@@ -120,7 +122,7 @@ struct Outcome {
 fn subjects(options: &Options) -> Result<Vec<KernelToTune>, TuneError> {
     let mut subjects = Vec::new();
     for path in &options.record_database {
-        for database in databases(path, options.all_kernels == Some(true))? {
+        for database in databases(path, options)? {
             let record = KernelRecord::load_trusted(&database)?;
             let ids = if options.all_instances == Some(true) && !record.instances.is_empty() {
                 record.instances.keys().cloned().collect()
@@ -136,20 +138,21 @@ fn subjects(options: &Options) -> Result<Vec<KernelToTune>, TuneError> {
     Ok(subjects)
 }
 
-/// Kernels' files: as named, or of the named folder the only one, or all.
-fn databases(path: &Path, all: bool) -> Result<Vec<PathBuf>, TuneError> {
+/// Kernels' files: as named, or of the named folder all, or the one that is meant.
+fn databases(path: &Path, options: &Options) -> Result<Vec<PathBuf>, TuneError> {
     if !path.is_dir() {
         return Ok(vec![path.into()]);
     }
-    let found = database::kernels(path)?;
-    match found.len() {
-        0 => Err(TuneError::Kernel(format!("{} holds no recorded kernel", path.display()))),
-        1 => Ok(found),
-        _ if all => Ok(found),
-        n => Err(TuneError::Kernel(format!(
-            "{} holds {n} kernels; name one of its .json files (mneme ls lists them), or tune --all-kernels",
-            path.display()
-        ))),
+    if options.all_kernels == Some(true) {
+        return match database::kernels(path)? {
+            none if none.is_empty() => Err(RecordingError::Empty { path: path.into() }.into()),
+            found => Ok(found),
+        };
+    }
+    let id = options.record_id.first().map(String::as_str);
+    match choice::choose(path, id, options.kernel.as_deref()) {
+        Err(RecordingError::Choice(sentence)) => Err(TuneError::Kernel(format!("{sentence}; --all-kernels tunes all"))),
+        found => Ok(vec![found?]),
     }
 }
 
@@ -261,8 +264,21 @@ impl KernelToTune {
         let bridge = needs_python.then(|| Bridge::start(settings.search.python.as_deref(), &log)).transpose()?;
         let instances: Vec<TunedInstance> =
             self.ids.iter().map(|id| self.instance(&settings, id, &log)).collect::<Result<_, _>>()?;
-        // Before the space, where that is about the device; else when all is known to be right.
+        // Before the space, where that is about the device or the kernel's code; else when all is known to be right.
         let (mut ready, mut limits) = (None, DeviceLimits::default());
+        if settings.asks_for_grid() {
+            ready = if inspects {
+                // A space is shown without a device as well, and without a word about it.
+                let mut silent = instances[..1].to_vec();
+                silent[0].command.log = "/dev/null".into();
+                evaluator(&settings, &silent).ok()
+            } else {
+                Some(evaluator(&settings, &instances)?)
+            };
+            let found =
+                ready.as_mut().map(|ready| ready.examine(Vec::new())).transpose().map_err(SessionError::from)?;
+            settings.settle_grid(found.is_some_and(|found| found.reads_grid == Some(true)));
+        }
         if matches!(&settings.space, SpaceSettings::File(file) if FileSpace::asks_for_device(file)) {
             if inspects {
                 limits = limits_to_show(&settings, &instances, self.record.ours.processor().as_ref());
@@ -294,7 +310,11 @@ impl KernelToTune {
             }
             None => choice(&settings, &*space)?,
         };
-        let evaluator = ready.map_or_else(|| evaluator(&settings, &instances), Ok)?;
+        let mut evaluator = ready.map_or_else(|| evaluator(&settings, &instances), Ok)?;
+        if let Some(problem) = examination::unreadable(&mut evaluator, &*space)? {
+            results.withdraw()?;
+            return Err(TuneError::Setting(problem));
+        }
         let plan = Plan {
             kernel: self.record.kernel_name.clone(),
             instances,

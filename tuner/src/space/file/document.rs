@@ -81,3 +81,42 @@ impl Document {
         Ok(document)
     }
 }
+
+/// The line that has a key, such as `parameters.block.x.low`, counted from 1: that of the innermost part which begins a
+/// line. A mapping may have its parts on one line.
+pub fn line_of(text: &str, key: &str) -> Option<usize> {
+    let mut rest = key;
+    let mut found = None;
+    for (number, line) in text.lines().enumerate() {
+        let name = line.split([':', '=', ']']).next().unwrap_or_default();
+        let name = name.trim_matches(|letter: char| letter.is_whitespace() || "[\"'{,".contains(letter));
+        let Some(after) = rest.strip_prefix(name).filter(|_| !name.is_empty()) else { continue };
+        if after.is_empty() {
+            return Some(number + 1);
+        }
+        if let Some(after) = after.strip_prefix('.') {
+            (rest, found) = (after, Some(number + 1));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line_of;
+
+    #[test]
+    fn keys_are_found_on_their_lines() {
+        let yaml = "# a space\nparameters:\n  block.x: {type: int, low: 1}\n  tile:\n    type: int\n    lwo: 1\n";
+        for (key, line) in [
+            ("parameters", Some(2)),
+            ("parameters.block.x.low", Some(3)),
+            ("parameters.tile.lwo", Some(6)),
+            ("constraints[0]", None),
+            ("", None),
+        ] {
+            assert_eq!(line_of(yaml, key), line, "{key}");
+        }
+        assert_eq!(line_of("[parameters.tile]\ntype = \"int\"\nlwo = 1\n", "parameters.tile.lwo"), Some(3));
+    }
+}

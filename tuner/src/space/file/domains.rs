@@ -13,6 +13,20 @@ const LARGEST: i64 = 1 << 53;
 /// Turns a bound that is an expression into a number.
 pub type Resolve<'a> = dyn Fn(&str) -> Result<Value, String> + 'a;
 
+/// Keys of parameters of all types.
+const KEYS: [&str; 2] = ["type", "when"];
+
+/// The other keys of a type; `None` if there is no such type.
+fn keys(kind: &str) -> Option<&'static [&'static str]> {
+    Some(match kind {
+        "int" | "integer" | "real" | "float" => &["low", "high", "step", "log"],
+        "categorical" | "choice" | "permutation" => &["values"],
+        "bool" | "boolean" => &[],
+        "pipeline" => &["passes", "start", "shortest", "longest"],
+        _ => return None,
+    })
+}
+
 /// The domain and the condition of a parameter's entry.
 ///
 /// # Errors
@@ -28,8 +42,15 @@ pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>)
             ));
         }
     };
-    let mut reader = Reader { fields, resolve, used: vec!["type", "when"] };
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+    // Before what is missing, which may be a key that is misspelt.
+    if let Some(known) = keys(kind)
+        && let Some(name) = fields.keys().find(|name| !KEYS.contains(&name.as_str()) && !known.contains(&name.as_str()))
+    {
+        let known = [&KEYS, known].concat().join(", ");
+        return Err((name.clone(), format!("this key is unknown; a parameter of type {kind} has {known}")));
+    }
+    let reader = Reader { fields, resolve };
     let domain = match kind {
         "int" | "integer" => reader.integer()?,
         "real" | "float" => reader.real()?,
@@ -54,10 +75,6 @@ pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>)
         Some(Value::String(condition)) => Some(condition.clone()),
         Some(other) => Some(other.to_string()),
     };
-    if let Some(name) = fields.keys().find(|name| !reader.used.contains(&name.as_str())) {
-        let known = reader.used.join(", ");
-        return Err((name.clone(), format!("a parameter of type {kind} has no such key; it has {known}")));
-    }
     Ok((domain, when))
 }
 
@@ -78,14 +95,12 @@ fn categorical(values: &[Value]) -> Result<Domain, String> {
 struct Reader<'a> {
     fields: &'a Map<String, Value>,
     resolve: &'a Resolve<'a>,
-    /// Keys that the type has.
-    used: Vec<&'static str>,
 }
 
 type Wrong = (String, String);
 
 impl Reader<'_> {
-    fn integer(&mut self) -> Result<Domain, Wrong> {
+    fn integer(&self) -> Result<Domain, Wrong> {
         let (low, high) = (self.whole("low")?, self.whole("high")?);
         for (key, bound) in [("low", low), ("high", high)] {
             if bound.unsigned_abs() > LARGEST as u64 {
@@ -107,7 +122,7 @@ impl Reader<'_> {
         Ok(Domain::Integer { low, high, step, log })
     }
 
-    fn real(&mut self) -> Result<Domain, Wrong> {
+    fn real(&self) -> Result<Domain, Wrong> {
         let (low, high) = (self.number("low")?, self.number("high")?);
         let step = if self.has("step") { Some(self.number("step")?) } else { None };
         let log = self.flag("log")?;
@@ -127,7 +142,7 @@ impl Reader<'_> {
         Ok(Domain::Real { low, high, step, log })
     }
 
-    fn pipeline(&mut self) -> Result<Domain, Wrong> {
+    fn pipeline(&self) -> Result<Domain, Wrong> {
         let named = |key: &str, values: &[Value]| -> Result<Vec<String>, Wrong> {
             let text = |value: &Value| match value.as_str().filter(|name| passes::is_known(name)) {
                 Some(name) => Ok(name.to_owned()),
@@ -181,15 +196,11 @@ impl Reader<'_> {
         }))
     }
 
-    fn has(&mut self, key: &'static str) -> bool {
-        self.used.push(key);
+    fn has(&self, key: &str) -> bool {
         self.fields.contains_key(key)
     }
 
-    fn value(&mut self, key: &'static str) -> Result<Value, Wrong> {
-        if !self.used.contains(&key) {
-            self.used.push(key);
-        }
+    fn value(&self, key: &str) -> Result<Value, Wrong> {
         match self.fields.get(key) {
             Some(Value::String(expression)) => (self.resolve)(expression).map_err(|what| (key.to_owned(), what)),
             Some(value) => Ok(value.clone()),
@@ -197,12 +208,12 @@ impl Reader<'_> {
         }
     }
 
-    fn number(&mut self, key: &'static str) -> Result<f64, Wrong> {
+    fn number(&self, key: &str) -> Result<f64, Wrong> {
         let value = self.value(key)?;
         value.as_f64().filter(|number| number.is_finite()).ok_or_else(|| (key.into(), format!("{value} is no number")))
     }
 
-    fn whole(&mut self, key: &'static str) -> Result<i64, Wrong> {
+    fn whole(&self, key: &str) -> Result<i64, Wrong> {
         let value = self.value(key)?;
         let whole = value.as_i64().or_else(|| {
             value
@@ -216,18 +227,14 @@ impl Reader<'_> {
         })
     }
 
-    fn flag(&mut self, key: &'static str) -> Result<bool, Wrong> {
-        self.used.push(key);
+    fn flag(&self, key: &str) -> Result<bool, Wrong> {
         match self.fields.get(key) {
             None => Ok(false),
             Some(value) => value.as_bool().ok_or_else(|| (key.into(), format!("{value} is neither true nor false"))),
         }
     }
 
-    fn list(&mut self, key: &'static str) -> Result<&Vec<Value>, Wrong> {
-        if !self.used.contains(&key) {
-            self.used.push(key);
-        }
+    fn list(&self, key: &str) -> Result<&Vec<Value>, Wrong> {
         match self.fields.get(key) {
             Some(Value::Array(values)) => Ok(values),
             Some(other) => Err((key.into(), format!("{other} is no list; write [{}]", plain(other)))),

@@ -31,9 +31,11 @@ const COUNTED: u64 = 20_000;
 
 /// What is wrong with a space file: the file, the key and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {key}{}{what}", file.display(), if key.is_empty() { "" } else { ": " })]
+#[error("{}{}: {key}{}{what}", file.display(), at(*line), if key.is_empty() { "" } else { ": " })]
 pub struct FileError {
     pub file: PathBuf,
+    /// Counted from 1, where the key is in the file.
+    pub line: Option<usize>,
     /// As in `parameters.block.x.low`; empty for the whole file.
     pub key: String,
     pub what: String,
@@ -41,8 +43,12 @@ pub struct FileError {
 
 impl FileError {
     pub(super) fn new(file: &Path, key: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { file: file.into(), key: key.into(), what: what.into() }
+        Self { file: file.into(), line: None, key: key.into(), what: what.into() }
     }
+}
+
+fn at(line: Option<usize>) -> String {
+    line.map_or(String::new(), |line| format!(", line {line}"))
 }
 
 /// What expressions may ask for beside parameters.
@@ -91,7 +97,10 @@ impl FileSpace {
     /// # Errors
     /// The file cannot be read, or something in it is wrong: it is tried on some points.
     pub fn load(path: &Path, surroundings: &Surroundings) -> Result<Self, FileError> {
-        Self::new(path, Document::read(path)?, surroundings)
+        Self::new(path, Document::read(path)?, surroundings).map_err(|error| {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            FileError { line: document::line_of(&text, &error.key), ..error }
+        })
     }
 
     /// A space of listed values, which need reach no field of a configuration.

@@ -163,6 +163,7 @@ fn mistakes_name_file_key_and_remedy() {
         ("parameters:\n  a: {type: int, low: 5, high: 1}\n", "parameters.a.low", "exchange"),
         ("parameters:\n  a: {type: int, low: 1}\n", "parameters.a.high", "missing"),
         ("parameters:\n  a: {type: int, low: 1, high: 2, stepp: 1}\n", "parameters.a.stepp", "low, high, step, log"),
+        ("parameters:\n  a: {type: int, low: 1, hgih: 2}\n", "parameters.a.hgih", "unknown"),
         ("parameters:\n  a: {type: number}\n", "parameters.a.type", "int, real"),
         ("parameters:\n  a: {low: 1}\n", "parameters.a.type", "missing"),
         ("parameters:\n  a: {type: real, low: 0, high: 1, log: true}\n", "parameters.a.low", "above 0"),

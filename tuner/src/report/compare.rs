@@ -1,0 +1,161 @@
+//! `mneme-tune compare`: two sessions beside each other, as a table and as a page.
+
+use std::path::PathBuf;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use mneme_core::console;
+use mneme_core::text::ratio;
+use serde_json::Value;
+
+use super::{STYLE, chart, headline, history};
+use crate::archive::{Archive, flat, plain};
+use crate::{results, status};
+
+const EXAMPLES: &str = "Example:
+  mneme-tune compare before after --output comparison.html
+
+Exit status: 0 done, 3 a folder holds no results, 64 bad usage, 70 the page cannot be written.";
+
+/// Compare two tuning sessions: their winners, times and parameters
+#[derive(Debug, clap::Args)]
+#[command(version, after_help = EXAMPLES)]
+pub struct CompareOptions {
+    /// The folder that the one session wrote (its --results-dir)
+    one: PathBuf,
+    /// The folder of the other
+    other: PathBuf,
+    /// Write a page with both sessions' trials, too
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command; gives the exit status.
+pub fn run(options: &CompareOptions) -> i32 {
+    let told = |(status, sentence): (i32, String)| {
+        mneme_core::remark!("mneme-tune: {sentence}");
+        status
+    };
+    compare(options).map_or_else(told, |()| 0)
+}
+
+fn compare(options: &CompareOptions) -> Result<(), (i32, String)> {
+    let read =
+        |folder: &PathBuf| Archive::read(folder).map_err(|error| (status::INVALID_CONFIGURATION, error.to_string()));
+    let sessions = [read(&options.one)?, read(&options.other)?];
+    let unwritable = |error: std::io::Error| (mneme_core::exit::INTERNAL, error.to_string());
+    console::write(&text(&rows(&sessions))).map_err(unwritable)?;
+    if let Some(path) = &options.output {
+        results::replace(path, page(&sessions).as_bytes()).map_err(unwritable)?;
+        mneme_core::remark!("The page is in {}", path.display());
+    }
+    Ok(())
+}
+
+/// What is compared, and what each session has.
+type Row = (String, [String; 2]);
+
+fn rows(sessions: &[Archive; 2]) -> Vec<Row> {
+    let both = |what: &str, of: &dyn Fn(&Archive) -> String| (what.to_owned(), [of(&sessions[0]), of(&sessions[1])]);
+    let text = |value: &Value| if value.is_null() { "–".to_owned() } else { plain(value) };
+    let count = |archive: &Archive| {
+        let verified = archive.trials.iter().filter(|trial| trial.metric.is_some()).count();
+        format!("{verified} of {}", archive.trials.len())
+    };
+    let mut rows = vec![
+        both("session", &|it| it.folder.display().to_string()),
+        both("kernel", &headline::kernel_name),
+        both("device", &|it| text(&it.baseline["result"]["environment"]["device"])),
+        both("sampler", &|it| text(&it.config["sampler"])),
+        both("verified trials", &count),
+        both("seconds", &|it| it.summary["elapsed_s"].as_f64().map_or_else(|| "–".into(), chart::number)),
+        both("baseline", &|it| time(it, headline::baseline_metric(it))),
+        both("best", &|it| time(it, it.best["metric"].as_f64())),
+        both("speedup", &speedup),
+    ];
+    let winners = sessions.each_ref().map(|it| flat(&it.best["config"]));
+    let names: std::collections::BTreeSet<&String> = winners.iter().flat_map(|winner| winner.keys()).collect();
+    for name in names {
+        let [one, other] = winners.each_ref().map(|winner| winner.get(name).map_or_else(|| "–".to_owned(), text));
+        if one != other || sessions.iter().any(|it| it.parameters.contains(name)) {
+            rows.push((name.clone(), [one, other]));
+        }
+    }
+    rows
+}
+
+fn time(archive: &Archive, metric: Option<f64>) -> String {
+    metric.map_or_else(|| "–".to_owned(), |metric| chart::metric(metric, archive.is_time))
+}
+
+fn speedup(archive: &Archive) -> String {
+    match (headline::confirmed(archive), archive.best["speedup"].as_f64()) {
+        (Some((estimate, low, high)), _) => format!("{} ({} to {})", ratio(estimate), ratio(low), ratio(high)),
+        (None, Some(speedup)) => format!("{} (not confirmed)", ratio(speedup)),
+        (None, None) => "–".into(),
+    }
+}
+
+/// The rows in columns.
+fn text(rows: &[Row]) -> String {
+    let width = |of: &dyn Fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
+    let first = width(&|(what, _)| what.chars().count());
+    let second = width(&|(_, [one, _])| one.chars().count());
+    rows.iter().map(|(what, [one, other])| format!("{what:<first$}  {one:<second$}  {other}\n")).collect()
+}
+
+fn page(sessions: &[Archive; 2]) -> String {
+    let trials = |archive: &Archive| -> Markup {
+        html! {
+            section {
+                h2 { "Trials of " (archive.folder.display()) }
+                (history::history(archive, headline::baseline_metric(archive), archive.is_time))
+            }
+        }
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Two tuning sessions" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header { h1 { "Two tuning sessions" } }
+                main {
+                    section {
+                        table {
+                            tbody {
+                                @for (what, [one, other]) in rows(sessions) {
+                                    tr { th scope="row" { (what) } td { (one) } td { (other) } }
+                                }
+                            }
+                        }
+                    }
+                    @for archive in sessions { (trials(archive)) }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::tests::folder;
+
+    #[test]
+    fn two_sessions_stand_beside_each_other() {
+        let folders = [folder(60), folder(240)];
+        let sessions = folders.each_ref().map(|folder| Archive::read(folder.path()).unwrap());
+        let rows = rows(&sessions);
+        let of = |what: &str| &rows.iter().find(|(name, _)| name == what).unwrap_or_else(|| panic!("{rows:?}")).1;
+        assert!(of("verified trials")[0].ends_with("of 60") && of("verified trials")[1].ends_with("of 240"));
+        assert!(of("block.x").iter().all(|width| width.parse::<u32>().is_ok()), "{rows:?}");
+        assert_eq!(text(&rows).lines().count(), rows.len());
+        super::super::tests::assert_well_formed(&page(&sessions));
+    }
+}

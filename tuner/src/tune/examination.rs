@@ -1,0 +1,42 @@
+//! Pipelines that LLVM cannot read, which end a session before its first trial.
+
+use serde_json::Value;
+
+use super::TuneError;
+use crate::evaluator::Evaluator;
+use crate::session::SessionError;
+use crate::space::{Domain, SearchSpace};
+
+/// The parameters that have pipelines, and versions of LLVM.
+const PASSES: &str = "passes";
+const LLVM: &str = "llvm";
+
+/// What is wrong with the first pipeline of a space that cannot be read, in one sentence.
+///
+/// # Errors
+/// The server ends; or the session is interrupted.
+pub fn unreadable(evaluator: &mut Evaluator, space: &dyn SearchSpace) -> Result<Option<String>, TuneError> {
+    let passes = pipelines(space);
+    if passes.is_empty() {
+        return Ok(None);
+    }
+    let found = evaluator.examine(passes.clone()).map_err(SessionError::from)?;
+    let problem = passes.iter().zip(found.problems).find_map(|(passes, problem)| Some((passes, problem?)));
+    Ok(problem.map(|(passes, problem)| format!("the pipeline '{passes}' cannot be read: {problem}")))
+}
+
+/// The pipelines that a space lists. Another LLVM than the session's may read what that one does not.
+fn pipelines(space: &dyn SearchSpace) -> Vec<String> {
+    let named = |name: &str| space.parameters().iter().find(|parameter| parameter.name == name);
+    let baseline = space.baseline();
+    if named(LLVM).is_some() || baseline.llvm.is_some() {
+        return Vec::new();
+    }
+    let mut passes = vec![baseline.passes];
+    if let Some(Domain::Categorical(values)) = named(PASSES).map(|parameter| &parameter.domain) {
+        passes.extend(values.iter().filter_map(Value::as_str).map(str::to_owned));
+    }
+    passes.sort();
+    passes.dedup();
+    passes
+}
