@@ -49,7 +49,7 @@ impl Header {
         let for_nvcc = expression(r"\s*=\s*\w+(\s*[,)])").replace_all(&for_nvcc, "$1").replace("CUDARTAPI", "");
         let function = r"\b(cudaError_t|const char\s*\*|struct cudaChannelFormatDesc|unsigned|char|void[\s*]*)\s+(_*cuda\w+)\s*\(([^;{)]*)\)\s*;";
         let function = expression(function);
-        let signature = |found: regex::Captures<'_>| {
+        let signature = |found: regex_lite::Captures<'_>| {
             (found[2].to_owned(), Signature { returns: found[1].to_owned(), arguments: types(&found[3]) })
         };
         let functions = function.captures_iter(&declared).chain(function.captures_iter(&for_nvcc)).map(signature);

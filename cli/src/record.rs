@@ -12,7 +12,7 @@ use mneme_core::recording::export::Format;
 use mneme_core::recording::store::check_writable;
 use mneme_core::summary::{KernelSummary, RecorderMode, merged};
 use mneme_core::text::closest;
-use regex::Regex;
+use regex_lite::Regex;
 
 use crate::application::{Application, end_like};
 use crate::error::CommandError;

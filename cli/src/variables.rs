@@ -7,7 +7,7 @@ use std::path::Path;
 use mneme_core::device::MOST_CPU_DEVICES;
 use mneme_core::files::trust;
 use mneme_core::image::architecture::Processor;
-use regex::Regex;
+use regex_lite::Regex;
 
 use crate::error::CommandError;
 

@@ -147,7 +147,7 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
             );
             let recording = sessions::recording(folder);
             create(&recording)?;
-            let pattern = names.iter().map(|name| regex::escape(name)).collect::<Vec<_>>().join("|");
+            let pattern = names.iter().map(|name| regex_lite::escape(name)).collect::<Vec<_>>().join("|");
             let recording = std::path::absolute(&recording)
                 .map_err(|source| CommandError::Io { path: recording.clone(), source })?;
             let settings = [

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mneme_core::environment;
 use mneme_core::summary::{self, RecorderMode};
 use mneme_core::tuned::{self, FoldedKinds};
-use regex::Regex;
+use regex_lite::Regex;
 
 use crate::process::log::warning;
 
