@@ -237,5 +237,6 @@ fn a_space_file_that_is_wrong_is_told_before_anything_runs() {
     let space = work.path().join("space.yaml");
     fs::write(&space, "parameters:\n  block.x: [32, 64]\nderived:\n  grid.x: ceil(n / block.x)\n").unwrap();
     let outcome = tune(&recording.single(), &space, &work.path().join("results")).exit_with(3);
-    outcome.complains("space.yaml, line 4: derived.grid.x: 'ceil(n / block.x)' has the name 'n', which is not known here");
+    outcome
+        .complains("space.yaml, line 4: derived.grid.x: 'ceil(n / block.x)' has the name 'n', which is not known here");
 }
