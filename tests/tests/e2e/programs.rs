@@ -29,6 +29,7 @@ programs!(
     saxpy,
     stencil,
     reduce,
+    partial_sums,
     floatsum,
     histogram,
     matmul,
