@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use mneme_core::console;
 use mneme_core::text::ratio;
 use serde_json::Value;
 
-use super::{STYLE, chart, headline, history};
+use super::{chart, document, headline, history};
 use crate::archive::{Archive, flat, plain};
 use crate::{results, status};
 
@@ -51,7 +51,7 @@ fn compare(options: &CompareOptions) -> Result<(), (i32, String)> {
     Ok(())
 }
 
-/// What is compared, and what each session has.
+/// The name of a row, and the value in each session.
 type Row = (String, [String; 2]);
 
 fn rows(sessions: &[Archive; 2]) -> Vec<Row> {
@@ -112,34 +112,23 @@ fn page(sessions: &[Archive; 2]) -> String {
             }
         }
     };
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "Two tuning sessions" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                header { h1 { "Two tuning sessions" } }
-                main {
-                    section {
-                        table {
-                            tbody {
-                                @for (what, [one, other]) in rows(sessions) {
-                                    tr { th scope="row" { (what) } td { (one) } td { (other) } }
-                                }
-                            }
+    let title = "Two tuning sessions";
+    let body = html! {
+        header { h1 { (title) } }
+        main {
+            section {
+                table {
+                    tbody {
+                        @for (what, [one, other]) in rows(sessions) {
+                            tr { th scope="row" { (what) } td { (one) } td { (other) } }
                         }
                     }
-                    @for archive in sessions { (trials(archive)) }
                 }
             }
+            @for archive in sessions { (trials(archive)) }
         }
     };
-    page.into_string()
+    document(title, &body)
 }
 
 #[cfg(test)]

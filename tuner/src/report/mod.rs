@@ -67,6 +67,42 @@ pub fn page(archive: &Archive) -> String {
     let is_time = archive.is_time;
     let kernel = headline::kernel_name(archive);
     let verified = archive.trials.iter().any(|trial| trial.metric.is_some());
+    let body = html! {
+        (headline::header(archive, &kernel))
+        main {
+            (headline::figures(archive))
+            (headline::winner(archive))
+            @if verified {
+                section {
+                    h2 { "Trials" }
+                    p class="note" { "Each trial's own measurement. The best few and the baseline were measured again in turns; the figures above are of that." }
+                    (history::history(archive, headline::baseline_metric(archive), is_time))
+                }
+                @if !columns.is_empty() && archive.trials.iter().filter(|trial| trial.metric.is_some()).count() >= LINES {
+                    section {
+                        h2 { "Parallel coordinates" }
+                        p class="note" { "A line for each verified trial, the darker (on a dark page the brighter) the faster. Drag along an axis to choose trials, click the axis to drop the choice." }
+                        (parallel::parallel(archive, &columns, is_time))
+                        p id="chosen-count" class="note" {}
+                    }
+                }
+                (importance_section(&importance))
+                (heat_maps(archive, &columns, is_time))
+                (pareto::pareto(archive))
+            }
+            (failures::failures(archive))
+            @if verified { (ranking::ranking(archive, &columns, is_time)) }
+            (environment::environment(archive))
+        }
+        footer { "Written by mneme-tune " (env!("CARGO_PKG_VERSION")) " from " code { (archive.folder.display()) } "." }
+        script type="application/json" id="data" { (PreEscaped(interactive::data(archive, &columns, is_time))) }
+        script { (PreEscaped(SCRIPT)) }
+    };
+    document(&format!("Tuning of {kernel}"), &body)
+}
+
+/// A page of its own: its style is in it.
+fn document(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -74,40 +110,10 @@ pub fn page(archive: &Archive) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "Tuning of " (kernel) }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                (headline::header(archive, &kernel))
-                main {
-                    (headline::figures(archive))
-                    (headline::winner(archive))
-                    @if verified {
-                        section {
-                            h2 { "Trials" }
-                            p class="note" { "Each trial's own measurement. The best few and the baseline were measured again in turns; the figures above are of that." }
-                            (history::history(archive, headline::baseline_metric(archive), is_time))
-                        }
-                        @if !columns.is_empty() && archive.trials.iter().filter(|trial| trial.metric.is_some()).count() >= LINES {
-                            section {
-                                h2 { "Parallel coordinates" }
-                                p class="note" { "A line for each verified trial, the darker (on a dark page the brighter) the faster. Drag along an axis to choose trials, click the axis to drop the choice." }
-                                (parallel::parallel(archive, &columns, is_time))
-                                p id="chosen-count" class="note" {}
-                            }
-                        }
-                        (importance_section(&importance))
-                        (heat_maps(archive, &columns, is_time))
-                        (pareto::pareto(archive))
-                    }
-                    (failures::failures(archive))
-                    @if verified { (ranking::ranking(archive, &columns, is_time)) }
-                    (environment::environment(archive))
-                }
-                footer { "Written by mneme-tune " (env!("CARGO_PKG_VERSION")) " from " code { (archive.folder.display()) } "." }
-                script type="application/json" id="data" { (PreEscaped(interactive::data(archive, &columns, is_time))) }
-                script { (PreEscaped(SCRIPT)) }
-            }
+            body { (body) }
         }
     };
     page.into_string()
