@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use mneme_core::device::hip;
+use mneme_core::device::{hip, kind_hint};
 use mneme_core::image::elf::Needs;
 
 use crate::error::CommandError;
@@ -33,18 +33,18 @@ impl DeviceChoice {
     }
 }
 
-/// Reads where a program is to run.
+/// Reads the kind of device that a program runs on.
 ///
 /// # Errors
-/// It is none of the names; a sentence.
+/// A sentence if the text names no kind.
 pub fn chosen(text: &str) -> Result<DeviceChoice, String> {
-    DeviceChoice::from_str(text, false).map_err(|_| format!("use cpu, cuda or hip{}", meant(text)))
+    DeviceChoice::from_str(text, false).map_err(|_| format!("use cpu, cuda or hip{}", kind_hint(text)))
 }
 
 /// Accepts one device as `mneme-replay --device` does, before anything is replayed.
 ///
 /// # Errors
-/// It is none; a sentence.
+/// A sentence if the text names no device.
 pub fn of_replays(text: &str) -> Result<String, String> {
     let (kind, number) = text.split_once(':').map_or((text, None), |(kind, number)| (kind, Some(number)));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -52,16 +52,7 @@ pub fn of_replays(text: &str) -> Result<String, String> {
     if is_kind || (number.is_none() && is_number(text)) {
         Ok(text.into())
     } else {
-        Err(format!("use cpu, cuda, hip or the number of a GPU{}", meant(text)))
-    }
-}
-
-/// The name that goes with a word for a GPU.
-fn meant(text: &str) -> &'static str {
-    match text.to_ascii_lowercase().as_str() {
-        "gpu" | "gpus" | "nvidia" => "; did you mean cuda?",
-        "amd" | "rocm" | "radeon" => "; did you mean hip?",
-        _ => "",
+        Err(format!("use cpu, cuda, hip or the number of a GPU{}", kind_hint(text)))
     }
 }
 

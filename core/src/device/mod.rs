@@ -35,6 +35,15 @@ pub const CPU_DEVICE: &str = "Mneme CPU device";
 /// The most devices that the CPU device makes (`MNEME_CPU_DEVICES`).
 pub const MOST_CPU_DEVICES: usize = 16;
 
+/// A hint for a user who names a kind of device by a word that is not `cpu`, `cuda` or `hip`; empty for other words.
+pub fn kind_hint(word: &str) -> &'static str {
+    match word.to_ascii_lowercase().as_str() {
+        "gpu" | "gpus" | "nvidia" => "; did you mean cuda?",
+        "amd" | "rocm" | "radeon" => "; did you mean hip?",
+        _ => "",
+    }
+}
+
 /// The library that a variable names.
 fn named_library(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|named| !named.is_empty()).map(Into::into)

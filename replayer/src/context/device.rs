@@ -36,12 +36,8 @@ impl Choice {
             ("hip", number) => (Self::Hip, number),
             _ => (Self::Gpu, text),
         };
-        let meant = match text.to_ascii_lowercase().as_str() {
-            "gpu" | "nvidia" => "; did you mean cuda?",
-            "amd" | "rocm" => "; did you mean hip?",
-            _ => "",
-        };
-        let unknown = || format!("'{text}' is no device; use cpu, cuda, hip or the number of a GPU{meant}");
+        let hint = mneme_core::device::kind_hint(text);
+        let unknown = || format!("'{text}' is not a device; use cpu, cuda, hip or the number of a GPU{hint}");
         ordinal(number).map(kind).ok_or_else(unknown)
     }
 

@@ -198,16 +198,7 @@ pub fn device(text: &str) -> Result<String, String> {
     if text.split(',').all(is_device) && (of_cpu == 0 || of_cpu == text.split(',').count()) {
         Ok(text.into())
     } else {
-        Err(format!("use cpu, cuda, hip or the numbers of GPUs, as in 0,1{}", meant(text)))
-    }
-}
-
-/// The name that goes with a word for a GPU.
-fn meant(text: &str) -> &'static str {
-    match text.to_ascii_lowercase().as_str() {
-        "gpu" | "nvidia" | "gpus" => "; did you mean cuda?",
-        "amd" | "rocm" | "radeon" => "; did you mean hip?",
-        _ => "",
+        Err(format!("use cpu, cuda, hip or the numbers of GPUs, as in 0,1{}", mneme_core::device::kind_hint(text)))
     }
 }
 
