@@ -26,7 +26,7 @@ use crate::{memory_file, siblings, variables};
 /// What `mneme record`, `mneme profile` and `mneme apply` are told about the application.
 #[derive(Debug, Args)]
 pub struct Application {
-    /// Device to run on: cpu, cuda (an NVIDIA GPU) or hip (an AMD GPU) [default: a GPU where there is one, else the CPU
+    /// Device to run on: cpu, cuda (an NVIDIA GPU) or hip (an AMD GPU) [default: a GPU if there is one, else the CPU
     /// device]
     #[arg(long, value_name = "DEVICE", value_parser = device::chosen)]
     device: Option<DeviceChoice>,

@@ -13,12 +13,12 @@ use crate::standalone;
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true).args(["standalone", "header", "cmake", "wisdom"])))]
 pub struct ExportOptions {
-    /// For --standalone a folder with recordings, or the STATIC-HASH.json of one kernel, and then the folder to write; for
-    /// the others the results folders of mneme tune
+    /// With --standalone: a recording folder or the STATIC-HASH.json of one kernel, then the folder to write. Otherwise:
+    /// the results folders of mneme tune
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// For --standalone the recording, so that the only PATH is the folder to write; else the folder of the recordings, where they are not where the results say
-    /// (also -rdb)
+    /// Where the recordings are, if not where the results say. With --standalone: the recording, and PATH is then the
+    /// folder to write (also -rdb)
     #[arg(long, aliases = ["record-db", "rdb"], value_name = "RECORDING")]
     record_database: Option<PathBuf>,
     /// The kernel of a folder: its name or a part of it, mangled or demangled
@@ -46,7 +46,7 @@ pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
         return source::run(&options.paths, options.record_database.as_deref(), &options.source);
     }
     let (from, to) = match (&options.paths[..], &options.record_database) {
-        // Until now the folder came first.
+        // The order of earlier versions: the folder first.
         ([to, from], None) if is_recording(from) && !is_recording(to) => (from, to),
         ([from, to], None) | ([to], Some(from)) => (from, to),
         _ => {

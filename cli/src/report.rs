@@ -162,10 +162,10 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
         return match status.code() {
             // A shell's, or that of a script in front of the application.
             Some(code @ (126 | 127)) => format!(
-                "mneme: {application} ended with status {code}, as if a program that it was to start is not there, so no kernel is {doing}; check its name and path\n"
+                "mneme: {application} ended with status {code}, which a shell gives if it cannot start a program. No kernel is {doing}; check the name and path of the program\n"
             ),
             code => format!(
-                "mneme: {application} launched no GPU kernel, so none is {doing}. Does it use CUDA or HIP, and did it come as far as a launch ({})? A program that is linked statically or runs as another user (set-user-ID) cannot be watched\n",
+                "mneme: {application} launched no GPU kernel, so none is {doing}. Does it use CUDA or HIP, and did it reach a launch ({})? Mneme cannot watch programs that are linked statically or run as another user (set-user-ID)\n",
                 code.map_or_else(|| "it has no status".to_owned(), |code| format!("its status is {code}"))
             ),
         };

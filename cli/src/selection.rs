@@ -10,7 +10,7 @@ use mneme_core::recording::{Moments, RecordingError};
 
 use crate::error::CommandError;
 
-/// Where `mneme record` writes if nothing else is said.
+/// The folder that `mneme record` writes by default.
 pub const USUAL: &str = "recording";
 
 /// A recording, and optionally one kernel and one instance in it.
@@ -126,7 +126,7 @@ impl Selection {
         }
     }
 
-    /// Whether all of the recording is meant.
+    /// Whether it selects the whole recording.
     pub fn is_whole(&self) -> bool {
         self.kernel.is_none() && self.record_id.is_none()
     }
@@ -140,7 +140,7 @@ impl Selection {
         self.path.as_deref().or(self.record_database.as_deref()).unwrap_or(Path::new(USUAL))
     }
 
-    /// The one kernel that is meant.
+    /// The one kernel that it selects.
     pub fn single(&self) -> Result<KernelFile, CommandError> {
         let path = choice::choose(self.path(), self.record_id.as_deref(), self.kernel.as_deref())?;
         Ok(load(path)?)
@@ -193,7 +193,7 @@ impl Selection {
             ))
             .into());
         }
-        // What is meant is there, whatever the other files are.
+        // The selected kernels are there. Damage to other files does not matter.
         found.damaged.clear();
         Ok(())
     }

@@ -46,7 +46,7 @@ struct KernelDetails {
 }
 
 impl KernelDetails {
-    /// What the code is, and for which architecture.
+    /// Kind and architecture of the code, as in `PTX for sm_90`.
     fn code_kind(&self) -> String {
         let arch = if self.ir_arch.is_empty() { &self.device_arch } else { &self.ir_arch };
         let kind = self.code.first().map_or(CodeKind::Bitcode, |file| CodeKind::of(&file.name));

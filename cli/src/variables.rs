@@ -66,7 +66,7 @@ pub fn check() -> Result<(), CommandError> {
 }
 
 pub fn regular_expression(text: &str) -> Result<String, String> {
-    Regex::new(text).map(|_| text.to_owned()).map_err(|error| format!("it is no regular expression: {error}"))
+    Regex::new(text).map(|_| text.to_owned()).map_err(|error| format!("it is not a regular expression: {error}"))
 }
 
 fn processor(text: &str) -> Result<(), String> {

@@ -14,8 +14,8 @@ use crate::pipeline;
 /// How the intrinsics begin that give the grid's dimensions on NVIDIA's GPUs.
 const GRID: &str = "llvm.nvvm.read.ptx.sreg.nctaid.";
 
-/// Reads `modules`, the kernel's own first, and pipelines as they are read for `target`. LLVM may crash on what is
-/// damaged: call this in a process of its own.
+/// Reads `modules` (the kernel's own first) and pipelines for `target`. LLVM may crash on damaged modules, so call this
+/// in a process of its own.
 pub fn of(modules: &[&[u8]], kernel: &str, target: &Target, passes: &[String]) -> Result<Examination, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
@@ -25,7 +25,7 @@ pub fn of(modules: &[&[u8]], kernel: &str, target: &Target, passes: &[String]) -
     };
     let machine = CodegenArchitecture::of(target, &module)?.machine(2)?;
     let problems = passes.iter().map(|passes| pipeline::problem(passes, &machine)).collect();
-    // AMD's GPUs have the grid in memory, where code looks for other things as well.
+    // On AMD's GPUs the grid's dimensions lie in memory beside other values, so a read of that memory tells nothing.
     let is_amd = Vendor::of_triple(&module.get_triple().as_str().to_string_lossy()) == Some(Vendor::Amd);
     let reads_grid = if modules.is_empty() || is_amd {
         None

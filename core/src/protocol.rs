@@ -51,7 +51,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         region: Option<String>,
     },
-    /// What can be said of the kernel and of pipelines before anything is built; answered with [`Reply::Examined`].
+    /// Asks whether pipelines can be read and what the kernel uses, before a build; answered with [`Reply::Examined`].
     Examine {
         /// Pipelines, in the syntax of `opt -passes`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -298,10 +298,9 @@ pub struct Hello {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Examination {
-    /// What is wrong with each of the pipelines, by the LLVM that compiles where a configuration names none; `null` if
-    /// it reads the pipeline.
+    /// For each pipeline the error of the default LLVM, or `null` if it can read the pipeline.
     pub problems: Vec<Option<String>>,
-    /// Whether the kernel, or a function that it reaches, reads the grid's dimensions; `null` where that cannot be told.
+    /// Whether the kernel or a function that it calls reads the grid's dimensions; `null` if unknown.
     pub reads_grid: Option<bool>,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! No input may make a reader panic, hang or allocate much.
 //!
-//! Two drivers share the targets: libFuzzer, guided by coverage (`cargo fuzz run libfuzzer --features libfuzzer -- --target=manifest`, with
-//! `RUSTC_BOOTSTRAP=1` on a stable toolchain), and a loop of our own (`mneme-fuzz`), which needs nothing and is
-//! part of the tests.
+//! Two drivers share the targets. libFuzzer is guided by coverage (with `RUSTC_BOOTSTRAP=1` on a stable toolchain):
+//! `cargo fuzz run libfuzzer --features libfuzzer -- --target=manifest`. The loop `mneme-fuzz` needs no other tool and
+//! is part of the tests.
 
 pub mod allocation;
 pub mod mutation;
@@ -14,7 +14,8 @@ use std::sync::LazyLock;
 
 use targets::{FuzzTarget, TARGETS};
 
-/// For libFuzzer: the input as it is, and with checksums put right. libFuzzer leaves arguments with two dashes to us.
+/// Runs a target for libFuzzer: on the input as it is, and with its checksums corrected. The target is named by the
+/// argument `--target=NAME`; libFuzzer ignores arguments with two dashes.
 pub fn libfuzzer(input: &[u8]) {
     static TARGET: LazyLock<&'static FuzzTarget> = LazyLock::new(|| {
         let name = std::env::args().find_map(|word| Some(word.strip_prefix("--target=")?.to_owned()));

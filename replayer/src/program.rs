@@ -50,9 +50,11 @@ fn run(arguments: &Arguments) -> Result<i32, Fatal> {
     let kept = match arguments {
         Arguments::Serve(_) => None,
         Arguments::Sweep(_) => {
-            Some("mneme-replay: interrupted; the results so far are printed, and lines without one were not replayed")
+            Some("mneme-replay: interrupted; the results so far are printed, and the other configurations did not run")
         }
-        Arguments::OneShot(_) => Some("mneme-replay: interrupted; there is no result, and the recording is as it was"),
+        Arguments::OneShot(_) => {
+            Some("mneme-replay: interrupted; there is no result, and the recording has not changed")
+        }
     };
     if let Some(kept) = kept {
         on_interruption_say(kept);
@@ -70,7 +72,9 @@ fn bisect() -> ! {
     mneme_manual::write_if_requested(Bisect::command);
     let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
     begin("mneme-bisect", &options.common);
-    on_interruption_say("mneme-bisect: interrupted; nothing is kept, as files are written once the search has ended");
+    on_interruption_say(
+        "mneme-bisect: interrupted; no file was written, as mneme-bisect writes them at the end of the search",
+    );
     exit(bisect::run(&options).unwrap_or_else(|fatal| {
         try_again(&fatal);
         mneme_core::remark!("mneme-bisect: {fatal}");

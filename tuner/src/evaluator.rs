@@ -112,8 +112,7 @@ impl Evaluator {
         self.simulation.as_ref().map_or_else(|| self.lanes[0].server.greeting(), |(_, greeting)| greeting)
     }
 
-    /// What is known of the kernel and of pipelines before anything is built, by the first instance's server. Nothing may
-    /// be under way.
+    /// Has the first instance's server examine the kernel and pipelines before a build. No replay may be under way.
     ///
     /// # Errors
     /// The server ends; or the session is interrupted.

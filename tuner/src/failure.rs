@@ -53,7 +53,7 @@ fn difference(mismatch: &Mismatch, buffers: u64) -> String {
     )
 }
 
-/// What the grid became of a candidate that failed verification, if it followed the block.
+/// Says that the grid followed the block, for a candidate that failed verification so.
 pub fn of_grid(result: &ReplayResult, config: &Configuration, recorded: &Configuration) -> Option<String> {
     let follows = result.status == ReplayStatus::FailedVerification
         && config.grid != recorded.grid

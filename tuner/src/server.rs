@@ -206,8 +206,8 @@ impl Server {
         written.map_err(|_| self.died())
     }
 
-    /// What the server can say of the kernel and of pipelines before anything is built; nothing if it is an older one.
-    /// Nothing may be under way.
+    /// Has the server examine the kernel and pipelines before a build; a server of an earlier version knows nothing. No
+    /// replay may be under way.
     pub fn examine(&mut self, passes: Vec<String>) -> Result<Examination, ServerError> {
         self.send(&Request::Examine { passes })?;
         match self.read()? {

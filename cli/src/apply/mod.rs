@@ -58,7 +58,7 @@ pub struct ApplyOptions {
     /// --record-database; put -- after the last one [default: the file that PROTEUS_TUNED_KERNELS names]
     #[arg(long, value_name = "RESULTS", num_args = 1..)]
     tuned: Vec<PathBuf>,
-    /// The folder of the recording, where it is not where the results say (also -rdb)
+    /// The folder of the recording, if it is not where the results say (also -rdb)
     #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
     record_database: Option<PathBuf>,
     /// Only kernels whose mangled or demangled name this regular expression is found in (also -rr)

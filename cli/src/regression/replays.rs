@@ -78,7 +78,7 @@ pub fn run(cases: &[Case], options: &TestOptions) -> Result<ResultsFile, Command
     for start in 0..options.starts {
         for (place, case) in cases.iter().enumerate() {
             on_interruption_say(&format!(
-                "mneme: interrupted after {} of {} replays; nothing is kept, as results are saved once all are there",
+                "mneme: interrupted after {} of {} replays; no result was saved, as mneme test saves them after the last replay",
                 start as usize * cases.len() + place,
                 options.starts as usize * cases.len()
             ));

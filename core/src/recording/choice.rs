@@ -71,7 +71,7 @@ pub fn is_whole_name(kernel: &KernelRecord, name: &str) -> bool {
     kernel.kernel_name == name || demangled == name || demangled.split('(').next() == Some(name)
 }
 
-/// Why no kernel is meant.
+/// The error for a selection that matches no kernel, or several.
 pub fn missing(path: &Path, id: Option<&str>, name: Option<&str>, all: &[String], ids: &[String]) -> RecordingError {
     match (name, id) {
         _ if all.is_empty() => RecordingError::Empty { path: path.into() },

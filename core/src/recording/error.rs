@@ -17,7 +17,7 @@ pub enum RecordingError {
     NoRecord { path: PathBuf },
     #[error("{path} holds no recorded kernel; name the folder that mneme record wrote (-rdb)", path = path.display())]
     Empty { path: PathBuf },
-    /// Several kernels may be meant, or none has the name; a sentence.
+    /// A sentence: the selection matches no kernel, or several.
     #[error("{0}")]
     Choice(String),
     #[error("{path} has no instance {instance}; it has {known}", path = path.display())]
@@ -39,7 +39,7 @@ pub enum RecordingError {
 }
 
 impl RecordingError {
-    /// Whether the command line is at fault, and not the recording: it leaves open which kernel or instance is meant.
+    /// Whether the command line is at fault, and not the recording: it does not select one kernel and instance.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Ambiguous { .. } | Self::Choice(_))
     }

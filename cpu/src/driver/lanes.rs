@@ -304,7 +304,7 @@ fn serve() {
     }
 }
 
-/// Does what no thread could be started for inside the call, as lanes have to go on.
+/// Does the work of lanes inside this call if no thread could be started for them.
 fn relieve(mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
     while state.available < state.unattended.len() && !IS_ATTENDING.get() {
         let Some(key) = state.unattended.pop_front() else { break };

@@ -1,6 +1,4 @@
-//! Runs work of the recorder on a stack of its own.
-//!
-//! Threads of the application may have small stacks.
+//! A stack for work of the recorder, as threads of the application may have small ones.
 
 use corosensei::stack::DefaultStack;
 

@@ -57,7 +57,7 @@ pub struct CommonOptions {
     #[arg(long, value_name = "FOLDER")]
     pub trust: Vec<PathBuf>,
 
-    /// The dynamic hash of the recorded instance, or how it begins; may be left out where there is one, also -rid
+    /// The dynamic hash of the recorded instance, or its first digits; not needed if there is only one (also -rid)
     #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     pub id: Option<String>,
 

@@ -6,7 +6,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::{Evidence, ReplayResult, ReplayStatus};
 use mneme_core::units;
 
-/// What to call each line, at the same width.
+/// Width of the names at the beginning of lines, characters.
 const WIDTH: usize = 10;
 
 /// The lines. `kernel` is the demangled name.

@@ -1,7 +1,7 @@
 //! The examination of a kernel and of pipelines, before anything is built.
 //!
-//! A process of its own reads the IR, which LLVM may not like. If it cannot tell, nothing is known, and the builds say
-//! what is wrong.
+//! A separate process reads the IR, as LLVM may crash on it. If that fails the answer is that nothing is known; builds
+//! then report what is wrong.
 
 use std::time::Duration;
 

@@ -261,7 +261,7 @@ fn the_exhaustive_example_in_all_its_forms() {
     run(program("mneme-tune")).args(wrong).folder(folder.path()).exit_with(3).complains("has no class None");
 }
 
-/// The class on the page on Python, as it is there.
+/// Runs the class that docs/guides/python.md shows.
 #[test]
 fn the_space_of_the_python_page_is_tuned() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/python.md")).unwrap();

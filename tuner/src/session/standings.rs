@@ -67,7 +67,7 @@ impl Standings {
         self.summary.num_other_grid += u64::from(self.failed_under_another_grid(trial).is_some());
     }
 
-    /// What the grid became of a trial that failed verification, if it followed the block.
+    /// Says that the grid followed the block, for a trial that failed verification so.
     pub fn failed_under_another_grid(&self, trial: &Trial) -> Option<String> {
         failure::of_grid(&trial.result, &trial.config, &self.baseline.as_ref()?.config)
     }

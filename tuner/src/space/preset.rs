@@ -119,8 +119,7 @@ pub struct PresetSpace {
     parameters: Vec<Parameter>,
 }
 
-/// Names of the parameters, which are upstream's but for `keep_grid`, which is ours, and `internalize`: there it is
-/// always on.
+/// Names of the parameters. They are the existing Mneme's, except `keep_grid`; `internalize` is always on there.
 mod name {
     pub const BLOCK_SHAPE: &str = "block_shape";
     pub const KEEP_GRID: &str = "keep_grid";
@@ -299,7 +298,7 @@ impl SearchSpace for PresetSpace {
         let last = self.domain(name::MIN_BLOCKS_PER_SM).and_then(|domain| domain.nth(u64::MAX).as_u64());
         if let Some(blocks) = blocks.filter(|blocks| Some(*blocks) == last && *blocks < MOST_BLOCKS) {
             edges.push(format!(
-                "min_blocks_per_sm is {blocks}, the most that was tried; --min-blocks-per-sm-range 1:{MOST_BLOCKS} goes on"
+                "min_blocks_per_sm is {blocks}, the most that was tried; --min-blocks-per-sm-range 1:{MOST_BLOCKS} tries more"
             ));
         }
         edges

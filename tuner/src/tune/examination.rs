@@ -11,7 +11,7 @@ use crate::space::{Domain, SearchSpace};
 const PASSES: &str = "passes";
 const LLVM: &str = "llvm";
 
-/// What is wrong with the first pipeline of a space that cannot be read, in one sentence.
+/// A sentence on the first pipeline of a space that LLVM cannot read; `None` if it can read all.
 ///
 /// # Errors
 /// The server ends; or the session is interrupted.

@@ -138,7 +138,7 @@ fn subjects(options: &Options) -> Result<Vec<KernelToTune>, TuneError> {
     Ok(subjects)
 }
 
-/// Kernels' files: as named, or of the named folder all, or the one that is meant.
+/// The files of the kernels to tune: the named file, or in a folder the selected kernel or all.
 fn databases(path: &Path, options: &Options) -> Result<Vec<PathBuf>, TuneError> {
     if !path.is_dir() {
         return Ok(vec![path.into()]);
@@ -264,7 +264,7 @@ impl KernelToTune {
         let bridge = needs_python.then(|| Bridge::start(settings.search.python.as_deref(), &log)).transpose()?;
         let instances: Vec<TunedInstance> =
             self.ids.iter().map(|id| self.instance(&settings, id, &log)).collect::<Result<_, _>>()?;
-        // Before the space, where that is about the device or the kernel's code; else when all is known to be right.
+        // Started before the space is made only if the space depends on the device or the kernel's code.
         let (mut ready, mut limits) = (None, DeviceLimits::default());
         if settings.asks_for_grid() {
             ready = if inspects {

@@ -16,7 +16,7 @@ pub type Resolve<'a> = dyn Fn(&str) -> Result<Value, String> + 'a;
 /// Keys of parameters of all types.
 const KEYS: [&str; 2] = ["type", "when"];
 
-/// The other keys of a type; `None` if there is no such type.
+/// The keys that a type has beside [`KEYS`]; `None` for an unknown type.
 fn keys(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "int" | "integer" | "real" | "float" => &["low", "high", "step", "log"],

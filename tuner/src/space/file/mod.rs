@@ -34,7 +34,7 @@ const COUNTED: u64 = 20_000;
 #[error("{}{}: {key}{}{what}", file.display(), at(*line), if key.is_empty() { "" } else { ": " })]
 pub struct FileError {
     pub file: PathBuf,
-    /// Counted from 1, where the key is in the file.
+    /// Of the key, counted from 1; `None` if the key is not in the file.
     pub line: Option<usize>,
     /// As in `parameters.block.x.low`; empty for the whole file.
     pub key: String,
