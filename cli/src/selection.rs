@@ -171,15 +171,7 @@ impl Selection {
         let (id, name) = (self.record_id.as_deref(), self.kernel.as_deref());
         let all: Vec<String> = found.kernels.iter().map(|kernel| kernel.record.demangled_name.clone()).collect();
         let ids: Vec<String> = found.kernels.iter().flat_map(|it| it.record.instances.keys().cloned()).collect();
-        found.kernels.retain(|kernel| {
-            name.is_none_or(|name| choice::is_named(&kernel.record, name))
-                && id.is_none_or(|id| kernel.record.find(id).is_some())
-        });
-        if let Some(name) = name
-            && found.kernels.iter().any(|kernel| choice::is_whole_name(&kernel.record, name))
-        {
-            found.kernels.retain(|kernel| choice::is_whole_name(&kernel.record, name));
-        }
+        choice::narrow(&mut found.kernels, |kernel| &kernel.record, id, name);
         if found.kernels.is_empty() {
             warn(&found.damaged);
             return Err(choice::missing(self.path(), id, name, &all, &ids).into());

@@ -9,64 +9,65 @@ use crate::text::closest;
 /// Names that an error offers.
 const FEW: usize = 5;
 
-/// A kernel that a name may mean.
-struct Candidate {
-    /// The name is all of the kernel's, not a part of it.
-    exactly: bool,
-    file: PathBuf,
-    name: String,
-}
-
 /// The kernel's file: `path` itself, or the one in that folder which has an instance `id` and is called `name`.
 ///
 /// A name is a kernel's mangled or demangled name, with or without its parameters, or a part of it. A whole name goes
 /// before parts of others.
 ///
 /// # Errors
-/// [`RecordingError::Choice`] if several kernels, or none of this name, may be meant; [`RecordingError::NoInstance`] and
+/// [`RecordingError::Choice`] if the name fits several kernels or none; [`RecordingError::NoInstance`] and
 /// [`RecordingError::Empty`]; those of [`KernelRecord::load`] if only damaged files are left.
 pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, RecordingError> {
-    if !path.is_dir() {
-        return Ok(path.into());
-    }
-    let (mut found, mut all, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    let mut damaged = None;
-    for file in kernels(path)? {
+    let files = match (path.is_dir(), name) {
+        (true, _) => kernels(path)?,
+        // Whoever reads the file looks for the instance.
+        (false, None) => return Ok(path.into()),
+        (false, Some(_)) => vec![path.to_path_buf()],
+    };
+    let (mut found, mut damaged) = (Vec::new(), None);
+    for file in files {
         match KernelRecord::load(&file) {
-            Ok(kernel) => {
-                if name.is_none_or(|name| is_named(&kernel, name)) && id.is_none_or(|id| kernel.find(id).is_some()) {
-                    let exactly = name.is_some_and(|name| is_whole_name(&kernel, name));
-                    found.push(Candidate { exactly, file, name: kernel.demangled_name.clone() });
-                }
-                ids.extend(kernel.instances.into_keys());
-                all.push(kernel.demangled_name);
-            }
+            Ok(kernel) => found.push((file, kernel)),
             Err(error) => damaged = Some(error),
         }
     }
-    if found.iter().any(|candidate| candidate.exactly) {
-        found.retain(|candidate| candidate.exactly);
-    }
-    let names: Vec<String> = found.iter().map(|candidate| candidate.name.clone()).collect();
-    match (found.pop(), found.len()) {
-        (Some(only), 0) => Ok(only.file),
-        (None, _) => Err(damaged.unwrap_or_else(|| missing(path, id, name, &all, &ids))),
-        (Some(_), others) => Err(RecordingError::Choice(format!(
+    let names = |found: &[(PathBuf, KernelRecord)]| -> Vec<String> {
+        found.iter().map(|(_, kernel)| kernel.demangled_name.clone()).collect()
+    };
+    let all = names(&found);
+    let ids: Vec<String> = found.iter().flat_map(|(_, kernel)| kernel.instances.keys().cloned()).collect();
+    narrow(&mut found, |(_, kernel)| kernel, id, name);
+    match &found[..] {
+        [(file, _)] => Ok(file.clone()),
+        [] => Err(damaged.unwrap_or_else(|| missing(path, id, name, &all, &ids))),
+        several => Err(RecordingError::Choice(format!(
             "{} kernels of {} may be meant; name one with --kernel or -rid, or name its .json file: {}",
-            others + 1,
+            several.len(),
             path.display(),
-            closest(name.unwrap_or_default(), &names)
+            closest(name.unwrap_or_default(), names(several))
         ))),
     }
 }
 
+/// Leaves the kernels that have an instance `id` and are called `name`: by their whole name if any is.
+pub fn narrow<T>(found: &mut Vec<T>, kernel: impl Fn(&T) -> &KernelRecord, id: Option<&str>, name: Option<&str>) {
+    if let Some(id) = id {
+        found.retain(|it| kernel(it).find(id).is_some());
+    }
+    if let Some(name) = name {
+        let is_whole = found.iter().any(|it| is_whole_name(kernel(it), name));
+        let fits = if is_whole { is_whole_name } else { is_named };
+        found.retain(|it| fits(kernel(it), name));
+    }
+}
+
 /// Whether a kernel's name is this one, or has it as a part.
-pub fn is_named(kernel: &KernelRecord, name: &str) -> bool {
+fn is_named(kernel: &KernelRecord, name: &str) -> bool {
     kernel.kernel_name.contains(name) || kernel.demangled_name.contains(name)
 }
 
 /// Whether this is all of a kernel's name: mangled, demangled, or demangled without its parameters.
-pub fn is_whole_name(kernel: &KernelRecord, name: &str) -> bool {
+fn is_whole_name(kernel: &KernelRecord, name: &str) -> bool {
     let demangled = kernel.demangled_name.as_str();
     kernel.kernel_name == name || demangled == name || demangled.split('(').next() == Some(name)
 }
@@ -137,5 +138,9 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         assert!(matches!(choose(empty.path(), None, None), Err(RecordingError::Empty { .. })));
         assert_eq!(choose(Path::new("7.json"), None, None).unwrap(), Path::new("7.json"));
+        // A file that is named is the kernel's, or refused.
+        let file = folder.path().join("3.json");
+        assert_eq!(choose(&file, None, Some("sum")).unwrap(), file);
+        assert!(choose(&file, None, Some("scan")).unwrap_err().is_usage());
     }
 }

@@ -140,10 +140,7 @@ fn subjects(options: &Options) -> Result<Vec<KernelToTune>, TuneError> {
 
 /// The files of the kernels to tune: the named file, or in a folder the selected kernel or all.
 fn databases(path: &Path, options: &Options) -> Result<Vec<PathBuf>, TuneError> {
-    if !path.is_dir() {
-        return Ok(vec![path.into()]);
-    }
-    if options.all_kernels == Some(true) {
+    if options.all_kernels == Some(true) && path.is_dir() {
         return match database::kernels(path)? {
             none if none.is_empty() => Err(RecordingError::Empty { path: path.into() }.into()),
             found => Ok(found),
