@@ -28,6 +28,9 @@ pub const FIBER: usize = 576 << 10;
 /// Bytes for the stack that a worker runs a block without waiting on.
 pub const LOOP: usize = 2 << 20;
 
+/// Bytes at the top of such a stack that do not outlast a launch: kernels find nothing there of an earlier one.
+const WIPED: usize = 64 << 10;
+
 /// Stacks that the workers of a launch may use at once. A process may have 65530 mappings by default, and a stack with
 /// its guard page is two.
 pub const IN_USE: u64 = 16 << 10;
@@ -43,6 +46,12 @@ static IDLE: AtomicUsize = AtomicUsize::new(0);
 /// Whether so many more stacks may be in use.
 pub fn have_room(count: usize) -> bool {
     USED.load(Ordering::Relaxed) + count <= MOST
+}
+
+/// Overwrites what kernels have left on a stack.
+fn wipe(stack: &mut DefaultStack) {
+    // SAFETY: no fiber has the stack, which is larger and grows down from its base.
+    unsafe { std::ptr::write_bytes((stack.base().get() - WIPED) as *mut u8, 0, WIPED) };
 }
 
 /// Where a stack begins and ends.
@@ -85,6 +94,9 @@ impl Stacks {
     /// After a launch: keeps one worker's share.
     pub fn trim(&mut self, workers: u64) {
         self.keep(KEPT / workers.max(1) as usize);
+        if self.size == LOOP {
+            self.free.iter_mut().for_each(wipe);
+        }
     }
 
     pub fn give_back(&mut self, mut fiber: Fiber) {
