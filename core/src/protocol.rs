@@ -19,7 +19,7 @@ use crate::configuration::Configuration;
 use crate::device::DeviceLimits;
 use crate::launch::Dim3;
 pub use crate::recording::manifest::Moment;
-use crate::result::ReplayResult;
+use crate::result::{Evidence, ReplayResult};
 
 /// Raised when a message changes its meaning; a client refuses a greater one. Fields and messages may be added without
 /// that: a client ignores what it does not know in a reply, and a server refuses by name what it does not know in a
@@ -89,6 +89,10 @@ pub struct Submission {
     /// right for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fresh_inputs: Vec<u64>,
+    /// Look for races, for results that are kept from one launch to the next, and for clocks, too (`evidence.doubts` of
+    /// the result). Code in place of the recorded kernel's is always looked at so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub thorough: bool,
     /// The device to run it on, one of the greeting's `devices`; whichever is free first without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,
@@ -215,7 +219,7 @@ pub enum Reply {
     /// The outcome of the configuration submitted as `id`.
     Result {
         id: u64,
-        #[schemars(with = "Map<String, Value>")]
+        #[schemars(with = "ResultFields")]
         result: Box<ReplayResult>,
     },
     /// The configuration submitted as `id` was cancelled and has no result.
@@ -247,6 +251,20 @@ pub enum Reply {
         status: i32,
         error: String,
     },
+}
+
+/// What the schema says of a result: the fields beyond upstream's that decide what it is worth.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "only its schema is used")]
+struct ResultFields {
+    /// Memory is as recorded, and that shows something.
+    verified: bool,
+    /// Empty, or one sentence.
+    error: String,
+    /// What it shows that memory is as recorded; it is there if memory is so.
+    evidence: Option<Evidence>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 /// What the server is and what it replays.

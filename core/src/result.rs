@@ -1,5 +1,6 @@
 //! The result of one replay: upstream's `ExperimentResult`, plus fields of ours.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::image::bitcode;
@@ -105,7 +106,7 @@ fn is_zero(count: &u64) -> bool {
 ///
 /// Bytes are counted in elements of the buffer's type, or in words of eight bytes if the type is unknown: of an element
 /// that changes in one byte all bytes count.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Evidence {
     /// Bytes that were compared with the recording.
@@ -120,6 +121,11 @@ pub struct Evidence {
     pub shown: u64,
     /// Bytes that rules leave out of the comparison.
     pub ignored: u64,
+    /// Runs on the recorded input, all of which left memory as recorded.
+    pub runs: u64,
+    /// Why a launch in the application may do something else than these runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
     /// Runs on other inputs than the recorded ones.
     #[serde(skip_serializing_if = "FreshInputs::is_none")]
     pub fresh_inputs: FreshInputs,
@@ -135,9 +141,13 @@ impl Evidence {
     /// Of a hundred written bytes so many have to be shown.
     const ENOUGH: u64 = 99;
 
-    /// Whether a kernel that leaves out a part of the work would have been found out: by the recorded input, or by a
-    /// fresh one.
+    /// Whether a kernel that leaves out a part of the work would have been found out, by the recorded input or by a fresh
+    /// one, and nothing else speaks against the code.
     pub fn proves(&self) -> bool {
+        self.doubts.is_empty() && self.shows_enough()
+    }
+
+    fn shows_enough(&self) -> bool {
         let is_shown = u128::from(self.shown) * 100 >= u128::from(self.written) * u128::from(Self::ENOUGH);
         let is_agreed = self.fresh_inputs.shown.saturating_mul(100) >= self.written;
         (self.shown > 0 && is_shown) || (self.fresh_inputs.shown > 0 && is_agreed)
@@ -145,6 +155,9 @@ impl Evidence {
 
     /// Why it proves nothing, one sentence with the remedy.
     pub fn shortage(&self) -> String {
+        if let Some(doubt) = self.doubts.first() {
+            return format!("memory is as recorded, but {}", doubt.sentence());
+        }
         let Self { written, shown, .. } = self;
         let what = match (written, shown) {
             (0, _) => "the recorded launch changes no byte that is compared".to_owned(),
@@ -157,10 +170,51 @@ impl Evidence {
     }
 }
 
+/// Why code may do something else in the application than in a replay that leaves memory as recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Doubt {
+    /// It leaves these variables changed, which the application does not have, and a later launch may read them.
+    KeepsState { variables: Vec<String> },
+    /// It reads a clock, and the application's own code does not.
+    ReadsClock,
+    /// A fresh input takes it so many times as long as the recorded one, compared with the application's own code.
+    SlowerOnFreshInputs { ratio: f64 },
+    /// It is not the recorded kernel's code, and ran on no fresh input that says something.
+    NoFreshInput,
+    /// It takes less time than the device needs to write the bytes that it has to write, ns.
+    TooFast { time: u64, least: u64 },
+}
+
+impl Doubt {
+    /// After "but", with the remedy.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::KeepsState { variables } => format!(
+                "the code keeps something from one launch to the next, in {}: have it leave its own variables as they were",
+                variables.join(", ")
+            ),
+            Self::ReadsClock => {
+                "the code reads a clock, so that a later launch may do something else: have it do without".into()
+            }
+            Self::SlowerOnFreshInputs { ratio } => format!(
+                "the code takes {ratio:.1} times as long on other inputs, compared with the application's own code: it is made for the recorded \
+                 input"
+            ),
+            Self::NoFreshInput => "no fresh input shows that the code computes it, and does not have the recorded result in a table: record \
+                                   another launch, or pass --fresh 0 to trust the recorded input"
+                .into(),
+            Self::TooFast { time, least } => {
+                format!("the code takes {time} ns, and writing its results takes {least} ns at least: its times are wrong")
+            }
+        }
+    }
+}
+
 /// Runs on inputs that differ from the recorded one. The application's own code computes what is right for each.
 ///
 /// Of a seed follows an input, so that a run can be repeated.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FreshInputs {
     /// Inputs that were made.
@@ -489,6 +543,8 @@ mod tests {
         let of = |written, shown| Evidence { written, shown, ..Evidence::default() }.proves();
         assert!(of(100, 99) && of(8, 8));
         assert!(!of(0, 0) && !of(100, 0) && !of(100, 98), "nothing, or not enough");
+        let doubted = Evidence { written: 8, shown: 8, doubts: vec![Doubt::ReadsClock], ..Evidence::default() };
+        assert!(!doubted.proves() && serde_json::to_value(&doubted).unwrap()["doubts"][0]["kind"] == "reads_clock");
         let whole = Evidence { written: 8, shown: 8, rules: vec!["a".into()], ..Evidence::default() };
         let result = ReplayResult { evidence: Some(whole), ..ReplayResult::default() };
         let json = serde_json::to_value(&result).unwrap();

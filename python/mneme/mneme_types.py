@@ -299,7 +299,8 @@ class ExperimentResult:
     @property
     def evidence(self) -> Optional[dict[str, Any]]:
         """What it shows that memory is as recorded, in bytes: ``compared``, ``written``, ``changed``, ``poisoned``,
-        ``shown`` and ``ignored``; ``fresh_inputs`` counts runs on other inputs. ``None`` unless memory is as recorded.
+        ``shown`` and ``ignored``; ``runs`` counts runs on the recorded input, ``fresh_inputs`` those on others, and
+        ``doubts`` says what speaks against the code. ``None`` unless memory is as recorded.
         """
         return self.extra.get("evidence")
 

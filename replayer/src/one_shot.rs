@@ -159,6 +159,8 @@ fn replay(options: &OneShot, context: &ReplayContext, configuration: &Configurat
     job.run.counters.clone_from(&options.counters);
     let can_be_fresh = observe.is_none() && options.repeat.is_none();
     let is_foreign = options.code.file().is_some();
+    job.run.thorough = is_foreign && can_be_fresh;
+    job.run.needs_fresh_input = job.run.thorough && options.fresh != Some(0);
     let replayed = match options.fresh.or(is_foreign.then_some(FRESH)).filter(|count| *count > 0 && can_be_fresh) {
         Some(count) => on_fresh_inputs(options, context, &mut engine, job, count)?,
         None => one(&mut engine, job)?,

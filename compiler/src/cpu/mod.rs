@@ -103,6 +103,7 @@ pub fn lower_part<'ctx>(
 ) -> Result<Vec<u8>, LowerError> {
     let machine = emit::target_machine(options.codegen_opt)?;
     exits::lower(&module)?;
+    variables::show_private(&module);
     variables::define_builtin(&module);
     let mut replaced = replace::replace(&module)?;
     lockstep::insert(&module, options.lockstep, &mut replaced);

@@ -2,7 +2,7 @@
 
 use inkwell::module::Module;
 use llvm_sys::LLVMLinkage;
-use llvm_sys::core::{LLVMConstNull, LLVMSetInitializer};
+use llvm_sys::core::{LLVMConstNull, LLVMIsGlobalConstant, LLVMSetInitializer};
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use mneme_core::image::cpu_object::CpuVariable;
 
@@ -36,12 +36,32 @@ fn is_table(variable: Value<'_>) -> bool {
     is_visible && reach::references(variable).iter().any(|other| other.as_function().is_some())
 }
 
+/// Gives variables that code may write, and that have no symbol, one: nothing may keep results where nobody looks.
+pub fn show_private(module: &Module<'_>) {
+    let is_private = |variable: &Value<'_>| variable.linkage() == LLVMLinkage::LLVMPrivateLinkage;
+    for variable in ir::variables(module).into_iter().filter(|it| is_private(it) && is_state(*it)) {
+        if variable.name().is_empty() {
+            variable.set_name("mneme.private");
+        }
+        variable.set_linkage(LLVMLinkage::LLVMInternalLinkage);
+    }
+}
+
+/// Whether code may write to a variable that outlives a launch.
+fn is_state(variable: Value<'_>) -> bool {
+    let is_other = BUILTIN.contains(&variable.name().as_str())
+        || INTERNAL.iter().any(|prefix| variable.name().starts_with(prefix));
+    // SAFETY: a live variable.
+    let is_constant = unsafe { LLVMIsGlobalConstant(variable.raw()) } != 0;
+    matches!(variable.space(), GENERIC | GLOBAL) && !variable.is_declaration() && !is_constant && !is_other
+}
+
 /// Every variable in global or constant memory that has a name of its own.
 pub fn list(module: &Module<'_>) -> Vec<CpuVariable> {
     ir::variables(module)
         .into_iter()
         .filter(|variable| !variable.is_declaration() && variable.linkage() != LLVMLinkage::LLVMPrivateLinkage)
-        .filter(|variable| matches!(variable.space(), GLOBAL | CONSTANT) || is_table(*variable))
+        .filter(|variable| matches!(variable.space(), GLOBAL | CONSTANT) || is_table(*variable) || is_state(*variable))
         .filter(|variable| !INTERNAL.iter().any(|prefix| variable.name().starts_with(prefix)))
         .map(|variable| {
             // SAFETY: a live variable of a sized type, and its module.

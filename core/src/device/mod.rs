@@ -154,6 +154,9 @@ pub trait Device {
     /// write is then an illegal address.
     fn protect(&self, address: u64, size: u64) -> Result<(), DeviceError>;
 
+    /// Forbids kernels and copies to read or write mapped memory, until [`Device::protect`] lets them read it again.
+    fn hide(&self, address: u64, size: u64) -> Result<(), DeviceError>;
+
     /// New memory at an address of the driver's choice.
     fn allocate(&self, size: u64) -> Result<u64, DeviceError>;
 

@@ -70,6 +70,34 @@ pub struct Refusal {
     pub reason: String,
 }
 
+/// Variables that kernels may write to.
+pub fn writable(object: &[u8]) -> Vec<String> {
+    let table = elf::section(object, SECTION).and_then(|table| serde_json::from_slice::<CpuTable>(table).ok());
+    let variables = table.map(|table| table.variables).unwrap_or_default();
+    variables.into_iter().filter(|variable| !variable.constant).map(|variable| variable.name).collect()
+}
+
+/// Whether a kernel may call this function, which the device has: its own code does, or code that is no kernel's.
+pub fn calls(object: &[u8], kernel: &str, function: &str) -> bool {
+    let table = elf::section(object, SECTION).and_then(|table| serde_json::from_slice::<CpuTable>(table).ok());
+    let (Some(table), Ok(elf)) = (table, Elf::parse(object)) else { return false };
+    let name = |symbol: &goblin::elf::Sym| elf.strtab.get_at(symbol.st_name);
+    let is_other = |symbol: &goblin::elf::Sym| {
+        table.kernels.iter().any(|other| other.name != kernel && name(symbol) == Some(&other.entry))
+    };
+    let others: Vec<_> = elf.syms.iter().filter(is_other).collect();
+    elf.shdr_relocs.iter().any(|(header, relocations)| {
+        let section = elf.section_headers.get(*header).map(|header| header.sh_info as usize);
+        relocations.iter().any(|relocation| {
+            let is_others = others.iter().any(|other| {
+                let place = other.st_value..other.st_value.saturating_add(other.st_size);
+                Some(other.st_shndx) == section && place.contains(&relocation.r_offset)
+            });
+            !is_others && elf.syms.get(relocation.r_sym).as_ref().and_then(name) == Some(function)
+        })
+    })
+}
+
 /// Variables of a code object whose initial values hold addresses of code or of variables.
 pub fn holding_addresses(object: &[u8]) -> Vec<String> {
     let table = elf::section(object, SECTION).and_then(|table| serde_json::from_slice::<CpuTable>(table).ok());

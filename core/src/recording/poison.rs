@@ -17,6 +17,8 @@ use crate::hash::{Hash64, checksum};
 
 /// Of the file, and of the way in which the bytes are found: maps of another version are made again.
 pub const VERSION: u32 = 2;
+/// Kinds of devices, as files are named.
+pub const DEVICES: [&str; 3] = ["cpu", "cuda", "hip"];
 /// End of the file's name.
 pub const EXTENSION: &str = "poison";
 /// What a byte is filled with differs from the recorded result in these bits. Calibration uses their complement as
@@ -156,6 +158,12 @@ impl PoisonMap {
         self.chunks.push(PoisonedChunk { region, chunk, mask: number as u32 });
     }
 
+    /// Bytes that it fills.
+    pub fn filled(&self) -> u64 {
+        let mask = |chunk: &PoisonedChunk| self.masks.get(chunk.mask as usize);
+        self.chunks.iter().filter_map(mask).map(|mask| mask.count(CHUNK as usize)).sum()
+    }
+
     /// Adds what was found in other regions.
     pub fn join(&mut self, other: &Self) {
         for chunk in &other.chunks {
@@ -251,7 +259,7 @@ mod tests {
         map.add(0, 3, &mask(&[1, 65535]));
         map.add(0, 4, &mask(&[1, 65535]));
         map.unshown.push(UnshownBytes { region: 1, bytes: 8 });
-        assert_eq!(map.masks.len(), 1);
+        assert_eq!((map.masks.len(), map.filled()), (1, 4));
         map.save(&file).unwrap();
         assert_eq!(PoisonMap::load(&file, "a").as_ref(), Some(&map));
         assert_eq!(PoisonMap::load(&file, "b"), None);

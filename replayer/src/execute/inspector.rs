@@ -87,16 +87,24 @@ pub struct DeviceInspector {
     out: u64,
     /// Recorded bytes after the launch on the device, by piece; 0 where they are not there.
     references: Vec<u64>,
+    /// Where copies of recorded memory are, address and size.
+    copies: Vec<(u64, u64)>,
 }
 
 impl DeviceInspector {
     pub fn new(device: &dyn Device) -> Result<Self, DeviceError> {
-        Ok(Self { kernels: InspectionKernels::load(device)?, table: 0, out: 0, references: Vec::new() })
+        Ok(Self {
+            kernels: InspectionKernels::load(device)?,
+            table: 0,
+            out: 0,
+            references: Vec::new(),
+            copies: Vec::new(),
+        })
     }
 
     /// Copies what the recorded launch changes, as far as there is room. Memory holds what it did before the launch.
     pub fn prepare(&mut self, device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece]) -> Result<(), DeviceError> {
-        let copies = copy_changed(device, snapshot, pieces)?;
+        let copies = copy_changed(device, snapshot, pieces, &mut self.copies)?;
         let mut table = Vec::with_capacity(pieces.len() * 64);
         for (piece, copy) in pieces.iter().zip(copies) {
             let (before, after) = piece.ids(snapshot);
@@ -114,6 +122,15 @@ impl DeviceInspector {
         self.out = device.allocate(8 + 4 * pieces.len() as u64)?;
         self.references = vec![0; pieces.len()];
         Ok(())
+    }
+
+    /// Forbids kernels to read the copies, or lets them again.
+    pub fn hide(&self, device: &dyn Device, is_hidden: bool) -> Result<(), DeviceError> {
+        let set = |(address, size): &(u64, u64)| match is_hidden {
+            true => device.hide(*address, *size),
+            false => device.protect(*address, *size),
+        };
+        self.copies.iter().try_for_each(set)
     }
 
     fn inspect(&self, device: &dyn Device, pieces: usize, mode: CheckMode) -> Result<InspectionResult, DeviceError> {
@@ -241,6 +258,7 @@ impl DeviceInspector {
             self.references[piece] = place;
             place += size(piece);
         }
+        self.copies.push((base, total));
         device.protect(base, total)
     }
 }
@@ -252,8 +270,14 @@ fn room(device: &dyn Device) -> Result<u64, DeviceError> {
 }
 
 /// Copies the pieces that the recorded launch changes, as many as there is room for, to memory that kernels cannot
-/// write to. The address of each piece's copy, congruent to the piece's modulo 512; 0 where there is none.
-fn copy_changed(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece]) -> Result<Vec<u64>, DeviceError> {
+/// write to, and notes where (address and size). The address of each piece's copy, congruent to the piece's modulo 512;
+/// 0 where there is none.
+fn copy_changed(
+    device: &dyn Device,
+    snapshot: &Snapshot,
+    pieces: &[Piece],
+    mapped: &mut Vec<(u64, u64)>,
+) -> Result<Vec<u64>, DeviceError> {
     const ALIGNMENT: u64 = 512;
     let mut copies = vec![0; pieces.len()];
     let mut left = room(device)?;
@@ -290,6 +314,7 @@ fn copy_changed(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece]) -> R
         }
     }
     device.protect(base, bytes)?;
+    mapped.push((base, bytes));
     Ok(copies)
 }
 

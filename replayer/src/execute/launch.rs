@@ -15,7 +15,11 @@ pub fn launch_once(
     memory: &mut ResidentMemory<'_>,
     done: &mut RunOutcome,
 ) -> Result<Timer, DeviceError> {
-    match device.run(function, launch, arguments) {
+    repaired(memory.hide(true), done)?;
+    let ended = device.run(function, launch, arguments);
+    // After a fault this may fail, as whatever else is done then.
+    let shown = memory.hide(false);
+    match ended.and_then(|timed| shown.map(|()| timed)) {
         Ok((time, timer)) => {
             done.times.push(time);
             done.executed = true;

@@ -32,6 +32,10 @@ pub struct ResidentMemory<'a> {
     inspector: Inspector,
     /// Memory that takes the place of everything else in the level 2 cache: address and size; none until it is needed.
     flusher: Option<(u64, u64)>,
+    /// Kernels run in this process, and could read all that it can.
+    is_here: bool,
+    /// Copies of recorded memory are out of reach while a kernel runs.
+    hides: bool,
 }
 
 /// What became of a run's memory.
@@ -65,7 +69,16 @@ impl<'a> ResidentMemory<'a> {
         let (snapshot, absolute_constants) = (plan.snapshot, plan.has_absolute_constants());
         let inspector =
             if plan.is_nvidia() { Inspector::Device(DeviceInspector::new(device)?) } else { Inspector::Host };
-        let mut memory = Self { device, snapshot, absolute_constants, pieces: Vec::new(), inspector, flusher: None };
+        let mut memory = Self {
+            device,
+            snapshot,
+            absolute_constants,
+            pieces: Vec::new(),
+            inspector,
+            flusher: None,
+            is_here: plan.is_cpu,
+            hides: false,
+        };
         let stretches = || memory.mapped_regions().map(|(_, region)| (region.address, region.size));
         for (start, size) in spans(stretches(), RESERVATION) {
             device.reserve_at(start, size)?;
@@ -93,6 +106,23 @@ impl<'a> ResidentMemory<'a> {
             Inspector::Device(checker) => checker.prepare(self.device, self.snapshot, &self.pieces),
             Inspector::Host => Ok(()),
         }
+    }
+
+    /// From now on kernels can read the copies of recorded memory while they run, or cannot.
+    pub fn hide_copies(&mut self, hides: bool) {
+        self.hides = hides;
+    }
+
+    /// Puts copies of recorded memory out of a kernel's reach, or back.
+    pub fn hide(&self, is_hidden: bool) -> Result<(), DeviceError> {
+        if !self.hides {
+            return Ok(());
+        }
+        if let Inspector::Device(checker) = &self.inspector {
+            return checker.hide(self.device, is_hidden);
+        }
+        let set = if is_hidden { Snapshot::hide } else { Snapshot::seal };
+        if self.is_here { set(self.snapshot).map_err(|error| broken(error.to_string())) } else { Ok(()) }
     }
 
     /// The variables of a module that are not at their recorded addresses.
@@ -192,12 +222,12 @@ impl<'a> ResidentMemory<'a> {
         }
     }
 
-    /// Makes those bytes of a piece that are filled when a run starts what they are then.
-    pub fn keep_filled(&self, piece: usize, bytes: &mut [u8]) {
+    /// Makes those bytes of a piece that are filled when a run starts what they are in `with`.
+    pub fn fill(&self, piece: usize, bytes: &mut [u8], with: &[u8]) {
         let Some((region, chunk)) = self.pieces[piece].chunk else { return };
         let Some(poisoned) = self.snapshot.layout.regions[region].poison_of(chunk) else { return };
-        let filled = bytes.iter_mut().zip(self.before(piece)).enumerate().filter(|(at, _)| poisoned.mask.has(*at));
-        filled.for_each(|(_, (byte, before))| *byte = *before);
+        let filled = bytes.iter_mut().zip(with).enumerate().filter(|(at, _)| poisoned.mask.has(*at));
+        filled.for_each(|(_, (byte, with))| *byte = *with);
     }
 
     pub fn address(&self, piece: usize) -> u64 {

@@ -9,7 +9,7 @@ use mneme_core::launch::{Dim3, LaunchAttributes};
 use mneme_core::observation::{Fault, Observe};
 use mneme_core::protocol::StoppingRule;
 use mneme_core::recording::poison::PoisonMap;
-use mneme_core::result::{Clocks, Evidence, FreshInputs, Largest, Metrics, Mismatch, ReplayStatus, Variation};
+use mneme_core::result::{Clocks, Doubt, Evidence, FreshInputs, Largest, Metrics, Mismatch, ReplayStatus, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +81,10 @@ pub struct RunSpec {
     pub counters: Vec<String>,
     /// Seeds of the fresh inputs that the code runs on after its series.
     pub fresh_inputs: Vec<u64>,
+    /// Look for races, for state that the code keeps, and for what it does on the recorded input alone.
+    pub thorough: bool,
+    /// The code proves nothing unless it agrees on a fresh input.
+    pub needs_fresh_input: bool,
     /// Find the bytes of these regions that the code only writes; it is known to be right.
     pub calibrate: Option<Vec<usize>>,
     /// File for all recorded memory as the last run leaves it.
@@ -205,6 +209,10 @@ pub struct RunOutcome {
     pub evidence: Option<Evidence>,
     /// What became of the fresh inputs.
     pub fresh_inputs: FreshInputs,
+    /// Runs on the recorded input that left memory as recorded.
+    pub runs: u64,
+    /// What speaks against the code.
+    pub doubts: Vec<Doubt>,
     /// Bytes that the code only writes.
     pub calibrated: Option<Box<PoisonMap>>,
     /// Why a file that was asked for is not there, in one sentence; the run is as good as with it.

@@ -13,6 +13,7 @@ pub mod executor;
 pub mod files;
 mod fresh;
 mod inspector;
+mod kept;
 mod kernels;
 mod launch;
 mod memory;

@@ -6,13 +6,14 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use mneme_core::device::counters::Counters;
 use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
-use mneme_core::image::amd_hardware::shared_of_block;
+use mneme_core::image::{amd_hardware::shared_of_block, cpu_object};
 use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, Launch, Limits};
-use mneme_core::result::{Evidence, Metrics, ReplayStatus};
+use mneme_core::result::{Doubt, Evidence, Metrics, ReplayStatus};
 
 use super::calibration::Calibration;
 use super::counting::{self, CountedSeries};
 use super::fresh::FreshRuns;
+use super::kept::OwnVariables;
 use super::launch::repaired;
 use super::memory::ResidentMemory;
 use super::message::{Oracle, RunOutcome, RunRequest};
@@ -26,6 +27,11 @@ use crate::verify::evidence;
 
 /// Blocks of a cluster that every device with clusters takes (CUDA Programming Guide, "Thread Block Clusters").
 const PORTABLE_CLUSTER: u64 = 8;
+
+/// What CPU code objects call for the time.
+const CLOCK: &str = "__mneme_cpu_clock";
+/// No multiprocessor writes more, bytes a nanosecond: 128 a clock, of 4 GHz.
+const FASTEST: u64 = 512;
 
 /// Runs code objects on a device.
 pub struct Runner<'a> {
@@ -74,6 +80,7 @@ impl<'a> Runner<'a> {
                 return done;
             }
         };
+        memory.hide_copies(order.spec.thorough);
         if let Err(error) = self.launches(memory, order, (module, image), file.as_ref(), &mut done) {
             (done.status, done.error) = if error.is_refused_launch() {
                 (ReplayStatus::InvalidLaunch, format!("the launch was refused: {error}"))
@@ -100,12 +107,26 @@ impl<'a> Runner<'a> {
             found.not_searched = self.plan.not_searched.to_owned();
             self.evidence = Some((comparisons, found));
         }
-        let fresh_inputs = done.fresh_inputs.clone();
-        done.evidence = self.evidence.as_ref().map(|(_, found)| Evidence { fresh_inputs, ..found.clone() });
+        let (fresh_inputs, runs, doubts) = (done.fresh_inputs.clone(), done.runs, done.doubts.clone());
+        done.evidence =
+            self.evidence.as_ref().map(|(_, found)| Evidence { fresh_inputs, runs, doubts, ..found.clone() });
+        let too_fast = self.too_fast(done);
+        if let Some(found) = &mut done.evidence {
+            found.doubts.extend(too_fast);
+        }
         if let Some(found) = done.evidence.as_ref().filter(|found| !found.proves()) {
             let why = if found.not_searched.is_empty() { String::new() } else { format!(" ({})", found.not_searched) };
             (done.status, done.error) = (ReplayStatus::Unproven, found.shortage() + &why);
         }
+    }
+
+    /// A doubt if the runs took less time than the device needs for the bytes that they have to write.
+    fn too_fast(&self, done: &RunOutcome) -> Option<Doubt> {
+        let multiprocessors = self.device.description().limits.multiprocessors.filter(|count| *count > 0)?;
+        let shown = self.evidence.as_ref().map_or(0, |(_, found)| found.shown);
+        let least = shown / (u64::from(multiprocessors) * FASTEST);
+        let time = done.times.iter().filter(|time| **time > 0).min().copied()?;
+        (time < least).then_some(Doubt::TooFast { time, least })
     }
 
     fn launches(
@@ -151,9 +172,15 @@ impl<'a> Runner<'a> {
             done.status = ReplayStatus::Verified;
             return Ok(());
         }
+        let own_code = order.oracle.as_ref().map_or(blob, |oracle| &blob[..oracle.start.min(blob.len())]);
+        let mut own = match order.spec.thorough {
+            true => OwnVariables::of(device, self.plan.snapshot, module, own_code)?,
+            false => OwnVariables::default(),
+        };
         if !series.run(memory, survey.as_mut(), done)? {
             return Ok(());
         }
+        repaired(own.look(device), done)?;
         done.clocks = self.nvml().and_then(Nvml::clocks);
         if order.spec.energy {
             let launch = || {
@@ -178,10 +205,34 @@ impl<'a> Runner<'a> {
             }
             done.variations = Some(variations);
         }
+        if order.spec.thorough {
+            series.repeat(memory, &mut own, done)?;
+        }
         if let Some(oracle) = order.oracle.as_ref().filter(|_| done.status == ReplayStatus::Verified) {
             self.judge(memory, &series, oracle, blob, done)?;
         }
+        if done.status == ReplayStatus::Verified && order.spec.thorough {
+            repaired(own.look(device), done)?;
+            self.doubt(order, own, blob, done);
+        }
         Ok(())
+    }
+
+    /// Notes what speaks against code that is right in all runs.
+    fn doubt(&self, order: &RunRequest, own: OwnVariables, blob: &[u8], done: &mut RunOutcome) {
+        let variables = own.changed();
+        if !variables.is_empty() {
+            done.doubts.push(Doubt::KeepsState { variables });
+        }
+        let start = order.oracle.as_ref().map_or(blob.len(), |oracle| oracle.start.min(blob.len()));
+        let (code, oracle) = blob.split_at(start);
+        let own_entry = order.oracle.as_ref().map_or("", |oracle| oracle.entry.as_str());
+        if cpu_object::calls(code, &order.entry, CLOCK) && !cpu_object::calls(oracle, own_entry, CLOCK) {
+            done.doubts.push(Doubt::ReadsClock);
+        }
+        if order.spec.needs_fresh_input && done.fresh_inputs.agreed == 0 {
+            done.doubts.push(Doubt::NoFreshInput);
+        }
     }
 
     /// Runs the code on fresh inputs. An oracle that cannot be run leaves the verdict as it is.
@@ -212,7 +263,8 @@ impl<'a> Runner<'a> {
         };
         let (arguments, order, comparisons) = (self.plan.arguments, code.order, Vec::new());
         let oracle_series = Series { device, arguments, order, function, launch, moved, comparisons, file: None };
-        let runs = FreshRuns { code, oracle: &oracle_series, about: oracle, memory, done };
+        let runs =
+            FreshRuns { code, oracle: &oracle_series, about: oracle, memory, done, is_timed: order.spec.thorough };
         let judged = runs.judge(&order.spec.fresh_inputs);
         if !done.broken && device.unload(module).is_err() {
             done.broken = true;

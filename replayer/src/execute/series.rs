@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::time::{Duration, Instant};
 
 use mneme_core::configuration::CacheState;
 use mneme_core::device::{Device, DeviceError, DeviceFunction, Timer};
@@ -12,13 +13,20 @@ use mneme_core::launch::Launch;
 use mneme_core::protocol::StoppingRule;
 use mneme_core::result::ReplayStatus;
 
+use super::kept::OwnVariables;
 use super::launch::{launch_once, repaired};
 use super::memory::{MemoryVerdict, ResidentMemory};
 use super::message::{RunOutcome, RunRequest, RunSpec, VARIES};
-use super::report::{self, MOST_TOLD};
+use super::report::{self, BufferFailure, MOST_TOLD};
 use super::survey::Survey;
 use super::variables::MovedVariables;
 use crate::verify::comparison::RegionComparison;
+
+/// Runs on the recorded input that code has to pass which is looked at thoroughly: what is wrong one time in ten passes
+/// one time in two hundred.
+const PASSES: u64 = 50;
+/// There is no further one once they took so long.
+const BUDGET: Duration = Duration::from_secs(2);
 
 /// The runs of a code object, warm-up runs first.
 pub struct Series<'a> {
@@ -113,14 +121,59 @@ impl Series<'_> {
             done.unwritten = done.unwritten.take().or(unwritten);
             done.largest = Some(done.largest.unwrap_or_default().and(largest.finite()));
             if !failures.is_empty() {
-                done.status = ReplayStatus::FailedVerification;
-                done.differing_buffers = failures.len() as u64;
-                done.mismatches = failures.into_iter().take(MOST_TOLD).map(|failure| failure.mismatch).collect();
-                done.error = report::text(&done.mismatches, done.differing_buffers);
+                done.fail(failures, "");
                 return Ok(false);
             }
+            done.runs += 1;
         }
         Ok(true)
+    }
+
+    /// Further runs, which are not measured, up to [`PASSES`] in all; `done` says so if one does not pass.
+    ///
+    /// # Errors
+    /// The kernel fails, or the device does.
+    pub fn repeat(
+        &self,
+        memory: &mut ResidentMemory<'_>,
+        own: &mut OwnVariables,
+        done: &mut RunOutcome,
+    ) -> Result<(), DeviceError> {
+        let begin = Instant::now();
+        while done.runs < PASSES && begin.elapsed() < BUDGET {
+            let mut run = RunOutcome { executed: true, ..RunOutcome::default() };
+            let left = self.verified_once(memory, &mut run);
+            done.broken |= run.broken;
+            let failures = left?;
+            if !failures.is_empty() {
+                done.fail(failures, &format!("in run {}, ", done.runs + 1));
+                return Ok(());
+            }
+            repaired(own.glance(self.device), done)?;
+            done.runs += 1;
+        }
+        Ok(())
+    }
+
+    fn verified_once(
+        &self,
+        memory: &mut ResidentMemory<'_>,
+        run: &mut RunOutcome,
+    ) -> Result<Vec<BufferFailure>, DeviceError> {
+        self.moved.bring(self.device)?;
+        launch_once(self.device, self.function, &self.launch, self.arguments, memory, run)?;
+        repaired(self.moved.take_back(self.device), run)?;
+        Ok(repaired(memory.settle(&self.comparisons, None), run)?.failures)
+    }
+}
+
+impl RunOutcome {
+    /// Memory is not as it has to be; `when` stands before the sentence about it.
+    pub fn fail(&mut self, failures: Vec<BufferFailure>, when: &str) {
+        self.status = ReplayStatus::FailedVerification;
+        self.differing_buffers = failures.len() as u64;
+        self.mismatches = failures.into_iter().take(MOST_TOLD).map(|failure| failure.mismatch).collect();
+        self.error = when.to_owned() + &report::text(&self.mismatches, self.differing_buffers);
     }
 }
 

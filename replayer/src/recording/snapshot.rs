@@ -325,6 +325,13 @@ impl Snapshot {
         unsafe { mprotect(self.memory.cast(), self.layout.bytes.max(1), ProtFlags::PROT_READ) }
     }
 
+    /// Forbids this process to read the memory as well, until it is sealed again: a kernel that runs in it does not find
+    /// the recorded result there.
+    pub fn hide(&self) -> nix::Result<()> {
+        // SAFETY: as above; whoever hides it reads nothing of it before it is sealed again.
+        unsafe { mprotect(self.memory.cast(), self.layout.bytes.max(1), ProtFlags::PROT_NONE) }
+    }
+
     /// The memory as a file.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

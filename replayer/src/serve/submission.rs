@@ -28,7 +28,8 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
     }
     let runs = (submission.iterations.unwrap_or(runs.0), submission.warmup.unwrap_or(runs.1));
     let replacement = submission.code.map(replacement).transpose()?.map(Rc::new);
-    if replacement.is_some() && configuration.original {
+    let is_foreign = replacement.is_some();
+    if is_foreign && configuration.original {
         return Err("the submission has code, and original means the application's own; leave one of them out".into());
     }
     // What a configuration says for itself is what it gets.
@@ -50,6 +51,8 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
             stopping,
             energy: submission.energy,
             fresh_inputs: submission.fresh_inputs,
+            thorough: submission.thorough || is_foreign,
+            needs_fresh_input: is_foreign,
             counters: submission.counters,
             memory: submission.outputs.memory,
             ..job.run

@@ -124,7 +124,7 @@ impl<'a> Supervisor<'a> {
 
     /// Takes a configuration; its result comes as an event.
     pub fn submit(&mut self, mut job: Job) {
-        if self.wants_fresh_inputs && job.may_have_fresh_inputs() {
+        if (self.wants_fresh_inputs || job.run.needs_fresh_input) && job.may_have_fresh_inputs() {
             job.run.fresh_inputs.clone_from(&self.context.fresh_inputs);
         }
         let start = jiff::Timestamp::now();

@@ -296,6 +296,10 @@ impl Device for Gpu {
         self.set_access(address, size, memory_access::READ)
     }
 
+    fn hide(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        self.set_access(address, size, memory_access::NONE)
+    }
+
     fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
         let mut address = 0;
         // SAFETY: `address` is a valid place for the answer.
