@@ -51,6 +51,8 @@ pub struct Runs {
     pub counters: Vec<String>,
     /// Seeds of the fresh inputs to run on afterwards.
     pub fresh_inputs: Vec<u64>,
+    /// Look for races, and for results that are kept.
+    pub thorough: bool,
 }
 
 impl Runs {
@@ -175,7 +177,7 @@ impl Server {
 
     /// Submits a configuration. An error means that the server is gone.
     pub fn submit(&mut self, id: u64, config: &Configuration, runs: Runs) -> Result<(), ServerError> {
-        let Runs { iterations, warmup, stopping, fresh, device, energy, counters, fresh_inputs } = runs;
+        let Runs { iterations, warmup, stopping, fresh, device, energy, counters, fresh_inputs, thorough } = runs;
         let config = Changes::from(config);
         let (iterations, warmup) = (Some(iterations), Some(warmup));
         let submission = Submission {
@@ -189,6 +191,7 @@ impl Server {
             energy,
             counters,
             fresh_inputs,
+            thorough,
             ..Submission::default()
         };
         self.send(&Request::Submit(Box::new(submission)))?;
@@ -223,7 +226,9 @@ impl Server {
         match self.read()? {
             Reply::Result { id, mut result } => {
                 self.pending = self.pending.saturating_sub(1);
-                result.verified |= self.accepts_unproven && result.status == ReplayStatus::Unproven;
+                // What a recording does not show is accepted, and not what speaks against the code.
+                let is_doubted = result.evidence.as_ref().is_some_and(|evidence| !evidence.doubts.is_empty());
+                result.verified |= self.accepts_unproven && result.status == ReplayStatus::Unproven && !is_doubted;
                 Ok((id, *result))
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),

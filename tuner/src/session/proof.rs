@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::FreshInputs;
+use mneme_core::result::{FreshInputs, ReplayResult};
 
 use super::confirm::of_instances;
 use super::{Session, SessionError};
@@ -30,20 +30,23 @@ pub struct Proof {
 impl Session {
     /// Whether all finalists are right on fresh inputs; those that are not are refuted.
     pub(super) fn are_proven(&mut self, proof: &mut Proof, finalists: &[Trial]) -> Result<bool, SessionError> {
-        let Some(baseline) = self.standings.baseline.as_ref().map(|baseline| baseline.config.clone()) else {
+        let Some(baseline) = self.standings.baseline.clone().filter(|_| !self.evaluator.is_simulated()) else {
             return Ok(true);
         };
         let seeds = match &proof.seeds {
             Some(seeds) => seeds.clone(),
-            None => proof.seeds.insert(self.fresh_inputs(&baseline)?).clone(),
+            None => {
+                proof.seeds.insert(self.fresh_inputs(&of_instances(&baseline.config, &baseline.instances))?).clone()
+            }
         };
         let mut all = true;
         let waiting: Vec<&Trial> = finalists.iter().filter(|trial| !proof.proven.contains(&trial.trial)).collect();
-        for trial in waiting.into_iter().filter(|_| !seeds.is_empty()) {
+        for trial in waiting {
             let configurations = of_instances(&trial.config, &trial.instances);
-            let runs = Runs { iterations: 1, fresh: true, fresh_inputs: seeds.clone(), ..Runs::default() };
+            let runs =
+                Runs { iterations: 1, fresh: true, fresh_inputs: seeds.clone(), thorough: true, ..Runs::default() };
             let results = self.evaluator.run(configurations.clone(), runs)?;
-            if results.len() == configurations.len() && results.iter().all(|result| result.status.is_as_recorded()) {
+            if results.len() == configurations.len() && results.iter().all(is_proven) {
                 proof.proven.insert(trial.trial);
             } else {
                 self.refute_again(trial.trial, &configurations, &results);
@@ -53,14 +56,11 @@ impl Session {
         Ok(all)
     }
 
-    /// Seeds of inputs that say something, by what the baseline does on them. There are none for several instances, or
-    /// if the baseline cannot be run on them.
-    fn fresh_inputs(&mut self, baseline: &Configuration) -> Result<Vec<u64>, SessionError> {
+    /// Seeds of inputs that say something, by what the baseline does on them, in all instances. There are none if the
+    /// baseline cannot be run on them.
+    fn fresh_inputs(&mut self, baseline: &[Configuration]) -> Result<Vec<u64>, SessionError> {
         let mut summary = FreshInputs::default();
         let mut seeds = Vec::new();
-        if self.evaluator.is_simulated() || !self.proposals.further.is_empty() {
-            return Ok(seeds);
-        }
         // Readers of JSON may have no more than 53 bits.
         let Ok(first) = mneme_core::random::number().map(|number| (number >> 16) * WAYS) else { return Ok(seeds) };
         let mut losses = 0;
@@ -69,17 +69,15 @@ impl Session {
                 break;
             }
             let runs = Runs { iterations: 1, fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
-            let results = self.evaluator.run(vec![baseline.clone()], runs)?;
-            let Some(result) = results.first() else { break };
-            let agreed = match &result.evidence {
-                Some(evidence) if evidence.fresh_inputs.tried == 0 => break,
-                Some(evidence) => result.status.is_as_recorded() && evidence.fresh_inputs.agreed > 0,
-                None => false,
-            };
-            losses += u32::from(!result.status.is_as_recorded());
+            let results = self.evaluator.run(baseline.to_vec(), runs)?;
+            let tried = |result: &ReplayResult| result.evidence.as_ref().is_none_or(|it| it.fresh_inputs.tried > 0);
+            if results.len() < baseline.len() || !results.iter().all(tried) {
+                break;
+            }
+            losses += u32::from(!results.iter().all(|result| result.status.is_as_recorded()));
             summary.tried += 1;
             summary.seeds.push(seed);
-            if agreed {
+            if results.iter().all(agrees) {
                 seeds.push(seed);
             } else {
                 summary.discarded += 1;
@@ -90,4 +88,16 @@ impl Session {
         self.standings.summary.fresh_inputs = summary;
         Ok(seeds)
     }
+}
+
+/// Whether a run on a fresh input came to what the application's own code does.
+fn agrees(result: &ReplayResult) -> bool {
+    let agreed = result.evidence.as_ref().is_some_and(|evidence| evidence.fresh_inputs.agreed > 0);
+    agreed && result.status.is_as_recorded()
+}
+
+/// Whether nothing speaks against a finalist.
+fn is_proven(result: &ReplayResult) -> bool {
+    let is_doubted = result.evidence.as_ref().is_some_and(|evidence| !evidence.doubts.is_empty());
+    result.status.is_as_recorded() && !is_doubted
 }
