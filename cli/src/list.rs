@@ -1,7 +1,9 @@
 //! The command `mneme ls`, which lists a folder's recorded instances.
 
 use clap::Args;
+use mneme_core::recording::database::InstanceRecord;
 use mneme_core::recording::moments::memory_bytes;
+use mneme_core::recording::poison::PoisonMap;
 use serde_json::json;
 
 use crate::error::CommandError;
@@ -75,6 +77,7 @@ fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<serde_json::Value, 
             "memory_bytes": memory_bytes(kernel.folder(), instance).ok(),
             "occurrences": instance.occurrences,
             "changes_memory": kernel.changes_memory(instance),
+            "evidence": evidence(kernel, id, instance),
         })
     });
     Ok(json!({
@@ -84,4 +87,20 @@ fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<serde_json::Value, 
         "static_hash": kernel.record.static_hash.to_string(),
         "instances": instances.collect::<Vec<_>>(),
     }))
+}
+
+/// What replays have found out about the instance, by kind of device: bytes that they fill before each run, bytes that
+/// the kernel writes and of which the recorded input shows nothing, and inputs to try it on.
+fn evidence(kernel: &KernelFile, id: &str, instance: &InstanceRecord) -> serde_json::Value {
+    let of = |(device, map): (&'static str, PoisonMap)| {
+        let unshown: u64 = map.unshown.iter().map(|region| region.bytes).sum();
+        let found = json!({
+            "poisoned": map.filled(),
+            "unshown": unshown,
+            "fresh_inputs": map.fresh_inputs.len(),
+            "not_searched": map.left_out,
+        });
+        (device.to_owned(), found)
+    };
+    kernel.poison_maps(id, instance).into_iter().map(of).collect::<serde_json::Map<_, _>>().into()
 }

@@ -1,11 +1,13 @@
 //! The choice of the kernels and instances that a command works on.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mneme_core::recording::choice;
 use mneme_core::recording::database::{InstanceRecord, KernelRecord, kernels};
 use mneme_core::recording::manifest::is_manifest;
+use mneme_core::recording::poison::{self, PoisonMap};
 use mneme_core::recording::{Moments, RecordingError};
 
 use crate::error::CommandError;
@@ -62,14 +64,26 @@ impl KernelFile {
         Some(moments.prologue.chunks != moments.epilogue.chunks)
     }
 
+    /// What replays on each kind of device have found about the bytes that the kernel only writes, by kind.
+    pub fn poison_maps(&self, id: &str, instance: &InstanceRecord) -> BTreeMap<&'static str, PoisonMap> {
+        let Ok(moments) = Moments::open(self.folder(), &self.record, instance) else { return BTreeMap::new() };
+        let made_from = poison::identity(&moments.prologue, &moments.epilogue);
+        let of = |device| Some((device, PoisonMap::load(&poison::path(&self.path, id, device), &made_from)?));
+        poison::DEVICES.into_iter().filter_map(of).collect()
+    }
+
     /// Tells which of the instances change no memory.
     pub fn warn_of_unchanged(&self, id: Option<&str>) -> Result<(), RecordingError> {
         for (id, instance) in self.instances(id)? {
             if self.changes_memory(instance) == Some(false) {
-                mneme_core::remark!(
-                    "mneme: instance {id} of {} changes no memory; what its replays show depends on the bytes that the kernel only writes",
-                    self.record.demangled_name
-                );
+                let maps = self.poison_maps(id, instance);
+                let filled = maps.values().map(PoisonMap::filled).max();
+                let what = match filled {
+                    None => "what its replays show depends on the bytes that the kernel only writes".to_owned(),
+                    Some(0) => "its replays prove nothing unless they agree on fresh inputs".to_owned(),
+                    Some(bytes) => format!("its replays fill the {bytes} bytes that the kernel only writes"),
+                };
+                mneme_core::remark!("mneme: instance {id} of {} changes no memory; {what}", self.record.demangled_name);
             }
         }
         Ok(())

@@ -34,7 +34,7 @@ pub fn environment(archive: &Archive) -> Markup {
     }
 }
 
-fn table(rows: &[(String, String)]) -> Markup {
+pub fn table(rows: &[(String, String)]) -> Markup {
     html! {
         table class="facts" {
             @for (name, value) in rows { tr { th scope="row" { (name.replace('_', " ")) } td { (value) } } }

@@ -8,6 +8,7 @@ mod columns;
 pub mod command;
 pub mod compare;
 mod environment;
+mod evidence;
 mod failures;
 mod headline;
 mod heat;
@@ -92,6 +93,7 @@ pub fn page(archive: &Archive) -> String {
             }
             (failures::failures(archive))
             @if verified { (ranking::ranking(archive, &columns, is_time)) }
+            (evidence::evidence(archive))
             (environment::environment(archive))
         }
         footer { "Written by mneme-tune " (env!("CARGO_PKG_VERSION")) " from " code { (archive.folder.display()) } "." }
