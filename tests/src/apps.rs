@@ -84,6 +84,11 @@ pub const APPS: &[App] = &[
         sources: &["steady.cu"],
         kernels: &[bitwise("refill", &[3]), bitwise("settle", &[3]), bitwise("scatter", &[3])],
     },
+    App {
+        name: "zoo",
+        sources: &["zoo.cu"],
+        kernels: &[bitwise("mixed", &[1]), bitwise("total", &[1]), bitwise("tuned", &[1])],
+    },
     App { name: "saxpy", sources: &["saxpy.cu"], kernels: &[bitwise("saxpy", &[1])] },
     App {
         name: "stencil",

@@ -47,3 +47,4 @@ mod upstream;
 mod verification;
 mod watching;
 mod without_ir;
+mod zoo;

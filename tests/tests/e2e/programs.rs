@@ -26,6 +26,7 @@ programs!(
     vecadd,
     variables,
     steady,
+    zoo,
     saxpy,
     stencil,
     reduce,
