@@ -164,7 +164,7 @@ impl FreshRuns<'_, '_> {
         }
         let failures = self.compare(&right.left, &left).0;
         if failures.is_empty() {
-            self.note_pace(pace, &input, (&run.times[..], right.time.min(rehearsal.time)))?;
+            self.note_pace(pace, &input, (&run.work[..], right.work.min(rehearsal.work)))?;
             return Ok(Verdict::Agrees(shown));
         }
         // Code that varies on this input says nothing about other code.
@@ -174,7 +174,7 @@ impl FreshRuns<'_, '_> {
     }
 
     /// Compares times on a fresh input, of code and oracle, with those that both take on the recorded one right after.
-    /// What can be repeated counts by its fastest run, so that a busy machine only makes the fresh input look slow.
+    /// What can be repeated counts by its fastest run.
     fn note_pace(
         &mut self,
         pace: &mut Pace,
@@ -191,12 +191,12 @@ impl FreshRuns<'_, '_> {
             let left = self.code.once(self.memory, &Contents::new(), &mut run);
             self.done.broken |= run.broken;
             left?;
-            usual = run.times.into_iter().fold(usual, u64::min);
+            usual = run.work.into_iter().fold(usual, u64::min);
             let Some(run) = self.oracle_on(&Contents::new()) else { return Ok(()) };
-            usual_of_oracle = usual_of_oracle.min(run.time);
+            usual_of_oracle = usual_of_oracle.min(run.work);
         }
         if *code < LONG {
-            oracle = self.oracle_on(input).map_or(oracle, |run| run.time.min(oracle));
+            oracle = self.oracle_on(input).map_or(oracle, |run| run.work.min(oracle));
         }
         pace.note((*code, usual), (oracle, usual_of_oracle));
         Ok(())
@@ -207,7 +207,8 @@ impl FreshRuns<'_, '_> {
         let mut run = RunOutcome::default();
         let left = self.oracle.once(self.memory, input, &mut run);
         self.done.broken |= run.broken;
-        left.ok().map(|left| OracleRun { left, time: run.times.first().copied().unwrap_or(0) })
+        let first = |of: &[u64]| of.first().copied().unwrap_or(0);
+        left.ok().map(|left| OracleRun { left, time: first(&run.times), work: first(&run.work) })
     }
 
     /// What a kernel that does nothing leaves: pieces that are not as after the recorded launch.
@@ -279,16 +280,18 @@ impl FreshRuns<'_, '_> {
     }
 }
 
-/// A run of the oracle: what it left, and the time that it took, ns.
+/// A run of the oracle: what it left, the time that it took, and what it took of the device, ns.
 struct OracleRun {
     left: Contents,
     time: u64,
+    work: u64,
 }
 
 /// What is kept of one.
 struct Rehearsal {
     digest: Vec<ChunkId>,
     time: u64,
+    work: u64,
 }
 
 impl OracleRun {
@@ -303,7 +306,7 @@ impl OracleRun {
             bytes.fill(0);
             std::hint::black_box(bytes);
         }
-        Rehearsal { digest, time: self.time }
+        Rehearsal { digest, time: self.time, work: self.work }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use mneme_core::device::{Device, DeviceError, DeviceFunction, Timer};
 use mneme_core::launch::Launch;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 
 use super::memory::ResidentMemory;
 use super::message::RunOutcome;
@@ -16,12 +18,15 @@ pub fn launch_once(
     done: &mut RunOutcome,
 ) -> Result<Timer, DeviceError> {
     repaired(memory.hide(true), done)?;
+    let begin = memory.is_here().then(processor_time);
     let ended = device.run(function, launch, arguments);
+    let work = begin.map(|begin| processor_time().saturating_sub(begin));
     // After a fault this may fail, as whatever else is done then.
     let shown = memory.hide(false);
     match ended.and_then(|timed| shown.map(|()| timed)) {
         Ok((time, timer)) => {
             done.times.push(time);
+            done.work.push(work.unwrap_or(time));
             done.executed = true;
             Ok(timer)
         }
@@ -33,6 +38,13 @@ pub fn launch_once(
             Err(error)
         }
     }
+}
+
+/// What this process has had of the processors, ns.
+fn processor_time() -> u64 {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0 };
+    let total = usage.user_time() + usage.system_time();
+    u64::try_from(total.num_nanoseconds()).unwrap_or(0)
 }
 
 /// Notes that memory could not be read or put back: the context is lost.

@@ -108,6 +108,11 @@ impl<'a> ResidentMemory<'a> {
         }
     }
 
+    /// Whether kernels run in this process.
+    pub fn is_here(&self) -> bool {
+        self.is_here
+    }
+
     /// From now on kernels can read the copies of recorded memory while they run, or cannot.
     pub fn hide_copies(&mut self, hides: bool) {
         self.hides = hides;

@@ -178,6 +178,9 @@ pub struct RunOutcome {
     pub error: String,
     /// ns, warm-up runs first.
     pub times: Vec<u64>,
+    /// What they took of the device: on the CPU device, of all its processors. Other programs slow it down less, ns.
+    #[serde(skip)]
+    pub work: Vec<u64>,
     /// Warm-up runs among them, where a stopping rule has said.
     pub warmup: Option<u32>,
     /// What took them.
