@@ -1,6 +1,6 @@
 // Launches that repeat: from the second one on, each finds in memory what it writes. `refill` only writes its output.
 // `settle` updates in place, so that nothing tells whether it ran. `scatter` writes cells with padding, at indices and
-// through a table of pointers, and leaves every other cell alone.
+// through a table of pointers, and leaves every other cell alone. `late` does nothing before its third launch.
 #include "check.cuh"
 
 struct Cell {
@@ -29,6 +29,12 @@ __global__ void scatter(Cell **rows, int *index, size_t n) {
     }
 }
 
+__global__ void late(int *out, const int *ready, size_t n) {
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i < n && *ready)
+        out[i] = int(i) + 1;
+}
+
 int main(int argc, char **argv) {
     size_t n = size_argument(argc, argv, 5000);
     std::vector<float> in(n);
@@ -41,7 +47,10 @@ int main(int argc, char **argv) {
     DeviceArray<int> device_index(index);
     DeviceArray<Cell> even(2 * n), odd(2 * n);
     DeviceArray<Cell *> rows(std::vector<Cell *>{even.get(), odd.get()});
+    DeviceArray<int> numbers(n), ready(1);
     out.clear();
+    numbers.clear();
+    ready.clear();
     even.clear();
     odd.clear();
     unsigned blocks = blocks_for(n, 128);
@@ -49,13 +58,17 @@ int main(int argc, char **argv) {
         refill<<<blocks, 128>>>(out.get(), device_in.get(), n);
         settle<<<blocks, 128>>>(values.get(), n);
         scatter<<<blocks, 128>>>(rows.get(), device_index.get(), n);
+        if (step == 2)
+            CUDA_OK(cudaMemset(ready.get(), 1, sizeof(int)));
+        late<<<blocks, 128>>>(numbers.get(), ready.get(), n);
         LAUNCH_OK();
     }
     auto filled = out.download(), settled = values.download();
     auto cells = even.download();
+    auto counted = numbers.download();
     bool right = true;
     for (size_t i = 0; i < n; ++i)
-        right = right && filled[i] == in[i] * 0.5f + 1.0f && settled[i] == -in[i];
+        right = right && filled[i] == in[i] * 0.5f + 1.0f && settled[i] == -in[i] && counted[i] == int(i) + 1;
     for (size_t i = 0; i < n; i += 2)
         right = right && cells[2 * (n - 1 - i)].value == int(i) + 7;
     return finish("steady", right, n);

@@ -82,7 +82,7 @@ pub const APPS: &[App] = &[
     App {
         name: "steady",
         sources: &["steady.cu"],
-        kernels: &[bitwise("refill", &[3]), bitwise("settle", &[3]), bitwise("scatter", &[3])],
+        kernels: &[bitwise("refill", &[3]), bitwise("settle", &[3]), bitwise("scatter", &[3]), bitwise("late", &[3])],
     },
     App {
         name: "zoo",

@@ -192,6 +192,7 @@ fn publish_copies<'a>(
         kernel: record,
         id,
         instance,
+        replaces: false,
     });
     let (outcomes, failure) = publication::publish(to, databases, new.collect(), |there, indices, code| {
         let spans = indices.iter().filter_map(|index| spans[*index].clone());

@@ -27,6 +27,8 @@ pub struct NewInstance<'a> {
     pub kernel: &'a KernelRecord,
     pub id: String,
     pub instance: InstanceRecord,
+    /// It takes the place of the instance of this id that the folder may have. Its files have other names.
+    pub replaces: bool,
 }
 
 /// What has become of a new instance.
@@ -59,6 +61,8 @@ struct Growing {
     record: KernelRecord,
     /// Of the new instances.
     indices: Vec<usize>,
+    /// What they take the place of.
+    replaced: Vec<InstanceRecord>,
     /// Bytes of its code that have been written.
     bytes: u64,
 }
@@ -84,7 +88,7 @@ fn add<'a>(
         for index in &kernel.indices {
             let Some(NewInstance { draft, id, instance, .. }) = new[*index].take() else { continue };
             bytes[*index] = draft.take_names()?;
-            kernel.record.instances.insert(id, instance);
+            kernel.replaced.extend(kernel.record.instances.insert(id, instance));
         }
         if let Some(first) = kernel.indices.first() {
             bytes[*first] += kernel.bytes;
@@ -104,6 +108,10 @@ fn add<'a>(
         let path = file.path().to_owned();
         file.take_name().map_err(RecordingError::io(path))?;
         kernel.indices.iter().for_each(|index| outcomes[*index] = Publication::Added(bytes[*index]));
+        // Nothing names them any more.
+        for name in kernel.replaced.iter().flat_map(|old| [&old.prologue, &old.epilogue]) {
+            let _ = std::fs::remove_file(folder.join(name));
+        }
         databases.keep(folder, kernel.record);
     }
     Ok(())
@@ -122,10 +130,11 @@ fn new_by_kernel(
         let hash = it.kernel.static_hash;
         if let std::collections::btree_map::Entry::Vacant(place) = kernels.entry(hash) {
             let record = databases.take(folder, it.kernel)?;
-            place.insert(Growing { record, indices: Vec::new(), bytes: 0 });
+            place.insert(Growing { record, indices: Vec::new(), replaced: Vec::new(), bytes: 0 });
         }
         let Some(kernel) = kernels.get_mut(&hash) else { continue };
-        if kernel.record.instances.contains_key(&it.id) || !ids.insert((hash, &it.id)) {
+        let is_there = kernel.record.instances.contains_key(&it.id) || !ids.insert((hash, &it.id));
+        if is_there && !it.replaces {
             outcomes[index] = Publication::Known;
         } else {
             kernel.indices.push(index);
@@ -257,7 +266,7 @@ mod tests {
     }
 
     fn new<'a>(draft: Draft<'a>, kernel: &'a KernelRecord, id: &str) -> NewInstance<'a> {
-        NewInstance { draft, kernel, id: id.into(), instance: instance() }
+        NewInstance { draft, kernel, id: id.into(), instance: instance(), replaces: false }
     }
 
     /// Whether the instance was added.
@@ -284,6 +293,37 @@ mod tests {
             .unwrap()
             .filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "tmp"));
         assert_eq!(hidden.count(), 0, "what lost is removed");
+    }
+
+    #[test]
+    fn an_instance_may_take_the_place_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = [1, 2].map(|writer| states(folder.path(), writer, 0x1000));
+        let kernel = kernel();
+        let names = NAMES.map(|name| name.replace(".mneme", ".further.mneme"));
+        let further = || {
+            let mut draft = Draft::new(folder.path());
+            names.iter().zip(&other).for_each(|(name, state)| _ = draft.add_state(name, state).unwrap());
+            let [prologue, epilogue] = names.clone();
+            let instance = InstanceRecord { prologue, epilogue, ..instance() };
+            NewInstance { instance, replaces: true, ..new(draft, &kernel, "7") }
+        };
+        // Both at once, and one after the other.
+        for batches in [
+            vec![vec![new(draft(folder.path(), &one), &kernel, "7"), further()]],
+            vec![vec![new(draft(folder.path(), &one), &kernel, "7")], vec![further()]],
+        ] {
+            for batch in batches {
+                let (outcomes, failure) =
+                    super::publish(folder.path(), &mut Databases::default(), batch, |_, _, _| Ok(0));
+                assert!(failure.is_none() && outcomes.iter().all(|outcome| matches!(outcome, Publication::Added(_))));
+            }
+            let record = KernelRecord::load(&folder.path().join("42.json")).unwrap();
+            let moments = Moments::open(folder.path(), &kernel, &record.instances["7"]).unwrap();
+            assert_eq!([moments.prologue, moments.epilogue], other);
+            assert!(NAMES.iter().all(|name| !folder.path().join(name).exists()), "what nothing names is removed");
+            std::fs::remove_file(folder.path().join("42.json")).unwrap();
+        }
     }
 
     #[test]

@@ -13,6 +13,11 @@ pub struct KnownInstances {
     read: Option<HashSet<u64>>,
 }
 
+/// The name of a manifest, of an instance that takes the place of an earlier one.
+pub fn further_manifest(moment: Moment, static_hash: u64, dynamic_hash: u64) -> String {
+    manifest(moment, static_hash, dynamic_hash).replace(".mneme", ".further.mneme")
+}
+
 /// The name of a manifest.
 pub fn manifest(moment: Moment, static_hash: u64, dynamic_hash: u64) -> String {
     let moment = match moment {

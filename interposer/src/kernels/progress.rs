@@ -9,7 +9,7 @@ use mneme_core::summary::Times;
 
 use super::code::KernelCode;
 use super::function_settings::FunctionSettings;
-use super::key::LaunchShape;
+use super::key::{Key, LaunchShape};
 use super::known_instances::KnownInstances;
 use super::profile;
 use super::tally::{LaunchTally, PLACES};
@@ -18,6 +18,8 @@ use crate::process::settings::{RecorderSettings, settings};
 /// Refused launches of one shape after which the next is not recorded but tried: the one after a first refusal is often
 /// the same launch, repaired, and never comes again.
 const REJECTIONS: usize = 2;
+/// Further launches that are recorded if one changed no memory: a recording of such a launch shows little.
+const FURTHER: u8 = 3;
 /// Refusals that are remembered of a kernel.
 const MOST_REJECTIONS: usize = 256;
 
@@ -73,6 +75,40 @@ pub struct Occurrences {
     /// Not while it is being recorded, nor when the folder had it from elsewhere.
     pub written: bool,
     pub known_before: bool,
+    /// Further launches like it that are recorded as long as none changes memory.
+    further: u8,
+    /// A launch like it is being recorded.
+    is_under_way: bool,
+}
+
+/// Whether a launch is recorded, for all that is known of those like it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// It is only counted: it is like one before, or one too many.
+    Counted,
+    /// It is recorded in the place of one before, which changed no memory.
+    Further,
+    New,
+}
+
+/// What a recorded launch did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    ChangedMemory,
+    ChangedNothing,
+}
+
+impl Occurrences {
+    /// One that is about to be recorded, or that the folder has.
+    pub fn new(known_before: bool) -> Self {
+        let further = if known_before { 0 } else { FURTHER };
+        Self { count: 1, written: false, known_before, further, is_under_way: !known_before }
+    }
+
+    /// Launches like it are only counted from now on.
+    fn is_settled(&self) -> bool {
+        self.further == 0 && !self.is_under_way
+    }
 }
 
 impl KernelProgress {
@@ -120,6 +156,20 @@ impl KernelProgress {
         self.update_tally(&recorded, settings());
     }
 
+    /// A launch was recorded, or a further one was not, which leaves its instance as it is.
+    pub fn settle(&self, dynamic_hash: u64, key: Key, effect: Option<Effect>) {
+        let mut recorded = self.recorded();
+        let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) else { return };
+        occurrences.is_under_way = false;
+        if effect == Some(Effect::ChangedMemory) {
+            occurrences.further = 0;
+        }
+        if occurrences.is_settled() {
+            self.tally.watch(dynamic_hash, key);
+        }
+        self.update_tally(&recorded, settings());
+    }
+
     /// The driver refused the launch of an instance; the next one like it may be another matter.
     pub fn rejected(&self, dynamic_hash: u64, shape: LaunchShape) {
         let mut recorded = self.recorded();
@@ -157,11 +207,12 @@ impl KernelProgress {
 
     /// What most launches need to know, without the lock that `recorded` is behind.
     pub fn update_tally(&self, recorded: &RecordedInstances, settings: &RecorderSettings) {
-        let all_are_here = recorded.instances.len() <= PLACES;
+        let all_are_here =
+            || recorded.instances.len() <= PLACES && recorded.instances.values().all(Occurrences::is_settled);
         // Launches of a kernel that waits for the application are looked after.
         let is_over = !self.is_unfinished();
         self.tally.close(
-            is_over && recorded.is_full(settings) && all_are_here,
+            is_over && recorded.is_full(settings) && all_are_here(),
             is_over && recorded.given_up && recorded.instances.is_empty(),
         );
     }
@@ -172,13 +223,20 @@ impl RecordedInstances {
         self.given_up || self.instances.len() as u64 >= settings.max_recordings
     }
 
-    /// Whether a launch is only counted: it is like one before, or one too many.
-    pub fn counts(&mut self, dynamic_hash: u64, settings: &RecorderSettings) -> bool {
-        if let Some(occurrences) = self.instances.get_mut(&dynamic_hash) {
-            occurrences.count += 1;
-            return true;
+    /// Counts a launch that is like one before or one too many.
+    pub fn count(&mut self, dynamic_hash: u64, settings: &RecorderSettings) -> Likeness {
+        let is_full = self.is_full(settings);
+        let given_up = self.given_up;
+        let Some(occurrences) = self.instances.get_mut(&dynamic_hash) else {
+            return if is_full { Likeness::Counted } else { Likeness::New };
+        };
+        occurrences.count += 1;
+        if occurrences.further == 0 || occurrences.is_under_way || given_up {
+            return Likeness::Counted;
         }
-        self.is_full(settings)
+        occurrences.further -= 1;
+        occurrences.is_under_way = true;
+        Likeness::Further
     }
 
     /// Whether a launch is likely to be refused. To record one takes all memory before it is known whether it is good.

@@ -24,6 +24,7 @@ use crate::driver::{self, Status, captures, gate, waiting};
 use crate::kernels::code::VariableKind;
 use crate::kernels::kernel::demangle;
 use crate::kernels::known_instances;
+use crate::kernels::progress::Effect;
 use crate::kernels::request::LaunchRequest;
 use crate::memory::access;
 use crate::memory::allocations::{KernelAccess, LiveAllocation};
@@ -156,7 +157,11 @@ impl InstanceFailure {
 }
 
 /// Executes a launch and records it.
-pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan: &Plan) -> Result<(), InstanceFailure> {
+pub fn record_launch(
+    launch: &dyn Fn() -> Status,
+    request: &LaunchRequest,
+    plan: &Plan,
+) -> Result<Effect, InstanceFailure> {
     if let Some(name) = pageable_argument(plan) {
         return Err(InstanceFailure::Pageable(name));
     }
@@ -236,8 +241,16 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
     }
     drop(closed);
 
+    let effect = match prologue.chunks == epilogue.chunks {
+        true => Effect::ChangedNothing,
+        false => Effect::ChangedMemory,
+    };
+    if plan.is_further && effect == Effect::ChangedNothing {
+        return Ok(effect);
+    }
     let (static_hash, dynamic_hash) = (plan.code.static_hash, plan.dynamic_hash);
-    let name = |moment| known_instances::manifest(moment, static_hash, dynamic_hash);
+    let manifest = if plan.is_further { known_instances::further_manifest } else { known_instances::manifest };
+    let name = |moment| manifest(moment, static_hash, dynamic_hash);
     let instance = InstanceRecord {
         prologue: name(Moment::Prologue),
         epilogue: name(Moment::Epilogue),
@@ -273,11 +286,12 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
         record: plan.code.record(&plan.files, &plan.function.kernel.demangled, plan.context.device),
         dynamic_hash,
         instance,
+        replaces: plan.is_further,
         prologue,
         epilogue,
         written,
     });
-    Ok(())
+    Ok(effect)
 }
 
 /// The device variables of the closure that the loaded code has.

@@ -36,7 +36,7 @@ use crate::kernels::files::KernelFiles;
 use crate::kernels::handles;
 use crate::kernels::kernel::FunctionHandle;
 use crate::kernels::key::{Key, LaunchShape};
-use crate::kernels::progress::{KernelProgress, Occurrences};
+use crate::kernels::progress::{Effect, KernelProgress, Likeness, Occurrences};
 use crate::kernels::recent;
 use crate::kernels::request::LaunchRequest;
 use crate::process::flags::FLAGS;
@@ -56,6 +56,8 @@ struct Plan {
     arguments: Vec<RecordedArgument>,
     dynamic_hash: u64,
     context: LiveContext,
+    /// It takes the place of a recorded one, which changed no memory, if it changes some.
+    is_further: bool,
 }
 
 /// What is done about a launch that is not merely counted.
@@ -129,6 +131,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     match decision {
         Some(Decision::Record(plan)) if settings().mode == RecorderMode::DryRun => {
             note_planned(&plan);
+            function.kernel.progress.settle(plan.dynamic_hash, plan.key(&request), Some(Effect::ChangedMemory));
             drop(held);
             gate::passing(call)
         }
@@ -242,12 +245,12 @@ fn decide_at_once(function: &FunctionHandle, request: &LaunchRequest) -> Option<
 /// Decides whether a launch is recorded, and prepares it.
 fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision> {
     let progress = &function.kernel.progress;
-    let plan = plan(function, request)?;
-    let (code, key) = (&plan.code, plan.code.key(&request.launch, &plan.arguments));
-    match claim(progress, settings(), code, plan.dynamic_hash, key) {
+    let mut plan = plan(function, request)?;
+    match claim(progress, settings(), &plan, plan.key(request)) {
         Claim::Counted => return None,
         Claim::Doubtful => return Some(Decision::Try),
         Claim::Taken => {}
+        Claim::Further => plan.is_further = true,
     }
     contexts::note(plan.context.handle, plan.context.device);
     Some(Decision::Record(plan))
@@ -290,7 +293,13 @@ fn plan(function: &FunctionHandle, request: &LaunchRequest) -> Option<Plan> {
     };
     let dynamic_hash = code.dynamic_hash(&request.launch, &arguments);
     let context = LiveContext { handle: context, device };
-    Some(Plan { function: function.clone(), code, files, arguments, dynamic_hash, context })
+    Some(Plan { function: function.clone(), code, files, arguments, dynamic_hash, context, is_further: false })
+}
+
+impl Plan {
+    fn key(&self, request: &LaunchRequest) -> Key {
+        self.code.key(&request.launch, &self.arguments)
+    }
 }
 
 enum Claim {
@@ -299,32 +308,37 @@ enum Claim {
     /// Launches like it were refused.
     Doubtful,
     Taken,
+    /// One like it was recorded, and changed no memory.
+    Further,
 }
 
-/// Takes a dynamic hash for recording.
-fn claim(
-    progress: &KernelProgress,
-    settings: &RecorderSettings,
-    code: &KernelCode,
-    dynamic_hash: u64,
-    key: Key,
-) -> Claim {
+/// Takes a launch for recording.
+fn claim(progress: &KernelProgress, settings: &RecorderSettings, plan: &Plan, key: Key) -> Claim {
+    let dynamic_hash = plan.dynamic_hash;
     let mut recorded = progress.recorded();
-    if recorded.counts(dynamic_hash, settings) {
-        return Claim::Counted;
+    match recorded.count(dynamic_hash, settings) {
+        Likeness::Counted => return Claim::Counted,
+        Likeness::Further => return Claim::Further,
+        Likeness::New => {}
     }
     if recorded.is_doubtful(key.shape) {
         return Claim::Doubtful;
     }
-    let known_before = recorded.in_folder.contains(&settings.folder, code.static_hash, dynamic_hash);
-    recorded.instances.insert(dynamic_hash, Occurrences { count: 1, written: false, known_before });
-    progress.tally.watch(dynamic_hash, key);
+    let known_before = recorded.in_folder.contains(&settings.folder, plan.code.static_hash, dynamic_hash);
+    recorded.instances.insert(dynamic_hash, Occurrences::new(known_before));
+    if known_before {
+        progress.tally.watch(dynamic_hash, key);
+    }
     progress.update_tally(&recorded, settings);
     if known_before { Claim::Counted } else { Claim::Taken }
 }
 
 /// Executes a launch and records it: its status, and why it is not recorded.
-fn execute(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: &Plan) -> (Status, Result<(), InstanceFailure>) {
+fn execute(
+    call: &dyn Fn() -> Status,
+    request: &LaunchRequest,
+    plan: &Plan,
+) -> (Status, Result<Effect, InstanceFailure>) {
     let _held = hold_back(signals::is_handled);
     let progress = &plan.function.kernel.progress;
     let result = std::cell::Cell::new(None);
@@ -338,7 +352,7 @@ fn execute(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: &Plan) -> (
     let outcome = outcome
         .unwrap_or_else(|_| Err(InstanceFailure::Io(std::io::Error::other("an internal error of the recorder"))));
     match &outcome {
-        Ok(()) => progress.note_finished(),
+        Ok(_) => progress.note_finished(),
         Err(failure) if failure.ends_all() => output::give_up(&failure.to_string()),
         Err(failure) if failure.was_waited_for() => {
             patience::note_in_vain();
@@ -356,7 +370,8 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
     let (status, outcome) = execute(call, request, &plan);
     let progress = &plan.function.kernel.progress;
     match outcome {
-        Ok(()) => {}
+        Ok(effect) => progress.settle(plan.dynamic_hash, plan.key(request), Some(effect)),
+        Err(_) if plan.is_further => progress.settle(plan.dynamic_hash, plan.key(request), None),
         Err(InstanceFailure::Rejected(_)) => progress.rejected(plan.dynamic_hash, LaunchShape::of(&request.launch)),
         Err(failure) => {
             let captured = matches!(failure, InstanceFailure::Captured | InstanceFailure::Capturing);
@@ -396,7 +411,7 @@ fn record_for_trial(
     plan.dynamic_hash = trial.distinguish(plan.dynamic_hash);
     contexts::note(plan.context.handle, plan.context.device);
     let (status, outcome) = execute(call, request, &plan);
-    let outcome = outcome.map_err(|failure| NotRecorded {
+    let outcome = outcome.map(|_| ()).map_err(|failure| NotRecorded {
         reason: failure.to_string(),
         may_pass: failure.may_pass()
             || matches!(failure, InstanceFailure::Rejected(_) | InstanceFailure::Captured | InstanceFailure::Capturing),

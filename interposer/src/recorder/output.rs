@@ -114,6 +114,8 @@ pub struct PendingInstance {
     pub record: KernelRecord,
     pub dynamic_hash: u64,
     pub instance: InstanceRecord,
+    /// It takes the place of an earlier one of this hash, which changed no memory.
+    pub replaces: bool,
     pub prologue: MemoryState,
     pub epilogue: MemoryState,
     /// Bytes of its chunks on disk.
@@ -180,6 +182,7 @@ impl Output {
                 kernel: &pending.record,
                 id: pending.dynamic_hash.to_string(),
                 instance: pending.instance.clone(),
+                replaces: pending.replaces,
             })
         });
         let new = new.collect();

@@ -97,6 +97,21 @@ fn a_launch_that_shows_nothing_is_unproven_and_not_tuned() {
 }
 
 #[test]
+fn a_launch_that_changes_nothing_gives_way_to_a_later_one() {
+    let recording = Recording::of(app("steady"), &[]);
+    let late = instance(&recording, "late");
+    let json = late.verify("default<O3>", &[]);
+    assert_eq!(json["Result"]["evidence"]["changed"], 20000, "{json:#}");
+    run(program("mneme")).args(["fsck".as_ref(), "-rdb".as_ref(), recording.folder().as_os_str()]).succeed();
+    let names =
+        fs::read_dir(recording.folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.ends_with(".mneme")).count(), 8, "two files for each of four kernels");
+    // The second launch stands in for the first.
+    let (_, record) = repeated().kernel("late");
+    assert_eq!(record.instances.values().map(|instance| instance.occurrences).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
 fn what_is_only_written_is_looked_for_once() {
     let recording = repeated();
     let refill = instance(&recording, "refill");

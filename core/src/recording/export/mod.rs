@@ -89,7 +89,13 @@ pub fn export(
         let (mut new, mut spans) = (Vec::new(), Vec::new());
         for (id, instance) in some {
             let (draft, span) = write_instance(from, to, &path, &record, instance, format)?;
-            new.push(NewInstance { draft, kernel: &record, id: (*id).to_owned(), instance: (*instance).clone() });
+            new.push(NewInstance {
+                draft,
+                kernel: &record,
+                id: (*id).to_owned(),
+                instance: (*instance).clone(),
+                replaces: false,
+            });
             spans.push(span);
         }
         let rules = Rules::load(&path)?;
