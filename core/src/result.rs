@@ -178,6 +178,8 @@ pub enum Doubt {
     KeepsState { variables: Vec<String> },
     /// It reads a clock, and the application's own code does not.
     ReadsClock,
+    /// It allocates memory on the device, which outlasts the launch, and the application's own code does not.
+    UsesHeap,
     /// A fresh input takes it so many times as long as the recorded one, compared with the application's own code.
     SlowerOnFreshInputs { ratio: f64 },
     /// It is not the recorded kernel's code, and ran on no fresh input that says something.
@@ -196,6 +198,9 @@ impl Doubt {
             ),
             Self::ReadsClock => {
                 "the code reads a clock, so that a later launch may do something else: have it do without".into()
+            }
+            Self::UsesHeap => {
+                "the code allocates memory on the device, where a later launch may find what it has left: have it do without".into()
             }
             Self::SlowerOnFreshInputs { ratio } => format!(
                 "the code takes {ratio:.1} times as long on other inputs, compared with the application's own code: it is made for the recorded \

@@ -68,6 +68,8 @@ pub struct Features {
     pub textures: bool,
     /// Calls functions by addresses in registers.
     pub calls_pointers: bool,
+    /// Reads a clock.
+    pub clocks: bool,
 }
 
 /// Length of an instruction from architecture 70 on, bytes; its lowest 12 bits are the operation and the form of its
@@ -77,15 +79,21 @@ const INSTRUCTION: usize = 16;
 /// each of PTX's, from architecture 75 to 120.
 const TEXTURES: [u16; 9] = [0x160, 0x163, 0x166, 0x16c, 0x16f, 0x199, 0x19b, 0x19d, 0x19f];
 const CALLS: [u16; 2] = [0x343, 0x344];
+/// Instructions that read a special register, which byte 9 names (`CS2R`, `S2R`, `S2UR`), and those of `%clock` and
+/// `%globaltimer`, by `ptxas` 12.9 as well.
+const SPECIAL: [u16; 3] = [0x805, 0x919, 0x9c3];
+const CLOCKS: std::ops::RangeInclusive<u8> = 0x50..=0x53;
 
 impl Features {
     fn of(code: &[u8]) -> Self {
-        let operations =
-            || code.as_chunks::<INSTRUCTION>().0.iter().map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]) & 0xfff);
-        Self {
-            textures: operations().any(|operation| TEXTURES.contains(&(operation & 0x1ff))),
-            calls_pointers: operations().any(|operation| CALLS.contains(&operation)),
+        let mut found = Self::default();
+        for bytes in code.as_chunks::<INSTRUCTION>().0 {
+            let operation = u16::from_le_bytes([bytes[0], bytes[1]]) & 0xfff;
+            found.textures |= TEXTURES.contains(&(operation & 0x1ff));
+            found.calls_pointers |= CALLS.contains(&operation);
+            found.clocks |= SPECIAL.contains(&operation) && CLOCKS.contains(&bytes[9]);
         }
+        found
     }
 }
 
@@ -131,6 +139,7 @@ impl Cubin {
         parts.fold(Features::default(), |all, part| Features {
             textures: all.textures | part.textures,
             calls_pointers: all.calls_pointers | part.calls_pointers,
+            clocks: all.clocks | part.clocks,
         })
     }
 
@@ -507,15 +516,16 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn textures_and_calls_through_pointers_show_in_machine_code() {
+    fn textures_calls_through_pointers_and_clocks_show_in_machine_code() {
         let call = |callee: &str, prototype: &str| {
             format!(
                 "{{ .param .b32 a; .param .b32 r; st.param.b32 [a], %r5; pr: .callprototype (.param .b32 _) _ (.param .b32 _); \
                  call (r), {callee}, (a){prototype}; ld.param.b32 %r1, [r]; }}"
             )
         };
-        let (textures, pointers) =
-            (Features { textures: true, calls_pointers: false }, Features { textures: false, calls_pointers: true });
+        let textures = Features { textures: true, ..Features::default() };
+        let pointers = Features { calls_pointers: true, ..Features::default() };
+        let clocks = Features { clocks: true, ..Features::default() };
         let statements = [
             ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f5, %f5}];".to_owned(), textures),
             ("tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f5, %f5}], {%f5, %f5}, {%f5, %f5};".to_owned(), textures),
@@ -527,6 +537,10 @@ pub(crate) mod tests {
             ("sust.p.2d.v4.b32.trap [%d1, {%r5, %r5}], {%r5, %r5, %r5, %r5};".to_owned(), textures),
             ("sured.b.add.2d.u32.trap [%d1, {%r5, %r5}], %r5;".to_owned(), textures),
             (call("%d1", ", pr"), pointers),
+            ("mov.u32 %r1, %clock;".to_owned(), clocks),
+            ("mov.u64 %d1, %clock64; st.global.u64 [%d2], %d1;".to_owned(), clocks),
+            ("mov.u64 %d1, %globaltimer; st.global.u64 [%d2], %d1;".to_owned(), clocks),
+            ("mov.u32 %r1, %tid.x; mov.u32 %r2, %smid; add.u32 %r1, %r1, %r2;".to_owned(), Features::default()),
             (call("direct", ""), Features::default()),
             (
                 "ts: .branchtargets L0, L1, L2; brx.idx %r5, ts; L0: mov.u32 %r1, %r5; bra L2; L1: st.global.u32 [%d2], %r5; L2:"

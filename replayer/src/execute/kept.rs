@@ -3,6 +3,8 @@
 //! Recorded variables are compared and restored like all recorded memory. Code that is not the recorded kernel's may
 //! bring others. If a launch changes them, a later one may answer from them: with results of an earlier launch, or
 //! right so many times and wrong afterwards. Code that leaves them as it found them keeps nothing.
+//!
+//! [`Habits`] are what makes launches differ besides: clocks, and the device's heap.
 
 use std::collections::BTreeSet;
 
@@ -74,6 +76,32 @@ impl OwnVariables {
     /// Names of those that a launch has changed.
     pub fn changed(self) -> Vec<String> {
         self.changed.into_iter().collect()
+    }
+}
+
+/// What CPU code objects call for the time.
+const CLOCK: &str = "__mneme_cpu_clock";
+/// What cubins call for memory.
+const HEAP: &str = "malloc";
+
+/// What a kernel's code asks the device for that is another thing in each launch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Habits {
+    pub reads_clock: bool,
+    pub uses_heap: bool,
+}
+
+impl Habits {
+    pub fn of(image: &[u8], entry: &str) -> Self {
+        if let Some(cubin) = cubin::parse(image) {
+            let kernel = cubin.kernels.iter().find(|kernel| kernel.name == entry);
+            return kernel.map_or_else(Self::default, |kernel| Self {
+                reads_clock: cubin.features(kernel).clocks,
+                uses_heap: cubin.undefined(kernel).iter().any(|function| function == HEAP),
+            });
+        }
+        // Its kernels have no heap.
+        Self { reads_clock: cpu_object::calls(image, entry, CLOCK), uses_heap: false }
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use mneme_core::device::counters::Counters;
 use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
-use mneme_core::image::{amd_hardware::shared_of_block, cpu_object};
+use mneme_core::image::amd_hardware::shared_of_block;
 use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, Launch, Limits};
 use mneme_core::result::{Doubt, Evidence, Metrics, ReplayStatus};
 
 use super::calibration::Calibration;
 use super::counting::{self, CountedSeries};
 use super::fresh::FreshRuns;
-use super::kept::OwnVariables;
+use super::kept::{Habits, OwnVariables};
 use super::launch::repaired;
 use super::memory::ResidentMemory;
 use super::message::{Oracle, RunOutcome, RunRequest};
@@ -28,8 +28,6 @@ use crate::verify::evidence;
 /// Blocks of a cluster that every device with clusters takes (CUDA Programming Guide, "Thread Block Clusters").
 const PORTABLE_CLUSTER: u64 = 8;
 
-/// What CPU code objects call for the time.
-const CLOCK: &str = "__mneme_cpu_clock";
 /// No multiprocessor writes more, bytes a nanosecond: 128 a clock, of 4 GHz.
 const FASTEST: u64 = 512;
 
@@ -227,9 +225,9 @@ impl<'a> Runner<'a> {
         let start = order.oracle.as_ref().map_or(blob.len(), |oracle| oracle.start.min(blob.len()));
         let (code, oracle) = blob.split_at(start);
         let own_entry = order.oracle.as_ref().map_or("", |oracle| oracle.entry.as_str());
-        if cpu_object::calls(code, &order.entry, CLOCK) && !cpu_object::calls(oracle, own_entry, CLOCK) {
-            done.doubts.push(Doubt::ReadsClock);
-        }
+        let (its, own) = (Habits::of(code, &order.entry), Habits::of(oracle, own_entry));
+        done.doubts.extend((its.reads_clock && !own.reads_clock).then_some(Doubt::ReadsClock));
+        done.doubts.extend((its.uses_heap && !own.uses_heap).then_some(Doubt::UsesHeap));
         if order.spec.needs_fresh_input && done.fresh_inputs.agreed == 0 {
             done.doubts.push(Doubt::NoFreshInput);
         }
