@@ -1,7 +1,4 @@
 //! Shared memory of blocks.
-//!
-//! Earlier blocks of a launch may leave something there for later ones, as on a GPU. When a launch begins, all of it
-//! holds [`FILL`]: kernels cannot count on zeros, nor on what an earlier launch has left.
 
 use std::cell::UnsafeCell;
 
@@ -11,16 +8,9 @@ pub struct SharedMemory(Box<[UnsafeCell<Line>]>);
 #[repr(C, align(128))]
 struct Line([u8; 128]);
 
-/// A large number as any type.
-const FILL: u8 = 0x5b;
-
 impl SharedMemory {
     fn new(bytes: usize) -> Self {
-        Self((0..bytes.div_ceil(128).max(1)).map(|_| UnsafeCell::new(Line([FILL; 128]))).collect())
-    }
-
-    fn refill(&mut self) {
-        self.0.iter_mut().for_each(|line| *line.get_mut() = Line([FILL; 128]));
+        Self((0..bytes.div_ceil(128).max(1)).map(|_| UnsafeCell::new(Line([0; 128]))).collect())
     }
 
     pub fn address(&self) -> *mut u8 {
@@ -28,7 +18,7 @@ impl SharedMemory {
     }
 }
 
-/// Shared memory that no block has, for the next one.
+/// Shared memory that no block has, for the next one. What earlier blocks left there stays, as on a GPU.
 #[derive(Default)]
 pub struct SharedMemoryPool(Vec<SharedMemory>);
 
@@ -51,30 +41,5 @@ impl SharedMemoryPool {
     /// After a launch.
     pub fn trim(&mut self) {
         self.0.truncate(KEPT);
-        self.0.iter_mut().for_each(SharedMemory::refill);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_launch_finds_nothing_of_an_earlier_one() {
-        let mut pool = SharedMemoryPool::default();
-        let first = |memory: &SharedMemory| {
-            // SAFETY: the memory has 200 bytes, and nothing else uses them.
-            unsafe { *memory.address() }
-        };
-        let memory = pool.take(200);
-        assert_eq!(first(&memory), FILL);
-        // SAFETY: likewise.
-        unsafe { *memory.address() = 7 };
-        pool.give_back(memory);
-        let memory = pool.take(200);
-        assert_eq!(first(&memory), 7, "the next block of the launch");
-        pool.give_back(memory);
-        pool.trim();
-        assert_eq!(first(&pool.take(200)), FILL);
     }
 }
