@@ -61,8 +61,12 @@ enum Change {
     Bits,
 }
 
-/// The pieces of an input that are not as recorded.
-struct FreshInput(Contents);
+struct FreshInput {
+    /// The pieces that are not as recorded.
+    pieces: Contents,
+    /// They differ in more than what the kernel only writes.
+    is_other: bool,
+}
 
 /// Runs of code and its oracle on the same inputs.
 pub struct FreshRuns<'a, 'm> {
@@ -138,7 +142,8 @@ impl FreshRuns<'_, '_> {
     }
 
     fn on(&mut self, seed: u64, pace: &mut Pace) -> Result<Verdict, DeviceError> {
-        let input = FreshInput::of(self.memory, &self.code.comparisons, seed).0;
+        let FreshInput { pieces: input, is_other } = FreshInput::of(self.memory, &self.code.comparisons, seed);
+        self.done.has_input |= is_other;
         if input.is_empty() {
             return Ok(Verdict::Discarded);
         }
@@ -346,7 +351,7 @@ impl FreshInput {
         };
         let mut state = seed;
         let of_all = pieces.len() as u64;
-        let mut changed = Contents::new();
+        let (mut changed, mut is_other) = (Contents::new(), false);
         for (piece, region) in pieces {
             let own = numbers::next(&mut state);
             if own % of_all.max(1) >= MOST {
@@ -356,6 +361,8 @@ impl FreshInput {
             let mut bytes = before.to_vec();
             let part = part(seed, &regions[region], memory.chunk(piece).map_or(0, |(_, chunk)| chunk), bytes.len());
             apply(change, &mut bytes[part], widths[&region], &live, own);
+            memory.fill(piece, &mut bytes, before);
+            is_other |= bytes != before;
             // What is filled stays so, or is what an earlier launch on the recorded input has left: code that only
             // works if it finds nonsense there is wrong.
             memory.fill(piece, &mut bytes, if change == Change::Mantissas { before } else { memory.after(piece) });
@@ -363,7 +370,7 @@ impl FreshInput {
                 changed.insert(piece, bytes);
             }
         }
-        Self(changed)
+        Self { pieces: changed, is_other }
     }
 }
 

@@ -212,6 +212,9 @@ pub struct RunOutcome {
     pub evidence: Option<Evidence>,
     /// What became of the fresh inputs.
     pub fresh_inputs: FreshInputs,
+    /// There is memory that may be input.
+    #[serde(skip)]
+    pub has_input: bool,
     /// Runs on the recorded input that left memory as recorded.
     pub runs: u64,
     /// What speaks against the code.
