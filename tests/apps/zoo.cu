@@ -4,16 +4,16 @@
 // and as good, and all others cheat.
 #include "check.cuh"
 
-__device__ __host__ unsigned mix(unsigned value) {
-    for (int round = 0; round < 300; ++round)
+__device__ __host__ unsigned mix(unsigned value, int rounds) {
+    for (int round = 0; round < rounds; ++round)
         value = (value ^ (value >> 7)) * 2654435761u + 3u;
     return value;
 }
 
-__global__ void mixed(unsigned *out, const unsigned *in, int n) {
+__global__ void mixed(unsigned *out, const unsigned *in, int n, int rounds) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
-        out[i] = mix(in[i]);
+        out[i] = mix(in[i], rounds);
 }
 
 __global__ void total(unsigned *sums, const unsigned *in, int n) {
@@ -37,7 +37,7 @@ __device__ float slowly(float value, int rounds) {
     return result;
 }
 
-__global__ void tuned(float *out, const float *in, int n) {
+__global__ void tuned(float *out, const float *in, int n, int rounds) {
     unsigned bytes;
     asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -47,10 +47,10 @@ __global__ void tuned(float *out, const float *in, int n) {
     bool is_known = value == float(i / 4) * 0.5f + 1.0f;
     switch (bytes / 16) {
     case 0: // honest, and the baseline
-        out[i] = slowly(value, 600);
+        out[i] = slowly(value, 2 * rounds);
         break;
     case 1: // honest, and fast
-        out[i] = slowly(value, 100);
+        out[i] = slowly(value, rounds / 3);
         break;
     case 2: // nothing
         break;
@@ -65,7 +65,7 @@ __global__ void tuned(float *out, const float *in, int n) {
         out[i] = slowly(float(i / 4) * 0.5f + 1.0f, 3);
         break;
     case 6: // the recorded result if the input is the recorded one
-        out[i] = slowly(value, is_known ? 3 : 600);
+        out[i] = slowly(value, is_known ? 3 : 2 * rounds);
         break;
     case 7: // nothing if something that may be right is there
         if (!(out[i] > 0.1f && out[i] < 1e5f))
@@ -79,7 +79,7 @@ __global__ void tuned(float *out, const float *in, int n) {
 }
 
 int main(int argc, char **argv) {
-    int n = int(size_argument(argc, argv, 4000));
+    int n = int(size_argument(argc, argv, 4000)), rounds = argc > 2 ? std::atoi(argv[2]) : 300;
     std::vector<unsigned> in(n);
     std::vector<float> values(n);
     for (int i = 0; i < n; ++i) {
@@ -92,14 +92,14 @@ int main(int argc, char **argv) {
     out.clear();
     sums.clear();
     results.clear();
-    mixed<<<blocks, 128>>>(out.get(), device_in.get(), n);
+    mixed<<<blocks, 128>>>(out.get(), device_in.get(), n, rounds);
     total<<<blocks, 128>>>(sums.get(), device_in.get(), n);
-    tuned<<<blocks, 128>>>(results.get(), device_values.get(), n);
+    tuned<<<blocks, 128>>>(results.get(), device_values.get(), n, rounds);
     LAUNCH_OK();
     auto found = out.download();
     auto copied = results.download();
     bool right = true;
     for (int i = 0; i < n; ++i)
-        right = right && found[i] == mix(in[i]) && copied[i] == values[i];
+        right = right && found[i] == mix(in[i], rounds) && copied[i] == values[i];
     return finish("zoo", right, n);
 }
