@@ -19,14 +19,13 @@ mod host;
 pub mod instrument;
 pub mod interface;
 pub mod ir;
+pub mod lifting;
 mod linker;
 mod llvm;
 pub mod pipeline;
 mod preloaded;
 pub mod prepare;
 pub mod program;
-pub mod ptx;
-mod ptx_comparisons;
 mod ptx_names;
 pub mod request;
 pub mod server;
@@ -147,7 +146,7 @@ struct Source<'ctx, 'a> {
     /// Seconds.
     read: f64,
     /// What PTX says of itself, where the module is lifted from some.
-    lifted: Option<&'a ptx::Lifted>,
+    lifted: Option<&'a mneme_ptx::Lifted>,
 }
 
 impl<'ctx> Source<'ctx, '_> {
@@ -165,7 +164,7 @@ fn build_lifted(
 ) -> Result<Artifact, BuildError> {
     let clock = start(request, Stage::Read);
     let refused = |message: String| BuildError::Lift { field, message };
-    let lifted = ptx::lift(text.trim_end_matches('\0')).map_err(|error| refused(error.to_string()))?;
+    let lifted = mneme_ptx::lift(text.trim_end_matches('\0')).map_err(|error| refused(error.to_string()))?;
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let module = lifted_module(&context, &diagnostics, &lifted, request.instrument.is_some()).map_err(refused)?;
@@ -211,7 +210,7 @@ fn build_ir<'ctx>(
     let machine = architecture.machine(configuration.codegen_opt)?;
     if lifted.is_some() {
         let mut nobody = ProgressObserver { progress: None, other: None };
-        pipeline::run(&module, ptx::CLEANUP, &machine, diagnostics, &mut nobody, false)?;
+        pipeline::run(&module, lifting::CLEANUP, &machine, diagnostics, &mut nobody, false)?;
     }
     if matches!(request.target, Target::Cpu { .. }) {
         cpu::library::cut(&module);
@@ -551,7 +550,7 @@ pub fn build_cpu_object(
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let whole = match modules {
-        [one] if ptx_image::is_ptx(one) => Some(ptx::lift_program(&String::from_utf8_lossy(one)).map_err(on_the_cpu)?),
+        [one] if ptx_image::is_ptx(one) => Some(lifting::lift_program(&String::from_utf8_lossy(one)).map_err(on_the_cpu)?),
         _ => None,
     };
     let module = match &whole {
@@ -566,7 +565,7 @@ pub fn build_cpu_object(
     let machine = architecture.machine(configuration.codegen_opt)?;
     let mut nobody = ProgressObserver { progress: None, other: None };
     if whole.is_some() {
-        pipeline::run(&module, ptx::CLEANUP, &machine, &diagnostics, &mut nobody, false)?;
+        pipeline::run(&module, lifting::CLEANUP, &machine, &diagnostics, &mut nobody, false)?;
     }
     prepare::whole(&module, &architecture, compiled, &configuration.passes);
     cpu::library::cut(&module);
@@ -585,7 +584,7 @@ fn on_the_cpu(message: impl std::fmt::Display) -> BuildError {
 fn lifted_module<'ctx>(
     context: &'ctx Context,
     diagnostics: &Diagnostics<'_>,
-    lifted: &ptx::Lifted,
+    lifted: &mneme_ptx::Lifted,
     debug: bool,
 ) -> Result<Module<'ctx>, String> {
     let refused = |error: &dyn std::fmt::Display| format!("LLVM cannot take what became of it: {error}");

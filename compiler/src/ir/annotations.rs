@@ -7,6 +7,7 @@
 use inkwell::module::Module;
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMValueRef;
+use mneme_ptx::CLUSTER;
 
 use super::{Value, attributes};
 use crate::version::BOUNDS_ARE_ATTRIBUTES;
@@ -95,11 +96,8 @@ pub fn most_threads(module: &Module<'_>, kernel: Value<'_>) -> Vec<u64> {
     METADATA[..3].iter().filter_map(axis).collect()
 }
 
-/// Blocks of a cluster along each axis that a lifted kernel was compiled for, as the lifter notes them: LLVM's own
-/// marks differ from version to version.
-pub const CLUSTER: [&str; 3] = ["mneme_cluster_x", "mneme_cluster_y", "mneme_cluster_z"];
-
-/// What [`CLUSTER`] says; zeros where it says nothing.
+/// Blocks of a cluster along each axis that a lifted kernel was compiled for, as the lifter notes them ([`CLUSTER`]):
+/// LLVM's own marks differ from version to version. Zeros if it notes none.
 pub fn cluster(module: &Module<'_>, kernel: Value<'_>) -> [u32; 3] {
     let found = entries(module);
     let axis = |key: &str| found.iter().find(|entry| entry.function == kernel && entry.key == key)?.value;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mneme_builds::{ImageKind, Target};
-use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, build, ptx};
+use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, build};
 use mneme_core::configuration::Configuration;
 use mneme_core::image::ptx::PtxModule;
 use mneme_core::launch::Dim3;
@@ -66,7 +66,7 @@ fn programs() -> Vec<(String, String)> {
 fn programs_of_nvcc_lift_and_assemble_under_every_pipeline() {
     let (mut instructions, mut assembly, mut kernels) = (0, 0, 0);
     for (name, text) in programs() {
-        let lifted = ptx::lift(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let lifted = mneme_ptx::lift(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         instructions += lifted.statistics.instructions;
         assembly += lifted.statistics.in_assembly();
         for kernel in PtxModule::parse(&text).kernels() {
@@ -160,7 +160,7 @@ fn large() -> String {
 fn large_kernels_lift_quickly() {
     let text = large();
     let start = std::time::Instant::now();
-    let lifted = ptx::lift(&text).unwrap();
+    let lifted = mneme_ptx::lift(&text).unwrap();
     let emitted = start.elapsed();
     let mut configuration = configuration("");
     configuration.codegen_opt = 0;

@@ -1,6 +1,6 @@
 //! The target for PTX that is lifted to LLVM IR.
 
-use mneme_compiler::ptx;
+use mneme_compiler::lifting::lift_program;
 
 use super::{FuzzTarget, nothing};
 
@@ -52,16 +52,16 @@ fn lifting_seeds() -> Vec<Vec<u8>> {
         ),
     ];
     for seed in &seeds[..2] {
-        ptx::lift(seed).unwrap_or_else(|error| panic!("the seed is well-formed: {error}\n{seed}"));
+        mneme_ptx::lift(seed).unwrap_or_else(|error| panic!("the seed is well-formed: {error}\n{seed}"));
     }
     seeds.into_iter().map(String::into_bytes).collect()
 }
 
 fn run_lifting(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    if let Ok(lifted) = ptx::lift(&text) {
+    if let Ok(lifted) = mneme_ptx::lift(&text) {
         lifted.finish(&lifted.ir);
     } else {
-        let _ = ptx::lift_program(&text);
+        let _ = lift_program(&text);
     }
 }

@@ -1,7 +1,6 @@
 //! The families of instructions, and the instructions that only move bits.
 
 use crate::cpu::operations::sreg::{self, Word};
-use crate::ptx_comparisons;
 
 use super::Machine;
 use super::parse::{InlineInstruction, InlineOperand};
@@ -142,11 +141,11 @@ impl Machine {
 
     fn relation(&mut self, relation: &str, ty: Type, a: &str, b: &str) -> Option<String> {
         if ty.is_float() {
-            let code = ptx_comparisons::of_floats(relation)?;
+            let code = mneme_ptx::comparisons::of_floats(relation)?;
             let (a, b) = (self.float_of(a, ty)?, self.float_of(b, ty)?);
             return Some(self.body.value(format!("fcmp {code} {} {a}, {b}", ty.computed())));
         }
-        let code = ptx_comparisons::of_integers(relation, ty.is_signed())?;
+        let code = mneme_ptx::comparisons::of_integers(relation, ty.is_signed())?;
         Some(self.body.value(format!("icmp {code} i{} {a}, {b}", ty.bits)))
     }
 

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use mneme_core::image::cpu_object::Refusal;
 use mneme_core::image::ptx::PtxModule;
+use mneme_ptx::{LiftError, Lifted, lift};
 
-use super::{LiftError, Lifted, lift};
+/// The passes that make values of registers and of buffers for parameters. They come before all others.
+pub const CLEANUP: &str = "function(sroa)";
 
 /// A module, and the kernels that it is without.
 ///
@@ -31,3 +33,6 @@ pub fn lift_program(text: &str) -> Result<(Lifted, Vec<Refusal>), LiftError> {
     };
     Ok((rest, refused.into_iter().map(row).collect()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use super::registers::{Registers, Ty};
 use super::resolve::{AddressBase, Body, Item, Names, Resolved, resolve};
 use super::syntax::*;
 use super::{Lifted, Statistics, parser};
-use crate::ir::annotations::CLUSTER;
+use crate::CLUSTER;
 
 const LAYOUT: &str = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64";
 

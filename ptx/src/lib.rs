@@ -1,9 +1,9 @@
 //! Lifting: PTX modules as LLVM IR for NVPTX.
 //!
-//! docs/how-it-works/lifting.md tells what becomes of what. [`lift`] is pure text to text; whoever reads the IR runs
-//! [`CLEANUP`] over it first. What LLVM has no exact operation for becomes the same PTX instruction as inline assembly.
+//! docs/how-it-works/lifting.md tells what becomes of what. [`lift`] is pure text to text. What LLVM has no exact operation for becomes the same PTX instruction as inline assembly.
 
 mod assembly;
+pub mod comparisons;
 mod constants;
 mod context;
 mod control;
@@ -19,14 +19,11 @@ mod memory;
 mod module;
 mod parser;
 mod passing;
-mod program;
 mod provenance;
 mod reader;
 mod registers;
 mod resolve;
 mod syntax;
-#[cfg(test)]
-mod tests;
 mod warp;
 
 use std::collections::BTreeMap;
@@ -34,10 +31,9 @@ use std::collections::BTreeMap;
 pub use error::LiftError;
 pub use module::lift;
 pub use parser::parse;
-pub use program::lift_program;
 
-/// The passes that make values of registers and of buffers for parameters.
-pub const CLEANUP: &str = "function(sroa)";
+/// The keys of a kernel's annotations that say how many blocks a cluster has along each axis.
+pub const CLUSTER: [&str; 3] = ["mneme_cluster_x", "mneme_cluster_y", "mneme_cluster_z"];
 
 /// A lifted module.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,9 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::values::AsValueRef;
 use proptest::prelude::*;
 
-use super::{CLEANUP, Lifted, lift, lift_program};
+use mneme_ptx::{Lifted, lift};
+
+use super::{CLEANUP, lift_program};
 use crate::cpu::tests::nvptx;
 use crate::cpu::tests::run::{Parameters, Program as Object};
 use crate::cpu::{LowerOptions, lower};

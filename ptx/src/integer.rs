@@ -1,6 +1,6 @@
 //! Integer arithmetic, logic, selection, comparison and moves.
 
-use crate::ptx_comparisons;
+use crate::comparisons;
 
 use super::emitter::{Emitter, integer_text};
 use super::registers::Ty;
@@ -467,11 +467,11 @@ impl<'a> Emitter<'a, '_> {
         };
         let ty = Ty::of(scalar);
         let value = if scalar.is_float() {
-            let condition = ptx_comparisons::of_floats(comparison)?;
+            let condition = comparisons::of_floats(comparison)?;
             let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
             self.value(format_args!("fcmp {condition} {} {a}, {b}", ty.text()))
         } else {
-            let condition = ptx_comparisons::of_integers(comparison, scalar.is_signed())?;
+            let condition = comparisons::of_integers(comparison, scalar.is_signed())?;
             let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
             self.value(format_args!("icmp {condition} {} {a}, {b}", ty.text()))
         };
