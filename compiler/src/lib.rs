@@ -550,7 +550,9 @@ pub fn build_cpu_object(
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let whole = match modules {
-        [one] if ptx_image::is_ptx(one) => Some(lifting::lift_program(&String::from_utf8_lossy(one)).map_err(on_the_cpu)?),
+        [one] if ptx_image::is_ptx(one) => {
+            Some(mneme_ptx::lift_program(&String::from_utf8_lossy(one)).map_err(on_the_cpu)?)
+        }
         _ => None,
     };
     let module = match &whole {
@@ -570,7 +572,7 @@ pub fn build_cpu_object(
     prepare::whole(&module, &architecture, compiled, &configuration.passes);
     cpu::library::cut(&module);
     pipeline::run(&module, &configuration.passes, &machine, &diagnostics, &mut nobody, false)?;
-    let refused = whole.map(|(_, refused)| refused).unwrap_or_default();
+    let refused = whole.map(|(_, refused)| lifting::refusals(refused)).unwrap_or_default();
     let options = cpu::LowerOptions::of_program(configuration.codegen_opt, compiled);
     Ok(cpu::lower_part(module, &options, refused, &mut |_, _| true)?)
 }

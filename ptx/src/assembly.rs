@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::emitter::{Emitter, is_collective, touches_memory};
+use super::emitter::{Emitter, touches_memory};
 use super::error::LiftError;
 use super::registers::Ty;
 use super::resolve::{AddressBase, Op, RegisterId, Resolved};
@@ -24,6 +24,10 @@ impl<'a> Emitter<'a, '_> {
     /// An operand that inline assembly cannot have.
     pub fn assembly(&mut self, op: &Op<'a>) -> Result<(), LiftError> {
         let emitter = self;
+        if emitter.is_cpu() {
+            emitter.context.refused = Some(op.text);
+            return Err(LiftError::at(op.line, op.text));
+        }
         *emitter.context.statistics.assembly.entry(op.text.to_owned()).or_default() += 1;
         refuse_frames(op)?;
         let mut assembly = Assembly {
@@ -186,7 +190,7 @@ impl<'a> Assembly<'a> {
             constraints.push(if tied.is_empty() { class(ty).to_owned() } else { tied });
             arguments.push(format!("{} {value}", wide(&ty).text()));
         }
-        let (memory, collective) = (touches_memory(op), is_collective(op));
+        let (memory, collective) = (touches_memory(op), op.row.collective);
         // Tensor cores on registers, votes and the like read no memory.
         let is_pure = !memory
             || (matches!(op.name, "mma" | "wmma" | "movmatrix") && !op.text.contains(['[']) && !has_address(op));

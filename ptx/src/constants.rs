@@ -100,7 +100,7 @@ impl<'a> Parser<'a> {
     pub fn scalar_constant(&mut self) -> Parsed<Operand<'a>> {
         let negative = self.token == Token::Mark(b'-');
         let mut ahead = self.lexer.clone();
-        let number = if negative { ahead.next() } else { self.token };
+        let number = if negative { ahead.token() } else { self.token };
         // Single precision has no expressions.
         if let Token::Number(text) = number
             && let Some(bits) = single(text)

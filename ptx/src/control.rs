@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::context::Target;
 use super::emitter::Emitter;
 use super::error::LiftError;
 use super::passing;
@@ -13,6 +14,8 @@ impl<'a> Emitter<'a, '_> {
     /// Lifts what decides where threads go on; false for everything else.
     pub fn control(&mut self, op: &Op<'a>) -> Result<bool, LiftError> {
         match op.name {
+            // Inline assembly does not branch here.
+            _ if self.is_cpu() => return Ok(false),
             "bra" => {
                 let [Resolved::Label(label)] = op.operands[..] else {
                     return Err(LiftError::at(op.line, "a branch to no label"));
@@ -77,22 +80,23 @@ impl<'a> Emitter<'a, '_> {
 
     /// Returns from the function.
     pub fn leave(&mut self) {
+        if let Target::Cpu(results) = &self.context.target {
+            let results = results.clone();
+            return self.give(&results);
+        }
         let function = self.function;
         if function.entry || function.signature.returns.is_empty() {
             return self.end_with(|this| this.line("ret void"));
         }
         let ty = passing::passed_type(&function.signature.returns[0]);
-        let register = self.body.return_registers.first().copied().flatten();
-        self.end_with(|this| {
-            let value = match register {
-                Some(register) => {
-                    let wanted = Ty::stored(function.signature.returns[0].scalar);
-                    this.read_register(register, wanted)
-                }
-                None => this.value(format_args!("load {ty}, ptr %Q0")),
-            };
-            this.line(format_args!("ret {ty} {value}"));
-        });
+        if self.ended {
+            return;
+        }
+        let value = match self.body.return_registers.first().copied().flatten() {
+            Some(register) => self.read_register(register, Ty::stored(function.signature.returns[0].scalar)),
+            None => self.value(format_args!("load {ty}, ptr %Q0")),
+        };
+        self.end_with(|this| this.line(format_args!("ret {ty} {value}")));
     }
 
     /// Ends the thread.

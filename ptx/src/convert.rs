@@ -1,74 +1,70 @@
-//! Conversions between numbers, and special registers.
+//! Conversions between numbers.
 
 use super::emitter::{Emitter, integer_text};
+use super::float::rounding_mode;
 use super::registers::Ty;
-use super::resolve::Op;
-use super::syntax::Scalar;
+use super::resolve::{Op, Resolved};
+use super::syntax::{Kind, Scalar};
+
+/// Modes of rounding to an integer, and LLVM's operations.
+const INTEGRAL: [(&str, &str); 4] = [("rni", "rint"), ("rzi", "trunc"), ("rmi", "floor"), ("rpi", "ceil")];
 
 impl<'a> Emitter<'a, '_> {
     pub fn convert(&mut self, op: &Op<'a>) -> Option<()> {
+        let plain = match (op.first_scalar(), op.scalar()) {
+            (Some(wanted), Some(own)) => self.plain_conversion(op, wanted, own),
+            _ => None,
+        };
+        match plain {
+            None if self.is_cpu() => self.conversion(op),
+            done => done,
+        }
+    }
+
+    /// What LLVM has operations for.
+    fn plain_conversion(&mut self, op: &Op<'a>, wanted: Scalar, own: Scalar) -> Option<()> {
         let [to, from] = &op.operands[..] else { return None };
-        let (wanted, own) = (op.first_scalar()?, op.scalar()?);
         let (ty, own_type) = (Ty::of(wanted), Ty::of(own));
-        match (wanted.is_float(), own.is_float()) {
-            (false, false) => {
-                if !op.only(2, &["sat"]) {
-                    return None;
-                }
+        // The CPU device rounds floats of 16 bits by itself.
+        if self.is_cpu() && (ty == Ty::Half || own_type == Ty::Half) {
+            return None;
+        }
+        let value = match (wanted.is_float(), own.is_float()) {
+            (false, false) if op.only(2, &["sat"]) => {
                 let mut value = self.read(from, own_type)?;
                 if op.has("sat") {
                     value = self.saturate(&value, own, wanted);
                 }
-                let value = if wanted.bits <= own.bits {
-                    self.cast(&value, own_type, ty)
-                } else {
-                    self.extend(&value, own.bits, wanted.bits, own.is_signed())
-                };
-                self.write_to(to, ty, &value, wanted.is_signed())
+                self.resize(&value, own.bits, wanted.bits, own.is_signed())
             }
-            (true, false) => {
-                if !op.only(2, &["rn"]) || ty == Ty::Half || op.modifiers.len() != 3 {
-                    return None;
-                }
+            (true, false) if op.words() == ["rn"] && ty != Ty::Half => {
                 let value = self.read(from, own_type)?;
                 let opcode = if own.is_signed() { "sitofp" } else { "uitofp" };
-                let value = self.value(format_args!("{opcode} {} {value} to {}", own_type.text(), ty.text()));
-                self.write_to(to, ty, &value, false)
+                self.value(format_args!("{opcode} {} {value} to {}", own_type.text(), ty.text()))
             }
-            // Beyond an integer's range LLVM's conversions mean nothing, and PTX's do.
-            (false, true) => None,
             (true, true) => {
                 let value = self.read(from, own_type)?;
-                let value = match wanted.bits.cmp(&own.bits) {
-                    std::cmp::Ordering::Greater if op.only(2, &[]) => {
+                match (wanted.bits.cmp(&own.bits), &op.words()[..]) {
+                    (std::cmp::Ordering::Greater, []) => {
                         self.value(format_args!("fpext {} {value} to {}", own_type.text(), ty.text()))
                     }
-                    std::cmp::Ordering::Less if op.only(2, &["rn"]) && op.has("rn") => {
+                    (std::cmp::Ordering::Less, ["rn"]) => {
                         self.value(format_args!("fptrunc {} {value} to {}", own_type.text(), ty.text()))
                     }
-                    std::cmp::Ordering::Equal if ty != Ty::Half => {
-                        let suffix = if ty == Ty::F32 { "f32" } else { "f64" };
-                        let name = match op.modifiers.first().copied()? {
-                            "rni" => "rint",
-                            "rzi" => "trunc",
-                            "rmi" => "floor",
-                            "rpi" => "ceil",
-                            "sat" if ty == Ty::F32 && op.only(2, &["sat"]) => {
-                                let value = self.call(ty, "llvm.nvvm.saturate.f", &[(ty, value.as_str())]);
-                                return self.write_to(to, ty, &value, false);
-                            }
-                            _ => return None,
-                        };
-                        if !op.only(2, &["rni", "rzi", "rmi", "rpi"]) {
-                            return None;
-                        }
-                        self.call(ty, &format!("llvm.{name}.{suffix}"), &[(ty, value.as_str())])
+                    (std::cmp::Ordering::Equal, ["sat"]) if ty == Ty::F32 => {
+                        self.call(ty, "llvm.nvvm.saturate.f", &[(ty, value.as_str())])
+                    }
+                    (std::cmp::Ordering::Equal, [mode]) if ty != Ty::Half => {
+                        let (_, name) = INTEGRAL.iter().find(|(word, _)| word == mode)?;
+                        self.call(ty, &format!("llvm.{name}.f{}", ty.bits()), &[(ty, value.as_str())])
                     }
                     _ => return None,
-                };
-                self.write_to(to, ty, &value, false)
+                }
             }
-        }
+            // Beyond an integer's range LLVM's conversions mean nothing, and PTX's do.
+            _ => return None,
+        };
+        self.write_to(to, ty, &value, wanted.is_signed())
     }
 
     /// The nearest number that the other type has, in the own type.
@@ -88,43 +84,132 @@ impl<'a> Emitter<'a, '_> {
         value
     }
 
-    /// The value of a special register.
-    pub fn special(&mut self, name: &str) -> Option<(String, Ty)> {
-        let register = name.strip_prefix('%')?;
-        let (vector, axis) = register.split_once('.').unwrap_or((register, ""));
-        let (intrinsic, ty) = match (vector, axis) {
-            ("tid" | "ntid" | "ctaid" | "nctaid", "x" | "y" | "z") => (format!("{vector}.{axis}"), Ty::Int(32)),
-            ("clusterid" | "nclusterid", "x" | "y" | "z") => (format!("{vector}.{axis}"), Ty::Int(32)),
-            ("cluster_ctaid", "x" | "y" | "z") => (format!("cluster.ctaid.{axis}"), Ty::Int(32)),
-            ("cluster_nctaid", "x" | "y" | "z") => (format!("cluster.nctaid.{axis}"), Ty::Int(32)),
-            ("cluster_ctarank" | "cluster_nctarank", "") => (vector.replace('_', "."), Ty::Int(32)),
-            ("laneid" | "nwarpid" | "nsmid", "") => (vector.to_owned(), Ty::Int(32)),
-            ("lanemask_eq" | "lanemask_le" | "lanemask_lt" | "lanemask_ge" | "lanemask_gt", "") => {
-                (vector.replace('_', "."), Ty::Int(32))
-            }
-            // Others may change while the thread looks: they are read where they stand.
-            _ => return Some(self.special_in_place(name)),
+    // What follows is for the CPU device.
+
+    /// Any conversion.
+    fn conversion(&mut self, op: &Op<'a>) -> Option<()> {
+        if let ([mode, "tf32"], [ty]) = (&op.words()[..], &op.types()[..]) {
+            return self.convert_to_tf32(mode, ty.scalar, &op.operands);
+        }
+        let ([wanted, own], [to, sources @ ..]) = (&op.types()[..], &op.operands[..]) else { return None };
+        if wanted.scalar.is_quarter() || own.scalar.is_quarter() {
+            return self.convert_quarters(op, [*wanted, *own]);
+        }
+        let known = |word: &&str| {
+            rounding_mode(word).is_some()
+                || INTEGRAL.iter().any(|(mode, _)| mode == word)
+                || matches!(*word, "ftz" | "sat" | "relu")
         };
-        let value = self.call(ty, &format!("llvm.nvvm.read.ptx.sreg.{intrinsic}"), &[]);
-        Some((value, ty))
+        if !op.words().iter().all(known) {
+            return None;
+        }
+        let mode = op.modifiers.iter().find_map(|word| rounding_mode(word));
+        let (scalar, own) = (wanted.scalar, own.scalar);
+        // Two floats packed: the first becomes the upper half.
+        if let (2, [upper, lower]) = (wanted.lanes, sources) {
+            let lanes = [lower, upper].map(|source| {
+                let bits = self.bits(source, own.bits)?;
+                self.convert_float(op, &bits, own, scalar)
+            });
+            let value = self.join(&lanes.into_iter().collect::<Option<Vec<_>>>()?, 16);
+            return self.write_bits(to, 32, &value, false);
+        }
+        let [source] = sources else { return None };
+        let value = match (own.is_float(), scalar.is_float()) {
+            (true, true) => {
+                let bits = self.bits(source, own.bits)?;
+                self.convert_float(op, &bits, own, scalar)?
+            }
+            (true, false) => self.convert_to_integer(op, source, own, scalar)?,
+            (false, true) => {
+                // 16-bit floats take a second rounding from double.
+                let (computed, first) = match scalar.bits {
+                    16 => (Ty::F64, "rn"),
+                    _ => (scalar.computed(), ["rn", "rz", "rm", "rp"][mode.unwrap_or(0)]),
+                };
+                let (bits, width) = (self.bits(source, own.bits)?, own.bits.max(32));
+                let wide = self.extend(&bits, own.bits, width, own.is_signed());
+                let name = format!("{}2{}.{first}", integer(width, own.is_signed()), float(computed));
+                let value = self.call(computed, &format!("llvm.nvvm.{name}"), &[(Ty::Int(width), &wide)]);
+                let value = self.bounded(op, computed, value);
+                self.bits_of(&value, computed, scalar, mode.unwrap_or(0))?
+            }
+            (false, false) => return None,
+        };
+        self.write_bits(to, scalar.bits, &value, scalar.is_signed())
     }
 
-    fn special_in_place(&mut self, name: &str) -> (String, Ty) {
-        let wide =
-            matches!(name, "%clock64" | "%globaltimer" | "%gridid" | "%current_graph_exec" | "%total_smem_size64")
-                || name.starts_with("%reserved_smem_offset64")
-                || (name.starts_with("%pm") && name.ends_with("_64"));
-        let predicate = name == "%is_explicit_cluster";
-        let (ty, class, suffix) = match (predicate, wide) {
-            (true, _) => (Ty::Int(1), "b", "pred"),
-            (_, true) => (Ty::Int(64), "l", "u64"),
-            _ => (Ty::Int(32), "r", "u32"),
-        };
-        let suffix = if name.starts_with("%reserved_smem_offset") { suffix.replace('u', "b") } else { suffix.into() };
-        let value = self
-            .value(format_args!("call {} asm sideeffect \"mov.{suffix} $0, {name};\", \"={class}\"() #3", ty.text()));
-        (value, ty)
+    /// A float rounded to an integer; beyond its range the nearest that there is.
+    fn convert_to_integer(
+        &mut self,
+        op: &Op<'a>,
+        source: &Resolved<'a>,
+        own: Scalar,
+        wanted: Scalar,
+    ) -> Option<String> {
+        let place = |word: &&str| INTEGRAL.iter().position(|(mode, _)| mode == word).or_else(|| rounding_mode(word));
+        let mode = ["rn", "rz", "rm", "rp"][op.modifiers.iter().find_map(place)?];
+        let (computed, width) = (own.computed(), wanted.bits.max(32));
+        let bits = self.bits(source, own.bits)?;
+        let bits = if op.has("ftz") && own.bits == 32 { self.flush(&bits, 32) } else { bits };
+        let value = self.float_of(&bits, own)?;
+        let name = format!("llvm.nvvm.{}2{}.{mode}", float(computed), integer(width, wanted.is_signed()));
+        let value = self.call(Ty::Int(width), &name, &[(computed, &value)]);
+        let value = self.saturate(&value, Scalar { bits: width, ..wanted }, wanted);
+        Some(self.cast(&value, Ty::Int(width), Ty::Int(wanted.bits)))
     }
+
+    /// `tf32` is a float whose last thirteen bits are zeros.
+    fn convert_to_tf32(&mut self, mode: &str, from: Scalar, operands: &[Resolved<'a>]) -> Option<()> {
+        let ([to, source], Kind::Float, 32) = (operands, from.kind, from.bits) else { return None };
+        let bits = self.bits(source, 32)?;
+        let rounded = match mode {
+            // Ties away from zero.
+            "rna" => self.value(format_args!("add i32 {bits}, 4096")),
+            "rn" => {
+                let last = self.value(format_args!("lshr i32 {bits}, 13"));
+                let odd = self.value(format_args!("and i32 {last}, 1"));
+                let step = self.value(format_args!("add i32 {odd}, 4095"));
+                self.value(format_args!("add i32 {bits}, {step}"))
+            }
+            "rz" => bits.clone(),
+            _ => return None,
+        };
+        let rounded = self.value(format_args!("and i32 {rounded}, -8192"));
+        let value = self.float_of(&bits, from)?;
+        let nan = self.value(format_args!("fcmp uno float {value}, {value}"));
+        let rounded = self.value(format_args!("select i1 {nan}, i32 {}, i32 {rounded}", i32::MAX));
+        self.write_bits(to, 32, &rounded, false)
+    }
+
+    fn convert_float(&mut self, op: &Op<'a>, bits: &str, from: Scalar, to: Scalar) -> Option<String> {
+        let computed = from.computed();
+        let flushes = |scalar: Scalar| op.has("ftz") && scalar.bits == 32;
+        let bits = if flushes(from) { self.flush(bits, 32) } else { bits.to_owned() };
+        let mut value = self.float_of(&bits, from)?;
+        // From a float to the same, `rn` alone has nothing to round.
+        if let Some((_, name)) = INTEGRAL.iter().find(|(word, _)| op.has(word)) {
+            value = self.call(computed, &format!("llvm.{name}.f{}", computed.bits()), &[(computed, &value)]);
+        }
+        let value = self.bounded(op, computed, value);
+        let mode = op.modifiers.iter().find_map(|word| rounding_mode(word)).unwrap_or(0);
+        let narrowed = self.bits_of(&value, computed, to, mode)?;
+        Some(if flushes(to) { self.flush(&narrowed, 32) } else { narrowed })
+    }
+}
+
+/// What the names of intrinsics call types.
+fn integer(bits: u32, signed: bool) -> &'static str {
+    match (bits, signed) {
+        (64, true) => "ll",
+        (64, false) => "ull",
+        (_, true) => "i",
+        (_, false) => "ui",
+    }
+}
+
+fn float(ty: Ty) -> char {
+    if ty == Ty::F64 { 'd' } else { 'f' }
 }
 
 fn range(scalar: Scalar) -> (i128, i128) {

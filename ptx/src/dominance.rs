@@ -170,14 +170,7 @@ pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
             single[register as usize] &= *place == usize::MAX && op.guard.is_none() && !op.updates_first();
             *place = index;
         };
-        if op.writes_first() {
-            op.operands[0].registers(&mut write);
-        }
-        if op.name == "call"
-            && let Some(Resolved::List(returned)) = op.operands.first()
-        {
-            returned.iter().for_each(|operand| operand.registers(&mut write));
-        }
+        op.written(&mut write);
     }
     // A block dominates those whose spans lie in its own one.
     let spans = spans(&dominator);
@@ -198,11 +191,7 @@ pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
             let own = blocks.of[from];
             *place = from < index && (own == block || dominates(own, block));
         };
-        let first = usize::from(op.writes_first());
-        op.operands.iter().skip(first).for_each(|operand| operand.registers(&mut read));
-        if let Some((guard, _)) = op.guard {
-            read(guard);
-        }
+        op.read(&mut read);
     }
     single
 }

@@ -2,14 +2,15 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::context::Context;
+use super::context::{Context, Intrinsic, Target};
 use super::debug::FunctionLines;
 use super::dominance::{self, ends_block};
 use super::error::LiftError;
+use super::instructions::Family;
 use super::provenance::Provenance;
 use super::registers::{Registers, Ty};
 use super::resolve::{AddressBase, Body, Item, Op, RegisterId, Resolved};
-use super::syntax::{Function, Scalar, Space};
+use super::syntax::{Function, Space, Type};
 
 /// What becomes of a value that an instruction writes.
 enum Guard {
@@ -25,6 +26,8 @@ pub struct Emitter<'a, 'c> {
     pub function: &'c Function<'a>,
     pub body: &'c Body<'a>,
     pub text: String,
+    /// Places in the frame that instructions need, which stand before the text.
+    places: String,
     next: usize,
     blocks: usize,
     types: Vec<Ty>,
@@ -42,7 +45,7 @@ pub struct Emitter<'a, 'c> {
     guard: Guard,
     /// The parameters that are passed as they are, and the type of each.
     pub direct: Vec<Option<Ty>>,
-    ended: bool,
+    pub ended: bool,
     lines: Option<FunctionLines>,
     /// What the instructions being written have behind them: where they come from.
     place: String,
@@ -77,6 +80,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             function,
             body,
             text: String::new(),
+            places: String::new(),
             next: 0,
             blocks: 0,
             types,
@@ -120,7 +124,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             self.leave();
         }
         let own = self.lines.map(|lines| format!(" !dbg !{}", lines.subprogram)).unwrap_or_default();
-        Ok((self.text, own))
+        Ok((self.places + &self.text, own))
     }
 
     /// Says where what is written from here on comes from.
@@ -150,7 +154,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             self.frame_place(&format!("%V{index}"), local.bytes(), local.alignment());
         }
         let function = self.function;
-        for (index, returned) in function.signature.returns.iter().enumerate() {
+        for (index, returned) in function.signature.returns.iter().enumerate().filter(|(_, it)| !it.in_register) {
             self.frame_place(&format!("%Q{index}"), returned.size(), returned.alignment());
         }
         for (index, param) in function.signature.params.iter().enumerate() {
@@ -200,9 +204,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
         // Old values are read where the paths part.
         let mut written = Vec::new();
-        if op.writes_first() {
-            op.operands[0].registers(&mut |register| written.push(register));
-        }
+        op.written(&mut |register| written.push(register));
         let old: Vec<String> =
             written.iter().map(|register| self.read_register(*register, self.types[*register as usize])).collect();
         // So are others: what is read inside is not there after it.
@@ -308,20 +310,36 @@ impl<'a, 'c> Emitter<'a, 'c> {
     }
 
     fn native(&mut self, op: &Op<'a>) -> Option<()> {
-        match op.name {
-            "cvt" | "mov" | "add" | "sub" if self.makes_word(op) => self.word(op),
-            "mov" => self.mov(op),
-            "cvt" => self.convert(op),
-            "ld" | "ldu" | "st" | "atom" | "red" | "cvta" | "isspacep" => self.memory(op),
-            "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "membar" => self.warp(op),
-            "setp" | "set" => self.compare(op),
-            "add" | "sub" | "mul" | "fma" | "mad" | "div" | "min" | "max" | "neg" | "abs" | "rcp" | "sqrt"
-            | "rsqrt" | "sin" | "cos" | "ex2" | "lg2" | "copysign"
-                if op.scalar().is_none_or(Scalar::is_float) =>
-            {
-                self.float(op)
+        let cpu = self.is_cpu();
+        match op.row.family {
+            _ if matches!(op.name, "cvt" | "mov" | "add" | "sub") && self.makes_word(op) => self.word(op),
+            Family::Move => self.mov(op),
+            Family::Convert => self.convert(op),
+            Family::Compare => self.compare(op),
+            Family::Select => self.select(op),
+            Family::Arithmetic => match op.ty() {
+                Some(Type { scalar, lanes: 2 }) if cpu && !scalar.is_float() => self.packed(op),
+                Some(Type { scalar, .. }) if !scalar.is_float() => self.integer(op),
+                _ => self.float(op),
+            },
+            Family::Bits => self.bit_operation(op),
+            Family::Memory => self.memory(op),
+            Family::Warp => self.warp(op),
+            _ if !cpu => None,
+            Family::Property => self.test_property(op),
+            Family::Video => self.video(op),
+            Family::Matrix => self.matrix(op),
+            Family::Fragment => self.fragment(op),
+            Family::Image => self.image(op),
+            Family::MemoryBarrier => self.memory_barrier(op),
+            Family::Copy => self.copy(op),
+            Family::Hint => Some(()),
+            Family::Sleep | Family::Trap => {
+                let function = if op.row.family == Family::Trap { "trap" } else { "yield" };
+                self.line(format_args!("call void @__mneme_cpu_{function}()"));
+                Some(())
             }
-            _ => self.integer(op),
+            Family::Control | Family::Other => None,
         }
     }
 
@@ -339,6 +357,39 @@ impl<'a, 'c> Emitter<'a, 'c> {
         name
     }
 
+    /// Adds a place of a type to the frame and gives its address.
+    pub fn place(&mut self, ty: impl Display) -> String {
+        self.blocks += 1;
+        let name = format!("%F{}", self.blocks);
+        let _ = writeln!(self.places, "  {name} = alloca {ty}, align 16");
+        name
+    }
+
+    pub fn is_cpu(&self) -> bool {
+        matches!(self.context.target, Target::Cpu(_))
+    }
+
+    /// Calls a function with operands of these types.
+    pub fn apply(&mut self, result: Ty, name: &str, operands: &[(Ty, &Resolved<'a>)]) -> Option<String> {
+        let call = self.applied(result.text(), name, operands)?;
+        Some(self.value(call))
+    }
+
+    pub fn applied(&mut self, result: &str, name: &str, operands: &[(Ty, &Resolved<'a>)]) -> Option<String> {
+        let read = |(ty, operand): &(Ty, &Resolved<'a>)| Some((*ty, self.read(operand, *ty)?));
+        let values = operands.iter().map(read).collect::<Option<Vec<_>>>()?;
+        let arguments: Vec<(Ty, &str)> = values.iter().map(|(ty, value)| (*ty, value.as_str())).collect();
+        Some(self.call_text(result, name, &arguments))
+    }
+
+    /// Calls an intrinsic that gives nothing.
+    pub fn perform(&mut self, name: &str, operands: &[(Ty, &Resolved<'a>)], attributes: &str) -> Option<()> {
+        let call = self.applied("void", name, operands)?;
+        let attributes = if self.is_cpu() { "" } else { attributes };
+        self.line(format_args!("{call}{attributes}"));
+        Some(())
+    }
+
     /// Calls an intrinsic, which is declared.
     pub fn call(&mut self, result: Ty, name: &str, arguments: &[(Ty, &str)]) -> String {
         let call = self.call_text(result.text(), name, arguments);
@@ -349,6 +400,13 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let types = arguments.iter().map(|(ty, _)| ty.text()).collect::<Vec<_>>().join(", ");
         let values =
             arguments.iter().map(|(ty, value)| format!("{} {value}", ty.text())).collect::<Vec<_>>().join(", ");
+        if self.is_cpu() && name.starts_with("llvm.nvvm.") {
+            let parameters = arguments.iter().map(|(ty, _)| ty.text().to_owned()).collect();
+            let intrinsic = Intrinsic { name: name.to_owned(), result: result.to_owned(), parameters };
+            let call = format!("call {result} @\"{}\"({values})", intrinsic.stand_in());
+            self.context.intrinsics.insert(intrinsic);
+            return call;
+        }
         self.context.declare(format!("declare {result} @{name}({types})"));
         format!("call {result} @{name}({values})")
     }
@@ -455,6 +513,42 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.value(format_args!("{} {from} {value} to {to}", if signed { "sext" } else { "zext" }))
     }
 
+    /// An integer as one of another width.
+    pub fn resize(&mut self, value: &str, from: u32, to: u32, signed: bool) -> String {
+        if from < to { self.extend(value, from, to, signed) } else { self.cast(value, Ty::Int(from), Ty::Int(to)) }
+    }
+
+    /// So many bits of an integer, from a place on.
+    pub fn part(&mut self, whole: &str, bits: u32, from: u32, width: u32) -> String {
+        let moved = match from {
+            0 => whole.to_owned(),
+            from => self.value(format_args!("lshr {} {whole}, {from}", Ty::Int(bits).text())),
+        };
+        self.cast(&moved, Ty::Int(bits), Ty::Int(width))
+    }
+
+    /// One of several numbers in a value.
+    pub fn lane(&mut self, value: &str, ty: Type, lane: u32) -> String {
+        self.part(value, ty.bits(), lane * ty.scalar.bits, ty.scalar.bits)
+    }
+
+    /// Integers of so many bits in one, the first lowest.
+    pub fn join(&mut self, parts: &[String], bits: u32) -> String {
+        let whole = Ty::Int(bits * parts.len() as u32);
+        let mut joined: Option<String> = None;
+        for (index, part) in (0..).zip(parts) {
+            let mut value = self.cast(part, Ty::Int(bits), whole);
+            if index > 0 {
+                value = self.value(format_args!("shl {} {value}, {}", whole.text(), index * bits));
+            }
+            joined = Some(match joined {
+                None => value,
+                Some(below) => self.value(format_args!("or {} {below}, {value}", whole.text())),
+            });
+        }
+        joined.unwrap_or_else(|| "0".into())
+    }
+
     /// The same bits as another type; wider ones are cut off, narrower ones filled with zeros.
     pub fn cast(&mut self, value: &str, from: Ty, to: Ty) -> String {
         if from == to {
@@ -481,6 +575,16 @@ impl<'a, 'c> Emitter<'a, 'c> {
     }
 
     // Operands.
+
+    /// An operand as an integer.
+    pub fn bits(&mut self, operand: &Resolved<'a>, bits: u32) -> Option<String> {
+        self.read(operand, Ty::Int(bits))
+    }
+
+    /// Writes an integer to a destination; a wider register is filled by its sign or by zeros.
+    pub fn write_bits(&mut self, to: &Resolved<'a>, bits: u32, value: &str, signed: bool) -> Option<()> {
+        self.write_to(to, Ty::Int(bits), value, signed)
+    }
 
     /// An operand as a value of a type.
     pub fn read(&mut self, operand: &Resolved<'a>, wanted: Ty) -> Option<String> {
@@ -509,6 +613,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
                 Ty::F64 => double_text(*bits),
                 Ty::F32 => single_text((f64::from_bits(*bits) as f32).to_bits()),
                 Ty::Int(64) => bits.to_string(),
+                Ty::Int(32) if self.is_cpu() => (f64::from_bits(*bits) as f32).to_bits().to_string(),
                 _ => return None,
             },
             Resolved::Special(name) => {
@@ -559,6 +664,9 @@ impl<'a, 'c> Emitter<'a, 'c> {
     pub fn pointer(&mut self, operand: &Resolved<'a>, space: Space) -> Option<(String, Ty)> {
         let Resolved::Bracket(items) = operand else { return None };
         let [item] = &items[..] else { return None };
+        if self.is_cpu() {
+            return Some((self.generic_pointer(item, space)?, Ty::Ptr(0)));
+        }
         let ty = Ty::Ptr(space.number());
         let (register, offset) = match item {
             Resolved::Register(register) => (*register, 0),
@@ -591,6 +699,26 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Some((self.offset(&base, ty, offset), ty))
     }
 
+    /// An address as a pointer of the CPU device. One of 32 bits is the low half of an address of shared memory.
+    fn generic_pointer(&mut self, item: &Resolved<'a>, space: Space) -> Option<String> {
+        let (register, offset) = match item {
+            Resolved::Register(register) => (*register, 0),
+            Resolved::Sum(register, offset) => (*register, *offset),
+            _ => return self.read(item, Ty::Ptr(0)),
+        };
+        let mut address = self.read_register(register, Ty::Int(64));
+        if self.ty(register).bits() == 32 {
+            if space != Space::Shared {
+                return None;
+            }
+            address = self.value(format_args!("call i64 @__mneme_cpu.from_shared(i64 {address})"));
+        }
+        if offset != 0 {
+            address = self.value(format_args!("add i64 {address}, {offset}"));
+        }
+        Some(self.cast(&address, Ty::Int(64), Ty::Ptr(0)))
+    }
+
     /// The same bits as an address in another space: what PTX says of an instruction is believed.
     fn cast_space(&mut self, value: &str, from: Ty, to: Ty) -> String {
         self.cast(value, from, to)
@@ -609,75 +737,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
 /// Whether an instruction reads or writes memory, or is about other threads.
 pub fn touches_memory(op: &Op<'_>) -> bool {
-    let has_address = op.operands.iter().any(|operand| matches!(operand, Resolved::Bracket(_)));
-    has_address
-        || matches!(
-            op.name,
-            "bar"
-                | "barrier"
-                | "membar"
-                | "fence"
-                | "cp"
-                | "wgmma"
-                | "tcgen05"
-                | "griddepcontrol"
-                | "mbarrier"
-                | "setmaxnreg"
-                | "nanosleep"
-                | "trap"
-                | "brkpt"
-                | "pmevent"
-                | "call"
-                | "stackrestore"
-                | "stacksave"
-                | "alloca"
-                | "clusterlaunchcontrol"
-                | "tensormap"
-                | "multimem"
-                | "tex"
-                | "tld4"
-                | "suld"
-                | "sust"
-                | "sured"
-                | "discard"
-                | "applypriority"
-                | "prefetch"
-                | "prefetchu"
-        )
-        || is_collective(op)
-}
-
-/// Whether an instruction depends on which threads come to it together.
-pub fn is_collective(op: &Op<'_>) -> bool {
-    matches!(
-        op.name,
-        "bar"
-            | "barrier"
-            | "shfl"
-            | "vote"
-            | "match"
-            | "redux"
-            | "activemask"
-            | "elect"
-            | "mma"
-            | "wmma"
-            | "wgmma"
-            | "ldmatrix"
-            | "stmatrix"
-            | "movmatrix"
-            | "tcgen05"
-            | "setmaxnreg"
-            | "griddepcontrol"
-            | "tex"
-            | "tld4"
-            | "cp"
-            | "mbarrier"
-            | "call"
-            | "clusterlaunchcontrol"
-            | "nanosleep"
-            | "fence"
-            | "membar"
-    )
+    op.row.memory || op.operands.iter().any(|operand| matches!(operand, Resolved::Bracket(_)))
 }
 
 /// The registers that a block reads before it writes them.
@@ -695,27 +755,18 @@ fn exposed(body: &Body<'_>, count: usize, carry: RegisterId) -> Vec<bool> {
             continue;
         };
         let mut read = |register: RegisterId| exposed[register as usize] |= written[register as usize] != block;
-        let first = usize::from(op.writes_first());
-        op.operands.iter().skip(first).for_each(|operand| operand.registers(&mut read));
-        if let Some((guard, _)) = op.guard {
-            read(guard);
-        }
-        if first == 1 && (op.guard.is_some() || op.updates_first()) {
+        op.read(&mut read);
+        if op.writes_first() && (op.guard.is_some() || op.updates_first()) {
             op.operands[0].registers(&mut read);
         }
         if op.reads_carry() || (op.writes_carry() && op.guard.is_some()) {
             read(carry);
         }
+        if op.name == "ret" {
+            body.return_registers.iter().flatten().for_each(|register| read(*register));
+        }
         let mut write = |register: RegisterId| written[register as usize] = block;
-        if first == 1 {
-            op.operands[0].registers(&mut write);
-        }
-        if op.name == "call"
-            && let Some(Resolved::List(returned)) = op.operands.first()
-            && op.operands.len() > 1
-        {
-            returned.iter().for_each(|operand| operand.registers(&mut write));
-        }
+        op.written(&mut write);
         if op.writes_carry() {
             write(carry);
         }
@@ -723,9 +774,8 @@ fn exposed(body: &Body<'_>, count: usize, carry: RegisterId) -> Vec<bool> {
             block += 1;
         }
     }
-    // What is returned in registers is read wherever the function ends.
     for register in body.return_registers.iter().flatten() {
-        exposed[*register as usize] = true;
+        exposed[*register as usize] |= written[*register as usize] != block;
     }
     exposed
 }

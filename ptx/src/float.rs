@@ -2,20 +2,57 @@
 
 use super::emitter::Emitter;
 use super::registers::Ty;
-use super::resolve::Op;
+use super::resolve::{Op, Resolved};
+use super::syntax::{Kind, Scalar, Type};
+
+/// Modes of rounding as the CPU device numbers them: to the nearest, to zero, down, up.
+const ROUNDINGS: [&str; 4] = ["rn", "rz", "rm", "rp"];
+
+pub fn rounding_mode(word: &str) -> Option<usize> {
+    ROUNDINGS.iter().position(|mode| *mode == word)
+}
+
+impl Scalar {
+    /// The type that the CPU device computes values of a float type in.
+    pub fn computed(self) -> Ty {
+        if self.bits == 64 { Ty::F64 } else { Ty::F32 }
+    }
+}
+
+/// How intrinsics end that work on a type.
+fn suffix(ty: Ty) -> &'static str {
+    if ty == Ty::F64 { "d" } else { "f" }
+}
 
 impl<'a> Emitter<'a, '_> {
     pub fn float(&mut self, op: &Op<'a>) -> Option<()> {
-        let scalar = op.scalar()?;
-        let ty = Ty::of(scalar);
-        let text = ty.text();
+        let plain = op.scalar().and_then(|scalar| self.plain_float(op, Ty::of(scalar)));
+        match plain {
+            None if self.is_cpu() => self.float_lanes(op),
+            done => done,
+        }
+    }
+
+    /// What LLVM has operations or intrinsics for.
+    fn plain_float(&mut self, op: &Op<'a>, ty: Ty) -> Option<()> {
         let (to, sources) = op.operands.split_first()?;
-        let flushes = op.has("ftz");
+        let (text, flushes, strict, cpu) = (ty.text(), op.has("ftz"), op.has("rn"), self.is_cpu());
         let suffix = match ty {
+            // Sums of 16 bits are rounded once; the C library does not.
+            Ty::Half if cpu => return None,
             Ty::Half => "f16",
             Ty::F32 => "f32",
             _ => "f64",
         };
+        let operands: Vec<(Ty, &Resolved<'a>)> = sources.iter().map(|source| (ty, source)).collect();
+        let count = match op.name {
+            "fma" | "mad" => 3,
+            "add" | "sub" | "mul" | "div" | "min" | "max" | "copysign" => 2,
+            _ => 1,
+        };
+        if operands.len() != count {
+            return None;
+        }
         // Approximations are the device's own; the intrinsics say for themselves what they flush.
         if op.has("approx") && op.only(1, &["approx", "ftz"]) {
             let name = match (op.name, ty, flushes) {
@@ -25,111 +62,223 @@ impl<'a> Emitter<'a, '_> {
                 ("sqrt" | "rsqrt" | "sin" | "cos" | "ex2" | "lg2" | "div", Ty::F32, false) => "approx.f",
                 _ => return None,
             };
-            let name = format!("llvm.nvvm.{}.{name}", op.name);
-            let values = sources.iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
-            let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, value.as_str())).collect();
-            if arguments.len() != if op.name == "div" { 2 } else { 1 } {
-                return None;
-            }
-            let value = self.call(ty, &name, &arguments);
+            let value = self.apply(ty, &format!("llvm.nvvm.{}.{name}", op.name), &operands)?;
             return self.write_to(to, ty, &value, false);
         }
-        if flushes {
-            return self.flushing(op, ty);
-        }
-        let strict = op.has("rn");
-        if !op.only(1, &["rn"]) {
-            return self.special_minimum(op, ty, suffix);
-        }
-        match (op.name, sources) {
-            ("add" | "sub" | "mul", [a, b]) => {
-                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                // Without a rounding mode they may be fused.
-                let flag = if strict { "" } else { "contract " };
-                let value = self.value(format_args!("f{} {flag}{text} {a}, {b}", op.name));
-                self.write_to(to, ty, &value, false)
+        // Intrinsics that flush by themselves: LLVM's own operations do it for whole functions, and forget it where
+        // they fold (`x * 1`). What may be fused stays for the assembler to do so.
+        let name = match (op.name, &op.modifiers[..]) {
+            ("add" | "mul" | "fma" | "div" | "rcp" | "sqrt", ["rn", "ftz", "f32"]) => {
+                format!("llvm.nvvm.{}.rn.ftz.f", op.name)
             }
-            ("fma" | "mad", [a, b, c]) if strict => {
-                let (a, b, c) = (self.read(a, ty)?, self.read(b, ty)?, self.read(c, ty)?);
-                let arguments = [(ty, a.as_str()), (ty, b.as_str()), (ty, c.as_str())];
-                let value = self.call(ty, &format!("llvm.fma.{suffix}"), &arguments);
-                self.write_to(to, ty, &value, false)
+            ("min" | "max", ["ftz", "f32"]) => format!("llvm.nvvm.f{}.ftz.f", op.name),
+            ("min" | "max", ["ftz", "NaN", "f32"]) => format!("llvm.nvvm.f{}.ftz.nan.f", op.name),
+            _ if flushes => return None,
+            ("min" | "max", ["NaN", "f32"]) => format!("llvm.{}imum.{suffix}", op.name),
+            _ if !op.only(1, &["rn"]) => return None,
+            ("fma" | "mad", _) if strict => format!("llvm.fma.{suffix}"),
+            ("abs", _) => format!("llvm.fabs.{suffix}"),
+            ("sqrt", _) if strict && ty != Ty::Half => format!("llvm.sqrt.{suffix}"),
+            // The sign of zeros counts there.
+            ("min" | "max", _) if cpu => return None,
+            ("min" | "max", _) if ty != Ty::Half => format!("llvm.{}num.{suffix}", op.name),
+            _ => {
+                let values = sources.iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
+                let value = match (op.name, &values[..]) {
+                    ("add" | "sub" | "mul", [a, b]) => {
+                        // Without a rounding mode they may be fused.
+                        let flag = if strict || cpu { "" } else { "contract " };
+                        self.value(format_args!("f{} {flag}{text} {a}, {b}", op.name))
+                    }
+                    ("div", [a, b]) if strict && ty != Ty::Half => self.value(format_args!("fdiv {text} {a}, {b}")),
+                    ("rcp", [a]) if strict && ty != Ty::Half => self.value(format_args!("fdiv {text} 1.0, {a}")),
+                    ("neg", [a]) => self.value(format_args!("fneg {text} {a}")),
+                    ("copysign", [a, b]) if ty != Ty::Half => {
+                        // The sign is the first one's.
+                        self.call(ty, &format!("llvm.copysign.{suffix}"), &[(ty, b), (ty, a)])
+                    }
+                    _ => return None,
+                };
+                return self.write_to(to, ty, &value, false);
             }
-            ("div", [a, b]) if strict && ty != Ty::Half => {
-                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                let value = self.value(format_args!("fdiv {text} {a}, {b}"));
-                self.write_to(to, ty, &value, false)
-            }
-            ("rcp", [a]) if strict && ty != Ty::Half => {
-                let a = self.read(a, ty)?;
-                let value = self.value(format_args!("fdiv {text} 1.0, {a}"));
-                self.write_to(to, ty, &value, false)
-            }
-            ("sqrt", [a]) if strict && ty != Ty::Half => {
-                let a = self.read(a, ty)?;
-                let value = self.call(ty, &format!("llvm.sqrt.{suffix}"), &[(ty, a.as_str())]);
-                self.write_to(to, ty, &value, false)
-            }
-            ("neg", [a]) => {
-                let a = self.read(a, ty)?;
-                let value = self.value(format_args!("fneg {text} {a}"));
-                self.write_to(to, ty, &value, false)
-            }
-            ("abs", [a]) => {
-                let a = self.read(a, ty)?;
-                let value = self.call(ty, &format!("llvm.fabs.{suffix}"), &[(ty, a.as_str())]);
-                self.write_to(to, ty, &value, false)
-            }
-            ("min" | "max", [a, b]) if ty != Ty::Half => {
-                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                let name = format!("llvm.{}num.{suffix}", op.name);
-                let value = self.call(ty, &name, &[(ty, a.as_str()), (ty, b.as_str())]);
-                self.write_to(to, ty, &value, false)
-            }
-            ("copysign", [a, b]) if ty != Ty::Half => {
-                // The sign is the first one's.
-                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                let name = format!("llvm.copysign.{suffix}");
-                let value = self.call(ty, &name, &[(ty, b.as_str()), (ty, a.as_str())]);
-                self.write_to(to, ty, &value, false)
-            }
-            _ => None,
-        }
+        };
+        let value = self.apply(ty, &name, &operands)?;
+        self.write_to(to, ty, &value, false)
     }
 
-    /// What flushes denormals (`.ftz`): intrinsics that flush by themselves. LLVM's own operations do it for whole
-    /// functions, and forget it where they fold (`x * 1`). What may be fused stays for the assembler to do so.
-    fn flushing(&mut self, op: &Op<'a>, ty: Ty) -> Option<()> {
-        let (to, sources) = op.operands.split_first()?;
-        let name = match (op.name, &op.modifiers[..]) {
-            ("add" | "mul" | "fma" | "div" | "rcp" | "sqrt", ["rn", "ftz", "f32"]) => format!("{}.rn.ftz.f", op.name),
-            ("min" | "max", ["ftz", "f32"]) => format!("f{}.ftz.f", op.name),
-            ("min" | "max", ["ftz", "NaN", "f32"]) => format!("f{}.ftz.nan.f", op.name),
+    // What follows is for the CPU device, which computes floats of 16 bits in wider ones and rounds once.
+
+    /// An arithmetic instruction, number by number.
+    fn float_lanes(&mut self, op: &Op<'a>) -> Option<()> {
+        let (ty, (to, sources)) = (op.ty()?, op.operands.split_first()?);
+        let whole = sources.iter().map(|source| self.bits(source, ty.bits())).collect::<Option<Vec<_>>>()?;
+        let mut lanes = Vec::new();
+        for lane in 0..ty.lanes {
+            let arguments: Vec<String> = whole.iter().map(|value| self.lane(value, ty, lane)).collect();
+            lanes.push(self.float_lane(op, ty.scalar, &arguments)?);
+        }
+        let value = self.join(&lanes, ty.scalar.bits);
+        self.write_bits(to, ty.bits(), &value, false)
+    }
+
+    fn float_lane(&mut self, op: &Op<'a>, scalar: Scalar, arguments: &[String]) -> Option<String> {
+        let bits = scalar.bits;
+        let (magnitude, sign) = (u64::MAX >> (65 - bits), 1u64 << (bits - 1));
+        let flush = op.has("ftz");
+        match (op.name, arguments) {
+            ("neg", [a]) if !flush => return Some(self.value(format_args!("xor i{bits} {a}, {sign}"))),
+            ("abs", [a]) if !flush => return Some(self.value(format_args!("and i{bits} {a}, {magnitude}"))),
+            _ => {}
+        }
+        let sixteen = bits == 16;
+        // Sums and products of 16-bit floats are exact in double or nearly so; everything else needs no more than
+        // float.
+        let is_exact = sixteen && matches!(op.name, "add" | "sub" | "mul" | "fma" | "mad");
+        let computed = if is_exact { Ty::F64 } else { scalar.computed() };
+        let mut values = Vec::new();
+        for argument in arguments {
+            let argument = if flush { self.flush(argument, bits) } else { argument.clone() };
+            let mut value = self.float_of(&argument, scalar)?;
+            if computed != scalar.computed() {
+                value = self.value(format_args!("fpext float {value} to double"));
+            }
+            values.push(value);
+        }
+        let mode = op.modifiers.iter().find_map(|word| rounding_mode(word)).unwrap_or(0);
+        let rounding = ROUNDINGS[if sixteen { 0 } else { mode }];
+        let approximate = op.has("approx") || op.has("full");
+        let mut value = match op.name {
+            "add" | "mul" | "fma" => self.operate(op.name, rounding, computed, &values),
+            "mad" => self.operate("fma", rounding, computed, &values),
+            "sub" => {
+                let [a, b] = &values[..] else { return None };
+                let opposite = self.value(format_args!("fneg {} {b}", computed.text()));
+                self.operate("add", rounding, computed, &[a.clone(), opposite])
+            }
+            "div" | "rcp" | "sqrt" if !approximate => self.operate(op.name, rounding, computed, &values),
+            "div" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
+                self.operate(op.name, "approx", computed, &values)
+            }
+            "min" | "max" => {
+                let how = [("NaN", ".nan"), ("xorsign", ".xorsign"), ("abs", ".abs")];
+                let how: String = how.iter().filter(|(word, _)| op.has(word)).map(|(_, name)| *name).collect();
+                let name = format!("f{}{how}", op.name);
+                let (first, rest) = values.split_first()?;
+                rest.iter().fold(first.clone(), |least, other| {
+                    let arguments = [(computed, least.as_str()), (computed, other.as_str())];
+                    self.call(computed, &format!("llvm.nvvm.{name}.{}", suffix(computed)), &arguments)
+                })
+            }
+            "neg" => self.value(format_args!("fneg {} {}", computed.text(), values.first()?)),
+            "abs" => self.call(computed, &format!("llvm.fabs.f{}", computed.bits()), &[(computed, values.first()?)]),
             _ => return None,
         };
-        let count = match op.name {
-            "rcp" | "sqrt" => 1,
-            "fma" => 3,
-            _ => 2,
-        };
-        if sources.len() != count {
-            return None;
-        }
-        let values = sources.iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
-        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, value.as_str())).collect();
-        let value = self.call(ty, &format!("llvm.nvvm.{name}"), &arguments);
-        self.write_to(to, ty, &value, false)
+        value = self.bounded(op, computed, value);
+        let value = self.bits_of(&value, computed, scalar, mode)?;
+        Some(if flush { self.flush(&value, bits) } else { value })
     }
 
-    /// The least or greatest where NaN comes out of NaN.
-    fn special_minimum(&mut self, op: &Op<'a>, ty: Ty, suffix: &str) -> Option<()> {
-        let [to, a, b] = &op.operands[..] else { return None };
-        if ty != Ty::F32 || !op.only(1, &["NaN"]) || !matches!(op.name, "min" | "max") {
-            return None;
+    /// An operation of a rounding mode, or an approximate one.
+    fn operate(&mut self, operation: &str, how: &str, ty: Ty, values: &[String]) -> String {
+        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, value.as_str())).collect();
+        self.call(ty, &format!("llvm.nvvm.{operation}.{how}.{}", suffix(ty)), &arguments)
+    }
+
+    /// The value within what `.sat` and `.relu` leave.
+    pub fn bounded(&mut self, op: &Op<'a>, ty: Ty, mut value: String) -> String {
+        if op.has("sat") {
+            value = self.call(ty, &format!("llvm.nvvm.saturate.{}", suffix(ty)), &[(ty, value.as_str())]);
         }
-        let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-        let name = format!("llvm.{}imum.{suffix}", op.name);
-        let value = self.call(ty, &name, &[(ty, a.as_str()), (ty, b.as_str())]);
-        self.write_to(to, ty, &value, false)
+        if op.has("relu") {
+            let text = ty.text();
+            let negative = self.value(format_args!("fcmp olt {text} {value}, 0.0"));
+            value = self.value(format_args!("select i1 {negative}, {text} 0.0, {text} {value}"));
+        }
+        value
+    }
+
+    /// A float of 16 or 32 bits whose denormals become zero of the same sign (`.ftz`).
+    pub fn flush(&mut self, value: &str, bits: u32) -> String {
+        let (exponent, sign) = if bits == 16 { (0x7c00u32, 0x8000u32) } else { (0x7f80_0000, 0x8000_0000) };
+        let own = self.value(format_args!("and i{bits} {value}, {exponent}"));
+        let small = self.value(format_args!("icmp eq i{bits} {own}, 0"));
+        let zero = self.value(format_args!("and i{bits} {value}, {sign}"));
+        self.value(format_args!("select i1 {small}, i{bits} {zero}, i{bits} {value}"))
+    }
+
+    /// One of several numbers in a value, as it is computed with.
+    pub fn number(&mut self, whole: &str, ty: Type, lane: u32, flushes: bool) -> Option<String> {
+        let mut bits = self.lane(whole, ty, lane);
+        if flushes && matches!(ty.scalar.bits, 16 | 32) {
+            bits = self.flush(&bits, ty.scalar.bits);
+        }
+        if ty.scalar.is_float() { self.float_of(&bits, ty.scalar) } else { Some(bits) }
+    }
+
+    /// The bits of a float as a value that is computed with.
+    pub fn float_of(&mut self, bits: &str, scalar: Scalar) -> Option<String> {
+        Some(match (scalar.kind, scalar.bits) {
+            (Kind::Float, 64) => self.cast(bits, Ty::Int(64), Ty::F64),
+            (Kind::Float, 32) => self.cast(bits, Ty::Int(32), Ty::F32),
+            (Kind::Float, 16) => {
+                let half = self.cast(bits, Ty::Int(16), Ty::Half);
+                self.value(format_args!("fpext half {half} to float"))
+            }
+            (Kind::Brain, 16) => {
+                let high = self.join(&["0".into(), bits.to_owned()], 16);
+                self.cast(&high, Ty::Int(32), Ty::F32)
+            }
+            _ => return None,
+        })
+    }
+
+    /// A value that was computed, rounded to a float type, as bits.
+    pub fn bits_of(&mut self, value: &str, from: Ty, scalar: Scalar, mode: usize) -> Option<String> {
+        let mut wide = |value: &str| match from {
+            Ty::F64 => value.to_owned(),
+            _ => self.value(format_args!("fpext float {value} to double")),
+        };
+        let (value, ty) = match (scalar.kind, scalar.bits, from) {
+            (Kind::Float, 64, _) => (wide(value), Ty::F64),
+            (Kind::Float, 32, Ty::F32) => (value.to_owned(), Ty::F32),
+            (Kind::Float, 32, _) if mode == 0 => (self.value(format_args!("fptrunc double {value} to float")), Ty::F32),
+            (Kind::Float, 32, _) => {
+                let call = format!("call float @__mneme_cpu.narrow(double {value}, i32 {mode})");
+                (self.value(call), Ty::F32)
+            }
+            (kind, 16, _) => {
+                let wide = wide(value);
+                let (mantissa, bias) = if kind == Kind::Brain { (7, 127) } else { (10, 15) };
+                return Some(self.narrow_16(&wide, mode, mantissa, bias));
+            }
+            _ => return None,
+        };
+        Some(self.cast(&value, ty, Ty::Int(ty.bits())))
+    }
+
+    /// The bits of a float of so many bits for the fraction, and a bias of the exponent.
+    pub fn narrow_16(&mut self, value: &str, mode: usize, mantissa: u32, bias: u32) -> String {
+        self.value(format_args!(
+            "call i16 @__mneme_cpu.narrow16(double {value}, i32 {mode}, i64 {mantissa}, i64 {bias})"
+        ))
+    }
+
+    pub fn test_property(&mut self, op: &Op<'a>) -> Option<()> {
+        let (scalar, [to, from]) = (op.scalar()?, &op.operands[..]) else { return None };
+        // LLVM's classes: NaN 3, infinity 0x204, normal 0x108, subnormal 0x90, zero 0x60.
+        let classes = match op.words()[..] {
+            ["finite"] => 0x1f8,
+            ["infinite"] => 0x204,
+            ["number"] => 0x3fc,
+            ["notanumber"] => 0x3,
+            ["normal"] => 0x108,
+            ["subnormal"] => 0x90,
+            _ => return None,
+        };
+        let ty = Ty::of(scalar);
+        let value = self.read(from, ty)?;
+        let call = format!("call i1 @llvm.is.fpclass.f{}({} {value}, i32 {classes})", ty.bits(), ty.text());
+        let flag = self.value(call);
+        self.write_bits(to, 1, &flag, false)
     }
 }

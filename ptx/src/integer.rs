@@ -1,226 +1,100 @@
-//! Integer arithmetic, logic, selection, comparison and moves.
-
-use crate::comparisons;
+//! Integer arithmetic and logic.
 
 use super::emitter::{Emitter, integer_text};
 use super::registers::Ty;
 use super::resolve::{Op, Resolved};
-use super::syntax::{Kind, Scalar};
+use super::syntax::Scalar;
 
 impl<'a> Emitter<'a, '_> {
     pub fn integer(&mut self, op: &Op<'a>) -> Option<()> {
         let scalar = op.scalar()?;
-        let ty = Ty::of(scalar);
+        let (ty, signed, cpu) = (Ty::of(scalar), scalar.is_signed(), self.is_cpu());
         let text = ty.text();
-        let signed = scalar.is_signed();
+        let sign = if signed { "s" } else { "u" };
         let (to, sources) = op.operands.split_first()?;
-        match (op.name, sources) {
-            ("add" | "sub", [a, b]) if op.only(1, &["cc"]) => {
-                if op.has("cc") {
-                    return self.add_with_carry(op, scalar, to, a, b);
-                }
+        let value = match (op.name, sources, &op.words()[..]) {
+            ("add" | "sub" | "addc" | "subc", [a, b], [] | ["cc"]) if op.reads_carry() || op.writes_carry() => {
+                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
+                return self.sum(op, scalar.bits, to, &a, &b);
+            }
+            ("add" | "sub", [a, b], []) => {
                 if let Some(done) = self.add_to_pointer(op, scalar, to, a, b) {
                     return Some(done);
                 }
                 let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                let value = self.value(format_args!("{} {text} {a}, {b}", op.name));
-                self.write_to(to, ty, &value, signed)
+                self.value(format_args!("{} {text} {a}, {b}", op.name))
             }
-            ("addc" | "subc", [a, b]) if op.only(1, &["cc"]) => self.add_with_carry(op, scalar, to, a, b),
-            ("mul" | "mad" | "madc", [a, b, rest @ ..]) => self.multiply(op, scalar, to, a, b, rest.first()),
-            ("mul24" | "mad24", _) => None,
-            ("div" | "rem", [a, b]) if op.modifiers.len() == 1 => self.divide(op.name, scalar, to, a, b),
-            ("abs", [a]) if op.modifiers.len() == 1 => {
+            ("add" | "sub", [a, b], ["sat"]) if cpu => {
+                self.apply(ty, &format!("llvm.s{}.sat.{text}", op.name), &[(ty, a), (ty, b)])?
+            }
+            ("mul" | "mad" | "madc", [a, b, rest @ ..], _) => {
+                return self.multiply(op, scalar, to, a, b, rest.first());
+            }
+            ("mul24" | "mad24", [a, b, rest @ ..], [half]) if cpu => self.multiply_24(scalar, half, a, b, rest)?,
+            ("div" | "rem", [a, b], []) => return self.divide(op.name, scalar, to, a, b),
+            ("abs", [a], []) => {
                 let a = self.read(a, ty)?;
-                let value = self.call(ty, &format!("llvm.abs.{text}"), &[(ty, a.as_str()), (Ty::Int(1), "false")]);
-                self.write_to(to, ty, &value, signed)
+                self.call(ty, &format!("llvm.abs.{text}"), &[(ty, a.as_str()), (Ty::Int(1), "false")])
             }
-            ("neg", [a]) if op.modifiers.len() == 1 => {
+            ("neg", [a], []) => {
                 let a = self.read(a, ty)?;
-                let value = self.value(format_args!("sub {text} 0, {a}"));
-                self.write_to(to, ty, &value, signed)
+                self.value(format_args!("sub {text} 0, {a}"))
             }
-            ("min" | "max", [a, b]) if op.modifiers.len() == 1 => {
+            ("min" | "max", [a, b], []) => {
+                self.apply(ty, &format!("llvm.{sign}{}.{text}", op.name), &[(ty, a), (ty, b)])?
+            }
+            ("min" | "max", [a, b], ["relu"]) if cpu => {
+                let value = self.apply(ty, &format!("llvm.{sign}{}.{text}", op.name), &[(ty, a), (ty, b)])?;
+                self.call(ty, &format!("llvm.smax.{text}"), &[(ty, &value), (ty, "0")])
+            }
+            ("sad", [a, b, c], []) if cpu => {
+                let greater = self.apply(ty, &format!("llvm.{sign}max.{text}"), &[(ty, a), (ty, b)])?;
+                let less = self.apply(ty, &format!("llvm.{sign}min.{text}"), &[(ty, a), (ty, b)])?;
+                let difference = self.value(format_args!("sub {text} {greater}, {less}"));
+                let c = self.read(c, ty)?;
+                self.value(format_args!("add {text} {difference}, {c}"))
+            }
+            ("and" | "or" | "xor", [a, b], []) => {
                 let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                let name = format!("llvm.{}{}.{text}", if signed { "s" } else { "u" }, op.name);
-                let value = self.call(ty, &name, &[(ty, a.as_str()), (ty, b.as_str())]);
-                self.write_to(to, ty, &value, signed)
+                self.value(format_args!("{} {text} {a}, {b}", op.name))
             }
-            ("and" | "or" | "xor", [a, b]) if op.modifiers.len() == 1 => {
-                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                let value = self.value(format_args!("{} {text} {a}, {b}", op.name));
-                self.write_to(to, ty, &value, signed)
-            }
-            ("not", [a]) if op.modifiers.len() == 1 => {
+            ("not", [a], []) => {
                 let a = self.read(a, ty)?;
-                let value = self.value(format_args!("xor {text} {a}, -1"));
-                self.write_to(to, ty, &value, signed)
+                self.value(format_args!("xor {text} {a}, -1"))
             }
-            ("cnot", [a]) if op.modifiers.len() == 1 => {
+            ("cnot", [a], []) => {
                 let a = self.read(a, ty)?;
                 let is_zero = self.value(format_args!("icmp eq {text} {a}, 0"));
-                self.write_to(to, Ty::Int(1), &is_zero, false)
+                return self.write_to(to, Ty::Int(1), &is_zero, false);
             }
-            ("shl" | "shr", [a, b]) if op.modifiers.len() == 1 => self.shift(op.name, scalar, to, a, b),
-            ("shf", [a, b, c]) if op.modifiers.len() == 3 => {
-                // Beyond a word the clamped form stays where the other begins again.
-                let constant = match c {
-                    Resolved::Int(amount) => Some(*amount as u32),
-                    _ => None,
-                };
-                if op.has("clamp") && constant.is_none_or(|amount| amount > 31) {
-                    return None;
-                }
-                let name = if op.has("l") { "llvm.fshl.i32" } else { "llvm.fshr.i32" };
-                let (low, high, amount) = (self.read(a, ty)?, self.read(b, ty)?, self.read(c, ty)?);
-                let value = self.call(ty, name, &[(ty, high.as_str()), (ty, low.as_str()), (ty, amount.as_str())]);
-                self.write_to(to, ty, &value, false)
-            }
-            ("popc" | "brev", [a]) if op.modifiers.len() == 1 => {
-                let a = self.read(a, ty)?;
-                let name = if op.name == "popc" { "ctpop" } else { "bitreverse" };
-                let value = self.call(ty, &format!("llvm.{name}.{text}"), &[(ty, a.as_str())]);
-                self.counted(op.name == "popc", to, ty, &value)
-            }
-            ("clz", [a]) if op.modifiers.len() == 1 => {
-                let a = self.read(a, ty)?;
-                let value = self.call(ty, &format!("llvm.ctlz.{text}"), &[(ty, a.as_str()), (Ty::Int(1), "false")]);
-                self.counted(true, to, ty, &value)
-            }
-            ("bfind", [a]) if op.modifiers.len() == 1 => {
-                let mut a = self.read(a, ty)?;
-                if signed {
-                    let sign = self.value(format_args!("ashr {text} {a}, {}", scalar.bits - 1));
-                    a = self.value(format_args!("xor {text} {a}, {sign}"));
-                }
-                let zeros = self.call(ty, &format!("llvm.ctlz.{text}"), &[(ty, a.as_str()), (Ty::Int(1), "false")]);
-                let value = self.value(format_args!("sub {text} {}, {zeros}", scalar.bits - 1));
-                self.counted(true, to, ty, &value)
-            }
-            ("bfe", [a, Resolved::Int(from), Resolved::Int(count)]) if op.modifiers.len() == 1 => {
-                let (from, count) = bits_of_field(scalar, *from, *count)?;
-                let a = self.read(a, ty)?;
-                let value = self.extract(scalar, &a, from, count);
-                self.write_to(to, ty, &value, signed)
-            }
-            ("bfi", [a, b, Resolved::Int(from), Resolved::Int(count)]) if op.modifiers.len() == 1 => {
-                let (from, count) = bits_of_field(scalar, *from, *count)?;
-                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                if count == 0 {
-                    return self.write_to(to, ty, &b, false);
-                }
-                let mask = i128::from(((1u64 << count) - 1) << from);
-                let moved = self.value(format_args!("shl {text} {a}, {from}"));
-                let new = self.value(format_args!("and {text} {moved}, {}", integer_text(mask, scalar.bits)));
-                let old = self.value(format_args!("and {text} {b}, {}", integer_text(!mask, scalar.bits)));
-                let value = self.value(format_args!("or {text} {new}, {old}"));
-                self.write_to(to, ty, &value, false)
-            }
-            ("prmt", [a, b, c]) if op.modifiers.len() == 1 => {
-                let (a, b, c) = (self.read(a, ty)?, self.read(b, ty)?, self.read(c, ty)?);
-                let value = self.call(ty, "llvm.nvvm.prmt", &[(ty, a.as_str()), (ty, b.as_str()), (ty, c.as_str())]);
-                self.write_to(to, ty, &value, false)
-            }
-            ("lop3", [a, b, c, Resolved::Int(table)]) if op.modifiers.len() == 1 => {
-                let (a, b, c) = (self.read(a, ty)?, self.read(b, ty)?, self.read(c, ty)?);
-                let table = *table as u32;
-                let (with, without) = (self.table(&b, &c, table >> 4), self.table(&b, &c, table));
-                let first = self.value(format_args!("and i32 {a}, {with}"));
-                let not = self.value(format_args!("xor i32 {a}, -1"));
-                let second = self.value(format_args!("and i32 {not}, {without}"));
-                let value = self.value(format_args!("or i32 {first}, {second}"));
-                self.write_to(to, ty, &value, false)
-            }
-            ("selp", [a, b, condition]) if op.modifiers.len() == 1 => {
-                let ty = match to {
-                    Resolved::Register(register) if self.ty(*register).bits() == scalar.bits => self.ty(*register),
-                    _ => Ty::stored(scalar),
-                };
-                let condition = self.read(condition, Ty::Int(1))?;
-                let (a, b) = (self.selected(a, ty, scalar)?, self.selected(b, ty, scalar)?);
-                let value = self.value(format_args!("select i1 {condition}, {0} {a}, {0} {b}", ty.text()));
-                self.write_to(to, ty, &value, signed)
-            }
-            ("slct", [a, b, c]) if op.modifiers.len() == 2 && scalar.kind == Kind::Signed => {
-                let ty = Ty::stored(op.first_scalar()?);
-                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                let c = self.read(c, Ty::Int(32))?;
-                let condition = self.value(format_args!("icmp sge i32 {c}, 0"));
-                let value = self.value(format_args!("select i1 {condition}, {0} {a}, {0} {b}", ty.text()));
-                self.write_to(to, ty, &value, false)
-            }
-            _ => None,
-        }
+            ("shl" | "shr", [a, b], []) => return self.shift(op.name, scalar, to, a, b),
+            _ => return None,
+        };
+        self.write_to(to, ty, &value, signed)
     }
 
-    /// A choice: numbers may be written as the other kind.
-    fn selected(&mut self, operand: &Resolved<'a>, ty: Ty, scalar: Scalar) -> Option<String> {
-        if let Some(value) = self.read(operand, ty) {
-            return Some(value);
-        }
-        let own = Ty::stored(scalar);
-        let value = self.read(operand, if own == ty { Ty::Int(scalar.bits) } else { own })?;
-        Some(self.cast(&value, if own == ty { Ty::Int(scalar.bits) } else { own }, ty))
-    }
-
-    /// Writes a number of bits, which has 32 of them whatever was counted.
-    fn counted(&mut self, count: bool, to: &Resolved<'a>, ty: Ty, value: &str) -> Option<()> {
-        if !count || ty == Ty::Int(32) {
-            return self.write_to(to, ty, value, false);
-        }
-        let value = self.cast(value, ty, Ty::Int(32));
-        self.write_to(to, Ty::Int(32), &value, false)
-    }
-
-    /// One of the sixteen functions of two words.
-    fn table(&mut self, b: &str, c: &str, table: u32) -> String {
-        let mut terms = Vec::new();
-        match table & 15 {
-            0 => return "0".into(),
-            15 => return "-1".into(),
-            12 => return b.to_owned(),
-            10 => return c.to_owned(),
-            3 => return self.value(format_args!("xor i32 {b}, -1")),
-            5 => return self.value(format_args!("xor i32 {c}, -1")),
-            8 => return self.value(format_args!("and i32 {b}, {c}")),
-            14 => return self.value(format_args!("or i32 {b}, {c}")),
-            6 => return self.value(format_args!("xor i32 {b}, {c}")),
-            table => {
-                for (bit, b_is, c_is) in [(0, false, false), (1, false, true), (2, true, false), (3, true, true)] {
-                    if table >> bit & 1 == 0 {
-                        continue;
-                    }
-                    let of = |this: &mut Self, value: &str, is: bool| {
-                        if is { value.to_owned() } else { this.value(format_args!("xor i32 {value}, -1")) }
-                    };
-                    let (b, c) = (of(self, b, b_is), of(self, c, c_is));
-                    terms.push(self.value(format_args!("and i32 {b}, {c}")));
-                }
-            }
-        }
-        let first = terms.remove(0);
-        terms.into_iter().fold(first, |sum, term| self.value(format_args!("or i32 {sum}, {term}")))
-    }
-
-    fn extract(&mut self, scalar: Scalar, a: &str, from: u32, count: u32) -> String {
-        let (bits, text) = (scalar.bits, Ty::of(scalar).text());
-        if count == 0 {
-            return "0".into();
-        }
-        let end = from + count;
-        if scalar.is_signed() {
-            // Beyond the word its sign goes on.
-            if end >= bits {
-                return self.value(format_args!("ashr {text} {a}, {from}"));
-            }
-            let moved = self.value(format_args!("shl {text} {a}, {}", bits - end));
-            return self.value(format_args!("ashr {text} {moved}, {}", bits - count));
-        }
-        let moved = self.value(format_args!("lshr {text} {a}, {from}"));
-        if end >= bits {
-            return moved;
-        }
-        self.value(format_args!("and {text} {moved}, {}", (1u64 << count) - 1))
+    /// A product of numbers of 24 bits, and a sum with it.
+    fn multiply_24(
+        &mut self,
+        scalar: Scalar,
+        half: &str,
+        a: &Resolved<'a>,
+        b: &Resolved<'a>,
+        rest: &[Resolved<'a>],
+    ) -> Option<String> {
+        let shift = if scalar.is_signed() { "ashr" } else { "lshr" };
+        let mut wide = |operand: &Resolved<'a>| {
+            let value = self.bits(operand, 32)?;
+            let raised = self.value(format_args!("shl i32 {value}, 8"));
+            let value = self.value(format_args!("{shift} i32 {raised}, 8"));
+            Some(self.extend(&value, 32, 64, scalar.is_signed()))
+        };
+        let (a, b) = (wide(a)?, wide(b)?);
+        let product = self.value(format_args!("mul i64 {a}, {b}"));
+        let value = self.part(&product, 64, if half == "hi" { 16 } else { 0 }, 32);
+        let Some(addend) = rest.first() else { return Some(value) };
+        let addend = self.bits(addend, 32)?;
+        Some(self.value(format_args!("add i32 {value}, {addend}")))
     }
 
     /// An address and an offset.
@@ -398,19 +272,6 @@ impl<'a> Emitter<'a, '_> {
         self.write_to(to, result_type, &value, signed)
     }
 
-    fn add_with_carry(
-        &mut self,
-        op: &Op<'a>,
-        scalar: Scalar,
-        to: &Resolved<'a>,
-        a: &Resolved<'a>,
-        b: &Resolved<'a>,
-    ) -> Option<()> {
-        let ty = Ty::of(scalar);
-        let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-        self.sum(op, scalar.bits, to, &a, &b)
-    }
-
     /// A sum or difference that takes the carry flag, or sets it, or both: exact in one bit more.
     ///
     /// A difference is a + ~b + 1 to the devices: the flag is set where nothing is borrowed. Code of nvcc relies on it
@@ -448,135 +309,7 @@ impl<'a> Emitter<'a, '_> {
             }
             self.write_carry(&carry);
         }
-        self.write_to(to, ty, &value, false)
+        let signed = op.scalar().is_some_and(Scalar::is_signed);
+        self.write_to(to, ty, &value, signed)
     }
-
-    pub fn compare(&mut self, op: &Op<'a>) -> Option<()> {
-        let scalar = op.scalar()?;
-        let is_set = op.name == "set";
-        let comparison = *op.modifiers.first()?;
-        let boolean = op.modifiers.iter().find(|word| matches!(**word, "and" | "or" | "xor")).copied();
-        let known = 1 + usize::from(boolean.is_some()) + 1 + usize::from(is_set);
-        if op.modifiers.len() != known {
-            return None;
-        }
-        let (to, a, b, c) = match (&op.operands[..], boolean) {
-            ([to, a, b], None) => (to, a, b, None),
-            ([to, a, b, c], Some(_)) => (to, a, b, Some(c)),
-            _ => return None,
-        };
-        let ty = Ty::of(scalar);
-        let value = if scalar.is_float() {
-            let condition = comparisons::of_floats(comparison)?;
-            let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-            self.value(format_args!("fcmp {condition} {} {a}, {b}", ty.text()))
-        } else {
-            let condition = comparisons::of_integers(comparison, scalar.is_signed())?;
-            let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-            self.value(format_args!("icmp {condition} {} {a}, {b}", ty.text()))
-        };
-        let combine = |this: &mut Self, value: &str| -> Option<String> {
-            let (Some(boolean), Some(c)) = (boolean, c) else { return Some(value.to_owned()) };
-            let c = this.read(c, Ty::Int(1))?;
-            Some(this.value(format_args!("{boolean} i1 {value}, {c}")))
-        };
-        if is_set {
-            let value = combine(self, &value)?;
-            let wanted = op.modifiers.get(op.modifiers.len() - 2).and_then(|word| Scalar::of(word))?;
-            let ty = Ty::of(wanted);
-            let (yes, no) = match ty {
-                Ty::F32 => ("1.0", "0.0"),
-                Ty::Int(_) => ("-1", "0"),
-                _ => return None,
-            };
-            let value = self.value(format_args!("select i1 {value}, {0} {yes}, {0} {no}", ty.text()));
-            return self.write_to(to, ty, &value, false);
-        }
-        match to {
-            Resolved::Pair(first, second) => {
-                let not = self.value(format_args!("xor i1 {value}, true"));
-                let (value, not) = (combine(self, &value)?, combine(self, &not)?);
-                self.write_to(first, Ty::Int(1), &value, false)?;
-                self.write_to(second, Ty::Int(1), &not, false)
-            }
-            to => {
-                let value = combine(self, &value)?;
-                self.write_to(to, Ty::Int(1), &value, false)
-            }
-        }
-    }
-
-    pub fn mov(&mut self, op: &Op<'a>) -> Option<()> {
-        let [to, from] = &op.operands[..] else { return None };
-        if op.modifiers.len() != 1 {
-            return None;
-        }
-        let scalar = op.scalar()?;
-        let bits = scalar.bits;
-        match (to, from) {
-            (Resolved::Vector(parts), from) => {
-                let each = bits / parts.len().max(1) as u32;
-                if !matches!(each, 8 | 16 | 32 | 64) || each * parts.len() as u32 != bits {
-                    return None;
-                }
-                let whole = self.read(from, Ty::Int(bits))?;
-                let text = Ty::Int(bits).text();
-                let mut values = Vec::new();
-                for (index, part) in parts.iter().enumerate() {
-                    if *part == Resolved::Sink {
-                        values.push(String::new());
-                        continue;
-                    }
-                    let moved = match index as u32 * each {
-                        0 => whole.clone(),
-                        distance => self.value(format_args!("lshr {text} {whole}, {distance}")),
-                    };
-                    values.push(self.cast(&moved, Ty::Int(bits), Ty::Int(each)));
-                }
-                parts.iter().zip(values).try_for_each(|(part, value)| self.write_to(part, Ty::Int(each), &value, false))
-            }
-            (to, Resolved::Vector(parts)) => {
-                let each = bits / parts.len().max(1) as u32;
-                if !matches!(each, 8 | 16 | 32 | 64) || each * parts.len() as u32 != bits {
-                    return None;
-                }
-                let text = Ty::Int(bits).text();
-                let mut whole: Option<String> = None;
-                for (index, part) in parts.iter().enumerate() {
-                    let value = self.read(part, Ty::Int(each))?;
-                    let mut value = self.cast(&value, Ty::Int(each), Ty::Int(bits));
-                    if index > 0 {
-                        value = self.value(format_args!("shl {text} {value}, {}", index as u32 * each));
-                    }
-                    whole = Some(match whole {
-                        None => value,
-                        Some(whole) => self.value(format_args!("or {text} {whole}, {value}")),
-                    });
-                }
-                self.write_to(to, Ty::Int(bits), &whole?, false)
-            }
-            (Resolved::Register(register), from) => {
-                let own = self.ty(*register);
-                let ty = if own.bits() == bits { own } else { Ty::Int(bits) };
-                let value = match self.read(from, ty) {
-                    Some(value) => value,
-                    None => {
-                        let plain = if ty == Ty::Int(bits) { Ty::stored(scalar) } else { Ty::Int(bits) };
-                        let value = self.read(from, plain)?;
-                        self.cast(&value, plain, ty)
-                    }
-                };
-                self.write_register(*register, ty, &value, false);
-                Some(())
-            }
-            _ => None,
-        }
-    }
-}
-
-/// The constant place and length of a field of `bfe` or `bfi`. Both within the word: beyond it ptxas (12 and 13) takes
-/// constants otherwise than registers, and than the manual; there the instruction stays as it is.
-fn bits_of_field(scalar: Scalar, from: i128, count: i128) -> Option<(u32, u32)> {
-    let within = |bits: i128| u32::try_from(bits).ok().filter(|bits| *bits < scalar.bits);
-    Some((within(from)?, within(count)?))
 }

@@ -1,5 +1,7 @@
 //! The words of PTX text.
 
+use memchr::{memchr, memchr3};
+
 /// A word of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
@@ -25,18 +27,54 @@ impl<'a> Lexer<'a> {
         Self { text, at: 0, line: 1 }
     }
 
+    /// The bytes that were read so far.
+    pub fn place(&self) -> usize {
+        self.at
+    }
+
     fn byte(&self, ahead: usize) -> u8 {
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// Skips to the end of the line.
-    fn skip_line(&mut self) {
+    /// Goes on at the end of the line.
+    pub fn skip_line(&mut self) {
         while self.at < self.text.len() && self.byte(0) != b'\n' {
             self.at += 1;
         }
     }
 
-    fn skip_blanks(&mut self) {
+    /// Goes on behind the brace that closes an open one, whose contents are most of a module and are not looked at;
+    /// false if there is none. Lines are not counted.
+    pub fn skip_block(&mut self) -> bool {
+        let bytes = self.text.as_bytes();
+        let next_slash = |at: usize| memchr(b'/', &bytes[at..]).map_or(bytes.len(), |length| at + length);
+        let (mut depth, mut slash) = (1, next_slash(self.at));
+        while depth > 0 {
+            let brace = memchr3(b'{', b'}', b'"', &bytes[self.at..]).map_or(bytes.len(), |length| self.at + length);
+            self.at = brace.min(slash);
+            match bytes.get(self.at) {
+                None => return false,
+                Some(b'{') => depth += 1,
+                Some(b'}') => depth -= 1,
+                // A string or a comment, with braces that are none.
+                Some(_) => {
+                    let before = self.at;
+                    self.skip_blanks();
+                    if self.at == before {
+                        self.token();
+                    }
+                    if self.at > slash {
+                        slash = next_slash(self.at);
+                    }
+                    continue;
+                }
+            }
+            self.at += 1;
+        }
+        true
+    }
+
+    pub fn skip_blanks(&mut self) {
         while self.at < self.text.len() {
             match (self.byte(0), self.byte(1)) {
                 (b'\n', _) => {
@@ -57,7 +95,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    pub fn next(&mut self) -> Token<'a> {
+    pub fn token(&mut self) -> Token<'a> {
         self.skip_blanks();
         let start = self.at;
         let first = self.byte(0);
@@ -140,6 +178,14 @@ impl<'a> Lexer<'a> {
                 break;
             }
         }
+    }
+}
+
+impl<'a> Iterator for Lexer<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        Some(self.token()).filter(|token| *token != Token::End)
     }
 }
 

@@ -24,26 +24,113 @@ const PLAIN: &[&str] = &[
     "wb",
 ];
 
+/// How `atom` and `red` are called in LLVM.
+const OPERATIONS: [(&str, &str); 10] = [
+    ("add", "add"),
+    ("and", "and"),
+    ("or", "or"),
+    ("xor", "xor"),
+    ("exch", "xchg"),
+    ("min", "min"),
+    ("max", "max"),
+    ("inc", "uinc_wrap"),
+    ("dec", "udec_wrap"),
+    ("cas", ""),
+];
+
 impl<'a> Emitter<'a, '_> {
     pub fn memory(&mut self, op: &Op<'a>) -> Option<()> {
         match (op.name, &op.operands[..]) {
-            ("ld" | "ldu", [to, address]) => self.load(op, to, address),
-            ("st", [address, from]) => self.store(op, address, from),
+            ("ld", [to, address]) | ("ld" | "ldu", [to, address, ..]) if op.name == "ld" || self.is_cpu() => {
+                self.load(op, to, address)
+            }
+            ("st", [address, from, ..]) => self.store(op, address, from),
             ("atom", [to, address, rest @ ..]) => self.atomic(op, to, address, rest),
             ("red", [address, rest @ ..]) => self.atomic(op, &Resolved::Sink, address, rest),
             ("cvta", [to, from]) => self.convert_address(op, to, from),
             ("isspacep", [to, from]) => {
-                let space = op.modifiers.first()?;
-                if !matches!(*space, "global" | "shared" | "local" | "const") || op.modifiers.len() != 1 {
-                    return None;
-                }
-                let pointer = self.read(from, Ty::Ptr(0))?;
-                let value =
-                    self.call(Ty::Int(1), &format!("llvm.nvvm.isspacep.{space}"), &[(Ty::Ptr(0), pointer.as_str())]);
+                let space = match op.modifiers[..] {
+                    [space @ ("global" | "shared" | "local" | "const")] => space,
+                    ["shared::cta"] if self.is_cpu() => "shared",
+                    ["shared::cluster"] if self.is_cpu() => "shared.cluster",
+                    _ => return None,
+                };
+                let value = self.apply(Ty::Int(1), &format!("llvm.nvvm.isspacep.{space}"), &[(Ty::Ptr(0), from)])?;
                 self.write_to(to, Ty::Int(1), &value, false)
+            }
+            ("mapa", [to, address, rank]) if self.is_cpu() => {
+                self.context.collective = true;
+                let bits = op.scalar()?.bits;
+                let (address, rank) = (self.bits(address, bits)?, self.bits(rank, 32)?);
+                let address = self.extend(&address, bits, 64, false);
+                let mapped = self.value(format_args!("call i64 @__mneme_cpu.in_block(i64 {address}, i32 {rank})"));
+                self.write_bits(to, 64, &mapped, false)
+            }
+            ("getctarank", [to, address]) if self.is_cpu() => {
+                self.context.collective = true;
+                let bits = op.scalar()?.bits;
+                let address = self.bits(address, bits)?;
+                let mut address = self.extend(&address, bits, 64, false);
+                if bits == 32 {
+                    address = self.value(format_args!("call i64 @__mneme_cpu.from_shared(i64 {address})"));
+                }
+                let rank = self.value(format_args!("call i32 @__mneme_cpu.block_of(i64 {address})"));
+                self.write_bits(to, 32, &rank, false)
             }
             _ => None,
         }
+    }
+
+    /// The space that an instruction names. To the CPU device shared memory of a cluster is shared, too.
+    pub fn space(&self, op: &Op<'a>) -> Space {
+        match op.space() {
+            Space::Generic if self.is_cpu() && op.has("shared::cluster") => Space::Shared,
+            space => space,
+        }
+    }
+
+    /// Whether an access is atomic or volatile, and its order, for the CPU device.
+    fn access(op: &Op<'a>) -> (&'static str, &'static str) {
+        let is_store = op.name == "st";
+        // Past the caches: for what other threads write.
+        if op.has("volatile") || op.has("cv") || (op.has("cg") && !is_store) {
+            ("volatile ", "")
+        } else if op.has("relaxed") {
+            ("atomic ", " monotonic")
+        } else if op.has("acquire") && !is_store {
+            ("atomic ", " acquire")
+        } else if op.has("release") && is_store {
+            ("atomic ", " release")
+        } else {
+            ("", "")
+        }
+    }
+
+    /// The elements of a vector, or the one value.
+    pub fn elements<'r>(operand: &'r Resolved<'a>) -> &'r [Resolved<'a>] {
+        match operand {
+            Resolved::Vector(items) => items,
+            single => std::slice::from_ref(single),
+        }
+    }
+
+    /// Moves elements one by one between registers and memory of the CPU device.
+    fn access_each(&mut self, op: &Op<'a>, registers: &Resolved<'a>, address: &Resolved<'a>) -> Option<()> {
+        let scalar = op.scalar().filter(|_| !op.has("param"))?;
+        let (pointer, ty) = self.pointer(address, self.space(op))?;
+        let ((kind, order), element, bytes) = (Self::access(op), Ty::Int(scalar.bits), scalar.bytes());
+        for (index, register) in (0..).zip(Self::elements(registers)) {
+            let place = self.offset(&pointer, ty, index * bytes as i64);
+            if op.name == "st" {
+                let value = self.read(register, element)?;
+                self.line(format_args!("store {kind}{} {value}, ptr {place}{order}, align {bytes}", element.text()));
+            } else {
+                let load = format!("load {kind}{}, ptr {place}{order}, align {bytes}", element.text());
+                let value = self.value(load);
+                self.write_to(register, element, &value, scalar.is_signed())?;
+            }
+        }
+        Some(())
     }
 
     /// The type in memory and how many of it; none for accesses that have no plain meaning.
@@ -65,8 +152,8 @@ impl<'a> Emitter<'a, '_> {
     }
 
     fn load(&mut self, op: &Op<'a>, to: &Resolved<'a>, address: &Resolved<'a>) -> Option<()> {
-        if op.name == "ldu" {
-            return None;
+        if self.is_cpu() {
+            return self.access_each(op, to, address);
         }
         let (scalar, count) = Self::accessed(op, to)?;
         let space = op.space();
@@ -119,6 +206,9 @@ impl<'a> Emitter<'a, '_> {
     }
 
     fn store(&mut self, op: &Op<'a>, address: &Resolved<'a>, from: &Resolved<'a>) -> Option<()> {
+        if self.is_cpu() {
+            return self.access_each(op, from, address);
+        }
         let (scalar, count) = Self::accessed(op, from)?;
         if op.has("nc") {
             return None;
@@ -152,59 +242,89 @@ impl<'a> Emitter<'a, '_> {
     }
 
     fn atomic(&mut self, op: &Op<'a>, to: &Resolved<'a>, address: &Resolved<'a>, rest: &[Resolved<'a>]) -> Option<()> {
-        let scalar = op.scalar()?;
-        let operation = *op.modifiers.get(op.modifiers.len().checked_sub(2)?)?;
-        // What says no scope is relaxed and of the device.
-        if !op.only(2, &["global", "shared", "shared::cta", "relaxed", "gpu"]) || !matches!(scalar.bits, 32 | 64) {
+        let ty = op.ty()?;
+        let (scalar, bytes, signed) = (ty.scalar, ty.scalar.bytes(), ty.scalar.is_signed());
+        let (operation, name) = *OPERATIONS.iter().find(|(word, _)| op.has(word))?;
+        // What says no scope is relaxed and of the device; that on shared memory, too.
+        let plain = op.only(2, &["global", "shared", "shared::cta", "relaxed", "gpu"])
+            && matches!(scalar.bits, 32 | 64)
+            && (op.scalar().is_some() && op.modifiers[op.modifiers.len() - 2] == operation);
+        if !plain && !self.is_cpu() {
             return None;
         }
-        let space = op.space();
-        // The order of a plain one on shared memory is of the device, too.
-        let (pointer, place) = self.pointer(address, space)?;
-        let (ty, place) = (Ty::of(scalar), place.text());
-        let signed = scalar.is_signed();
-        let atomicrmw = match (operation, scalar.kind) {
-            ("add", Kind::Float) => "fadd",
-            ("add", _) => "add",
-            ("and", Kind::Bits) => "and",
-            ("or", Kind::Bits) => "or",
-            ("xor", Kind::Bits) => "xor",
-            ("exch", Kind::Bits) => "xchg",
-            ("min", Kind::Signed) => "min",
-            ("max", Kind::Signed) => "max",
+        let order = op.modifiers.iter().find(|word| matches!(**word, "acq_rel" | "acquire" | "release"));
+        let order = order.copied().unwrap_or("monotonic");
+        let (pointer, own) = self.pointer(address, self.space(op))?;
+        let (element, place) = (Ty::of(scalar), own.text());
+        if operation == "cas" {
+            let [compared, new] = rest else { return None };
+            let (compared, new, text) = (self.read(compared, element)?, self.read(new, element)?, element.text());
+            let failure = if matches!(order, "acq_rel" | "acquire") { "acquire" } else { "monotonic" };
+            let pair = self.value(format_args!(
+                "cmpxchg {place} {pointer}, {text} {compared}, {text} {new} {order} {failure}, align {bytes}"
+            ));
+            let old = self.value(format_args!("extractvalue {{ {text}, i1 }} {pair}, 0"));
+            return self.write_to(to, element, &old, signed);
+        }
+        let name = match (name, scalar.kind) {
+            ("add", Kind::Float | Kind::Brain) => "fadd",
+            ("min" | "max", Kind::Float | Kind::Brain) => return None,
             ("min", Kind::Unsigned) => "umin",
             ("max", Kind::Unsigned) => "umax",
-            ("inc" | "dec", Kind::Unsigned) if scalar.bits == 32 => "",
-            ("cas", Kind::Bits) => {
-                let [compared, new] = rest else { return None };
-                let (compared, new) = (self.read(compared, ty)?, self.read(new, ty)?);
-                let (ty_text, bytes) = (ty.text(), scalar.bytes());
-                let pair = self.value(format_args!(
-                    "cmpxchg {place} {pointer}, {ty_text} {compared}, {ty_text} {new} monotonic monotonic, \
-                     align {bytes}"
-                ));
-                let old = self.value(format_args!("extractvalue {{ {ty_text}, i1 }} {pair}, 0"));
-                return self.write_to(to, ty, &old, signed);
+            (name, _) => name,
+        };
+        let [operand, ..] = rest else { return None };
+        if matches!(operation, "inc" | "dec") && !self.is_cpu() {
+            let name = format!("llvm.nvvm.atomic.load.{operation}.32.p{}", self.space(op).number());
+            let operand = self.read(operand, element).filter(|_| scalar.bits == 32)?;
+            let old = self.call(element, &name, &[(own, pointer.as_str()), (element, operand.as_str())]);
+            return self.write_to(to, element, &old, signed);
+        }
+        // Vectors and pairs are atomic number by number.
+        let mut old = Vec::new();
+        for item in Self::elements(operand) {
+            for lane in 0..ty.lanes {
+                let value = match ty.lanes {
+                    1 => self.read(item, element)?,
+                    _ => {
+                        let whole = self.bits(item, ty.bits())?;
+                        let bits = self.lane(&whole, ty, lane);
+                        self.cast(&bits, Ty::Int(scalar.bits), element)
+                    }
+                };
+                let at = self.offset(&pointer, own, old.len() as i64 * bytes as i64);
+                let text = element.text();
+                old.push(
+                    self.value(format_args!("atomicrmw {name} {place} {at}, {text} {value} {order}, align {bytes}")),
+                );
             }
-            _ => return None,
-        };
-        let [operand] = rest else { return None };
-        let operand = self.read(operand, ty)?;
-        let old = if atomicrmw.is_empty() {
-            let name = format!("llvm.nvvm.atomic.load.{operation}.32.p{}", space.number());
-            let own = Ty::Ptr(space.number());
-            self.call(Ty::Int(32), &name, &[(own, pointer.as_str()), (Ty::Int(32), operand.as_str())])
-        } else {
-            let bytes = scalar.bytes();
-            self.value(format_args!(
-                "atomicrmw {atomicrmw} {place} {pointer}, {} {operand} monotonic, align {bytes}",
-                ty.text()
-            ))
-        };
-        self.write_to(to, ty, &old, signed)
+        }
+        if *to == Resolved::Sink {
+            return Some(());
+        }
+        for (item, lanes) in Self::elements(to).iter().zip(old.chunks(ty.lanes as usize)) {
+            if let [value] = lanes {
+                self.write_to(item, element, value, signed)?;
+                continue;
+            }
+            let lanes: Vec<String> =
+                lanes.iter().map(|value| self.cast(value, element, Ty::Int(scalar.bits))).collect();
+            let value = self.join(&lanes, scalar.bits);
+            self.write_bits(item, ty.bits(), &value, false)?;
+        }
+        Some(())
     }
 
     fn convert_address(&mut self, op: &Op<'a>, to: &Resolved<'a>, from: &Resolved<'a>) -> Option<()> {
+        if self.is_cpu() {
+            // Addresses of every space are generic ones, but one of shared memory may have lost its upper half.
+            let bits = op.scalar()?.bits;
+            let mut value = self.bits(from, bits)?;
+            if bits == 64 && op.modifiers[0].starts_with("shared") {
+                value = self.value(format_args!("call i64 @__mneme_cpu.from_shared(i64 {value})"));
+            }
+            return self.write_bits(to, bits, &value, false);
+        }
         if op.scalar()?.bits != 64
             || !op.only(1, &["to", "global", "shared", "const", "local", "param", "shared::cta", "param::entry"])
         {

@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use super::context::{Context, symbol};
-use super::debug::DebugInfo;
+use super::context::{Context, Target, symbol};
 use super::emitter::{Emitter, double_text, integer_text, single_text};
 use super::error::LiftError;
+use super::lifted::Lifted;
+use super::parser;
 use super::passing::{by_value, function_type, passed_type, result_type};
 use super::registers::{Registers, Ty};
 use super::resolve::{AddressBase, Body, Item, Names, Resolved, resolve};
 use super::syntax::*;
-use super::{Lifted, Statistics, parser};
-use crate::CLUSTER;
+
+/// The keys of a kernel's annotations that say how many blocks a cluster has along each axis.
+pub const CLUSTER: [&str; 3] = ["mneme_cluster_x", "mneme_cluster_y", "mneme_cluster_z"];
 
 const LAYOUT: &str = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64";
 
@@ -73,14 +75,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
     }
     variables.extend(hoisted);
     let dynamic = merge_dynamic(&mut variables, &mut all);
-    let mut context = Context {
-        module: &module,
-        variables,
-        names: all,
-        declarations: BTreeSet::new(),
-        statistics: Statistics::default(),
-        debug: DebugInfo::default(),
-    };
+    let mut context = Context { variables, names: all, ..Context::new(Target::Nvptx, &module) };
     let mut ir = String::with_capacity(text.len() * 2);
     let _ = write!(ir, "target datalayout = \"{LAYOUT}\"\ntarget triple = \"nvptx64-nvidia-cuda\"\n\n");
     for index in (0..context.variables.len()).filter(|index| !dynamic.contains(index)) {

@@ -21,6 +21,14 @@ pub fn parse(text: &str) -> Result<Module<'_>, LiftError> {
     Ok(parser.module)
 }
 
+/// The type of a variable or parameter, as far as it stands before its name.
+struct DeclaredType {
+    align: Option<u64>,
+    scalar: Scalar,
+    /// Elements of a vector.
+    vector: u64,
+}
+
 impl<'a> Parser<'a> {
     fn name(&mut self) -> Parsed<&'a str> {
         match self.token {
@@ -280,44 +288,7 @@ impl<'a> Parser<'a> {
             Token::Word(".reg") => true,
             _ => return self.unexpected("a parameter (.param)"),
         };
-        let (mut align, mut scalar, mut vector) = (None, None, 1);
-        while let Token::Word(word) = self.token {
-            match word {
-                ".align" => {
-                    self.bump();
-                    align = Some(self.alignment()?);
-                }
-                // Says what a pointer points to.
-                ".ptr" => {
-                    self.bump();
-                    loop {
-                        match self.token {
-                            Token::Word(".align") => {
-                                self.bump();
-                                self.alignment()?;
-                            }
-                            Token::Word(".global" | ".const" | ".shared" | ".local" | ".generic") => {
-                                self.bump();
-                            }
-                            _ => break,
-                        }
-                    }
-                }
-                ".v2" | ".v4" => {
-                    self.bump();
-                    vector = if word == ".v2" { 2 } else { 4 };
-                }
-                _ if word.starts_with('.') => {
-                    scalar = Scalar::of_declaration(&word[1..]);
-                    if scalar.is_none() {
-                        return self.fail(format!("parameters of the type {}", clip(word)));
-                    }
-                    self.bump();
-                }
-                _ => break,
-            }
-        }
-        let Some(scalar) = scalar else { return self.unexpected("a type") };
+        let DeclaredType { mut align, scalar, vector } = self.declared_type("parameters")?;
         let name = match self.token {
             Token::Word(_) => self.name()?,
             _ => "_",
@@ -332,6 +303,66 @@ impl<'a> Parser<'a> {
             bytes = Some(self.bounded(bytes.unwrap_or(scalar.bytes()).checked_mul(count))?);
         }
         Ok(Param { in_register, align, scalar, bytes, pointer: false, name })
+    }
+
+    /// What stands between the space and the name in a declaration of `what`.
+    fn declared_type(&mut self, what: &str) -> Parsed<DeclaredType> {
+        let (mut align, mut scalar, mut vector) = (None, None, 1);
+        while let Token::Word(word) = self.token
+            && word.starts_with('.')
+        {
+            match word {
+                ".align" => {
+                    self.bump();
+                    align = Some(self.alignment()?);
+                    continue;
+                }
+                // Says what a pointer points to.
+                ".ptr" => {
+                    self.bump();
+                    while let Token::Word(".align" | ".global" | ".const" | ".shared" | ".local" | ".generic") =
+                        self.token
+                    {
+                        if self.bump() == Token::Word(".align") {
+                            self.alignment()?;
+                        }
+                    }
+                    continue;
+                }
+                // Memory that host and device share is theirs who load the module.
+                ".attribute" => {
+                    self.bump();
+                    let mut depth = 0;
+                    loop {
+                        match self.bump() {
+                            Token::Mark(b'(') => depth += 1,
+                            Token::Mark(b')') => depth -= 1,
+                            Token::End => return self.unexpected("')'"),
+                            _ => {}
+                        }
+                        if depth == 0 {
+                            break;
+                        }
+                    }
+                    continue;
+                }
+                ".v2" | ".v4" | ".v8" => vector = u64::from(word.as_bytes()[2] - b'0'),
+                ".texref" | ".samplerref" | ".surfref" => {
+                    return self.fail(format!("{word} (textures by name); textures by handle are lifted"));
+                }
+                _ => {
+                    scalar = Scalar::of_declaration(&word[1..]);
+                    if scalar.is_none() {
+                        return self.fail(format!("{what} of the type {}", clip(word)));
+                    }
+                }
+            }
+            self.bump();
+        }
+        match scalar {
+            Some(scalar) => Ok(DeclaredType { align, scalar, vector }),
+            None => self.unexpected("a type"),
+        }
     }
 
     fn bounded(&self, bytes: Option<u64>) -> Parsed<u64> {
@@ -364,48 +395,7 @@ impl<'a> Parser<'a> {
             _ => None,
         };
         let Some(space) = space else { return self.unexpected("a state space") };
-        let (mut align, mut scalar, mut vector) = (None, None, 1u64);
-        while let Token::Word(word) = self.token {
-            match word {
-                ".align" => {
-                    self.bump();
-                    align = Some(self.alignment()?);
-                }
-                ".attribute" => {
-                    self.bump();
-                    self.expect(b'(')?;
-                    // Memory that host and device share is theirs who load the module.
-                    while !self.accept(b')') {
-                        if self.bump() == Token::End {
-                            return self.unexpected("')'");
-                        }
-                        if self.accept(b'(') {
-                            while !self.accept(b')') {
-                                if self.bump() == Token::End {
-                                    return self.unexpected("')'");
-                                }
-                            }
-                        }
-                    }
-                }
-                ".v2" | ".v4" | ".v8" => {
-                    self.bump();
-                    vector = u64::from(word.as_bytes()[2] - b'0');
-                }
-                ".texref" | ".samplerref" | ".surfref" => {
-                    return self.fail(format!("{} (textures by name); textures by handle are lifted", word));
-                }
-                _ if word.starts_with('.') => {
-                    scalar = Scalar::of_declaration(&word[1..]);
-                    if scalar.is_none() {
-                        return self.fail(format!("variables of the type {}", clip(word)));
-                    }
-                    self.bump();
-                }
-                _ => break,
-            }
-        }
-        let Some(scalar) = scalar else { return self.unexpected("a type") };
+        let DeclaredType { mut align, scalar, vector } = self.declared_type("variables")?;
         let mut variables = Vec::new();
         loop {
             let line = self.line;
@@ -503,7 +493,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The body of a function behind its brace.
-    fn body(&mut self) -> Parsed<Vec<Statement<'a>>> {
+    pub fn body(&mut self) -> Parsed<Vec<Statement<'a>>> {
         let mut statements = Vec::new();
         let mut depth = 0;
         loop {
@@ -537,7 +527,7 @@ impl<'a> Parser<'a> {
                 Token::Word(word) if word.starts_with('.') => self.directive(word, &mut statements)?,
                 Token::Word(word) => {
                     let mut ahead = self.lexer.clone();
-                    if ahead.next() == Token::Mark(b':') {
+                    if ahead.token() == Token::Mark(b':') {
                         self.bump();
                         self.bump();
                         let statement = self.labelled(word)?;
@@ -696,7 +686,7 @@ impl<'a> Parser<'a> {
             }
             Token::Mark(b'!') => {
                 let mut ahead = self.lexer.clone();
-                if let Token::Word(word) = ahead.next()
+                if let Token::Word(word) = ahead.token()
                     && !word.starts_with('.')
                 {
                     self.bump();

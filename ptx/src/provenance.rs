@@ -46,9 +46,7 @@ impl<'b, 'a> Flow<'b, 'a> {
         for item in &body.items {
             let Item::Op(op) = item else { continue };
             let mut written = Vec::new();
-            if op.writes_first() {
-                op.operands[0].registers(&mut |register| written.push(register));
-            }
+            op.written(&mut |register| written.push(register));
             // Truth is no address.
             written.retain(|register| bits[*register as usize] > 1);
             if written.is_empty() {
@@ -95,6 +93,12 @@ fn registers_where(held: &[bool]) -> impl Iterator<Item = RegisterId> {
 }
 
 impl Provenance {
+    /// Of registers that hold no addresses.
+    pub fn none(registers: usize) -> Self {
+        let no = vec![false; registers];
+        Self { spaces: vec![None; registers], derived: no.clone(), cut: no.clone(), words: no }
+    }
+
     pub fn of(body: &Body<'_>, variables: &[Variable<'_>]) -> Self {
         let flow = Flow::of(body);
         let in_frame = |place: AddressBase| {

@@ -23,7 +23,7 @@ pub type Parsed<T> = Result<T, LiftError>;
 impl<'a> Parser<'a> {
     pub fn new(text: &'a str) -> Self {
         let mut lexer = Lexer::new(text);
-        let token = lexer.next();
+        let token = lexer.token();
         let line = lexer.line;
         Self { lexer, token, line, location: None, module: Module::default() }
     }
@@ -44,7 +44,7 @@ impl<'a> Parser<'a> {
 
     pub fn bump(&mut self) -> Token<'a> {
         let token = self.token;
-        self.token = self.lexer.next();
+        self.token = self.lexer.token();
         self.line = self.lexer.line;
         token
     }

@@ -13,6 +13,7 @@ use super::syntax::{Kind, Scalar, Variable};
 pub enum Ty {
     Int(u32),
     Half,
+    Brain,
     F32,
     F64,
     /// In LLVM's address space.
@@ -29,6 +30,7 @@ impl Ty {
             Self::Int(64) => "i64",
             Self::Int(_) => "i128",
             Self::Half => "half",
+            Self::Brain => "bfloat",
             Self::F32 => "float",
             Self::F64 => "double",
             Self::Ptr(1) => "ptr addrspace(1)",
@@ -41,7 +43,7 @@ impl Ty {
     pub fn bits(self) -> u32 {
         match self {
             Self::Int(bits) => bits,
-            Self::Half => 16,
+            Self::Half | Self::Brain => 16,
             Self::F32 => 32,
             Self::F64 | Self::Ptr(_) => 64,
         }
@@ -51,6 +53,7 @@ impl Ty {
     pub fn of(scalar: Scalar) -> Self {
         match (scalar.kind, scalar.bits) {
             (Kind::Float, 16) => Self::Half,
+            (Kind::Brain, _) => Self::Brain,
             (Kind::Float, 32) => Self::F32,
             (Kind::Float, 64) => Self::F64,
             (_, bits) => Self::Int(bits),
@@ -60,7 +63,7 @@ impl Ty {
     /// Of what memory holds and registers keep: halves stay bits.
     pub fn stored(scalar: Scalar) -> Self {
         match Self::of(scalar) {
-            Self::Half => Self::Int(16),
+            Self::Half | Self::Brain => Self::Int(16),
             ty => ty,
         }
     }
@@ -88,6 +91,12 @@ impl Registers {
             })
             .collect();
         Self { types, provenance }
+    }
+
+    /// Registers as plain bits.
+    pub fn bits(body: &Body<'_>) -> Self {
+        let types = body.registers.iter().map(|scalar| Ty::Int(scalar.bits)).collect();
+        Self { types, provenance: Provenance::none(body.registers.len()) }
     }
 }
 

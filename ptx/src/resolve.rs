@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::error::LiftError;
+use super::instructions::{self, Row, Writes};
 use super::reader::clip;
 use super::syntax::*;
 
@@ -72,6 +73,7 @@ pub struct Op<'a> {
     /// As written.
     pub text: &'a str,
     pub name: &'a str,
+    pub row: &'static Row,
     pub modifiers: Vec<&'a str>,
     pub operands: Vec<Resolved<'a>>,
     pub line: u32,
@@ -94,6 +96,20 @@ impl<'a> Op<'a> {
         self.modifiers.last().and_then(|word| Scalar::of(word))
     }
 
+    /// The type that it ends with, packed and narrow ones too.
+    pub fn ty(&self) -> Option<Type> {
+        self.modifiers.last().and_then(|word| Type::of(word))
+    }
+
+    pub fn types(&self) -> Vec<Type> {
+        self.modifiers.iter().filter_map(|word| Type::of(word)).collect()
+    }
+
+    /// The modifiers that are no types.
+    pub fn words(&self) -> Vec<&'a str> {
+        self.modifiers.iter().copied().filter(|word| Type::of(word).is_none()).collect()
+    }
+
     /// The last but one type.
     pub fn first_scalar(&self) -> Option<Scalar> {
         let at = self.modifiers.len().checked_sub(2)?;
@@ -110,17 +126,28 @@ impl<'a> Op<'a> {
     pub fn writes_first(&self) -> bool {
         match self.operands.first() {
             None | Some(Resolved::Bracket(_) | Resolved::List(_) | Resolved::Label(_)) => false,
-            Some(_) => match self.name {
-                "bar" | "barrier" => self.has("red"),
-                "nanosleep" | "pmevent" | "setmaxnreg" | "bra" | "brx" | "stackrestore" | "call" | "griddepcontrol" => {
-                    false
-                }
-                "wgmma" => self.has("mma_async"),
-                "cp" => false,
-                "tcgen05" => self.has("ld"),
-                "discard" | "st" | "red" | "prefetch" | "prefetchu" | "sust" | "sured" | "stmatrix" => false,
-                _ => true,
+            Some(_) => match self.row.writes {
+                Writes::First => true,
+                Writes::Nothing => false,
+                Writes::With(modifier) => self.has(modifier),
             },
+        }
+    }
+
+    /// Calls `visit` with every register that it writes.
+    pub fn written(&self, visit: &mut dyn FnMut(RegisterId)) {
+        match &self.operands[..] {
+            [first, ..] if self.writes_first() => first.registers(visit),
+            [returned @ Resolved::List(_), _, ..] if self.name == "call" => returned.registers(visit),
+            _ => {}
+        }
+    }
+
+    /// Calls `visit` with every register that it reads, but for what it only keeps where its guard does not hold.
+    pub fn read(&self, visit: &mut dyn FnMut(RegisterId)) {
+        self.operands.iter().skip(usize::from(self.writes_first())).for_each(|operand| operand.registers(visit));
+        if let Some((guard, _)) = self.guard {
+            visit(guard);
         }
     }
 
@@ -157,57 +184,6 @@ pub struct Body<'a> {
     pub targets: Vec<Vec<LabelId>>,
     /// The signature of what is called through a pointer; `None` where functions are listed.
     pub prototypes: Vec<Signature<'a>>,
-}
-
-/// Whether a name is that of a special register.
-fn is_special(name: &str) -> bool {
-    let Some(name) = name.strip_prefix('%') else { return false };
-    let (base, axis) = name.split_once('.').unwrap_or((name, ""));
-    let numbered = |prefix: &str| {
-        let number = base.strip_prefix(prefix).map(|rest| rest.trim_end_matches("_64"));
-        number.is_some_and(|number| {
-            !number.is_empty() && number.len() < 3 && number.bytes().all(|it| it.is_ascii_digit())
-        })
-    };
-    match axis {
-        "x" | "y" | "z" | "w" => matches!(
-            base,
-            "tid" | "ntid" | "ctaid" | "nctaid" | "clusterid" | "nclusterid" | "cluster_ctaid" | "cluster_nctaid"
-        ),
-        "" => {
-            matches!(
-                base,
-                "laneid"
-                    | "warpid"
-                    | "nwarpid"
-                    | "smid"
-                    | "nsmid"
-                    | "gridid"
-                    | "is_explicit_cluster"
-                    | "cluster_ctarank"
-                    | "cluster_nctarank"
-                    | "lanemask_eq"
-                    | "lanemask_le"
-                    | "lanemask_lt"
-                    | "lanemask_ge"
-                    | "lanemask_gt"
-                    | "clock"
-                    | "clock_hi"
-                    | "clock64"
-                    | "globaltimer"
-                    | "globaltimer_lo"
-                    | "globaltimer_hi"
-                    | "reserved_smem_offset_begin"
-                    | "reserved_smem_offset_end"
-                    | "reserved_smem_offset_cap"
-                    | "total_smem_size"
-                    | "aggr_smem_size"
-                    | "dynamic_smem_size"
-                    | "current_graph_exec"
-            ) || ["pm", "envreg", "reserved_smem_offset_"].into_iter().any(numbered)
-        }
-        _ => false,
-    }
 }
 
 /// What the names of a module stand for.
@@ -423,7 +399,7 @@ impl<'a> Resolver<'a, '_> {
             }
         }
         let (text, modifiers, location) = (instruction.text, words.collect(), instruction.location);
-        Ok(Op { guard, text, name, modifiers, operands, line, location })
+        Ok(Op { guard, text, name, row: instructions::row(name), modifiers, operands, line, location })
     }
 
     fn label(&self, name: &str) -> Option<LabelId> {
@@ -476,7 +452,7 @@ impl<'a> Resolver<'a, '_> {
         if let Some(index) = self.names.functions.get(name) {
             return Ok(Resolved::Address(AddressBase::Function(*index), 0));
         }
-        if is_special(name) {
+        if instructions::special_register(name).is_some() {
             return Ok(Resolved::Special(name));
         }
         // Video instructions take bytes and halves of registers; registers that are vectors have elements.

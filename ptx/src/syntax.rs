@@ -9,7 +9,64 @@ pub enum Kind {
     Unsigned,
     Bits,
     Float,
+    /// `bf16`.
+    Brain,
+    /// `e4m3` and `e5m2`, floats of eight bits, which only conversions have.
+    E4m3,
+    E5m2,
     Predicate,
+}
+
+/// The type of an instruction: some instructions work on several numbers in one register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// Of each number.
+    pub scalar: Scalar,
+    pub lanes: u32,
+}
+
+impl Type {
+    /// Of a modifier without its dot.
+    pub fn of(word: &str) -> Option<Self> {
+        if let Some(lanes) = word.strip_suffix("x2") {
+            let scalar = match lanes {
+                "e4m3" => Scalar { kind: Kind::E4m3, bits: 8 },
+                "e5m2" => Scalar { kind: Kind::E5m2, bits: 8 },
+                "f16" | "bf16" | "u16" | "s16" => Self::of(lanes)?.scalar,
+                _ => return None,
+            };
+            return Some(Self { scalar, lanes: 2 });
+        }
+        let (kind, digits) = match word.split_at_checked(word.find(|c: char| c.is_ascii_digit()).unwrap_or(0))? {
+            ("", "pred") => return Some(Scalar { kind: Kind::Predicate, bits: 1 }.into()),
+            ("s", digits) => (Kind::Signed, digits),
+            ("u", digits) => (Kind::Unsigned, digits),
+            ("b", digits) => (Kind::Bits, digits),
+            ("f", digits @ ("16" | "32" | "64")) => (Kind::Float, digits),
+            ("bf", digits @ "16") => (Kind::Brain, digits),
+            _ => return None,
+        };
+        let bits = match digits {
+            "8" => 8,
+            "16" => 16,
+            "32" => 32,
+            "64" => 64,
+            "128" if kind == Kind::Bits => 128,
+            _ => return None,
+        };
+        Some(Scalar { kind, bits }.into())
+    }
+
+    /// Bits of all lanes.
+    pub fn bits(self) -> u32 {
+        self.scalar.bits * self.lanes
+    }
+}
+
+impl From<Scalar> for Type {
+    fn from(scalar: Scalar) -> Self {
+        Self { scalar, lanes: 1 }
+    }
 }
 
 /// `.u32`, `.f64`, …
@@ -22,36 +79,14 @@ pub struct Scalar {
 impl Scalar {
     /// Of a modifier without its dot. Types that are no plain numbers (`f16x2`, `bf16`, `e4m3x2`) are none.
     pub fn of(word: &str) -> Option<Self> {
-        if word == "pred" {
-            return Some(Self { kind: Kind::Predicate, bits: 1 });
-        }
-        let (kind, rest) = match word.as_bytes().first()? {
-            b's' => (Kind::Signed, &word[1..]),
-            b'u' => (Kind::Unsigned, &word[1..]),
-            b'b' => (Kind::Bits, &word[1..]),
-            b'f' => (Kind::Float, &word[1..]),
-            _ => return None,
-        };
-        let bits = match (kind, rest) {
-            (Kind::Float, "8") => return None,
-            (_, "8") => 8,
-            (_, "16") => 16,
-            (_, "32") => 32,
-            (_, "64") => 64,
-            (Kind::Bits, "128") => 128,
-            _ => return None,
-        };
-        Some(Self { kind, bits })
+        let Type { scalar, lanes } = Type::of(word)?;
+        (lanes == 1 && scalar.kind != Kind::Brain).then_some(scalar)
     }
 
     /// Of a declaration: also types that hold packed or narrow floats.
     pub fn of_declaration(word: &str) -> Option<Self> {
-        let bits = |bits| Some(Self { kind: Kind::Bits, bits });
-        match word {
-            "bf16" => bits(16),
-            "f16x2" | "bf16x2" | "tf32" => bits(32),
-            _ => Self::of(word),
-        }
+        let ty = Type::of(if word == "tf32" { "b32" } else { word })?;
+        Some(Self::of(word).unwrap_or(Self { kind: Kind::Bits, bits: ty.bits() }))
     }
 
     pub fn bytes(self) -> u64 {
@@ -59,7 +94,12 @@ impl Scalar {
     }
 
     pub fn is_float(self) -> bool {
-        self.kind == Kind::Float
+        matches!(self.kind, Kind::Float | Kind::Brain)
+    }
+
+    /// Whether it is a float of eight bits, which no arithmetic has.
+    pub fn is_quarter(self) -> bool {
+        matches!(self.kind, Kind::E4m3 | Kind::E5m2)
     }
 
     pub fn is_signed(self) -> bool {

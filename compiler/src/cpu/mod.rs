@@ -37,7 +37,6 @@ use crate::llvm::{self, PassGate};
 
 use entry::EntryLayout;
 pub use lockstep::Lockstep;
-use operations::text::FunctionSignature;
 
 pub use crate::error::LowerError;
 
@@ -67,17 +66,6 @@ impl LowerOptions {
         let own = application.is_some_and(|application| application.codegen_opt() == codegen_opt);
         Self::new(if own { codegen_opt.max(1) } else { codegen_opt })
     }
-}
-
-/// A function, in LLVM's assembly, that does what inline PTX does: `result` and `parameters` are LLVM's types, the
-/// constraints those of its `asm`.
-///
-/// # Errors
-/// The name of what has no translation.
-pub fn inline_ptx(text: &str, constraints: &str, result: &str, parameters: &[&str]) -> Result<String, String> {
-    let parameters = parameters.iter().map(|&ty| ty.to_owned()).collect();
-    let signature = FunctionSignature { name: "inline".into(), result: result.to_owned(), parameters };
-    Ok(signature.define(&ptx::translate(text, constraints, &signature)?))
 }
 
 /// Lowers a module to a relocatable object with its table.

@@ -10,7 +10,7 @@ use inkwell::module::Module;
 use crate::ir::{self, Value, annotations, edit};
 
 use super::intrinsics::{self, amdgcn};
-use super::operations::text::{FunctionSignature, Meaning};
+use super::operations::text::{FunctionBody, FunctionSignature, Meaning};
 use super::{LowerError, emit, is_amdgcn, narrow, ptx, wave};
 
 /// What the replacement left to know.
@@ -25,6 +25,23 @@ pub struct Replaced<'m> {
     pub reserved_address: Option<Value<'m>>,
     /// Functions without a meaning on the CPU, with the construct's name.
     pub unsupported: HashMap<Value<'m>, String>,
+    /// The functions for intrinsics that inline PTX needs, which are defined.
+    standing_in: HashSet<String>,
+}
+
+impl Replaced<'_> {
+    /// Adds the definition of a function, and those of the functions that its code needs.
+    fn define(&mut self, signature: &FunctionSignature, body: &FunctionBody) {
+        self.definitions.push_str(&signature.define(body));
+        for intrinsic in &body.intrinsics {
+            let signature = FunctionSignature::standing_in(intrinsic);
+            if self.standing_in.insert(signature.name.clone())
+                && let Meaning::Defined(body) = intrinsics::meaning(&intrinsic.name, &signature)
+            {
+                self.define(&signature, &body);
+            }
+        }
+    }
 }
 
 /// The block's first kilobyte of shared memory, which cooperative groups share.
@@ -106,7 +123,7 @@ fn active_lanes<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
             let name = format!("__mneme_cpu.{register}.{result}");
             let new = edit::replace_calls(module, &calls, &name);
             let signature = FunctionSignature { name, result: result.into(), parameters: Vec::new() };
-            replaced.definitions.push_str(&signature.define(&body));
+            replaced.define(&signature, &body);
             replaced.collective.extend(new);
         }
     }
@@ -129,7 +146,7 @@ fn declared_function<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: 
         Meaning::Defined(body) => {
             let new = edit::declare(module, &signature.name, function.content_type());
             function.replace_uses_with(new);
-            replaced.definitions.push_str(&signature.define(&body));
+            replaced.define(&signature, &body);
             if body.collective {
                 replaced.collective.insert(new);
             }
@@ -156,7 +173,7 @@ fn inline_assembly<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
                         if body.reserved {
                             replaced.reserved.insert(new);
                         }
-                        replaced.definitions.push_str(&signature.define(&body));
+                        replaced.define(&signature, &body);
                     }
                     Err(reason) => {
                         // A distinct name, as nothing grew.

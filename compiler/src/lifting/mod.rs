@@ -1,37 +1,18 @@
-//! Lifting of a whole program's PTX, of which some kernels may be beyond it.
-
-use std::collections::HashSet;
+//! Lifted PTX: the passes that come before all others, and the kernels that a program lacks.
 
 use mneme_core::image::cpu_object::Refusal;
-use mneme_core::image::ptx::PtxModule;
-use mneme_ptx::{LiftError, Lifted, lift};
+use mneme_ptx::LiftError;
 
-/// The passes that make values of registers and of buffers for parameters. They come before all others.
+/// The passes that make values of registers and of buffers for parameters.
 pub const CLEANUP: &str = "function(sroa)";
 
-/// A module, and the kernels that it is without.
-///
-/// # Errors
-/// What cannot be lifted stands outside of kernels and of what single kernels call.
-pub fn lift_program(text: &str) -> Result<(Lifted, Vec<Refusal>), LiftError> {
-    let text = text.trim_end_matches('\0');
-    let error = match lift(text) {
-        Ok(lifted) => return Ok((lifted, Vec::new())),
-        Err(error) => error,
+/// The kernels that cannot be lifted, for the table of a code object.
+pub fn refusals(refused: Vec<(String, LiftError)>) -> Vec<Refusal> {
+    let row = |(kernel, error): (String, LiftError)| {
+        let reason = format!("PTX that cannot be lifted to LLVM IR ({})", error.what);
+        Refusal { kernel, reason }
     };
-    let module = PtxModule::parse(text);
-    let own_error = |kernel| lift(&module.closure(kernel)?.text).err();
-    let refused: Vec<(&str, LiftError)> =
-        module.kernels().filter_map(|kernel| Some((kernel, own_error(kernel)?))).collect();
-    if refused.is_empty() {
-        return Err(error);
-    }
-    let rest = lift(&module.without(&refused.iter().map(|(kernel, _)| *kernel).collect::<HashSet<_>>()))?;
-    let row = |(kernel, error): (&str, LiftError)| Refusal {
-        kernel: kernel.to_owned(),
-        reason: format!("PTX that cannot be lifted to LLVM IR ({})", error.what),
-    };
-    Ok((rest, refused.into_iter().map(row).collect()))
+    refused.into_iter().map(row).collect()
 }
 
 #[cfg(test)]

@@ -82,7 +82,8 @@ fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
         CodeKind::Ptx => {
             let text = String::from_utf8_lossy(code);
             let closure = ptx::PtxModule::parse(&text).closure(kernel);
-            closure.and_then(|closure| closure.target).is_some_and(|target| target.ptx_compiles_for(device))
+            let target = closure.and_then(|closure| Architecture::parse(closure.target.as_deref()?));
+            target.is_some_and(|target| target.ptx_compiles_for(device))
         }
         CodeKind::Bitcode | CodeKind::Llir | CodeKind::CpuObject | CodeKind::CodeObject => false,
     }

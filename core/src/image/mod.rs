@@ -19,7 +19,8 @@ pub mod in_memory;
 pub mod ir_inside;
 pub mod ir_path;
 pub mod ir_section;
-pub mod ptx;
 pub mod stand_in;
 pub mod sum;
 pub mod triton_cache;
+
+pub use mneme_ptx::outline as ptx;

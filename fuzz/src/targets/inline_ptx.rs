@@ -1,7 +1,5 @@
 //! The target for inline PTX, which the CPU device has functions for.
 
-use mneme_compiler::cpu;
-
 use super::{FuzzTarget, nothing};
 
 pub const INLINE_PTX: FuzzTarget = FuzzTarget { name: "inline_ptx", seeds, seal: nothing, run };
@@ -35,7 +33,7 @@ fn run(input: &[u8]) {
     let _ = translated(&String::from_utf8_lossy(input));
 }
 
-fn translated(input: &str) -> Result<String, String> {
+fn translated(input: &str) -> Result<mneme_ptx::Inline, String> {
     let (constraints, text) = input.split_once('\n').unwrap_or((input, ""));
     let ty = |constraint: &str| match constraint.trim_start_matches(['=', '&']) {
         "h" => "i16",
@@ -55,5 +53,6 @@ fn translated(input: &str) -> Result<String, String> {
         [one] => (*one).to_owned(),
         all => format!("{{ {} }}", all.join(", ")),
     };
-    cpu::inline_ptx(text, constraints, &result, &parameters)
+    let parameters: Vec<String> = parameters.into_iter().map(str::to_owned).collect();
+    mneme_ptx::inline(text, constraints, &result, &parameters)
 }

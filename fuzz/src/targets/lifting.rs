@@ -1,7 +1,5 @@
 //! The target for PTX that is lifted to LLVM IR.
 
-use mneme_compiler::lifting::lift_program;
-
 use super::{FuzzTarget, nothing};
 
 pub const LIFTING: FuzzTarget = FuzzTarget { name: "lifting", seeds: lifting_seeds, seal: nothing, run: run_lifting };
@@ -62,6 +60,6 @@ fn run_lifting(input: &[u8]) {
     if let Ok(lifted) = mneme_ptx::lift(&text) {
         lifted.finish(&lifted.ir);
     } else {
-        let _ = lift_program(&text);
+        let _ = mneme_ptx::lift_program(&text);
     }
 }

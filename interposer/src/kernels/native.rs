@@ -201,7 +201,7 @@ impl NativeCode {
             calls_pointers: closure.calls_pointers,
             bitcode: None,
             original: vec![(CodeKind::Ptx, image.bytes.clone())],
-            arch: closure.target.map_or_else(String::new, |target| target.to_string()),
+            arch: closure.target.unwrap_or_default(),
             triple: NVIDIA,
             code: Some((CodeKind::Ptx, Arc::new(ptx::with_visible_variables(&closure.text).into_owned().into_bytes()))),
         })

@@ -134,7 +134,7 @@ fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
         let damaged = |_| RecordingError::Damaged { path, what: "it is no PTX".into() };
         let text = String::from_utf8(bytes).map_err(damaged)?;
         let Some(closure) = ptx::PtxModule::parse(&text).closure(&recorded.kernel.kernel_name) else { continue };
-        let target = closure.target.map_or_else(String::new, |target| target.to_string());
+        let target = closure.target.unwrap_or_default();
         let own = &recorded.kernel.ours.ir_arch;
         if target != *own {
             mneme_core::remark!(

@@ -3,11 +3,10 @@
 use std::fmt::Write;
 
 use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
-use crate::cpu::ptx;
 
 pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let (text, constraints) = text_of(parts, signature)?;
-    *body = ptx::translate(&text, &constraints, signature).ok()?;
+    *body = mneme_ptx::inline(&text, &constraints, &signature.result, &signature.parameters).ok()?.into();
     Some(())
 }
 
@@ -124,7 +123,7 @@ mod tests {
         let signature = FunctionSignature { name: String::new(), result: result.into(), parameters };
         let parts: Vec<&str> = name.split('.').collect();
         let (text, constraints) = text_of(&parts, &signature)?;
-        assert!(ptx::translate(&text, &constraints, &signature).is_ok(), "{text}");
+        assert!(mneme_ptx::inline(&text, &constraints, &signature.result, &signature.parameters).is_ok(), "{text}");
         Some(text)
     }
 

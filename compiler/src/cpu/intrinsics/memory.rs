@@ -1,6 +1,5 @@
 //! Intrinsics on memory: fences, cached loads, atomics, address spaces.
 
-use crate::cpu::operations::spaces;
 use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
 pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
@@ -25,12 +24,16 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             body.ret(result, inside);
         }
         ["isspacep", "local"] => {
-            let inside = spaces::is_local(body, "%a0");
+            let inside = body.value("call i1 @__mneme_cpu.is_local(ptr %a0)");
             body.ret(result, inside);
         }
+        // Neither shared memory of the cluster nor a variable of the thread, which are on its stack.
         ["isspacep", "global"] => {
-            let inside = spaces::is_global(body, "%a0");
-            body.ret(result, inside);
+            let shared = body.value("call i1 @__mneme_cpu.is_cluster_shared(ptr %a0)");
+            let local = body.value("call i1 @__mneme_cpu.is_local(ptr %a0)");
+            let inside = body.value(format!("or i1 {shared}, {local}"));
+            let outside = body.value(format!("xor i1 {inside}, true"));
+            body.ret(result, outside);
         }
         ["mapa", ..] if parameter(0) == Some(result) && result.starts_with("ptr") => {
             let address = body.value(format!("ptrtoint {result} %a0 to i64"));

@@ -5,8 +5,8 @@
 //! intrinsics and few ideas. Those of AMD's GPUs are in `amdgcn`.
 
 pub mod amdgcn;
-mod half;
 mod image;
+mod instruction;
 mod memory;
 mod warp;
 
@@ -97,8 +97,15 @@ fn define(nvvm: &str, signature: &FunctionSignature) -> Option<FunctionBody> {
         body.ret(&signature.result, place);
         return Some(body);
     }
-    let families =
-        [sreg::define, warp::define, memory::define, image::define, convert::define, half::define, arithmetic::define];
+    let families = [
+        sreg::define,
+        warp::define,
+        memory::define,
+        image::define,
+        instruction::define,
+        convert::define,
+        arithmetic::define,
+    ];
     families.iter().find_map(|family| {
         body = FunctionBody::default();
         family(&parts, signature, &mut body).map(|()| std::mem::take(&mut body))

@@ -9,9 +9,6 @@ const ROUNDED: [&str; 6] = ["add", "mul", "fma", "div", "sqrt", "rcp"];
 pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     match parts {
-        ["mulhi", kind] => high_product(kind, result, body)?,
-        ["mul24", kind] => product24(kind, body)?,
-        ["sad", kind] => absolute_difference(kind, result, body)?,
         ["prmt"] => {
             let value = body.value("call i32 @__mneme_cpu.permute(i32 %a0, i32 %a1, i32 %a2)");
             body.ret(result, value);
@@ -45,7 +42,7 @@ fn flushed(body: &mut FunctionBody, ty: &str, value: &str) -> String {
 }
 
 /// A float operation by name and modifiers (`rn`, `approx`, …), without `ftz`.
-pub fn operate(
+fn operate(
     operation: &str,
     modifiers: &[&str],
     ty: &str,
@@ -137,7 +134,7 @@ fn rounded(
 }
 
 /// Between 0 and 1; NaN becomes 0.
-pub fn saturated(body: &mut FunctionBody, ty: &str, value: &str) -> String {
+fn saturated(body: &mut FunctionBody, ty: &str, value: &str) -> String {
     let positive = body.value(format!("fcmp ogt {ty} {value}, 0.0"));
     let raised = body.value(format!("select i1 {positive}, {ty} {value}, {ty} 0.0"));
     let small = body.value(format!("fcmp olt {ty} {raised}, 1.0"));
@@ -183,52 +180,6 @@ fn extremum(
         value = body.value(format!("call {ty} @llvm.copysign.{suffix}({ty} {value}, {ty} {sign})"));
     }
     Some(value)
-}
-
-fn high_product(kind: &str, ty: &str, body: &mut FunctionBody) -> Option<()> {
-    let (width, extend) = match kind {
-        "s" => (16, "sext"),
-        "us" => (16, "zext"),
-        "i" => (32, "sext"),
-        "ui" => (32, "zext"),
-        "ll" => (64, "sext"),
-        "ull" => (64, "zext"),
-        _ => return None,
-    };
-    let wide = format!("i{}", 2 * width);
-    let a = body.value(format!("{extend} {ty} %a0 to {wide}"));
-    let b = body.value(format!("{extend} {ty} %a1 to {wide}"));
-    let product = body.value(format!("mul {wide} {a}, {b}"));
-    let high = body.value(format!("lshr {wide} {product}, {width}"));
-    let value = body.value(format!("trunc {wide} {high} to {ty}"));
-    body.ret(ty, value);
-    Some(())
-}
-
-fn product24(kind: &str, body: &mut FunctionBody) -> Option<()> {
-    let shift = match kind {
-        "i" => "ashr",
-        "ui" => "lshr",
-        _ => return None,
-    };
-    let mut low = |argument: &str| {
-        let raised = body.value(format!("shl i32 {argument}, 8"));
-        body.value(format!("{shift} i32 {raised}, 8"))
-    };
-    let (a, b) = (low("%a0"), low("%a1"));
-    let value = body.value(format!("mul i32 {a}, {b}"));
-    body.ret("i32", value);
-    Some(())
-}
-
-fn absolute_difference(kind: &str, ty: &str, body: &mut FunctionBody) -> Option<()> {
-    let sign = if kind.starts_with('u') { "u" } else { "s" };
-    let greater = body.value(format!("call {ty} @llvm.{sign}max.{ty}({ty} %a0, {ty} %a1)"));
-    let less = body.value(format!("call {ty} @llvm.{sign}min.{ty}({ty} %a0, {ty} %a1)"));
-    let difference = body.value(format!("sub {ty} {greater}, {less}"));
-    let value = body.value(format!("add {ty} {difference}, %a2"));
-    body.ret(ty, value);
-    Some(())
 }
 
 fn rotate(function: &str, ty: &str, body: &mut FunctionBody) {

@@ -7,46 +7,9 @@ use super::text::{FunctionBody, FunctionSignature};
 pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut FunctionBody) -> Option<()> {
     let result = signature.result.as_str();
     match parts {
-        ["d2i", "hi"] => {
-            let bits = body.value("bitcast double %a0 to i64");
-            let high = body.value(format!("lshr i64 {bits}, 32"));
-            let value = body.value(format!("trunc i64 {high} to i32"));
-            body.ret(result, value);
-        }
-        ["d2i", "lo"] => {
-            let bits = body.value("bitcast double %a0 to i64");
-            let value = body.value(format!("trunc i64 {bits} to i32"));
-            body.ret(result, value);
-        }
-        ["lohi", "i2d"] => {
-            let low = body.value("zext i32 %a0 to i64");
-            let high = body.value("zext i32 %a1 to i64");
-            let moved = body.value(format!("shl i64 {high}, 32"));
-            let bits = body.value(format!("or i64 {moved}, {low}"));
-            let value = body.value(format!("bitcast i64 {bits} to double"));
-            body.ret(result, value);
-        }
         ["bitcast", _] => {
             let value = body.value(format!("bitcast {} %a0 to {result}", signature.parameters.first()?));
             body.ret(result, value);
-        }
-        ["d2f", mode, rest @ ..] => {
-            let mode = rounding_mode(mode)?;
-            let mut value = if mode == 0 {
-                body.value("fptrunc double %a0 to float")
-            } else {
-                body.value(format!("call float @__mneme_cpu.narrow(double %a0, i32 {mode})"))
-            };
-            if rest == ["ftz"] {
-                value = body.value(format!("call float @__mneme_cpu.ftz(float {value})"));
-            }
-            body.ret(result, value);
-        }
-        ["f2h", "rn", rest @ ..] => {
-            let value = flushed(rest, body);
-            let half = body.value(format!("fptrunc float {value} to half"));
-            let bits = body.value(format!("bitcast half {half} to i16"));
-            body.ret(result, bits);
         }
         [kind, mode, rest @ ..] => {
             let mode = rounding_mode(mode)?;
@@ -105,7 +68,7 @@ fn suffix(ty: &str) -> &'static str {
 }
 
 /// A float rounded to an integer of `width` bits.
-pub fn to_integer(body: &mut FunctionBody, from: &str, value: &str, width: u32, signed: bool, mode: usize) -> String {
+fn to_integer(body: &mut FunctionBody, from: &str, value: &str, width: u32, signed: bool, mode: usize) -> String {
     let rounding = ["rint", "trunc", "floor", "ceil"][mode];
     let from_suffix = suffix(from);
     let rounded = body.value(format!("call {from} @llvm.{rounding}.{from_suffix}({from} {value})"));
@@ -122,7 +85,7 @@ pub fn to_integer(body: &mut FunctionBody, from: &str, value: &str, width: u32, 
 }
 
 /// An integer of `width` bits rounded to a float.
-pub fn from_integer(body: &mut FunctionBody, value: &str, width: u32, signed: bool, to: &str, mode: usize) -> String {
+fn from_integer(body: &mut FunctionBody, value: &str, width: u32, signed: bool, to: &str, mode: usize) -> String {
     let sign = if signed { "s" } else { "u" };
     let mantissa = match to {
         "half" => 11,

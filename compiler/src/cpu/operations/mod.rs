@@ -3,6 +3,5 @@
 pub mod arithmetic;
 pub mod bits;
 pub mod convert;
-pub mod spaces;
 pub mod sreg;
 pub mod text;

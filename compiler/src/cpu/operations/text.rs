@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write};
 
+use mneme_ptx::{Inline, Intrinsic};
+
 /// The body of a function under construction. Arguments are `%a0`, `%a1`, …; results get fresh names.
 #[derive(Default)]
 pub struct FunctionBody {
@@ -13,6 +15,15 @@ pub struct FunctionBody {
     pub collective: bool,
     /// Whether it uses the shared memory that CUDA reserves for its own libraries.
     pub reserved: bool,
+    /// Intrinsics for which it calls functions that stand for them.
+    pub intrinsics: Vec<Intrinsic>,
+}
+
+impl From<Inline> for FunctionBody {
+    fn from(inline: Inline) -> Self {
+        let Inline { code, intrinsics, collective, reserved } = inline;
+        Self { text: code, collective, reserved, intrinsics, ..Self::default() }
+    }
 }
 
 /// What became of a function that a device module declares.
@@ -64,6 +75,12 @@ pub struct FunctionSignature {
 }
 
 impl FunctionSignature {
+    /// Of the function that stands for an intrinsic in the code of inline PTX.
+    pub fn standing_in(intrinsic: &Intrinsic) -> Self {
+        let Intrinsic { result, parameters, .. } = intrinsic.clone();
+        Self { name: intrinsic.stand_in(), result, parameters }
+    }
+
     /// `define … { body }`. Not internal yet: that would not satisfy the declaration that it is linked to.
     pub fn define(&self, body: &FunctionBody) -> String {
         let mut parameters = String::new();

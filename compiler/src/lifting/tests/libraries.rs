@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use mneme_core::image::ptx::PtxModule;
 
-use super::{Lifted, assembly, lift_program};
+use mneme_ptx::lift_program;
+
+use super::{Lifted, assembly};
 
 /// The PTX files in a folder and below it.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -119,7 +121,7 @@ impl Found {
         match found {
             Ok((lifted, without)) => {
                 self.lifted += own - without.len();
-                without.into_iter().for_each(|kernel| *self.refused.entry(kernel.reason).or_default() += 1);
+                without.into_iter().for_each(|kernel| *self.refused.entry(kernel.1.what).or_default() += 1);
                 self.instructions += lifted.statistics.instructions;
                 self.kept += lifted.statistics.in_assembly();
                 let is_avoidable =

@@ -10,9 +10,9 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::values::AsValueRef;
 use proptest::prelude::*;
 
-use mneme_ptx::{Lifted, lift};
+use mneme_ptx::{Lifted, lift, lift_program};
 
-use super::{CLEANUP, lift_program};
+use super::CLEANUP;
 use crate::cpu::tests::nvptx;
 use crate::cpu::tests::run::{Parameters, Program as Object};
 use crate::cpu::{LowerOptions, lower};
@@ -615,7 +615,7 @@ fn a_program_does_without_the_kernels_that_cannot_be_lifted() {
     assert!(lifted.ir.contains("@\"good\"") && !lifted.ir.contains("@\"bad\""), "{}", lifted.ir);
     assert!(lifted.ir.contains("@\"c\" = addrspace(4)") && !lifted.ir.contains("internal"), "{}", lifted.ir);
     let [row] = &refused[..] else { panic!("{refused:?}") };
-    assert!(row.kernel == "bad" && row.reason.contains("stacksave.u64"), "{row:?}");
+    assert!(row.0 == "bad" && row.1.what.contains("stacksave.u64"), "{row:?}");
     lift_program(&format!("{HEADER}.global .texref t;\n")).expect_err("no kernel is at fault");
 }
 

@@ -32,7 +32,10 @@ pub fn of(image: &[u8]) -> FoundPtx {
     let mut texts: Vec<(Architecture, Cow<'_, [u8]>)> = Vec::new();
     if ptx::is_ptx(image) {
         let end = image.iter().position(|byte| *byte == 0).unwrap_or(image.len());
-        let architecture = std::str::from_utf8(&image[..end]).ok().and_then(|text| PtxModule::parse(text).target());
+        let architecture = std::str::from_utf8(&image[..end])
+            .ok()
+            .and_then(|text| PtxModule::parse(text).target())
+            .and_then(Architecture::parse);
         texts.extend(architecture.map(|architecture| (architecture, Cow::Borrowed(&image[..end]))));
     } else {
         let entries = fatbin::entries(image).into_iter().filter(|entry| entry.kind == FatbinKind::Ptx);

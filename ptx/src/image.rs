@@ -2,8 +2,8 @@
 //!
 //! The device does what they do; here coordinates and results find their words.
 
-use super::Machine;
-use super::parse::{InlineInstruction, InlineOperand};
+use super::emitter::Emitter;
+use super::resolve::{Op, Resolved};
 
 /// Geometries by their numbers (docs/how-it-works/cpu-device.md), whether they have a layer, and their coordinates.
 const GEOMETRIES: [(&str, bool, usize); 7] = [
@@ -30,10 +30,10 @@ fn geometry(name: &str) -> Option<usize> {
     GEOMETRIES.iter().position(|(known, ..)| *known == name)
 }
 
-impl Machine {
-    pub(super) fn image(&mut self, instruction: &InlineInstruction) -> Option<()> {
-        let parts = instruction.opcode()?;
-        match (&parts[..], instruction.operands.as_slice()) {
+impl<'a> Emitter<'a, '_> {
+    pub fn image(&mut self, op: &Op<'a>) -> Option<()> {
+        let parts: Vec<&str> = std::iter::once(op.name).chain(op.modifiers.iter().copied()).collect();
+        match (&parts[..], &op.operands[..]) {
             // There is one level, so which one is asked for, or would be chosen, does not matter.
             (["tex", geometry, rest @ ..], [to, from]) if *geometry != "level" && *geometry != "grad" => {
                 let rest = if *geometry == "base" { parts.get(3..)? } else { rest };
@@ -46,20 +46,19 @@ impl Machine {
                 let component = COMPONENTS.iter().position(|name| name == component)?;
                 self.sample(geometry, rest, component + 1, to, from)
             }
-            ([name @ ("txq" | "suq"), query, "b32"], [to, InlineOperand::Address(handle, 0)]) => {
+            ([name @ ("txq" | "suq"), query, "b32"], [to, Resolved::Bracket(handle)]) => {
                 self.query(name, query, to, handle)
             }
-            (["txq", "level", query, "b32"], [to, InlineOperand::Address(handle, 0), _]) => {
+            (["txq", "level", query, "b32"], [to, Resolved::Bracket(handle), _]) => {
                 self.query("txq", query, to, handle)
             }
             (["suld", "b", geometry, rest @ ..], [to, from]) => {
                 let (what, bits) = surface_access(geometry, rest, Self::elements(to).len())?;
                 let (handle, place) = self.coordinates(geometry, from, false)?;
-                self.body
-                    .line(format_args!("call void @__mneme_cpu_surface_load(i64 {handle}, i32 {what}, ptr {place})"));
+                self.line(format_args!("call void @__mneme_cpu_surface_load(i64 {handle}, i32 {what}, ptr {place})"));
                 for (address, element) in self.data(&place, bits, to) {
-                    let value = self.body.value(format!("load i{bits}, ptr {address}, align 1"));
-                    self.write(&element, bits, &value, false)?;
+                    let value = self.value(format!("load i{bits}, ptr {address}, align 1"));
+                    self.write_bits(element, bits, &value, false)?;
                 }
                 Some(())
             }
@@ -67,11 +66,10 @@ impl Machine {
                 let (what, bits) = surface_access(geometry, rest, Self::elements(from).len())?;
                 let (handle, place) = self.coordinates(geometry, to, false)?;
                 for (address, element) in self.data(&place, bits, from) {
-                    let value = self.read(&element, bits)?;
-                    self.body.line(format_args!("store i{bits} {value}, ptr {address}, align 1"));
+                    let value = self.bits(element, bits)?;
+                    self.line(format_args!("store i{bits} {value}, ptr {address}, align 1"));
                 }
-                self.body
-                    .line(format_args!("call void @__mneme_cpu_surface_store(i64 {handle}, i32 {what}, ptr {place})"));
+                self.line(format_args!("call void @__mneme_cpu_surface_store(i64 {handle}, i32 {what}, ptr {place})"));
                 Some(())
             }
             _ => None,
@@ -84,8 +82,8 @@ impl Machine {
         geometry: &str,
         rest: &[&str],
         component: usize,
-        to: &InlineOperand,
-        from: &InlineOperand,
+        to: &Resolved<'a>,
+        from: &Resolved<'a>,
     ) -> Option<()> {
         let ["v4", "f32" | "s32" | "u32", coordinates @ ("f32" | "s32")] = rest else { return None };
         let floats = *coordinates == "f32";
@@ -95,19 +93,20 @@ impl Machine {
         }
         let what = number | usize::from(floats) << 8 | component << 16;
         let (handle, place) = self.coordinates(geometry, from, true)?;
-        self.body.line(format_args!("call void @__mneme_cpu_texture(i64 {handle}, i32 {what}, ptr {place})"));
+        self.line(format_args!("call void @__mneme_cpu_texture(i64 {handle}, i32 {what}, ptr {place})"));
         let (to, resident) = match to {
-            InlineOperand::Pair(to, resident) => (&**to, Some(resident)),
+            Resolved::Pair(to, resident) => (&**to, Some(resident)),
             to => (to, None),
         };
-        self.take_registers(&place, 0, to, 4, 32)?;
+        self.take_registers(&place, 0, Self::elements(to), 4, 32)?;
         // All of an array is there.
-        resident.map_or(Some(()), |resident| self.write(resident, 1, "true", false))
+        resident.map_or(Some(()), |resident| self.write_bits(resident, 1, "true", false))
     }
 
     /// The handle, and a place that has the layer and the coordinates.
-    fn coordinates(&mut self, geometry: &str, from: &InlineOperand, is_texture: bool) -> Option<(String, String)> {
-        let InlineOperand::Texel(handle, coordinates) = from else { return None };
+    fn coordinates(&mut self, geometry: &str, from: &Resolved<'a>, is_texture: bool) -> Option<(String, String)> {
+        let Resolved::Bracket(items) = from else { return None };
+        let [handle, coordinates] = &items[..] else { return None };
         let number = self::geometry(geometry).filter(|number| is_texture || *number < OF_SURFACES)?;
         let (_, layered, count) = GEOMETRIES[number];
         let all = Self::elements(coordinates);
@@ -115,27 +114,26 @@ impl Machine {
         if all.len() < usize::from(layered) + count || all.len() > 4 {
             return None;
         }
-        let handle = self.read(handle, 64)?;
-        let place = self.body.place(PLACE);
+        let handle = self.bits(handle, 64)?;
+        let place = self.place(PLACE);
         for (index, coordinate) in (if layered { 0 } else { 1 }..).zip(&all[..usize::from(layered) + count]) {
-            let value = self.read(coordinate, 32)?;
-            let address = self.word(&place, index);
-            self.body.line(format_args!("store i32 {value}, ptr {address}, align 4"));
+            let value = self.bits(coordinate, 32)?;
+            let address = self.word_of(&place, index);
+            self.line(format_args!("store i32 {value}, ptr {address}, align 4"));
         }
         Some((handle, place))
     }
 
     /// Where each element of what a surface has is, and the element.
-    fn data(&mut self, place: &str, bits: u32, elements: &InlineOperand) -> Vec<(String, InlineOperand)> {
-        let elements = Self::elements(elements);
-        let address = |this: &mut Self, index: usize| {
-            let byte = 16 + index as u32 * bits / 8;
-            this.body.value(format!("getelementptr i8, ptr {place}, i64 {byte}"))
+    fn data<'r>(&mut self, place: &str, bits: u32, elements: &'r Resolved<'a>) -> Vec<(String, &'r Resolved<'a>)> {
+        let mut address = |index: u32| {
+            let byte = 16 + index * bits / 8;
+            self.value(format!("getelementptr i8, ptr {place}, i64 {byte}"))
         };
-        elements.into_iter().enumerate().map(|(index, element)| (address(self, index), element)).collect()
+        (0..).zip(Self::elements(elements)).map(|(index, element)| (address(index), element)).collect()
     }
 
-    fn query(&mut self, name: &str, query: &str, to: &InlineOperand, handle: &InlineOperand) -> Option<()> {
+    fn query(&mut self, name: &str, query: &str, to: &Resolved<'a>, handle: &[Resolved<'a>]) -> Option<()> {
         let number = QUERIES.iter().position(|known| *known == query)?;
         let is_texture = name == "txq";
         // Levels and coordinates are of textures alone.
@@ -143,9 +141,10 @@ impl Machine {
             return None;
         }
         let what = number | usize::from(is_texture) << 8;
-        let handle = self.read(handle, 64)?;
-        let value = self.body.value(format!("call i32 @__mneme_cpu_image_query(i64 {handle}, i32 {what})"));
-        self.write(to, 32, &value, false)
+        let [handle] = handle else { return None };
+        let handle = self.bits(handle, 64)?;
+        let value = self.value(format!("call i32 @__mneme_cpu_image_query(i64 {handle}, i32 {what})"));
+        self.write_bits(to, 32, &value, false)
     }
 }
 

@@ -3,9 +3,10 @@
 //! Which element a register of a fragment holds is left to the device. It takes as few registers as have room for the
 //! matrix; where the instruction has more of them, the others repeat the first.
 
-use super::Machine;
+use super::emitter::Emitter;
 use super::matrix::{ELEMENTS, LANES, element};
-use super::parse::{InlineInstruction, InlineOperand};
+use super::resolve::{Op, Resolved};
+use super::syntax::Space;
 
 /// Rows, columns and depth.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,23 +74,22 @@ impl Fragment {
     }
 }
 
-impl Machine {
-    pub(super) fn fragment(&mut self, instruction: &InlineInstruction) -> Option<()> {
-        self.body.collective = true;
-        let parts = instruction.opcode()?;
-        match (&parts[..], instruction.operands.as_slice()) {
-            (["wmma", "load", matrix, "sync", "aligned", layout, shape, modifiers @ ..], [to, from, stride @ ..]) => {
+impl<'a> Emitter<'a, '_> {
+    pub fn fragment(&mut self, op: &Op<'a>) -> Option<()> {
+        self.context.collective = true;
+        match (&op.modifiers[..], &op.operands[..]) {
+            (["load", matrix, "sync", "aligned", layout, shape, modifiers @ ..], [to, from, stride @ ..]) => {
                 let accessed = Access::new(matrix, layout, shape, modifiers)?;
                 let Fragment { width, registers, .. } = accessed.fragment;
                 let elements = Self::elements(to);
                 let place = self.transfer("load", &accessed, from, stride, |_, _| Some(()))?;
                 accessed.fragment.has(elements.len()).then_some(())?;
                 for part in elements.chunks(registers as usize) {
-                    self.take_registers(&place, 0, &InlineOperand::Vector(part.to_vec()), registers, width)?;
+                    self.take_registers(&place, 0, part, registers, width)?;
                 }
                 Some(())
             }
-            (["wmma", "store", "d", "sync", "aligned", layout, shape, modifiers @ ..], [to, from, stride @ ..]) => {
+            (["store", "d", "sync", "aligned", layout, shape, modifiers @ ..], [to, from, stride @ ..]) => {
                 let accessed = Access::new("d", layout, shape, modifiers)?;
                 let fragment = accessed.fragment;
                 self.transfer("store", &accessed, to, stride, |machine, place| {
@@ -98,7 +98,7 @@ impl Machine {
                 Some(())
             }
             (
-                ["wmma", "mma", "sync", "aligned", "row" | "col", "row" | "col", shape, types @ ..],
+                ["mma", "sync", "aligned", "row" | "col", "row" | "col", shape, types @ ..],
                 [sum, left, right, addend],
             ) => self.multiply_fragments(ProductShape::parse(shape)?, types, [sum, left, right, addend]),
             _ => None,
@@ -110,38 +110,38 @@ impl Machine {
         &mut self,
         operation: &str,
         accessed: &Access,
-        address: &InlineOperand,
-        stride: &[InlineOperand],
+        address: &Resolved<'a>,
+        stride: &[Resolved<'a>],
         before: impl FnOnce(&mut Self, &str) -> Option<()>,
     ) -> Option<String> {
         let &Access { fragment, shape, packed_stride, shared } = accessed;
-        let place = self.body.place(format_args!("[{} x i32]", fragment.words()));
+        let place = self.place(format_args!("[{} x i32]", fragment.words()));
         before(self, &place)?;
-        let address = self.pointer(address, shared)?;
+        let address = self.pointer(address, shared)?.0;
         let stride = match stride {
             [] => packed_stride.to_string(),
-            [stride] => self.read(stride, 32)?,
+            [stride] => self.bits(stride, 32)?,
             _ => return None,
         };
-        self.body.line(format_args!(
+        self.line(format_args!(
             "call void @__mneme_cpu_{operation}_fragment(i32 {shape}, i32 {}, ptr {address}, i32 {stride}, ptr {place})",
             fragment.number
         ));
         Some(place)
     }
 
-    fn put_fragment(&mut self, place: &str, start: u32, from: &InlineOperand, fragment: Fragment) -> Option<()> {
-        let mut elements = Self::elements(from);
+    fn put_fragment(&mut self, place: &str, start: u32, from: &Resolved<'a>, fragment: Fragment) -> Option<()> {
+        let elements = Self::elements(from);
         fragment.has(elements.len()).then_some(())?;
-        elements.truncate(fragment.registers as usize);
-        self.put_registers(place, start, &InlineOperand::Vector(elements), fragment.registers, fragment.width)
+        let elements = &elements[..fragment.registers as usize];
+        self.put_registers(place, start, elements, fragment.registers, fragment.width)
     }
 
     fn multiply_fragments(
         &mut self,
         shape: ProductShape,
         types: &[&str],
-        [to, left, right, before]: [&InlineOperand; 4],
+        [to, left, right, before]: [&Resolved<'a>; 4],
     ) -> Option<()> {
         // Of halves only the sum and the addend are named.
         let (sum, a, b, addend, saturates) = match types {
@@ -161,15 +161,14 @@ impl Machine {
         let start_of_b = a.words();
         let start_of_addend = start_of_b + b.words();
         let start_of_sum = start_of_addend + addend.words();
-        let place = self.body.place(format_args!("[{} x i32]", start_of_sum + sum.words()));
+        let place = self.place(format_args!("[{} x i32]", start_of_sum + sum.words()));
         self.put_fragment(&place, 0, left, a)?;
         self.put_fragment(&place, start_of_b, right, b)?;
         self.put_fragment(&place, start_of_addend, before, addend)?;
         let extents = shape.rows | shape.columns << 8 | shape.depth << 16 | saturates << 24;
         let types = a.number | b.number << 8 | addend.number << 16 | sum.number << 24;
-        self.body
-            .line(format_args!("call void @__mneme_cpu_multiply_fragments(i32 {extents}, i32 {types}, ptr {place})"));
-        self.take_registers(&place, start_of_sum, to, sum.registers, sum.width)
+        self.line(format_args!("call void @__mneme_cpu_multiply_fragments(i32 {extents}, i32 {types}, ptr {place})"));
+        self.take_registers(&place, start_of_sum, Self::elements(to), sum.registers, sum.width)
     }
 }
 
@@ -180,15 +179,15 @@ struct Access {
     shape: u32,
     /// Of a matrix that lies there alone.
     packed_stride: u32,
-    /// Whether its address is one of shared memory.
-    shared: bool,
+    /// Of its address.
+    shared: Space,
 }
 
 impl Access {
     fn new(matrix: &str, layout: &str, shape: &str, modifiers: &[&str]) -> Option<Self> {
         let (shared, element_name) = match modifiers {
-            ["shared" | "shared::cta", element] => (true, *element),
-            ["global", element] | [element] => (false, *element),
+            ["shared" | "shared::cta", element] => (Space::Shared, *element),
+            ["global", element] | [element] => (Space::Generic, *element),
             _ => return None,
         };
         let shape = ProductShape::parse(shape)?;

@@ -1,11 +1,10 @@
 //! Matrix instructions of warps: `mma`, `ldmatrix` and `stmatrix`.
 
-use super::Machine;
-use super::memory::is_shared;
-use super::parse::{InlineInstruction, InlineOperand};
+use super::emitter::Emitter;
+use super::resolve::{Op, Resolved};
 
 /// Elements by their numbers (docs/how-it-works/cpu-device.md), and their bits.
-pub(super) const ELEMENTS: [(&str, u32); 12] = [
+pub const ELEMENTS: [(&str, u32); 12] = [
     ("f16", 16),
     ("bf16", 16),
     ("tf32", 32),
@@ -21,7 +20,7 @@ pub(super) const ELEMENTS: [(&str, u32); 12] = [
 ];
 
 /// Lanes of a warp, and columns of a product.
-pub(super) const LANES: u32 = 32;
+pub const LANES: u32 = 32;
 const COLUMNS: u32 = 8;
 
 /// Rows and depth of `m16n8k16`.
@@ -32,38 +31,37 @@ fn shape(word: &str) -> Option<(u32, u32)> {
 }
 
 /// Number and bits of an element.
-pub(super) fn element(word: &str) -> Option<(u32, u32)> {
+pub fn element(word: &str) -> Option<(u32, u32)> {
     let number = ELEMENTS.iter().position(|(name, _)| *name == word)?;
     Some((number as u32, ELEMENTS[number].1))
 }
 
-impl Machine {
-    pub(super) fn matrix(&mut self, instruction: &InlineInstruction) -> Option<()> {
-        self.body.collective = true;
-        let parts = instruction.opcode()?;
-        match (&parts[..], instruction.operands.as_slice()) {
-            (["mma", "sync", "aligned", shape, "row", "col", types @ ..], [sum, left, right, addend]) => {
+impl<'a> Emitter<'a, '_> {
+    pub fn matrix(&mut self, op: &Op<'a>) -> Option<()> {
+        self.context.collective = true;
+        match (op.name, &op.modifiers[..], &op.operands[..]) {
+            ("mma", ["sync", "aligned", shape, "row", "col", types @ ..], [sum, left, right, addend]) => {
                 let (saturates, types) = match types {
                     ["satfinite", types @ ..] => (1, types),
                     types => (0, types),
                 };
-                self.multiply(self::shape(shape)?, types, saturates, [sum, left, right, addend])
+                self.multiply_matrices(self::shape(shape)?, types, saturates, [sum, left, right, addend])
             }
-            (["ldmatrix", "sync", "aligned", "m8n8", modifiers @ ..], [to, from]) => {
+            ("ldmatrix", ["sync", "aligned", "m8n8", modifiers @ ..], [to, from]) => {
                 let (count, transposed) = matrices(modifiers)?;
-                let place = self.body.place("[4 x i32]");
-                let address = self.pointer(from, is_shared(modifiers))?;
-                self.body.line(format_args!(
+                let place = self.place("[4 x i32]");
+                let address = self.shared_or_generic(op, from)?;
+                self.line(format_args!(
                     "call void @__mneme_cpu_load_matrices(i32 {count}, i32 {transposed}, ptr {address}, ptr {place})"
                 ));
-                self.take_registers(&place, 0, to, count, 32)
+                self.take_registers(&place, 0, Self::elements(to), count, 32)
             }
-            (["stmatrix", "sync", "aligned", "m8n8", modifiers @ ..], [to, from]) => {
+            ("stmatrix", ["sync", "aligned", "m8n8", modifiers @ ..], [to, from]) => {
                 let (count, transposed) = matrices(modifiers)?;
-                let place = self.body.place("[4 x i32]");
-                let address = self.pointer(to, is_shared(modifiers))?;
-                self.put_registers(&place, 0, from, count, 32)?;
-                self.body.line(format_args!(
+                let place = self.place("[4 x i32]");
+                let address = self.shared_or_generic(op, to)?;
+                self.put_registers(&place, 0, Self::elements(from), count, 32)?;
+                self.line(format_args!(
                     "call void @__mneme_cpu_store_matrices(i32 {count}, i32 {transposed}, ptr {address}, ptr {place})"
                 ));
                 Some(())
@@ -72,12 +70,12 @@ impl Machine {
         }
     }
 
-    fn multiply(
+    fn multiply_matrices(
         &mut self,
         (rows, depth): (u32, u32),
         types: &[&str],
         saturates: u32,
-        [to, left, right, addend]: [&InlineOperand; 4],
+        [to, left, right, addend]: [&Resolved<'a>; 4],
     ) -> Option<()> {
         let [sum, a, b, before] = types else { return None };
         let (a, b, sum, before) = (element(a)?, element(b)?, element(sum)?, element(before)?);
@@ -100,61 +98,64 @@ impl Machine {
         let words = |registers: u32, (_, bits): (u32, u32)| registers * bits.max(32) / 32;
         let of_sum = registers(rows * COLUMNS, sum);
         let (start_of_b, start_of_sum) = (words(of_a, a), words(of_a, a) + words(of_b, b));
-        let place = self.body.place(format_args!("[{} x i32]", start_of_sum + words(of_sum, sum)));
-        self.put_registers(&place, 0, left, of_a, a.1.max(32))?;
-        self.put_registers(&place, start_of_b, right, of_b, b.1.max(32))?;
-        self.put_registers(&place, start_of_sum, addend, of_sum, sum.1.max(32))?;
+        let place = self.place(format_args!("[{} x i32]", start_of_sum + words(of_sum, sum)));
+        self.put_registers(&place, 0, Self::elements(left), of_a, a.1.max(32))?;
+        self.put_registers(&place, start_of_b, Self::elements(right), of_b, b.1.max(32))?;
+        self.put_registers(&place, start_of_sum, Self::elements(addend), of_sum, sum.1.max(32))?;
         let types = a.0 | b.0 << 8 | sum.0 << 16 | saturates << 24;
-        self.body.line(format_args!(
+        self.line(format_args!(
             "call void @__mneme_cpu_multiply_matrices(i32 {rows}, i32 {depth}, i32 {types}, ptr {place})"
         ));
-        self.take_registers(&place, start_of_sum, to, of_sum, sum.1.max(32))
+        self.take_registers(&place, start_of_sum, Self::elements(to), of_sum, sum.1.max(32))
     }
 
     /// Puts `count` registers of `bits` to the words from `start` on.
-    pub(super) fn put_registers(
+    pub fn put_registers(
         &mut self,
         place: &str,
         start: u32,
-        from: &InlineOperand,
+        from: &[Resolved<'a>],
         count: u32,
         bits: u32,
     ) -> Option<()> {
-        let elements = Self::elements(from);
-        if elements.len() as u32 != count {
+        if from.len() as u32 != count {
             return None;
         }
-        for (index, element) in (0..).zip(&elements) {
-            let value = self.read(element, bits)?;
-            let address = self.word(place, start + index * bits / 32);
-            self.body.line(format_args!("store i{bits} {value}, ptr {address}, align 4"));
+        for (index, element) in (0..).zip(from) {
+            let value = self.bits(element, bits)?;
+            let address = self.word_of(place, start + index * bits / 32);
+            self.line(format_args!("store i{bits} {value}, ptr {address}, align 4"));
         }
         Some(())
     }
 
     /// The reverse.
-    pub(super) fn take_registers(
+    pub fn take_registers(
         &mut self,
         place: &str,
         start: u32,
-        to: &InlineOperand,
+        to: &[Resolved<'a>],
         count: u32,
         bits: u32,
     ) -> Option<()> {
-        let elements = Self::elements(to);
-        if elements.len() as u32 != count {
+        if to.len() as u32 != count {
             return None;
         }
-        for (index, element) in (0..).zip(&elements) {
-            let address = self.word(place, start + index * bits / 32);
-            let value = self.body.value(format!("load i{bits}, ptr {address}, align 4"));
-            self.write(element, bits, &value, false)?;
+        for (index, element) in (0..).zip(to) {
+            let address = self.word_of(place, start + index * bits / 32);
+            let value = self.value(format!("load i{bits}, ptr {address}, align 4"));
+            self.write_bits(element, bits, &value, false)?;
         }
         Some(())
     }
 
-    pub(super) fn word(&mut self, place: &str, index: u32) -> String {
-        self.body.value(format!("getelementptr i32, ptr {place}, i64 {index}"))
+    /// An address operand, of shared memory if the instruction says so.
+    pub fn shared_or_generic(&mut self, op: &Op<'a>, operand: &Resolved<'a>) -> Option<String> {
+        Some(self.pointer(operand, self.space(op))?.0)
+    }
+
+    pub fn word_of(&mut self, place: &str, index: u32) -> String {
+        self.value(format!("getelementptr i32, ptr {place}, i64 {index}"))
     }
 }
 

@@ -1,14 +1,13 @@
 //! PTX text: the part of a module that a kernel needs, its parameters and its variables.
 //!
-//! A module is a list of directives, functions and variables; this reader splits it at that level and looks into bodies
-//! for names only (the syntax is that of the PTX ISA, chapters 4 and 5).
+//! A module is a list of directives, functions and variables. [`PtxModule`] splits it at that level and looks into bodies
+//! for names only, so that it is quick, and reads what the parser refuses.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use memchr::{memchr, memchr3};
-
-use super::architecture::Architecture;
+use super::lexer::{Lexer, Token};
+use super::syntax::Scalar;
 
 /// A module, split.
 #[derive(Debug, Default)]
@@ -62,7 +61,7 @@ pub struct PtxClosure {
     pub variables: Vec<PtxVariable>,
     /// Functions that are declared and not defined (`vprintf`, `malloc`).
     pub undefined: Vec<String>,
-    pub target: Option<Architecture>,
+    pub target: Option<String>,
     /// It has texture or surface instructions.
     pub uses_textures: bool,
     /// It calls through pointers.
@@ -77,105 +76,40 @@ const INDIRECT_CALLS: [&str; 2] = [".callprototype", ".calltargets"];
 /// Whether bytes are PTX text: a module begins with `.version`, after comments.
 pub fn is_ptx(bytes: &[u8]) -> bool {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
-    Scanner { text: &start, at: 0 }.next() == Some(".version")
-}
-
-/// Tokens: words (with a leading dot, `%`, `$` or `_`), numbers, strings and single signs. Comments and space are
-/// skipped.
-struct Scanner<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Scanner<'a> {
-    fn skip_blank(&mut self) {
-        let bytes = self.text.as_bytes();
-        loop {
-            while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {
-                self.at += 1;
-            }
-            let rest = &bytes[self.at.min(bytes.len())..];
-            let comment = match rest {
-                [b'/', b'/', ..] => rest.iter().position(|byte| *byte == b'\n'),
-                [b'/', b'*', ..] => rest[2..].windows(2).position(|pair| pair == b"*/").map(|at| at + 4),
-                _ => return,
-            };
-            self.at = comment.map_or(bytes.len(), |length| self.at + length);
-        }
-    }
-
-    /// Goes on behind the brace that closes an open one, whose contents are most of a module and are not looked at;
-    /// false where there is none.
-    fn skip_block(&mut self) -> bool {
-        let bytes = self.text.as_bytes();
-        let next_slash = |at: usize| memchr(b'/', &bytes[at..]).map_or(bytes.len(), |length| at + length);
-        let (mut depth, mut slash) = (1, next_slash(self.at));
-        while depth > 0 {
-            let brace = memchr3(b'{', b'}', b'"', &bytes[self.at..]).map_or(bytes.len(), |length| self.at + length);
-            self.at = brace.min(slash);
-            match bytes.get(self.at) {
-                None => return false,
-                Some(b'{') => depth += 1,
-                Some(b'}') => depth -= 1,
-                // A string or a comment, with braces that are none.
-                Some(_) => {
-                    let before = self.at;
-                    self.skip_blank();
-                    if self.at == before {
-                        self.next();
-                    }
-                    if self.at > slash {
-                        slash = next_slash(self.at);
-                    }
-                    continue;
-                }
-            }
-            self.at += 1;
-        }
-        true
-    }
-}
-
-impl<'a> Iterator for Scanner<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        self.skip_blank();
-        let bytes = self.text.as_bytes();
-        let start = self.at;
-        let first = *bytes.get(start)?;
-        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%');
-        self.at += match first {
-            b'"' => bytes[start + 1..].iter().position(|byte| *byte == b'"').map_or(bytes.len() - start, |at| at + 2),
-            b'.' => 1 + bytes[start + 1..].iter().take_while(|byte| is_word(byte)).count(),
-            _ if is_word(&first) => bytes[start..].iter().take_while(|byte| is_word(byte)).count(),
-            _ => self.text[start..].chars().next().map_or(1, char::len_utf8),
-        };
-        self.text.get(start..self.at)
-    }
+    Lexer::new(&start).token() == Token::Word(".version")
 }
 
 fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$'))
 }
 
+/// The names in a text, those of instructions among them.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let words = Lexer::new(text).filter_map(|token| match token {
+        Token::Word(word) => word.split('.').next(),
+        _ => None,
+    });
+    words.filter(|word| is_name(word))
+}
+
 impl<'a> PtxModule<'a> {
     pub fn parse(text: &'a str) -> Self {
         let mut module = Self::default();
-        let mut scanner = Scanner { text, at: 0 };
+        let mut lexer = Lexer::new(text);
         loop {
-            scanner.skip_blank();
-            let start = scanner.at;
-            let Some(first) = scanner.next() else { break };
+            lexer.skip_blanks();
+            let start = lexer.place();
+            let first = lexer.token();
             let item = match first {
+                Token::End => break,
                 // These end with their line.
-                ".version" | ".target" | ".address_size" | ".file" | ".loc" => {
-                    scanner.at = text[start..].find('\n').map_or(text.len(), |length| start + length);
-                    Item { text: &text[start..scanner.at], kind: Kind::Directive }
+                Token::Word(".version" | ".target" | ".address_size" | ".file" | ".loc") => {
+                    lexer.skip_line();
+                    Item { text: &text[start..lexer.place()], kind: Kind::Directive }
                 }
-                _ => read(text, start, first, &mut scanner),
+                _ => read(text, start, first, &mut lexer),
             };
-            module.has_sections |= first == ".section";
+            module.has_sections |= first == Token::Word(".section");
             if let Kind::Function { name, .. } | Kind::Variable { name, .. } = item.kind {
                 module.by_name.entry(name).or_default().push(module.items.len());
             }
@@ -199,10 +133,9 @@ impl<'a> PtxModule<'a> {
         })
     }
 
-    /// What it is for.
-    pub fn target(&self) -> Option<Architecture> {
-        let target = self.items.iter().find_map(|item| item.text.strip_prefix(".target"))?;
-        Scanner { text: target, at: 0 }.next().and_then(Architecture::parse)
+    /// What it is for: "sm_90a".
+    pub fn target(&self) -> Option<&'a str> {
+        names(self.items.iter().find_map(|item| item.text.strip_prefix(".target"))?).next()
     }
 
     /// The module without some of its kernels: the text of all the others with what they need.
@@ -238,18 +171,17 @@ impl<'a> PtxModule<'a> {
                 Kind::Function { name, .. } | Kind::Variable { name, .. } => Some(name),
                 Kind::Directive => None,
             };
-            for word in (Scanner { text: item.text, at: 0 }) {
+            for word in names(item.text) {
                 // Its name is no instruction, and does not lead to a declaration of it.
                 if own == Some(word) {
                     own = None;
-                } else if word.starts_with('.') {
-                    reached.calls_pointers |= is_function && INDIRECT_CALLS.contains(&word);
-                } else if is_name(word) {
-                    reached.uses_textures |= is_function && TEXTURE_INSTRUCTIONS.contains(&word);
-                    let named = self.by_name.get(word).into_iter().flatten().copied();
-                    pending.extend(named.filter(|index| reached.items.insert(*index)));
+                    continue;
                 }
+                reached.uses_textures |= is_function && TEXTURE_INSTRUCTIONS.contains(&word);
+                let named = self.by_name.get(word).into_iter().flatten().copied();
+                pending.extend(named.filter(|index| reached.items.insert(*index)));
             }
+            reached.calls_pointers |= is_function && INDIRECT_CALLS.iter().any(|word| item.text.contains(word));
         }
         reached
     }
@@ -267,7 +199,7 @@ impl<'a> PtxModule<'a> {
             parameters: parameters(self.items[start].text),
             variables: Vec::new(),
             undefined: Vec::new(),
-            target: self.target(),
+            target: self.target().map(str::to_owned),
             uses_textures: reached.uses_textures,
             calls_pointers: reached.calls_pointers,
         };
@@ -276,8 +208,7 @@ impl<'a> PtxModule<'a> {
             match item.kind {
                 Kind::Function { name, .. } if needed && !is_defined(name) => closure.undefined.push(name.to_owned()),
                 Kind::Variable { name, space: space @ (".global" | ".const"), opaque, initial } if needed => {
-                    let holds_addresses =
-                        Scanner { text: initial, at: 0 }.any(|word| is_name(word) && self.by_name.contains_key(word));
+                    let holds_addresses = names(initial).any(|word| self.by_name.contains_key(word));
                     closure.variables.push(PtxVariable {
                         name: name.to_owned(),
                         constant: space == ".const",
@@ -299,38 +230,42 @@ impl<'a> PtxModule<'a> {
 }
 
 /// Reads an item from its first word on.
-fn read<'a>(text: &'a str, start: usize, first: &'a str, scanner: &mut Scanner<'a>) -> Item<'a> {
+fn read<'a>(text: &'a str, start: usize, first: Token<'a>, lexer: &mut Lexer<'a>) -> Item<'a> {
     let (mut depth, mut parentheses) = (0usize, 0usize);
     let (mut name, mut space, mut function, mut body, mut opaque) = (None, None, None, false, false);
     let mut initial = None;
-    let mut next = Some(first);
-    while let Some(word) = next {
-        match word {
-            "{" if depth == 0 && function.is_some() && initial.is_none() => {
-                body = scanner.skip_block();
+    let mut token = first;
+    loop {
+        match token {
+            Token::End => break,
+            Token::Mark(b'{') if depth == 0 && function.is_some() && initial.is_none() => {
+                body = lexer.skip_block();
                 break;
             }
-            "{" => depth += 1,
-            "}" => depth = depth.saturating_sub(1),
-            "(" => parentheses += 1,
-            ")" => parentheses = parentheses.saturating_sub(1),
-            "=" if depth == 0 && initial.is_none() => initial = Some(scanner.at),
-            ".func" | ".entry" if depth == 0 => function = Some(word == ".entry"),
-            ".global" | ".const" | ".shared" | ".local" if depth == 0 && function.is_none() => space = Some(word),
-            ".texref" | ".surfref" | ".samplerref" if depth == 0 => opaque = true,
-            _ if depth == 0 && parentheses == 0 && initial.is_none() && name.is_none() && is_name(word) => {
-                name = Some(word).filter(|_| function.is_some() || space.is_some());
+            Token::Mark(b'{') => depth += 1,
+            Token::Mark(b'}') => {
+                depth = depth.saturating_sub(1);
+                // The end of a section.
+                if depth == 0 && initial.is_none() {
+                    break;
+                }
             }
+            Token::Mark(b';') if depth == 0 => break,
+            Token::Mark(b'(') => parentheses += 1,
+            Token::Mark(b')') => parentheses = parentheses.saturating_sub(1),
+            Token::Mark(b'=') if depth == 0 && initial.is_none() => initial = Some(lexer.place()),
+            Token::Word(word) if depth == 0 => match word {
+                ".func" | ".entry" => function = Some(word == ".entry"),
+                ".global" | ".const" | ".shared" | ".local" if function.is_none() => space = Some(word),
+                ".texref" | ".surfref" | ".samplerref" => opaque = true,
+                _ if parentheses == 0 && initial.is_none() && name.is_none() && is_name(word) => {
+                    name = Some(word).filter(|_| function.is_some() || space.is_some());
+                }
+                _ => {}
+            },
             _ => {}
         }
-        // The end of a section.
-        if word == "}" && depth == 0 && initial.is_none() {
-            break;
-        }
-        if word == ";" && depth == 0 {
-            break;
-        }
-        next = scanner.next();
+        token = lexer.token();
     }
     let kind = match (name, function, space) {
         (Some(name), Some(entry), _) => Kind::Function { name, entry, body },
@@ -338,21 +273,25 @@ fn read<'a>(text: &'a str, start: usize, first: &'a str, scanner: &mut Scanner<'
             name,
             space,
             opaque,
-            initial: initial.and_then(|at| text.get(at..scanner.at)).unwrap_or(""),
+            initial: initial.and_then(|at| text.get(at..lexer.place())).unwrap_or(""),
         },
         _ => Kind::Directive,
     };
-    Item { text: &text[start..scanner.at.min(text.len())], kind }
+    Item { text: &text[start..lexer.place()], kind }
 }
 
 /// The parameters of an entry: offset and size, bytes.
 fn parameters(entry: &str) -> Vec<(u32, u32)> {
     let (mut layout, mut end) = (Vec::new(), 0u32);
-    let mut words = Scanner { text: entry, at: 0 }.skip_while(|word| *word != "(").skip(1).peekable();
+    let mut tokens = Lexer::new(entry).skip_while(|token| *token != Token::Mark(b'(')).skip(1).peekable();
+    let number = |token: Option<Token<'_>>| match token {
+        Some(Token::Number(number)) => number.parse::<u32>().ok(),
+        _ => None,
+    };
     let (mut unit, mut align, mut count) = (0u32, None, 1u32);
-    while let Some(word) = words.next() {
-        match word {
-            "," | ")" => {
+    while let Some(token) = tokens.next() {
+        match token {
+            Token::Mark(mark @ (b',' | b')')) => {
                 if unit > 0 {
                     let align = align.unwrap_or(unit).max(1);
                     let Some(offset) = end.checked_next_multiple_of(align) else { break };
@@ -360,28 +299,27 @@ fn parameters(entry: &str) -> Vec<(u32, u32)> {
                     layout.push((offset, size));
                     end = offset.saturating_add(size);
                 }
-                if word == ")" {
+                if mark == b')' {
                     break;
                 }
                 (unit, align, count) = (0, None, 1);
             }
             // The alignment after .ptr is that of what it points to.
-            ".ptr" => {
-                while words.next_if(|word| word.starts_with('.') && *word != ".align").is_some() {}
-                if words.next_if_eq(&".align").is_some() {
-                    words.next();
+            Token::Word(".ptr") => {
+                let is_more = |token: &Token<'_>| matches!(token, Token::Word(word) if word.starts_with('.'));
+                while let Some(token) = tokens.next_if(is_more) {
+                    if token == Token::Word(".align") {
+                        tokens.next();
+                    }
                 }
             }
-            ".align" => align = words.next().and_then(|number| number.parse().ok()),
-            "[" => count = words.next().and_then(|number| number.parse().ok()).unwrap_or(0),
-            _ => {
-                let bits = word
-                    .strip_prefix(['.'])
-                    .and_then(|word| word.trim_start_matches(['u', 's', 'b', 'f']).parse::<u32>().ok());
-                if let Some(bits @ (8 | 16 | 32 | 64 | 128)) = bits {
-                    unit = bits / 8;
-                }
+            Token::Word(".align") => align = number(tokens.next()),
+            Token::Mark(b'[') => count = number(tokens.next()).unwrap_or(0),
+            Token::Word(word) => {
+                let scalar = word.strip_prefix('.').and_then(Scalar::of_declaration);
+                unit = scalar.map_or(unit, |scalar| scalar.bytes() as u32);
             }
+            _ => {}
         }
     }
     layout
@@ -475,7 +413,7 @@ mod tests {
             [variable("_ZL7counter", false, false, false), variable("coeff", true, false, false)]
         );
         assert_eq!(closure.undefined, ["vprintf"]);
-        assert_eq!(closure.target, Architecture::parse("sm_90a"));
+        assert_eq!(closure.target.as_deref(), Some("sm_90a"));
         for part in [".version 8.4", "vprintf", "_ZL7counter", "smem", ".maxntid"] {
             assert!(closure.text.contains(part), "{part}: {}", closure.text);
         }

@@ -1,0 +1,254 @@
+//! Inline PTX as the code of a function for the CPU device.
+//!
+//! It is straight-line code over registers, as CUDA's headers and hand-tuned kernels write it. Assembly that branches, or
+//! has an instruction without a meaning here, is refused under the instruction's text.
+
+use super::context::{Context, Intrinsic, Results, Target};
+use super::emitter::Emitter;
+use super::lexer::Token;
+use super::reader::Parser;
+use super::registers::Registers;
+use super::resolve::{Names, resolve};
+use super::syntax::*;
+
+/// The code that does what inline PTX does.
+#[derive(Clone, Debug, Default)]
+pub struct Inline {
+    /// What stands between the braces of a function with the parameters `%a0`, `%a1`, ….
+    pub code: String,
+    /// The intrinsics for which the code calls other functions ([`Intrinsic::stand_in`]).
+    pub intrinsics: Vec<Intrinsic>,
+    /// Whether it makes its thread wait for others, its intrinsics left out.
+    pub collective: bool,
+    /// Whether it uses the shared memory that CUDA reserves for its own libraries.
+    pub reserved: bool,
+}
+
+/// How operands of the assembly are called in PTX; the number follows.
+const OPERAND: &str = "%asm_";
+
+/// Translates inline assembly with LLVM's constraints; `result` and `parameters` are LLVM's types.
+///
+/// # Errors
+/// The name of what has no translation, for the user.
+pub fn inline(text: &str, constraints: &str, result: &str, parameters: &[String]) -> Result<Inline, String> {
+    let source = format!("{};}}", with_named_operands(text));
+    translate(&source, constraints, result, parameters).map_err(|place| {
+        let statement = match place {
+            Some(at) => &source[at..][..source[at..].find(';').unwrap_or(source.len() - at)],
+            None => &source[..source.len() - 2],
+        };
+        refusal(statement)
+    })
+}
+
+/// The construct's name for the user.
+pub fn refusal(statement: &str) -> String {
+    let text = statement.split_whitespace().collect::<Vec<_>>().join(" ").replace(OPERAND, "$");
+    let kind = match text.split('.').next().unwrap_or_default() {
+        "tex" | "tld4" | "txq" => "texture",
+        "suld" | "sust" | "sured" | "suq" => "surface",
+        "wmma" | "mma" | "wgmma" | "ldmatrix" | "stmatrix" | "tcgen05" => "tensor cores:",
+        _ => "inline PTX",
+    };
+    format!("{kind} `{text}`")
+}
+
+/// The text of LLVM's assembly, in which `$0` and `${0:x}` are operands and `$$` a dollar sign, as PTX.
+fn with_named_operands(text: &str) -> String {
+    let mut named = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        named.push_str(before);
+        rest = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+            Some((inner, after)) => {
+                named.push_str(OPERAND);
+                named.push_str(inner.split(':').next().unwrap_or(inner));
+                after
+            }
+            None if after.starts_with(|c: char| c.is_ascii_digit()) => {
+                named.push_str(OPERAND);
+                after
+            }
+            None => {
+                named.push('$');
+                after.strip_prefix('$').unwrap_or(after)
+            }
+        };
+    }
+    named + rest
+}
+
+/// # Errors
+/// Where the statement begins that has no translation; none if it is the whole.
+fn translate(source: &str, constraints: &str, result: &str, parameters: &[String]) -> Result<Inline, Option<usize>> {
+    let names: Vec<String> = (0..constraints.split(',').count()).map(|index| format!("{OPERAND}{index}")).collect();
+    let mut binding = Binding::of(constraints, &names, result, parameters).ok_or(None)?;
+    let mut parser = Parser::new(source);
+    let body = parser.body().ok().filter(|_| parser.token == Token::End);
+    let at = parser.lexer.place().min(source.len() - 2);
+    let begin = source[..at].rfind(';').map_or(0, |end| end + 1);
+    binding.statements.extend(body.ok_or(Some(begin))?);
+    let place = |text: &str| Some(text.as_ptr() as usize - source.as_ptr() as usize);
+    let known = |statement: &Statement<'_>| match statement {
+        Statement::Open | Statement::Close | Statement::Registers { .. } | Statement::Instruction(_) => None,
+        Statement::Label { name, .. } => Some(place(name)),
+        _ => Some(None),
+    };
+    if let Some(unknown) = binding.statements.iter().find_map(known) {
+        return Err(unknown);
+    }
+    let function = Function {
+        linkage: Linkage::default(),
+        entry: false,
+        noreturn: false,
+        name: "",
+        signature: binding.signature,
+        directives: Vec::new(),
+        body: None,
+        line: 0,
+    };
+    let module = Module::default();
+    let line_of = |line: u32| source.split('\n').take(line as usize - 1).map(|line| line.len() + 1).sum::<usize>();
+    let body = resolve(&function, &binding.statements, &module, &Names::default(), &mut Vec::new(), 0)
+        .map_err(|error| Some(line_of(error.line)))?;
+    let results = Results { whole: result.to_owned(), outputs: binding.outputs };
+    let mut context = Context::new(Target::Cpu(results), &module);
+    let emitter = Emitter::new(&mut context, &function, &body, Registers::bits(&body), vec![None; parameters.len()]);
+    let written = emitter.write();
+    let (code, _) = written.map_err(|_| context.refused.and_then(place))?;
+    Ok(Inline {
+        code: format!("entry:\n{}{code}", binding.prologue),
+        intrinsics: context.intrinsics.into_iter().collect(),
+        collective: context.collective,
+        reserved: context.reserved,
+    })
+}
+
+/// The operands of the assembly as registers that a function takes and gives.
+#[derive(Default)]
+struct Binding<'a> {
+    signature: Signature<'a>,
+    /// Makes bits of the parameters.
+    prologue: String,
+    /// Makes outputs begin with the inputs that are tied to them.
+    statements: Vec<Statement<'a>>,
+    /// LLVM's types.
+    outputs: Vec<String>,
+}
+
+impl<'a> Binding<'a> {
+    fn of(constraints: &str, names: &'a [String], result: &str, parameters: &[String]) -> Option<Self> {
+        let mut binding = Self::default();
+        let results = result_types(result);
+        let constraints = constraints.split(',').filter(|it| !it.is_empty() && !it.starts_with('~'));
+        for (constraint, name) in constraints.zip(names) {
+            if let Some(class) = constraint.strip_prefix('=') {
+                let ty = results.get(binding.outputs.len())?;
+                bits_of_type(ty)?;
+                binding.signature.returns.push(register(name, width(class.trim_start_matches('&'))?));
+                binding.outputs.push(ty.clone());
+                continue;
+            }
+            let index = binding.signature.params.len();
+            let Some(ty) = parameters.get(index) else { continue };
+            let own = bits_of_type(ty)?;
+            let tied = match constraint.parse::<usize>() {
+                Ok(number) => Some(binding.signature.returns.get(number)?.clone()),
+                Err(_) => None,
+            };
+            let bits = tied.as_ref().map_or_else(|| width(constraint).unwrap_or(own), |output| output.scalar.bits);
+            let cast = if ty.starts_with("ptr") { "ptrtoint" } else { "bitcast" };
+            let resize = match own.cmp(&bits) {
+                std::cmp::Ordering::Less => "zext",
+                std::cmp::Ordering::Equal => "bitcast",
+                std::cmp::Ordering::Greater => "trunc",
+            };
+            binding.prologue.push_str(&format!(
+                "  %I{index} = {cast} {ty} %a{index} to i{own}\n  %P{index} = {resize} i{own} %I{index} to i{bits}\n"
+            ));
+            binding.signature.params.push(register(name, bits));
+            if let Some(output) = tied {
+                let text = match bits {
+                    1 => "mov.pred",
+                    16 => "mov.b16",
+                    32 => "mov.b32",
+                    64 => "mov.b64",
+                    _ => "mov.b128",
+                };
+                let operands = vec![Operand::Name(output.name), Operand::Name(name)];
+                let instruction = Instruction { guard: None, text, operands, line: 1, location: None };
+                binding.statements.push(Statement::Instruction(instruction));
+            }
+        }
+        Some(binding)
+    }
+}
+
+fn register(name: &str, bits: u32) -> Param<'_> {
+    let kind = if bits == 1 { Kind::Predicate } else { Kind::Bits };
+    Param { in_register: true, align: None, scalar: Scalar { kind, bits }, bytes: None, pointer: false, name }
+}
+
+/// Width in bits of a register constraint.
+fn width(constraint: &str) -> Option<u32> {
+    match constraint {
+        "b" => Some(1),
+        "c" | "h" => Some(16),
+        "r" | "f" => Some(32),
+        "l" | "d" => Some(64),
+        "q" => Some(128),
+        _ => None,
+    }
+}
+
+/// Width in bits of one of LLVM's types that an operand may have.
+fn bits_of_type(ty: &str) -> Option<u32> {
+    match ty {
+        "i1" => Some(1),
+        "i8" => Some(8),
+        "i16" | "half" | "bfloat" => Some(16),
+        "i32" | "float" | "<2 x half>" | "<2 x bfloat>" => Some(32),
+        "i64" | "double" => Some(64),
+        "i128" => Some(128),
+        _ => ty.starts_with("ptr").then_some(64),
+    }
+}
+
+/// The types of `{ a, b }`, or the one type.
+fn result_types(result: &str) -> Vec<String> {
+    match result.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        Some(inner) => inner.split(',').map(|ty| ty.trim().to_owned()).collect(),
+        None if result == "void" => Vec::new(),
+        None => vec![result.to_owned()],
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// Returns the outputs as LLVM's types.
+    pub fn give(&mut self, results: &Results) {
+        let mut values = Vec::new();
+        for (register, ty) in self.body.return_registers.clone().into_iter().flatten().zip(&results.outputs) {
+            let bits = bits_of_type(ty).unwrap_or(32);
+            let value = self.read_register(register, super::registers::Ty::Int(bits));
+            values.push(match ty.as_str() {
+                ty if ty.starts_with("ptr") => self.value(format_args!("inttoptr i64 {value} to {ty}")),
+                ty if ty.starts_with('i') => value,
+                ty => self.value(format_args!("bitcast i{bits} {value} to {ty}")),
+            });
+        }
+        let whole = &results.whole;
+        let value = match &values[..] {
+            [] => return self.end_with(|this| this.line("ret void")),
+            [value] if !whole.starts_with('{') => value.clone(),
+            values => {
+                let mut all = "poison".to_owned();
+                for (index, (value, ty)) in values.iter().zip(&results.outputs).enumerate() {
+                    all = self.value(format_args!("insertvalue {whole} {all}, {ty} {value}, {index}"));
+                }
+                all
+            }
+        };
+        self.end_with(|this| this.line(format_args!("ret {whole} {value}")));
+    }
+}

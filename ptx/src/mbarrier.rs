@@ -1,0 +1,144 @@
+//! Barriers in memory (`mbarrier`), and the copies that complete a phase of one.
+//!
+//! PTX leaves open what is in the 64 bits of one. Here: arrivals that the phase still needs (20 bits), arrivals of each
+//! phase (20), bytes that are still to come (22, signed), and the phase's parity. A state is these bits as they were.
+
+use super::emitter::Emitter;
+use super::resolve::{Op, Resolved};
+use super::syntax::Space;
+
+/// What may stand in an instruction without being read here: accesses are in the order that the strongest asks for.
+fn is_ignored(part: &str) -> bool {
+    part.starts_with("shared")
+        || matches!(part, "cta" | "cluster" | "gpu" | "sys" | "relaxed" | "acquire" | "release" | "b64")
+}
+
+impl<'a> Emitter<'a, '_> {
+    /// `mbarrier`.
+    pub fn memory_barrier(&mut self, op: &Op<'a>) -> Option<()> {
+        let parts: Vec<&str> = op.modifiers.iter().copied().filter(|part| !is_ignored(part)).collect();
+        match (&parts[..], &op.operands[..]) {
+            (["init"], [at, count]) => {
+                let (at, count) = (self.shared_or_generic(op, at)?, self.bits(count, 32)?);
+                self.line(format_args!("call void @__mneme_cpu.mbarrier_init(ptr {at}, i32 {count})"));
+                Some(())
+            }
+            (["inval"], [at]) => {
+                let at = self.shared_or_generic(op, at)?;
+                self.line(format_args!("store atomic i64 0, ptr {at} release, align 8"));
+                Some(())
+            }
+            (["expect_tx"], [at, bytes]) => {
+                let (at, bytes) = (self.shared_or_generic(op, at)?, self.bits(bytes, 32)?);
+                self.update(&at, ("0", "0", &bytes)).map(drop)
+            }
+            (["complete_tx"], [at, bytes]) => {
+                let (at, bytes) = (self.shared_or_generic(op, at)?, self.bits(bytes, 32)?);
+                self.complete(&at, &bytes)
+            }
+            ([operation @ ("arrive" | "arrive_drop"), kind @ ..], [state, at, number @ ..]) => {
+                let at = self.shared_or_generic(op, at)?;
+                let number = match number {
+                    [] => None,
+                    [number] => Some(self.bits(number, 32)?),
+                    _ => return None,
+                };
+                let (arrived, bytes) = match (kind, number) {
+                    ([] | ["noComplete"], Some(count)) => (count, "0".to_owned()),
+                    ([], None) => ("1".to_owned(), "0".to_owned()),
+                    (["expect_tx"], Some(bytes)) => ("1".to_owned(), bytes),
+                    _ => return None,
+                };
+                let dropped = if *operation == "arrive_drop" { arrived.clone() } else { "0".to_owned() };
+                let old = self.update(&at, (&arrived, &dropped, &bytes))?;
+                self.write_bits(state, 64, &old, false)
+            }
+            (["pending_count"], [to, state]) => {
+                let state = self.bits(state, 64)?;
+                let count = self.value(format!("and i64 {state}, 1048575"));
+                self.write_bits(to, 64, &count, false)
+            }
+            // How long a wait may take at most is left out: the loop around it gives its turn away.
+            (["test_wait"], [done, at, state]) | (["try_wait"], [done, at, state] | [done, at, state, _]) => {
+                let (at, state) = (self.shared_or_generic(op, at)?, self.bits(state, 64)?);
+                let done_now = self.value(format!("call i1 @__mneme_cpu.mbarrier_left(ptr {at}, i64 {state})"));
+                self.write_bits(done, 1, &done_now, false)
+            }
+            (["test_wait", "parity"], [done, at, parity])
+            | (["try_wait", "parity"], [done, at, parity] | [done, at, parity, _]) => {
+                let (at, parity) = (self.shared_or_generic(op, at)?, self.bits(parity, 32)?);
+                let wide = self.resize(&parity, 32, 64, false);
+                let state = self.value(format!("shl i64 {wide}, 62"));
+                let done_now = self.value(format!("call i1 @__mneme_cpu.mbarrier_left(ptr {at}, i64 {state})"));
+                self.write_bits(done, 1, &done_now, false)
+            }
+            _ => None,
+        }
+    }
+
+    /// `cp.async`: copies are done at once, so that waiting for one has nothing to do, and then its bytes have come.
+    pub fn copy(&mut self, op: &Op<'a>) -> Option<()> {
+        // A hint, and the policy that comes with it.
+        let (modifiers, operands) = match (&op.modifiers[..], &op.operands[..]) {
+            ([modifiers @ .., "L2::cache_hint"], [operands @ .., _]) => (modifiers, operands),
+            all => all,
+        };
+        let mut pointer = |operand: &Resolved<'a>, space| Some(self.pointer(operand, space)?.0);
+        let (shared, global) = (Space::Shared, Space::Generic);
+        match (modifiers, operands) {
+            (["async", "commit_group" | "wait_group" | "wait_all", ..], _) => Some(()),
+            (["async", "ca" | "cg", "shared" | "shared::cta", "global", ..], [to, from, size, rest @ ..]) => {
+                let (to, from) = (pointer(to, shared)?, pointer(from, global)?);
+                let size = self.bits(size, 64)?;
+                let copied = match rest.first() {
+                    Some(count) => self.bits(count, 64)?,
+                    None => size.clone(),
+                };
+                self.line(format_args!("call void @llvm.memset.p0.i64(ptr {to}, i8 0, i64 {size}, i1 false)"));
+                self.copy_whole(&to, &from, &copied);
+                Some(())
+            }
+            (["async", "mbarrier", "arrive", "noinc", ..], [at]) => {
+                let at = self.shared_or_generic(op, at)?;
+                self.update(&at, ("1", "0", "0")).map(drop)
+            }
+            // One more is waited for, and arrives.
+            (["async", "mbarrier", "arrive", ..], [at]) => self.shared_or_generic(op, at).map(drop),
+            (["async", "bulk", "commit_group" | "wait_group", ..], _) => Some(()),
+            (
+                ["async", "bulk", "shared::cluster" | "shared::cta", "global", "mbarrier::complete_tx::bytes"],
+                [to, from, size, barrier],
+            ) => {
+                let (to, from, barrier) = (pointer(to, shared)?, pointer(from, global)?, pointer(barrier, shared)?);
+                let wide = self.bits(size, 64)?;
+                self.copy_whole(&to, &from, &wide);
+                let size = self.bits(size, 32)?;
+                self.complete(&barrier, &size)
+            }
+            (["async", "bulk", "global", "shared::cta", "bulk_group"], [to, from, size]) => {
+                let (to, from) = (pointer(to, global)?, pointer(from, shared)?);
+                let wide = self.bits(size, 64)?;
+                self.copy_whole(&to, &from, &wide);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    fn copy_whole(&mut self, to: &str, from: &str, size: &str) {
+        self.line(format_args!("call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from}, i64 {size}, i1 false)"));
+    }
+
+    /// Bytes have come.
+    fn complete(&mut self, at: &str, bytes: &str) -> Option<()> {
+        let fewer = self.value(format!("sub i32 0, {bytes}"));
+        self.update(at, ("0", "0", &fewer)).map(drop)
+    }
+
+    /// Counts arrivals, those that later phases do not have, and bytes that are to come; gives the state before.
+    fn update(&mut self, at: &str, (arrived, dropped, bytes): (&str, &str, &str)) -> Option<String> {
+        Some(self.value(format!(
+            "call i64 @__mneme_cpu.mbarrier_count(ptr {at}, i32 {arrived}, i32 {dropped}, i32 {bytes})"
+        )))
+    }
+}

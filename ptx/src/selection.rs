@@ -1,0 +1,179 @@
+//! Comparison, selection and moves.
+
+use super::comparisons;
+use super::emitter::Emitter;
+use super::registers::Ty;
+use super::resolve::{Op, Resolved};
+use super::syntax::{Kind, Scalar, Type};
+
+impl<'a> Emitter<'a, '_> {
+    pub fn select(&mut self, op: &Op<'a>) -> Option<()> {
+        let [to, a, b, condition] = &op.operands[..] else { return None };
+        match (op.name, &op.types()[..], &op.words()[..]) {
+            ("selp", [_], []) => {
+                let scalar = op.scalar()?;
+                let ty = match to {
+                    Resolved::Register(register) if self.ty(*register).bits() == scalar.bits => self.ty(*register),
+                    _ => Ty::stored(scalar),
+                };
+                let condition = self.read(condition, Ty::Int(1))?;
+                let (a, b) = (self.selected(a, ty, scalar)?, self.selected(b, ty, scalar)?);
+                let value = self.value(format_args!("select i1 {condition}, {0} {a}, {0} {b}", ty.text()));
+                self.write_to(to, ty, &value, scalar.is_signed())
+            }
+            ("slct", [chosen, by], words) => {
+                let ty = Ty::stored(chosen.scalar);
+                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
+                let value = self.bits(condition, 32)?;
+                let condition = match (by.scalar.kind, words) {
+                    (Kind::Signed, []) => self.value(format_args!("icmp sge i32 {value}, 0")),
+                    (Kind::Float, [] | ["ftz"]) if self.is_cpu() => {
+                        let value = if words.is_empty() { value } else { self.flush(&value, 32) };
+                        let value = self.cast(&value, Ty::Int(32), Ty::F32);
+                        self.value(format_args!("fcmp oge float {value}, 0.0"))
+                    }
+                    _ => return None,
+                };
+                let value = self.value(format_args!("select i1 {condition}, {0} {a}, {0} {b}", ty.text()));
+                self.write_to(to, ty, &value, false)
+            }
+            _ => None,
+        }
+    }
+
+    /// A choice: numbers may be written as the other kind.
+    fn selected(&mut self, operand: &Resolved<'a>, ty: Ty, scalar: Scalar) -> Option<String> {
+        if let Some(value) = self.read(operand, ty) {
+            return Some(value);
+        }
+        let own = Ty::stored(scalar);
+        let value = self.read(operand, if own == ty { Ty::Int(scalar.bits) } else { own })?;
+        Some(self.cast(&value, if own == ty { Ty::Int(scalar.bits) } else { own }, ty))
+    }
+
+    /// `setp` and `set`.
+    pub fn compare(&mut self, op: &Op<'a>) -> Option<()> {
+        let (ty, words, is_set) = (op.ty()?, op.words(), op.name == "set");
+        let (comparison, rest) = words.split_first()?;
+        let boolean = rest.iter().find(|word| matches!(**word, "and" | "or" | "xor")).copied();
+        let flushes = rest.contains(&"ftz");
+        let known = usize::from(boolean.is_some()) + usize::from(flushes);
+        let plain = !flushes && ty.lanes == 1 && ty.scalar.kind != Kind::Brain;
+        if rest.len() != known || op.types().len() != 1 + usize::from(is_set) || !(plain || self.is_cpu()) {
+            return None;
+        }
+        let (to, a, b, c) = match (&op.operands[..], boolean) {
+            ([to, a, b], None) => (to, a, b, None),
+            ([to, a, b, c], Some(_)) => (to, a, b, Some(c)),
+            _ => return None,
+        };
+        let combine = |this: &mut Self, value: &str| -> Option<String> {
+            let (Some(boolean), Some(c)) = (boolean, c) else { return Some(value.to_owned()) };
+            let c = this.read(c, Ty::Int(1))?;
+            Some(this.value(format_args!("{boolean} i1 {value}, {c}")))
+        };
+        let conditions = if plain {
+            let (a, b) = (self.read(a, Ty::of(ty.scalar))?, self.read(b, Ty::of(ty.scalar))?);
+            vec![self.relation(comparison, ty.scalar, Ty::of(ty.scalar), &a, &b)?]
+        } else {
+            let (a, b) = (self.bits(a, ty.bits())?, self.bits(b, ty.bits())?);
+            let mut lane = |lane| {
+                let (a, b) = (self.number(&a, ty, lane, flushes)?, self.number(&b, ty, lane, flushes)?);
+                let computed = if ty.scalar.is_float() { ty.scalar.computed() } else { Ty::of(ty.scalar) };
+                self.relation(comparison, ty.scalar, computed, &a, &b)
+            };
+            (0..ty.lanes).map(&mut lane).collect::<Option<Vec<_>>>()?
+        };
+        let combined = conditions.iter().map(|value| combine(self, value)).collect::<Option<Vec<_>>>()?;
+        if is_set {
+            return self.truth(to, op.types()[0], &combined);
+        }
+        match (to, &combined[..]) {
+            (Resolved::Pair(first, second), [value]) => {
+                // The comparison is negated, and not what it is combined with.
+                let not = self.value(format_args!("xor i1 {}, true", conditions[0]));
+                let not = combine(self, &not)?;
+                self.write_to(first, Ty::Int(1), value, false)?;
+                self.write_to(second, Ty::Int(1), &not, false)
+            }
+            (Resolved::Pair(first, second), [low, high]) => {
+                self.write_to(first, Ty::Int(1), low, false)?;
+                self.write_to(second, Ty::Int(1), high, false)
+            }
+            (to, [value]) => self.write_to(to, Ty::Int(1), value, false),
+            _ => None,
+        }
+    }
+
+    fn relation(&mut self, comparison: &str, scalar: Scalar, ty: Ty, a: &str, b: &str) -> Option<String> {
+        let (opcode, condition) = match scalar.is_float() {
+            true => ("fcmp", comparisons::of_floats(comparison)?),
+            false => ("icmp", comparisons::of_integers(comparison, scalar.is_signed())?),
+        };
+        Some(self.value(format_args!("{opcode} {condition} {} {a}, {b}", ty.text())))
+    }
+
+    /// Writes truths as numbers: 1.0 for floats, all ones for integers.
+    fn truth(&mut self, to: &Resolved<'a>, wanted: Type, conditions: &[String]) -> Option<()> {
+        let each = wanted.bits() / conditions.len() as u32;
+        let one: i128 = match (wanted.scalar.kind, each) {
+            (Kind::Float, 32) => 0x3f80_0000,
+            (Kind::Float | Kind::Brain, _) if !self.is_cpu() => return None,
+            (Kind::Float, 16) => 0x3c00,
+            (Kind::Brain, 16) => 0x3f80,
+            _ => -1,
+        };
+        let choose = |condition: &String| self.value(format_args!("select i1 {condition}, i{each} {one}, i{each} 0"));
+        let lanes: Vec<String> = conditions.iter().map(choose).collect();
+        let value = self.join(&lanes, each);
+        self.write_bits(to, wanted.bits(), &value, false)
+    }
+
+    pub fn mov(&mut self, op: &Op<'a>) -> Option<()> {
+        let [to, from] = &op.operands[..] else { return None };
+        if op.modifiers.len() != 1 {
+            return None;
+        }
+        let scalar = op.scalar()?;
+        let bits = scalar.bits;
+        match (to, from) {
+            (Resolved::Vector(parts), from) => {
+                let each = bits / parts.len().max(1) as u32;
+                if !matches!(each, 8 | 16 | 32 | 64) || each * parts.len() as u32 != bits {
+                    return None;
+                }
+                let whole = self.read(from, Ty::Int(bits))?;
+                let part = |(index, part): (u32, &Resolved<'a>)| match part {
+                    Resolved::Sink => String::new(),
+                    _ => self.part(&whole, bits, index * each, each),
+                };
+                let values: Vec<String> = (0..).zip(parts).map(part).collect();
+                parts.iter().zip(values).try_for_each(|(part, value)| self.write_to(part, Ty::Int(each), &value, false))
+            }
+            (to, Resolved::Vector(parts)) => {
+                let each = bits / parts.len().max(1) as u32;
+                if !matches!(each, 8 | 16 | 32 | 64) || each * parts.len() as u32 != bits {
+                    return None;
+                }
+                let values = parts.iter().map(|part| self.bits(part, each)).collect::<Option<Vec<_>>>()?;
+                let value = self.join(&values, each);
+                self.write_to(to, Ty::Int(bits), &value, false)
+            }
+            (Resolved::Register(register), from) => {
+                let own = self.ty(*register);
+                let ty = if own.bits() == bits { own } else { Ty::Int(bits) };
+                let value = match self.read(from, ty) {
+                    Some(value) => value,
+                    None => {
+                        let plain = if ty == Ty::Int(bits) { Ty::stored(scalar) } else { Ty::Int(bits) };
+                        let value = self.read(from, plain)?;
+                        self.cast(&value, plain, ty)
+                    }
+                };
+                self.write_register(*register, ty, &value, false);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+}
