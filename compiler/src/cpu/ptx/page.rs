@@ -1,0 +1,70 @@
+//! The page of PTX's instructions, made by translating every form of the table for both targets.
+
+use std::path::Path;
+
+use mneme_ptx::instructions::{Form, REGISTERS, forms};
+use mneme_ptx::lift;
+
+use super::{FunctionSignature, translate};
+
+const HEADER: &str = ".version 8.6\n.target sm_90a\n.address_size 64\n";
+
+const HEAD: &str = "\
+# Instructions of PTX
+
+Generated from the table in `ptx/src/instructions.rs`; a test has each form translated for both targets, and compares.
+
+**IR**: [lifted](../how-it-works/lifting.md) code has LLVM's own operations, so that LLVM optimises it. **assembly**: the
+instruction stays what it is, as inline assembly. **CPU device**: whether the CPU device runs it, in lifted code and in
+inline assembly. Braces hold choices. A form that is not listed stays inline assembly, and the CPU device refuses it.
+
+| form | lifted | CPU device |
+| --- | --- | --- |
+";
+
+/// What becomes of all instructions of a form, with the exceptions.
+fn outcome(form: &Form, of: impl Fn(&str) -> &'static str) -> String {
+    let outcomes: Vec<(&str, &str)> =
+        form.statements.iter().map(|(opcode, text)| (of(text), opcode.as_str())).collect();
+    let count = |outcome: &str| outcomes.iter().filter(|(own, _)| *own == outcome).count();
+    let main = outcomes.iter().map(|(outcome, _)| *outcome).max_by_key(|outcome| count(outcome)).unwrap_or_default();
+    let others: Vec<String> = outcomes
+        .iter()
+        .filter(|(outcome, _)| *outcome != main)
+        .map(|(outcome, opcode)| format!("`{opcode}`: {outcome}"))
+        .collect();
+    if others.is_empty() { main.to_owned() } else { format!("{main}; {}", others.join(", ")) }
+}
+
+fn lifted(statement: &str) -> &'static str {
+    let lifted = lift(&format!("{HEADER}.visible .entry k() {{ {REGISTERS}\n{statement}\nret; }}\n"));
+    match lifted.map(|lifted| lifted.statistics.in_assembly()) {
+        Ok(0) => "IR",
+        Ok(_) => "assembly",
+        Err(_) => "no",
+    }
+}
+
+fn on_the_cpu(statement: &str) -> &'static str {
+    let signature = FunctionSignature { name: "f".into(), result: "void".into(), parameters: Vec::new() };
+    match translate(&format!("{REGISTERS} {statement}"), "", &signature) {
+        Ok(_) => "yes",
+        Err(_) => "no",
+    }
+}
+
+#[test]
+fn the_page_lists_what_becomes_of_every_form() {
+    let mut page = HEAD.to_owned();
+    for form in forms() {
+        let (lifted, cpu) = (outcome(&form, lifted), outcome(&form, on_the_cpu));
+        page.push_str(&format!("| `{}` | {lifted} | {cpu} |\n", form.pattern));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/ptx.md");
+    if std::env::var_os("MNEME_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let message =
+        "docs/reference/ptx.md is stale: run `MNEME_UPDATE_DOCS=1 cargo test -p mneme-compiler --lib -- page`";
+    assert!(std::fs::read_to_string(&path).unwrap() == page, "{message}");
+}
