@@ -1,4 +1,4 @@
-//! The table of PTX's instructions: their forms, which belong together, and what each may do beside computing.
+//! The table of PTX's instructions: their forms, which belong together, and their effects.
 //!
 //! docs/reference/ptx.md is made from it, by a test that has each form translated for both targets.
 

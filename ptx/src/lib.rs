@@ -1,4 +1,4 @@
-//! PTX: read once, and written as LLVM assembly for a GPU or for the CPU device. Nothing here links LLVM.
+//! PTX: read once, and written as LLVM assembly for a GPU or for the CPU device, without LLVM.
 //!
 //! [`outline`] splits a module into its functions and variables. [`lift`] makes LLVM IR for NVPTX of a whole module
 //! (docs/how-it-works/lifting.md tells what becomes of what), and [`inline`] the code of a function for the CPU device
