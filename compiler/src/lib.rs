@@ -26,7 +26,6 @@ pub mod pipeline;
 mod preloaded;
 pub mod prepare;
 pub mod program;
-mod ptx_names;
 pub mod request;
 pub mod server;
 pub mod signature;
@@ -70,13 +69,13 @@ use mneme_core::configuration::{Configuration, DEFAULT_PASSES};
 use mneme_core::image::architecture::Processor;
 use mneme_core::image::{code_object, cubin, ptx as ptx_image};
 use mneme_core::launch::Dim3;
+use mneme_ptx::names::{self, NamedAddress};
 
 use architecture::CodegenArchitecture;
 use assembler::{Assembler, AssemblerOptions};
 use ir::diagnostics::Diagnostics;
 use llvm::PassGate;
 use pipeline::{CodegenInvocations, PassObserver, ProgressObserver};
-use ptx_names::NamedAddress;
 
 /// Builds the kernel of `request` into a code object.
 ///
@@ -689,7 +688,7 @@ fn emit_ptx(
         return Err(failed(message));
     }
     #[cfg_attr(not(feature = "planted-faults"), expect(unused_mut, reason = "a fault is marked in it"))]
-    let mut ptx = ptx_names::resolve(&String::from_utf8_lossy(&code), variables);
+    let mut ptx = names::resolve(&String::from_utf8_lossy(&code), variables);
     #[cfg(feature = "planted-faults")]
     if llvm::breaks_assembly(module) {
         assembler::fault::mark(&mut ptx);

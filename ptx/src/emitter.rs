@@ -271,7 +271,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let mut value = match base {
             Resolved::Address(place, offset) => {
                 let (value, own) = self.address_of(*place, *offset)?;
-                self.cast_space(&value, own, pointer)
+                self.cast(&value, own, pointer)
             }
             other => self.read(other, pointer)?,
         };
@@ -674,7 +674,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             Resolved::Int(_) => return Some((self.read(item, ty)?, ty)),
             Resolved::Address(place, offset) => {
                 let (value, own) = self.address_of(*place, *offset)?;
-                return Some((self.cast_space(&value, own, ty), ty));
+                return Some((self.cast(&value, own, ty), ty));
             }
             _ => return None,
         };
@@ -692,7 +692,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let base = match self.ty(register) {
             own @ Ty::Ptr(_) => {
                 let base = self.read_register(register, own);
-                self.cast_space(&base, own, ty)
+                self.cast(&base, own, ty)
             }
             _ => self.read_register(register, ty),
         };
@@ -700,7 +700,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
     }
 
     /// An address as a pointer of the CPU device. One of 32 bits is the low half of an address of shared memory.
-    fn generic_pointer(&mut self, item: &Resolved<'a>, space: Space) -> Option<String> {
+    pub fn generic_pointer(&mut self, item: &Resolved<'a>, space: Space) -> Option<String> {
         let (register, offset) = match item {
             Resolved::Register(register) => (*register, 0),
             Resolved::Sum(register, offset) => (*register, *offset),
@@ -717,11 +717,6 @@ impl<'a, 'c> Emitter<'a, 'c> {
             address = self.value(format_args!("add i64 {address}, {offset}"));
         }
         Some(self.cast(&address, Ty::Int(64), Ty::Ptr(0)))
-    }
-
-    /// The same bits as an address in another space: what PTX says of an instruction is believed.
-    fn cast_space(&mut self, value: &str, from: Ty, to: Ty) -> String {
-        self.cast(value, from, to)
     }
 
     /// Writes a destination.

@@ -98,16 +98,7 @@ fn translate(source: &str, constraints: &str, result: &str, parameters: &[String
     if let Some(unknown) = binding.statements.iter().find_map(known) {
         return Err(unknown);
     }
-    let function = Function {
-        linkage: Linkage::default(),
-        entry: false,
-        noreturn: false,
-        name: "",
-        signature: binding.signature,
-        directives: Vec::new(),
-        body: None,
-        line: 0,
-    };
+    let function = Function { signature: binding.signature, ..Function::default() };
     let module = Module::default();
     let line_of = |line: u32| source.split('\n').take(line as usize - 1).map(|line| line.len() + 1).sum::<usize>();
     let body = resolve(&function, &binding.statements, &module, &Names::default(), &mut Vec::new(), 0)
@@ -250,5 +241,36 @@ impl Emitter<'_, '_> {
             }
         };
         self.end_with(|this| this.line(format_args!("ret {whole} {value}")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(text: &str, constraints: &str, result: &str, parameters: &[&str]) -> Result<String, String> {
+        let parameters: Vec<String> = parameters.iter().map(|ty| (*ty).to_owned()).collect();
+        inline(text, constraints, result, &parameters).map(|inline| inline.code)
+    }
+
+    #[test]
+    fn operands_and_names_may_have_dollar_signs() {
+        let text = ".reg .b32 a$$b; add.u32 a$$b, $1, ${2:x}; mov.b32 $0, a$$b";
+        let code = code(text, "=r,f,0,~{memory}", "i32", &["float", "i32"]).unwrap();
+        assert!(code.contains("bitcast float %a0 to i32") && code.contains("add i32"), "{code}");
+    }
+
+    #[test]
+    fn what_has_no_translation_is_named() {
+        for (text, expected) in [
+            ("add.u32 $0, $1, 1; frob.u32  $0, 1;", "inline PTX `frob.u32 $0, 1`"),
+            ("L: bra L;", "inline PTX `L: bra L`"),
+            ("tex.9d.x {$0}, [$1];", "texture `tex.9d.x {$0}, [$1]`"),
+            ("mov.u32 $0, nothing;", "inline PTX `mov.u32 $0, nothing`"),
+            ("mov.u32 $0, ];", "inline PTX `mov.u32 $0, ]`"),
+        ] {
+            assert_eq!(code(text, "=r,r", "i32", &["i32"]).unwrap_err(), expected);
+        }
+        assert_eq!(code("mov.u32 $0, $1;", "=m,r", "i32", &["i32"]).unwrap_err(), "inline PTX `mov.u32 $0, $1`");
     }
 }

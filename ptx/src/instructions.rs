@@ -47,7 +47,7 @@ pub enum Writes {
 }
 
 /// What is known of an instruction by its name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     pub family: Family,
     /// It reads or writes memory, or is about other threads, whatever its operands are.
@@ -362,4 +362,24 @@ pub fn special_register(name: &str) -> Option<(u32, bool)> {
         _ if numbered("pm") => (if name.ends_with("_64") { 64 } else { 32 }, false),
         _ => return (numbered("envreg") || numbered("reserved_smem_offset_")).then_some((32, false)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instruction_has_the_same_row_wherever_it_is_listed() {
+        for (names, own, _) in INSTRUCTIONS {
+            for name in *names {
+                assert_eq!(row(name), own, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn forms_are_statements_over_registers() {
+        assert_eq!(choices("{a,b}.{c,}"), ["a.c", "a.", "b.c", "b."]);
+        assert_eq!(operands_of("cvt.u16.f64", "s, t, {t4}, 5"), "h, l, {l, l, l, l}, 5");
+    }
 }

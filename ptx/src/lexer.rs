@@ -121,17 +121,7 @@ impl<'a> Lexer<'a> {
             return Token::Text(text);
         }
         let second = self.byte(1);
-        if matches!(
-            (first, second),
-            (b'<', b'<')
-                | (b'>', b'>')
-                | (b'=', b'=')
-                | (b'!', b'=')
-                | (b'<', b'=')
-                | (b'>', b'=')
-                | (b'&', b'&')
-                | (b'|', b'|')
-        ) {
+        if matches!(&[first, second], b"<<" | b">>" | b"==" | b"!=" | b"<=" | b">=" | b"&&" | b"||") {
             self.at += 2;
             return Token::Double([first, second]);
         }

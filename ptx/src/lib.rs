@@ -27,6 +27,7 @@ mod matrix;
 mod mbarrier;
 mod memory;
 mod module;
+pub mod names;
 pub mod outline;
 mod packed;
 mod parser;

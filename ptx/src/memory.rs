@@ -6,23 +6,7 @@ use super::resolve::{AddressBase, Op, Resolved};
 use super::syntax::{Kind, Scalar, Space};
 
 /// What a plain access may say besides its space and type.
-const PLAIN: &[&str] = &[
-    "weak",
-    "global",
-    "shared",
-    "shared::cta",
-    "const",
-    "local",
-    "param",
-    "param::entry",
-    "param::func",
-    "v2",
-    "v4",
-    "volatile",
-    "nc",
-    "ca",
-    "wb",
-];
+const PLAIN: [&str; 7] = ["weak", "v2", "v4", "volatile", "nc", "ca", "wb"];
 
 /// How `atom` and `red` are called in LLVM.
 const OPERATIONS: [(&str, &str); 10] = [
@@ -59,22 +43,13 @@ impl<'a> Emitter<'a, '_> {
                 self.write_to(to, Ty::Int(1), &value, false)
             }
             ("mapa", [to, address, rank]) if self.is_cpu() => {
-                self.context.collective = true;
-                let bits = op.scalar()?.bits;
-                let (address, rank) = (self.bits(address, bits)?, self.bits(rank, 32)?);
-                let address = self.extend(&address, bits, 64, false);
-                let mapped = self.value(format_args!("call i64 @__mneme_cpu.in_block(i64 {address}, i32 {rank})"));
-                self.write_bits(to, 64, &mapped, false)
+                let (pointer, word) = (Ty::Ptr(0), Ty::Int(32));
+                let mapped = self.apply(pointer, "llvm.nvvm.mapa", &[(pointer, address), (word, rank)])?;
+                self.write_to(to, pointer, &mapped, false)
             }
             ("getctarank", [to, address]) if self.is_cpu() => {
-                self.context.collective = true;
-                let bits = op.scalar()?.bits;
-                let address = self.bits(address, bits)?;
-                let mut address = self.extend(&address, bits, 64, false);
-                if bits == 32 {
-                    address = self.value(format_args!("call i64 @__mneme_cpu.from_shared(i64 {address})"));
-                }
-                let rank = self.value(format_args!("call i32 @__mneme_cpu.block_of(i64 {address})"));
+                let pointer = self.generic_pointer(address, Space::Shared)?;
+                let rank = self.call(Ty::Int(32), "llvm.nvvm.getctarank", &[(Ty::Ptr(0), &pointer)]);
                 self.write_bits(to, 32, &rank, false)
             }
             _ => None,
@@ -148,7 +123,9 @@ impl<'a> Emitter<'a, '_> {
             1
         };
         let fits = count == declared && scalar.bits != 1 && count as u64 * scalar.bytes() <= 16;
-        (fits && op.only(1, PLAIN)).then_some((scalar, count))
+        let is_plain = |word: &&str| PLAIN.contains(word) || Space::of(word).is_some();
+        let words = &op.modifiers[..op.modifiers.len() - 1];
+        (fits && words.iter().all(is_plain)).then_some((scalar, count))
     }
 
     fn load(&mut self, op: &Op<'a>, to: &Resolved<'a>, address: &Resolved<'a>) -> Option<()> {

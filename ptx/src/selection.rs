@@ -138,10 +138,7 @@ impl<'a> Emitter<'a, '_> {
         let bits = scalar.bits;
         match (to, from) {
             (Resolved::Vector(parts), from) => {
-                let each = bits / parts.len().max(1) as u32;
-                if !matches!(each, 8 | 16 | 32 | 64) || each * parts.len() as u32 != bits {
-                    return None;
-                }
+                let each = width_of_parts(bits, parts)?;
                 let whole = self.read(from, Ty::Int(bits))?;
                 let part = |(index, part): (u32, &Resolved<'a>)| match part {
                     Resolved::Sink => String::new(),
@@ -151,10 +148,7 @@ impl<'a> Emitter<'a, '_> {
                 parts.iter().zip(values).try_for_each(|(part, value)| self.write_to(part, Ty::Int(each), &value, false))
             }
             (to, Resolved::Vector(parts)) => {
-                let each = bits / parts.len().max(1) as u32;
-                if !matches!(each, 8 | 16 | 32 | 64) || each * parts.len() as u32 != bits {
-                    return None;
-                }
+                let each = width_of_parts(bits, parts)?;
                 let values = parts.iter().map(|part| self.bits(part, each)).collect::<Option<Vec<_>>>()?;
                 let value = self.join(&values, each);
                 self.write_to(to, Ty::Int(bits), &value, false)
@@ -176,4 +170,10 @@ impl<'a> Emitter<'a, '_> {
             _ => None,
         }
     }
+}
+
+/// The width of each of several parts of a register.
+fn width_of_parts(bits: u32, parts: &[Resolved<'_>]) -> Option<u32> {
+    let count = parts.len().max(1) as u32;
+    Some(bits / count).filter(|each| matches!(each, 8 | 16 | 32 | 64) && each * count == bits)
 }

@@ -232,7 +232,7 @@ pub struct Signature<'a> {
     pub params: Vec<Param<'a>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Function<'a> {
     pub linkage: Linkage,
     pub entry: bool,

@@ -17,11 +17,11 @@ use llvm_sys::core::*;
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage};
 use mneme_core::recording::manifest::RecordedVariable;
+use mneme_ptx::names::NamedAddress;
 
 use super::prune;
 use crate::error::BuildError;
 use crate::ir::{self, Value, edit, reach};
-use crate::ptx_names::NamedAddress;
 
 /// Address spaces of `__shared__` and of `__constant__` variables, NVPTX's and AMDGPU's.
 const SHARED: u32 = 3;

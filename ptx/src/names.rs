@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::lexer::{Lexer, Token};
+
 /// A variable: its name in PTX, and where it is.
 pub type NamedAddress = (String, u64);
 
@@ -22,7 +24,7 @@ pub fn resolve(ptx: &str, variables: &[NamedAddress]) -> String {
     let mut text = String::with_capacity(ptx.len());
     let mut lines = ptx.split_inclusive('\n');
     while let Some(line) = lines.next() {
-        if line.starts_with(".extern") && tokens(line).any(|(_, token)| number(token, variables).is_some()) {
+        if line.starts_with(".extern") && words(line).any(|word| number(word, variables).is_some()) {
             continue;
         }
         text.push_str(line);
@@ -63,43 +65,44 @@ fn write_body(text: &mut String, body: &[&str], variables: &[NamedAddress]) {
 
 /// A statement with registers for names; the numbers of the variables go to `used`.
 fn replaced(statement: &str, variables: &[NamedAddress], used: &mut BTreeSet<usize>) -> String {
-    let operands = operands(statement);
-    let mut text = statement[..operands].to_owned();
-    let mut done = operands;
-    for (start, token) in tokens(statement).filter(|(start, _)| *start >= operands) {
-        let Some(number) = number(token, variables) else { continue };
+    let (mut text, mut done) = (String::new(), operands(statement));
+    text.push_str(&statement[..done]);
+    for word in words(&statement[done..]) {
+        let Some(number) = number(word, variables) else { continue };
         used.insert(number);
+        let start = word.as_ptr() as usize - statement.as_ptr() as usize;
         let _ = write!(text, "{}{REGISTER}{number}", &statement[done..start]);
-        done = start + token.len();
+        done = start + word.len();
     }
     text + &statement[done..]
 }
 
 /// Where the operands of an instruction begin. Its own name may be a variable's, too.
 fn operands(statement: &str) -> usize {
-    let after_word = |from: usize| {
-        let rest = &statement[from..];
-        let word = rest.find(|c: char| !(c.is_whitespace() || c == '{' || c == '}')).unwrap_or(rest.len());
-        let end = rest[word..].find(char::is_whitespace).map_or(rest.len(), |length| word + length);
-        (from + end, rest[word..end].starts_with('@'))
-    };
-    match after_word(0) {
-        (end, true) => after_word(end).0,
-        (end, false) => end,
+    let mut lexer = Lexer::new(statement);
+    loop {
+        match lexer.token() {
+            Token::Mark(b'{' | b'}') => {}
+            Token::Mark(b'@') => {
+                if lexer.token() == Token::Mark(b'!') {
+                    lexer.token();
+                }
+            }
+            _ => return lexer.place(),
+        }
     }
 }
 
-fn number(token: &str, variables: &[NamedAddress]) -> Option<usize> {
-    variables.iter().position(|(name, _)| name == token)
+fn number(word: &str, variables: &[NamedAddress]) -> Option<usize> {
+    variables.iter().position(|(name, _)| name == word)
 }
 
-/// The words of a line that names can be, with their places: parts of instructions' names and of types begin with a
-/// dot.
-fn tokens(line: &str) -> impl Iterator<Item = (usize, &str)> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | '.');
-    line.split(move |c: char| !is_part(c))
-        .map(move |token| (token.as_ptr() as usize - line.as_ptr() as usize, token))
-        .filter(|(_, token)| !token.is_empty())
+/// The words of a text that names can be.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    Lexer::new(text).filter_map(|token| match token {
+        Token::Word(word) => Some(word),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
