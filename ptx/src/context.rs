@@ -9,7 +9,7 @@ use super::syntax::{Module, Variable};
 /// The target of the code. Most instructions become the same for both.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A GPU, by way of LLVM's NVPTX. An instruction that LLVM has no exact operation for stays PTX, as inline assembly.
+    /// A GPU, by way of LLVM's NVPTX. An instruction that LLVM has no exact operation for stays inline assembly.
     Nvptx,
     /// The CPU device. Calls of its functions stand for what only a GPU has.
     Cpu(Results),

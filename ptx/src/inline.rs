@@ -1,7 +1,7 @@
 //! Inline PTX as the code of a function for the CPU device.
 //!
-//! It is straight-line code over registers, as CUDA's headers and hand-tuned kernels write it. Assembly that branches, or
-//! has an instruction without a meaning here, is refused under the instruction's text.
+//! It is straight-line code over registers, as CUDA's headers and hand-tuned kernels write it. Assembly that branches,
+//! or has an instruction without a meaning here, is refused under the instruction's text.
 
 use super::context::{Context, Intrinsic, Results, Target};
 use super::emitter::Emitter;

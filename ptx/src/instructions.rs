@@ -284,7 +284,7 @@ pub fn row(name: &str) -> &'static Row {
 
 /// A form of some instructions.
 pub struct Form {
-    /// As the table has it, the names as a choice.
+    /// As the table has it, the names as a choice, with the operands.
     pub pattern: String,
     /// Each instruction of it, with its modifiers, and as a statement over [`REGISTERS`].
     pub statements: Vec<(String, String)>,
@@ -302,6 +302,7 @@ pub fn forms() -> impl Iterator<Item = Form> {
         let pattern = names + modifiers;
         let statement = |opcode: String| (format!("{opcode} {};", operands_of(&opcode, operands)), opcode);
         let statements = choices(&pattern).into_iter().map(statement).map(|(text, opcode)| (opcode, text)).collect();
+        let pattern = format!("{pattern} {operands}").trim_end().to_owned();
         Form { pattern, statements }
     })
 }

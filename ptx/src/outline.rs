@@ -1,7 +1,7 @@
 //! PTX text: the part of a module that a kernel needs, its parameters and its variables.
 //!
-//! A module is a list of directives, functions and variables. [`PtxModule`] splits it at that level and looks into bodies
-//! for names only, so that it is quick, and reads what the parser refuses.
+//! A module is a list of directives, functions and variables. [`PtxModule`] splits it at that level and looks into
+//! bodies for names only, so that it is quick, and reads what the parser refuses.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};

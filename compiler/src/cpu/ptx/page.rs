@@ -14,9 +14,13 @@ const HEAD: &str = "\
 
 Generated from the table in `ptx/src/instructions.rs`; a test has each form translated for both targets, and compares.
 
-**IR**: [lifted](../how-it-works/lifting.md) code has LLVM's own operations, so that LLVM optimises it. **assembly**: the
-instruction stays what it is, as inline assembly. **CPU device**: whether the CPU device runs it, in lifted code and in
-inline assembly. Braces hold choices. A form that is not listed stays inline assembly, and the CPU device refuses it.
+**IR**: [lifted](../how-it-works/lifting.md) code has LLVM's own operations, so that LLVM optimises it. **assembly**:
+the instruction stays what it is, as inline assembly. **CPU device**: whether the CPU device runs it, in lifted code and
+in inline assembly.
+
+Braces in an instruction hold choices. The operand `t` is a register of the last type and `s` one of the first type;
+`h`, `r`, `l` and `q` have 16, 32, 64 and 128 bits, and `p` is a predicate. `r4` stands for four such registers. An
+instruction that is not listed stays inline assembly, and the CPU device refuses it.
 
 | form | lifted | CPU device |
 | --- | --- | --- |
@@ -58,7 +62,7 @@ fn the_page_lists_what_becomes_of_every_form() {
     let mut page = HEAD.to_owned();
     for form in forms() {
         let (lifted, cpu) = (outcome(&form, lifted), outcome(&form, on_the_cpu));
-        page.push_str(&format!("| `{}` | {lifted} | {cpu} |\n", form.pattern));
+        page.push_str(&format!("| `{}` | {lifted} | {cpu} |\n", form.pattern.replace('|', "\\|")));
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/ptx.md");
     if std::env::var_os("MNEME_UPDATE_DOCS").is_some() {
