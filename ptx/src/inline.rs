@@ -44,7 +44,8 @@ pub fn inline(text: &str, constraints: &str, result: &str, parameters: &[String]
 
 /// The construct's name for the user.
 pub fn refusal(statement: &str) -> String {
-    let text = statement.split_whitespace().collect::<Vec<_>>().join(" ").replace(OPERAND, "$");
+    let words = statement.trim_end().trim_end_matches(';').split_whitespace();
+    let text = words.collect::<Vec<_>>().join(" ").replace(OPERAND, "$");
     let kind = match text.split('.').next().unwrap_or_default() {
         "tex" | "tld4" | "txq" => "texture",
         "suld" | "sust" | "sured" | "suq" => "surface",

@@ -15,7 +15,7 @@ pub fn translate(text: &str, constraints: &str, signature: &FunctionSignature) -
         match intrinsics::meaning(&intrinsic.name, &FunctionSignature::standing_in(intrinsic)) {
             Meaning::Defined(needed) => body.collective |= needed.collective,
             Meaning::Native => {}
-            Meaning::Unsupported(_) => return Err(mneme_ptx::refusal(text.trim().trim_end_matches(';'))),
+            Meaning::Unsupported(_) => return Err(mneme_ptx::refusal(text)),
         }
     }
     Ok(body)
