@@ -10,7 +10,7 @@ import json
 import queue
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -18,9 +18,7 @@ from mneme import private_files
 from mneme.engine import Engine, PathLike, code_message
 from mneme.futures import EvalFuture
 from mneme.memory import Memory, RegionDiff, diff
-from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, plain
-
-Configuration = Union[ExperimentConfiguration, Mapping[str, Any]]
+from mneme.mneme_types import Configuration, ExperimentResult, plain
 
 
 class AsyncReplayExecutor:

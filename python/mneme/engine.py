@@ -23,7 +23,7 @@ from typing import Any, Optional, Union
 from mneme.errors import Cancelled, EngineError, EngineNotFound, RequestError
 from mneme.futures import EvalFuture
 from mneme.ir import to_text
-from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, plain, with_shapes
+from mneme.mneme_types import Configuration, ExperimentConfiguration, ExperimentResult, plain, with_shapes
 
 PROTOCOL = 2
 """Version of the protocol that this package speaks."""
@@ -142,7 +142,7 @@ class Engine:
 
     def submit(
         self,
-        config: Union[ExperimentConfiguration, Mapping[str, Any]],
+        config: Configuration,
         *,
         iterations: Optional[int] = None,
         warmup: Optional[int] = None,

@@ -245,6 +245,9 @@ _EXACT = {"dtype": "u8", "threshold": 0.0, "kind": "absolute", "norm": "none"}
 """A tolerance that says nothing, as docs/reference/configuration.md has it."""
 
 
+Configuration = Union[ExperimentConfiguration, Mapping[str, Any]]
+"""A configuration, or fields of one: those that a mapping leaves out are as recorded."""
+
 _ALWAYS = frozenset(each.name for each in fields(ExperimentConfiguration)[:13])
 _DEFAULT = ExperimentConfiguration()
 _OURS = frozenset({"extra", "config"})

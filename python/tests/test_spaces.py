@@ -1,4 +1,5 @@
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from mneme.tuning.search_space import (
     RealRangeParam,
     SearchSpace,
 )
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Space(SearchSpace):
@@ -119,3 +122,19 @@ def test_logarithmic_ranges_stay_inside() -> None:
 def test_impossible_parameters_are_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="'p'"):
         make()
+
+
+def test_the_class_on_the_page_passes_mypy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mypy = pytest.importorskip("mypy.api")
+    page = (ROOT / "docs/guides/python.md").read_text()
+    module = tmp_path / "blocks.py"
+    module.write_text(page.split("```python\n# blocks.py\n")[1].split("```")[0])
+    monkeypatch.setenv("MYPYPATH", str(ROOT / "python"))
+    options = [
+        "--strict",
+        "--config-file=",
+        "--follow-imports=silent",
+        f"--cache-dir={ROOT / 'python/.mypy_cache/page'}",
+    ]
+    out, err, status = mypy.run([*options, str(module)])
+    assert status == 0, out + err

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from mneme.mneme_types import ExperimentConfiguration
 from mneme.tuning.search_space import SearchSpace
 
 
@@ -24,7 +23,7 @@ class ExhaustiveSamplingStrategy(SamplingStrategy):
     def __init__(self, search_space: SearchSpace) -> None:
         self.space = search_space
 
-    def __iter__(self) -> Iterator[ExperimentConfiguration]:
+    def __iter__(self) -> Iterator[Any]:
         return self.space.sample_exhaustive()
 
 
@@ -36,7 +35,7 @@ class RandomSamplingStrategy(SamplingStrategy):
         self.num_samples = num_samples
         self.seed = seed
 
-    def __iter__(self) -> Iterator[ExperimentConfiguration]:
+    def __iter__(self) -> Iterator[Any]:
         rng = random.Random(self.seed)
         for _ in range(self.num_samples):
             yield self.space.sample_random(rng)
@@ -54,7 +53,7 @@ class OptunaSamplingStrategy(SamplingStrategy):
         self.study = study
         self.n_trials = n_trials
 
-    def __iter__(self) -> Iterator[tuple[ExperimentConfiguration, Any]]:
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
         # Counting trials of a large study costs a look at each of them.
         remaining = self.n_trials - len(self.study.trials)
         for _ in range(remaining):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 from mneme.errors import SpaceError
-from mneme.mneme_types import ExperimentConfiguration
+from mneme.mneme_types import Configuration
 from mneme.tuning.parameters import (
     BaseParam,
     BoolParam,
@@ -42,7 +42,7 @@ class SearchSpace(ABC):
 
     ``dimensions`` gives the parameters, ``constraints`` rejects points, ``derived`` makes a configuration of a point
     and ``baseline`` is what others are compared with. The last two may give a dictionary: what it leaves out is as
-    recorded.
+    recorded. What is sampled is of the type that ``derived`` gives.
     """
 
     @abstractmethod
@@ -50,7 +50,7 @@ class SearchSpace(ABC):
         """The parameters by name. The last one varies fastest when the space is enumerated."""
 
     @abstractmethod
-    def derived(self, params: dict[str, Any]) -> ExperimentConfiguration:
+    def derived(self, params: dict[str, Any]) -> Configuration:
         """The configuration of a point."""
 
     def constraints(self, params: dict[str, Any]) -> bool:
@@ -58,7 +58,7 @@ class SearchSpace(ABC):
         return True
 
     @abstractmethod
-    def baseline(self) -> ExperimentConfiguration:
+    def baseline(self) -> Configuration:
         """The reference, usually the recorded launch."""
 
     def points(self) -> Iterator[dict[str, Any]]:
@@ -69,7 +69,7 @@ class SearchSpace(ABC):
             if self.constraints(point):
                 yield point
 
-    def sample_exhaustive(self) -> Iterator[ExperimentConfiguration]:
+    def sample_exhaustive(self) -> Iterator[Any]:
         """The configurations of all points."""
         return (self.derived(point) for point in self.points())
 
@@ -86,11 +86,11 @@ class SearchSpace(ABC):
             f"rejecting others"
         )
 
-    def sample_random(self, rng: Optional[random.Random] = None) -> ExperimentConfiguration:
+    def sample_random(self, rng: Optional[random.Random] = None) -> Any:
         """The configuration of a random point."""
         return self.derived(self.random_point(rng))
 
-    def sample_optuna(self, study: Any) -> tuple[ExperimentConfiguration, Any]:
+    def sample_optuna(self, study: Any) -> tuple[Any, Any]:
         """The configuration that an Optuna study asks for next, and its trial, which wants ``study.tell(trial,
         value)``.
 
