@@ -314,7 +314,7 @@ fn refuse_static_runtime(application: &Path, needs: &Needs) -> Result<(), Comman
         .any(|library| ["libcudart.", "libamdhip64."].iter().any(|name| library.starts_with(name)));
     if needs.device_code && !has_shared_runtime {
         return Err(CommandError::NoDevice(format!(
-            "{} has the static CUDA runtime linked in, which the CPU device cannot stand in for; link with -lcudart (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared) where the loader finds it, or record on a GPU",
+            "{} has the static CUDA runtime linked in, which the CPU device cannot stand in for; link the shared one where the loader finds it (clang: -lcudart; nvcc: -cudart shared; CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared), or record on a GPU",
             application.display()
         )));
     }

@@ -1,6 +1,6 @@
 //! Errors that end a command of `mneme`, each with its exit status.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mneme_core::exit;
 use mneme_core::recording::RecordingError;
@@ -12,6 +12,9 @@ pub enum CommandError {
     Recording(#[from] RecordingError),
     #[error("{0}")]
     Usage(String),
+    /// A file or folder that the command line names cannot be read.
+    #[error("{0}")]
+    NoInput(String),
     #[error("{0}")]
     NoDevice(String),
     /// Another process has what is asked for.
@@ -35,14 +38,24 @@ pub enum CommandError {
 }
 
 impl CommandError {
+    /// A file or folder that the command line names cannot be read.
+    pub fn unread(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        move |error| Self::NoInput(format!("{} cannot be read: {error}", path.display()))
+    }
+
+    /// Refuses a path of the command line that leads nowhere.
+    ///
+    /// # Errors
+    /// [`Self::NoInput`].
+    pub fn unless_there(path: &Path) -> Result<(), Self> {
+        path.metadata().map(drop).map_err(Self::unread(path))
+    }
+
     pub fn exit_status(&self) -> i32 {
         match self {
-            Self::Recording(RecordingError::Io { source, .. }) if mneme_core::console::is_full(source) => {
-                exit::INTERNAL
-            }
-            Self::Recording(error) if error.is_usage() => exit::BAD_USAGE,
-            Self::Recording(_) => exit::BAD_RECORDING,
+            Self::Recording(error) => error.exit_status(),
             Self::Usage(_) => exit::BAD_USAGE,
+            Self::NoInput(_) => exit::NO_INPUT,
             Self::NoDevice(_) => exit::NO_DEVICE,
             Self::InUse(_) => exit::IN_USE,
             Self::Unverified { .. } => exit::NOT_VERIFIED,

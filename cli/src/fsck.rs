@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mneme_core::recording::RecordingError;
 use mneme_core::recording::check::{CheckReport, check};
+use mneme_core::recording::{RecordingError, USUAL};
 use mneme_core::units;
 
 use crate::error::CommandError;
 use crate::print;
-use crate::selection::{Selection, USUAL};
+use crate::selection::Selection;
 
 #[derive(Debug, Args)]
 pub struct FsckOptions {

@@ -157,7 +157,8 @@ const EXAMPLES: &str = "Examples:
   mneme tune -rdb recording --kernel stencil --results-dir tuning
   mneme apply --tuned tuning -- ./app arguments
 
-Exit status: 0 done, 64 bad usage, 65 bad recording, 69 no such device, 70 internal error;
+Exit status: 0 done, 64 bad usage, 65 bad recording, 66 a file or folder that is named is missing,
+69 no such device, 70 internal error;
 1 of test and compare where a verdict fails, of minimize where a copy does not verify, of doctor
 where a part is missing. That of the program for record, profile and apply; that of mneme-replay,
 mneme-tune and mneme-bisect for replay, tune and bisect; that of mneme-tune for learn.";

@@ -8,12 +8,9 @@ use mneme_core::recording::choice;
 use mneme_core::recording::database::{InstanceRecord, KernelRecord, kernels};
 use mneme_core::recording::manifest::is_manifest;
 use mneme_core::recording::poison::{self, PoisonMap};
-use mneme_core::recording::{Moments, RecordingError};
+use mneme_core::recording::{Moments, RecordingError, USUAL};
 
 use crate::error::CommandError;
-
-/// The folder that `mneme record` writes by default.
-pub const USUAL: &str = "recording";
 
 /// A recording, and optionally one kernel and one instance in it.
 #[derive(Debug, Args)]

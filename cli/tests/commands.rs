@@ -158,16 +158,16 @@ fn wrong_recordings_have_their_status() {
     let database = record(folder.path(), 42, "7");
     let none = folder.path().join("none");
     let none_of_it = none.join("1.json");
-    for arguments in [
-        vec!["ls", text(&none)],
-        vec!["show", text(&database), "-rid", "1"],
-        vec!["show", text(folder.path()), "-rid", "1"],
-        vec!["copy", text(&none_of_it), text(folder.path())],
+    for (arguments, status) in [
+        (vec!["ls", text(&none)], exit::NO_INPUT),
+        (vec!["show", text(&database), "-rid", "1"], exit::BAD_USAGE),
+        (vec!["show", text(folder.path()), "-rid", "1"], exit::BAD_USAGE),
+        (vec!["copy", text(&none_of_it), text(folder.path())], exit::NO_INPUT),
     ] {
-        let (_, stderr) = outcome(mneme(&arguments), exit::BAD_RECORDING);
+        let (_, stderr) = outcome(mneme(&arguments), status);
         assert_eq!(stderr.lines().count(), 1, "one sentence: {stderr}");
     }
-    let (_, stderr) = outcome(mneme(&["show", text(&database), "-rid", "1"]), exit::BAD_RECORDING);
+    let (_, stderr) = outcome(mneme(&["show", text(&database), "-rid", "1"]), exit::BAD_USAGE);
     assert!(stderr.contains("it has 7"), "{stderr}");
     for arguments in [
         &["annotate"][..],
@@ -196,7 +196,7 @@ fn a_recording_is_found_where_record_writes_and_its_kernels_by_name() {
     assert!(at_home(&["show", "--kernel", "double", "-rid", "1234"], 0).contains("1234567"));
     assert!(at_home(&["fsck"], 0).contains("1 kernel") && at_home(&["check"], 0).contains("1 kernel"));
     at_home(&["ls", "--kernel", "triple"], exit::BAD_USAGE);
-    at_home(&["show", "-rid", "123"], exit::BAD_RECORDING);
+    at_home(&["show", "-rid", "123"], exit::BAD_USAGE);
     at_home(&["copy", "recording", "elsewhere", "--kernel", "double", "-rid", "12345"], 0);
     assert_eq!(instances(&home.path().join("elsewhere/42.json")), ["1234567"]);
 }

@@ -1,7 +1,10 @@
 //! Errors that end a program of this crate before its work is done.
 
+use std::path::Path;
+
 use mneme_builds::program::ProgramError;
 use mneme_core::exit;
+use mneme_core::files::trust;
 use mneme_core::recording::RecordingError;
 
 /// The end of a program: one sentence, and the exit status that says the same.
@@ -15,6 +18,11 @@ pub struct Fatal {
 }
 
 impl Fatal {
+    /// A file that the command line names and that cannot be read.
+    pub fn unread(path: &Path, error: &std::io::Error) -> Self {
+        Self::new(trust::exit_status(error), format!("{} cannot be read: {error}", path.display()))
+    }
+
     pub fn new(status: i32, error: impl Into<String>) -> Self {
         Self { status, error: error.into(), clash: false }
     }
@@ -37,7 +45,6 @@ impl From<ProgramError> for Fatal {
 
 impl From<RecordingError> for Fatal {
     fn from(error: RecordingError) -> Self {
-        let status = if error.is_usage() { exit::BAD_USAGE } else { exit::BAD_RECORDING };
-        Self::new(status, error.to_string())
+        Self::new(error.exit_status(), error.to_string())
     }
 }

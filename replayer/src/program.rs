@@ -73,7 +73,7 @@ fn bisect() -> ! {
     let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
     begin("mneme-bisect", &options.common);
     on_interruption_say(
-        "mneme-bisect: interrupted; no file was written, as mneme-bisect writes them at the end of the search",
+        "mneme-bisect: interrupted before anything was found; no file was written, and the recording has not changed",
     );
     exit(bisect::run(&options).unwrap_or_else(|fatal| {
         try_again(&fatal);

@@ -59,10 +59,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
                 say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
             }
             SupervisorEvent::Input => {
-                let failed = |error| {
-                    Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", options.configurations.display()))
-                };
-                open = lines.fill(&source).map_err(failed)?;
+                open = lines.fill(&source).map_err(|error| Fatal::unread(&options.configurations, &error))?;
                 for line in lines.by_ref().filter(|line| !line.is_blank()) {
                     match parse(&line, &recorded) {
                         Ok(configuration) => {
@@ -111,7 +108,7 @@ fn open(path: &Path) -> Result<File, Fatal> {
     } else {
         trust::open(path)
     };
-    opened.map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be opened: {error}", path.display())))
+    opened.map_err(|error| Fatal::unread(path, &error))
 }
 
 fn parse(line: &Line, recorded: &Configuration) -> Result<Configuration, String> {

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use mneme_core::exit;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 use serde_json::{Map, Value};
 
@@ -65,6 +66,15 @@ pub enum ArchiveError {
     Unread { path: PathBuf, source: std::io::Error },
     #[error("{} holds no trials yet", path.display())]
     Empty { path: PathBuf },
+}
+
+impl ArchiveError {
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Self::Trials { .. } | Self::Unread { .. } => exit::NO_INPUT,
+            Self::Empty { .. } => exit::BAD_USAGE,
+        }
+    }
 }
 
 /// Whether there is no such file; what is there and cannot be read is no gap.

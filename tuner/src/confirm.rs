@@ -47,7 +47,7 @@ pub struct Finalist {
     pub trial: u64,
     /// Baseline's time over its own; `None` where there were not two rounds to compare, or it failed.
     pub speedup: Option<Interval>,
-    /// Median of its rounds, ns.
+    /// Geometric mean of its rounds, ns.
     #[serde(default)]
     pub time: Option<f64>,
     /// Rounds that it took part in.
@@ -96,7 +96,7 @@ pub struct Confirmation {
     /// The device of all rounds, as in results.
     #[serde(default)]
     pub gpu_id: Option<i32>,
-    /// Median of the baseline's rounds, ns.
+    /// Geometric mean of the baseline's rounds, ns: over a finalist's time it is the finalist's speedup.
     pub baseline: Option<f64>,
     /// Rounds in which the baseline itself did not verify.
     #[serde(default)]
@@ -171,7 +171,7 @@ impl Confirmation {
         match &first.speedup {
             Some(speedup) if first.outcome == FinalistOutcome::Faster => {
                 let times = first.time.zip(self.baseline).map_or(String::new(), |(time, baseline)| {
-                    format!("; {} instead of {}, medians of these rounds", units::time(time), units::time(baseline))
+                    format!("; {} instead of {}, geometric means", units::time(time), units::time(baseline))
                 });
                 format!(
                     "confirmed: {}x as fast as the baseline ({}{times})",
@@ -273,7 +273,7 @@ pub fn confirm<E>(
         confidence: settings.confidence,
         rounds,
         gpu_id: None,
-        baseline: statistics::median(&baselines),
+        baseline: geometric_mean(&baselines),
         baseline_failures,
         winner: None,
         significant: false,
@@ -301,9 +301,9 @@ enum State {
 }
 
 impl Race {
-    /// Median of its own times, ns.
+    /// The mean of its own times, ns.
     fn time(&self) -> Option<f64> {
-        statistics::median(&self.rounds.iter().map(|(_, time)| *time).collect::<Vec<_>>())
+        geometric_mean(&self.rounds.iter().map(|(_, time)| *time).collect::<Vec<_>>())
     }
 
     /// Of the speedup's logarithm. `step` is what all times are multiples of, ns: a clock tells no time better than to
@@ -314,6 +314,12 @@ impl Race {
         let coarse: f64 = self.rounds.iter().map(|(base, time)| step as f64 / 2.0 * (1.0 / base + 1.0 / time)).sum();
         Some(interval.at_least(coarse / ratios.len() as f64))
     }
+}
+
+/// Speedups are means of logarithms, and so are the times that are told with them: to a picosecond. `None` of nothing.
+fn geometric_mean(times: &[f64]) -> Option<f64> {
+    let sum: f64 = times.iter().map(|time| time.ln()).sum();
+    (!times.is_empty()).then(|| ((sum / times.len() as f64).exp() * 1e3).round() / 1e3)
 }
 
 fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use mneme_core::console::is_full;
+use mneme_core::exit;
 use mneme_core::files::trust;
 use serde_json::Value;
 
@@ -14,6 +16,16 @@ pub enum DocumentError {
     /// `problem` names line and column.
     #[error("{path} cannot be understood: {problem}", path = path.display())]
     Syntax { path: PathBuf, problem: String },
+}
+
+impl DocumentError {
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Self::Read { source, .. } => trust::exit_status(source),
+            Self::Write { source, .. } if is_full(source) => exit::INTERNAL,
+            Self::Write { .. } | Self::Syntax { .. } => exit::BAD_USAGE,
+        }
+    }
 }
 
 /// Reads a file: JSON where its name ends in `.json`, else YAML.

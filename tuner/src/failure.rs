@@ -99,7 +99,7 @@ impl Rounding {
         let bound = (largest / unit).ceil() * unit;
         (candidates > 0).then(|| {
             format!(
-                "{candidates} candidates differ from the recording by rounding alone, by {} of a value at most; if that does not matter to the \
+                "{candidates} candidates differ from the recording as little as by rounding, by {} of a value at most; if that does not matter to the \
                  application, --rtol {bound:.0e} lets them pass",
                 figure(largest)
             )

@@ -11,34 +11,35 @@ use crate::options::Options;
 use crate::results::{ResultsError, free_name};
 use crate::statistics::Interval;
 
-/// An earlier session's winner that stays in the folder.
+/// The winners of two sessions that wrote to one folder.
 #[derive(Debug, PartialEq)]
 pub struct Kept {
+    /// Holds the session with the better winner.
     folder: PathBuf,
-    /// Where the later session is.
-    later: PathBuf,
-    earlier_speedup: f64,
-    later_speedup: Option<f64>,
+    /// Holds the other session.
+    aside: PathBuf,
+    earlier: f64,
+    later: Option<f64>,
+    /// Whether the earlier session has the better winner.
+    pub is_earlier: bool,
 }
 
 impl fmt::Display for Kept {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (folder, later) = (self.folder.display(), self.later.display());
-        let compared = match self.later_speedup {
-            Some(speedup) => format!("and this one's {}x", ratio(speedup)),
-            None => "and this one has none".into(),
-        };
+        let (folder, aside) = (self.folder.display(), self.aside.display());
+        let later = self.later.map_or_else(|| "has none".into(), |speedup| format!("is {}x as fast", ratio(speedup)));
+        let (holds, other) = if self.is_earlier { ("that session", "this one") } else { ("this session", "that one") };
         write!(
             to,
-            "the winner of the session before is {}x as fast as the baseline, {compared}: {folder} holds the session \
-             before, and this one is in {later}",
-            ratio(self.earlier_speedup)
+            "the winner of the session before is {}x as fast as the baseline, and this one {later}: {folder} holds \
+             {holds}, {other} is in {aside}",
+            ratio(self.earlier),
         )
     }
 }
 
-/// Exchanges a session's folder with that of the session before if that has the better confirmed winner of the same
-/// recording and baseline.
+/// Compares a session with the session before, which is `aside`, and exchanges their folders if that has the better
+/// confirmed winner. `None` if they are not about the same recording and baseline, or the session before has no winner.
 ///
 /// # Errors
 /// The folders cannot be exchanged.
@@ -47,18 +48,19 @@ pub fn keep_better(folder: &Path, aside: &Path) -> Result<Option<Kept>, ResultsE
         return Ok(None);
     }
     let (Some(earlier), later) = (winner(aside), winner(folder)) else { return Ok(None) };
-    if later.is_some_and(|later| later.estimate >= earlier.estimate) {
-        return Ok(None);
-    }
-    let between = free_name(aside);
-    for (from, to) in [(folder, &*between), (aside, folder), (&*between, aside)] {
-        std::fs::rename(from, to).map_err(|source| ResultsError::Io { path: from.into(), source })?;
+    let is_earlier = later.is_none_or(|later| later.estimate < earlier.estimate);
+    if is_earlier {
+        let between = free_name(aside);
+        for (from, to) in [(folder, &*between), (aside, folder), (&*between, aside)] {
+            std::fs::rename(from, to).map_err(|source| ResultsError::Io { path: from.into(), source })?;
+        }
     }
     Ok(Some(Kept {
         folder: folder.into(),
-        later: aside.into(),
-        earlier_speedup: earlier.estimate,
-        later_speedup: later.map(|later| later.estimate),
+        aside: aside.into(),
+        earlier: earlier.estimate,
+        later: later.map(|later| later.estimate),
+        is_earlier,
     }))
 }
 
@@ -107,7 +109,7 @@ mod tests {
             session(&aside, earlier, "a");
             session(&folder, later, baseline);
             let kept = keep_better(&folder, &aside).unwrap();
-            assert_eq!(kept.is_some(), stays, "{earlier:?} {later:?}");
+            assert_eq!(kept.is_some_and(|kept| kept.is_earlier), stays, "{earlier:?} {later:?}");
             let found = |path: &Path| winner(path).map(|winner| winner.estimate);
             let expected = if stays { (earlier, later) } else { (later, earlier) };
             assert_eq!((found(&folder), found(&aside)), expected);

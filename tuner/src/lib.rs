@@ -33,6 +33,5 @@ pub mod session;
 pub mod simulate;
 pub mod space;
 pub mod statistics;
-pub mod status;
 pub mod tune;
 pub mod winner;

@@ -262,8 +262,11 @@ fn winners(
             }
         }
     }
-    let mut found = Vec::new();
     let recordings = options.record_database.as_deref();
+    for named in sources.iter().map(PathBuf::as_path).chain(recordings) {
+        CommandError::unless_there(named)?;
+    }
+    let mut found = Vec::new();
     let read = |source: &PathBuf| {
         if source.is_dir() { results::read(source, recordings) } else { proteus::read(source, recordings) }
     };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use mneme_core::exit;
 use mneme_core::files::private;
 use mneme_core::install;
 use mneme_core::recording::RecordingError;
@@ -23,8 +24,6 @@ const LOCK: &str = "learn.lock";
 const OPTIONS: [&str; 2] = ["tune.yml", "tune.json"];
 /// The option of mneme-tune that says which arguments are folded.
 const ARGUMENTS: &str = "--specialize-arguments";
-/// The status of mneme-tune where none of its candidates verified: the kernel stays as it is, and nothing has failed.
-const NOTHING_VERIFIED: i32 = 2;
 
 #[derive(Debug, Args)]
 pub struct LearnOptions {
@@ -66,7 +65,8 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
             Step::Record(_) => "has the times of kernels alone",
             Step::Apply => "has no kernel that could be recorded",
         };
-        return Err(CommandError::Usage(format!("{name} {what}; run mneme apply --learn {name} -- APPLICATION")));
+        let sentence = format!("{name} {what}; run mneme apply --learn {name} -- APPLICATION");
+        return Err(if folder.exists() { CommandError::Usage(sentence) } else { CommandError::NoInput(sentence) });
     }
     let program = siblings::find(install::TUNER)?;
     let _lock = lock(folder)?;
@@ -99,7 +99,9 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         end_with_this_thread(&mut command);
         let status =
             application::wait_for(command).map_err(|source| CommandError::Start { path: program.clone(), source })?;
-        if !status.success() && status.code() != Some(NOTHING_VERIFIED) {
+        // The kernel stays as it is then, and nothing has failed.
+        let has_ended = status.success() || status.code() == Some(exit::NOTHING_VERIFIED);
+        if !has_ended {
             mneme_core::remark!("mneme: {} was not tuned ({status})", kernel.name());
             failed = failed.or(Some(status));
             // An interruption is one of the whole.

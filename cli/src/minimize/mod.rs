@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use mneme_builds::process::interruption::on_interruption_say;
 use mneme_core::observation::Touched;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::manifest::MemoryState;
@@ -50,20 +51,31 @@ pub fn run(options: MinimizeOptions) -> Result<(), CommandError> {
     let replayer = Replayer { program: siblings::find(install::REPLAYER)?, device: options.device };
     let selected = selection.kernels()?;
     let seed = options.scrub.then_some(options.seed);
-    let mut all = true;
+    let (mut all, mut done) = (true, 0);
     for kernel in &selected.kernels {
         for (id, _) in kernel.instances(selection.record_id.as_deref())? {
+            on_interruption_say(&format!("mneme: interrupted; {}", kept(done, &to)));
             match minimize(&replayer, kernel, id, &to, seed) {
                 Err(CommandError::Unreplayed(why)) => {
                     mneme_core::remark!("mneme: instance {id} of {} is left out: {why}", kernel.record.demangled_name);
                     all = false;
                 }
-                done => done?,
+                minimized => minimized?,
             }
+            done += 1;
         }
     }
     selected.complete()?;
     if all { Ok(()) } else { Err(CommandError::Unreplayed("not everything could be replayed".into())) }
+}
+
+/// What is minimized when the user interrupts.
+fn kept(done: usize, to: &Path) -> String {
+    match done {
+        0 => format!("nothing was minimized, and {} has nothing of it", to.display()),
+        1 => format!("1 instance is minimized, in {}", to.display()),
+        _ => format!("{done} instances are minimized, in {}", to.display()),
+    }
 }
 
 fn minimize(
@@ -121,6 +133,12 @@ fn minimize(
     };
     let first = scratch.as_ref().map_or_else(|| to.to_path_buf(), |scratch| scratch.path().join("reduced"));
     let mut written = housekeeping::copy_changed(kernel.folder(), &first, hash, Some(id), change)?;
+    if scratch.is_none() {
+        on_interruption_say(&format!(
+            "mneme: interrupted before instance {id} was verified; remove it with mneme clean {} -rid {id}",
+            path.display()
+        ));
+    }
     let after = replayer.replay(&first.join(kernel.record.file_name()), id, &[]);
     let what = || format!("instance {id} without the memory that the kernel was not seen to touch");
     if let Some(problem) = unverified(after, what) {

@@ -103,7 +103,7 @@ impl ResultsFile {
 
     pub fn load(path: &Path) -> Result<Self, CommandError> {
         let wrong = |what: &str| CommandError::Usage(format!("{} {what}", path.display()));
-        let text = std::fs::read(path).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+        let text = std::fs::read(path).map_err(CommandError::unread(path))?;
         Self::parse(&text).map_err(|what| wrong(&what))
     }
 

@@ -50,6 +50,7 @@ struct TunedLaunch {
 pub fn run(folders: &[PathBuf], recordings: Option<&Path>, to: &SourceFiles) -> Result<(), CommandError> {
     let mut launches = Vec::new();
     for folder in folders {
+        CommandError::unless_there(folder)?;
         for found in results::read(folder, recordings).map_err(CommandError::Usage)? {
             let record = found.recording.load(&found.id)?;
             let (_, instance) = record.instance(&found.recording.database, Some(&found.id))?;

@@ -137,8 +137,7 @@ fn given(path: &Path) -> Result<Code, CommandError> {
         let path = path.display();
         return Err(CommandError::Usage(format!("{path} is neither machine code (.cubin) nor PTX (.ptx) by its name")));
     }
-    let bytes = std::fs::read(path)
-        .map_err(|error| CommandError::Usage(format!("{} cannot be read: {error}", path.display())))?;
+    let bytes = std::fs::read(path).map_err(CommandError::unread(path))?;
     Ok(Code { bytes, kind })
 }
 
@@ -158,8 +157,8 @@ fn original(kernel: &KernelFile, instance: &InstanceRecord) -> Result<Code, Comm
         return Ok(Code { bytes, kind: CodeKind::Ptx });
     }
     Err(CommandError::Usage(format!(
-        "{} holds no machine code and no PTX that the application ran (it may have been recorded on the CPU device); \
-         name some by --code",
+        "{} holds neither machine code nor PTX, which a program of its own needs: it has IR alone, as recordings of the CPU \
+         device have; record on a GPU, or name code for one by --code",
         kernel.path.display()
     )))
 }

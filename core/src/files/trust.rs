@@ -28,7 +28,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::environment;
+use crate::{environment, exit};
 
 /// The environment variable with the folders that are trusted whoever owns them, separated by colons.
 pub const VARIABLE: &str = "MNEME_TRUST";
@@ -117,6 +117,11 @@ impl From<Stranger> for io::Error {
 /// Whether an error is a refusal of this module.
 pub fn is_refusal(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Stranger>())
+}
+
+/// The exit status of a program that cannot read a file which its command line names.
+pub fn exit_status(error: &io::Error) -> i32 {
+    if is_refusal(error) { exit::BAD_USAGE } else { exit::NO_INPUT }
 }
 
 /// Adds folders to those that are trusted, for this process and all that it starts. For the first lines of a program.

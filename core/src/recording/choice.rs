@@ -92,6 +92,7 @@ pub fn missing(path: &Path, id: Option<&str>, name: Option<&str>, all: &[String]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit;
 
     /// A folder with kernels of these demangled names, each with one instance.
     fn folder(kernels: &[(u64, &str, &str)]) -> tempfile::TempDir {
@@ -130,11 +131,11 @@ mod tests {
         ] {
             assert_eq!(chosen(id, name).map_err(|error| error.to_string()).as_deref(), Ok(expected));
         }
-        for (id, name, is_usage) in
-            [(None, None, true), (None, Some("int"), true), (None, Some("swap"), true), (Some("7"), None, false)]
-        {
-            assert_eq!(chosen(id, name).map_err(|error| error.is_usage()), Err(is_usage));
+        for (id, name) in [(None, None), (None, Some("int")), (None, Some("swap")), (Some("7"), None)] {
+            assert_eq!(chosen(id, name).map_err(|error| error.exit_status()), Err(exit::BAD_USAGE));
         }
+        let missing = choose(&folder.path().join("nowhere"), None, Some("scan"));
+        assert_eq!(missing.unwrap_err().exit_status(), exit::NO_INPUT);
         let empty = tempfile::tempdir().unwrap();
         assert!(matches!(choose(empty.path(), None, None), Err(RecordingError::Empty { .. })));
         assert_eq!(choose(Path::new("7.json"), None, None).unwrap(), Path::new("7.json"));

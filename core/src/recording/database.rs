@@ -183,7 +183,7 @@ fn any_numbers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<
 
 impl KernelRecord {
     pub fn load(path: &Path) -> Result<Self, RecordingError> {
-        let text = regular::read(path).map_err(RecordingError::io(path))?;
+        let text = regular::read(path).map_err(RecordingError::named(path))?;
         Self::parse(path, &text)
     }
 
@@ -282,7 +282,7 @@ const SHORTEST: usize = 4;
 /// Every `<number>.json` of a folder, sorted by name.
 pub fn kernels(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(RecordingError::io(folder))? {
+    for entry in std::fs::read_dir(folder).map_err(RecordingError::named(folder))? {
         let path = entry.map_err(RecordingError::io(folder))?.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if path.extension().is_some_and(|extension| extension == "json") && stem.parse::<u64>().is_ok() {
@@ -391,9 +391,7 @@ pub fn add_instance(
 pub(super) fn load_or_begin(folder: &Path, kernel: &KernelRecord) -> Result<KernelRecord, RecordingError> {
     // Only what is certainly not there is new: a file that cannot be read would lose its instances.
     match KernelRecord::load(&folder.join(kernel.file_name())) {
-        Err(RecordingError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            Ok(KernelRecord { instances: BTreeMap::new(), ..kernel.clone() })
-        }
+        Err(RecordingError::Missing { .. }) => Ok(KernelRecord { instances: BTreeMap::new(), ..kernel.clone() }),
         loaded => loaded,
     }
 }

@@ -1,11 +1,17 @@
 //! Errors of a recording, each in one sentence for the user.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::console::is_full;
+use crate::exit;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
+    /// A path that the user names.
+    #[error("{path} is missing; name the folder that mneme record wrote (-rdb), or the .json file of a kernel in it", path = path.display())]
+    Missing { path: PathBuf },
     /// Another user can change what would be run; a sentence.
     #[error("{0}")]
     Stranger(String),
@@ -41,7 +47,25 @@ pub enum RecordingError {
 impl RecordingError {
     /// Whether the command line is at fault, and not the recording: it does not select one kernel and instance.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Ambiguous { .. } | Self::Choice(_))
+        matches!(self, Self::Ambiguous { .. } | Self::Choice(_) | Self::NoInstance { .. })
+    }
+
+    /// The status of a program that ends by this.
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Self::Io { source, .. } if is_full(source) => exit::INTERNAL,
+            Self::Missing { .. } => exit::NO_INPUT,
+            error if error.is_usage() => exit::BAD_USAGE,
+            _ => exit::BAD_RECORDING,
+        }
+    }
+
+    /// Names a file or folder that the user has named and that cannot be opened.
+    pub(crate) fn named(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| match source.kind() {
+            std::io::ErrorKind::NotFound => Self::Missing { path: path.into() },
+            _ => Self::Io { path: path.into(), source },
+        }
     }
 
     /// Names the file of an error.

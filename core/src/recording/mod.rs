@@ -37,3 +37,6 @@ pub use code::CodeKind;
 pub use error::RecordingError;
 pub use moments::Moments;
 pub use sums::RecordingSums;
+
+/// The folder that `mneme record` writes and other commands read unless another one is named.
+pub const USUAL: &str = "recording";

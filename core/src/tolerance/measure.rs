@@ -101,6 +101,10 @@ impl std::fmt::Display for ElementValue {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Integer(value) => value.fmt(formatter),
+            // Without an exponent the largest and the smallest have 300 digits.
+            Self::Float(value, _) if value.is_normal() && !(1e-5..1e16).contains(&value.abs()) => {
+                write!(formatter, "{value:e}")
+            }
             Self::Float(value, _) => value.fmt(formatter),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use mneme_builds::process::interruption::on_interruption_say;
 use mneme_builds::progress::Invocation;
 use mneme_core::observation::LastWrite;
 use mneme_core::result::Mismatch;
@@ -144,6 +145,15 @@ pub struct BisectFinding {
 }
 
 impl BisectFinding {
+    /// Has an interruption tell what was found until now, and `files`, what became of the files.
+    pub fn keep_when_interrupted(&self, files: &str) {
+        on_interruption_say(&format!(
+            "mneme-bisect: interrupted, when this was found: {}: {}; {files}",
+            self.verdict.description(),
+            self.summary
+        ));
+    }
+
     /// Before anything is known.
     pub fn unclear(failing: FailureKind, pipeline: &str, reference: &str) -> Self {
         Self {

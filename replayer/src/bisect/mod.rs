@@ -199,6 +199,7 @@ impl Bisection<'_, '_, '_> {
         let template = failing.clone();
         Stages::new(&mut *self.runner, criterion, failing).find(&failed, &mut finding)?;
         finding.effort.search_seconds = self.runner.seconds();
+        finding.keep_when_interrupted("no file was written yet");
         if let Some(good) = self.options.good_llvm {
             compilers::cross(&mut *self.runner, &criterion, good, &template, &mut finding)?;
         }

@@ -166,6 +166,5 @@ fn files_beside(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Fatal> {
-    trust::read(path)
-        .map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", path.display())))
+    trust::read(path).map_err(|error| Fatal::unread(path, &error))
 }

@@ -31,8 +31,8 @@ Exit status, as git bisect run takes it:
   1 found: an IR pass                     125 cannot be judged: the reference fails too
   2 found: LLVM's code generation         64 bad usage
   3 found: the assembler                  65 bad recording
-  4 found: undefined behaviour or a race  69 no such device
-    in the kernel itself";
+  4 found: undefined behaviour or a race  66 a file or folder that is named is missing
+    in the kernel itself                  69 no such device";
 
 /// Finds out why a recorded kernel is right with one pipeline and wrong with another: the pass, the back end, the
 /// assembler or the kernel itself.

@@ -7,6 +7,7 @@ use clap::Args;
 use mneme_builds::Keep;
 use mneme_core::configuration::MAX_TIMEOUT;
 use mneme_core::device::Timer;
+use mneme_core::recording::USUAL;
 
 use crate::build::replacement::CodeBeside;
 use crate::context::device::Choice;
@@ -42,14 +43,15 @@ impl From<Timers> for Timing {
 /// What all modes are told.
 #[derive(Args, Debug)]
 pub struct CommonOptions {
-    /// The .json file of the recorded kernel, also -rdb; or the recording's folder, where --kernel, -rid or its only
-    /// kernel says which one
+    /// The recording's folder, where --kernel, -rid or its only kernel says which one; or the .json file of the recorded
+    /// kernel (also -rdb)
     #[arg(
         long = "record-db",
         alias = "rdb",
         alias = "record-database",
         alias = "record-db-dir",
-        value_name = "FILE|FOLDER"
+        value_name = "FOLDER|FILE",
+        default_value = USUAL
     )]
     pub database: PathBuf,
 

@@ -29,8 +29,9 @@ pub use observation::ObservationOptions;
 const ONE_DASH: &[&str] =
     &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
 
-const USAGE: &str = "mneme-replay -rdb FILE [-rid ID] [OPTIONS] [PIPELINE]\n       mneme-replay sweep -rdb FILE [-rid ID] [OPTIONS] CONFIGURATIONS\n       \
-                     mneme-replay serve -rdb FILE [-rid ID] [OPTIONS]";
+const USAGE: &str = "mneme-replay [-rdb FOLDER] [--kernel NAME] [-rid ID] [OPTIONS] [PIPELINE]\n       \
+                     mneme-replay sweep [-rdb FOLDER] [--kernel NAME] [-rid ID] [OPTIONS] CONFIGURATIONS\n       \
+                     mneme-replay serve [-rdb FOLDER] [--kernel NAME] [-rid ID] [OPTIONS]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,11 +65,12 @@ Examples:
       the same for programs, as a protocol of JSON lines (docs/reference/protocol.md; this is what mneme-tune drives)
 
 Exit status:
-  0 verified            4 timed out
-  1 not verified        64 bad usage
-  2 build failed        65 bad recording
+  0 verified            64 bad usage
+  1 not verified        65 bad recording
+  2 build failed        66 a file or folder that is named is missing
   3 launch failed       69 no such device
-  6 unproven            70 something of ours broke";
+  4 timed out           70 something of ours broke
+  6 unproven";
 
 // A command line: one of three modes. No description: it would stand in the help, in place of the one-shot replay's.
 #[derive(Debug, Subcommand)]
@@ -122,7 +124,7 @@ Examples:
 Exit status:
   0  every line has a result, and one at least verified
   1  every line has a result, and none verified
-  64 bad usage    65 bad recording    69 no such device    70 something of ours broke";
+  64 bad usage    65 bad recording    66 a file that is named is missing    69 no such device    70 something of ours broke";
 
 const SERVE_EXAMPLES: &str = "\
 Requests and replies are described in docs/reference/protocol.md. The first line out is a greeting; end of input finishes what was
@@ -134,7 +136,7 @@ Examples:
 
 Exit status:
   0  the input has ended (or a shutdown was asked for), and everything has its answer
-  64 bad usage    65 bad recording    69 no such device    70 something of ours broke, or nobody reads the replies";
+  64 bad usage    65 bad recording    66 a file that is named is missing    69 no such device    70 something of ours broke, or nobody reads the replies";
 
 /// Replays one configuration a line, and prints one result a line, as they come.
 #[derive(Args, Debug)]

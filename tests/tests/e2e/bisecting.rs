@@ -327,7 +327,7 @@ fn what_cannot_be_judged_is_said_to_be_so() {
     outcome.complains("the reference");
     let missing = tempfile::tempdir().unwrap();
     let missing = run(program("mneme-bisect")).arg("-rdb").arg(missing.path().join("1.json"));
-    missing.exit_with(mneme_core::exit::BAD_RECORDING);
+    missing.exit_with(mneme_core::exit::NO_INPUT);
     run(program("mneme-bisect")).args(["--failing", "sometimes"]).exit_with(mneme_core::exit::BAD_USAGE);
     if TestDevice::under_test() == TestDevice::Cpu {
         let outcome =

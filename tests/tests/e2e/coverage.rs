@@ -340,7 +340,7 @@ fn memory_that_another_process_writes_to() {
     let searches = [
         (search("mneme-replay", &["sweep", "/dev/null"]), mneme_core::exit::BAD_USAGE),
         (search("mneme-replay", &["serve"]), mneme_core::exit::BAD_USAGE),
-        (search("mneme-tune", &tune), 3),
+        (search("mneme-tune", &tune), mneme_core::exit::BAD_USAGE),
         (search("mneme-bisect", &["default<O3>"]), mneme_core::exit::BAD_USAGE),
     ];
     for (search, status) in searches {

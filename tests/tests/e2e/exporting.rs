@@ -214,7 +214,7 @@ fn inputs_are_verified_and_errors_leave_nothing() {
 
     let whole = recording.single();
     let none = codes.path().join("none.ptx");
-    let refused = self::export(&folder, &whole).arg("--code").arg(&none).exit_with(exit::BAD_USAGE);
+    let refused = self::export(&folder, &whole).arg("--code").arg(&none).exit_with(exit::NO_INPUT);
     refused.complains("none.ptx cannot be read");
     assert!(names(scratch.path()).is_empty());
 

@@ -52,7 +52,7 @@ fn ls_and_show_know_every_instance() {
             assert!(ls.stdout.contains(id) && show.stdout.contains(id), "{id} is missing: {ls}{show}");
         }
     }
-    mneme("ls").arg(recording.folder().join("nowhere")).exit_with(exit::BAD_RECORDING).complains("nowhere");
+    mneme("ls").arg(recording.folder().join("nowhere")).exit_with(exit::NO_INPUT).complains("nowhere");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn clean_keeps_what_others_use() {
     let first = kernel.instances.keys().next().unwrap();
     mneme("clean").arg(&database).args(["-rid", first]).succeed();
     assert_eq!(verify_all(recording.folder()), 5);
-    TestInstance::new(&database, first).replay("default<O3>").exit_with(exit::BAD_RECORDING);
+    TestInstance::new(&database, first).replay("default<O3>").exit_with(exit::BAD_USAGE);
 
     mneme("clean").arg(&database).succeed();
     assert!(!database.exists());

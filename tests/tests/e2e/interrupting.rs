@@ -3,7 +3,7 @@
 //! Nothing that was found is lost, nothing is left running, and they go on.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -129,4 +129,27 @@ fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
         assert_eq!(lines(&folder), done + 2);
         assert_eq!(read("summary.json")["status"], "completed");
     }
+}
+
+#[test]
+fn a_bisection_that_is_interrupted_says_what_it_found_and_keeps_it() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let work = tempfile::tempdir().unwrap();
+    let bisection = Command::new("env")
+        .arg("--default-signal")
+        .arg(program("mneme-bisect"))
+        .args(["-rdb".as_ref(), recording.folder().as_os_str(), "-o".as_ref(), work.path().as_os_str()])
+        .args(["--device", TestDevice::under_test().name(), "--reduce", "100"])
+        .arg("function(sroa),function(mneme-fault<lost-store>)")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the difference", || work.path().join("pass.diff").is_file());
+    // SAFETY: the process has not been waited for.
+    assert_eq!(unsafe { libc::kill(bisection.id().cast_signed(), libc::SIGINT) }, 0);
+    let output = bisection.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGINT), "{said}");
+    assert!(said.contains("mneme-fault") && said.contains(work.path().to_str().unwrap()), "{said}");
+    assert!(work.path().join("before.ll").is_file() && !work.path().join("reproduce.sh").exists());
 }

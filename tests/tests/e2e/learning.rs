@@ -81,7 +81,7 @@ fn document(path: &Path) -> Value {
 #[test]
 fn an_application_is_learnt_in_steps() {
     let learnt = Learnt::new("vecadd", &["1", "int"]);
-    learnt.learn().exit_with(exit::BAD_USAGE).complains("has nothing yet; run mneme apply --learn");
+    learnt.learn().exit_with(exit::NO_INPUT).complains("has nothing yet; run mneme apply --learn");
     learnt.apply().complains("the kernels are timed in this run, and recorded in the next one");
     assert!(learnt.path().join("profile.json").is_file());
     learnt.learn().exit_with(exit::BAD_USAGE).complains("has the times of kernels alone");

@@ -75,7 +75,7 @@ fn what_is_broken_or_cannot_be_read_is_told() {
     let empty = tempfile::tempdir().unwrap();
     test(empty.path()).exit_with(exit::BAD_USAGE).complains("no recorded launch is there to be tested");
     let nothing = test(recording.folder()).arg("--against").arg(empty.path().join("no.json"));
-    nothing.exit_with(exit::BAD_USAGE).complains("no.json cannot be read");
+    nothing.exit_with(exit::NO_INPUT).complains("no.json cannot be read");
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn the_best_of_a_session_is_polished_by_another() {
         tune(&instance, &space, &work.path().join("third")).args(options).args(["--sampler", "greedy", "--start-from"]);
     elsewhere
         .arg(first.join("best.json"))
-        .exit_with(3)
+        .exit_with(mneme_core::exit::BAD_USAGE)
         .complains("nothing in it is a value that a parameter of this space may have");
 }
 
@@ -225,7 +225,9 @@ fn energy_is_refused_where_nobody_counts_it() {
     let work = tempfile::tempdir().unwrap();
     let (space, results) = (work.path().join("space.yaml"), work.path().join("results"));
     fs::write(&space, "parameters:\n  block.x: [32, 64]\n").unwrap();
-    let outcome = tune(&recording.single(), &space, &results).args(["--objective", "time", "energy_j"]).exit_with(3);
+    let outcome = tune(&recording.single(), &space, &results)
+        .args(["--objective", "time", "energy_j"])
+        .exit_with(mneme_core::exit::BAD_USAGE);
     outcome.complains("the objective 'energy_j' needs the energy of a launch, which could not be measured");
     assert!(read(&results, "baseline.json")["result"].get("energy_j").is_none());
 }
@@ -236,7 +238,8 @@ fn a_space_file_that_is_wrong_is_told_before_anything_runs() {
     let work = tempfile::tempdir().unwrap();
     let space = work.path().join("space.yaml");
     fs::write(&space, "parameters:\n  block.x: [32, 64]\nderived:\n  grid.x: ceil(n / block.x)\n").unwrap();
-    let outcome = tune(&recording.single(), &space, &work.path().join("results")).exit_with(3);
+    let outcome =
+        tune(&recording.single(), &space, &work.path().join("results")).exit_with(mneme_core::exit::BAD_USAGE);
     outcome
         .complains("space.yaml, line 4: derived.grid.x: 'ceil(n / block.x)' has the name 'n', which is not known here");
 }

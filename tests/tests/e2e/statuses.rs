@@ -76,7 +76,7 @@ fn command_lines_that_make_no_sense() {
     instance.replay("default<O3>").arg("--no-such-option").exit_with(exit::BAD_USAGE).complains("--no-such-option");
     instance.replay("default<O3>").args(["--block-dim-x", "4096"]).exit_with(exit::BAD_USAGE);
     instance.replay("default<O3>").args(["--iterations", "many"]).exit_with(exit::BAD_USAGE);
-    run(program("mneme-replay")).exit_with(exit::BAD_USAGE);
+    run(program("mneme-replay")).arg("--nonsense").exit_with(exit::BAD_USAGE);
     run(program("mneme")).arg("frobnicate").exit_with(exit::BAD_USAGE).complains("frobnicate");
     run(program("mneme")).args(["record", "-rdb", "not-used"]).exit_with(exit::BAD_USAGE);
 }
@@ -86,13 +86,75 @@ fn recordings_that_are_not_there() {
     let recording = Recording::of(app("saxpy"), &[]);
     let instance = recording.single();
     let missing = TestInstance::new(&recording.folder().join("12345.json"), &instance.id);
-    missing.replay("default<O3>").exit_with(exit::BAD_RECORDING).complains("12345.json");
+    missing.replay("default<O3>").exit_with(exit::NO_INPUT).complains("12345.json");
     // The message for an unknown instance names those that there are.
     let unknown = TestInstance::new(&instance.database, "1");
-    unknown.replay("default<O3>").exit_with(exit::BAD_RECORDING).complains(&instance.id);
+    unknown.replay("default<O3>").exit_with(exit::BAD_USAGE).complains(&instance.id);
     let text = recording.folder().join("67890.json");
     std::fs::write(&text, "not a recording").unwrap();
     TestInstance::new(&text, &instance.id).replay("default<O3>").exit_with(exit::BAD_RECORDING);
+}
+
+/// A missing path has one status in all commands, whatever it was to be: a recording, results, a source, a space.
+#[test]
+fn a_path_that_is_missing_has_the_same_status_everywhere() {
+    let recording = Recording::of(app("saxpy"), &[]);
+    let home = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(recording.folder(), home.path().join("recording")).unwrap();
+    for line in [
+        "mneme-replay -rdb none",
+        "mneme-replay -rdb none/1.json",
+        "mneme-replay --source none.cu",
+        "mneme-replay --ir none.ll",
+        "mneme-replay --ptx none.ptx",
+        "mneme-replay --cubin none.cubin",
+        "mneme-replay sweep -rdb none none.jsonl",
+        "mneme-replay sweep none.jsonl",
+        "mneme-replay serve -rdb none",
+        "mneme-bisect -rdb none",
+        "mneme-bisect --source none.cu",
+        "mneme-tune -rdb none",
+        "mneme-tune -rdb none/1.json",
+        "mneme-tune --all-kernels -rdb none",
+        "mneme-tune --space none.yaml",
+        "mneme-tune --space-module none.py:Space",
+        "mneme-tune --config none.yml",
+        "mneme-tune --pipeline-file none",
+        "mneme-tune --simulate none",
+        "mneme-tune --sampler greedy --trials 1 --start-from none",
+        "mneme-tune --sampler tpe --trials 1 --learn-from none",
+        "mneme-tune --resume --results-dir none",
+        "mneme-tune report none",
+        "mneme-tune compare none none",
+        "mneme ls none",
+        "mneme show none",
+        "mneme fsck none",
+        "mneme annotate none",
+        "mneme clean none",
+        "mneme copy none to",
+        "mneme move none/1.json to",
+        "mneme minimize none to",
+        "mneme export --standalone none to",
+        "mneme export --standalone recording to --code none.ptx",
+        "mneme export --header tuned.hpp none",
+        "mneme test none",
+        "mneme test recording --against none.json",
+        "mneme compare none.json none.json",
+        "mneme apply --tuned none -- true",
+        "mneme learn none",
+    ] {
+        let mut words = line.split(' ');
+        let outcome = run(program(words.next().unwrap())).args(words).folder(home.path()).exit_with(exit::NO_INPUT);
+        assert!(outcome.stderr.contains("none") && outcome.stderr.trim().lines().count() == 1, "{line}: {outcome}");
+    }
+    // What is in a recording, or is not, is another mistake.
+    for line in ["mneme-replay", "mneme-tune", "mneme-bisect", "mneme ls", "mneme export --standalone recording to"] {
+        for [option, value] in [["--kernel", "none"], ["-rid", "1"]] {
+            let mut words = line.split(' ');
+            let outcome = run(program(words.next().unwrap())).args(words).args([option, value]).folder(home.path());
+            outcome.exit_with(exit::BAD_USAGE);
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{TestDevice, program};
@@ -88,7 +89,7 @@ fn an_exhaustive_sweep_ends_with_the_best() {
         .arg(&folder)
         .succeed()
         .complains("1 line of trials.jsonl could not be read");
-    run(program("mneme-tune")).arg("report").arg(results.path()).exit_with(3).complains("--results-dir");
+    run(program("mneme-tune")).arg("report").arg(results.path()).exit_with(exit::NO_INPUT).complains("--results-dir");
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn a_baseline_that_fails_stops_the_tuning() {
     // A pipeline that LLVM cannot read ends the session before it begins, and the results before it stay.
     let outcome = tune(run(program("mneme-tune")), &recording.single(), &folder)
         .args(["--passes", "default<O2>", "function(loop-rotat)"])
-        .exit_with(3);
+        .exit_with(exit::BAD_USAGE);
     outcome.complains("'function(loop-rotat)'");
     outcome.complains("'loop-rotate'");
     assert!(read(&folder, "summary.json")["num_compile_error"].as_u64() > Some(0));
@@ -258,7 +259,11 @@ fn the_exhaustive_example_in_all_its_forms() {
     let space = tune(&[&selection[..], &module, &["--space-arg", "low=512", "--print-space"]].concat()).json();
     assert_eq!(space["size"], 9 * 5);
     let wrong = [&selection[..], &["--space-module", "examples/tuning_vecadd_exhaustive.py:None"]].concat();
-    run(program("mneme-tune")).args(wrong).folder(folder.path()).exit_with(3).complains("has no class None");
+    run(program("mneme-tune"))
+        .args(wrong)
+        .folder(folder.path())
+        .exit_with(exit::BAD_USAGE)
+        .complains("has no class None");
 }
 
 /// Runs the class that docs/guides/python.md shows.
@@ -437,6 +442,6 @@ fn optuna_chooses_where_it_is_asked_to() {
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "--python".as_ref(), python.as_os_str()])
         .args(["--sampler", "tpe", "--trials", "1", "--study-name", "none", "--results-dir"])
         .arg(results.path().join("none"))
-        .exit_with(3)
+        .exit_with(exit::BAD_USAGE)
         .complains(&format!("{} cannot be started", python.display()));
 }

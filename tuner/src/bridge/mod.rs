@@ -40,6 +40,8 @@ pub enum BridgeError {
         python = python.display()
     )]
     NoPackage { python: PathBuf },
+    #[error("--space-module {path} cannot be read: {problem}", path = path.display())]
+    Unread { path: PathBuf, problem: String },
     /// The user's code or Optuna says no; one sentence.
     #[error("{0}")]
     Refused(String),

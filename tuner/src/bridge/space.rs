@@ -47,7 +47,11 @@ impl PythonSpace {
     ) -> Result<Self, BridgeError> {
         if let Some((path, _)) = target.rsplit_once(':').filter(|(path, _)| path.ends_with(".py") || path.contains('/'))
         {
-            trust::check(Path::new(path)).map_err(|error| BridgeError::Refused(error.to_string()))?;
+            let unread = |source: std::io::Error| match trust::is_refusal(&source) {
+                true => BridgeError::Refused(source.to_string()),
+                false => BridgeError::Unread { path: path.into(), problem: source.to_string() },
+            };
+            trust::check(Path::new(path)).map_err(unread)?;
         }
         let arguments: Map<String, Value> = arguments.iter().map(|pair| argument(pair)).collect::<Result<_, _>>()?;
         let request = json!({

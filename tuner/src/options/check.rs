@@ -1,5 +1,7 @@
 //! Checks of options: those that do not go together, and values that make no sense.
 
+use mneme_core::recording::USUAL;
+
 use super::choices::TIMERS;
 use super::{Options, Range};
 
@@ -70,18 +72,6 @@ impl Options {
         if self.simulates_a_table() {
             return None;
         }
-        if self.record_database.is_empty() && self.resume {
-            let folder = self.results_dir.as_deref().unwrap_or(std::path::Path::new(".")).display();
-            return Some(format!(
-                "{folder} holds no session to go on with; name the --results-dir of one, or begin one without --resume"
-            ));
-        }
-        if self.record_database.is_empty() {
-            return Some(
-                "--record-database is missing: name the STATIC-HASH.json of a recorded kernel (mneme ls lists them)"
-                    .into(),
-            );
-        }
         if !self.record_id.is_empty() && (self.record_database.len() > 1 || self.all_kernels == Some(true)) {
             return Some("--record-id names instances of one kernel; for several kernels use --all-instances".into());
         }
@@ -96,6 +86,15 @@ impl Options {
             let (first, second) = (found.next()?, found.next()?);
             Some(format!("{} and {} exclude each other; give one of them", option(first), option(second)))
         })
+    }
+
+    /// Takes the recording that `mneme record` writes if none is named, unless a session goes on.
+    #[must_use]
+    pub fn with_usual_recording(mut self) -> Self {
+        if self.record_database.is_empty() && !self.resume && !self.simulates_a_table() {
+            self.record_database.push(USUAL.into());
+        }
+        self
     }
 
     /// Whether results are those of a file, which has its own space; nothing recorded is needed then.
@@ -247,9 +246,7 @@ mod tests {
             assert!(found.contains(expected) && found.lines().count() == 1, "{arguments:?}: {found}");
         }
         assert_eq!(problem(&["--sampler", "tpe", "--trials", "5", "--study-name", "s"]), "");
-        assert_eq!(
-            Options::default().check().unwrap_err().to_string().split(':').next(),
-            Some("--record-database is missing")
-        );
+        let usual = |options: Options| options.with_usual_recording().record_database.len();
+        assert_eq!((usual(Options::default()), usual(Options { resume: true, ..Options::default() })), (1, 0));
     }
 }

@@ -35,8 +35,8 @@ use crate::space::{BlockAxes, LaunchSafety, Preset};
 #[command(name = "mneme-tune", version, after_help = EXAMPLES, max_term_width = 120)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Recorded kernel: STATIC-HASH.json, or a folder that holds one kernel (also -rdb). Several kernels are tuned one
-    /// after the other
+    /// The recording's folder, where --kernel, -rid or its only kernel says which one; or a kernel's .json file (also
+    /// -rdb). Several are tuned one after the other [default: recording]
     #[arg(long, aliases = ["record-db", "rdb"], value_name = "PATH", num_args = 1.., help_heading = RECORDING)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub record_database: Vec<PathBuf>,
@@ -418,9 +418,9 @@ const EXAMPLES: &str = "Examples:
   mneme-tune --resume --results-dir results
   mneme-tune report results --csv trials.csv      (see mneme-tune report --help)
 
-Exit status: 0 done, 1 the baseline failed, 2 nothing verified, 3 invalid configuration,
-4 the recording cannot be loaded, 5 internal error, 64 bad usage, 69 no such device,
-70 something cannot be written (a full disk).";
+Exit status: 0 done, 1 the baseline failed, 2 nothing verified, 6 unproven, 64 bad usage, 65 bad recording,
+66 a file or folder that is named is missing, 69 no such device, 70 something of ours broke, or cannot be
+written (a full disk), 75 another session is writing to the results folder.";
 
 #[cfg(test)]
 mod tests {

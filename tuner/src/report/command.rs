@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mneme_core::exit;
 
 use crate::archive::Archive;
-use crate::{export, status};
+use crate::export;
 
 const EXAMPLES: &str = "Examples:
   mneme-tune report mneme-tune-results/vecadd
@@ -16,7 +16,7 @@ const EXAMPLES: &str = "Examples:
       optuna-dashboard study.log then opens the trials; Optuna does with
       JournalStorage(JournalFileBackend('study.log'))
 
-Exit status: 0 done, 3 the folder holds no results, 64 bad usage, 70 a file cannot be written.";
+Exit status: 0 done, 64 bad usage, 66 the folder holds no results, 70 a file cannot be written.";
 
 /// Write the report of a tuning session, from its results folder
 #[derive(Debug, clap::Args)]
@@ -53,8 +53,7 @@ pub fn run(options: &ReportOptions) -> i32 {
 }
 
 fn write(options: &ReportOptions) -> Result<(), (i32, String)> {
-    let archive =
-        Archive::read(&options.results).map_err(|error| (status::INVALID_CONFIGURATION, error.to_string()))?;
+    let archive = Archive::read(&options.results).map_err(|error| (error.exit_status(), error.to_string()))?;
     let unwritable = |error: &dyn std::fmt::Display| (exit::INTERNAL, error.to_string());
     let path = super::write_archive(&archive, options.output.as_deref()).map_err(|error| unwritable(&error))?;
     if archive.torn > 0 {

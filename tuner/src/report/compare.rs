@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::{chart, document, headline, history};
 use crate::archive::{Archive, flat, plain};
-use crate::{results, status};
+use crate::results;
 
 const EXAMPLES: &str = "Example:
   mneme-tune compare before after --output comparison.html
 
-Exit status: 0 done, 3 a folder holds no results, 64 bad usage, 70 the page cannot be written.";
+Exit status: 0 done, 64 bad usage, 66 a folder holds no results, 70 the page cannot be written.";
 
 /// Compare two tuning sessions: their winners, times and parameters
 #[derive(Debug, clap::Args)]
@@ -39,11 +39,13 @@ pub fn run(options: &CompareOptions) -> i32 {
 }
 
 fn compare(options: &CompareOptions) -> Result<(), (i32, String)> {
-    let read =
-        |folder: &PathBuf| Archive::read(folder).map_err(|error| (status::INVALID_CONFIGURATION, error.to_string()));
+    let read = |folder: &PathBuf| Archive::read(folder).map_err(|error| (error.exit_status(), error.to_string()));
     let sessions = [read(&options.one)?, read(&options.other)?];
     let unwritable = |error: std::io::Error| (mneme_core::exit::INTERNAL, error.to_string());
     console::write(&text(&rows(&sessions))).map_err(unwritable)?;
+    if let Some(doubt) = doubt(&sessions) {
+        mneme_core::remark!("mneme-tune: {doubt}");
+    }
     if let Some(path) = &options.output {
         results::replace(path, page(&sessions).as_bytes()).map_err(unwritable)?;
         mneme_core::remark!("The page is in {}", path.display());
@@ -58,7 +60,7 @@ fn rows(sessions: &[Archive; 2]) -> Vec<Row> {
     let both = |what: &str, of: &dyn Fn(&Archive) -> String| (what.to_owned(), [of(&sessions[0]), of(&sessions[1])]);
     let text = |value: &Value| if value.is_null() { "–".to_owned() } else { plain(value) };
     let count = |archive: &Archive| {
-        let verified = archive.trials.iter().filter(|trial| trial.metric.is_some()).count();
+        let verified = archive.trials.iter().filter(|trial| trial.metric.or(trial.stopped).is_some()).count();
         format!("{verified} of {}", archive.trials.len())
     };
     let mut rows = vec![
@@ -83,6 +85,19 @@ fn rows(sessions: &[Archive; 2]) -> Vec<Row> {
     rows
 }
 
+/// What keeps times of the two from being compared.
+fn doubt(sessions: &[Archive; 2]) -> Option<&'static str> {
+    let differ = |of: &dyn Fn(&Archive) -> Value| of(&sessions[0]) != of(&sessions[1]);
+    if differ(&|it| it.kernel().into()) {
+        return Some("the sessions tuned different kernels, so that their times do not compare");
+    }
+    if differ(&|it| it.baseline["result"]["environment"]["device"].clone()) {
+        return Some("the sessions ran on different devices, so that their times do not compare");
+    }
+    let launch = |it: &Archive| [&it.baseline["config"]["grid"], &it.baseline["config"]["block"]].map(Clone::clone);
+    differ(&|it| launch(it).to_vec().into()).then_some("the sessions tuned different launches of the kernel")
+}
+
 fn time(archive: &Archive, metric: Option<f64>) -> String {
     metric.map_or_else(|| "–".to_owned(), |metric| chart::metric(metric, archive.is_time))
 }
@@ -104,11 +119,12 @@ fn text(rows: &[Row]) -> String {
 }
 
 fn page(sessions: &[Archive; 2]) -> String {
+    let axes = history::Axes::of(&[&sessions[0], &sessions[1]]);
     let trials = |archive: &Archive| -> Markup {
         html! {
             section {
                 h2 { "Trials of " (archive.folder.display()) }
-                (history::history(archive, headline::baseline_metric(archive), archive.is_time))
+                (history::history(archive, &axes, None))
             }
         }
     };
@@ -117,6 +133,7 @@ fn page(sessions: &[Archive; 2]) -> String {
         header { h1 { (title) } }
         main {
             section {
+                @if let Some(doubt) = doubt(sessions) { p class="note" { (doubt) } }
                 table {
                     tbody {
                         @for (what, [one, other]) in rows(sessions) {
@@ -124,6 +141,9 @@ fn page(sessions: &[Archive; 2]) -> String {
                         }
                     }
                 }
+            }
+            @if sessions[0].is_time == sessions[1].is_time {
+                section { h2 { "Best so far" } (history::two(sessions)) }
             }
             @for archive in sessions { (trials(archive)) }
         }

@@ -91,12 +91,13 @@ pub fn figures(archive: &Archive) -> Markup {
     let metric_name =
         if is_time { archive.config["metric"].as_str() } else { one(&archive.config["objective"]) }.unwrap_or("metric");
     let rounds = confirmed(archive).and_then(|_| summary["confirmation"]["rounds"].as_u64());
-    let how = rounds.map_or_else(|| metric_name.to_owned(), |rounds| format!("median of {rounds} rounds in turns"));
+    let how =
+        rounds.map_or_else(|| metric_name.to_owned(), |rounds| format!("geometric mean of {rounds} rounds in turns"));
     html! {
         section class="figures" {
             @if let Some((estimate, low, high)) = confirmed(archive) {
                 @let confidence = archive.summary["confirmation"]["confidence"].as_f64().map_or(String::new(), |it| format!(", {:.0} % confidence", 100.0 * it));
-                (figure(&format!("{}×", ratio(estimate)), &format!("confirmed speedup (mean of the rounds' ratios), {} to {}{confidence}", ratio(low), ratio(high))))
+                (figure(&format!("{}×", ratio(estimate)), &format!("confirmed speedup, {} to {}{confidence}", ratio(low), ratio(high))))
             } @else if let Some(speedup) = speedup {
                 (figure(&format!("{speedup:.3}×"), if archive.best["trial"].is_number() { "speedup of the fastest trial, not confirmed" } else { "speedup: the recorded configuration is the best" }))
             }
@@ -144,10 +145,12 @@ pub fn winner(archive: &Archive) -> Markup {
             }
         };
     };
+    // What does not apply is no difference.
+    let applied = |config: &Configuration| serde_json::to_value(config.grounded()).unwrap_or_default();
+    let changes = changes(&recorded.as_ref().map(applied).unwrap_or_default(), &applied(&best));
     // Another installation may choose another compiler.
     let environment = serde_json::from_value::<Environment>(archive.best["result"]["environment"].clone());
     best.llvm = best.llvm.or(environment.ok().and_then(|environment| environment.compiled_by_another()));
-    let changes = changes(&archive.baseline["config"], &archive.best["config"]);
     let is_candidate = archive.best["trial"].is_number();
     let is_exported = is_candidate
         && (!archive.is_time || !archive.tuned_kernels.is_null() || archive.config["proteus_output"].is_string());
@@ -204,11 +207,11 @@ fn finalists(archive: &Archive) -> Markup {
     html! {
         @if let Some(finalists) = finalists.filter(|finalists| !finalists.is_empty()) {
             table {
-                thead { tr { th { "measured again" } th class="number" { "speedup" } th class="number" { "from" } th class="number" { "to" } th class="number" { "rounds" } th { "against the baseline" } } }
+                thead { tr { th { "measured again" } th { "what" } th class="number" { "speedup" } th class="number" { "from" } th class="number" { "to" } th class="number" { "rounds" } th { "against the baseline" } } }
                 tbody {
                     @for it in finalists {
                         tr {
-                            td { "trial " (plain(&it["trial"])) }
+                            td { "trial " (plain(&it["trial"])) } td { (choice(archive, &it["trial"])) }
                             td class="number" { (number(&it["speedup"]["estimate"])) }
                             td class="number" { (number(&it["speedup"]["low"])) }
                             td class="number" { (number(&it["speedup"]["high"])) }
@@ -222,6 +225,13 @@ fn finalists(archive: &Archive) -> Markup {
             }
         }
     }
+}
+
+/// The parameters of a trial that vary.
+fn choice(archive: &Archive, trial: &Value) -> String {
+    let Some(trial) = archive.trials.iter().find(|it| Some(it.number) == trial.as_u64()) else { return String::new() };
+    let value = |name: &String| Some(format!("{name} {}", plain(trial.choice.get(name)?)));
+    archive.parameters.iter().filter_map(value).collect::<Vec<_>>().join(", ")
 }
 
 fn command(what: &str, line: &str) -> Markup {

@@ -77,7 +77,7 @@ pub fn page(archive: &Archive) -> String {
                 section {
                     h2 { "Trials" }
                     p class="note" { "Each trial's own measurement. The best few and the baseline were measured again in turns; the figures above are of that." }
-                    (history::history(archive, headline::baseline_metric(archive), is_time))
+                    (history::history(archive, &history::Axes::of(&[archive]), Some("history")))
                 }
                 @if !columns.is_empty() && archive.trials.iter().filter(|trial| trial.metric.is_some()).count() >= LINES {
                     section {

@@ -79,7 +79,7 @@ impl Results {
         }
         let aside = free_name(folder);
         std::fs::rename(folder, &aside).map_err(|source| ResultsError::Taken { folder: folder.into(), source })?;
-        mneme_core::remark!("mneme-tune: the results that were in {} are in {} now", folder.display(), aside.display());
+        mneme_core::remark!("mneme-tune: the results of the session before are in {} now", aside.display());
         let (results, known) = Self::enter(folder)?;
         Ok((Self { aside: Some(aside), ..results }, known))
     }
@@ -116,6 +116,11 @@ impl Results {
         self.aside.as_deref()
     }
 
+    /// The folder is in another place now.
+    pub fn moved_to(&mut self, folder: PathBuf) {
+        self.folder = folder;
+    }
+
     /// Gives up a session that has not begun: what was in the folder before is there again.
     ///
     /// # Errors
@@ -125,7 +130,9 @@ impl Results {
         let Some(aside) = aside else { return Ok(()) };
         std::fs::remove_dir_all(&folder)
             .and_then(|()| std::fs::rename(&aside, &folder))
-            .map_err(|source| ResultsError::Io { path: folder, source })
+            .map_err(|source| ResultsError::Io { path: folder.clone(), source })?;
+        mneme_core::remark!("mneme-tune: they are in {} again", folder.display());
+        Ok(())
     }
 
     pub fn log_path(&self) -> PathBuf {

@@ -1,5 +1,6 @@
 //! The announcement at the end of a session: the best, how it is taken over, and the exit status.
 
+use mneme_core::exit;
 use mneme_core::text::ratio;
 
 use super::standings::Best;
@@ -8,7 +9,6 @@ use crate::confirm::FirstRunGap;
 use crate::options::{ProteusOutput, SpaceSettings};
 use crate::results::{References, Trial, proteus};
 use crate::space::Point;
-use crate::status;
 use crate::winner;
 
 impl Session {
@@ -77,10 +77,10 @@ impl Session {
             }
         }
         if self.standings.is_untold(best) {
-            return status::INTERNAL;
+            return exit::INTERNAL;
         }
         let nothing = self.standings.ranked(self.proposals.space()).is_empty();
-        if nothing || self.stop == Stop::Failure { status::NOTHING_VERIFIED } else { 0 }
+        if nothing || self.stop == Stop::Failure { exit::NOTHING_VERIFIED } else { 0 }
     }
 
     /// Whether the grid follows the block in all candidates, and need not.

@@ -198,13 +198,14 @@ fn told(ratio: Interval) -> Option<String> {
     }
     let percent = |ratio: f64| {
         let word = if ratio > 1.0 { "slower" } else { "faster" };
-        format!("{:.1} % {word}", (ratio - 1.0).abs() * 100.0)
+        let change = (ratio - 1.0).abs() * 100.0;
+        format!("{change:.digits$} % {word}", digits = usize::from(change < 10.0))
     };
     let confidence = CONFIDENCE * 100.0;
     let bounds = format!("{confidence} % interval: {} to {}", percent(ratio.low), percent(ratio.high));
     let what = "the application's own code, which speedups are over";
     Some(if (ratio.low..=ratio.high).contains(&1.0) {
-        format!("is about as fast as {what} ({bounds})")
+        format!("is not measurably faster or slower than {what} ({bounds})")
     } else {
         format!("is {} than {what} ({bounds})", percent(ratio.estimate))
     })
@@ -225,8 +226,8 @@ mod tests {
     fn a_pipeline_that_is_not_the_applications_code_is_told() {
         let said = |times: &[u64]| difference(&ratios(&[200, 200, 200], times)).and_then(told).unwrap_or_default();
         assert_eq!((said(&[204, 205, 206]), said(&[195, 195, 196])), (String::new(), String::new()));
-        assert!(said(&[240, 241, 239]).starts_with("is 20.0 % slower than the application's own code"));
-        assert!(said(&[150, 150, 151]).starts_with("is 24."), "{}", said(&[150, 150, 151]));
-        assert!(said(&[150, 240, 300]).starts_with("is about as fast as"), "{}", said(&[150, 240, 300]));
+        assert!(said(&[240, 241, 239]).starts_with("is 20 % slower than the application's own code"));
+        assert!(said(&[150, 150, 151]).starts_with("is 25 %"), "{}", said(&[150, 150, 151]));
+        assert!(said(&[150, 240, 300]).starts_with("is not measurably"), "{}", said(&[150, 240, 300]));
     }
 }

@@ -25,6 +25,9 @@ const WARM_RUNS: (u32, u32) = (1, 0);
 /// Rounds of theirs after which the data are looked at first: a great difference is seen then, and a round costs much.
 const LONG_LOOK: usize = 3;
 
+/// When finalists are run for their times.
+pub(super) const AGAIN: &str = "when it was measured again";
+
 impl Session {
     /// Whether winners of this session have to be confirmed. Rounds of times confirm winners by time only, and
     /// `--finalists 0` asks for none.
@@ -84,7 +87,7 @@ impl Session {
                     first_runs.note(finalist.map(|trial| trial.trial), result);
                 }
                 if let (None, Some(trial)) = (&times, finalist) {
-                    self.refute_again(trial.trial, &of_instances, &results);
+                    self.refute_again(trial.trial, &of_instances, &results, AGAIN);
                 }
                 found.push(times);
             }
@@ -100,15 +103,21 @@ impl Session {
         Ok(Some(confirmation))
     }
 
-    /// Refutes a trial that did not verify when it was measured again.
-    pub(super) fn refute_again(&mut self, trial: u64, configurations: &[Configuration], results: &[ReplayResult]) {
+    /// Refutes a trial that did not verify later; `when` says in which runs.
+    pub(super) fn refute_again(
+        &mut self,
+        trial: u64,
+        configurations: &[Configuration],
+        results: &[ReplayResult],
+        when: &str,
+    ) {
         let result = spokesman(results);
         if result.status == ReplayStatus::InternalError {
             self.leave_untested(trial, failure::in_full(&result));
             return;
         }
         let reason = failure::in_short(&result);
-        self.refute(trial, format!("it verified, and did not when it was measured again: {reason}"));
+        self.refute(trial, format!("it verified, and did not {when}: {reason}"));
         // Other sessions are not to take it for verified.
         self.records.forget(configurations, results);
     }

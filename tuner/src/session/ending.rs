@@ -1,15 +1,17 @@
 //! The end of a session: the files that it leaves, whatever ended it.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use mneme_core::exit;
 
 use super::standings::{Best, Standings};
 use super::{Finished, SUMMARY, Session, SessionError, Stop};
-use crate::report;
 use crate::results::proteus;
 use crate::results::{TRIALS, proteus_tuned_kernels};
 use crate::winner;
+use crate::{kept, report};
 
 impl Session {
     /// Writes what the session found, whatever ended it. What cannot be written keeps nothing else from being written
@@ -34,6 +36,7 @@ impl Session {
             self.report_failure(&error, &best);
             return Err(error);
         }
+        self.give_way_to_better()?;
         let mut status = self.announce(&best);
         if let Some(error) = self.records.unwritten() {
             mneme_core::remark!("mneme-tune: {error}");
@@ -41,6 +44,21 @@ impl Session {
         }
         self.progress.complete().map_err(SessionError::Output)?;
         Ok(Finished { status, summary: self.standings.summary, tuned })
+    }
+
+    /// Leaves the folder to the session before if that has the better winner; what is told from here on names the folder
+    /// in which this session is.
+    fn give_way_to_better(&mut self) -> Result<(), SessionError> {
+        let results = &mut self.records.results;
+        let Some(aside) = results.aside().map(Path::to_owned) else { return Ok(()) };
+        let Some(kept) = kept::keep_better(results.folder(), &aside)? else { return Ok(()) };
+        mneme_core::remark!("mneme-tune: {kept}");
+        if kept.is_earlier {
+            results.moved_to(aside);
+            let written = self.records.report();
+            self.records.note(report::FILE, written);
+        }
+        Ok(())
     }
 
     fn write(&mut self, best: &Best, tuned: Option<&Value>, complete: bool) {

@@ -8,7 +8,6 @@ use crate::interrupt::Interrupted;
 use crate::objective::ObjectiveError;
 use crate::results::ResultsError;
 use crate::server::ServerError;
-use crate::status;
 
 /// Why a session ended early.
 #[derive(Debug, thiserror::Error)]
@@ -59,18 +58,17 @@ impl SessionError {
         match self {
             error if error.is_unwritten() => exit::INTERNAL,
             Self::Cache(error) if error.is_full() => exit::INTERNAL,
-            Self::Results(_) | Self::Cache(_) => status::INVALID_CONFIGURATION,
-            Self::Bridge(BridgeError::Died { .. }) => status::INTERNAL,
-            Self::Bridge(_) => status::INVALID_CONFIGURATION,
-            Self::Objective(_) => status::INVALID_CONFIGURATION,
-            Self::Baseline(_) => status::BASELINE_FAILED,
+            Self::Results(ResultsError::InUse { .. }) => exit::IN_USE,
+            Self::Results(_) | Self::Cache(_) | Self::Objective(_) => exit::BAD_USAGE,
+            Self::Bridge(BridgeError::Unread { .. }) => exit::NO_INPUT,
+            Self::Bridge(BridgeError::Died { .. }) => exit::INTERNAL,
+            Self::Bridge(_) => exit::BAD_USAGE,
+            Self::Baseline(_) => exit::BASELINE_FAILED,
             Self::Unproven(_) => exit::UNPROVEN,
             Self::Output(_) => exit::INTERNAL,
             Self::Interrupted(interrupted) => interrupted.exit_status(),
-            Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,
-            Self::Server(ServerError::Fatal { status: exit::NO_DEVICE, .. }) => exit::NO_DEVICE,
-            Self::Server(ServerError::Fatal { status: exit::BAD_USAGE, .. }) => status::INVALID_CONFIGURATION,
-            Self::Server(_) | Self::BaselineUntried(_) => status::INTERNAL,
+            Self::Server(ServerError::Fatal { status, .. }) => *status,
+            Self::Server(_) | Self::BaselineUntried(_) => exit::INTERNAL,
         }
     }
 }

@@ -14,6 +14,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::confirm::AGAIN;
 use super::{Session, SessionError, Stop};
 use crate::options::RunsKind;
 use crate::results::Trial;
@@ -150,7 +151,7 @@ impl Session {
             }
             None => {
                 self.standings.looks.visits.remove(&number);
-                self.refute_again(number, &configurations, &results);
+                self.refute_again(number, &configurations, &results, AGAIN);
             }
         }
         Ok(())

@@ -49,7 +49,7 @@ impl Session {
             if results.len() == configurations.len() && results.iter().all(is_proven) {
                 proof.proven.insert(trial.trial);
             } else {
-                self.refute_again(trial.trial, &configurations, &results);
+                self.refute_again(trial.trial, &configurations, &results, "in many runs, and on fresh inputs");
                 all = false;
             }
         }

@@ -3,6 +3,7 @@
 use mneme_core::protocol::StoppingRule;
 use mneme_core::result::{ReplayResult, SharedWith};
 
+use super::confirm::AGAIN;
 use super::criteria::spokesman;
 use super::{Session, SessionError, Stop};
 use crate::results::Trial;
@@ -56,7 +57,7 @@ impl Session {
         self.judge(&mut trial, results);
         let configuration = std::slice::from_ref(&before.config);
         let Some((metric, earlier)) = trial.metric.zip(before.metric) else {
-            self.refute_again(before.trial, configuration, results);
+            self.refute_again(before.trial, configuration, results, AGAIN);
             self.proposals.search.tell(id, self.standings.outcome(before));
             return self.proposals.check_bridge();
         };

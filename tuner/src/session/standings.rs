@@ -1,5 +1,7 @@
 //! The standings of a session: the baseline, the trials that verified by rank, and the counts of all.
 
+use std::collections::BTreeMap;
+
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, ReplayStatus};
 
@@ -172,25 +174,27 @@ impl Standings {
     }
 
     /// Those that are to be measured again: the best trials of different code or launch, none of them the baseline's.
-    /// The best are those that all visits show.
+    /// The best are those that all visits show. Of configurations that come to the same code, the one that changes
+    /// least of the baseline stands for all, so that a winner has nothing that makes no difference.
     pub fn finalists(&self, ranked: &[Trial], most: usize) -> Vec<Trial> {
         let Some(baseline) = &self.baseline else { return Vec::new() };
-        let mut seen = vec![identity(&baseline.config, &baseline_results(baseline)[0], &baseline.config)];
-        let mut found = Vec::new();
-        let time = |trial: &Trial| {
-            let seen = self.looks.estimate(trial.trial).or(trial.metric.map(f64::ln));
-            seen.unwrap_or(f64::INFINITY)
-        };
-        let mut ranked: Vec<&Trial> = ranked.iter().collect();
-        ranked.sort_by(|one, other| time(one).total_cmp(&time(other)));
+        let own = identity(&baseline.config, &baseline_results(baseline)[0], &baseline.config);
+        let mut groups: BTreeMap<_, Vec<&Trial>> = BTreeMap::new();
         for trial in ranked {
-            let identity = identity(&trial.config, &trial.result, &baseline.config);
-            if found.len() < most && !seen.contains(&identity) {
-                seen.push(identity);
-                found.push(trial.clone());
-            }
+            groups.entry(identity(&trial.config, &trial.result, &baseline.config)).or_default().push(trial);
         }
-        found
+        groups.remove(&own);
+        // A visit of one is a visit of all.
+        let time = |group: &[&Trial]| {
+            let visited = group.iter().find_map(|trial| self.looks.estimate(trial.trial));
+            visited.or(group[0].metric.map(f64::ln)).unwrap_or(f64::INFINITY)
+        };
+        let mut groups: Vec<(f64, Vec<&Trial>)> = groups.into_values().map(|group| (time(&group), group)).collect();
+        groups.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1[0].trial.cmp(&other.1[0].trial)));
+        let plainest = |group: Vec<&Trial>| {
+            group.into_iter().min_by_key(|trial| (changes(&trial.config, &baseline.config), trial.trial)).cloned()
+        };
+        groups.into_iter().take(most).filter_map(|(_, group)| plainest(group)).collect()
     }
 
     /// The confirmed speedup of a trial over the baseline, if it has one.
@@ -215,9 +219,25 @@ fn confirmed(trial: &Trial, finalist: &Finalist) -> Trial {
     }
 }
 
+/// In how many ways code is made otherwise than the baseline's.
+fn changes(one: &Configuration, other: &Configuration) -> usize {
+    let (one, other) = (one.grounded(), other.grounded());
+    let differ = [
+        one.passes != other.passes,
+        one.codegen_opt != other.codegen_opt,
+        one.specialize != other.specialize,
+        one.specialize_dims != other.specialize_dims,
+        one.internalize != other.internalize,
+        one.set_launch_bounds != other.set_launch_bounds,
+        one.max_threads != other.max_threads,
+        one.min_blocks_per_sm != other.min_blocks_per_sm,
+    ];
+    differ.into_iter().filter(|differs| *differs).count()
+}
+
 /// What a configuration is measured by: equal ones differ by noise alone.
-fn identity(config: &Configuration, result: &ReplayResult, baseline: &Configuration) -> impl PartialEq + use<> {
+fn identity(config: &Configuration, result: &ReplayResult, baseline: &Configuration) -> impl Ord + use<> {
     // Where the device names no code, configurations are told apart by themselves.
     let code = if result.environment.code.is_empty() { config.hash() } else { result.environment.code.clone() };
-    (code, config.grid, config.block, config.shared_mem, config.cache == baseline.cache)
+    (code, config.grid.as_array(), config.block.as_array(), config.shared_mem, config.cache == baseline.cache)
 }

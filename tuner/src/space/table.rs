@@ -41,7 +41,7 @@ impl ResultsTable {
     /// It cannot be read, or is none of the kinds that are known.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let wrong = |what: String| FileError::new(path, "", what);
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("it cannot be read: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| FileError::unread(path, &error))?;
         let document: Value =
             serde_json::from_str(&without_nan(&text)).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
         let content = if document["results"].is_array() { t4(&document) } else { cache(&document) }.map_err(wrong)?;

@@ -1,8 +1,12 @@
 //! Errors that keep a session from starting, or from going on.
 
+use std::path::PathBuf;
+
 use mneme_core::exit;
+use mneme_core::files::trust;
 use mneme_core::recording::RecordingError;
 
+use crate::archive::ArchiveError;
 use crate::bridge::BridgeError;
 use crate::document::DocumentError;
 use crate::objective::ObjectiveError;
@@ -12,8 +16,6 @@ use crate::sampler::SettingsError;
 use crate::session::SessionError;
 use crate::simulate::SimulationError;
 use crate::space::FileError;
-use crate::status;
-use mneme_core::console::is_full;
 
 /// Why nothing, or nothing more, is tuned.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +26,12 @@ pub enum TuneError {
     Merge(#[from] MergeError),
     #[error(transparent)]
     Document(#[from] DocumentError),
+    #[error("{folder} holds no session to go on with; name the --results-dir of one, or begin one without --resume", folder = .0.display())]
+    NoSession(PathBuf),
+    #[error("--start-from {path}: {source}", path = path.display())]
+    Start { path: PathBuf, source: std::io::Error },
+    #[error("--learn-from: {0}")]
+    Learn(ArchiveError),
     /// One sentence about a setting that cannot be.
     #[error("{0}")]
     Setting(String),
@@ -49,17 +57,21 @@ pub enum TuneError {
 impl TuneError {
     pub fn exit_status(&self) -> i32 {
         match self {
-            Self::Usage(_) => exit::BAD_USAGE,
-            Self::Document(DocumentError::Write { source, .. }) if is_full(source) => exit::INTERNAL,
-            Self::Merge(_)
-            | Self::Document(_)
+            Self::Document(error) | Self::Merge(MergeError::Document(error)) => error.exit_status(),
+            Self::Simulation(SimulationError::Read { source, .. }) => trust::exit_status(source),
+            Self::Space(error) if error.is_unread => exit::NO_INPUT,
+            Self::NoSession(_) | Self::Start { .. } => exit::NO_INPUT,
+            Self::Learn(error) => error.exit_status(),
+            Self::Usage(_)
+            | Self::Merge(_)
             | Self::Setting(_)
+            | Self::Kernel(_)
             | Self::Space(_)
             | Self::Sampler(_)
             | Self::Objective(_)
-            | Self::Simulation(_) => status::INVALID_CONFIGURATION,
-            Self::Recording(_) | Self::Kernel(_) => status::BAD_RECORD,
-            Self::Incomplete => status::INTERNAL,
+            | Self::Simulation(_) => exit::BAD_USAGE,
+            Self::Recording(error) => error.exit_status(),
+            Self::Incomplete => exit::INTERNAL,
             Self::Session(error) => error.exit_status(),
         }
     }

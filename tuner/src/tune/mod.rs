@@ -27,7 +27,6 @@ use crate::document;
 use crate::early_stop::{EarlyStop, Racing};
 use crate::evaluator::Evaluator;
 use crate::interrupt;
-use crate::kept;
 use crate::measured::Measured;
 use crate::objective::Objectives;
 use crate::options::{
@@ -42,16 +41,18 @@ use crate::server::ServerCommand;
 use crate::session::{self, Finished, Plan, SessionError, TunedInstance};
 use crate::simulate::Simulation;
 use crate::space::{self, FileSpace, Point, Preset, SearchSpace};
-use crate::status;
-use mneme_core::console;
+use mneme_core::{console, exit};
 
 /// Does what a command line says, and gives the exit status.
 ///
 /// # Errors
 /// One sentence for the user, and the status that goes with it.
 pub fn run(said: Options) -> Result<i32, TuneError> {
-    let options = said.merged()?;
+    let options = said.merged()?.with_usual_recording();
     options.check()?;
+    if options.resume && options.record_database.is_empty() && !options.simulates_a_table() {
+        return Err(TuneError::NoSession(options.results_dir.unwrap_or_default()));
+    }
     let options = options.with_pipelines()?;
     if options.passes.iter().chain(&options.fixed_passes).any(|passes| passes.trim().is_empty()) {
         return Err(TuneError::Setting("--passes has an empty pipeline; name one, such as 'default<O3>'".into()));
@@ -98,7 +99,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
     }
     // The first of several problems; "nothing verified" of one kernel says less than a broken other.
     let statuses = finished.iter().map(|outcome| outcome.status).filter(|status| *status != 0);
-    Ok(statuses.min_by_key(|status| (*status == status::NOTHING_VERIFIED, *status)).unwrap_or(0))
+    Ok(statuses.min_by_key(|status| (*status == exit::NOTHING_VERIFIED, *status)).unwrap_or(0))
 }
 
 /// A kernel and the instances to tune it for.
@@ -327,11 +328,7 @@ impl KernelToTune {
             bridge,
             settings,
         };
-        let aside = results.aside().map(Path::to_owned);
         let finished = session::run(plan, evaluator, results, known)?;
-        if let Some(kept) = aside.map(|aside| kept::keep_better(folder, &aside)).transpose()?.flatten() {
-            mneme_core::remark!("mneme-tune: {kept}");
-        }
         Ok(Outcome { status: finished.status, finished: Some(finished) })
     }
 
@@ -421,7 +418,7 @@ fn learning(search: &SearchSettings, own: Box<dyn Sampler>) -> Result<Box<dyn Sa
     for folder in &search.learn_from {
         let wrong =
             |what: &dyn std::fmt::Display| TuneError::Setting(format!("--learn-from {}: {what}", folder.display()));
-        let archive = Archive::read(folder).map_err(|error| wrong(&error))?;
+        let archive = Archive::read(folder).map_err(TuneError::Learn)?;
         let point = |entry: &ArchivedTrial| serde_json::from_value::<Point>(entry.line["params"].clone()).ok();
         let found: Vec<(Point, f64)> = archive.trials.iter().filter_map(|it| Some((point(it)?, it.metric?))).collect();
         if found.is_empty() {
@@ -521,7 +518,7 @@ fn server_options(settings: &TuningSettings) -> Vec<String> {
 /// The point that a file of results is about: `best.json`, or the first line of `trials.jsonl`.
 fn start_point(path: &Path) -> Result<Point, TuneError> {
     let wrong = |problem: String| TuneError::Setting(format!("--start-from {}: {problem}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|source| TuneError::Start { path: path.into(), source })?;
     let trial = serde_json::Deserializer::from_str(&text).into_iter::<Value>().next();
     if trial
         .as_ref()

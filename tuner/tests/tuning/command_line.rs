@@ -57,7 +57,7 @@ fn the_output_is_the_tutorials() {
     // A second session does not overwrite the first one's results.
     let first = home.trials("here");
     let (_, stderr) = home.run(&["--results-dir", "here", "--space-preset", "compiler"], 0);
-    assert!(stderr.contains("the results that were in here are in here.1 now"), "{stderr}");
+    assert!(stderr.contains("the results of the session before are in here.1 now"), "{stderr}");
     assert_eq!(home.trials("here.1"), first);
     assert!(
         home.tune(&["--space-preset", "quick", "--metric", "min", "--quiet", "--finalists", "0"], 0)
@@ -183,9 +183,9 @@ fn what_cannot_be_leaves_earlier_results_where_they_are() {
     home.tune(&["--space-preset", "compiler", "--results-dir", "here"], 0);
     let before = home.trials("here");
     for (arguments, status) in [
-        (&["--objective", "tme"][..], 3),
-        (&["--verify-all", "7"], 4),
-        (&["--sampler", "greedy", "--trials", "1", "--start-from", "no"], 3),
+        (&["--objective", "tme"][..], exit::BAD_USAGE),
+        (&["--verify-all", "7"], exit::BAD_USAGE),
+        (&["--sampler", "greedy", "--trials", "1", "--start-from", "no"], exit::NO_INPUT),
     ] {
         home.run(&[&["--results-dir", "here"], arguments].concat(), status);
         assert!(home.trials("here") == before && !home.path("here.1").exists(), "{arguments:?}");
@@ -211,8 +211,8 @@ fn of_equal_sequences_of_passes_the_shortest_is_the_best() {
 fn statuses() {
     let home = Home::new();
     home.tune(&["--passes", "wrong", "default<O3>"], 1);
-    home.tune(&["--passes", ""], 3);
-    home.tune(&["-rid", "2"], 4);
+    home.tune(&["--passes", ""], exit::BAD_USAGE);
+    home.tune(&["-rid", "2"], exit::BAD_USAGE);
     for arguments in [
         &["--no-such-option"][..],
         &["--iterations", "0"],
@@ -226,7 +226,7 @@ fn statuses() {
         assert!(stderr.starts_with("mneme-tune: ") && stderr.lines().count() == 1, "{stderr}");
     }
     std::fs::write(home.path("5.json"), "nonsense").unwrap();
-    home.tune(&[], 4);
+    home.tune(&[], exit::BAD_RECORDING);
 }
 
 #[test]
@@ -243,8 +243,8 @@ fn options_without_effect_on_a_file_of_results_are_refused_by_name() {
     write(json!({"1": 2.0, "2": 1.0}));
     assert_eq!(run(&["--trials", "2"]).0, 0);
     let (status, told) = run(&["--racing", "2", "--resume", "--results-dir", "r", "--rtol", "0.1"]);
-    assert!(status == 3 && told.contains("leave out --racing, --rtol, --resume"), "{status} {told}");
+    assert!(status == exit::BAD_USAGE && told.contains("leave out --racing, --rtol, --resume"), "{status} {told}");
     write(json!({"1": "failed", "2": null}));
     let (status, told) = run(&["--trials", "2"]);
-    assert!(status == 3 && told.contains("has no time of a valid configuration"), "{status} {told}");
+    assert!(status == exit::BAD_USAGE && told.contains("has no time of a valid configuration"), "{status} {told}");
 }

@@ -1,5 +1,6 @@
 //! Configuration files, and the modes that replay nothing.
 
+use mneme_core::exit;
 use serde_json::{Value, json};
 
 use crate::home::Home;
@@ -23,9 +24,9 @@ fn a_file_says_what_a_command_line_can() {
     again["results_dir"] = "here".into();
     assert_eq!(again, config);
     std::fs::write(home.path("wrong.yml"), text.replace("sampler", "smapler")).unwrap();
-    let (_, stderr) = home.run(&["--config", "wrong.yml"], 3);
+    let (_, stderr) = home.run(&["--config", "wrong.yml"], exit::BAD_USAGE);
     assert!(stderr.contains("wrong.yml") && stderr.contains("there is no option 'smapler'"), "{stderr}");
-    let (_, stderr) = home.run(&["--config", "none.yml"], 3);
+    let (_, stderr) = home.run(&["--config", "none.yml"], exit::NO_INPUT);
     assert!(stderr.contains("none.yml cannot be read"), "{stderr}");
 }
 
@@ -83,8 +84,8 @@ fn what_makes_no_sense_starts_nothing() {
     }
     let mut bare = home.command(&[]);
     let output = bare.output().unwrap();
-    assert_eq!(output.status.code(), Some(64));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--record-database is missing"));
+    assert_eq!(output.status.code(), Some(exit::NO_INPUT));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("recording is missing"));
     assert!(!home.path("mneme-tune-results").exists());
 }
 
@@ -99,7 +100,7 @@ fn pipelines_come_from_files_too() {
     let space: Value = serde_json::from_str(&home.tune(&["--print-space", "--fixed-passes", "only"], 0)).unwrap();
     assert_eq!(space["parameters"]["passes"], json!(["only"]));
     std::fs::write(home.path("empty"), "# nothing\n").unwrap();
-    assert!(home.run(&["--pipeline-file", "empty"], 3).1.contains("it has no pipeline"));
+    assert!(home.run(&["--pipeline-file", "empty"], exit::BAD_USAGE).1.contains("it has no pipeline"));
 }
 
 #[test]

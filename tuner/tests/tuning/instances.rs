@@ -1,5 +1,6 @@
 //! Several instances, several kernels, results that are shared.
 
+use mneme_core::exit;
 use serde_json::json;
 
 use crate::home::Home;
@@ -11,7 +12,7 @@ const LAUNCHES: [(&str, u64); 2] = [("1", 3), ("2", 1)];
 fn instances_weigh_as_often_as_they_were_launched() {
     let home = Home::new();
     home.record(5, &LAUNCHES);
-    assert!(home.run(&["--results-dir", "ambiguous"], 4).1.contains("instances"));
+    assert!(home.run(&["--results-dir", "ambiguous"], exit::BAD_USAGE).1.contains("instances"));
     home.tune(
         &[
             "--all-instances",
@@ -87,7 +88,7 @@ fn the_best_is_verified_on_other_instances() {
         "{summary}"
     );
     assert_eq!(home.json("again/best.json")["config"]["passes"], "right");
-    assert!(home.run(&["-rid", "1", "--verify-all", "7", "--results-dir", "none"], 4).1.contains('7'));
+    assert!(home.run(&["-rid", "1", "--verify-all", "7", "--results-dir", "none"], exit::BAD_USAGE).1.contains('7'));
 }
 
 #[test]
@@ -106,7 +107,9 @@ fn several_kernels_are_tuned_one_after_the_other() {
         kernels.as_array().unwrap().iter().map(|kernel| kernel["exit_status"].as_i64().unwrap()).collect();
     assert_eq!(statuses, [0, 0, 69]);
     assert_eq!(home.json("here/6/summary.json")["status"], "completed");
-    assert!(home.run(&["--record-database", ".", "--results-dir", "none"], 4).1.contains("--all-kernels"));
+    assert!(
+        home.run(&["--record-database", ".", "--results-dir", "none"], exit::BAD_USAGE).1.contains("--all-kernels")
+    );
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Objectives that a session asks its server for.
 
+use mneme_core::exit;
+
 use crate::home::Home;
 
 const OPTIONS: [&str; 9] =
@@ -27,7 +29,7 @@ fn a_counter_that_is_not_counted_ends_the_session_before_any_candidate() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     let expected = "the objective 'dram__bytes.sum' needs the hardware counter dram__bytes.sum, which was not counted: \
                     the driver forbids it";
-    assert!(output.status.code() == Some(3) && stderr.contains(expected), "{stderr}");
+    assert!(output.status.code() == Some(exit::BAD_USAGE) && stderr.contains(expected), "{stderr}");
     assert!(home.trials("here").is_empty());
 }
 

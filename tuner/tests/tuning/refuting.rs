@@ -32,10 +32,7 @@ fn who_verifies_only_sometimes_wins_nothing() {
     let home = Home::new();
     let (stdout, stderr) = tune(&home, &["sometimes 1", "sometimes 2"], &[], 2);
     assert_recorded(&home, &stdout, &stderr);
-    assert!(
-        stderr.contains("trial 0: it verified, and did not when it was measured again: memory differs"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("trial 0: it verified, and did not"), "{stderr}");
     assert!(stderr.contains("0 of 2 configurations verified"), "{stderr}");
     let summary = home.json("here/summary.json");
     assert_eq!((&summary["num_verified"], &summary["num_failed_verification"]), (&json!(0), &json!(2)));

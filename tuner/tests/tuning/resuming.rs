@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use mneme_core::exit;
 use serde_json::Value;
 
 use crate::home::Home;
@@ -149,7 +150,7 @@ fn the_baseline_stands_unless_it_is_to_be_measured_again() {
     assert_eq!(home.json("here/summary.json")["best_metric"], 998.0);
     // Results of another kernel are left alone.
     home.record(6, &[("1", 1)]);
-    let (_, stderr) = home.run(&["--resume", "--results-dir", "here", "--record-database", "6.json"], 3);
+    let (_, stderr) = home.run(&["--resume", "--results-dir", "here", "--record-database", "6.json"], exit::BAD_USAGE);
     assert!(stderr.contains("another recording"), "{stderr}");
 }
 
@@ -162,11 +163,11 @@ fn other_conditions_are_refused_and_the_session_stays_as_it_was() {
     let read = || files.map(|name| std::fs::read_to_string(home.path(&format!("here/{name}"))).unwrap());
     let before = read();
     for (option, value) in [("--rtol", "1e-12"), ("--iterations", "50"), ("--atol", "1")] {
-        let (_, stderr) = home.run(&["--resume", "--results-dir", "here", option, value], 3);
+        let (_, stderr) = home.run(&["--resume", "--results-dir", "here", option, value], exit::BAD_USAGE);
         assert!(stderr.contains(&format!("another {option}")), "{stderr}");
     }
     home.record(6, &[("1", 1)]);
-    home.run(&["--resume", "--results-dir", "here", "--record-database", "6.json"], 3);
+    home.run(&["--resume", "--results-dir", "here", "--record-database", "6.json"], exit::BAD_USAGE);
     assert_eq!(read(), before);
     home.tune(&["--resume", "--results-dir", "here", "--rtol", "1e-5", "--iterations", "5"], 0);
 }
@@ -216,7 +217,7 @@ fn another_recording_is_refused_and_shares_no_results() {
     assert!(all > 0);
     let before = std::fs::read_to_string(home.path("first/summary.json")).unwrap();
     let refused = |what: &str| {
-        let (_, stderr) = home.run(&["--resume", "--results-dir", "first"], 3);
+        let (_, stderr) = home.run(&["--resume", "--results-dir", "first"], exit::BAD_USAGE);
         assert!(stderr.contains("another recording") && stderr.contains(what), "{stderr}");
     };
     put("fractions");
@@ -247,14 +248,14 @@ fn what_does_not_say_which_recording_it_is_of_is_not_used() {
     let mut elsewhere = config.clone();
     elsewhere["measured"]["device"] = "NVIDIA H200".into();
     std::fs::write(home.path("here/config.json"), elsewhere.to_string()).unwrap();
-    let (_, stderr) = home.run(&["--resume", "--results-dir", "here"], 3);
+    let (_, stderr) = home.run(&["--resume", "--results-dir", "here"], exit::BAD_USAGE);
     assert!(stderr.contains("here holds times of NVIDIA H200") && stderr.contains("those of d (driver 1"), "{stderr}");
     config.as_object_mut().unwrap().remove("measured");
     std::fs::write(home.path("here/config.json"), config.to_string()).unwrap();
-    let (_, stderr) = home.run(&["--resume", "--results-dir", "here"], 3);
+    let (_, stderr) = home.run(&["--resume", "--results-dir", "here"], exit::BAD_USAGE);
     assert!(stderr.contains("does not say which recording it measured"), "{stderr}");
     std::fs::remove_file(home.path("here/config.json")).unwrap();
-    home.run(&["--resume", "-rdb", "5.json", "--results-dir", "here"], 3);
+    home.run(&["--resume", "-rdb", "5.json", "--results-dir", "here"], exit::BAD_USAGE);
     // Keys began with what two sessions have in common, and that was less.
     let cache = std::fs::read_to_string(home.path("cache.jsonl")).unwrap();
     std::fs::write(home.path("cache.jsonl"), cache.replace("{\"key\":\"3|", "{\"key\":\"")).unwrap();
@@ -354,7 +355,7 @@ fn what_cannot_be_measured_again_is_not_refuted_for_good() {
     let (summary, _) = run(&[], "", 0);
     assert_eq!((&summary["num_verified"], summary.get("refuted")), (&4.into(), None), "{summary}");
     // One of those that could not be measured may be faster than what was recorded.
-    let (summary, stderr) = run(&["--resume"], "missing", 5);
+    let (summary, stderr) = run(&["--resume"], "missing", exit::INTERNAL);
     assert_eq!((&summary["num_verified"], &summary["num_internal_error"]), (&2.into(), &2.into()), "{summary}");
     assert_eq!(summary["untested"].as_array().map(Vec::len), Some(2), "{summary}");
     assert!(stderr.contains("it verified, and could not be measured again: it is missing; install it"), "{stderr}");
@@ -376,7 +377,7 @@ fn a_session_that_could_try_nothing_says_so() {
     // The baseline was measured while the builder was there.
     assert_eq!(run("", &["--baseline-only"]).0, Some(0));
     let (status, stderr) = run("missing", &["--resume"]);
-    assert_eq!(status, Some(5), "{stderr}");
+    assert_eq!(status, Some(exit::INTERNAL), "{stderr}");
     assert!(stderr.contains("2 of 2 configurations could not be tried: it is missing; install it"), "{stderr}");
     assert_eq!(home.json("results/summary.json")["status"], "internal_error");
 }
@@ -401,7 +402,7 @@ fn a_session_keeps_its_compilers() {
     let another = "LLVM 22.1.8, which those of LLVM 22.1.3 do not compare with";
     assert_eq!(run("third", &["--trials", "2"], "19.1.7 22.1.8").0, Some(0));
     let third = run("third", &["--resume"], "19.1.7 22.1.3");
-    assert!(third.0 == Some(3) && third.1.contains(another), "{}", third.1);
+    assert!(third.0 == Some(exit::BAD_USAGE) && third.1.contains(another), "{}", third.1);
 
     let cached = |folder: &str| home.json(&format!("{folder}/summary.json"))["num_cached"].clone();
     assert_eq!(run("other", &[], "22.1.3").0, Some(0));

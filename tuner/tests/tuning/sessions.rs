@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use mneme_core::configuration::Configuration;
+use mneme_core::exit;
 use mneme_core::launch::Dim3;
 use mneme_tuner::early_stop::EarlyStop;
 use mneme_tuner::evaluator::Evaluator;
@@ -15,7 +16,6 @@ use mneme_tuner::session::{self, Plan, SessionError, TunedInstance};
 use mneme_tuner::space::{
     BlockAxes, Domain, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, SearchSpace,
 };
-use mneme_tuner::status;
 use serde_json::Value;
 
 /// Block widths 1 to 6 and 8, and these pipelines, around a launch of six blocks of four threads.
@@ -162,21 +162,21 @@ fn a_baseline_that_does_not_verify_ends_the_session() {
         let folder = tempfile::tempdir().unwrap();
         let error = run(folder.path(), plan(folder.path(), &[passes])).unwrap_err();
         assert!(matches!(error, SessionError::Baseline(_)), "{error}");
-        assert_eq!(error.exit_status(), status::BASELINE_FAILED);
+        assert_eq!(error.exit_status(), exit::BASELINE_FAILED);
         assert_eq!(json(folder.path(), "summary.json")["status"], "baseline_failed");
         assert!(!folder.path().join("results/best.json").exists());
     }
     let folder = tempfile::tempdir().unwrap();
     let error = run(folder.path(), plan(folder.path(), &["die 1"])).unwrap_err();
     assert!(matches!(error, SessionError::BaselineUntried(_)), "{error}");
-    assert_eq!(error.exit_status(), status::INTERNAL);
+    assert_eq!(error.exit_status(), exit::INTERNAL);
     assert_eq!(json(folder.path(), "summary.json")["status"], "internal_error");
 }
 
 #[test]
 fn what_the_server_says_before_it_starts_decides_the_status() {
     let folder = tempfile::tempdir().unwrap();
-    for (instance, expected) in [("0", status::BAD_RECORD), ("69", mneme_core::exit::NO_DEVICE)] {
+    for (instance, expected) in [("0", exit::BAD_RECORDING), ("69", exit::NO_DEVICE)] {
         let folder = folder.path().join(instance);
         let mut plan = plan(&folder, &["right"]);
         plan.instances[0].command.instance = instance.into();
@@ -184,7 +184,7 @@ fn what_the_server_says_before_it_starts_decides_the_status() {
     }
     let mut plan = plan(&folder.path().join("none"), &["right"]);
     plan.instances[0].command.program = folder.path().join("no-mneme-replay");
-    assert_eq!(run(&folder.path().join("none"), plan).unwrap_err().exit_status(), status::INTERNAL);
+    assert_eq!(run(&folder.path().join("none"), plan).unwrap_err().exit_status(), exit::INTERNAL);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_block_shape_that_is_refused_twice_is_left_alone() {
         let reversed = Reversed(space(&["right", "wide 1", "wide 2", "wide 3"]));
         let mut plan = one_by_one(plan(folder.path(), &["right"]), reversed);
         plan.settings.ban_refused_blocks = ban;
-        assert_eq!(run(folder.path(), plan).unwrap(), if ban { status::NOTHING_VERIFIED } else { 0 });
+        assert_eq!(run(folder.path(), plan).unwrap(), if ban { exit::NOTHING_VERIFIED } else { 0 });
         let summary = json(folder.path(), "summary.json");
         (summary["num_invalid_launch"].as_u64().unwrap(), summary["num_banned"].as_u64().unwrap())
     };
@@ -238,7 +238,7 @@ fn the_first_failure_ends_a_session_that_is_to_fail_fast() {
     let passes = ["right", "unknown"];
     let mut plan = one_by_one(plan(folder.path(), &passes), space(&passes));
     plan.settings.replay.fail_fast = true;
-    assert_eq!(run(folder.path(), plan).unwrap(), status::NOTHING_VERIFIED);
+    assert_eq!(run(folder.path(), plan).unwrap(), exit::NOTHING_VERIFIED);
     let summary = json(folder.path(), "summary.json");
     assert_eq!(
         (&summary["status"], &summary["num_trials_completed"]),
@@ -258,7 +258,7 @@ fn trials_and_time_are_limits() {
     let folder = tempfile::tempdir().unwrap();
     let mut limited = plan(folder.path(), &["right", "good"]);
     limited.settings.search.timeout = Some(1e-9);
-    assert_eq!(run(folder.path(), limited).unwrap(), status::NOTHING_VERIFIED);
+    assert_eq!(run(folder.path(), limited).unwrap(), exit::NOTHING_VERIFIED);
     assert_eq!(
         (trials(folder.path()).len(), json(folder.path(), "summary.json")["num_trials_completed"].as_u64()),
         (0, Some(0))

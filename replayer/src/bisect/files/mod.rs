@@ -41,6 +41,7 @@ pub fn write(
     let folder =
         options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", runner.context.recorded.id())));
     artifacts::clear(&folder, pass::FILES.into_iter().chain(given::FILES).chain([REDUCED, LAUNCH, script::NAME]))?;
+    finding.keep_when_interrupted(&format!("what was written is in {}", folder.display()));
     let mut files = Files { folder, ..Files::default() };
     if let Some(culprit) = &culprit {
         pass::write(runner, options, failing, criterion, culprit, !blames_later_stage, &mut files)?;

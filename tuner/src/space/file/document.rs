@@ -62,10 +62,9 @@ pub struct Document {
 impl Document {
     /// Reads a file: TOML where its name ends so, else YAML, of which JSON is a part.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let fail = |what: String| FileError::new(path, "", what);
-        let text = std::fs::read_to_string(path).map_err(|error| fail(format!("it cannot be read: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| FileError::unread(path, &error))?;
         Self::parse(&text, path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")))
-            .map_err(fail)
+            .map_err(|what| FileError { line: line_unsaid(&text, &what), ..FileError::new(path, "", what) })
     }
 
     pub fn parse(text: &str, toml: bool) -> Result<Self, String> {
@@ -80,6 +79,12 @@ impl Document {
         }
         Ok(document)
     }
+}
+
+/// The line of an unknown field, of which the parser says nothing if it is on the first one.
+fn line_unsaid(text: &str, error: &str) -> Option<usize> {
+    let field = error.split("unknown field `").nth(1)?.split('`').next()?;
+    line_of(text, field).filter(|_| !error.contains(" line "))
 }
 
 /// The line that has a key, such as `parameters.block.x.low`, counted from 1: that of the innermost part which begins a
@@ -103,7 +108,16 @@ pub fn line_of(text: &str, key: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::line_of;
+    use super::{Document, line_of, line_unsaid};
+
+    #[test]
+    fn unknown_keys_are_named_with_their_lines() {
+        for text in ["parameter:\n  width: 1\n", "parameters:\n  width: [1]\nconfiguration: 1\n"] {
+            let error = Document::parse(text, false).map(drop).unwrap_err();
+            let line = line_unsaid(text, &error);
+            assert!(error.contains("unknown field") && (line.is_some() || error.contains(" line 3")), "{error}");
+        }
+    }
 
     #[test]
     fn keys_are_found_on_their_lines() {

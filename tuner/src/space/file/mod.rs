@@ -39,11 +39,18 @@ pub struct FileError {
     /// As in `parameters.block.x.low`; empty for the whole file.
     pub key: String,
     pub what: String,
+    /// Whether the file itself cannot be read.
+    pub is_unread: bool,
 }
 
 impl FileError {
+    /// The file cannot be read.
+    pub(super) fn unread(file: &Path, error: &std::io::Error) -> Self {
+        Self { is_unread: true, ..Self::new(file, "", format!("it cannot be read: {error}")) }
+    }
+
     pub(super) fn new(file: &Path, key: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { file: file.into(), line: None, key: key.into(), what: what.into() }
+        Self { file: file.into(), line: None, key: key.into(), what: what.into(), is_unread: false }
     }
 }
 

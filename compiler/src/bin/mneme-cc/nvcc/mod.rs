@@ -32,8 +32,8 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     let sources = line.cuda_sources();
     if line.links_static_runtime() && !Path::new(DRIVER).exists() {
         mneme_core::remark!(
-            "mneme-cc: warning: with the static CUDA runtime, which nvcc links unless told otherwise, the program runs on a GPU \
-             alone, and here is none; -cudart shared -Xlinker -rpath=CUDA/lib64 lets it run on Mneme's CPU device as well"
+            "mneme-cc: warning: nvcc links the static CUDA runtime by default, and such a program needs a GPU, which this \
+             machine lacks; for Mneme's CPU device add -cudart shared -Xlinker -rpath=CUDA/lib64 (CUDA: the toolkit's folder)"
         );
     }
     match line.action() {
