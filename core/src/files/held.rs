@@ -70,6 +70,20 @@ mod tests {
     }
 
     #[test]
+    fn one_that_gets_its_number_again_stays_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ours");
+        let mut held = HeldFile::create(&path).unwrap();
+        for _ in 0..3 {
+            // SAFETY: the descriptor is open; what the application does. Its number is the next that is free, unless
+            // another test is quicker.
+            unsafe { libc::close(held.get().unwrap().as_raw_fd()) };
+            held.get().unwrap().write_all(b"a").unwrap();
+            assert!(held.file.is_open());
+        }
+    }
+
+    #[test]
     fn one_whose_name_another_file_has_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ours");

@@ -9,6 +9,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 /// Our descriptors begin here if the process may have that many: an application gets the lowest number that is free.
@@ -18,6 +19,8 @@ const FIRST: libc::c_int = 200;
 pub struct OwnedFile {
     file: ManuallyDrop<File>,
     identity: Identity,
+    /// Its number was found to be another's, or nobody's. A file that is opened in its place may get the number.
+    is_lost: AtomicBool,
 }
 
 /// Device, inode, and when it was made, as numbers of inodes are used again.
@@ -35,7 +38,7 @@ impl OwnedFile {
         let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST) };
         // SAFETY: as above.
         let file = if moved < 0 { file } else { unsafe { File::from_raw_fd(moved) } };
-        Ok(Self { identity: identity(&file)?, file: ManuallyDrop::new(file) })
+        Ok(Self { identity: identity(&file)?, file: ManuallyDrop::new(file), is_lost: AtomicBool::new(false) })
     }
 
     /// The open file.
@@ -55,14 +58,20 @@ impl OwnedFile {
         Ok(&mut self.file)
     }
 
-    /// Whether its number is still its own.
+    /// Whether its number is still its own. Once it was not, it never is again.
     pub fn is_open(&self) -> bool {
-        identity(&self.file).is_ok_and(|identity| identity == self.identity)
+        let is_open = !self.is_lost.load(Ordering::Relaxed)
+            && identity(&self.file).is_ok_and(|identity| identity == self.identity);
+        if !is_open {
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+        is_open
     }
 
     /// Closes it before its end, if its number is still its own.
     pub fn close(&self) {
         if self.is_open() {
+            self.is_lost.store(true, Ordering::Relaxed);
             // SAFETY: from now on the number is not this file's, and not used.
             unsafe { libc::close(self.file.as_raw_fd()) };
         }
