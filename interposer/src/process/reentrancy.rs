@@ -3,7 +3,7 @@
 //! The mark is where the stack was when the thread entered, so that one is recognised that has left by a jump.
 
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
@@ -55,11 +55,32 @@ pub fn once<R>(work: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
     THREAD.with(|thread| {
         let Some(_inside) = enter(thread) else { return otherwise() };
         let put_off = PutOff::begin();
+        let _error = KeptError::new();
         thread.cancellation.set(Some(put_off.before()));
         let result = work();
         thread.cancellation.set(None);
         result
     })
+}
+
+/// The C library's error number of this thread, put back to what it was: the application may look at it after a call
+/// of the vendor's.
+struct KeptError(c_int);
+
+impl KeptError {
+    #[inline]
+    fn new() -> Self {
+        // SAFETY: the thread's own.
+        Self(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for KeptError {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the thread's own.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
 }
 
 /// Marks this thread, until the result is dropped; `None` if it is inside a hook already.
