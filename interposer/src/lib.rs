@@ -57,5 +57,7 @@ fn start() {
         lifetimes::forks::register();
         lifetimes::exits::register();
         lifetimes::jumps::register();
+        lifetimes::departures::register();
+        recorder::signals::register();
     });
 }

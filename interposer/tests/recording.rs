@@ -571,6 +571,29 @@ fn descriptors_that_the_application_closes_and_uses_are_its_own() {
     }
 }
 
+/// Its signal handler has interrupted the heap: nobody can allocate or free any more.
+#[test]
+fn who_leaves_from_within_the_heap_leaves() {
+    for how in ["heap-exit", "heap-exec"] {
+        let run = record(&["proc", how], &[("MNEME_MAX_RECORDINGS", "9")]);
+        assert_eq!(run.output.status.code(), Some(7), "{how}: {}", run.stderr());
+    }
+}
+
+#[test]
+fn the_error_number_of_the_application_stays() {
+    let run = record(&["proc", "errors"], &[("MNEME_MAX_RECORDINGS", "9")]);
+    assert!(run.stdout().contains("after a launch 77\n"), "{}{}", run.stdout(), run.stderr());
+    assert_eq!(instances(&run), 3);
+}
+
+#[test]
+fn a_profile_is_told_of_before_the_program_becomes_another() {
+    let run = record(&["proc", "exec"], &[("MNEME_MODE", "profile")]);
+    assert!(run.stdout().ends_with("another program\n"), "{}{}", run.stdout(), run.stderr());
+    assert_eq!(summary_of(&run, "_Z3addPii")["launches"], 4, "{}", run.stderr());
+}
+
 #[test]
 fn a_program_that_becomes_another_has_left_its_recording() {
     let run = record(&["proc", "exec"], &[("MNEME_MAX_RECORDINGS", "9")]);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{OwnedFile, private, regular};
+use super::{OwnedFile, private, progress, regular};
 
 /// Name of the file that is locked.
 pub const LOCK: &str = ".lock";
@@ -54,6 +54,8 @@ impl FolderLock {
                     let error = "another process has held the folder's lock too long; it may be stopped (kill -CONT lets it go on)";
                     return Err(io::Error::new(io::ErrorKind::TimedOut, error));
                 }
+                // A wait with an end of its own.
+                progress::note_step();
                 std::thread::sleep(pause);
                 pause = (2 * pause).min(longest);
             }

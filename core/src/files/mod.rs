@@ -6,6 +6,7 @@ mod held;
 mod lock;
 mod owned;
 pub mod private;
+pub mod progress;
 pub mod regular;
 mod size_limit;
 mod sync;
@@ -113,7 +114,8 @@ impl Temporary {
     /// # Errors
     /// They could not be written, because the disk is full for example.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.as_file().get().and_then(File::sync_all)
+        let file = self.file.as_file().get()?;
+        progress::syncing(|| file.sync_all())
     }
 
     /// The name that it is to have.

@@ -19,6 +19,7 @@
 //! reader walks the chunk headers up to the first incomplete one.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 use super::RecordingError;
 use super::encoding::{self, Encoded, Encoder};
 use super::manifest::CHUNK;
-use crate::files::{self, HeldFile, regular};
+use crate::files::{self, HeldFile, progress, regular};
 use crate::hash::{ChunkId, Hash64, checksum, chunk_id};
 use crate::random;
 
@@ -40,6 +41,8 @@ const CHUNK_HEADER: u64 = 24;
 const ENTRY: usize = 32;
 const TRAILER: u64 = 24;
 const EXTENSION: &str = "pack";
+/// So much is synced at a time, bytes: a second's work of a slow disk.
+const SYNC_PIECE: u64 = 64 << 20;
 
 /// Where a chunk lies in a pack; bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +161,8 @@ impl PackWriter {
     /// rely on it.
     pub fn sync(&mut self) -> Result<(), RecordingError> {
         if self.synced < self.position {
-            if let Err(error) = self.file.get().and_then(File::sync_data) {
+            let dirty = self.synced..self.position;
+            if let Err(error) = self.file.get().and_then(|file| sync_in_pieces(file, dirty)) {
                 let _ = self.file.get().and_then(|file| file.set_len(self.synced));
                 return Err(RecordingError::io(&self.path)(error));
             }
@@ -184,8 +188,30 @@ impl PackWriter {
         entries.extend_from_slice(&sum.to_le_bytes());
         entries.extend_from_slice(END);
         write_at_end(&mut self.file, &mut self.position, &head, &entries).map_err(RecordingError::io(&self.path))?;
-        self.file.get().and_then(File::sync_all).map_err(RecordingError::io(&self.path))
+        let file = self.file.get().map_err(RecordingError::io(&self.path))?;
+        progress::syncing(|| file.sync_all()).map_err(RecordingError::io(&self.path))
     }
+}
+
+/// Waits until a part of a file is on disk, piece by piece, each of which is a step: to sync gigabytes takes a disk
+/// minutes.
+fn sync_in_pieces(file: &File, part: Range<u64>) -> std::io::Result<()> {
+    let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    for start in part.clone().step_by(SYNC_PIECE as usize).take_while(|start| part.end - start > SYNC_PIECE) {
+        // SAFETY: the descriptor is open; the call has no memory of ours.
+        let call = || unsafe {
+            libc::sync_file_range(file.as_raw_fd(), start as libc::off64_t, SYNC_PIECE as libc::off64_t, all)
+        };
+        if progress::syncing(call) != 0 {
+            let error = std::io::Error::last_os_error();
+            // An error of the disk is reported once. What the file system cannot do the last call does.
+            if matches!(error.raw_os_error(), Some(libc::EIO | libc::ENOSPC | libc::EDQUOT)) {
+                return Err(error);
+            }
+            break;
+        }
+    }
+    progress::syncing(|| file.sync_data())
 }
 
 /// Writes both parts at a position. A failed write leaves the position, so that the next one overwrites the torn chunk,
@@ -222,7 +248,8 @@ pub(super) struct PackPrefix {
 impl PackPrefix {
     /// Waits until they are on disk; false where that cannot be, or where their writer has taken some back.
     pub(super) fn sync(&self) -> bool {
-        let synced = regular::open(&self.path).and_then(|file| file.sync_data().and_then(|()| file.metadata()));
+        let sync = |file: File| progress::syncing(|| file.sync_data()).and_then(|()| file.metadata());
+        let synced = regular::open(&self.path).and_then(sync);
         synced.is_ok_and(|metadata| metadata.len() >= self.length)
     }
 }

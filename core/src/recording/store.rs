@@ -19,7 +19,7 @@ use super::RecordingError;
 use super::manifest::{CHUNK, RecordedRegion};
 use super::pack::{self, ChunkLocation, PackReader, PackWriter};
 use super::upstream;
-use crate::files::{OwnedFile, private};
+use crate::files::{OwnedFile, private, progress};
 use crate::hash::{ChunkId, recorded_id};
 pub use crate::signal_mask::without_signals;
 
@@ -360,6 +360,8 @@ impl InUse {
                 let error = "another process has locked the folder for too long: mneme clean, if it is stopped (kill -CONT lets it go on), or a program that locks files";
                 return Err(RecordingError::io(folder)(io::Error::new(io::ErrorKind::TimedOut, error)));
             }
+            // A wait with an end of its own.
+            progress::note_step();
             std::thread::sleep(PAUSE);
         }
     }

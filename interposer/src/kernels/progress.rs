@@ -170,6 +170,13 @@ impl KernelProgress {
         self.update_tally(&recorded, settings());
     }
 
+    /// Those instances are not recorded that are not on disk yet.
+    pub fn lose_unwritten(&self, reason: &str) {
+        let is_lost = |(_, occurrences): &(&u64, &Occurrences)| !occurrences.written && !occurrences.known_before;
+        let lost: Vec<u64> = self.recorded().instances.iter().filter(is_lost).map(|(hash, _)| *hash).collect();
+        lost.into_iter().for_each(|hash| self.failed(hash, reason, true, true));
+    }
+
     /// The driver refused the launch of an instance; the next one like it may be another matter.
     pub fn rejected(&self, dynamic_hash: u64, shape: LaunchShape) {
         let mut recorded = self.recorded();
@@ -271,6 +278,19 @@ mod tests {
     fn shape(block: u32) -> LaunchShape {
         let attributes = LaunchAttributes::default();
         LaunchShape::of(&Launch { grid: Dim3::new(1, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0, attributes })
+    }
+
+    #[test]
+    fn what_is_not_on_disk_is_lost_by_name() {
+        let progress = KernelProgress::default();
+        for (hash, written, known_before) in [(1, true, false), (2, false, true), (3, false, false)] {
+            let occurrences = Occurrences { count: 2, written, known_before, further: 0, is_under_way: false };
+            progress.recorded().instances.insert(hash, occurrences);
+        }
+        progress.lose_unwritten("the disk hangs");
+        let recorded = progress.recorded();
+        assert_eq!(recorded.instances.keys().collect::<Vec<_>>(), [&1, &2]);
+        assert!(recorded.failures["the disk hangs"].broken && recorded.failures_of("the disk hangs") == 2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Beginnings and ends: of the process, of its forks, of contexts.
 
 pub mod contexts;
-mod departures;
+pub mod departures;
 pub mod exits;
 pub mod forks;
 pub mod green;

@@ -51,7 +51,10 @@ pub fn real_dlsym() -> Dlsym {
     unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real) }
 }
 
-/// The next function of a name behind ours, null where there is none. Not by a lock: signal handlers may want it.
+/// The next function of a name behind ours, null where there is none.
+///
+/// Signal handlers may want it, so there is no lock; and it has to be known by then, because the linker uses the heap,
+/// whose lock the signal may have come in.
 pub fn behind(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let mut function = known.load(Ordering::Relaxed);
     if function.is_null() {

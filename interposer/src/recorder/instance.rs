@@ -16,7 +16,7 @@ use mneme_core::recording::manifest::{Moment, RecordedArgument, RecordedVariable
 
 use super::host_writes::HostWriteWatch;
 use super::output::{self, PendingInstance};
-use super::{Plan, patience, reachable, settling, unfinished};
+use super::{Plan, patience, reachable, unfinished};
 use crate::driver::idle::IdleQuestion;
 use crate::driver::streams::{self, CaptureMode};
 use crate::driver::timing::EventPair;
@@ -184,7 +184,6 @@ pub fn record_launch(
     }
     // Before the application is held: this waits for a lock on the packs.
     let output = output::open()?.ok_or(InstanceFailure::Closed)?;
-    settling::start();
     let limit = patience::limit();
     let deadline = Instant::now() + limit;
     let closed = gate::close(limit).ok_or(InstanceFailure::NotIdle(limit))?;

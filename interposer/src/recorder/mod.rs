@@ -13,6 +13,7 @@ pub mod profile;
 mod reachable;
 pub mod settling;
 pub mod signals;
+mod stall;
 mod summary;
 pub mod unfinished;
 pub mod unwatched;
@@ -96,6 +97,7 @@ fn begin() {
         let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     }
     STARTED.get_or_init(|| {
+        settling::start();
         FLAGS.leaves_out.store(settings().leaves_out_any(), Ordering::Relaxed);
         FLAGS.records.store(settings().mode != RecorderMode::Profile, Ordering::SeqCst);
         Instant::now()
@@ -199,6 +201,7 @@ fn note_planned(plan: &Plan) {
 /// Counts a launch that cannot be recorded at all.
 pub fn refuse(handle: CUfunction, reason: &str) {
     let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
+    settling::start();
     if let Some(function) = handles::function(handle) {
         let progress = &function.kernel.progress;
         progress.launches.fetch_add(1, Ordering::Relaxed);

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use mneme_core::files::progress;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{Databases, InstanceRecord, KernelRecord};
 use mneme_core::recording::draft::Draft;
@@ -14,6 +15,7 @@ use mneme_core::recording::store::{self, StoreWriter};
 
 use super::signals;
 use crate::kernels::files::KernelFiles;
+use crate::kernels::handles;
 use crate::kernels::kernel::Kernel;
 use crate::process::log::{info, warning};
 use crate::process::settings::settings;
@@ -78,12 +80,16 @@ pub fn close(last: impl FnOnce() + Send + 'static) {
         }
     });
     if !output.background.drain() {
-        give_up(STALLED);
+        let reason = stalled();
+        handles::kernels().iter().for_each(|kernel| kernel.progress.lose_unwritten(&reason));
+        give_up(&reason);
     }
 }
 
 /// Why the end of writing is not waited for any more.
-const STALLED: &str = "nothing could be written for minutes; what was not on disk is lost";
+fn stalled() -> String {
+    format!("its folder took nothing for {} s; what was not on disk then is lost", background::PATIENCE.as_secs())
+}
 
 /// Waits until what was recorded is on disk; false if the output is not open, or nothing more could be written.
 pub fn settle() -> bool {
@@ -129,7 +135,7 @@ impl Output {
         let output = self.clone();
         self.background.then(move || output.complete_written());
         if settings().synchronous && !self.background.drain() {
-            give_up(STALLED);
+            give_up(&stalled());
         }
     }
 
@@ -163,7 +169,7 @@ impl Output {
     /// Gives the bytes that each instance takes, `None` where another process was first.
     fn write(&self, mut batch: Vec<PendingInstance>) -> Vec<(PendingInstance, Result<Option<u64>, Lost>)> {
         let synced = self.store.sync().map_err(Lost::from);
-        background::note_progress();
+        progress::note_step();
         let folder = &settings().folder;
         let mut outcomes: Vec<Option<Lost>> = Vec::new();
         let mut drafts = Vec::new();
@@ -172,7 +178,7 @@ impl Output {
             let (lost, draft) = draft.map_or_else(|lost| (Some(lost), None), |draft| (None, Some(draft)));
             outcomes.push(lost);
             drafts.push(draft);
-            background::note_progress();
+            progress::note_step();
         }
         let written: Vec<usize> = (0..batch.len()).filter(|index| drafts[*index].is_some()).collect();
         let new = written.iter().filter_map(|index| {
@@ -192,7 +198,7 @@ impl Output {
             let code = indices.first().map(|index| &batch[written[*index]].files);
             code.map_or(Ok(0), |code| code.add_to(files, is_recorded))
         });
-        background::note_progress();
+        progress::note_step();
         let reason = failure.map(|failure| failure.to_string()).unwrap_or_default();
         let mut published = published.into_iter();
         let outcome = |(pending, lost): (PendingInstance, Option<Lost>)| {

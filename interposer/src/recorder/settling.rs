@@ -1,8 +1,8 @@
-//! Puts what was recorded on disk while the process goes on.
+//! Puts what was recorded on disk for a process that goes on, or ends without the handlers of `exit`.
 //!
-//! A thread does it, whom a caller wakes and waits for without a lock and with a time limit: the caller may be a signal
-//! handler, which has interrupted what holds the lock of the heap. The thread is there as soon as something is
-//! recorded.
+//! A thread does it, whom a caller wakes and waits for without a lock and only while there is progress: the caller may
+//! be a signal handler, which has interrupted what holds the lock of the heap. The thread is there as soon as something
+//! is launched.
 
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
@@ -10,12 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
-use super::{ending, has_something_to_finish, output, signals};
-use crate::driver::gate;
-use crate::snapshot::background::start_thread;
+use super::{ending, has_something_to_finish, is_recording_process, output, profile, stall};
+use crate::driver::{gate, streams};
+use crate::process::settings::settings;
+use crate::snapshot::background::{self, start_thread};
 
 static REQUESTED: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
+/// The process ends.
+static ENDS: AtomicBool = AtomicBool::new(false);
 /// The thread is there, or about to be.
 static STARTED: AtomicBool = AtomicBool::new(false);
 static THREAD: OnceLock<Thread> = OnceLock::new();
@@ -38,7 +41,7 @@ fn serve() {
             std::thread::park();
             continue;
         }
-        let _ = catch_unwind(write);
+        let _ = catch_unwind(if ENDS.load(Ordering::Acquire) { ending::finish } else { write });
         DONE.store(requested, Ordering::Release);
     }
 }
@@ -47,25 +50,43 @@ fn serve() {
 fn write() {
     // A recorded launch of another thread is let finish.
     drop(gate::close(Duration::from_millis(200)));
-    if output::settle() {
+    let is_recording = output::settle();
+    if is_recording {
         ending::write_occurrences();
+    }
+    if is_recording || settings().summary.is_some() {
+        streams::with_relaxed_captures(profile::collect);
         ending::deliver();
     }
 }
 
-/// Has everything on disk that is being written, for up to [`signals::PATIENCE`] seconds. Safe in signal handlers.
+/// Has everything on disk that is being written, unless writing is stuck. Safe in signal handlers.
 pub fn settle() {
-    if !STARTED.load(Ordering::Acquire) || !has_something_to_finish() {
+    if has_something_to_finish() {
+        request();
+    }
+}
+
+/// Ends the recording, unless writing is stuck. Safe in signal handlers.
+pub fn end() {
+    if has_something_to_finish() {
+        ENDS.store(true, Ordering::Release);
+        request();
+    } else if is_recording_process() {
+        // Another thread is ending the process, too.
+        stall::wait_while(background::is_busy, u32::MAX);
+    }
+}
+
+/// Has the thread work, and waits for it.
+fn request() {
+    if !STARTED.load(Ordering::Acquire) {
         return;
     }
     let number = REQUESTED.fetch_add(1, Ordering::AcqRel) + 1;
-    let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    for _ in 0..signals::PATIENCE * 1000 {
-        if DONE.load(Ordering::Acquire) >= number {
-            break;
-        }
+    let is_undone = || {
         THREAD.get().into_iter().for_each(Thread::unpark);
-        // SAFETY: safe in signal handlers, with a valid duration.
-        unsafe { libc::syscall(libc::SYS_nanosleep, &pause, std::ptr::null_mut::<libc::timespec>()) };
-    }
+        DONE.load(Ordering::Acquire) < number
+    };
+    stall::wait_while(is_undone, u32::MAX);
 }

@@ -4,21 +4,20 @@
 //! action is told of the default one, and what sets the default one gets our handler, which comes to the same. So
 //! `sigaction` and its older forms are hooked.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{SIG_DFL, SIG_ERR, sigaction as Action, sighandler_t, siginfo_t};
 
-use super::is_recording_process;
+use super::{is_recording_process, stall};
+use crate::driver::c_name;
 use crate::process::flags::FLAGS;
 use crate::process::linker::behind;
 use crate::snapshot::background;
 
-/// Seconds that writing the end of a recording may take where the program expects to be gone at once.
-pub const PATIENCE: libc::c_uint = 10;
-/// Milliseconds without progress after which a process that dies does not wait any more: what it died of may hold what
-/// writing needs, the lock of its heap for one.
-const STALL: u32 = 2000;
+/// Milliseconds that writing the end of a recording may take: whoever has sent the signal expects the process to be
+/// gone.
+const PATIENCE: u32 = 10_000;
 
 /// What ends a process unless it has a handler.
 const FATAL: [c_int; 8] =
@@ -55,16 +54,7 @@ extern "C" fn wait(signal: c_int, information: *const siginfo_t, _context: *cons
     unsafe { real_sigaction(signal, &std::mem::zeroed(), std::ptr::null_mut()) };
     // What other threads launch meanwhile is nothing to wait for.
     FLAGS.records.store(false, Ordering::SeqCst);
-    let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    let (mut left, mut stalled, mut progress) = (PATIENCE * 1000, 0, background::progress());
-    while left > 0 && stalled < STALL && background::is_busy() && is_recording_process() {
-        // SAFETY: safe in signal handlers, with a valid duration; the other threads are doing the work.
-        unsafe { libc::nanosleep(&pause, std::ptr::null_mut()) };
-        left -= 1;
-        let now = background::progress();
-        stalled = if now == progress { stalled + 1 } else { 0 };
-        progress = now;
-    }
+    stall::wait_while(|| background::is_busy() && is_recording_process(), PATIENCE);
     // SAFETY: the signal comes once more with what is known of it, which a core dump shows, and takes its default
     // action when the handler returns. The system has given us that information, or whoever calls us has it from there.
     unsafe {
@@ -113,13 +103,20 @@ fn seen_as(action: sighandler_t) -> sighandler_t {
     if is_ours(action) { SIG_DFL } else { action }
 }
 
+static SIGACTION: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Has the functions known that are called from signal handlers.
+pub fn register() {
+    behind(&SIGACTION, c"sigaction");
+    OLDER_FORMS.iter().for_each(|(known, name)| _ = behind(known, name));
+}
+
 /// # Safety
 /// As for `sigaction` of the C library.
 unsafe fn real_sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     type Function = unsafe extern "C" fn(c_int, *const Action, *mut Action) -> c_int;
-    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     // SAFETY: every C library has it, with this type.
-    let function = unsafe { std::mem::transmute::<*mut c_void, Function>(behind(&NEXT, c"sigaction")) };
+    let function = unsafe { std::mem::transmute::<*mut c_void, Function>(behind(&SIGACTION, c"sigaction")) };
     // SAFETY: the caller's promise.
     unsafe { function(signal, new, old) }
 }
@@ -145,14 +142,16 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
 
 /// The forms of `signal`, of which each has a meaning of its own for the C library.
 macro_rules! older_forms {
-    ($($name:ident)*) => { $(
+    ($($name:ident $known:ident)*) => {
+        $( static $known: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut()); )*
+        const OLDER_FORMS: &[(&AtomicPtr<c_void>, &CStr)] = &[$( (&$known, c_name(concat!(stringify!($name), "\0"))) ),*];
+        $(
         /// # Safety
         /// As for the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(signal: c_int, action: sighandler_t) -> sighandler_t {
             type Function = unsafe extern "C" fn(c_int, sighandler_t) -> sighandler_t;
-            static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-            let function = behind(&NEXT, const { crate::driver::c_name(concat!(stringify!($name), "\0")) });
+            let function = behind(&$known, const { c_name(concat!(stringify!($name), "\0")) });
             if function.is_null() {
                 return SIG_ERR;
             }
@@ -166,7 +165,11 @@ macro_rules! older_forms {
             }
             seen_as(before)
         }
-    )* };
+        )*
+    };
 }
 
-older_forms! { signal bsd_signal ssignal sysv_signal __sysv_signal sigset }
+older_forms! {
+    signal SIGNAL bsd_signal BSD_SIGNAL ssignal SSIGNAL sysv_signal SYSV_SIGNAL __sysv_signal SYSV_SIGNAL_OF_GLIBC
+    sigset SIGSET
+}

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mneme_core::files::progress;
 use mneme_core::hash::{ChunkId, recorded_id};
 use mneme_core::recording::store::{StoreWriter, without_signals};
 
@@ -20,9 +21,9 @@ use crate::process::reentrancy;
 
 /// Stack of a thread, bytes; compression has its memory elsewhere.
 const STACK: usize = 512 << 10;
-/// How long whoever waits for the end of writing waits without any progress. The longest step is to sync packs of many
-/// gigabytes to a slow disk.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long whoever waits for the end of writing waits without any [step](progress). The longest is to sync 64 MiB to a
+/// disk that others use, too.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A chunk in a buffer, claimed under its identity.
 pub struct Chunk {
@@ -69,19 +70,6 @@ struct State {
 
 /// Tasks that wait or run, for signal handlers, which cannot take a lock.
 static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts what is done of them: chunks written and tasks run.
-static STEPS: AtomicU64 = AtomicU64::new(0);
-
-/// How far writing has come, in no unit: what has not changed has not moved.
-pub fn progress() -> u64 {
-    STEPS.load(Ordering::Relaxed)
-}
-
-/// Counts a step of a task that takes long.
-pub fn note_progress() {
-    STEPS.fetch_add(1, Ordering::Relaxed);
-}
 
 /// Whether an instance is being written.
 pub fn is_busy() -> bool {
@@ -160,10 +148,10 @@ impl Background {
 
     fn drain_within(&self, patience: Duration) -> bool {
         let mut state = self.lock();
-        let (mut steps, mut since) = (progress(), Instant::now());
+        let (mut steps, mut since) = (progress::steps(), Instant::now());
         while !state.unwritten.is_empty() || !state.tasks.is_empty() || state.task_runs {
             state = self.progress.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
-            let now = progress();
+            let now = progress::steps();
             if now != steps {
                 (steps, since) = (now, Instant::now());
             } else if since.elapsed() >= patience {
@@ -205,7 +193,7 @@ impl Background {
                     batch.written.fetch_add(stored, Ordering::Relaxed);
                 }
                 done += 1;
-                STEPS.fetch_add(1, Ordering::Relaxed);
+                progress::note_step();
             }
             Ok(())
         };
@@ -243,7 +231,7 @@ impl Background {
             let _ = catch_unwind(AssertUnwindSafe(task));
         }
         self.lock().task_runs = false;
-        STEPS.fetch_add(1, Ordering::Relaxed);
+        progress::note_step();
         UNFINISHED.fetch_sub(1, Ordering::AcqRel);
         self.progress.notify_all();
         true

@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -218,6 +220,43 @@ static void jump_out(void) {
     }
 }
 
+// A heap with one lock, in which a signal comes that ends the program: whoever wants the heap waits for ever.
+void *__libc_malloc(size_t);
+void __libc_free(void *);
+static volatile int heap_is_locked;
+static int signal_in_heap;
+
+static void wait_for_heap(void) {
+    while (heap_is_locked)
+        sched_yield();
+}
+
+void *malloc(size_t size) {
+    wait_for_heap();
+    if (signal_in_heap) {
+        heap_is_locked = 1;
+        raise(signal_in_heap);
+    }
+    return __libc_malloc(size);
+}
+
+void free(void *place) {
+    wait_for_heap();
+    __libc_free(place);
+}
+
+static void leave_at_once(int number) { _exit(number == SIGUSR1 ? 7 : 8); }
+
+static void become_another(int number) { execl("/bin/sh", "sh", "-c", "exit 7", NULL); }
+
+static void leave_from_heap(const char *how) {
+    launch(800);
+    alarm(60);
+    signal(SIGUSR1, strcmp(how, "-exit") ? become_another : leave_at_once);
+    signal_in_heap = SIGUSR1;
+    malloc(10);
+}
+
 static void use_descriptors(const char *folder) {
     enum { FILES = 40 };
     int files[FILES];
@@ -353,6 +392,13 @@ int main(int argc, char **argv) {
         jump_out();
     if (!strncmp(argv[2], "descriptors", 11))
         use_descriptors(argv[3]);
+    if (!strncmp(argv[2], "heap", 4))
+        leave_from_heap(argv[2] + 4);
+    if (!strcmp(argv[2], "errors")) {
+        errno = 77;
+        launch(900);
+        printf("after a launch %d\n", errno);
+    }
     if (!strncmp(argv[2], "exec", 4)) {
         fflush(stdout);
         int child = vfork();
