@@ -33,8 +33,8 @@ const LEAST: Duration = Duration::from_secs(2);
 const RUNS: u32 = 50;
 /// Fresh inputs that are kept.
 const INPUTS: u32 = 3;
-/// A search that took longer is followed by no search for inputs that are not needed.
-const QUICK: Duration = Duration::from_secs(2);
+/// If a run takes longer, inputs are looked for only if they are needed.
+const QUICK: Duration = Duration::from_millis(40);
 /// What takes longer is announced.
 const SILENT: Duration = Duration::from_secs(1);
 
@@ -143,7 +143,7 @@ struct Search<'a> {
     /// The application's own code is what runs, and not the recorded pipeline.
     original: bool,
     losses: u32,
-    /// Of the last job's runs.
+    /// A run of the application's own code, with restoring and comparing memory.
     took: Duration,
     /// For the runs on a group of buffers.
     limit: Duration,
@@ -213,7 +213,7 @@ impl<'a> Search<'a> {
 
     /// Finds fresh inputs, unless runs take long and the recorded input proves enough.
     fn find_inputs(&mut self, engine: &mut Engine<'_>) -> Result<(), Fatal> {
-        if self.found.unshown.is_empty() && self.begin.elapsed() > QUICK {
+        if self.found.unshown.is_empty() && self.took > QUICK {
             return Ok(());
         }
         let first = fresh_inputs::first_seed()?;
@@ -224,9 +224,9 @@ impl<'a> Search<'a> {
     fn job(&self, number: u64, regions: &[usize]) -> Job {
         let recorded = self.context.recorded.recorded_configuration();
         let configuration = if self.original { recorded.of_original() } else { recorded };
-        let limit = self.limit.as_secs_f64();
-        let mut job = Job::new(number, Configuration { timeout_s: Some(limit), ..configuration }, 1, 0);
+        let mut job = Job::new(number, Configuration { timeout_s: None, ..configuration }, 1, 0);
         job.schedule.fresh = true;
+        job.run.limit = Some(self.limit);
         job.run.calibrate = Some(regions.to_vec());
         job
     }
@@ -239,8 +239,10 @@ impl<'a> Search<'a> {
         loop {
             let alarm = (!self.announced).then_some(self.begin + SILENT);
             match engine.next(Client { alarm, ..Client::default() })? {
-                SupervisorEvent::Finished { id, result, calibrated, .. } if id == number => {
-                    self.took = Duration::from_nanos(result.exec_time.iter().sum());
+                SupervisorEvent::Finished { id, result, calibrated, took, .. } if id == number => {
+                    if number == 0 {
+                        self.took = took;
+                    }
                     return Ok((result.status, result.error, calibrated));
                 }
                 SupervisorEvent::Tick => {

@@ -70,10 +70,10 @@ fn tried(
     seed: u64,
     limit: Duration,
 ) -> Result<Option<ReplayResult>, Fatal> {
-    for mut configuration in context.oracles() {
-        configuration.timeout_s = Some(limit.as_secs_f64());
+    for configuration in context.oracles() {
         let mut job = Job::new(u64::MAX, configuration, 1, 0);
         job.schedule.fresh = true;
+        job.run.limit = Some(limit);
         job.run.fresh_inputs = vec![seed];
         engine.submit(job);
         let result = loop {

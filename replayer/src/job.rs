@@ -94,10 +94,15 @@ impl Job {
         (self, version)
     }
 
-    /// For the build, and for all runs.
+    /// For the build.
     pub fn limit(&self, context: &ReplayContext) -> Duration {
         let own = self.configuration().timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         own.unwrap_or(context.limit)
+    }
+
+    /// For all runs.
+    pub fn run_limit(&self, context: &ReplayContext) -> Duration {
+        self.run.limit.unwrap_or_else(|| self.limit(context))
     }
 
     /// What an executor is to do with the code.

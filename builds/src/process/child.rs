@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, setpgid};
 
+use super::allowance::Allowance;
 use super::relay::Relay;
 
 /// How long a killed child may take to go before it is left to the system (a driver may hold it for a while).
@@ -121,6 +122,11 @@ impl Child {
         if self.ended.is_none() {
             self.strike();
         }
+    }
+
+    /// Whether the child has had the time that it is allowed.
+    pub fn is_late(&self, allowance: &mut Allowance) -> bool {
+        allowance.is_used_up(self.pid)
     }
 
     /// How the child ended, if it has.

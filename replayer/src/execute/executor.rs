@@ -9,6 +9,7 @@ use mneme_core::device::Description;
 
 use super::message::{ExecutorReport, ExecutorRequest, RunRequest};
 use super::{ExecutorPlan, files, serve};
+use mneme_builds::process::allowance::Allowance;
 use mneme_builds::process::child::{Child, ChildStderr};
 use mneme_builds::process::frame::{self, Inbox};
 
@@ -27,7 +28,8 @@ pub struct Executor {
     loading: bool,
     /// The snapshot is resident.
     pub ready: bool,
-    deadline: Option<Instant>,
+    /// For what it is at.
+    allowance: Option<Allowance>,
     /// Number of the last order to run something.
     order: u64,
     /// That it has arrived.
@@ -51,7 +53,7 @@ impl Executor {
         })?;
         // One that does not read what it is told hangs.
         ours.set_write_timeout(Some(WRITE_LIMIT))?;
-        let deadline = Some(Instant::now() + START_LIMIT);
+        let allowance = Some(Allowance::new(START_LIMIT));
         Ok(Self {
             child,
             stream: ours,
@@ -60,7 +62,7 @@ impl Executor {
             description: None,
             loading: false,
             ready: false,
-            deadline,
+            allowance,
             order: 0,
             began: false,
         })
@@ -70,9 +72,14 @@ impl Executor {
         self.stream.as_fd()
     }
 
-    /// When the executor counts as hanging.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
+    /// When to ask whether it hangs.
+    pub fn next_look(&self) -> Option<Instant> {
+        self.allowance.as_ref().map(Allowance::next_look)
+    }
+
+    /// Whether the executor counts as hanging.
+    pub fn hangs(&mut self) -> bool {
+        self.allowance.as_mut().is_some_and(|allowance| self.child.is_late(allowance))
     }
 
     /// Lets it read the snapshot, if it has not been told before.
@@ -86,7 +93,7 @@ impl Executor {
 
     /// The snapshot is resident and nothing is being run.
     pub fn is_free(&self) -> bool {
-        self.ready && self.deadline.is_none()
+        self.ready && self.allowance.is_none()
     }
 
     /// Whether the last order has arrived. An executor that goes before was killed by someone else, while it was idle.
@@ -97,14 +104,14 @@ impl Executor {
     /// Hands over a code object. The executor must be free. An error means that it is of no use any more, and is
     /// killed.
     pub fn run(&mut self, run: RunRequest, image: &[u8], limit: Duration) -> std::io::Result<()> {
-        self.deadline = Some(Instant::now() + limit);
+        self.allowance = Some(Allowance::new(limit));
         self.order += 1;
         self.began = false;
         let handed = run.spec.memory.as_deref().map_or(Ok(()), |path| files::send(&self.files, &files::create(path)));
         let written = handed
             .and_then(|()| frame::write(&mut self.stream, &ExecutorRequest::Run(self.order, Box::new(run)), image));
         if written.is_err() {
-            (self.ready, self.deadline) = (false, None);
+            (self.ready, self.allowance) = (false, None);
             self.child.terminate();
         }
         written
@@ -160,10 +167,10 @@ impl Executor {
             }
             ExecutorReport::Ready => {
                 self.ready = true;
-                self.deadline = None;
+                self.allowance = None;
             }
             ExecutorReport::Began(order) => self.began = *order == self.order,
-            ExecutorReport::Done(..) | ExecutorReport::Unfit(_) => self.deadline = None,
+            ExecutorReport::Done(..) | ExecutorReport::Unfit(_) => self.allowance = None,
         }
     }
 }

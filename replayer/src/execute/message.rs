@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use mneme_core::configuration::CacheState;
 use mneme_core::device::{Description, Timer};
@@ -81,6 +82,8 @@ pub struct RunSpec {
     pub counters: Vec<String>,
     /// Seeds of the fresh inputs that the code runs on after its series.
     pub fresh_inputs: Vec<u64>,
+    /// For all runs, if it is not the configuration's.
+    pub limit: Option<Duration>,
     /// Look for races, for state that the code keeps, and for what it does on the recorded input alone.
     pub thorough: bool,
     /// The code proves nothing unless it agrees on a fresh input.
@@ -223,6 +226,8 @@ pub struct RunOutcome {
     pub calibrated: Option<Box<PoisonMap>>,
     /// Why a file that was asked for is not there, in one sentence; the run is as good as with it.
     pub unwritten: Option<String>,
+    /// All of it: restoring and comparing memory, too.
+    pub took: Duration,
     /// The context is lost with this run: another executor has to take over.
     pub broken: bool,
 }

@@ -31,6 +31,7 @@ mod variables;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use mneme_core::device::gpu::Gpu;
 use mneme_core::device::{Description, Device, DeviceError, Interface};
@@ -152,7 +153,9 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
             ExecutorRequest::Run(number, order) => {
                 frame::write(supervisor, &ExecutorReport::Began(number), &[])?;
                 let file = order.spec.memory.as_ref().map(|_| files::receive(files));
+                let begin = Instant::now();
                 let done = runner.run(&mut memory, &order, &image, file);
+                let done = message::RunOutcome { took: begin.elapsed(), ..done };
                 show_what_was_printed();
                 let broken = done.broken;
                 frame::write(supervisor, &ExecutorReport::Done(number, Box::new(done)), &[])?;

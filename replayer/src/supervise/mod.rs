@@ -13,7 +13,7 @@ mod supervisor;
 
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mneme_core::device::Description;
 use mneme_core::recording::poison::PoisonMap;
@@ -35,6 +35,8 @@ pub enum SupervisorEvent {
         unwritten: Option<String>,
         /// Bytes that the code only writes, if that was asked for.
         calibrated: Option<Box<PoisonMap>>,
+        /// All that the executor did for it.
+        took: Duration,
     },
     Cancelled(u64),
     /// The client's requests can be read.

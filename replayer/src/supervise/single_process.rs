@@ -207,6 +207,7 @@ impl<'a> SingleProcess<'a> {
             digest: done.digest,
             unwritten: done.unwritten,
             calibrated: done.calibrated,
+            took: done.took,
         });
         Ok(())
     }

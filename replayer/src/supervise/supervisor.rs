@@ -312,7 +312,7 @@ impl<'a> Supervisor<'a> {
                 OracleState::Built(oracle) => oracle.add_to(&mut run, image).unwrap_or_default(),
                 OracleState::None | OracleState::Unbuilt(_) => Vec::new(),
             };
-            let limit = pending.job.limit(self.context);
+            let limit = pending.job.run_limit(self.context);
             let identity = Identity::of(&run, image, limit, pending.job.schedule.device);
             if !pending.job.schedule.fresh {
                 if let Some(settled) = self.shared.settled(&identity) {
@@ -495,6 +495,7 @@ impl<'a> Supervisor<'a> {
             digest,
             unwritten,
             calibrated,
+            took: done.took,
         });
     }
 }

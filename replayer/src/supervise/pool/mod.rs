@@ -129,7 +129,7 @@ impl<'a> ExecutorPool<'a> {
     /// The next point in time at which something has to be done.
     pub fn deadline(&self) -> Option<Instant> {
         let soon = (!self.leaving.is_empty()).then(|| Instant::now() + Duration::from_millis(2));
-        self.executors().filter_map(Executor::deadline).chain(soon).min()
+        self.executors().filter_map(Executor::next_look).chain(soon).min()
     }
 
     /// The first device that is known.
@@ -201,7 +201,6 @@ impl<'a> ExecutorPool<'a> {
     pub fn read_events(&mut self, ready: &[bool]) -> Result<Vec<PoolEvent>, Fatal> {
         let mut events = Vec::new();
         let mut ready = ready.iter().copied();
-        let now = Instant::now();
         for at in 0..self.places.len() {
             let Some(executor) = &mut self.places[at].executor else { continue };
             let read =
@@ -215,7 +214,7 @@ impl<'a> ExecutorPool<'a> {
                     }
                 }
             }
-            if self.places[at].executor.as_ref().and_then(Executor::deadline).is_some_and(|deadline| deadline <= now) {
+            if self.places[at].executor.as_mut().is_some_and(Executor::hangs) {
                 self.time_out(at, device, &mut events)?;
             }
         }
@@ -229,7 +228,7 @@ impl<'a> ExecutorPool<'a> {
                 let goes = match if readable[at] { standby.progress() } else { ExecutorEvents::Reports(Vec::new()) } {
                     ExecutorEvents::Gone => Some(Reason::DiedIdle),
                     ExecutorEvents::Reports(reports) => {
-                        let mut fit = standby.deadline().is_none_or(|deadline| deadline > now);
+                        let mut fit = !standby.hangs();
                         for report in reports {
                             fit &= self.report_of_standby(device, at, report);
                         }
@@ -332,7 +331,7 @@ impl<'a> ExecutorPool<'a> {
         };
         self.devices[device].lost = true;
         self.replaced += 1;
-        let seconds = running.pending.job.limit(self.context).as_secs_f64();
+        let seconds = running.pending.job.run_limit(self.context).as_secs_f64();
         let error = format!(
             "the kernel's runs took longer than {seconds} s and were stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
         );
