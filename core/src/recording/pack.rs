@@ -434,6 +434,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn what_is_long_is_synced_step_by_step() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(3 * SYNC_PIECE).unwrap();
+        let before = progress::steps();
+        sync_in_pieces(&file, 0..3 * SYNC_PIECE).unwrap();
+        assert!(progress::steps() >= before + 3);
+    }
+
     fn write(folder: &Path, chunks: &[Vec<u8>], finish: bool) -> PathBuf {
         let mut writer = PackWriter::create(folder, 1).unwrap();
         for chunk in chunks {
