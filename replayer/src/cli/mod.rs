@@ -362,8 +362,6 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for line in [
-            "",
-            "serve",
             "-rdb a.json --no-such-option",
             "-rdb a.json x y",
             "-rdb a.json --iterations many",

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use mneme_core::exit;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{app, executable, have_hip};
 use mneme_e2e::installation::{TestDevice, library, program};
@@ -202,8 +203,6 @@ fn replays_are_timed_by_the_profiling_library() {
     assert_eq!(environment["timer"], "events", "{untimed}");
     assert!(environment["timer_reason"].as_str().unwrap().contains("no rocprofiler-sdk"), "{untimed}");
 
-    /// Of `mneme-tune`, in docs/reference/exit-status.md.
-    const INVALID_CONFIGURATION: i32 = 3;
     // A session is timed by one clock.
     let results = folder.path().join("session");
     let tune = |more: &[&str]| {
@@ -218,7 +217,7 @@ fn replays_are_timed_by_the_profiling_library() {
     for trial in trials.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         assert_eq!(trial["result"]["environment"]["timer"], "rocprofiler", "{trial}");
     }
-    let refused = tune(&["--trials", "4", "--resume"]).exit_with(INVALID_CONFIGURATION);
+    let refused = tune(&["--trials", "4", "--resume"]).exit_with(exit::BAD_USAGE);
     refused.complains("timed by rocprofiler");
     tune(&["--trials", "4", "--resume", "--timer", "auto"]).env(PROFILER, &stand_in.library).succeed();
 }

@@ -125,7 +125,7 @@ fn launches_run_and_verify_as_programs_of_their_own() {
                 if on_cpu {
                     // What the application runs there is no code for NVIDIA's driver.
                     let refused = export(&folder, &instance).exit_with(exit::BAD_USAGE);
-                    refused.complains("name some by --code");
+                    refused.complains("--code");
                 }
                 let export = export(&folder, &instance);
                 match &code {

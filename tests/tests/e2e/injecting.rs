@@ -243,7 +243,7 @@ fn ends_in_order(fault: InjectedFault, traced: &Traced, statuses: &[i32], speake
 }
 
 /// Statuses of a session that cannot write its files, and of one that cannot read them.
-const UNWRITTEN_OR_UNREAD: [i32; 2] = [exit::INTERNAL, 3];
+const UNWRITTEN_OR_UNREAD: [i32; 2] = [exit::INTERNAL, exit::NO_INPUT];
 
 #[test]
 fn a_session_survives_a_fault_at_any_call() {

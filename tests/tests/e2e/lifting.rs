@@ -179,8 +179,7 @@ fn ptx_beside_the_recorded_code_is_tuned_and_applied_where_it_is_asked_for() {
     };
     let has_ptx = kernel.instances[id].ours.original.iter().any(|code| CodeKind::of(&code.file) == CodeKind::Ptx);
     if !has_ptx {
-        const INVALID_CONFIGURATION: i32 = 3;
-        tune("none").exit_with(INVALID_CONFIGURATION).complains("no PTX of the kernel");
+        tune("none").exit_with(exit::BAD_USAGE).complains("no PTX of the kernel");
     }
     let code = with_ptx_beside(&database, &kernel, id, &text);
     tune("some").succeed();

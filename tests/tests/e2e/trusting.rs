@@ -13,8 +13,6 @@ use mneme_e2e::recording::{Recording, TestInstance, copy_of};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The status of mneme-tune for a recording that cannot be used.
-const BAD_RECORD: i32 = 4;
 /// A user who is neither the one that runs the tests nor root.
 const STRANGER: u32 = 65533;
 
@@ -152,7 +150,7 @@ fn a_recording_that_a_stranger_can_change_is_shown_and_not_replayed() {
     give_away(copy.path());
     instance.replay("default<O3>").exit_with(exit::BAD_RECORDING).complains("--trust");
     let tune = run(program("mneme-tune")).arg("-rdb").arg(&instance.database);
-    tune.exit_with(BAD_RECORD).complains("--trust");
+    tune.exit_with(exit::BAD_RECORDING).complains("--trust");
     for command in ["ls", "show", "check"] {
         run(program("mneme")).arg(command).arg(copy.path()).succeed();
     }
@@ -251,5 +249,5 @@ fn of_many_kernels_the_likest_are_named() {
     let bisect = run(program("mneme-bisect")).arg("-rdb").arg(copy.path()).args(["--kernel", "none"]);
     assert!(bisect.exit_with(exit::BAD_USAGE).stderr.len() < 1000);
     let listed = run(program("mneme")).arg("ls").arg(copy.path()).args(["-rid", "1"]);
-    assert!(listed.exit_with(exit::BAD_RECORDING).stderr.len() < 1000);
+    assert!(listed.exit_with(exit::BAD_USAGE).stderr.len() < 1000);
 }

@@ -1,6 +1,7 @@
 //! Errors that end a session early, and the exit statuses that go with them.
 
 use mneme_core::exit;
+use mneme_core::files::trust;
 
 use crate::bridge::BridgeError;
 use crate::cache::CacheError;
@@ -59,6 +60,7 @@ impl SessionError {
             error if error.is_unwritten() => exit::INTERNAL,
             Self::Cache(error) if error.is_full() => exit::INTERNAL,
             Self::Results(ResultsError::InUse { .. }) => exit::IN_USE,
+            Self::Results(ResultsError::Io { source, .. }) => trust::exit_status(source),
             Self::Results(_) | Self::Cache(_) | Self::Objective(_) => exit::BAD_USAGE,
             Self::Bridge(BridgeError::Unread { .. }) => exit::NO_INPUT,
             Self::Bridge(BridgeError::Died { .. }) => exit::INTERNAL,
