@@ -1,4 +1,4 @@
-//! How far the threads of this process have come that write files.
+//! The progress of the threads of this process that write files.
 //!
 //! Whoever waits for such a thread tells by it one that is slow from one that is stuck.
 
