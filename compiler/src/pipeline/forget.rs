@@ -55,7 +55,8 @@ fn remove_metadata(instruction: Value<'_>, kinds: &[&str]) {
     for kind in kinds {
         // SAFETY: a live instruction; LLVM reads `len` bytes of the name, and null takes the metadata away.
         unsafe {
-            let number = LLVMGetMDKindID(kind.as_ptr().cast(), kind.len() as u32);
+            let context = LLVMGetTypeContext(LLVMTypeOf(instruction.raw()));
+            let number = LLVMGetMDKindIDInContext(context, kind.as_ptr().cast(), kind.len() as u32);
             LLVMSetMetadata(instruction.raw(), number, std::ptr::null_mut());
         }
     }
