@@ -89,8 +89,8 @@ fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<serde_json::Value, 
     }))
 }
 
-/// What replays have found out about the instance, by kind of device: bytes that they fill before each run, bytes that
-/// the kernel writes and of which the recorded input shows nothing, and inputs to try it on.
+/// Evidence that replays have collected about the instance, by kind of device: the bytes that they fill before each run,
+/// the written bytes that the recorded input says nothing about, and the fresh inputs.
 fn evidence(kernel: &KernelFile, id: &str, instance: &InstanceRecord) -> serde_json::Value {
     let of = |(device, map): (&'static str, PoisonMap)| {
         let unshown: u64 = map.unshown.iter().map(|region| region.bytes).sum();

@@ -61,7 +61,7 @@ impl KernelFile {
         Some(moments.prologue.chunks != moments.epilogue.chunks)
     }
 
-    /// What replays on each kind of device have found about the bytes that the kernel only writes, by kind.
+    /// The maps of bytes that the kernel only writes, by the kind of device that found them.
     pub fn poison_maps(&self, id: &str, instance: &InstanceRecord) -> BTreeMap<&'static str, PoisonMap> {
         let Ok(moments) = Moments::open(self.folder(), &self.record, instance) else { return BTreeMap::new() };
         let made_from = poison::identity(&moments.prologue, &moments.epilogue);

@@ -226,7 +226,7 @@ impl Server {
         match self.read()? {
             Reply::Result { id, mut result } => {
                 self.pending = self.pending.saturating_sub(1);
-                // What a recording does not show is accepted, and not what speaks against the code.
+                // --accept-unproven accepts a weak recording, but no doubts about the code.
                 let is_doubted = result.evidence.as_ref().is_some_and(|evidence| !evidence.doubts.is_empty());
                 result.verified |= self.accepts_unproven && result.status == ReplayStatus::Unproven && !is_doubted;
                 Ok((id, *result))

@@ -16,7 +16,7 @@ const NEVER: Duration = Duration::from_secs(1 << 30);
 /// The shortest time between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What is left of a limit.
+/// A time limit, and how much of it a process has used.
 #[derive(Clone, Debug)]
 pub struct Allowance {
     limit: Duration,

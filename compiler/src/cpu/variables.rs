@@ -36,7 +36,7 @@ fn is_table(variable: Value<'_>) -> bool {
     is_visible && reach::references(variable).iter().any(|other| other.as_function().is_some())
 }
 
-/// Gives variables that code may write, and that have no symbol, one: nothing may keep results where nobody looks.
+/// Gives writable private variables a symbol, so that the replayer can see whether code keeps results there.
 pub fn show_private(module: &Module<'_>) {
     let is_private = |variable: &Value<'_>| variable.linkage() == LLVMLinkage::LLVMPrivateLinkage;
     for variable in ir::variables(module).into_iter().filter(|it| is_private(it) && is_state(*it)) {

@@ -1,6 +1,6 @@
 //! The progress of the threads of this process that write files.
 //!
-//! Whoever waits for such a thread tells by it one that is slow from one that is stuck.
+//! By it a waiting thread can tell a slow writer from one that is stuck.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

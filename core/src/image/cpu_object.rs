@@ -77,7 +77,7 @@ pub fn writable(object: &[u8]) -> Vec<String> {
     variables.into_iter().filter(|variable| !variable.constant).map(|variable| variable.name).collect()
 }
 
-/// Whether a kernel may call this function, which the device has: its own code does, or code that is no kernel's.
+/// Whether a kernel may call this function of the device: its own code calls it, or a helper function does.
 pub fn calls(object: &[u8], kernel: &str, function: &str) -> bool {
     let table = elf::section(object, SECTION).and_then(|table| serde_json::from_slice::<CpuTable>(table).ok());
     let (Some(table), Ok(elf)) = (table, Elf::parse(object)) else { return false };

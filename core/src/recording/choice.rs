@@ -20,7 +20,7 @@ const FEW: usize = 5;
 pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, RecordingError> {
     let files = match (path.is_dir(), name) {
         (true, _) => kernels(path)?,
-        // Whoever reads the file looks for the instance.
+        // The caller looks for the instance when it reads the file.
         (false, None) => return Ok(path.into()),
         (false, Some(_)) => vec![path.to_path_buf()],
     };

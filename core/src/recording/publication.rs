@@ -61,7 +61,7 @@ struct Growing {
     record: KernelRecord,
     /// Of the new instances.
     indices: Vec<usize>,
-    /// What they take the place of.
+    /// The instances that they replace.
     replaced: Vec<InstanceRecord>,
     /// Bytes of its code that have been written.
     bytes: u64,

@@ -91,7 +91,7 @@ pub enum Likeness {
     New,
 }
 
-/// What a recorded launch did.
+/// Whether a recorded launch changed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     ChangedMemory,
@@ -156,7 +156,7 @@ impl KernelProgress {
         self.update_tally(&recorded, settings());
     }
 
-    /// A launch was recorded, or a further one was not, which leaves its instance as it is.
+    /// Ends the recording of a launch. `None`: a further launch failed to be recorded, and its instance stays as it is.
     pub fn settle(&self, dynamic_hash: u64, key: Key, effect: Option<Effect>) {
         let mut recorded = self.recorded();
         let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) else { return };

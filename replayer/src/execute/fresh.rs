@@ -147,7 +147,7 @@ impl FreshRuns<'_, '_> {
         if input.is_empty() {
             return Ok(Verdict::Discarded);
         }
-        // What is right is computed after the code has run: on the CPU device it could find it in this process.
+        // The oracle runs last: on the CPU device the code could find its result in this process.
         let Some(rehearsal) = self.oracle_on(&input).map(OracleRun::forget) else { return Ok(Verdict::Discarded) };
         // Times of other code say nothing about the oracle's.
         let usual = self.done.times.iter().max().copied().filter(|_| self.about.is_same);
@@ -179,7 +179,7 @@ impl FreshRuns<'_, '_> {
     }
 
     /// Compares times on a fresh input, of code and oracle, with those that both take on the recorded one right after.
-    /// What can be repeated counts by its fastest run.
+    /// Of runs that can be repeated, the fastest counts.
     fn note_pace(
         &mut self,
         pace: &mut Pace,
@@ -292,7 +292,7 @@ struct OracleRun {
     work: u64,
 }
 
-/// What is kept of one.
+/// The digest and times of a run of the oracle, without its memory.
 struct Rehearsal {
     digest: Vec<ChunkId>,
     time: u64,

@@ -271,7 +271,7 @@ fn room(device: &dyn Device) -> Result<u64, DeviceError> {
 
 /// Copies the pieces that the recorded launch changes, as many as there is room for, to memory that kernels cannot
 /// write to, and notes where (address and size). The address of each piece's copy, congruent to the piece's modulo 512;
-/// 0 where there is none.
+/// 0 if it has none.
 fn copy_changed(
     device: &dyn Device,
     snapshot: &Snapshot,

@@ -27,7 +27,7 @@ pub struct OwnVariables {
 struct Variable {
     name: String,
     address: u64,
-    /// What it holds when the module is loaded.
+    /// Its contents when the module is loaded.
     loaded: Vec<u8>,
 }
 
@@ -79,12 +79,12 @@ impl OwnVariables {
     }
 }
 
-/// What CPU code objects call for the time.
+/// The function that reads the clock in CPU code objects.
 const CLOCK: &str = "__mneme_cpu_clock";
-/// What cubins call for memory.
+/// The function that allocates memory in cubins.
 const HEAP: &str = "malloc";
 
-/// What a kernel's code asks the device for that is another thing in each launch.
+/// Device services by which a kernel's code can behave differently in each launch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Habits {
     pub reads_clock: bool,
@@ -100,7 +100,7 @@ impl Habits {
                 uses_heap: cubin.undefined(kernel).iter().any(|function| function == HEAP),
             });
         }
-        // Its kernels have no heap.
+        // The CPU device has no heap.
         Self { reads_clock: cpu_object::calls(image, entry, CLOCK), uses_heap: false }
     }
 }

@@ -40,7 +40,7 @@ pub fn launch_once(
     }
 }
 
-/// What this process has had of the processors, ns.
+/// CPU time that this process has used, ns.
 fn processor_time() -> u64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0 };
     let total = usage.user_time() + usage.system_time();

@@ -181,7 +181,7 @@ pub struct RunOutcome {
     pub error: String,
     /// ns, warm-up runs first.
     pub times: Vec<u64>,
-    /// What they took of the device: on the CPU device, of all its processors. Other programs slow it down less, ns.
+    /// CPU time of each run on the CPU device, which depends less on other programs; elsewhere the same as `times`, ns.
     #[serde(skip)]
     pub work: Vec<u64>,
     /// Warm-up runs among them, where a stopping rule has said.
@@ -220,7 +220,7 @@ pub struct RunOutcome {
     pub has_input: bool,
     /// Runs on the recorded input that left memory as recorded.
     pub runs: u64,
-    /// What speaks against the code.
+    /// Doubts about the code.
     pub doubts: Vec<Doubt>,
     /// Bytes that the code only writes.
     pub calibrated: Option<Box<PoisonMap>>,

@@ -228,7 +228,7 @@ impl<'a> Runner<'a> {
         let (its, own) = (Habits::of(code, &order.entry), Habits::of(oracle, own_entry));
         done.doubts.extend((its.reads_clock && !own.reads_clock).then_some(Doubt::ReadsClock));
         done.doubts.extend((its.uses_heap && !own.uses_heap).then_some(Doubt::UsesHeap));
-        // What depends on its arguments alone has no other input than the recorded one.
+        // A kernel that reads only its arguments has no other input.
         let needs_fresh_input = order.spec.needs_fresh_input && done.has_input;
         done.doubts.extend((needs_fresh_input && done.fresh_inputs.agreed == 0).then_some(Doubt::NoFreshInput));
     }

@@ -25,7 +25,7 @@ use crate::verify::comparison::RegionComparison;
 /// Runs on the recorded input that code has to pass which is looked at thoroughly: what is wrong one time in ten passes
 /// one time in two hundred.
 const PASSES: u64 = 50;
-/// There is no further one once they took so long.
+/// After this time there are no more runs.
 const BUDGET: Duration = Duration::from_secs(2);
 
 /// The runs of a code object, warm-up runs first.

@@ -14,7 +14,7 @@ use mneme_e2e::installation::{TestDevice, have_compiler, program};
 use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::Value;
 
-/// What the sources of `mixed` begin with.
+/// The first lines of all sources of `mixed`.
 const MIXED: &str = "
     __device__ unsigned mixed_so_often(unsigned value, int rounds) {
         for (int round = 0; round < rounds; ++round) value = (value ^ (value >> 7)) * 2654435761u + 3u;

@@ -16,7 +16,7 @@ pub fn evidence(archive: &Archive) -> Markup {
     }
 }
 
-/// What the baseline's comparison shows, which is the same for all candidates, and what finalists ran on besides.
+/// The baseline's evidence, which is the same for all candidates, and the fresh inputs of finalists.
 fn facts(evidence: &Value, fresh_inputs: &Value) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let count = |from: &Value, name: &str| from[name].as_u64().unwrap_or(0);
