@@ -1,4 +1,4 @@
-//! All memory that is known, and where new memory is placed.
+//! The table of all known memory, and the placement of new allocations.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,18 +11,18 @@ use crate::status::Status;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     Device,
-    /// Pinned host memory that was allocated here.
+    /// Page-locked host memory that the device allocated.
     Host,
-    /// Host memory of the application, registered.
+    /// The application's host memory, registered with the driver.
     Registered,
     Managed,
     /// Mapped by the virtual-memory functions.
     Virtual,
-    /// Another process'.
+    /// Another process's memory, opened through an IPC handle.
     Opened,
     /// A loaded module.
     Module,
-    /// Allocated by a graph.
+    /// Allocated by a node of a graph.
     Graph,
 }
 
@@ -32,13 +32,13 @@ pub struct MemoryAllocation {
     pub size: u64,
     pub kind: MemoryKind,
     pub device: i32,
-    /// That was current when it was made known, 0 where none was.
+    /// The context that was current when the memory was added, 0 if there was none.
     pub context: usize,
     /// `CU_POINTER_ATTRIBUTE_BUFFER_ID`: unique in the process.
     pub id: u64,
-    /// That it was allocated from, 0 for none.
+    /// The pool that it was allocated from, 0 if none.
     pub pool: usize,
-    /// That HIP's memory of the host was asked for with.
+    /// The flags that HIP allocated this host memory with.
     pub flags: u32,
 }
 
@@ -54,7 +54,7 @@ fn lock() -> MutexGuard<'static, Allocations> {
     ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a range of the current device known.
+/// Adds a range of the current device.
 pub fn add(start: u64, size: u64, kind: MemoryKind) {
     add_on(context::current_device().unwrap_or(0), start, size, kind);
 }
@@ -71,14 +71,14 @@ pub fn add_of_pool(pool: usize, device: i32, start: u64, size: u64, kind: Memory
     all.by_start.insert(start, MemoryAllocation { start, size, kind, device, context, id, pool, flags: 0 });
 }
 
-/// Notes what the range that starts here was asked for with.
+/// Stores the flags that the range starting here was allocated with.
 pub fn note_flags(start: u64, flags: u32) {
     if let Some(found) = lock().by_start.get_mut(&start) {
         found.flags = flags;
     }
 }
 
-/// Forgets the range that starts here, if it is of that kind.
+/// Removes the range that starts here, if it is of that kind.
 pub fn forget(start: u64, kind: MemoryKind) -> Result<MemoryAllocation, Status> {
     let mut all = lock();
     match all.by_start.get(&start) {
@@ -87,7 +87,7 @@ pub fn forget(start: u64, kind: MemoryKind) -> Result<MemoryAllocation, Status> 
     }
 }
 
-/// Forgets what was allocated in a context, of that kind.
+/// Removes and returns a context's allocations of that kind.
 pub fn forget_of(context: usize, kind: MemoryKind) -> Vec<MemoryAllocation> {
     let mut forgotten = Vec::new();
     lock().by_start.retain(|_, found| {
@@ -98,12 +98,12 @@ pub fn forget_of(context: usize, kind: MemoryKind) -> Vec<MemoryAllocation> {
     forgotten
 }
 
-/// Whether any allocation has a byte of a range.
+/// Whether a range overlaps any allocation.
 pub fn overlaps(start: u64, end: u64) -> bool {
     lock().by_start.range(..end).next_back().is_some_and(|(_, last)| last.start.saturating_add(last.size) > start)
 }
 
-/// The allocation that an address lies in.
+/// Returns the allocation that contains an address.
 pub fn find(address: u64) -> Option<MemoryAllocation> {
     let all = lock();
     all.by_start
@@ -113,21 +113,21 @@ pub fn find(address: u64) -> Option<MemoryAllocation> {
         .filter(|found| address < found.start + found.size)
 }
 
-/// Where allocations are placed: away from the addresses that the system gives to heaps and libraries, so that a replay
-/// can have a recording's addresses again.
+/// The address of the next allocation. The range lies away from the addresses that the system gives to heaps and
+/// libraries, so a replay can have a recording's addresses again.
 static NEXT: AtomicU64 = AtomicU64::new(BEGIN);
 const BEGIN: u64 = 0x3000_0000_0000;
 const END: u64 = 0x5000_0000_0000;
 const LARGE_PAGE: u64 = 2 << 20;
-/// How far to go on when an address is taken; a replayer reserves in pieces of this size.
+/// The step after an address that is taken. A replayer reserves memory in pieces of this size.
 const STRIDE: u64 = 32 << 20;
 
-/// Bytes that an allocation takes of the address space.
+/// Bytes of address space that an allocation takes.
 pub fn mapped_size(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE)
 }
 
-/// Takes memory from the system, with large pages where that pays.
+/// Allocates memory from the system, with large pages for large allocations.
 pub fn obtain(bytes: usize) -> Result<u64, Status> {
     let (total, _) = device::memory();
     if bytes > total {
@@ -141,7 +141,7 @@ pub fn obtain(bytes: usize) -> Result<u64, Status> {
         let claimed = NEXT.fetch_update(Relaxed, Relaxed, |next| Some(next.next_multiple_of(alignment) + slot));
         let start = claimed.unwrap_or_else(|next| next).next_multiple_of(alignment);
         if start + slot > END {
-            // What was freed is used again once all addresses were.
+            // Reuse freed addresses only after all others were used.
             if std::mem::replace(&mut again, true) {
                 return Err(Status::OUT_OF_MEMORY);
             }
@@ -149,7 +149,7 @@ pub fn obtain(bytes: usize) -> Result<u64, Status> {
             continue;
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: a new anonymous mapping that replaces none.
+        // SAFETY: a new anonymous mapping that replaces no other.
         let address =
             unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if address as u64 == start {
@@ -160,8 +160,8 @@ pub fn obtain(bytes: usize) -> Result<u64, Status> {
             return Ok(start);
         }
         if address != libc::MAP_FAILED {
-            // Kernels before 4.17 take the address for a hint.
-            // SAFETY: the mapping was just made and nobody knows of it.
+            // Kernels before 4.17 treat the address as a hint.
+            // SAFETY: the mapping was just made, and no pointer to it exists.
             unsafe { libc::munmap(address, size as usize) };
         } else if std::io::Error::last_os_error().raw_os_error() != Some(libc::EEXIST) {
             return Err(Status::OUT_OF_MEMORY);
@@ -170,14 +170,14 @@ pub fn obtain(bytes: usize) -> Result<u64, Status> {
     }
 }
 
-/// Gives back what was obtained.
+/// Unmaps memory from `obtain`.
 pub fn unmap(start: u64, bytes: u64) {
     // SAFETY: `obtain` mapped it with this size.
     unsafe { libc::munmap(start as *mut _, mapped_size(bytes) as usize) };
 }
 
-/// Leaves shared pages out of forked children, which would write to their parent's memory.
+/// Keeps shared pages out of forked children, which would otherwise write to their parent's memory.
 pub fn keep_from_children(start: u64, size: u64) {
-    // SAFETY: advice on a mapping of ours.
+    // SAFETY: advice on a mapping that the device made.
     unsafe { libc::madvise(start as *mut _, size as usize, libc::MADV_DONTFORK) };
 }

@@ -1,6 +1,6 @@
-//! Arrays: texels that kernels reach through textures and surfaces.
+//! Arrays: texels that kernels access through textures and surfaces.
 //!
-//! What lies where in one is a device's own affair; here row follows row, and slice or layer follows slice.
+//! The layout of an array is private to the device. Here rows are consecutive, and so are slices or layers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::execution::images::{NumberKind, TexelFormat, TexelMemory};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-/// An array, whose memory goes with the last that holds it.
+/// An array. The last user frees its memory.
 pub struct Array {
     context: usize,
     described: ArrayDescription,
@@ -26,7 +26,7 @@ impl Drop for Array {
 }
 
 impl Array {
-    /// Of all slices.
+    /// Size of all slices.
     fn bytes(&self) -> u64 {
         let [_, rows, slices] = self.texels.extent.map(u64::from);
         self.texels.pitch * rows * slices
@@ -36,7 +36,7 @@ impl Array {
         self.described.flags & flag != 0
     }
 
-    /// Its texels, for an object that keeps them.
+    /// The texels for a texture or surface object, which keeps the array alive.
     pub fn shared(self: &Arc<Self>) -> TexelMemory {
         TexelMemory { owner: Some(self.clone()), ..self.texels.clone() }
     }
@@ -44,7 +44,7 @@ impl Array {
 
 static ARRAYS: Registry<Array> = Registry::new("an array");
 
-/// A vendor's format of so many channels; a sentence where there is none here.
+/// Translates a vendor's format with a number of channels. Prints a sentence if the device lacks it.
 pub fn format_of(format: u32, channels: u32) -> Result<TexelFormat, Status> {
     use NumberKind::{Float, Signed, Unsigned};
     let (kind, bytes) = match format {
@@ -69,14 +69,14 @@ pub fn format_of(format: u32, channels: u32) -> Result<TexelFormat, Status> {
     Ok(TexelFormat { kind, bytes, channels })
 }
 
-/// Longest axes: of a line, of a plane, of a volume, of layers; and layers.
+/// Limits on extents, of 1D, 2D, 3D and layered arrays, and on the number of layers.
 const LONGEST_LINE: usize = 131_072;
 const LONGEST_IN_PLANE: [usize; 2] = [131_072, 65_536];
 const LONGEST_IN_VOLUME: usize = 16_384;
 const LONGEST_IN_LAYERS: usize = 32_768;
 const MOST_LAYERS: usize = 2_048;
 
-/// Texels, rows and slices of an array that may be.
+/// Returns the texels, rows and slices of an array, if its description is valid.
 fn extent_of(what: &ArrayDescription) -> Result<[u32; 3], Status> {
     let ArrayDescription { width, height, depth, flags, .. } = *what;
     let layered = flags & array_flag::LAYERED != 0;
@@ -132,7 +132,7 @@ pub fn destroy(array: usize) -> StatusResult {
     ARRAYS.remove(array).map(drop)
 }
 
-/// Arrays are destroyed with their context.
+/// Destroys the arrays of a context.
 pub fn end_with(context: usize) {
     ARRAYS.remove_all(|array| array.context == context);
 }
@@ -148,7 +148,8 @@ pub fn description_2d(out: Out<ArrayDescription2d>, array: usize) -> StatusResul
     out.put(ArrayDescription2d { width, height, format, channels })
 }
 
-/// The address of so many bytes of a row of a slice, each counted from the side's place on, where they lie inside.
+/// The address of a position in an array: `row` and `slice` count from the side's own position. Fails if the bytes from
+/// there on do not lie inside the array.
 pub fn address_of(side: &CopySide, row: usize, slice: usize, bytes: usize) -> Result<u64, Status> {
     let array = get(side.array as usize)?;
     let texels = &array.texels;

@@ -1,24 +1,24 @@
-//! `CUdevice_attribute`, by number.
+//! Device attributes (`CUdevice_attribute`) by number.
 
 use crate::execution::processors;
 
-/// The compute capability: that of the architecture that device code is usually built for.
+/// The compute capability of the architecture that device code is usually built for.
 pub const CAPABILITY: (i32, i32) = (9, 0);
 pub const MAX_THREADS: u32 = 1024;
 pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 pub const MAX_GRID: [u32; 3] = [0x7fff_ffff, 65535, 65535];
-/// Shared memory of a block without and with opting in, bytes.
+/// Bytes of shared memory per block, without and with opting in.
 pub const SHARED: u32 = 48 << 10;
 pub const SHARED_OPT_IN: u32 = 227 << 10;
-/// Shared memory of a block of a kernel for an AMD processor, which asks for no more than it may have.
+/// Bytes of shared memory per block of a kernel for an AMD processor, where no opting in exists.
 pub const SHARED_OF_AMD: u32 = 64 << 10;
-/// Alignment of allocations, bytes.
+/// Alignment of allocations, in bytes.
 pub const ALIGNMENT: usize = 512;
-/// Alignment of the pitch of textures, bytes.
+/// Alignment of the pitch of textures, in bytes.
 pub const PITCH_ALIGNMENT: i32 = 32;
 
-/// The value of an attribute; 0 (absent) for a feature that the device lacks, `None` for a number CUDA 12.9 does not
-/// have.
+/// The value of an attribute: 0 for a feature that the device lacks, `None` for a number that CUDA 12.9 does not
+/// define.
 pub fn value(attribute: u32) -> Option<i32> {
     Some(match attribute {
         1 => MAX_THREADS as i32,
@@ -33,20 +33,21 @@ pub fn value(attribute: u32) -> Option<i32> {
         11 => i32::MAX,
         // 32-bit registers of a block, and of a multiprocessor.
         12 | 82 => 65536,
-        // Clock rate in kHz; a figure that programs divide by.
+        // Clock rate in kHz. Programs divide by it.
         13 => 1_000_000,
         14 => ALIGNMENT as i32,
         51 => PITCH_ALIGNMENT,
-        // Longest axes of textures: 1D, 2D, 3D; 2D in layers, and these; 1D in layers; 2D that are gathered from.
+        // Longest axes of textures: 1D, 2D, 3D; layered 2D, and the number of layers; layered 1D; 2D textures for
+        // gathers.
         21 | 22 => 131_072,
         23 => 65_536,
         24..=26 | 47..=49 => 16_384,
         27 | 28 | 42 | 45 | 46 => 32_768,
         29 | 43 => 2_048,
-        // Of cubes, and of these in layers.
+        // Cubes, and layers of cubes.
         52 | 53 => 32_768,
         54 => 2_046,
-        // Of surfaces, likewise.
+        // The same for surfaces.
         55 => 32_768,
         56 => 131_072,
         57 => 65_536,
@@ -54,7 +55,7 @@ pub fn value(attribute: u32) -> Option<i32> {
         61 | 63 | 64 | 66 | 67 => 32_768,
         62 | 65 => 2_048,
         68 => 2_046,
-        // Of textures in memory: lines; planes and their pitch, bytes.
+        // Textures in linear memory: 1D; 2D with their pitch in bytes.
         69 => 1 << 28,
         70 => 131_072,
         71 => 65_000,
@@ -65,12 +66,12 @@ pub fn value(attribute: u32) -> Option<i32> {
         15 | 19 | 41 => 1,
         // Concurrent kernels, asynchronous engines: streams run one after another.
         31 | 40 => 1,
-        // Memory clock in kHz and bus width in bits, which programs multiply.
+        // Memory clock in kHz and bus width in bits. Programs multiply them.
         36 => 1_000_000,
         37 => 64,
         // L2 cache, bytes.
         38 => 1 << 20,
-        // Threads resident on a multiprocessor: one block runs at a time on each.
+        // Resident threads per multiprocessor: each runs one block at a time.
         39 => MAX_THREADS as i32,
         75 => CAPABILITY.0,
         76 => CAPABILITY.1,
@@ -87,7 +88,7 @@ pub fn value(attribute: u32) -> Option<i32> {
         87 => 2,
         // Virtual memory management, shared by file descriptors.
         102 | 103 => 1,
-        // Blocks resident on a multiprocessor.
+        // Resident blocks per multiprocessor.
         106 => 1,
         // Reserved shared memory, bytes.
         111 => 1024,

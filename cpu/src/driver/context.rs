@@ -1,4 +1,4 @@
-//! Contexts: the primary one, created ones, and each thread's stack of current ones.
+//! Contexts: primary and created ones, and each thread's stack of current contexts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,18 +13,18 @@ use crate::execution;
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-/// A context. All devices share one address space, so it holds little but its settings.
+/// A context. All devices share one address space, so it holds little more than its settings.
 #[derive(Debug, Default)]
 pub struct DeviceContext {
     device: i32,
     flags: AtomicU32,
     /// Values set by `cuCtxSetLimit`, by limit.
     limits: Mutex<BTreeMap<u32, usize>>,
-    /// Contexts whose memory its kernels were given access to.
+    /// Contexts whose memory this context's kernels may access.
     peers: Mutex<BTreeSet<usize>>,
 }
 
-/// How many devices there are: `MNEME_CPU_DEVICES`, or one.
+/// The number of devices: `MNEME_CPU_DEVICES`, or 1.
 pub fn devices() -> i32 {
     static DEVICES: OnceLock<i32> = OnceLock::new();
     *DEVICES.get_or_init(|| {
@@ -56,7 +56,7 @@ static OUTLIVES_EXIT: AtomicBool = AtomicBool::new(false);
 static CONTEXTS: Registry<DeviceContext> = Registry::answering();
 static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
     Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_CPU_DEVICES]);
-/// The first fault of a kernel on each device, 0 while there is none.
+/// The first fault of a kernel on each device, 0 if there was none.
 static STICKY: [AtomicU32; MOST_CPU_DEVICES] = [const { AtomicU32::new(0) }; MOST_CPU_DEVICES];
 
 thread_local! {
@@ -79,7 +79,7 @@ pub fn initialise(flags: u32) -> StatusResult {
     if !INITIALISED.swap(true, Ordering::AcqRel) {
         extern "C" fn at_exit() {
             ENDED.store(true, Ordering::Release);
-            // A forked child has no workers to end, and may have a lock that one of them held.
+            // A forked child has no workers to end, and one of them may have held a lock at the fork.
             if !OUTLIVES_EXIT.load(Ordering::Relaxed) && owns_device().is_ok() {
                 execution::end();
             }
@@ -96,21 +96,21 @@ pub fn initialise(flags: u32) -> StatusResult {
     Ok(())
 }
 
-/// Checks that this process may use the device. As with NVIDIA's driver, a child forked after the initialisation may
-/// not: it has its parent's memory and locks, but neither its threads nor the device.
+/// Checks that this process may use the device. As with NVIDIA's driver, a child forked after initialisation may not:
+/// it has its parent's memory and locks, but neither its threads nor the device.
 pub fn owns_device() -> StatusResult {
     if FORKED.load(Ordering::Acquire) { Err(Status::NOT_INITIALIZED) } else { Ok(()) }
 }
 
-/// What every call of the driver API starts with: as NVIDIA's driver, this one ends with `exit`, before what was
-/// registered earlier than its initialisation.
+/// The first check of every call of the driver API. Like NVIDIA's driver, this one ends with `exit`, before handlers
+/// that were registered earlier than its initialisation run.
 pub fn alive() -> StatusResult {
     owns_device()?;
     let has_ended = ENDED.load(Ordering::Acquire) && !OUTLIVES_EXIT.load(Ordering::Relaxed);
     if has_ended { Err(Status::DEINITIALIZED) } else { Ok(()) }
 }
 
-/// AMD's library serves destructors and handlers of `exit`, too.
+/// Lets calls succeed during `exit`, because AMD's library still serves destructors and exit handlers.
 pub fn outlive_exit() {
     OUTLIVES_EXIT.store(true, Ordering::Relaxed);
 }
@@ -124,14 +124,14 @@ pub fn device(ordinal: i32) -> StatusResult {
     if (0..devices()).contains(&ordinal) { Ok(()) } else { Err(Status::INVALID_DEVICE) }
 }
 
-/// The calling thread's context.
+/// Returns the calling thread's context.
 pub fn current() -> Result<usize, Status> {
     initialised()?;
     let handle = top().filter(|handle| *handle != 0).ok_or(Status::INVALID_CONTEXT)?;
     CONTEXTS.get(handle).map(|_| handle).map_err(|_| Status::CONTEXT_IS_DESTROYED)
 }
 
-/// The device of the calling thread's context.
+/// Returns the device of a context.
 pub fn device_of(context: usize) -> Result<i32, Status> {
     CONTEXTS.get(context).map(|context| context.device).map_err(|_| Status::INVALID_CONTEXT)
 }
@@ -140,18 +140,18 @@ pub fn current_device() -> Result<i32, Status> {
     Ok(CONTEXTS.get(current()?)?.device)
 }
 
-/// What every call on the device starts with: a current context, and no kernel that has failed.
+/// The first check of every call that uses the device: a context is current, and no kernel has failed.
 pub fn usable() -> StatusResult {
     current()?;
     fault()
 }
 
-/// The fault of an earlier kernel on the current device, which stays.
+/// The fault of an earlier kernel on the current device. It stays until a reset.
 pub fn fault() -> StatusResult {
     fault_of(current_device()?)
 }
 
-/// The same on any device.
+/// The fault of an earlier kernel on the given device.
 pub fn fault_of(device: i32) -> StatusResult {
     match STICKY[device as usize].load(Ordering::Acquire) {
         0 => Ok(()),
@@ -215,7 +215,7 @@ pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> StatusResult {
     out.put(handle)
 }
 
-/// The context that is gone: this one.
+/// Destroys a created context and returns its handle.
 pub fn destroy(handle: usize) -> Result<usize, Status> {
     if primary().iter().any(|primary| primary.handle == handle) {
         return Err(Status::INVALID_CONTEXT);
@@ -231,7 +231,7 @@ pub fn get_device(out: Out<i32>) -> StatusResult {
     out.put(current_device()?)
 }
 
-/// Of a context, or of the current one for 0.
+/// The id of a context, or of the current one if the handle is 0.
 pub fn get_id(handle: usize, out: Out<u64>) -> StatusResult {
     out.put(named(handle)? as u64)
 }
@@ -274,7 +274,7 @@ pub fn get_limit(out: Out<usize>, limit: u32) -> StatusResult {
     out.put(set.unwrap_or(default))
 }
 
-/// Stored and reported; nothing on this device is limited by them.
+/// Stores a limit, so it can be queried. The device enforces none of them.
 pub fn set_limit(limit: u32, value: usize) -> StatusResult {
     let context = CONTEXTS.get(current()?)?;
     if limit > 6 {
@@ -284,7 +284,7 @@ pub fn set_limit(limit: u32, value: usize) -> StatusResult {
     Ok(())
 }
 
-/// Cache and shared-memory preferences mean nothing here.
+/// Accepts cache and shared-memory preferences, which have no effect on the CPU device.
 pub fn accept_preference() -> StatusResult {
     current().map(|_| ())
 }
@@ -313,14 +313,14 @@ pub fn retain_primary(out: Out<usize>, ordinal: i32) -> StatusResult {
     out.put(primary.handle)
 }
 
-/// The primary context of a device and how many use it; 0 where there is none.
+/// The primary context of a device and its number of users, both 0 if it does not exist.
 pub fn primary_of(ordinal: i32) -> Result<(usize, u32), Status> {
     device(ordinal)?;
     let Primary { handle, users, .. } = primary()[ordinal as usize];
     Ok((handle, users))
 }
 
-/// The context that is gone, 0 while others use it.
+/// Returns the context if this was its last user, otherwise 0.
 pub fn release_primary(ordinal: i32) -> Result<usize, Status> {
     device(ordinal)?;
     let primary = &mut primary()[ordinal as usize];
@@ -331,7 +331,7 @@ pub fn release_primary(ordinal: i32) -> Result<usize, Status> {
     Ok(if primary.users == 0 { primary.end() } else { 0 })
 }
 
-/// The context that is gone, 0 if there was none.
+/// Returns the context that ended, or 0 if there was none.
 pub fn reset_primary(ordinal: i32) -> Result<usize, Status> {
     device(ordinal)?;
     let primary = &mut primary()[ordinal as usize];
@@ -354,7 +354,8 @@ pub fn set_primary_flags(ordinal: i32, flags: u32) -> StatusResult {
     Ok(())
 }
 
-/// `cuCtxEnablePeerAccess`: all memory can be reached anyhow; what is told is what a program may rely on.
+/// `cuCtxEnablePeerAccess`. Kernels can access all memory anyway, but queries have to report what a program may rely
+/// on.
 pub fn enable_peer(peer: usize, flags: u32) -> StatusResult {
     let own = CONTEXTS.get(current()?)?;
     let other = CONTEXTS.get(peer).map_err(|_| Status::INVALID_CONTEXT)?;

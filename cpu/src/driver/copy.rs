@@ -1,6 +1,7 @@
 //! Copies and fills.
 //!
-//! One address space: every direction is the same `memmove`, what differs is which end is checked.
+//! Host and device share one address space, so a copy in any direction is a `memmove`. Directions differ only in which
+//! ends are checked.
 
 use mneme_abi::cuda::structures::{Copy2d, Copy3d, CopySide, Fill, memory_type};
 
@@ -12,7 +13,7 @@ use super::{allocations, context, graph, memory, stream};
 use crate::abi::In;
 use crate::status::{Status, StatusResult};
 
-/// Memory that is known has to hold all the bytes, whichever end it is.
+/// Returns the address of an end. If the memory is known, all the bytes have to lie in it, whichever end it is.
 fn address_of(end: CopyEnd, bytes: u64, access: HostAccess) -> Result<u64, Status> {
     match end {
         CopyEnd::Host(0) | CopyEnd::Any(0) => Err(Status::INVALID_VALUE),
@@ -28,8 +29,8 @@ fn check(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
     address_of(from, bytes as u64, HostAccess::Read).map(|_| ())
 }
 
-/// Whether an end is the host's and nothing is known of its memory. Such memory may be used no longer than the call
-/// lasts, as CUDA has it.
+/// Whether an end is host memory that the device does not know. CUDA allows a copy to use such memory only during the
+/// call.
 fn is_pageable(end: CopyEnd) -> bool {
     match end {
         CopyEnd::Device(_) => false,
@@ -37,13 +38,13 @@ fn is_pageable(end: CopyEnd) -> bool {
     }
 }
 
-/// Whether an address is memory that only devices have.
+/// Whether an address lies in memory that belongs to devices alone.
 fn is_of_device(address: u64) -> bool {
     let is_of_host = |kind| matches!(kind, MemoryKind::Host | MemoryKind::Registered | MemoryKind::Managed);
     allocations::find(address).is_some_and(|found| !is_of_host(found.kind))
 }
 
-/// How a call goes on that has submitted work.
+/// What a call does after it has submitted work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Waits,
@@ -55,17 +56,17 @@ fn submit(place: &Place, task: Task, then: Then) -> StatusResult {
     if then == Then::Waits {
         lanes::wait(moment.as_slice())?;
     }
-    // Memory that is only waited for says nothing of kernels that were done before.
+    // A wait that is a property of the memory does not report faults of earlier kernels.
     if moment.is_some() && then == Then::Waits { context::fault() } else { Ok(()) }
 }
 
 fn move_bytes(to: u64, from: u64, bytes: usize) {
-    // SAFETY: device ends are ranges that were known when the copy was submitted, and whoever takes them away waits for
-    // it; the application promises the host ends. They may overlap.
+    // SAFETY: device ends are ranges that were known when the copy was submitted, and whoever frees them waits for it.
+    // The application promises that host ends are valid. They may overlap.
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
 }
 
-/// A copy that the call waits for, unless it is between devices.
+/// Copies bytes and waits for them, unless both ends are device memory.
 pub fn copy(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
     context::usable()?;
     if bytes == 0 {
@@ -111,7 +112,7 @@ pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
     copy_3d(In::from(&checked_rows(what)?))
 }
 
-/// Rows that do not overlap.
+/// Checks that the rows do not overlap.
 fn checked_rows(what: In<Copy2d>) -> Result<Copy3d, Status> {
     let what = what.get()?;
     let overlaps = |kind: u32, x: usize, pitch: usize| {
@@ -135,7 +136,7 @@ pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
     copy_3d_on(In::from(&checked_rows(what)?), stream)
 }
 
-/// Copies bytes that follow one another, on a stream or at once.
+/// Copies consecutive bytes, on a stream or at once.
 pub fn copy_line(to: Line, from: Line, bytes: usize, stream: Option<usize>) -> StatusResult {
     let what = Line::copied(to, from, bytes);
     match stream {
@@ -144,7 +145,7 @@ pub fn copy_line(to: Line, from: Line, bytes: usize, stream: Option<usize>) -> S
     }
 }
 
-/// Calls a function for the ends of each row.
+/// Calls a function with both ends of each row.
 fn each_row(what: &Copy3d, call: impl Fn(CopyEnd, CopyEnd, usize) -> StatusResult) -> StatusResult {
     (0..what.depth).flat_map(|z| (0..what.height).map(move |y| (y, z))).try_for_each(|(y, z)| {
         let row = |side: &CopySide| work::row_of(side, y, z, what.width, what.height);
@@ -152,7 +153,7 @@ fn each_row(what: &Copy3d, call: impl Fn(CopyEnd, CopyEnd, usize) -> StatusResul
     })
 }
 
-/// A copy of rows that has been checked.
+/// The work of copying rows. The parameters must have been checked.
 pub fn task(what: Copy3d) -> Result<Task, Status> {
     if what.width == 0 {
         return Ok(Task::nothing());
@@ -166,7 +167,7 @@ pub fn task(what: Copy3d) -> Result<Task, Status> {
     }))
 }
 
-/// Whether something holds for a side of a copy, by its first row.
+/// Whether a condition holds for a side of a copy, judged by its first row.
 fn side_is(side: &CopySide, what: &Copy3d, is: impl FnOnce(CopyEnd) -> bool) -> bool {
     side.kind != memory_type::ARRAY && work::row_of(side, 0, 0, what.width, what.height).is_ok_and(is)
 }
@@ -190,12 +191,12 @@ pub fn copy_3d_on(what: In<Copy3d>, stream: usize) -> StatusResult {
     submit(&stream::place(stream)?, task(what)?, if waits { Then::Waits } else { Then::GoesOn })
 }
 
-/// What a fill has for elements: patterns of 1, 2 or 4 bytes.
+/// An element of a fill: 1, 2 or 4 bytes.
 pub trait Pattern: Copy + Into<u32> + Send + 'static {}
 
 impl<T: Copy + Into<u32> + Send + 'static> Pattern for T {}
 
-/// The host waits for what is filled in its memory.
+/// A fill of host memory waits; a fill of device memory does not.
 fn then_of(address: u64) -> Then {
     if is_of_device(address) { Then::GoesOn } else { Then::Waits }
 }
@@ -205,7 +206,7 @@ pub fn fill<T: Pattern>(address: u64, value: T, count: usize) -> StatusResult {
     fill_2d(address, 0, value, count, 1)
 }
 
-/// A fill of rows that has been checked.
+/// The work of filling rows. The parameters must have been checked.
 pub fn fill_task<T: Pattern>(
     address: u64,
     pitch: usize,
@@ -221,7 +222,7 @@ pub fn fill_task<T: Pattern>(
         return Ok(Task::nothing());
     }
     let row = move |row: usize| address.wrapping_add(row.wrapping_mul(pitch) as u64);
-    // Rows ascend, so that the first one outside of memory ends this.
+    // Addresses ascend, so the first row outside of the memory stops the loop.
     (0..height).try_for_each(|number| {
         if !row(number).is_multiple_of(size_of::<T>() as u64) {
             return Err(Status::INVALID_VALUE);
@@ -230,8 +231,8 @@ pub fn fill_task<T: Pattern>(
     })?;
     Ok(Task::quick(move || {
         for number in 0..height {
-            // SAFETY: the range was known memory when the fill was submitted, and whoever takes it away waits for it;
-            // it is aligned for `T`.
+            // SAFETY: the range was known memory when the fill was submitted, and whoever frees it waits for it. It is
+            // aligned for `T`.
             unsafe { std::slice::from_raw_parts_mut(row(number) as *mut T, width) }.fill(value);
         }
         Ok(())
@@ -267,13 +268,13 @@ pub fn fill_2d_on<T: Pattern>(
     submit(&stream::place(stream)?, fill_task(address, pitch, value, width, height)?, Then::GoesOn)
 }
 
-/// Prefetches and advice: memory is where it is.
+/// Accepts prefetches and advice, which have no effect because all memory is the host's.
 pub fn accept_hint(address: u64, bytes: usize) -> StatusResult {
     context::usable()?;
     memory::check(address, bytes as u64, HostAccess::Read)
 }
 
-/// Of several ranges: memory is where it is, and what is discarded may stay as it was.
+/// The same for several ranges. Discarded memory may keep its contents.
 pub fn accept_hints(addresses: In<u64>, sizes: In<usize>, count: usize) -> StatusResult {
     (0..count).try_for_each(|index| accept_hint(addresses.at(index)?, sizes.at(index)?))
 }

@@ -9,10 +9,10 @@ use super::{VERSION, attributes, context};
 use crate::abi::{CStringArgument, Out};
 use crate::status::{Status, StatusResult};
 
-/// Every run and machine gets the same, so that a recording's device can be recognised.
+/// The first device's UUID, the same on every machine and in every run, so a recording's device can be recognised.
 pub const UUID: [u8; 16] = *b"mneme-cpu-device";
 
-/// Physical memory of the machine and what is free of it, bytes.
+/// The machine's physical memory and how much of it is free, in bytes.
 pub fn memory() -> (usize, usize) {
     // SAFETY: zeroed is a valid sysinfo, and it is a valid place to write.
     let info = unsafe {
@@ -43,7 +43,7 @@ pub fn count(out: Out<i32>) -> StatusResult {
     out.put(context::devices())
 }
 
-/// Copies a string into a C buffer, cut to its length.
+/// Copies a string into a C buffer, truncated to its length.
 pub fn put_text(out: Out<c_char>, length: i32, text: &str) -> StatusResult {
     let length = usize::try_from(length).ok().filter(|length| *length > 0).ok_or(Status::INVALID_VALUE)?;
     let kept = &text.as_bytes()[..text.len().min(length - 1)];
@@ -61,7 +61,7 @@ pub fn name(out: Out<c_char>, length: i32, ordinal: i32) -> StatusResult {
 pub fn uuid(out: Out<[u8; 16]>, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     let mut uuid = UUID;
-    // The first keeps the name that recordings know.
+    // Device 0 keeps the UUID that recordings contain.
     uuid[15] = uuid[15].wrapping_add(ordinal as u8);
     out.put(uuid)
 }

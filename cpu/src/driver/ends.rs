@@ -1,17 +1,17 @@
-//! The end of a context, and what ends with it.
+//! The end of a context, and of everything that belongs to it.
 //!
-//! All of them wait for the work of the context.
+//! All functions first wait for the context's work.
 
 use super::{arrays, context, event, lanes, memory, module, stream, textures};
 use crate::status::StatusResult;
 
-/// Destroys a context that was created.
+/// Destroys a created context.
 pub fn destroy(context: usize) -> StatusResult {
     lanes::wait(&lanes::of_context(context))?;
     end_with(context::destroy(context)?)
 }
 
-/// Gives a primary context back, which ends with its last user.
+/// Releases a primary context, which ends with its last user.
 pub fn release_primary(ordinal: i32) -> StatusResult {
     if let (context, 1) = context::primary_of(ordinal)? {
         lanes::wait(&lanes::of_context(context))?;
@@ -25,7 +25,7 @@ pub fn reset_primary(ordinal: i32) -> StatusResult {
     end_with(context::reset_primary(ordinal)?)
 }
 
-/// Ends what belongs to a context that is gone, 0 where none is.
+/// Ends everything that belongs to a destroyed context; does nothing for 0.
 fn end_with(context: usize) -> StatusResult {
     if context != 0 {
         textures::end_with(context);

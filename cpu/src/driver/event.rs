@@ -23,7 +23,7 @@ struct Event {
 struct Recorded {
     /// Nanoseconds since the first event, once it has happened.
     time: Arc<AtomicU64>,
-    /// When it happens; `None` if it happened inside its call.
+    /// When the event happens, or `None` if it happened inside the call that recorded it.
     moment: Option<Moment>,
 }
 
@@ -32,7 +32,7 @@ impl Event {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// When it happens, if it has not happened yet.
+    /// When the event happens, if that is still to come.
     fn unreached(&self) -> Option<Moment> {
         self.recorded()?.moment.filter(|moment| !lanes::are_reached(&[*moment]))
     }
@@ -51,7 +51,7 @@ pub fn create(out: Out<usize>, flags: u32) -> StatusResult {
     out.put(EVENTS.insert(Arc::new(Event { context: context::current()?, flags, recorded: Mutex::default() })))
 }
 
-/// Events are destroyed with their context.
+/// Destroys the events of a context.
 pub fn end_with(context: usize) {
     EVENTS.remove_all(|event| event.context == context);
 }
@@ -81,12 +81,12 @@ pub fn record(event: usize, stream: usize) -> StatusResult {
     Ok(())
 }
 
-/// When an event happens, if it has been recorded and has not happened yet.
+/// When an event happens, if it was recorded and is still to come.
 pub fn unreached(event: usize) -> Result<Option<Moment>, Status> {
     Ok(EVENTS.get(event)?.unreached())
 }
 
-/// Whether an event has happened; one that was never recorded has.
+/// Whether an event has happened. An event that was never recorded has.
 pub fn query(event: usize) -> StatusResult {
     context::usable()?;
     if unreached(event)?.is_some() {

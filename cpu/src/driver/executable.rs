@@ -1,4 +1,4 @@
-//! Executable graphs: work that is submitted in one go.
+//! Executable graphs: the steps of a graph, submitted in one launch.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,9 @@ use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
 struct Executable {
-    /// In order.
+    /// In an order in which they can be executed.
     steps: Mutex<Vec<Step>>,
-    /// When its last launch is done: it is executed once at a time.
+    /// The end of the last launch, because launches of one executable run one at a time.
     last: Mutex<Option<Moment>>,
 }
 
@@ -29,8 +29,7 @@ impl Executable {
 
 static EXECUTABLES: Registry<Executable> = Registry::new("an executable graph");
 
-/// What has to be done for a node. Memory is allocated and freed at once, as far as later nodes and calls are
-/// concerned.
+/// The work of a node. Memory nodes take effect at once for later nodes and calls.
 fn task(work: &Work) -> Result<Task, Status> {
     match work {
         Work::Kernel(kernel) => launch::task(kernel),
@@ -58,7 +57,7 @@ pub fn instantiate(out: Out<usize>, graph: usize) -> StatusResult {
     out.put(EXECUTABLES.insert(Arc::new(Executable { steps, last: Mutex::default() })))
 }
 
-/// `cuGraphExecUpdate_v2`: a graph of the same shape takes the place of the one before.
+/// `cuGraphExecUpdate_v2`: replaces the steps by those of a graph of the same shape.
 pub fn update(executable: usize, graph: usize, result: Out<u32>) -> StatusResult {
     let executable = EXECUTABLES.get(executable)?;
     let new = graph::steps_of(graph)?;
@@ -69,7 +68,7 @@ pub fn update(executable: usize, graph: usize, result: Out<u32>) -> StatusResult
     if !fits {
         return Err(Status::GRAPH_EXEC_UPDATE_FAILURE);
     }
-    // Its nodes stay those of the graph that it was made from.
+    // The nodes stay those of the graph that the executable was instantiated from.
     steps.iter_mut().zip(new).for_each(|(old, new)| old.work = new.work);
     Ok(())
 }
@@ -101,7 +100,7 @@ pub fn launch(executable: usize, stream: usize) -> StatusResult {
     *last = if ends.is_empty() {
         None
     } else {
-        // Keeps what the steps use until they are done.
+        // Keeps the steps' resources alive until the steps are done.
         let end = Task::quick(move || {
             drop(steps);
             Ok(())
@@ -111,13 +110,13 @@ pub fn launch(executable: usize, stream: usize) -> StatusResult {
     done
 }
 
-/// Submits the steps of a graph, each in the branch of a step that it comes after or in a new one; and when they are
-/// done, but for those that are already.
+/// Submits the steps of a graph, each in the branch of a step that it depends on, or in a new branch. Returns the
+/// moments at which unfinished branches end.
 fn submit_steps(steps: &[Step], place: &Place, last: Option<Moment>) -> (StatusResult, Vec<Moment>) {
     let mut start = lanes::before(place);
     start.extend(last);
     let mut moments: BTreeMap<usize, Moment> = BTreeMap::new();
-    // Each with its last step so far.
+    // Each branch with its last step so far.
     let mut branches: Vec<(Place, usize)> = Vec::new();
     let done = steps.iter().try_for_each(|Step { node, after, work }| {
         let before = match after.is_empty() {

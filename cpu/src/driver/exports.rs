@@ -1,4 +1,4 @@
-//! The driver's functions, declared in [`mneme_abi`], and what does the work of each.
+//! The driver's functions, declared in [`mneme_abi`], each with its handler.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 
@@ -18,7 +18,7 @@ use super::{
 use crate::abi::{In, Out, enter, take};
 use crate::refusal::refused;
 
-/// An entry is `symbol(arguments) => handler`, an argument that the handler does not use is `_`.
+/// An entry is `symbol(arguments) => handler`; an argument that the handler does not use is `_`.
 macro_rules! driver_exports {
     ($($symbol:ident $arguments:tt => $handler:expr;)*) => {
         $( mneme_abi::$symbol! { export { $arguments => $handler } } )*
@@ -30,8 +30,7 @@ macro_rules! driver_exports {
 
 macro_rules! export {
     ({ ($($argument:tt),*) => $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*)) => {
-        /// # Safety
-        /// Arguments as the CUDA driver API demands them: pointers are null or valid for their type.
+        /// # Safety Arguments must be as the CUDA driver API demands: pointers are null or valid for their type.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> Status {
             $( take! { $argument $raw } )*
@@ -369,7 +368,7 @@ driver_exports! {
         );
 }
 
-// Launches from before CUDA 4.0.
+// Launch functions from before CUDA 4.0.
 refused! { enter =>
     cuFuncSetBlockShape, cuFuncSetSharedSize, cuParamSetSize, cuParamSeti, cuParamSetf, cuParamSetv, cuLaunch,
     cuLaunchGrid, cuLaunchGridAsync,

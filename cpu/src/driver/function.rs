@@ -1,7 +1,7 @@
-//! Kernels as handles.
+//! Handles of kernels.
 //!
-//! `CUkernel` and `CUfunction` are objects of one kind, so each function answers for both. A library's kernel has a
-//! function of its own in each context, as the vendor's has.
+//! `CUkernel` and `CUfunction` are objects of one kind, so each function accepts both. As in the vendor's driver, a
+//! library's kernel has a separate function in each context.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
@@ -17,14 +17,14 @@ use crate::status::{Status, StatusResult};
 
 pub struct KernelHandle {
     pub kernel: ImageKernel,
-    /// Module or library that it came from.
+    /// The module or library that contains it.
     owner: usize,
     name: CString,
-    /// Dynamic shared memory that a launch may ask for, bytes; a kernel's functions have one bound.
+    /// Bytes of dynamic shared memory that a launch may request. A kernel's functions share the bound.
     pub max_dynamic_shared: Arc<AtomicU32>,
-    /// Whether a launch may ask for clusters that not every GPU takes.
+    /// Whether a launch may request clusters that not every GPU supports.
     pub large_clusters: Arc<AtomicBool>,
-    /// Of a library's kernel: its function in each context.
+    /// For a library's kernel: its function in each context.
     in_contexts: Mutex<HashMap<usize, usize>>,
 }
 
@@ -40,12 +40,12 @@ impl KernelHandle {
         Ok(Self { kernel, owner, name, max_dynamic_shared, large_clusters, in_contexts: Mutex::default() })
     }
 
-    /// Module or library that it came from.
+    /// The module or library that contains it.
     pub fn owner(&self) -> usize {
         self.owner
     }
 
-    /// The handle of a library's kernel in a context, in which the library has this module.
+    /// The handle of a library's kernel in a context, where the library has this module.
     pub fn in_context(&self, context: usize, module: usize) -> usize {
         let mut functions = self.in_contexts.lock().unwrap_or_else(PoisonError::into_inner);
         *functions.entry(context).or_insert_with(|| register(self.of_module(module)))
@@ -62,7 +62,7 @@ impl KernelHandle {
         }
     }
 
-    /// Threads of a block that a launch may have.
+    /// The most threads that a block of a launch may have.
     pub fn max_threads(&self) -> u32 {
         match self.kernel.row().max_threads {
             0 => MAX_THREADS,
@@ -82,7 +82,7 @@ pub fn unregister(handle: usize) {
     }
 }
 
-/// The functions of modules that have ended with a context.
+/// Removes the functions of a context's modules.
 pub fn end_with(context: usize, has_ended: impl Fn(usize) -> bool) {
     FUNCTIONS.remove_all(|function| has_ended(function.owner));
     FUNCTIONS.for_each(|function| {
@@ -101,13 +101,13 @@ pub fn attribute(out: Out<i32>, attribute: u32, handle: usize) -> StatusResult {
     out.put(match attribute {
         0 => function.max_threads() as i32,
         1 => function.kernel.row().static_shared as i32,
-        // Constant and local memory, registers: a CPU has no such limits to report.
+        // Constant memory, local memory and registers: none to report on a CPU.
         2..=4 => 0,
         // PTX and binary version.
         5 | 6 => CAPABILITY.0 * 10 + CAPABILITY.1,
         7 => 0,
         8 => function.max_dynamic_shared.load(Ordering::Relaxed) as i32,
-        // No preference for the split of shared memory.
+        // No preferred split of shared memory.
         9 => -1,
         10 => i32::from(function.kernel.row().cluster[0] > 0),
         11..=13 => function.kernel.row().cluster[attribute as usize - 11] as i32,
@@ -139,7 +139,7 @@ pub fn set_attribute(handle: usize, attribute: u32, value: i32) -> StatusResult 
 }
 
 pub fn name(out: Out<*const c_char>, handle: usize) -> StatusResult {
-    // The handle's registration keeps the string; it is freed with the module, as in the vendor's driver.
+    // The handle's registration owns the string. It is freed with the module, as in the vendor's driver.
     out.put(get(handle)?.name.as_ptr())
 }
 
@@ -160,12 +160,12 @@ pub fn is_loaded(out: Out<u32>, handle: usize) -> StatusResult {
     out.put(1)
 }
 
-/// For preferences (caches, bank sizes) and explicit loading.
+/// Accepts preferences (caches, bank sizes) and explicit loading.
 pub fn accept(handle: usize) -> StatusResult {
     get(handle).map(|_| ())
 }
 
-/// Blocks that run at once on a multiprocessor, i.e. a worker thread: one, if the block can run at all.
+/// Blocks that a multiprocessor, i.e. a worker thread, runs at once: 1 if the block can run at all.
 pub fn occupancy(out: Out<i32>, handle: usize, threads: i32, dynamic_shared: usize) -> StatusResult {
     context::usable()?;
     let function = get(handle)?;

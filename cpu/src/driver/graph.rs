@@ -1,9 +1,8 @@
-//! Graphs: work that is noted down, while a stream is captured or node by node.
+//! Graphs: work that stream capture or single calls put into nodes.
 //!
-//! It is done in one go when an [executable](super::executable) of the graph is launched.
+//! An [executable](super::executable) of the graph runs the work.
 //!
-//! A node can only depend on nodes that were there before it, so that the order in which they were made is one in which
-//! they can be executed.
+//! A node can only depend on existing nodes, so the order of creation is an order in which the nodes can be executed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,16 +17,16 @@ use crate::status::{Status, StatusResult};
 
 pub struct Node {
     work: Mutex<Work>,
-    /// Handles of the nodes that it comes after.
+    /// Handles of the nodes that it depends on.
     after: Mutex<Vec<usize>>,
-    /// The node of the original, in a clone.
+    /// In a clone: the node of the original.
     original: Option<usize>,
-    /// Pointers to the arguments as they were last given out.
+    /// Pointers to the arguments, as returned by the last query.
     pub pointers: Mutex<Vec<usize>>,
 }
 
 impl Node {
-    /// The nodes that it comes after and that have not been destroyed.
+    /// The nodes that it depends on and that still exist.
     fn after(&self) -> Vec<usize> {
         let after = self.after.lock().unwrap_or_else(PoisonError::into_inner);
         after.iter().copied().filter(|before| NODES.get(*before).is_ok()).collect()
@@ -44,7 +43,7 @@ struct Graph {
 }
 
 impl Graph {
-    /// Those that have not been destroyed.
+    /// The nodes that still exist.
     fn nodes(&self) -> Vec<usize> {
         let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.iter().copied().filter(|node| NODES.get(*node).is_ok()).collect()
@@ -65,24 +64,24 @@ impl Graph {
 static GRAPHS: Registry<Graph> = Registry::new("a graph");
 static NODES: Registry<Node> = Registry::answering();
 
-/// A stream that is being captured.
+/// A stream under capture.
 #[derive(Clone)]
 struct Capture {
     graph: usize,
-    /// Nodes that the next one comes after.
+    /// The nodes that the next one depends on.
     last: Vec<usize>,
-    /// The graph that exists and takes what is captured, for a recapture.
+    /// For a recapture: the existing graph that takes over the captured work.
     again: Option<usize>,
-    /// The stream at which the capture began and has to end.
+    /// Whether the capture began on this stream, and has to end on it.
     is_origin: bool,
-    /// Something was done meanwhile that cannot be captured.
+    /// Whether a call that cannot be captured has invalidated the capture.
     broken: bool,
 }
 
 #[derive(Default)]
 struct Captures {
     streams: BTreeMap<usize, Capture>,
-    /// Events recorded in a captured stream: graph, and the nodes before it.
+    /// Events recorded in a captured stream: the graph, and the nodes before the event.
     events: BTreeMap<usize, (usize, Vec<usize>)>,
 }
 
@@ -92,7 +91,7 @@ fn captures() -> MutexGuard<'static, Captures> {
     CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes work down if the stream is being captured; whether it is.
+/// Adds work to the graph if the stream is under capture. Returns whether it is.
 pub fn capture(stream: usize, work: impl FnOnce() -> Result<Work, Status>) -> Result<bool, Status> {
     if !is_captured(stream) {
         return Ok(false);
@@ -105,13 +104,13 @@ pub fn capture(stream: usize, work: impl FnOnce() -> Result<Work, Status>) -> Re
     Ok(true)
 }
 
-/// Destroys a stream, and ends a capture that it takes part in.
+/// Destroys a stream and ends a capture that it takes part in.
 pub fn destroy_stream(stream: usize) -> StatusResult {
     stream::destroy(stream)?;
     let mut captures = captures();
     if let Some(capture) = captures.streams.remove(&stream) {
         captures.events.retain(|_, (graph, _)| *graph != capture.graph);
-        // What else is captured into its graph can come to nothing.
+        // Other streams captured into the same graph can no longer complete it.
         captures
             .streams
             .values_mut()
@@ -125,7 +124,7 @@ pub fn is_captured(stream: usize) -> bool {
     captures().streams.contains_key(&stream)
 }
 
-/// Waiting for a stream that is being captured ends the capture, as does waiting for everything (0).
+/// Invalidates the capture if a call waits for a captured stream, or for everything (0).
 pub fn check_wait(stream: Option<usize>) -> StatusResult {
     let mut captures = captures();
     let mut broken = false;
@@ -142,7 +141,7 @@ pub fn begin_capture(stream: usize) -> StatusResult {
     begin(stream, None)
 }
 
-/// Captures once more what a graph was captured from; its nodes take the new parameters at the end.
+/// Captures again into an existing graph, whose nodes take the new parameters at the end.
 pub fn begin_recapture(stream: usize, graph: usize) -> StatusResult {
     GRAPHS.get(graph)?;
     begin(stream, Some(graph))
@@ -180,7 +179,7 @@ pub fn end_capture(stream: usize, out: Out<usize>) -> StatusResult {
     Ok(())
 }
 
-/// Gives the nodes of a graph the work of another one's of the same shape.
+/// Copies the work of one graph's nodes to those of another graph of the same shape.
 fn take(graph: &Graph, from: &Graph) -> StatusResult {
     let works = |graph: &Graph| graph.nodes().into_iter().map(|node| NODES.get(node)).collect::<Result<Vec<_>, _>>();
     let (old, new) = (works(graph)?, works(from)?);
@@ -195,7 +194,7 @@ fn take(graph: &Graph, from: &Graph) -> StatusResult {
     Ok(())
 }
 
-/// `CU_STREAM_CAPTURE_STATUS_*`, and an identity of the capture.
+/// `CU_STREAM_CAPTURE_STATUS_*`, and an id of the capture.
 fn capture_status(stream: usize) -> (u32, u64) {
     match captures().streams.get(&stream) {
         None => (0, 0),
@@ -219,7 +218,7 @@ pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>, others: [usiz
     status.put(state)
 }
 
-/// Recording an event in a captured stream marks a place in its graph; whether it was that.
+/// Marks a place in the graph if the event is recorded in a captured stream. Returns whether it is.
 pub fn capture_event(event: usize, stream: usize) -> bool {
     let mut captures = captures();
     match captures.streams.get(&stream) {
@@ -235,7 +234,7 @@ pub fn capture_event(event: usize, stream: usize) -> bool {
     }
 }
 
-/// Waiting for such an event makes a stream part of the capture; whether it was that.
+/// Adds a stream to the capture if it waits for a captured event. Returns whether it does.
 pub fn capture_wait(stream: usize, event: usize) -> bool {
     let mut captures = captures();
     let Some((graph, nodes)) = captures.events.get(&event).cloned() else { return false };
@@ -257,12 +256,12 @@ pub fn capture_wait(stream: usize, event: usize) -> bool {
     true
 }
 
-/// A node by its handle.
+/// Looks a node up by its handle.
 pub fn node(handle: usize) -> Result<Arc<Node>, Status> {
     NODES.get(handle)
 }
 
-/// Adds a node that comes after others of its graph.
+/// Adds a node that depends on others of its graph.
 pub fn add(graph: usize, work: Work, after: Vec<usize>) -> Result<usize, Status> {
     let graph = GRAPHS.get(graph)?;
     let known = graph.nodes();
@@ -284,7 +283,7 @@ pub fn destroy(graph: usize) -> StatusResult {
     Ok(())
 }
 
-/// Takes edges out of a graph.
+/// Removes edges from a graph.
 pub fn remove_dependencies(graph: usize, from: In<usize>, to: In<usize>, count: usize) -> StatusResult {
     let nodes = GRAPHS.get(graph)?.nodes();
     for index in 0..count {
@@ -300,7 +299,7 @@ pub fn remove_dependencies(graph: usize, from: In<usize>, to: In<usize>, count: 
     Ok(())
 }
 
-/// Nodes for memory stay.
+/// Destroys a node. Memory nodes cannot be destroyed.
 pub fn destroy_node(node: usize) -> StatusResult {
     if matches!(*NODES.get(node)?.work(), Work::Allocate(_) | Work::Free(_)) {
         return Err(Status::NOT_SUPPORTED);
@@ -308,7 +307,7 @@ pub fn destroy_node(node: usize) -> StatusResult {
     NODES.remove(node).map(|_| ())
 }
 
-/// A graph that owns memory has no clones.
+/// Clones a graph. A graph that owns memory cannot be cloned.
 pub fn clone(out: Out<usize>, graph: usize) -> StatusResult {
     let original = GRAPHS.get(graph)?;
     if steps_of(graph)?.iter().any(|step| matches!(step.work, Work::Allocate(_) | Work::Free(_))) {
@@ -331,7 +330,7 @@ pub fn find_in_clone(out: Out<usize>, original: usize, clone: usize) -> StatusRe
     out.put(found)
 }
 
-/// Fills an array as long as the caller says, or tells how long it would have to be.
+/// Fills an array of the caller's length, or returns the required length if there is no array.
 fn put_all(values: &[usize], out: Out<usize>, count: Out<usize>, capacity: In<usize>) -> StatusResult {
     if out.is_null() {
         return count.put(values.len());
@@ -347,7 +346,7 @@ pub fn nodes(graph: usize, out: Out<usize>, count: Out<usize>) -> StatusResult {
     put_all(&GRAPHS.get(graph)?.nodes(), out, count, In::of_place(count.address()))
 }
 
-/// The nodes that come after no other.
+/// The nodes that depend on no other.
 pub fn roots(graph: usize, out: Out<usize>, count: Out<usize>) -> StatusResult {
     let nodes = GRAPHS.get(graph)?.nodes().into_iter();
     let is_root = |node: &usize| NODES.get(*node).is_ok_and(|node| node.after().is_empty());
@@ -374,16 +373,16 @@ pub fn node_type(node: usize, out: Out<u32>) -> StatusResult {
     out.put(NODES.get(node)?.work().kind())
 }
 
-/// What a node of a graph does.
+/// A node's work and dependencies.
 #[derive(Clone)]
 pub struct Step {
     pub node: usize,
-    /// The nodes that it comes after.
+    /// The nodes that it depends on.
     pub after: Vec<usize>,
     pub work: Work,
 }
 
-/// What the nodes of a graph do, in an order in which it can be done.
+/// The work of all nodes, in an order in which it can be executed.
 pub fn steps_of(graph: usize) -> Result<Vec<Step>, Status> {
     let step = |handle| {
         let node = NODES.get(handle)?;

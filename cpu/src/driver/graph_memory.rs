@@ -1,7 +1,7 @@
 //! Memory that graphs allocate.
 //!
-//! Its addresses are known when the node is made, and stay its own as long as any graph has it; it can be used from
-//! when the node has been executed until it is freed, by another node or by the application.
+//! An allocation gets its addresses when its node is made and keeps them as long as any graph has the node. The memory
+//! is usable after the node has been executed, until another node or the application frees it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,14 +36,14 @@ impl Drop for GraphAddresses {
     }
 }
 
-/// What has been allocated and not freed yet, by address.
+/// Allocations in use, by address.
 static LIVE: Mutex<BTreeMap<u64, Arc<GraphAddresses>>> = Mutex::new(BTreeMap::new());
 
 fn live() -> MutexGuard<'static, BTreeMap<u64, Arc<GraphAddresses>>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Executes a node that allocates. What an earlier execution has allocated has to be free again.
+/// Executes an allocation node. The memory of an earlier execution must be free again.
 pub fn allocate(place: &Arc<GraphAddresses>) -> StatusResult {
     let mut live = live();
     if live.contains_key(&place.start) {
@@ -54,10 +54,10 @@ pub fn allocate(place: &Arc<GraphAddresses>) -> StatusResult {
     Ok(())
 }
 
-/// Memory that is free, and that earlier work may still use.
+/// Freed memory that earlier work may still use.
 pub struct FreedMemory(Arc<GraphAddresses>);
 
-/// Executes a node that frees, as far as later calls are concerned.
+/// Executes a free node as far as later calls can see.
 pub fn forget(address: u64) -> Result<FreedMemory, Status> {
     let mut live = live();
     allocations::forget(address, MemoryKind::Graph)?;
@@ -65,10 +65,10 @@ pub fn forget(address: u64) -> Result<FreedMemory, Status> {
 }
 
 impl FreedMemory {
-    /// Gives the memory back; the addresses stay those of the graph.
+    /// Returns the memory to the system. The addresses stay reserved for the graph.
     pub fn discard(self) {
         let GraphAddresses { start, size, .. } = *self.0;
-        // SAFETY: a mapping of our own, which nobody may use any more.
+        // SAFETY: a mapping of the device, and no work uses it any more.
         unsafe { libc::madvise(start as *mut _, allocations::mapped_size(size) as usize, libc::MADV_DONTNEED) };
     }
 }

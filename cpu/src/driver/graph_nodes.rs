@@ -1,4 +1,4 @@
-//! Nodes of graphs: added one by one, and their parameters.
+//! Nodes of graphs that calls add one by one, and their parameters.
 
 use std::sync::{Arc, PoisonError};
 
@@ -10,7 +10,7 @@ use super::{graph, launch, memory, module};
 use crate::abi::{In, Out};
 use crate::status::{Status, StatusResult};
 
-/// Where a node goes: its graph, and an array of the nodes that it comes after.
+/// The position of a new node: its graph, and an array of the nodes that it depends on.
 #[derive(Clone, Copy)]
 pub struct At {
     pub graph: usize,
@@ -63,14 +63,14 @@ pub fn free(out: Out<usize>, at: At, address: u64) -> StatusResult {
 
 pub fn kernel_parameters(node: usize, out: Out<KernelNode>) -> StatusResult {
     let (function, LaunchExtents { grid, block, shared }, parameters) = kernel_described(node)?;
-    // As the vendor's driver tells it, whichever handle the launch had.
+    // The vendor's driver returns this handle too, whichever handle the launch used.
     let function = module::function_in_context(function)?;
     let (parameters, extra) = (parameters as *const _, std::ptr::null());
     out.put(KernelNode { function, grid, block, shared, parameters, extra, kernel: 0, context: 0 })
 }
 
-/// Function, extents, and the address of an array of pointers to the arguments, which stays until it is asked for
-/// again.
+/// Returns the function, the extents, and the address of an array of pointers to the arguments. The array is valid
+/// until the next query.
 pub fn kernel_described(node: usize) -> Result<(usize, LaunchExtents, usize), Status> {
     let node = graph::node(node)?;
     let work = node.work();
@@ -94,7 +94,7 @@ pub fn kernel_of(parameters: In<KernelNode>, kind: LaunchKind) -> Result<Work, S
     Ok(Work::Kernel(KernelLaunch { function, shape, buffer: Arc::new(buffer), kind }))
 }
 
-/// What attributes say of a kernel's node.
+/// The attributes of a kernel node.
 pub fn kind_of(work: &Work) -> LaunchKind {
     match work {
         Work::Kernel(kernel) => kernel.kind,
@@ -112,8 +112,8 @@ pub fn set_kernel_parameters(node: usize, parameters: In<KernelNode>) -> StatusR
     Ok(())
 }
 
-/// Whether a launch is cooperative, and its clusters; the device has none of what other attributes say. A value is 64
-/// bytes.
+/// Returns an attribute of 64 bytes: whether the launch is cooperative, or its clusters. The others read as 0, as the
+/// device has no use for them.
 pub fn kernel_attribute(node: usize, attribute: u32, out: Out<[u32; 16]>) -> StatusResult {
     let node = graph::node(node)?;
     let work = node.work();

@@ -1,11 +1,11 @@
-//! Work that is under way, and what waits for it.
+//! Work in progress, and the work that waits for it.
 //!
-//! A *lane* is work that is done in order: that of a stream, or of a branch of a graph. Work whose turn it is at once
-//! is done inside the call that submits it ([`submit`]), and nothing of it stays here. A launch that is not done at the
-//! end of its turn continues, and so does a function of the host; a thread of ours attends to the lane then. What comes
-//! after it is queued, and the call that submits it returns. A call that has to wait does so by [`Moment`]s.
+//! A *lane* executes its work in order; a stream is a lane, and so is a branch of a graph. Work that can begin at once
+//! runs inside the call that submits it ([`submit`]) and leaves no trace here. A launch that is not done at the end of
+//! its turn continues, and so does a host function; one of the device's threads then attends to the lane. Later work is
+//! queued, and the calls that submit it return. Calls that have to wait do so with [`Moment`]s.
 //!
-//! A moment only ever waits for earlier ones, so there is always one that waits for none.
+//! A moment only waits for earlier ones, so there is always one that waits for none.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,44 +16,44 @@ use super::context;
 use crate::execution::{self, BegunLaunch, CheckedLaunch, launch};
 use crate::status::{Status, StatusResult};
 
-/// Which lane.
+/// The identity of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaneKey {
-    /// The default stream of a context that waits for the others and has them wait.
+    /// The default stream of a context that synchronises with the other streams.
     Legacy(usize),
     /// A thread's own default stream in a context.
     PerThread(usize, u64),
     Stream(usize),
-    /// A branch of a graph that was launched.
+    /// A branch of a launched graph.
     Branch(u64),
 }
 
-/// Where work is submitted to.
+/// The lane to which work is submitted.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub key: LaneKey,
     pub context: usize,
     pub device: i32,
-    /// Whether it waits for the legacy default stream, and that one for it.
+    /// Whether it synchronises with the legacy default stream.
     pub blocking: bool,
 }
 
-/// When a piece of work is done.
+/// The end of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     lane: LaneKey,
-    /// Work is numbered in the order in which it was submitted.
+    /// Work is numbered in the order of submission.
     number: u64,
 }
 
-/// What there is to do.
+/// A piece of work.
 pub enum Task {
-    /// What takes no longer than its bytes do.
+    /// Work that takes as long as its bytes need, and never waits.
     Quick(Box<dyn FnOnce() -> StatusResult + Send>),
     Kernel(Box<CheckedLaunch>),
-    /// A function of the application, which may take as long as it likes; it is told how the device is.
+    /// A function of the application, which may take any time. Its argument is the state of the device.
     Host(Box<dyn FnOnce(StatusResult) + Send>),
-    /// The rest of a launch.
+    /// The rest of a launch that has begun.
     Rest(BegunLaunch),
 }
 
@@ -62,16 +62,16 @@ impl Task {
         Self::Quick(Box::new(work))
     }
 
-    /// For work that only marks a place.
+    /// Work that only marks a place.
     pub fn nothing() -> Self {
         Self::quick(|| Ok(()))
     }
 }
 
 enum Progress {
-    /// Done inside the call that submitted it, so not for long.
+    /// A call that submitted it is running it; it ends soon.
     InCall,
-    /// A thread of ours does it.
+    /// A thread of the device is running it.
     Attended,
     Queued {
         after: Vec<Moment>,
@@ -84,11 +84,11 @@ struct Entry {
     progress: Progress,
 }
 
-/// What a lane has still to do; there is none without.
+/// The unfinished work of a lane. A lane without any is removed.
 struct Lane {
     place: Place,
     entries: VecDeque<Entry>,
-    /// Whether a thread of ours does its work.
+    /// Whether a thread of the device does its work.
     attended: bool,
 }
 
@@ -96,11 +96,11 @@ struct State {
     lanes: BTreeMap<LaneKey, Lane>,
     /// The number of the next piece of work.
     next: u64,
-    /// Threads that wait for a change.
+    /// The number of threads that wait for a change.
     waiting: usize,
-    /// Lanes that are marked as attended, and that no thread has come to yet.
+    /// Lanes marked as attended that no thread has taken yet.
     unattended: VecDeque<LaneKey>,
-    /// Threads that look for such a lane, or are about to.
+    /// The number of threads that look for such a lane, or are about to.
     available: usize,
 }
 
@@ -108,15 +108,15 @@ static STATE: Mutex<State> =
     Mutex::new(State { lanes: BTreeMap::new(), next: 0, waiting: 0, unattended: VecDeque::new(), available: 0 });
 static CHANGED: Condvar = Condvar::new();
 
-/// How long a thread of ours looks for further work.
+/// How long a thread without work waits for more before it ends.
 const LINGER: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// Whether this thread runs a function of the host for a lane, which may not wait for the device.
+    /// Whether this thread is running a host function, which may not wait for the device.
     static IS_ATTENDING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// `CUDA_ERROR_NOT_PERMITTED`: a function of the host made a call that waits.
+/// `CUDA_ERROR_NOT_PERMITTED`: a host function made a call that waits.
 const NOT_PERMITTED: Status = Status(800);
 
 fn lock() -> MutexGuard<'static, State> {
@@ -129,20 +129,20 @@ impl State {
         first.is_none_or(|first| first.number > moment.number)
     }
 
-    /// Whether all until a moment is done inside calls.
+    /// Whether all work up to a moment is running inside calls.
     fn is_in_call(&self, moment: &Moment) -> bool {
         let entries = self.lanes.get(&moment.lane).into_iter().flat_map(|lane| &lane.entries);
         let mut until = entries.take_while(|entry| entry.number <= moment.number);
         until.all(|entry| matches!(entry.progress, Progress::InCall))
     }
 
-    /// When all is done that lanes have to do now.
+    /// The moments at which the lanes have done all their present work.
     fn ends(&self, is_meant: impl Fn(&Place) -> bool) -> Vec<Moment> {
         let lanes = self.lanes.iter().filter(|(_, lane)| is_meant(&lane.place));
         lanes.filter_map(|(key, lane)| Some(Moment { lane: *key, number: lane.entries.back()?.number })).collect()
     }
 
-    /// What work that is submitted to a place now comes after, but for what is done.
+    /// The unfinished work that work submitted to a place now has to wait for.
     fn before(&self, place: &Place, after: &[Moment]) -> Vec<Moment> {
         if self.lanes.is_empty() {
             return Vec::new();
@@ -164,7 +164,7 @@ impl State {
         Moment { lane: place.key, number }
     }
 
-    /// Makes sure that a thread of ours does what a lane has to do.
+    /// Assigns a thread of the device to a lane.
     fn attend(&mut self, key: LaneKey) {
         let Some(lane) = self.lanes.get_mut(&key).filter(|lane| !lane.attended) else { return };
         lane.attended = true;
@@ -174,7 +174,7 @@ impl State {
             match execution::without_signals(new) {
                 Ok(_) => self.available += 1,
                 Err(error) => {
-                    crate::say!("no thread could be started for a stream; its work is done inside calls: {error}")
+                    crate::say!("a thread for a stream could not be started, so its work runs inside calls: {error}")
                 }
             }
         }
@@ -187,7 +187,7 @@ impl State {
         }
     }
 
-    /// The first piece of work of a lane is done.
+    /// Removes the first piece of work of a lane, which is done.
     fn complete(&mut self, key: LaneKey) {
         if let Some(lane) = self.lanes.get_mut(&key) {
             lane.entries.pop_front();
@@ -201,7 +201,7 @@ impl State {
     }
 }
 
-/// Waits for a change, at most so long.
+/// Waits for a change of the state, with an optional limit.
 fn wait_for_change(mut state: MutexGuard<'static, State>, long: Option<Duration>) -> MutexGuard<'static, State> {
     state.waiting += 1;
     let mut state = match long {
@@ -212,16 +212,15 @@ fn wait_for_change(mut state: MutexGuard<'static, State>, long: Option<Duration>
     state
 }
 
-/// Has work done when all before it is, in its lane and otherwise: inside this call, or later, and then at the moment
-/// that it gives.
+/// Submits work, which runs when all earlier work of its lane and all of `after` is done. It runs inside this call if
+/// it can; otherwise the result is the moment at which it will be done.
 ///
-/// # Errors
-/// Those of work that is done inside the call; later ones become the device's fault, as those of kernels do.
+/// # Errors Those of work that ran inside the call. Later errors become faults of the device, as errors of kernels do.
 pub fn submit(place: &Place, after: &[Moment], task: Task) -> Result<Option<Moment>, Status> {
     let mut state = lock();
     let before = loop {
         let before = state.before(place, after);
-        // Other threads' calls end soon, so that fast work of several threads is done inside their calls.
+        // Other threads' calls end soon, so waiting for them lets fast work of several threads run inside their calls.
         if before.is_empty() || !before.iter().all(|moment| state.is_in_call(moment)) {
             break before;
         }
@@ -232,7 +231,7 @@ pub fn submit(place: &Place, after: &[Moment], task: Task) -> Result<Option<Mome
         let moment = state.push(place, Progress::Queued { after: before, task });
         state.attend(place.key);
         state = relieve(state);
-        // A function of the host is mostly done at once.
+        // Most host functions return at once.
         let waits = is_next && wait_until(state, &[moment], Some(launch::turn()));
         return Ok((!waits).then_some(moment));
     }
@@ -260,7 +259,7 @@ pub fn submit(place: &Place, after: &[Moment], task: Task) -> Result<Option<Mome
     done.map(|()| None)
 }
 
-/// The launch itself has succeeded; what the kernel ran into is for later calls to say, as on a GPU.
+/// Records a kernel's error for later calls. As on a GPU, the launch itself succeeds.
 fn note_fault(done: StatusResult, device: i32) -> StatusResult {
     if let Err(status) = done {
         context::set_fault(device, status);
@@ -268,7 +267,7 @@ fn note_fault(done: StatusResult, device: i32) -> StatusResult {
     Ok(())
 }
 
-/// Does work to its end. After a fault of the device nothing runs but what takes note of it.
+/// Runs work to its end. After a fault of the device, only work that handles the fault itself runs.
 fn perform(task: Task, device: i32) -> StatusResult {
     let state = context::fault_of(device);
     match task {
@@ -285,7 +284,7 @@ fn perform(task: Task, device: i32) -> StatusResult {
     }
 }
 
-/// A thread of ours: does what lanes have to do.
+/// The main function of the device's threads: does the work of lanes.
 fn serve() {
     let mut state = lock();
     let mut since = Instant::now();
@@ -304,7 +303,7 @@ fn serve() {
     }
 }
 
-/// Does the work of lanes inside this call if no thread could be started for them.
+/// Does the work of lanes inside this call, if no thread could be started for them.
 fn relieve(mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
     while state.available < state.unattended.len() && !IS_ATTENDING.get() {
         let Some(key) = state.unattended.pop_front() else { break };
@@ -313,12 +312,12 @@ fn relieve(mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> 
     state
 }
 
-/// Does what a lane has to do, until there is no more.
+/// Does the work of a lane until none is left.
 fn do_all(key: LaneKey, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
     while let Some((place, first)) = state.lanes.get(&key).and_then(|lane| Some((lane.place, lane.entries.front()?))) {
         let is_free = match &first.progress {
             Progress::Queued { after, .. } => after.iter().all(|moment| moment.lane == key || state.is_reached(moment)),
-            // Another thread's call, which ends soon.
+            // Another thread's call runs it, and ends soon.
             Progress::InCall | Progress::Attended => false,
         };
         if !is_free {
@@ -338,7 +337,7 @@ fn do_all(key: LaneKey, mut state: MutexGuard<'static, State>) -> MutexGuard<'st
     state
 }
 
-/// Waits until the moments have come, at most so long; whether they have.
+/// Waits until all moments have come, with an optional limit. Returns whether they have.
 fn wait_until(mut state: MutexGuard<'static, State>, moments: &[Moment], long: Option<Duration>) -> bool {
     let start = Instant::now();
     loop {
@@ -353,7 +352,7 @@ fn wait_until(mut state: MutexGuard<'static, State>, moments: &[Moment], long: O
     }
 }
 
-/// Waits until the moments have come, and shows what kernels have printed by then.
+/// Waits until all moments have come, and prints the output of the kernels that ran until then.
 pub fn wait(moments: &[Moment]) -> StatusResult {
     if !are_reached(moments) {
         if IS_ATTENDING.get() {
@@ -370,22 +369,22 @@ pub fn are_reached(moments: &[Moment]) -> bool {
     moments.iter().all(|moment| state.is_reached(moment))
 }
 
-/// When all is done that belongs to a context, by now.
+/// The end of all present work of a context.
 pub fn of_context(context: usize) -> Vec<Moment> {
     lock().ends(|place| place.context == context)
 }
 
-/// The same of all contexts.
+/// The end of all present work of all contexts.
 pub fn of_all() -> Vec<Moment> {
     lock().ends(|_| true)
 }
 
-/// When work that is submitted to a place now would begin.
+/// The moments that work submitted to a place now would wait for.
 pub fn before(place: &Place) -> Vec<Moment> {
     lock().before(place, &[])
 }
 
-/// When a stream has done what it has to do; the legacy default stream stands for all that it waits for.
+/// The end of a stream's present work. For the legacy default stream, that includes all streams it waits for.
 pub fn of_stream(place: &Place) -> Vec<Moment> {
     let state = lock();
     match place.key {
@@ -394,7 +393,7 @@ pub fn of_stream(place: &Place) -> Vec<Moment> {
     }
 }
 
-/// A branch that no other work is in.
+/// A new branch without other work.
 pub fn new_branch(of: &Place) -> Place {
     let mut state = lock();
     state.next += 1;

@@ -1,4 +1,4 @@
-//! Launches: the checks that a driver makes, the parameter buffer, and the run.
+//! Launches: the driver's checks, the parameter buffer, and the run.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn launch_as(
 ) -> StatusResult {
     context::usable()?;
     let function = function::get(handle)?;
-    // Blocks of AMD's kernels wait for each other by other means than the device has.
+    // AMD's kernels synchronise blocks by means that the device lacks.
     if kind.cooperative && function.kernel.is_of_amd() && shape.grid.iter().any(|extent| *extent > 1) {
         let name = readable(&function.kernel.row().name);
         crate::say!("kernel {name} cannot run on the CPU device: it needs a cooperative launch of several blocks");
@@ -73,7 +73,7 @@ pub fn prepare(
     gather(&function, parameters, extra)
 }
 
-/// Where each argument is in a parameter buffer.
+/// The address of each argument in a parameter buffer.
 pub fn argument_addresses(handle: usize, buffer: &[u8]) -> Result<Vec<usize>, Status> {
     let function = function::get(handle)?;
     Ok(function
@@ -85,7 +85,7 @@ pub fn argument_addresses(handle: usize, buffer: &[u8]) -> Result<Vec<usize>, St
         .collect())
 }
 
-/// A launch whose arguments were collected, with all that it needs to run later.
+/// Turns a launch with collected arguments into a task that owns all it needs.
 pub fn task(KernelLaunch { function, shape, buffer, kind }: &KernelLaunch) -> Result<Task, Status> {
     let function = function::get(*function)?;
     let kernel = &function.kernel;
@@ -136,7 +136,7 @@ fn check(function: &KernelHandle, shape: &LaunchExtents) -> StatusResult {
     Ok(())
 }
 
-/// Blocks of a cluster along each axis: what the launch says, else what the kernel was compiled for.
+/// Blocks of a cluster along each axis: from the launch's attributes, or those that the kernel was compiled with.
 fn cluster_of(function: &KernelHandle, shape: &LaunchExtents, kind: LaunchKind) -> Result<Option<[u32; 3]>, Status> {
     let required = function.kernel.row().cluster;
     let required = required.iter().all(|extent| *extent > 0).then_some(required);
@@ -150,7 +150,7 @@ fn cluster_of(function: &KernelHandle, shape: &LaunchExtents, kind: LaunchKind) 
     Ok(Some(cluster))
 }
 
-/// The parameter buffer, from an array of pointers to arguments or from a buffer in `extra`.
+/// Builds the parameter buffer from an array of pointers to arguments, or from the buffer in `extra`.
 fn gather(function: &KernelHandle, parameters: In<*const u8>, extra: In<usize>) -> Result<Vec<u8>, Status> {
     let row = function.kernel.row();
     let mut buffer = vec![0u8; row.parameter_bytes as usize];
@@ -163,7 +163,7 @@ fn gather(function: &KernelHandle, parameters: In<*const u8>, extra: In<usize>) 
             if argument.is_null() {
                 return Err(Status::INVALID_VALUE);
             }
-            // SAFETY: the caller promises that each pointer is to an argument of the parameter's size.
+            // SAFETY: the caller promises that each pointer points to an argument of the parameter's size.
             place.copy_from_slice(unsafe { std::slice::from_raw_parts(argument, place.len()) });
         }
         return Ok(buffer);
@@ -176,7 +176,7 @@ fn gather(function: &KernelHandle, parameters: In<*const u8>, extra: In<usize>) 
         match extra.at(2 * pair)? {
             launch_parameter::END => break,
             launch_parameter::BUFFER_POINTER => address = extra.at(2 * pair + 1)?,
-            // A pointer to the size.
+            // The value is a pointer to the size.
             launch_parameter::BUFFER_SIZE => size = In::<usize>::of_place(extra.at(2 * pair + 1)?).get()?,
             _ => return Err(Status::INVALID_VALUE),
         }
@@ -206,7 +206,7 @@ pub fn launch_extended(
                 let [x, y, z, ..] = attribute.value;
                 kind.cluster = Some([x, y, z]).filter(|cluster| *cluster != [0; 3]);
             }
-            // The others are hints on order and placement.
+            // The other attributes are hints on order and placement.
             _ => {}
         }
     }
@@ -214,7 +214,7 @@ pub fn launch_extended(
     launch_as(handle, shape, configuration.stream, parameters, extra, kind)
 }
 
-/// A launch whose blocks may all wait for each other.
+/// Launches a kernel whose blocks may all wait for each other.
 pub fn launch_cooperative(
     handle: usize,
     shape: LaunchExtents,
@@ -225,7 +225,7 @@ pub fn launch_cooperative(
     launch_as(handle, shape, stream, parameters, extra, LaunchKind { cooperative: true, cluster: None })
 }
 
-/// Calls a function of the application when the stream comes to it.
+/// Calls a function of the application when the stream gets to it.
 pub fn launch_on_host(stream: usize, function: HostFunction, data: *mut c_void) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
@@ -236,19 +236,19 @@ pub fn launch_on_host(stream: usize, function: HostFunction, data: *mut c_void) 
     lanes::submit(&stream::place(stream)?, &[], call).map(|_| ())
 }
 
-/// A call of a function of the application, which is left out once a kernel has failed.
+/// A call of an application's function, which is skipped if a kernel has failed.
 pub fn host_task(host: &HostCall) -> Result<Task, Status> {
     let function = host.function.ok_or(Status::INVALID_VALUE)?;
     let data = host.data as usize;
     Ok(Task::Host(Box::new(move |state| {
         if state.is_ok() {
-            // SAFETY: the application's function with the application's argument, which it promises to be good then.
+            // SAFETY: the application's function and argument, which the application promises to be valid at that time.
             unsafe { function(data as *mut c_void) };
         }
     })))
 }
 
-/// The same for a function that is told how the device is.
+/// Adds a callback, which is called after a fault too and receives the state of the device.
 pub fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> StatusResult {
     context::current()?;
     stream::check(stream)?;

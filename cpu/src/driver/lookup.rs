@@ -1,6 +1,6 @@
-//! The function `cuGetProcAddress`, which finds functions by name and CUDA version.
+//! `cuGetProcAddress`: finds functions by base name and CUDA version.
 //!
-//! The name is the base name, the version that which the caller was built for.
+//! The version is the one that the caller was built for.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -13,7 +13,7 @@ use crate::status::{Status, StatusResult};
 pub struct Export {
     /// The symbol, e.g. `cuMemAlloc_v2`.
     pub symbol: &'static str,
-    /// The CUDA version from which on its base name means it.
+    /// The first CUDA version in which the base name means this function.
     pub since: i32,
     pub address: *const c_void,
 }
@@ -31,7 +31,7 @@ fn find(table: &[Export], name: &str, version: i32) -> Option<*const c_void> {
     let same =
         || table.iter().filter_map(|export| Some((since_as(export.symbol, export.since, plain)?, export.address)));
     let newest = same().filter(|(since, _)| *since <= version).max_by_key(|(since, _)| *since);
-    // A version of 0 asks for whatever there is.
+    // Version 0 accepts any.
     newest.or_else(|| same().min_by_key(|(since, _)| *since).filter(|_| version == 0)).map(|(_, address)| address)
 }
 
@@ -69,7 +69,7 @@ pub fn error_text(error: Status, out: Out<*const c_char>) -> StatusResult {
     text.map(|_| ()).ok_or(Status::INVALID_VALUE)
 }
 
-/// The vendor's private tables, by UUID: there are none.
+/// `cuGetExportTable`: the device has none of the vendor's private tables.
 pub fn no_table(out: Out<*const c_void>) -> StatusResult {
     out.put_if_wanted(std::ptr::null());
     Err(Status::NOT_FOUND)

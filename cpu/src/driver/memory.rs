@@ -21,7 +21,7 @@ use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-/// Checks that a range is memory that can be read, or written: within one allocation, or in adjacent mappings.
+/// Checks that a range can be read or written: it lies within one allocation, or in adjacent mappings.
 pub fn check(address: u64, bytes: u64, access: HostAccess) -> StatusResult {
     let end = address.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
     let mut at = address;
@@ -39,7 +39,7 @@ fn release(found: &MemoryAllocation) {
     unmap(found.start, found.size);
 }
 
-/// Memory of devices is freed with its context.
+/// Frees the device memory of a context.
 pub fn end_with(context: usize) {
     forget_of(context, MemoryKind::Device).iter().for_each(release);
 }
@@ -62,7 +62,7 @@ pub fn allocate(out: Out<u64>, bytes: usize) -> StatusResult {
     allocate_as(MemoryKind::Device, out, bytes)
 }
 
-/// Memory that later calls know no more, and that earlier work may still use.
+/// Freed memory: later calls do not know it, but earlier work may still use it.
 enum FreedMemory {
     Own(MemoryAllocation),
     OfGraph(graph_memory::FreedMemory),
@@ -87,7 +87,7 @@ impl FreedMemory {
     }
 }
 
-/// Waits for the work of the context, which may use memory that is freed.
+/// Waits for the work of the context, which may use the memory that is to be freed.
 fn settle() -> StatusResult {
     lanes::wait(&lanes::of_context(context::current()?))
 }
@@ -110,7 +110,7 @@ pub fn allocate_pitched(out: Out<u64>, pitch: Out<usize>, width: usize, height: 
     allocate_rows(out, pitch, width, height, ALIGNMENT)
 }
 
-/// Rows that begin at multiples of an alignment.
+/// Allocates rows that begin at multiples of an alignment.
 pub fn allocate_rows(out: Out<u64>, pitch: Out<usize>, width: usize, height: usize, alignment: usize) -> StatusResult {
     let row = width.checked_next_multiple_of(alignment).ok_or(Status::INVALID_VALUE)?;
     allocate(out, row.checked_mul(height).ok_or(Status::OUT_OF_MEMORY)?)?;
@@ -126,7 +126,8 @@ pub fn allocate_on_stream(out: Out<u64>, bytes: usize, stream: usize) -> StatusR
     allocate_from_pool(out, bytes, pool, stream)
 }
 
-/// Where a stream is being captured, an allocation is a node, which has its address at once; whether it was that.
+/// Turns an allocation into a node if the stream is under capture. The address is known at once. Returns whether it was
+/// captured.
 fn capture_allocation(device: i32, out: Out<u64>, bytes: usize, stream: usize) -> Result<bool, Status> {
     if !graph::is_captured(stream) {
         return Ok(false);
@@ -163,7 +164,7 @@ pub fn information(free: Out<usize>, total: Out<usize>) -> StatusResult {
 pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> StatusResult {
     context::usable()?;
     let device = context::current_device()?;
-    // Of memory of devices only that of the current one is known (seen with driver 580).
+    // Only device memory of the current device is known (seen with driver 580).
     let is_known = |found: &MemoryAllocation| match found.kind {
         MemoryKind::Registered => false,
         MemoryKind::Device => found.device == device,
@@ -206,17 +207,17 @@ pub fn register_host(address: u64, bytes: usize, _flags: u32) -> StatusResult {
     Ok(())
 }
 
-/// Whether the process has memory in all pages of a range.
+/// Whether all pages of a range are mapped in the process.
 fn is_mapped(start: u64, end: u64) -> bool {
-    /// Pages that are asked for at a time.
+    /// The number of pages per query.
     const BATCH: u64 = 1 << 16;
-    // SAFETY: asks for a number.
+    // SAFETY: a query without pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     let mut resident = vec![0u8; BATCH as usize];
     let mut at = start - start % page;
     while at < end {
         let bytes = (end - at).min(BATCH * page);
-        // SAFETY: a place for the answers; the kernel only looks up the addresses.
+        // SAFETY: `resident` has room for the answers, and the kernel only looks the addresses up.
         if unsafe { libc::mincore(at as *mut _, bytes as usize, resident.as_mut_ptr()) } != 0 {
             return false;
         }
@@ -248,13 +249,13 @@ pub fn host_flags(out: Out<u32>, address: u64) -> StatusResult {
         .and_then(|_| out.put(3))
 }
 
-/// A memory pool. Nothing is cached, so that it is little more than a name for its device.
+/// A memory pool. It caches nothing, so it is little more than a name for its device.
 struct Pool {
     device: i32,
 }
 
 static POOLS: Registry<Pool> = Registry::new("a pool");
-/// The default pool of device 0; those of the others follow.
+/// The default pool of device 0. Those of the other devices follow.
 const DEFAULT_POOL: usize = 0x40;
 
 fn pool_device(pool: usize) -> Result<i32, Status> {
@@ -264,7 +265,7 @@ fn pool_device(pool: usize) -> Result<i32, Status> {
     }
 }
 
-/// The device of this number, if there is one.
+/// Checks that a device exists.
 pub fn known_device(ordinal: i32) -> Result<i32, Status> {
     context::device(ordinal).map(|_| ordinal)
 }
@@ -274,7 +275,7 @@ pub fn pool(out: Out<usize>, ordinal: i32) -> StatusResult {
     out.put(DEFAULT_POOL + ordinal as usize)
 }
 
-/// The pools that stream-ordered allocations come out of, of devices that have another than their default one.
+/// The pools of stream-ordered allocations, for devices whose pool is not the default one.
 static CURRENT_POOLS: Mutex<BTreeMap<i32, usize>> = Mutex::new(BTreeMap::new());
 
 fn current_pool_of(device: i32) -> usize {
@@ -294,10 +295,10 @@ pub fn set_current_pool(ordinal: i32, pool: usize) -> StatusResult {
     Ok(())
 }
 
-/// Access flags of devices that were given a pool, by the pool and the device.
+/// Access flags by pool and device.
 static POOL_ACCESS: Mutex<BTreeMap<(usize, i32), u32>> = Mutex::new(BTreeMap::new());
 
-/// A device keeps its own pool.
+/// Sets access flags. A device always keeps access to its own pool.
 pub fn set_pool_access(pool: usize, accesses: In<AccessDescription>, count: usize) -> StatusResult {
     let owner = pool_device(pool)?;
     for index in 0..count {
@@ -320,7 +321,7 @@ pub fn pool_access(out: Out<u32>, pool: usize, location: In<CUmemLocation>) -> S
     })
 }
 
-/// `cuMemPoolCreate`; the properties begin with allocation type (1: pinned), handle types, kind of location (1: device)
+/// `cuMemPoolCreate`. The properties begin with allocation type (1: pinned), handle types, kind of location (1: device)
 /// and device.
 pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> StatusResult {
     context::initialised()?;
@@ -335,7 +336,7 @@ pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> StatusResult {
     out.put(POOLS.insert(Arc::new(Pool { device })))
 }
 
-/// Memory that was allocated from it stays.
+/// Destroys a pool. Memory that was allocated from it stays.
 pub fn destroy_pool(pool: usize) -> StatusResult {
     POOL_ACCESS.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| *of != pool);
     POOL_ATTRIBUTES.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| *of != pool);
@@ -346,16 +347,16 @@ pub fn check_pool(pool: usize) -> StatusResult {
     pool_device(pool).map(|_| ())
 }
 
-/// `CU_MEMPOOL_ATTR_REUSE_…`, numbers of 4 bytes, and `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`, which has 8.
+/// `CU_MEMPOOL_ATTR_REUSE_…` (4 bytes each) and `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD` (8 bytes).
 const REUSE: std::ops::RangeInclusive<u32> = 1..=3;
 const RELEASE_THRESHOLD: u32 = 4;
-/// `…_RESERVED_MEM_…` and `…_USED_MEM_…`: nothing is cached, and their highest values can be set to 0 alone.
+/// `…_RESERVED_MEM_…` and `…_USED_MEM_…`. Pools cache nothing, and the high-water marks can only be set to 0.
 const USE: std::ops::RangeInclusive<u32> = 5..=8;
 
-/// What was set, by the pool and the attribute. It is only remembered.
+/// Values that were set, by pool and attribute. They have no effect.
 static POOL_ATTRIBUTES: Mutex<BTreeMap<(usize, u32), u64>> = Mutex::new(BTreeMap::new());
 
-/// Reuse flags are on and the release threshold is 0 after creation; figures of use are 0.
+/// Returns an attribute. After creation, reuse flags are on and the release threshold is 0; usage is always 0.
 pub fn pool_attribute(pool: usize, attribute: u32, out: Out<u64>) -> StatusResult {
     check_pool(pool)?;
     let set = POOL_ATTRIBUTES.lock().unwrap_or_else(PoisonError::into_inner).get(&(pool, attribute)).copied();
@@ -388,20 +389,20 @@ pub fn allocate_from_pool(out: Out<u64>, bytes: usize, pool: usize, stream: usiz
     allocate_on(device, pool, MemoryKind::Device, out, bytes)
 }
 
-/// Whether kernels of the current context may not use an allocation, as it is with NVIDIA's driver: it is another
-/// device's, and there is no peer access to its context.
+/// Whether kernels of the current context cannot use an allocation: it is another device's, and peer access to its
+/// context is off. NVIDIA's driver makes the same distinction.
 fn is_out_of_reach(found: &MemoryAllocation) -> bool {
     let is_other = |context| context::device_of(context).is_ok_and(|device| device != found.device);
     let is_of_context = found.kind == MemoryKind::Device && found.pool == 0;
     is_of_context && context::current().is_ok_and(|own| is_other(own) && !context::is_peer(own, found.context))
 }
 
-/// Whose kernels the device pointer of an allocation is asked for.
+/// The kernels for which a query returns the device pointer of an allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// The current context's, as CUDA does.
+    /// Those of the current context (CUDA).
     Context,
-    /// Any, as HIP does.
+    /// Those of any context (HIP).
     All,
 }
 
@@ -437,10 +438,10 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64, reach: Reac
         13 => Out::to_place(place).put(u8::from(found.is_some())),
         // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
         10 => known.and_then(|found| Out::to_place(place).put(u8::from(found.kind == MemoryKind::Device))),
-        // Synchronous operations and GPUDirect capability: none.
+        // Synchronous operations and GPUDirect capability: unsupported.
         6 | 15 => known.and_then(|_| Out::to_place(place).put(0u8)),
         14 => Out::to_place(place).put(0u32),
-        // That of the current context's device.
+        // Access flags of the current context's device.
         16 => known.and_then(|found| {
             Out::to_place(place).put(virtual_memory::access(found.start, context::current_device()?))
         }),

@@ -1,8 +1,8 @@
 //! The driver half: the `cu*` functions, exported from one table.
 //!
-//! Work whose turn it is runs inside the call that submits it, so a call that would wait on a GPU mostly finds it done;
-//! what takes longer goes on in [`lanes`]. Errors of kernels are reported as a GPU does: the launch succeeds, and every
-//! later call that synchronises fails, for good.
+//! Work that can begin at once runs inside the call that submits it, so calls that would wait on a GPU usually find it
+//! done. Work that takes longer continues in [`lanes`]. As on a GPU, a launch succeeds even if its kernel fails, and
+//! every later call that synchronises fails from then on.
 
 pub mod allocations;
 mod arrays;
@@ -36,5 +36,5 @@ pub use image::processor;
 #[cfg(test)]
 mod tests;
 
-/// The CUDA version that the driver speaks: 12.9.
+/// The CUDA version of the driver: 12.9.
 pub const VERSION: i32 = 12090;

@@ -1,4 +1,4 @@
-//! Modules and libraries: loaded code, and its kernels and variables by name.
+//! Modules and libraries: loaded code, with its kernels and variables by name.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -11,19 +11,19 @@ use crate::abi::{CStringArgument, Out};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-/// A module, or a library (which is a module that every context shares; here there is one device).
+/// The code of a module, or of a library, which every context shares.
 pub struct LoadedModule {
     image: Image,
-    /// Handles given out, by kernel name.
+    /// Handles that calls returned, by kernel name.
     functions: Mutex<HashMap<String, usize>>,
-    /// Of a library: its module in each context.
+    /// For a library: its module in each context.
     in_contexts: Mutex<HashMap<usize, usize>>,
 }
 
-/// A module, and the context that it ends with.
+/// A module and its context.
 struct Module {
     code: Arc<LoadedModule>,
-    /// 0 where no end of a context takes it along.
+    /// The context that the module ends with, 0 if it outlives contexts.
     context: usize,
 }
 
@@ -42,14 +42,14 @@ fn module(handle: usize) -> Result<Arc<LoadedModule>, Status> {
     MODULES.get(handle).map(|module| module.code.clone())
 }
 
-/// Into the current context.
+/// Loads a module into the current context.
 pub fn load_data(out: Out<usize>, image: *const c_void) -> StatusResult {
     context::usable()?;
     let image = Image::at(image.cast())?;
     out.put(add(new(image), context::current()?))
 }
 
-/// HIP's modules outlive the reset of a device.
+/// Loads a module for HIP, whose modules outlive the reset of a device.
 pub fn load_lasting_data(out: Out<usize>, image: *const c_void) -> StatusResult {
     context::usable()?;
     let image = Image::at(image.cast())?;
@@ -71,7 +71,7 @@ pub fn load_lasting_file(out: Out<usize>, path: CStringArgument) -> StatusResult
     out.put(add(new(from_file(path)?), 0))
 }
 
-/// The modules of a context that has ended, and what was given out of them.
+/// Ends the modules of a context, with their functions and variables.
 pub fn end_with(context: usize) {
     let ended = MODULES.remove_all(|module| module.context == context);
     function::end_with(context, |owner| ended.contains(&owner));
@@ -169,7 +169,7 @@ pub fn get_kernel(out: Out<usize>, library: usize, name: CStringArgument) -> Sta
     out.put(LIBRARIES.get(library)?.function(library, name.get()?)?)
 }
 
-/// The library's module in the current context.
+/// Returns the library's module in the current context.
 pub fn get_module(out: Out<usize>, library: usize) -> StatusResult {
     context::usable()?;
     out.put(of_library(library, context::current()?).ok_or(Status::INVALID_HANDLE)?)
@@ -181,7 +181,7 @@ pub fn function_of_kernel(out: Out<usize>, handle: usize) -> StatusResult {
     out.put(function_in_context(handle)?)
 }
 
-/// The function of a library's kernel in the current context; any other is itself.
+/// The function of a library's kernel in the current context. Any other handle is returned unchanged.
 pub fn function_in_context(handle: usize) -> Result<usize, Status> {
     let context = context::current()?;
     let kernel = function::get(handle)?;

@@ -1,7 +1,8 @@
 //! Memory shared between processes (`cuIpc*MemHandle`).
 //!
-//! An allocation becomes a mapping of an anonymous file when it is first shared, which others open by way of `/proc`.
-//! The file has a random name that the handle repeats: in another PID namespace the process id is another process's.
+//! When an allocation is first shared, it becomes a mapping of an anonymous file, which other processes open through
+//! `/proc`. The file has a random name that the handle repeats, because in another PID namespace the same process id
+//! means another process.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,7 +23,7 @@ use crate::status::{Status, StatusResult};
 const NAME: &str = "mneme-cpu-shared";
 const MAGIC: u64 = u64::from_le_bytes(*b"mnemecpu");
 
-/// What this device writes into the 64 bytes of a `CUipcMemHandle`.
+/// The device's content of the 64 bytes of a `CUipcMemHandle`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct IpcHandle {
@@ -31,7 +32,7 @@ pub struct IpcHandle {
     descriptor: i32,
     bytes: u64,
     device: i32,
-    /// Of the file, and of no other.
+    /// The unique name of the file.
     identity: [u8; 16],
     rest: [u8; 20],
 }
@@ -62,28 +63,28 @@ struct SharedFile {
     identity: [u8; 16],
 }
 
-/// Those of this process, by address.
+/// The files of this process, by address.
 static SHARED: Mutex<BTreeMap<u64, SharedFile>> = Mutex::new(BTreeMap::new());
 
 fn shared() -> MutexGuard<'static, BTreeMap<u64, SharedFile>> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is open here, as often as it is counted.
+/// A shared allocation of another process, mapped here, with the number of times it was opened.
 struct Opening {
     start: u64,
     count: u32,
 }
 
-/// By the file's identity.
+/// By the identity of the file.
 static OPENED: Mutex<BTreeMap<[u8; 16], Opening>> = Mutex::new(BTreeMap::new());
 
 fn opened() -> MutexGuard<'static, BTreeMap<[u8; 16], Opening>> {
     OPENED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `cuIpcGetMemHandle`. Nothing may write to an allocation while it is shared for the first time, so it waits for all
-/// work then.
+/// `cuIpcGetMemHandle`. The first call for an allocation moves its contents into a file, so it waits for all work,
+/// which could write to the memory meanwhile.
 pub fn share(out: Out<IpcHandle>, address: u64) -> StatusResult {
     context::usable()?;
     let found =
@@ -110,7 +111,7 @@ pub fn share(out: Out<IpcHandle>, address: u64) -> StatusResult {
     })
 }
 
-/// An allocation that is freed is nobody's to open any more.
+/// Makes a freed allocation unavailable to other processes.
 pub fn forget(address: u64) {
     shared().remove(&address);
 }
@@ -121,7 +122,7 @@ pub fn open(out: Out<u64>, handle: IpcHandle, _flags: u32) -> StatusResult {
     if handle.magic != MAGIC || out.is_null() {
         return Err(Status::INVALID_VALUE);
     }
-    // A forked child has its parent's table.
+    // A forked child has a copy of its parent's table.
     let is_own = shared().values().any(|shared| shared.identity == handle.identity);
     if is_own && handle.process == std::process::id() {
         return Err(Status::INVALID_CONTEXT);
@@ -133,7 +134,7 @@ pub fn open(out: Out<u64>, handle: IpcHandle, _flags: u32) -> StatusResult {
         return out.put(opening.start);
     }
     let path = format!("/proc/{}/fd/{}", handle.process, handle.descriptor);
-    // Both numbers may be others' by now.
+    // Process id and descriptor may both be reused by now, so the name decides.
     let named = |path: &str| {
         let name = std::fs::read_link(path).map_err(|_| Status::INVALID_HANDLE)?;
         let own = format!("/memfd:{}", IpcHandle::file_name(handle.identity));
@@ -173,7 +174,7 @@ pub fn close(address: u64) -> StatusResult {
     Ok(())
 }
 
-/// Puts a file with the same contents in the place of memory.
+/// Replaces memory by a mapping of a file with the same contents.
 fn into_file(start: u64, size: u64) -> Option<SharedFile> {
     let identity = random::bytes().ok()?;
     let name = CString::new(IpcHandle::file_name(identity)).ok()?;
@@ -182,7 +183,7 @@ fn into_file(start: u64, size: u64) -> Option<SharedFile> {
     if descriptor < 0 {
         return None;
     }
-    // SAFETY: the descriptor was just opened and is nobody else's.
+    // SAFETY: the descriptor was just opened and has no other owner.
     let file = unsafe { File::from_raw_fd(descriptor) };
     size_limit_as_errors(|| {
         file.set_len(size).ok()?;
@@ -202,8 +203,7 @@ fn into_file(start: u64, size: u64) -> Option<SharedFile> {
 
 fn map_over(start: u64, size: u64, file: &File) -> bool {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-    // SAFETY: replaces pages of an allocation, which stay readable and writable and have the same contents or were
-    // unused.
+    // SAFETY: replaces pages of an allocation. They stay readable and writable, and keep their contents or were unused.
     let mapped = unsafe { libc::mmap(start as *mut _, size as usize, protection, flags, file.as_raw_fd(), 0) };
     allocations::keep_from_children(start, size);
     mapped != libc::MAP_FAILED

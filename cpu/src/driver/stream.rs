@@ -1,4 +1,4 @@
-//! Streams: names under which work is done in order.
+//! Streams: handles of work that is executed in order.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ pub fn check(stream: usize) -> StatusResult {
     if stream <= STREAM_PER_THREAD { Ok(()) } else { STREAMS.get(stream).map(|_| ()) }
 }
 
-/// `CU_STREAM_NON_BLOCKING`: it does not wait for the legacy default stream.
+/// `CU_STREAM_NON_BLOCKING`: does not synchronise with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
 
-/// A number of the calling thread.
+/// A number that identifies the calling thread.
 fn thread() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     thread_local! {
@@ -37,7 +37,7 @@ fn thread() -> u64 {
 }
 
 thread_local! {
-    /// Whether stream 0 is the calling thread's own one.
+    /// Whether stream 0 means the calling thread's own default stream.
     static HAS_OWN_DEFAULT: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -49,7 +49,7 @@ pub fn with_own_default<R>(body: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Where the work of a stream goes.
+/// The lane of a stream.
 pub fn place(stream: usize) -> Result<Place, Status> {
     let stream = if stream == 0 && HAS_OWN_DEFAULT.get() { STREAM_PER_THREAD } else { stream };
     let default = |key: fn(usize) -> LaneKey, blocking| {
@@ -79,7 +79,7 @@ pub fn destroy(stream: usize) -> StatusResult {
     STREAMS.remove(stream).map(|_| ())
 }
 
-/// Streams are destroyed with their context.
+/// Destroys the streams of a context.
 pub fn end_with(context: usize) {
     STREAMS.remove_all(|stream| stream.context == context);
 }
@@ -118,7 +118,7 @@ pub fn get_id(stream: usize, out: Out<u64>) -> StatusResult {
     out.put(stream as u64)
 }
 
-/// `CU_STREAM_CAPTURE_MODE_*` of the thread: nothing that a mode could forbid is unsafe here.
+/// `CU_STREAM_CAPTURE_MODE_*` of the thread. The modes have no effect, because no call is unsafe during a capture here.
 pub fn exchange_capture_mode(mode: Out<u32>) -> StatusResult {
     if mode.is_null() { Err(Status::INVALID_VALUE) } else { Ok(()) }
 }

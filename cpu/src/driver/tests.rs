@@ -1,4 +1,4 @@
-//! The driver through its exported functions, as a C program uses it.
+//! Tests of the driver through its exported functions, as a C program calls them.
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
@@ -18,7 +18,7 @@ use crate::testing::{self, kernel};
 /// Calls an exported function, which must succeed.
 macro_rules! ok {
     ($function:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: the arguments are as the function's type says.
+        // SAFETY: the arguments have the types of the function's declaration.
         assert_eq!(unsafe { cu::$function($(Give::give($argument)),*) }, Status::SUCCESS, stringify!($function))
     };
 }
@@ -30,7 +30,7 @@ macro_rules! status {
     };
 }
 
-/// A context for the test's thread.
+/// Makes a context current on the test's thread.
 fn enter() {
     static INITIALISE: Once = Once::new();
     INITIALISE.call_once(|| ok!(cuInit(0)));
@@ -100,24 +100,24 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     ok!(cuMemMap(address + SIZE as u64, SIZE, 0, handle, 0));
     assert_eq!(status!(cuMemMap(address, SIZE, 0, handle, 0)), Status::INVALID_VALUE);
     assert_eq!(status!(cuMemMap(address + 4 * SIZE as u64, SIZE, 0, handle, 0)), Status::INVALID_VALUE);
-    assert_eq!(status!(cuMemsetD32_v2(address + 4096, 77, 10)), Status::INVALID_VALUE, "nobody has access yet");
+    assert_eq!(status!(cuMemsetD32_v2(address + 4096, 77, 10)), Status::INVALID_VALUE, "no device has access yet");
     allow(address, 2 * SIZE, 3);
     ok!(cuMemsetD32_v2(address + 4096, 77, 10));
     assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), address + SIZE as u64 + 4100, 4))), 77);
-    // A copy may cross the border between two mappings.
+    // A copy may cross from one mapping into the next.
     ok!(cuMemsetD8_v2(address + SIZE as u64 - 8, 1, 16));
     assert_eq!(status!(cuMemsetD8_v2(address + 2 * SIZE as u64 - 8, 1, 16)), Status::INVALID_VALUE);
     assert_eq!(status!(cuMemAddressFree(address, 4 * SIZE)), Status::INVALID_VALUE);
     allow(address, SIZE, 0);
-    assert_eq!(status!(cuMemsetD8_v2(address + SIZE as u64 - 8, 1, 16)), Status::INVALID_VALUE, "it was taken");
+    assert_eq!(status!(cuMemsetD8_v2(address + SIZE as u64 - 8, 1, 16)), Status::INVALID_VALUE, "access was removed");
     ok!(cuMemsetD8_v2(address + SIZE as u64, 1, 16));
-    // Contents live as long as the handle, not the mapping.
+    // The handle keeps the contents alive, not the mapping.
     ok!(cuMemUnmap(address, 2 * SIZE));
     ok!(cuMemMap(elsewhere, SIZE, 0, handle, 0));
     ok!(cuMemRelease(handle));
     allow(elsewhere, SIZE, 1);
     assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), elsewhere + 4096, 4))), 77);
-    assert_eq!(status!(cuMemsetD8_v2(elsewhere, 1, 16)), Status::INVALID_VALUE, "it can be read alone");
+    assert_eq!(status!(cuMemsetD8_v2(elsewhere, 1, 16)), Status::INVALID_VALUE, "it is read-only");
     assert_eq!(status!(cuMemcpyDtoD_v2(elsewhere, elsewhere + 64, 16)), Status::INVALID_VALUE);
     assert_eq!(number::<u64>(|out| ok!(cuMemGetAccess(out, In::from(&CUmemLocation::device(0)), elsewhere))), 1);
     ok!(cuMemUnmap(elsewhere, SIZE));
@@ -138,7 +138,7 @@ fn a_number_that_is_the_applications_by_now_is_left_alone() {
     let memory = open.find(|entry| length(entry) == Some(size as u64)).expect("the memory is a file");
     let descriptor: i32 = memory.file_name().to_str().unwrap().parse().unwrap();
     let theirs = tempfile::tempfile().unwrap();
-    // SAFETY: both are open: what an application does that closes all descriptors and opens files.
+    // SAFETY: both are open. An application that closes all descriptors and opens files does the same.
     assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), descriptor) }, descriptor);
     let address = number::<u64>(|out| ok!(cuMemAddressReserve(out, size, 0, 0, 0)));
     assert_eq!(status!(cuMemMap(address, size, 0, handle, 0)), Status::OPERATING_SYSTEM);
@@ -150,7 +150,7 @@ fn a_number_that_is_the_applications_by_now_is_left_alone() {
     unsafe { libc::close(descriptor) };
 }
 
-/// The address behind an output, for functions that take it as a number.
+/// The address of an output, for functions that take it as a number.
 fn place<T>(out: Out<T>) -> u64 {
     out.address() as u64
 }
@@ -247,7 +247,7 @@ fn a_code_object_is_a_module_with_kernels_and_variables() {
     let element = |index: u64| number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), array + 4 * index, 4)));
     assert_eq!((element(1), element(999)), (3, 2997));
 
-    // The same by a parameter buffer, after a change to the variable.
+    // The same with a parameter buffer, after a change to the variable.
     let (mut address, mut bytes) = (0, 0);
     ok!(cuModuleGetGlobal_v2(Out::to(&mut address), Out::to(&mut bytes), module, CStringArgument(c"factor".as_ptr())));
     assert_eq!(bytes, 4);
@@ -330,7 +330,7 @@ fn arrays_are_copied_to_and_from_within_their_bounds() {
         let expected = if extent[0] == 0 { Status::SUCCESS } else { Status::INVALID_VALUE };
         assert_eq!(to_array(&slices, at, extent), expected, "{at:?}");
     }
-    // Three words of the second slice's middle row.
+    // Three words of the middle row of the second slice.
     let mut back = [0u32; 3];
     let to = side(memory_type::HOST, back.as_mut_ptr() as u64, 0, 0, 0);
     let copy = Copy3d { from: side(memory_type::ARRAY, 0, 4, 1, 1), to, width: 12, height: 1, depth: 1 };
@@ -356,7 +356,7 @@ fn arrays_are_copied_to_and_from_within_their_bounds() {
     ok!(cuArrayDestroy(array));
 }
 
-/// An object keeps its array.
+/// A texture object keeps its array alive.
 #[test]
 fn kernels_read_textures_by_their_handles() {
     enter();
@@ -453,7 +453,7 @@ fn names_are_cut_to_their_buffer() {
     assert_eq!(name.map(|byte| byte as u8), *b"Mneme\0\x01\x01");
 }
 
-/// What the nodes of a graph are, as `CUgraphNodeType`.
+/// The kinds of a graph's nodes, as `CUgraphNodeType`.
 fn kinds(graph: usize) -> Vec<u32> {
     let mut count = number::<usize>(|out| ok!(cuGraphGetNodes(graph, 0usize, out)));
     let mut nodes = vec![0usize; count];
@@ -476,7 +476,7 @@ fn a_captured_allocation_lives_while_its_graph_runs() {
     let graph = number::<usize>(|out| ok!(cuStreamEndCapture(stream, out)));
     assert_eq!(kinds(graph), [10, 2, 11]);
     assert_eq!(status!(cuGraphClone(Out::to(&mut 0), graph)), Status::NOT_SUPPORTED);
-    assert_eq!(status!(cuMemsetD8_v2(address, 1, 1)), Status::INVALID_VALUE, "no memory yet");
+    assert_eq!(status!(cuMemsetD8_v2(address, 1, 1)), Status::INVALID_VALUE, "not allocated yet");
     let executable = number::<usize>(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
     for _ in 0..2 {
         ok!(cuGraphLaunch(executable, stream));
@@ -543,7 +543,7 @@ fn what_a_graph_allocates_can_be_kept() {
     ok!(cuGraphLaunch(executable, 0usize));
     ok!(cuGraphExecDestroy(executable));
     ok!(cuGraphDestroy(graph));
-    assert!(is_known(address), "it lives on without the graph");
+    assert!(is_known(address), "it outlives the graph");
     ok!(cuMemFreeAsync(address, 0usize));
     assert!(!is_known(address));
 }
@@ -557,7 +557,7 @@ fn a_destroyed_stream_is_captured_no_longer() {
     assert_eq!(status, 1);
     let mut graph = 7usize;
     let refused = status!(cuStreamGetCaptureInfo_v2(stream, id, 0usize, Out::to(&mut graph), 0usize, 0usize));
-    assert!(refused != Status::SUCCESS && graph == 7, "what is not known is not said");
+    assert!(refused != Status::SUCCESS && graph == 7, "an unknown property leaves the output unchanged");
     ok!(cuStreamDestroy_v2(stream));
     ok!(cuCtxSynchronize());
 }
@@ -575,18 +575,18 @@ fn contexts_have_ids_of_their_own() {
     ok!(cuCtxSetCurrent(current));
 }
 
-/// Kernels that wait for a word of memory, and one that adds to it.
+/// Kernels that wait for a word of memory, and one that writes to it.
 const WAITING: &str = r#"void __mneme_cpu_yield(void);
     void wait_for(u64 *p) { volatile u32 *flag = (u32 *)p[0]; u32 left = 64; while (*flag == 0) if (--left == 0) { __mneme_cpu_yield(); left = 64; }
         *(volatile u32 *)p[1] += *flag; }
     void raise(u64 *p) { *(volatile u32 *)p[0] = (u32)p[1]; }"#;
 
-/// A context of its own with kernels that wait, words that they use, and a stream that waits for no other.
+/// A context with kernels that wait, the words that they use, and a non-blocking stream.
 struct Waiting {
     context: usize,
     wait_for: usize,
     raise: usize,
-    /// What kernels wait for, and what they add it to.
+    /// The words that kernels wait for, and to which they add.
     words: u64,
     stream: usize,
 }
@@ -637,7 +637,7 @@ impl Waiting {
         ok!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments.as_ptr() as usize, 0usize));
     }
 
-    /// Has a stream wait until word 0 is not 0, and add it to word 1.
+    /// Launches a kernel that waits until word 0 is not 0, and adds it to word 1.
     fn wait_on(&self, stream: usize) {
         self.launch(self.wait_for, [self.word(0), self.word(1)], stream);
     }
@@ -687,7 +687,7 @@ fn the_legacy_stream_waits_for_blocking_streams_and_they_for_it() {
     let [first, second, apart] = [0, 0, 1].map(Waiting::stream);
     let word = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 4)));
     waiting.wait_on(first);
-    // A fill of the device's memory is not waited for.
+    // A fill of device memory does not wait.
     ok!(cuMemsetD32_v2(word, 9, 1));
     ok!(cuMemcpyDtoDAsync_v2(waiting.word(2), word, 4, second));
     for stream in [0, first, second] {
@@ -765,7 +765,7 @@ fn functions_of_the_host_may_wait_for_it_and_come_in_order() {
         while word.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
-        // What would wait for the function itself is not permitted.
+        // A call that would wait for the function itself is not permitted.
         assert_eq!(status!(cuCtxSynchronize()).0, 800);
         word.store(2, Ordering::SeqCst);
     }
@@ -784,7 +784,7 @@ fn memory_that_is_freed_or_staged_stays_until_what_uses_it_is_done() {
     let waiting = Waiting::new();
     let word = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 4)));
     waiting.launch(waiting.wait_for, [waiting.word(0), word], waiting.stream);
-    // The source may be written to when the call returns.
+    // The source may be changed when the call has returned.
     let mut source = 11u32;
     ok!(cuMemcpyHtoDAsync_v2(word, &raw const source as u64, 4, waiting.stream));
     source = 12;

@@ -1,4 +1,4 @@
-//! Texture and surface objects over arrays and memory.
+//! Texture and surface objects over arrays and linear memory.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::execution::sampling::{AddressMode, Sampler};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-/// What an object was made of.
+/// The descriptions that an object was made from.
 struct Described {
     context: usize,
     resource: Resource,
-    /// `None` of a surface.
+    /// `None` for a surface.
     texture: Option<TextureDescription>,
 }
 
@@ -28,7 +28,7 @@ fn refuse(what: &str) -> Status {
     Status::NOT_SUPPORTED
 }
 
-/// The texels of memory of the application.
+/// The texels of the application's linear memory.
 fn in_memory(address: u64, format: TexelFormat, extent: [u32; 3], pitch: u64) -> Result<TexelMemory, Status> {
     if !address.is_multiple_of(ALIGNMENT as u64) {
         return Err(Status::INVALID_VALUE);
@@ -79,7 +79,7 @@ fn address_mode(number: u32) -> Result<AddressMode, Status> {
 fn read_mode(format: TexelFormat, flags: u32) -> Result<ReadMode, Status> {
     let is_narrow_integer = format.kind != NumberKind::Float && format.bytes != 4;
     if flags & texture_flag::SRGB != 0 {
-        // A texel that is no color is as it is in no other color space.
+        // A texel that is not a colour is the same in every colour space.
         if (format.kind, format.bytes) != (NumberKind::Unsigned, 1) || flags & texture_flag::READ_AS_INTEGER != 0 {
             return Err(refuse("textures of sRGB that are not of unsigned bytes read as floats are"));
         }
@@ -104,11 +104,11 @@ fn sampler_of(what: &TextureDescription, resource: &Resource, texels: &TexelMemo
     }
     let mut normalized = what.flags & texture_flag::NORMALIZED_COORDINATES != 0;
     if resource.kind == resource_kind::LINEAR {
-        // It is read by whole numbers, and has no modes.
+        // Such textures are read with integer coordinates, without filters and address modes.
         (linear, normalized, modes) = (false, false, [AddressMode::Border; 3]);
     }
     if linear && !has_floats {
-        crate::say!("a texture of integers that are read as they are has no linear filter");
+        crate::say!("a texture whose integers are not read as floats cannot have a linear filter");
         return Err(Status::INVALID_VALUE);
     }
     if what.anisotropy > 1 {
@@ -174,7 +174,7 @@ pub fn destroy(handle: u64, is_texture: bool) -> StatusResult {
     Ok(())
 }
 
-/// Objects are destroyed with their context.
+/// Destroys the objects of a context.
 pub fn end_with(context: usize) {
     OBJECTS.remove_all(|object| object.context == context).into_iter().for_each(|handle| images::remove(handle as u64));
 }

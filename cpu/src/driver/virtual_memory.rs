@@ -1,7 +1,7 @@
-//! Virtual memory management.
+//! Virtual memory management (`cuMemAddressReserve`, `cuMemCreate`, `cuMemMap`).
 //!
-//! Reservations are unreadable mappings at the wanted addresses, physical memory is an anonymous file, and mapping puts
-//! pages of the one into the other.
+//! A reservation is an unreadable mapping at the wanted addresses, physical memory is an anonymous file, and `cuMemMap`
+//! maps pages of the file into the reservation.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -19,11 +19,11 @@ use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
-/// Bytes; that of current GPUs.
+/// In bytes, as on current GPUs.
 pub const GRANULARITY: u64 = 2 << 20;
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 const DESCRIPTOR: u32 = 1;
-/// Name of the files, followed by the device's number.
+/// The beginning of the files' names. The device's number follows.
 const NAME: &str = "mneme-cpu-memory-";
 /// `CU_MEM_ACCESS_FLAGS_PROT_READ` and `_READWRITE`.
 const READ: u32 = 1;
@@ -31,23 +31,24 @@ const READ_WRITE: u32 = 3;
 
 struct Physical {
     device: i32,
-    /// An application that closes all descriptors may have its own file under the number, which is left alone.
+    /// An application that closes all descriptors may reuse the number for its own file. [`OwnedFile`] leaves such a
+    /// file alone.
     file: OwnedFile,
     size: u64,
-    /// Ways in which it may be shared, as asked for when it was made.
+    /// The kinds of handles for which it may be exported, as requested on creation.
     handle_types: u32,
 }
 
 struct Mapped {
     size: u64,
     physical: Arc<Physical>,
-    /// Flags by device; none for those without access.
+    /// Flags by device. A device without access has no entry.
     access: BTreeMap<i32, u32>,
 }
 
 #[derive(Default)]
 struct Space {
-    /// Start and size of each reservation.
+    /// Size of each reservation, by start.
     reserved: BTreeMap<u64, u64>,
     mapped: BTreeMap<u64, Mapped>,
 }
@@ -67,14 +68,14 @@ const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE
 
 /// Maps unreadable pages, at `start` exactly or anywhere (0).
 fn hold(start: u64, size: u64, flags: i32) -> Option<u64> {
-    // SAFETY: replaces nothing, or (MAP_FIXED) only pages of a reservation of ours.
+    // SAFETY: replaces no mapping or, with MAP_FIXED, only pages of the device's reservation.
     let address = unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_NONE, FLAGS | flags, -1, 0) };
     (address != libc::MAP_FAILED).then_some(address as u64)
 }
 
 fn let_go(start: u64, size: u64) {
     if size > 0 {
-        // SAFETY: the range is ours.
+        // SAFETY: the range is the device's.
         unsafe { libc::munmap(start as *mut _, size as usize) };
     }
 }
@@ -142,7 +143,7 @@ pub fn create(out: Out<u64>, size: usize, properties: In<AllocationProperties>, 
     if descriptor < 0 {
         return Err(Status::OUT_OF_MEMORY);
     }
-    // SAFETY: the descriptor was just opened and is nobody else's.
+    // SAFETY: the descriptor was just opened and has no other owner.
     let file = unsafe { File::from_raw_fd(descriptor) };
     size_limit_as_errors(|| file.set_len(size)).map_err(|_| Status::OUT_OF_MEMORY)?;
     let file = OwnedFile::new(file).map_err(|_| Status::OPERATING_SYSTEM)?;
@@ -157,7 +158,7 @@ pub fn export(out: Out<i32>, handle: u64, kind: u32, flags: u64) -> StatusResult
     out.put(physical.file.get().and_then(File::try_clone).map_err(|_| Status::OPERATING_SYSTEM)?.into_raw_fd())
 }
 
-/// The descriptor stays the caller's.
+/// Imports a descriptor, which the caller keeps.
 pub fn import(out: Out<u64>, descriptor: usize, kind: u32) -> StatusResult {
     context::initialised()?;
     if out.is_null() || kind != DESCRIPTOR {
@@ -176,7 +177,7 @@ pub fn import(out: Out<u64>, descriptor: usize, kind: u32) -> StatusResult {
     out.put(PHYSICAL.insert(Arc::new(Physical { device, file, size, handle_types: kind })) as u64)
 }
 
-/// Mapped memory stays until it is unmapped.
+/// Releases a handle. Mapped memory stays until it is unmapped.
 pub fn release(handle: u64) -> StatusResult {
     PHYSICAL.remove(handle as usize).map(|_| ()).map_err(|_| Status::INVALID_VALUE)
 }
@@ -215,7 +216,7 @@ pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
     if mapped == libc::MAP_FAILED {
         return Err(Status::OUT_OF_MEMORY);
     }
-    // SAFETY: advice on the mapping just made; systems without large pages for files ignore it.
+    // SAFETY: advice on the mapping just made. Systems without large pages for files ignore it.
     unsafe { libc::madvise(mapped, size as usize, libc::MADV_HUGEPAGE) };
     allocations::keep_from_children(address, size);
     allocations::add_on(physical.device, address, size, MemoryKind::Virtual);
@@ -223,7 +224,7 @@ pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
     Ok(())
 }
 
-/// The mappings that make up a range exactly.
+/// The mappings that together are exactly a range.
 fn within(space: &Space, address: u64, size: u64) -> Result<Vec<u64>, Status> {
     let end = address.checked_add(size).ok_or(Status::INVALID_VALUE)?;
     let (mut at, mut starts) = (address, Vec::new());
@@ -244,15 +245,15 @@ pub fn unmap(address: u64, size: usize) -> StatusResult {
     hold(address, size as u64, libc::MAP_FIXED).map(|_| ()).ok_or(Status::OUT_OF_MEMORY)
 }
 
-/// What a copy or a fill does to memory.
+/// How a copy or a fill accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostAccess {
     Read,
     Write,
 }
 
-/// Each device has access of its own. The pages themselves, which all devices and the host share, allow what any of
-/// them may do.
+/// Sets the access of devices. The host and all devices share the pages, so their protection allows the most that any
+/// device may do.
 pub fn set_access(address: u64, size: usize, accesses: In<AccessDescription>, count: usize) -> StatusResult {
     let mut space = space();
     let starts = within(&space, address, size as u64)?;
@@ -262,7 +263,7 @@ pub fn set_access(address: u64, size: usize, accesses: In<AccessDescription>, co
         if !matches!(flags, 0 | READ | READ_WRITE) {
             return Err(Status::INVALID_VALUE);
         }
-        // CU_MEM_LOCATION_TYPE_DEVICE; the host's own access is that of the devices.
+        // CU_MEM_LOCATION_TYPE_DEVICE. The host's access is that of the devices.
         if location.kind == 1 {
             context::device(location.id)?;
             wanted.push((location.id, flags));
@@ -277,7 +278,7 @@ pub fn set_access(address: u64, size: usize, accesses: In<AccessDescription>, co
             Some(&READ) => libc::PROT_READ,
             Some(_) => libc::PROT_READ | libc::PROT_WRITE,
         };
-        // SAFETY: mapped memory of ours.
+        // SAFETY: memory that the device has mapped.
         if unsafe { libc::mprotect(start as *mut _, mapped.size as usize, protection) } != 0 {
             return Err(Status::OUT_OF_MEMORY);
         }
@@ -285,15 +286,14 @@ pub fn set_access(address: u64, size: usize, accesses: In<AccessDescription>, co
     Ok(())
 }
 
-/// A device's access flags for the mapping at an address, 0 for none; memory that was not mapped by these functions is
-/// read-write.
+/// A device's access flags for the mapping at an address, 0 for none. Other memory is read-write.
 pub fn access(address: u64, device: i32) -> u32 {
     let space = space();
     let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);
     found.map_or(READ_WRITE, |(_, mapped)| mapped.access.get(&device).copied().unwrap_or(0))
 }
 
-/// Whether an address can be read, or written: memory that is mapped is nobody's until access is given.
+/// Whether the host may access an address. Mapped memory is inaccessible until a device gets access.
 pub fn is_accessible(address: u64, access: HostAccess) -> bool {
     let space = space();
     let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);
@@ -319,7 +319,7 @@ pub fn properties_of(out: Out<AllocationProperties>, handle: u64) -> StatusResul
     out.put(AllocationProperties::pinned(physical.device).shared_by(physical.handle_types))
 }
 
-/// A further handle to the memory mapped at an address, to be released like the first.
+/// Returns another handle to the memory mapped at an address. It has to be released like the first.
 pub fn retain(out: Out<u64>, address: u64) -> StatusResult {
     let space = space();
     let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);

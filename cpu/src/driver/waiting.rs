@@ -1,4 +1,4 @@
-//! Waiting for streams and contexts, and asking about them.
+//! Calls that wait for streams and contexts, or query them.
 
 use mneme_abi::cuda::types::STREAM_LEGACY;
 
@@ -6,20 +6,20 @@ use super::lanes::{self, Task};
 use super::{context, event, graph, stream};
 use crate::status::{Status, StatusResult};
 
-/// Waiting for all work of the context.
+/// Waits for all work of the context.
 pub fn context() -> StatusResult {
     graph::check_wait(None)?;
     context::usable()?;
     wait_for_context()
 }
 
-/// The same for a call that waits besides.
+/// Waits for all work of the context, in a call that has another purpose.
 pub fn wait_for_context() -> StatusResult {
     lanes::wait(&lanes::of_context(context::current()?))?;
     context::fault()
 }
 
-/// A stream that may be waited for.
+/// Checks that a call may wait for a stream.
 fn check(stream: usize) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
@@ -32,7 +32,7 @@ pub fn stream(stream: usize) -> StatusResult {
     context::fault()
 }
 
-/// Whether a stream has done what it has to do.
+/// Returns `NOT_READY` if a stream has unfinished work.
 pub fn query(stream: usize) -> StatusResult {
     check(stream)?;
     if !lanes::are_reached(&lanes::of_stream(&stream::place(stream)?)) {
@@ -41,12 +41,12 @@ pub fn query(stream: usize) -> StatusResult {
     context::fault()
 }
 
-/// For work on a stream that leaves memory as it is.
+/// Accepts `cuStreamAttachMemAsync`, which has no effect because the host has all memory.
 pub fn attach(stream: usize) -> StatusResult {
     check(stream)
 }
 
-/// Has a stream wait for an event.
+/// Makes a stream wait for an event.
 pub fn stream_waits(stream: usize, event: usize) -> StatusResult {
     stream::check(stream)?;
     if graph::capture_wait(stream, event) {

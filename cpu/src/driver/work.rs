@@ -1,4 +1,4 @@
-//! Work as data: launches, copies, fills and calls of the host, as a graph notes them down.
+//! Work as data: launches, copies, fills and host calls, as graphs store them.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ pub struct LaunchExtents {
     pub shared: u32,
 }
 
-/// Whether an end must be memory that the device knows.
+/// An end of a copy, with the kind of memory that it must be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum CopyEnd {
     Host(u64),
     Device(u64),
-    /// Either; the address tells.
+    /// Either kind, depending on the address.
     Any(u64),
 }
 
@@ -32,7 +32,7 @@ impl CopyEnd {
     }
 }
 
-/// An end of a [`memory_type`].
+/// The end for a [`memory_type`].
 pub fn end(kind: u32) -> Result<fn(u64) -> CopyEnd, Status> {
     match kind {
         memory_type::HOST => Ok(CopyEnd::Host),
@@ -55,17 +55,17 @@ fn side_of(end: CopyEnd) -> CopySide {
     }
 }
 
-/// Pitched memory from a place on; `rows` are those of a slice.
+/// Pitched memory from a position on; `rows` are those of a slice.
 pub fn pitched(end: CopyEnd, [x, y, z]: [usize; 3], pitch: usize, rows: usize) -> CopySide {
     CopySide { x, y, z, pitch, rows, ..side_of(end) }
 }
 
-/// Bytes of an array from a place on: those of a slice in which x counts bytes.
+/// The bytes of an array from a position on; x is in bytes.
 pub fn of_array(array: u64, [x, y, z]: [usize; 3]) -> CopySide {
     CopySide { x, y, z, array, ..side(memory_type::ARRAY, 0, 0) }
 }
 
-/// An end of a copy of bytes that follow one another.
+/// An end of a copy of consecutive bytes.
 pub struct Line(CopySide);
 
 impl Line {
@@ -77,18 +77,18 @@ impl Line {
         Self(side_of(CopyEnd::Device(address)))
     }
 
-    /// In an array of one row.
+    /// A position in an array of one row.
     pub fn of(array: u64, byte: usize) -> Self {
         Self(of_array(array, [byte, 0, 0]))
     }
 
-    /// The copy of so many bytes.
+    /// The copy of a number of bytes.
     pub fn copied(to: Self, from: Self, bytes: usize) -> Copy3d {
         Copy3d { from: from.0, to: to.0, width: bytes, height: 1, depth: 1 }
     }
 }
 
-/// A row of a side of a copy that is so wide and so high.
+/// A row of a side of a copy with that width and height.
 pub fn row_of(side: &CopySide, y: usize, z: usize, width: usize, height: usize) -> Result<CopyEnd, Status> {
     if side.kind == memory_type::ARRAY {
         return arrays::address_of(side, y, z, width).map(CopyEnd::Host);
@@ -100,12 +100,12 @@ pub fn row_of(side: &CopySide, y: usize, z: usize, width: usize, height: usize) 
     Ok(end(side.kind)?(base.wrapping_add(row.wrapping_mul(pitch).wrapping_add(side.x) as u64)))
 }
 
-/// A copy of so many bytes in one line.
+/// A copy of consecutive bytes.
 pub fn line(to: CopyEnd, from: CopyEnd, bytes: usize) -> Copy3d {
     Copy3d { from: side_of(from), to: side_of(to), width: bytes, height: 1, depth: 1 }
 }
 
-/// A copy of rows as one of a single slice.
+/// A copy of rows as a 3D copy of one slice.
 pub fn of_rows(what: &Copy2d) -> Copy3d {
     let base = |kind: u32, host: u64, device: u64| if kind == memory_type::HOST { host } else { device };
     let from = side(what.from_type, base(what.from_type, what.from_host as u64, what.from_device), what.from_pitch);
@@ -119,12 +119,12 @@ pub fn of_rows(what: &Copy2d) -> Copy3d {
     }
 }
 
-/// What attributes say of a launch.
+/// The attributes of a launch that matter here.
 #[derive(Clone, Copy, Default)]
 pub struct LaunchKind {
     /// Whether its blocks may all wait for each other.
     pub cooperative: bool,
-    /// Blocks of a cluster along each axis, where the launch names them.
+    /// Blocks of a cluster along each axis, if the launch has this attribute.
     pub cluster: Option<[u32; 3]>,
 }
 
@@ -132,12 +132,12 @@ pub struct LaunchKind {
 pub struct KernelLaunch {
     pub function: usize,
     pub shape: LaunchExtents,
-    /// The parameter buffer; shared, because callers are given pointers into it.
+    /// The parameter buffer. It is shared, because callers get pointers into it.
     pub buffer: Arc<Vec<u8>>,
     pub kind: LaunchKind,
 }
 
-/// What a node does.
+/// The work of a node.
 #[derive(Clone)]
 pub enum Work {
     Kernel(KernelLaunch),
@@ -146,12 +146,11 @@ pub enum Work {
     Host(HostCall),
     Nothing,
     Allocate(Arc<graph_memory::GraphAddresses>),
-    /// Of what an earlier node has allocated.
+    /// Frees memory that an earlier node has allocated.
     Free(u64),
 }
 
-// SAFETY: the pointers are the application's, which promises that they are good when the work is done, on whichever
-// thread.
+// SAFETY: the application promises that its pointers are valid when the work runs, on any thread.
 unsafe impl Send for Work {}
 
 impl Work {

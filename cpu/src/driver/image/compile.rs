@@ -1,6 +1,6 @@
-//! The compilation of units by `mneme-cc`, in a process of its own.
+//! Compiles units by running `mneme-cc` in a separate process.
 //!
-//! LLVM never enters the application's.
+//! LLVM is never loaded into the application's process.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -29,10 +29,11 @@ pub enum CompilationError {
     Failed(String),
 }
 
-/// Objects compiled in this process: a program may load the same image again and again.
+/// Code objects compiled by this process, because a program may load the same image repeatedly.
 static COMPILED: Mutex<Option<HashMap<u64, Arc<[u8]>>>> = Mutex::new(None);
 
-/// The CPU code object for a group of units, optimised as they were compiled, or with `MNEME_CPU_PASSES`.
+/// Returns the CPU code object of a group of units, compiled with the program's own options, or with the passes in
+/// `MNEME_CPU_PASSES`.
 pub fn object(group: &Group) -> Result<Arc<[u8]>, CompilationError> {
     let mut words = vec!["--arch".to_owned(), group.arch.clone()];
     if let Some(passes) = environment::variable("MNEME_CPU_PASSES") {
@@ -59,15 +60,15 @@ pub fn object(group: &Group) -> Result<Arc<[u8]>, CompilationError> {
 
 fn run(words: &[String], input: &[u8]) -> Result<Vec<u8>, CompilationError> {
     let program = install::locate(install::COMPILER).ok_or(CompilationError::NoCompiler)?;
-    // Files instead of pipes: a compiler that dies raises no SIGPIPE in the application, and an application that
-    // collects all its children's statuses by itself does no harm.
+    // Files instead of pipes: the application gets no SIGPIPE if the compiler dies, and an application that reaps all
+    // its children itself causes no harm.
     let (mut stdin, mut stdout, mut stderr) = (memory_file()?, memory_file()?, memory_file()?);
     size_limit_as_errors(|| stdin.write_all(input)).and_then(|()| stdin.rewind()).map_err(CompilationError::Run)?;
     let share = |file: &File| file.try_clone().map(Stdio::from).map_err(CompilationError::Run);
     let mut child = Command::new(program)
         .arg("--mneme-cpu-object")
         .args(words)
-        // Else the helper would be recorded, and load this library.
+        // Otherwise the helper would be recorded, and would load this library.
         .env_remove("LD_PRELOAD")
         .stdin(share(&stdin)?)
         .stdout(share(&stdout)?)
@@ -97,6 +98,6 @@ fn memory_file() -> Result<File, CompilationError> {
     if descriptor < 0 {
         return Err(CompilationError::Run(std::io::Error::last_os_error()));
     }
-    // SAFETY: the descriptor was just opened and is nobody else's.
+    // SAFETY: the descriptor was just opened and has no other owner.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }

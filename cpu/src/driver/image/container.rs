@@ -1,12 +1,10 @@
-//! Images in memory that come without a length.
+//! Finds the length of images in memory.
 
 use mneme_core::image::{bundle, elf, in_memory};
 
-/// The bytes of an image that the caller keeps.
-///
-/// # Safety
-/// There is a wrapper, a fat binary, an offload bundle, an ELF image or NUL-terminated text at the address, and it
-/// stays for `'a`.
+/// Returns the bytes of an image in the caller's memory.
+/// # Safety A wrapper, a fat binary, an offload bundle, an ELF image or NUL-terminated text must be at the address, and
+/// stay for `'a`.
 pub unsafe fn bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -19,13 +17,12 @@ pub unsafe fn bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
     }
 }
 
-/// How much of the object that an image lies in is mapped from there on, bytes, where the image does not tell its size:
-/// a compressed bundle of version 1.
+/// Bytes from an image to the end of its object's mapping, for the only image that does not contain its size: a
+/// compressed bundle of version 1.
 ///
-/// # Safety
-/// There is an image at the address.
+/// # Safety There must be an image at the address.
 unsafe fn mapped(image: *const u8) -> Option<usize> {
-    // SAFETY: promised by the caller; no image is shorter than its magic number but a text, which told its size.
+    // SAFETY: promised by the caller. Only a text can be shorter than a magic number, and its size was found before.
     if unsafe { std::slice::from_raw_parts(image, bundle::COMPRESSED_MAGIC.len()) } != bundle::COMPRESSED_MAGIC {
         return None;
     }

@@ -1,9 +1,9 @@
-//! Images that a program hands to the driver, and the kernels of them that run here.
+//! Images that a program passes to the driver, and their kernels that run here.
 //!
 //! An image is a fat binary, a cubin, PTX, an offload bundle, a code object for AMD GPUs, or a CPU code object.
 //!
-//! Machine code for a GPU cannot run, so the LLVM IR that was embedded beside it is looked up when an image is loaded
-//! and compiled by a helper process when its first kernel or variable is asked for.
+//! GPU machine code cannot run, so loading an image looks up the LLVM IR that was embedded beside it. A helper process
+//! compiles the IR when the program first asks for a kernel or variable of the image.
 
 mod compile;
 mod container;
@@ -20,9 +20,9 @@ use super::allocations::{self, MemoryKind};
 use crate::loader::{self, Loaded, PlacementRange};
 use crate::status::Status;
 
-/// Code that is loaded together: one object, or the units that were linked into one program of the device.
+/// Code that is loaded together: one object, or units that are linked into one program.
 struct Group {
-    /// `None` for an object that is loaded as it is.
+    /// `None` for a CPU code object, which needs no compilation.
     units: Option<units::Group>,
     loaded: OnceLock<Result<Arc<ResidentObject>, Status>>,
 }
@@ -42,7 +42,7 @@ pub struct ImageKernel {
 }
 
 impl ImageKernel {
-    /// Whether its IR was made for an AMD processor; not known of a code object that is loaded as it is.
+    /// Whether its IR was made for an AMD processor; false for a CPU code object.
     pub fn is_of_amd(&self) -> bool {
         self.of_amd
     }
@@ -51,31 +51,31 @@ impl ImageKernel {
         &self.row
     }
 
-    /// What the kernel needs that this device lacks.
+    /// The required feature that this device lacks.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// Where its object lies.
+    /// The addresses of its object.
     pub fn addresses(&self) -> std::ops::Range<usize> {
         self.loaded.addresses()
     }
 
-    /// The code object that it is in.
+    /// The code object that contains it.
     pub fn object(&self) -> &[u8] {
         &self.loaded.bytes
     }
 
     pub fn entry(&self) -> Result<crate::execution::grid::KernelEntry, Status> {
         let address = self.loaded.symbol(&self.row.entry).ok_or(Status::INVALID_IMAGE)?;
-        // SAFETY: the table says that this symbol is an entry, which has this type; the object stays loaded with
+        // SAFETY: the table says that this symbol is an entry, which has this type. The object stays loaded with
         // `self`.
         Ok(unsafe { std::mem::transmute::<usize, crate::execution::grid::KernelEntry>(address as usize) })
     }
 }
 
 impl Image {
-    /// The image at an address, as C callers pass it: without a length, which its own headers give.
+    /// Reads the image at an address. C callers pass no length; the image's own headers contain it.
     pub fn at(address: *const u8) -> Result<Self, Status> {
         if address.is_null() {
             return Err(Status::INVALID_VALUE);
@@ -88,7 +88,7 @@ impl Image {
         Self::of_units(units::groups_for(address as usize, image))
     }
 
-    /// An image read from a file.
+    /// Reads an image from a file.
     pub fn from_bytes(mut bytes: Vec<u8>) -> Result<Self, Status> {
         if loader::is_code_object(&bytes) {
             return Self::of_object(&bytes);
@@ -179,7 +179,7 @@ impl Group {
     }
 }
 
-/// A loaded object whose variables the memory functions know: they are copied to and asked about like allocations.
+/// A loaded object whose variables are in the table of allocations, so copies and queries accept them.
 pub struct ResidentObject {
     object: Loaded,
     bytes: Arc<[u8]>,

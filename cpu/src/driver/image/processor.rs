@@ -1,4 +1,4 @@
-//! The AMD processor that the device stands in for: the setting, or the newest that there is IR for.
+//! The AMD processor that the device stands in for: the setting, or the newest for which there is IR.
 
 use std::sync::OnceLock;
 
@@ -7,10 +7,11 @@ use mneme_core::image::architecture::Processor;
 
 use super::sections;
 
-/// What is claimed where nothing else is known.
+/// The processor if there is neither a setting nor IR.
 const DEFAULT: &str = "gfx90a";
 
-/// It stays the same while the program runs, whatever is loaded later: the program may have acted on it.
+/// The processor's name. It stays the same while the program runs, whatever is loaded later, because the program may
+/// have acted on it.
 pub fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
@@ -19,7 +20,7 @@ pub fn name() -> &'static str {
             Some(wanted) if Processor::parse(&wanted).is_some_and(|processor| processor.name == wanted) => {
                 return wanted;
             }
-            Some(other) => crate::say!("MNEME_CPU_GFX is '{other}', which is no AMD processor (gfx90a is one)"),
+            Some(other) => crate::say!("MNEME_CPU_GFX is '{other}', which is not an AMD processor (an example is gfx90a)"),
             None => {}
         }
         newest(sections::amd_architectures()).unwrap_or_else(|| DEFAULT.into())
@@ -30,8 +31,8 @@ fn newest(architectures: impl IntoIterator<Item = String>) -> Option<String> {
     architectures.into_iter().max_by_key(|architecture| version(architecture))
 }
 
-/// Major version, minor version and stepping, the latter two a hexadecimal digit each: (9, 0, 10) of "gfx90a".
-/// Families have a major version and sometimes a minor one ("gfx9-4-generic").
+/// Major version, minor version and stepping: (9, 0, 10) of "gfx90a", with one hexadecimal digit for each of the last
+/// two. Families have a major version and sometimes a minor one ("gfx9-4-generic").
 pub fn version(architecture: &str) -> Option<(u32, u32, u32)> {
     let text = architecture.strip_prefix("gfx")?;
     if let Some((major, rest)) = text.split_once('-') {
@@ -43,7 +44,7 @@ pub fn version(architecture: &str) -> Option<(u32, u32, u32)> {
     Some((major.parse().ok()?, digit(minor)?, digit(stepping)?))
 }
 
-/// Lanes of a wave, where code does not say otherwise.
+/// Lanes of a wave, unless a kernel's row has another number.
 pub fn wave_size() -> u32 {
     Processor::parse(name()).map_or(64, |processor| processor.wavefront_size())
 }

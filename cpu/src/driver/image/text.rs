@@ -1,4 +1,4 @@
-//! The PTX of an image, which runs where there is no LLVM IR of it.
+//! The PTX of an image, which runs if the image has no LLVM IR.
 
 use std::borrow::Cow;
 
@@ -13,20 +13,20 @@ pub struct PtxCode {
     /// "sm_90"
     pub arch: String,
     pub text: String,
-    /// Names, and offset and size of each parameter, bytes.
+    /// Names, and the offset and size of each parameter in bytes.
     pub kernels: Vec<(String, Vec<(u32, u32)>)>,
     pub variables: Vec<String>,
 }
 
-/// What an image has.
+/// The result of the search in an image.
 pub enum FoundPtx {
     Fitting(PtxCode),
-    /// PTX for newer GPUs alone: the oldest of them.
+    /// The image has PTX for newer GPUs only; this is the oldest.
     Newer(Architecture),
     None,
 }
 
-/// The newest PTX of an image that fits.
+/// Finds the newest PTX of an image that fits the device.
 pub fn of(image: &[u8]) -> FoundPtx {
     let device = (CAPABILITY.0 * 10 + CAPABILITY.1) as u32;
     let mut texts: Vec<(Architecture, Cow<'_, [u8]>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The embedded IR that belongs to an image.
+//! Finds the embedded IR that belongs to an image.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use super::processor;
 use super::sections::units_of;
 use super::text::{self, FoundPtx};
 
-/// Why there is nothing to run of an image.
+/// Why no code of an image can run.
 #[derive(Debug, Error)]
 pub enum NoCode {
     #[error(
-        "the program holds device code without its LLVM IR or PTX, one of which the CPU device needs; build it with mneme-cc in front of the compiler, which says so where it adds none"
+        "the program has neither LLVM IR nor PTX for its device code, and the CPU device needs one of them; build it with mneme-cc in front of the compiler, which warns if it cannot embed IR"
     )]
     NoIr,
     #[error(
-        "the program's PTX is for {0} and newer GPUs, and the CPU device stands in for sm_90; build it with mneme-cc in front of the compiler, or with -gencode arch=compute_90,code=compute_90 besides"
+        "the program's PTX is for {0} and newer GPUs, and the CPU device stands in for sm_90; build it with mneme-cc in front of the compiler, or add -gencode arch=compute_90,code=compute_90"
     )]
     NewerPtx(String),
     #[error(
-        "the program's LLVM IR is for {0}, and the CPU device stands in for {device}; MNEME_CPU_GFX names another one",
+        "the program's LLVM IR is for {0}, and the CPU device stands in for {device}; choose another processor with MNEME_CPU_GFX",
         device = processor::name()
     )]
     OtherProcessor(String),
@@ -38,19 +38,19 @@ pub enum NoCode {
 
 /// IR that is compiled and loaded as one.
 pub struct Group {
-    /// The architecture that it was made for, e.g. "sm_90" or "gfx90a".
+    /// The architecture that the IR was made for, e.g. "sm_90" or "gfx90a".
     pub arch: String,
     code: Code,
 }
 
 enum Code {
-    /// Of `mneme-cc`.
+    /// Embedded by `mneme-cc`.
     Units(Vec<Arc<Unit<'static>>>),
-    /// Of other compilers, in the machine code that was made from it, or PTX as the only module.
+    /// Another compiler's IR, found in the machine code made from it; or PTX as the only module.
     Image { kernels: Vec<NamedKernel>, variables: Vec<String>, modules: Vec<Vec<u8>> },
 }
 
-/// What an image tells of a kernel: its name, and offset and size of each parameter.
+/// A kernel as the image describes it: its name, and the offset and size of each parameter.
 struct NamedKernel {
     name: String,
     parameters: Vec<(u32, u32)>,
@@ -81,7 +81,7 @@ impl Group {
         }
     }
 
-    /// How the code was compiled: of units that were linked the first one, as they have one pipeline.
+    /// The options of the compilation. Units that are linked together have one pipeline, so the first unit decides.
     pub fn compiled(&self) -> Option<&CompileOptions> {
         match &self.code {
             Code::Units(units) => units.iter().find_map(|unit| unit.table.compiled.as_ref()),
@@ -89,7 +89,7 @@ impl Group {
         }
     }
 
-    /// What is known of a kernel that has no code: its parameters.
+    /// The row of a kernel without code: its name and parameters.
     pub fn row_without_code(&self, name: &str) -> Option<cpu_object::CpuKernel> {
         let layout: Vec<(u32, u32)> = match &self.code {
             Code::Units(units) => {
@@ -105,7 +105,7 @@ impl Group {
     }
 }
 
-/// A kernel of which only the name is known.
+/// The row of a kernel of which only the name is known.
 pub fn bare_row(name: &str) -> cpu_object::CpuKernel {
     cpu_object::CpuKernel {
         name: name.to_owned(),
@@ -129,13 +129,14 @@ fn definitions<'a>(unit: &'a Unit<'_>, kinds: &'a [SymbolKind]) -> impl Iterator
         .map(|symbol| symbol.name.as_str())
 }
 
-/// Whose code an image holds.
+/// The vendor whose code an image contains.
 fn vendor_of(image: &[u8]) -> Vendor {
     let is_bundle = image.starts_with(bundle::MAGIC) || image.starts_with(bundle::COMPRESSED_MAGIC);
     if is_bundle || is_code_object(image) { Vendor::Amd } else { Vendor::Nvidia }
 }
 
-/// The groups of units that an image was made from, of the architecture that the device has for the vendor's programs.
+/// The groups of units that an image was made from, for the architecture that the device reports to the vendor's
+/// programs.
 fn fitting(vendor: Vendor, units: &[Arc<Unit<'static>>], image: &[u8], sum: u64) -> Result<Vec<Group>, NoCode> {
     let units: Vec<_> = ir_section::of_image(units, Some(sum)).into_iter().cloned().collect();
     if units.is_empty() {
@@ -151,7 +152,7 @@ fn fitting(vendor: Vendor, units: &[Arc<Unit<'static>>], image: &[u8], sum: u64)
     Ok(choose(fitting, image))
 }
 
-/// Different names, with commas.
+/// Distinct names, separated by commas.
 fn list(names: impl Iterator<Item = String>) -> String {
     let names: std::collections::BTreeSet<String> = names.collect();
     names.into_iter().collect::<Vec<_>>().join(", ")
@@ -162,9 +163,10 @@ fn is_code_object(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF\x02\x01") && image.get(18..20) == Some(&EM_AMDGPU.to_le_bytes()[..])
 }
 
-/// The groups for an image: of `mneme-cc`'s IR in the image itself, else in the ELF object that its address lies in,
-/// else what other compilers have put into the image, else its PTX. For an image elsewhere (read from a file, copied to
-/// the heap) IR may be in every object of the process; in front of PTX comes what names the image.
+/// Finds the groups of an image. The first of these that exists is used: `mneme-cc`'s IR in the image itself; that in
+/// the ELF object that contains the address; other compilers' IR in the image; IR in a file of `MNEME_IR_PATH`; the
+/// image's PTX. If the image lies elsewhere (read from a file, copied to the heap), every object of the process is
+/// searched, and only IR that names the image precedes PTX.
 pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     let vendor = vendor_of(image);
     let sum = sum::of_image(image);
@@ -206,7 +208,7 @@ pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
     }
 }
 
-/// PTX, or the IR of its kernels in a file that the user names.
+/// A group for PTX, or for IR of its kernels in a file that the user names.
 fn of_text(code: text::PtxCode) -> Group {
     let named = in_files(code.kernels.iter().map(|(name, _)| name.as_str()));
     let module = named.unwrap_or_else(|| code.text.into_bytes());
@@ -215,8 +217,7 @@ fn of_text(code: text::PtxCode) -> Group {
     Group { arch: code.arch, code: code_of_image }
 }
 
-/// What is found for the machine code of an image for NVIDIA's GPUs, of the newest architecture where there are
-/// several.
+/// Searches the machine code of an image for NVIDIA GPUs, beginning with the newest architecture.
 fn in_cubins(image: &[u8], find: fn(&[u8]) -> Option<Group>) -> Option<Group> {
     if image.starts_with(b"\x7fELF") {
         return find(image);
@@ -227,7 +228,7 @@ fn in_cubins(image: &[u8], find: fn(&[u8]) -> Option<Group>) -> Option<Group> {
     entries.iter().find_map(|entry| find(&entry.contents()?))
 }
 
-/// IR in the machine code itself.
+/// IR inside the machine code.
 fn in_cubin(image: &[u8]) -> Option<Group> {
     let cubin = cubin::parse(image)?;
     let (_, modules) = embedded::in_cubin(image, &cubin)?;
@@ -256,7 +257,7 @@ fn code_objects(image: &[u8]) -> Vec<(&str, &[u8])> {
     entries.filter(|(name, _)| !name.is_empty()).chain(alone).collect()
 }
 
-/// Proteus's IR in code objects for AMD GPUs, of which each section holds one kernel.
+/// Proteus's IR in code objects for AMD GPUs. Each section holds the module of one kernel.
 fn in_code_objects(image: &[u8]) -> Result<Vec<Group>, NoCode> {
     let objects = code_objects(image);
     let with_ir = objects.into_iter().filter(|(_, object)| !embedded::in_code_object(object).is_empty());
@@ -267,7 +268,7 @@ fn in_code_objects(image: &[u8]) -> Result<Vec<Group>, NoCode> {
     Ok(own.into_iter().flat_map(|(_, object)| of_proteus(object)).collect())
 }
 
-/// What a code object defines.
+/// The symbols that a code object defines.
 struct Defined {
     kernels: Vec<String>,
     variables: Vec<String>,
@@ -278,14 +279,14 @@ impl Defined {
         let parsed = Elf::parse(object).ok()?;
         let defined = || parsed.syms.iter().filter(|symbol| symbol.st_shndx != 0);
         let name = |symbol: &goblin::elf::Sym| parsed.strtab.get_at(symbol.st_name);
-        // A kernel's descriptor has its name and an ending.
+        // The symbol of a kernel's descriptor is the kernel's name with an ending.
         let kernels = defined().filter_map(|symbol| Some(name(&symbol)?.strip_suffix(".kd")?.to_owned())).collect();
         let objects = defined().filter(|symbol| symbol.st_type() == STT_OBJECT);
         let variables = objects.filter_map(|symbol| name(&symbol)).filter(|name| !name.ends_with(".kd"));
         Some(Self { kernels, variables: variables.map(str::to_owned).collect() })
     }
 
-    /// The group of these kernels' module.
+    /// A group for the module of these kernels.
     fn group(&self, kernels: Vec<String>, module: Vec<u8>) -> Group {
         let named = |name| NamedKernel { name, parameters: Vec::new() };
         Group {
@@ -299,15 +300,15 @@ impl Defined {
     }
 }
 
-/// A group for each of Proteus's modules: it defines the kernels that the name of its section has, or any where it has
-/// none.
+/// A group for each of Proteus's modules. It defines the kernel that its section is named after, or any kernel if the
+/// section names none.
 fn of_proteus(object: &[u8]) -> Vec<Group> {
     let Some(defined) = Defined::by(object) else { return Vec::new() };
     let modules = embedded::in_code_object(object).into_iter();
     modules
         .map(|(section, module)| {
             let own = defined.kernels.iter().filter(|kernel| section.contains(kernel.as_str()));
-            // One kernel's name may be the beginning of another's.
+            // One kernel's name may be a prefix of another's.
             let longest = own.max_by_key(|kernel| kernel.len());
             let meant = longest.map_or_else(|| defined.kernels.clone(), |kernel| vec![kernel.clone()]);
             defined.group(meant, module.to_vec())
@@ -321,7 +322,7 @@ fn beside_code_object(object: &[u8]) -> Option<Group> {
     Some(defined.group(defined.kernels.clone(), module))
 }
 
-/// The IR of machine code in the files that the user names (`MNEME_IR_PATH`), where one has all its kernels.
+/// Finds the IR of machine code in the files of `MNEME_IR_PATH`. The file has to contain all its kernels.
 fn in_files<'a>(mut kernels: impl Iterator<Item = &'a str>) -> Option<Vec<u8>> {
     let (_, module) = ir_path::find(kernels.next()?)?;
     kernels.all(|kernel| bitcode::mentions(&module, kernel)).then_some(module)
@@ -343,12 +344,13 @@ fn choose(mut units: Vec<Arc<Unit<'static>>>, image: &[u8]) -> Vec<Group> {
         let mut names = definitions(unit, &[SymbolKind::Kernel, SymbolKind::Variable]).peekable();
         names.peek().is_some() && names.all(|name| contains(image, name.as_bytes()))
     };
-    // The unit that the image was made from is the largest of those whose names are all in it.
+    // The image was made from the largest unit whose names it contains.
     let exact = alone.iter().filter(|unit| named(unit)).max_by_key(|unit| unit.table.symbols.len()).cloned();
     if let Some(unit) = exact {
         return vec![Group { arch, code: Code::Units(vec![unit]) }];
     }
-    // Relocatable device code is linked into one image. A compressed image shows no names: then any unit may be meant.
+    // Relocatable device code is linked into one image. A compressed image shows no names, so any unit may be the right
+    // one.
     let mut groups = Vec::new();
     if !linked.is_empty() {
         groups.push(Group { arch: arch.clone(), code: Code::Units(linked) });
@@ -410,7 +412,7 @@ mod tests {
             fitting(Vendor::Amd, &[amd("gfx942", &["one"]), amd("gfx1100", &["one"])], b"one", 0).err().unwrap();
         assert_eq!(
             reason.to_string(),
-            "the program's LLVM IR is for gfx1100, gfx942, and the CPU device stands in for gfx90a; MNEME_CPU_GFX names another one"
+            "the program's LLVM IR is for gfx1100, gfx942, and the CPU device stands in for gfx90a; choose another processor with MNEME_CPU_GFX"
         );
         assert!(matches!(groups_for(0, bundle::MAGIC), Err(NoCode::NoIr)));
         let image = std::fs::read("/proc/self/exe").unwrap();
