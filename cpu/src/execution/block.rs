@@ -1,10 +1,10 @@
-//! A block whose threads wait for one another, and the rules by which they go on.
+//! A block whose threads wait for each other, and the rules by which they continue.
 //!
-//! A thread that arrives at a barrier or warp operation last completes it for all and runs on; the others pause until
-//! then. Threads that have exited count as arrived. When nobody can run, the lanes at `activemask` and at sites of
-//! lockstep are released, those at the earliest first.
+//! The thread that arrives last at a barrier or warp operation completes it for all and continues; the others pause
+//! until then. Threads that have exited count as arrived. When no thread can run, the lanes at `activemask` and at
+//! lockstep sites are released, beginning with the lanes at the earliest site.
 //!
-//! What runs on a worker ([`RunningThread`]) and its block know each other, hence both are here.
+//! [`RunningThread`] and [`Block`] are in one module because they refer to each other.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -19,27 +19,27 @@ use super::stack::{Ended, Pause, Yielder};
 use super::warp::{LANES, Operation, WarpRequest, lanes, result};
 use crate::architecture;
 
-/// A thread that runs, or a loop over threads that runs: its context and what the device calls need besides.
+/// The thread, or loop over threads, that runs on a worker: its context and the state that device calls need.
 #[repr(C)]
 pub struct RunningThread {
-    /// First, so that one thread-local pointer serves kernels and device calls.
+    /// First, so one thread-local pointer serves kernels and device calls.
     pub context: ThreadContext,
-    /// The fiber's way back to its worker.
+    /// The way from the fiber back to its worker.
     pub yielder: Cell<*const Yielder>,
-    /// How the signal handler leaves the fiber; `None` before there is one.
+    /// The way for the signal handler to leave the fiber, `None` until the fiber exists.
     pub escape: Option<CoroutineTrapHandler<Ended>>,
-    /// The block, null where threads do not wait for one another.
+    /// The block, null if its threads do not wait for each other.
     pub block: *mut Block,
-    /// Where threads run one after the other: whether they go on elsewhere, and this stack ends with the thread that it
-    /// runs.
+    /// In a loop over threads: whether the following threads continue on another stack, so this stack ends with the
+    /// thread that it is running.
     pub aside: Cell<bool>,
-    /// The block's cluster, null where threads do not wait for one another, and the thread's last arrival at its
+    /// The block's cluster, null if threads do not wait for each other, and the thread's last arrival at the cluster's
     /// barrier.
     pub cluster: *const Cluster,
     pub arrival: Cell<Option<u64>>,
-    /// What the kernel can ask about its launch.
+    /// The properties of the launch that kernels can query.
     pub dispatch: *const Dispatch,
-    /// The number of the next operation of a wave in the code.
+    /// The number of the wave's next operation, in the order of the code.
     pub number: Cell<u32>,
 }
 
@@ -51,37 +51,37 @@ impl RunningThread {
     }
 }
 
-/// What runs on this worker, null outside kernels. Safe to call in a signal handler.
+/// What is running on this worker, null outside kernels. Safe to call in a signal handler.
 #[inline]
 pub fn running() -> *const RunningThread {
     architecture::context().cast()
 }
 
-/// Names what runs next on this worker.
+/// Sets what runs next on this worker.
 #[inline]
 pub fn set_running(running: *const RunningThread) {
     architecture::set_context(running.cast());
 }
 
-/// Barriers of a block (PTX ISA: `bar`).
+/// Barriers per block (PTX ISA: `bar`).
 const BARRIERS: usize = 16;
-/// How often lanes that wait for what others write to memory are asked before other lanes of their wave go on without
-/// them. They may only have a long way to go in a loop, after which all lanes of a wave are together again.
+/// How often lanes that wait for memory are retried before the other lanes of their wave continue without them. Such
+/// lanes may only have many iterations of a loop left, after which all lanes of a wave are together again.
 const PATIENCE: u32 = 16;
 
-/// What a thread of the block is doing.
+/// The state of a thread of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Runnable,
     AtBarrier(u8),
     AtWarpOperation,
-    /// At a place where lanes that come there together go on together.
+    /// At a site from which the lanes that are there together continue together.
     AtSite(CodeLocation),
     Exited,
 }
 
-/// A place in the code: its number in the code's order where the compiler has given one, and the address that the
-/// device was called from, which tells others apart and, since code tends to lie in order, sorts them.
+/// A place in the code. The compiler's number gives its order in the code, if there is one. The return address of the
+/// device call tells places without a number apart and, since code tends to be laid out in order, sorts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeLocation {
     number: u32,
@@ -93,7 +93,7 @@ impl CodeLocation {
         Self { number, address: 0 }
     }
 
-    /// A number that no code gave, the highest, comes after all others.
+    /// A place with a number. Places without one have the highest number, so they come last.
     pub fn at(number: u32, address: usize) -> Self {
         Self { number, address }
     }
@@ -101,15 +101,15 @@ impl CodeLocation {
 
 struct Thread {
     running: RunningThread,
-    /// What it brought to the warp operation that it waits at.
+    /// The thread's input to the warp operation at which it waits.
     operation: Operation,
-    /// The operation's result for it.
+    /// The operation's result for the thread.
     result: u64,
-    /// The numbers of the calls that it is in, in each of which the code's places are others.
+    /// The numbers of the calls that the thread is inside. Equal sites in different calls are different places.
     calls: Vec<u32>,
 }
 
-/// Lanes of one warp at one operation.
+/// The lanes of one warp that have arrived at one operation.
 struct Gathering {
     request: WarpRequest,
     arrived: u64,
@@ -124,31 +124,32 @@ struct Warp {
 
 #[derive(Clone, Copy, Default)]
 struct Barrier {
-    /// Threads it waits for, 0 = all.
+    /// The number of threads it waits for, 0 for all.
     count: u32,
     arrived: u32,
-    /// Those of them with a true predicate.
+    /// The number of arrived threads with a true predicate.
     holding: u32,
 }
 
-/// A block while a worker runs it. The fibers are kept beside it: they run while device calls change it.
+/// A block that a worker is running. Its fibers are stored outside, because they run while device calls change the
+/// block.
 pub struct Block {
     threads: Vec<Thread>,
     states: Vec<State>,
     warps: Vec<Warp>,
     barriers: [Barrier; BARRIERS],
     ready: VecDeque<u32>,
-    /// Threads that wait for what others write to memory: runnable, but after all others.
+    /// Runnable threads that wait for a write to memory. They run after all others.
     asking: Vec<u32>,
     alive: u32,
     current: u32,
-    /// Lanes of a warp.
+    /// Lanes per warp.
     width: u32,
     /// How often waves have let their lanes be asked again since some lanes last went on.
     asked: u32,
 }
 
-/// Whether the calling thread may go on at once.
+/// Whether the calling thread may continue at once.
 enum Turn {
     GoesOn,
     Waits,
@@ -181,7 +182,7 @@ impl Block {
         block
     }
 
-    /// Makes the block ready to run from the start as block `ctaid` of a cluster, which outlives the run.
+    /// Prepares the block to run from the start as block `ctaid` of a cluster. The cluster outlives the run.
     pub fn reset(&mut self, ctaid: [u32; 3], cluster: &Cluster) {
         let own = &raw mut *self;
         self.ready.clear();
@@ -208,7 +209,7 @@ impl Block {
         }
     }
 
-    /// The thread whose turn it is next, if any can run.
+    /// Takes the next thread that can run, if any.
     pub fn next(&mut self) -> Option<(u32, *mut RunningThread)> {
         let linear = self.ready.pop_front()?;
         self.current = linear;
@@ -225,19 +226,19 @@ impl Block {
         self.alive == 0
     }
 
-    /// Notes that a thread waits for what others write to memory.
+    /// Marks a thread as waiting for a write to memory.
     pub fn give_way(&mut self, linear: u32) {
         self.asking.push(linear);
     }
 
-    /// Lets those ask again that wait for what others write to memory; whether there are any.
+    /// Retries the threads that wait for a write to memory. Returns whether there are any.
     pub fn ask_again(&mut self) -> bool {
         let any = !self.asking.is_empty();
         self.ready.extend(self.asking.drain(..));
         any
     }
 
-    /// Lets a thread go on with a result; the current one is running and needs no turn.
+    /// Makes a thread runnable with a result. The current thread is running already, so it is not queued.
     fn wake(&mut self, linear: u32, result: u64) {
         self.threads[linear as usize].result = result;
         if self.states[linear as usize] != State::Runnable {
@@ -255,7 +256,7 @@ impl Block {
         Turn::Waits
     }
 
-    /// Counts the running thread at a barrier; whether that completed it.
+    /// Counts the running thread at a barrier. Returns whether the barrier is complete.
     fn count_at_barrier(&mut self, id: usize, count: u32, predicate: u32) -> bool {
         let barrier = &mut self.barriers[id];
         barrier.count = count;
@@ -287,12 +288,12 @@ impl Block {
         }
     }
 
-    /// The numbers of the calls that the running thread is in.
+    /// The numbers of the calls that the running thread is inside.
     fn calls(&mut self) -> &mut Vec<u32> {
         &mut self.threads[self.current as usize].calls
     }
 
-    /// Warp and lane of a thread.
+    /// The warp and lane of a thread.
     fn place(&self, linear: u32) -> (usize, u32) {
         ((linear / self.width) as usize, linear % self.width)
     }
@@ -326,7 +327,7 @@ impl Block {
         true
     }
 
-    /// Lets lanes of a warp go on together, each with the result of its operation.
+    /// Releases lanes of a warp together, each with the result of its operation.
     fn release(&mut self, warp: usize, mask: u64) {
         let base = warp * self.width as usize;
         let mut operations = [Operation::Sync; LANES];
@@ -338,7 +339,7 @@ impl Block {
         }
     }
 
-    /// Whoever waited for this thread need not any more.
+    /// Removes a thread that has exited from everything that waits for it.
     pub fn exit(&mut self, linear: u32) {
         self.states[linear as usize] = State::Exited;
         self.alive -= 1;
@@ -369,7 +370,7 @@ impl Block {
         Turn::GoesOn
     }
 
-    /// Lanes of its warp that wait at the site that a thread waits at, in the same calls.
+    /// The lanes of its warp that wait at the same site as a thread, inside the same calls.
     fn lanes_with(&self, linear: usize) -> u64 {
         let (warp, _) = self.place(linear as u32);
         let base = warp * self.width as usize;
@@ -380,13 +381,13 @@ impl Block {
         lanes(self.warps[warp].alive).filter(is_there).fold(0, |mask, lane| mask | 1 << lane)
     }
 
-    /// Which of two threads at sites comes first in the code.
+    /// The order of two threads' sites in the code.
     fn order(&self, (a, at): (CodeLocation, usize), (b, bt): (CodeLocation, usize)) -> std::cmp::Ordering {
         let path = |linear: usize, site: CodeLocation| self.threads[linear].calls.iter().copied().chain([site.number]);
         path(at, a).cmp(path(bt, b)).then(a.address.cmp(&b.address)).then(at.cmp(&bt))
     }
 
-    /// When every lane waits: in each warp, the lanes at the earliest site go on together.
+    /// Releases, in each warp, the lanes at the earliest site. Called when every lane waits.
     pub fn release_active(&mut self) -> bool {
         let mut released = false;
         let mut patient = false;
@@ -434,10 +435,10 @@ impl Block {
     }
 }
 
-/// Lets the calling fiber wait, unless its arrival completed the operation, and gives its result.
+/// Pauses the calling fiber, unless its arrival completed the operation, and returns the operation's result.
 fn settle(block: *mut Block, arrive: impl FnOnce(&mut Block) -> Turn) -> u64 {
     // SAFETY: called on a fiber of this block, while the worker is inside `resume` and holds no reference to the block;
-    // none is held across the pause. The yielder is that of the running fiber.
+    // no reference is held across the pause. The yielder is that of the running fiber.
     unsafe {
         let linear = (*block).current;
         if let Turn::Waits = arrive(&mut *block) {
@@ -448,15 +449,16 @@ fn settle(block: *mut Block, arrive: impl FnOnce(&mut Block) -> Turn) -> u64 {
     }
 }
 
-/// `bar.sync` with a predicate: how many of the threads at the barrier have a true one, and how many there are.
+/// `bar.sync` with a predicate. Returns how many threads at the barrier have a true predicate, and how many threads
+/// there are.
 pub fn barrier(block: *mut Block, id: u32, count: u32, predicate: u32) -> (u32, u32) {
     let result = settle(block, |block| block.arrive_at_barrier(id, count, predicate));
     (result as u32, (result >> 32) as u32)
 }
 
-/// `bar.arrive`: the thread counts at the barrier, and goes on.
+/// `bar.arrive`: counts the thread at the barrier without waiting.
 pub fn arrive(block: *mut Block, id: u32, count: u32) {
-    // SAFETY: as in `settle`; nothing waits here.
+    // SAFETY: as in `settle`; this call never pauses.
     unsafe { (*block).count_at_barrier(id as usize % BARRIERS, count, 0) };
 }
 
@@ -464,19 +466,19 @@ pub fn warp_operation(block: *mut Block, request: WarpRequest, operation: Operat
     settle(block, |block| block.arrive_at_warp_operation(request, operation))
 }
 
-/// Lets the lanes of a warp that come to a site go on together, each with the result of its operation.
+/// Waits until the lanes of a warp at a site continue together, each with the result of its operation.
 pub fn site_operation(block: *mut Block, site: CodeLocation, operation: Operation) -> u64 {
     settle(block, |block| block.arrive_at_site(site, operation))
 }
 
-/// The running thread enters a call in which lanes may converge.
+/// Marks that the running thread enters a call in which lanes may converge.
 pub fn enter(block: *mut Block, call: u32) {
-    // SAFETY: as in `settle`; nothing waits here.
+    // SAFETY: as in `settle`; this call never pauses.
     unsafe { (&mut *block).calls().push(call) };
 }
 
-/// The running thread leaves the latest of such calls.
+/// Marks that the running thread leaves the innermost of such calls.
 pub fn leave(block: *mut Block) {
-    // SAFETY: as in `settle`; nothing waits here.
+    // SAFETY: as in `settle`; this call never pauses.
     unsafe { (&mut *block).calls().pop() };
 }

@@ -1,29 +1,29 @@
-//! Clusters of blocks: their shared memory, which lies together, and their barrier.
+//! Clusters of blocks: their contiguous shared memory and their barrier.
 //!
-//! One worker runs all blocks of a cluster, each of which gives way while its threads wait for those of another.
+//! One worker runs all blocks of a cluster. A block yields while its threads wait for those of another.
 
 use std::cell::Cell;
 
 use super::context::ThreadContext;
 use super::shared::SharedMemory;
 
-/// Blocks of a cluster that every GPU with clusters takes, and that some take.
+/// The largest clusters that every GPU with clusters supports, and that some support, in blocks.
 pub const PORTABLE_BLOCKS: u32 = 8;
 pub const MAX_BLOCKS: u32 = 16;
 
-/// A cluster under way; a block that is in none is one by itself.
+/// A running cluster. A block without a cluster is a cluster of one.
 pub struct Cluster {
     memory: SharedMemory,
     /// Threads that have not exited.
     alive: Cell<u32>,
-    /// Those of them that have arrived at the barrier since it was complete the last time.
+    /// The number of those that have arrived at the barrier since it was last completed.
     arrived: Cell<u32>,
-    /// How often it was complete.
+    /// How often the barrier was completed.
     completed: Cell<u64>,
 }
 
 impl Cluster {
-    /// Of so many threads in all blocks, which have not begun.
+    /// A cluster with this number of threads in all blocks, before any has begun.
     pub fn new(memory: SharedMemory, threads: u32) -> Self {
         Self { memory, alive: Cell::new(threads), arrived: Cell::new(0), completed: Cell::new(0) }
     }
@@ -42,7 +42,7 @@ impl Cluster {
         self.memory
     }
 
-    /// A thread arrives at the barrier; what [`is_complete`](Self::is_complete) wants to know.
+    /// Arrives at the barrier. Pass the result to [`is_complete`](Self::is_complete).
     pub fn arrive(&self) -> u64 {
         let turn = self.completed.get();
         self.arrived.set(self.arrived.get() + 1);
@@ -50,12 +50,12 @@ impl Cluster {
         turn
     }
 
-    /// Whether all have arrived that a thread with this turn waits for.
+    /// Whether the barrier was completed since the arrival that returned `turn`.
     pub fn is_complete(&self, turn: u64) -> bool {
         self.completed.get() > turn
     }
 
-    /// A thread has exited, with the turn of its last arrival: nobody waits for it any more.
+    /// Removes a thread that has exited, given the turn of its last arrival.
     pub fn exit(&self, turn: Option<u64>) {
         self.alive.set(self.alive.get() - 1);
         if turn == Some(self.completed.get()) {

@@ -1,8 +1,8 @@
-//! The context of a running thread: its place in the grid.
+//! The context of a running thread: its position in the grid.
 //!
-//! Kernels read it by offset (docs/how-it-works/cpu-device.md).
+//! Kernels read it by offset (docs/reference/cpu-code-objects.md).
 
-/// The thread context of the contract with the compiler.
+/// The thread context that the compiler's contract defines.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadContext {
@@ -15,10 +15,10 @@ pub struct ThreadContext {
     pub dynamic_shared_bytes: u32,
     pub total_shared_bytes: u32,
     pub shared: *mut u8,
-    /// Blocks of a cluster along each axis, and whether the launch asked for clusters.
+    /// Blocks of a cluster along each axis, and whether the launch set them.
     pub cluster: [u32; 3],
     pub explicit_cluster: u32,
-    /// Where the stack that holds the thread's variables begins and ends.
+    /// The limits of the stack that holds the thread's variables.
     pub stack: [usize; 2],
 }
 
@@ -28,7 +28,8 @@ const _: () =
     assert!(std::mem::offset_of!(ThreadContext, cluster) == 72 && std::mem::offset_of!(ThreadContext, stack) == 88);
 
 impl ThreadContext {
-    /// Sets the position in the block from the linear index (x varies fastest, as in a warp) and the lanes of a warp.
+    /// Sets the thread's position in the block from its linear index (x varies fastest, as in a warp) and the warp
+    /// size.
     pub fn place(&mut self, linear: u32, width: u32) {
         let [x, y, _] = self.ntid;
         self.tid = [linear % x, linear / x % y, linear / x / y];
@@ -36,7 +37,7 @@ impl ThreadContext {
         self.warp = linear / width;
     }
 
-    /// The block's rank in its cluster, x first.
+    /// The block's rank in its cluster; x varies fastest.
     pub fn cluster_rank(&self) -> u32 {
         let [x, y, z] = [0, 1, 2].map(|axis| self.ctaid[axis] % self.cluster[axis]);
         x + self.cluster[0] * (y + self.cluster[1] * z)

@@ -1,7 +1,7 @@
-//! The functions that kernels import (docs/how-it-works/cpu-device.md).
+//! The functions that kernels import (docs/reference/cpu-code-objects.md).
 //!
-//! They run on the fiber of a kernel's thread. None holds anything that needs dropping while the fiber pauses, because
-//! a fault elsewhere in the block leaves the fiber's stack behind as it is.
+//! They run on the fiber of a kernel's thread. While the fiber pauses, none of them may hold a value that needs
+//! dropping, because a fault elsewhere in the block abandons the fiber's stack.
 
 use std::ffi::{CStr, c_char};
 
@@ -21,7 +21,7 @@ pub extern "C" fn barrier(id: u32, count: u32) {
     barrier_counts(id, count, 0);
 }
 
-/// `bar.arrive`: counts at a barrier that it does not wait for.
+/// `bar.arrive`: counts at a barrier without waiting for it.
 pub extern "C" fn barrier_arrive(id: u32, count: u32) {
     let block = running().block;
     if !block.is_null() {
@@ -45,7 +45,7 @@ fn barrier_counts(id: u32, count: u32, predicate: u32) -> (u32, u32) {
     }
 }
 
-/// A thread of a kernel that promised not to use warp operations is alone in its warp.
+/// Takes part in a warp operation. In a kernel that promised to use none, the thread is alone in its warp.
 pub fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
     match running().block {
         block if block.is_null() => alone(operation),
@@ -53,7 +53,7 @@ pub fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
     }
 }
 
-/// The same for operations whose lanes are those at the same call.
+/// The same for operations in which the lanes at the same call take part.
 fn site_operation(site: CodeLocation, operation: Operation) -> u64 {
     match running().block {
         block if block.is_null() => alone(operation),
@@ -68,10 +68,10 @@ fn alone(operation: Operation) -> u64 {
     result(lane, 1 << lane, &operations)
 }
 
-/// What runs: the caller is kernel code.
+/// What is running. The caller is kernel code.
 fn running() -> &'static RunningThread {
-    // SAFETY: kernel code runs only where this is set, and it lies still until the fiber has ended or been left; no
-    // caller keeps the reference.
+    // SAFETY: kernel code runs only while this is set. The value does not move until the fiber has ended or been
+    // abandoned, and no caller keeps the reference.
     unsafe { &*block::running() }
 }
 
@@ -99,12 +99,12 @@ pub extern "C" fn redux(kind: u32, mask: u32, value: u32) -> u32 {
     warp_operation(Class::Redux, mask, Operation::Redux { kind, value }) as u32
 }
 
-/// `__mneme_cpu_wave_site`: the number in the code's order of the next operation that has one, which holds once.
+/// `__mneme_cpu_wave_site`: sets the number of the wave's next operation, for that operation only.
 pub extern "C" fn wave_site(number: u32) {
     running().number.set(number);
 }
 
-/// `__mneme_cpu_wave_enter`: the call with this number begins, in which lanes may converge.
+/// `__mneme_cpu_wave_enter`: begins a call, by its number, in which lanes may converge.
 pub extern "C" fn wave_enter(call: u32) {
     let waiting = running().block;
     if !waiting.is_null() {
@@ -112,7 +112,7 @@ pub extern "C" fn wave_enter(call: u32) {
     }
 }
 
-/// `__mneme_cpu_wave_leave`: the latest of such calls has ended.
+/// `__mneme_cpu_wave_leave`: ends the innermost of such calls.
 pub extern "C" fn wave_leave() {
     let waiting = running().block;
     if !waiting.is_null() {
@@ -147,12 +147,12 @@ extern "C" fn wave_permute_at(value: u32, destination: u32, address: usize) -> u
     numbered_operation(address, Operation::Permute { value, destination })
 }
 
-/// `__mneme_cpu_converge`: the lanes of a warp that come to this site go on together.
+/// `__mneme_cpu_converge`: lanes of a warp that reach this site continue together.
 pub extern "C" fn converge(site: u32) {
     gather(site, Operation::Sync);
 }
 
-/// `__mneme_cpu_wave_converge`: the same for the lanes of a wave of AMD's.
+/// `__mneme_cpu_wave_converge`: the same for the lanes of an AMD wave.
 pub extern "C" fn wave_converge(site: u32) {
     gather(site, Operation::Gather);
 }
@@ -170,19 +170,19 @@ pub extern "C" fn implicit_arguments() -> *const u8 {
 }
 
 pub extern "C" fn dispatch_packet() -> *const u8 {
-    // SAFETY: likewise.
+    // SAFETY: as above.
     unsafe { (*running().dispatch).packet() }
 }
 
-/// `__mneme_cpu_grid_workspace`, of which `%envreg1` and `%envreg2` are the halves.
+/// `__mneme_cpu_grid_workspace`. Its halves are `%envreg1` and `%envreg2`.
 pub extern "C" fn grid_workspace() -> u64 {
-    // SAFETY: likewise.
+    // SAFETY: as above.
     unsafe { (*running().dispatch).workspace() as u64 }
 }
 
 /// The texture or surface object of a handle.
 pub fn image(handle: u64) -> Option<&'static Image> {
-    // SAFETY: likewise; no caller keeps the reference.
+    // SAFETY: as above; no caller keeps the reference.
     unsafe { (*running().dispatch).image(handle) }
 }
 
@@ -190,7 +190,7 @@ pub fn image(handle: u64) -> Option<&'static Image> {
 pub extern "C" fn cluster_arrive() {
     let running = running();
     if !running.cluster.is_null() {
-        // SAFETY: it outlives the block's threads.
+        // SAFETY: the cluster outlives the block's threads.
         running.arrival.set(Some(unsafe { (*running.cluster).arrive() }));
     }
 }
@@ -199,15 +199,15 @@ pub extern "C" fn cluster_arrive() {
 pub extern "C" fn cluster_wait() {
     let running = running();
     let Some(turn) = running.arrival.get() else { return };
-    // SAFETY: likewise.
+    // SAFETY: as above.
     while !unsafe { (*running.cluster).is_complete(turn) } {
         give_way();
     }
 }
 
-/// `__mneme_cpu_yield`: others have a turn.
+/// `__mneme_cpu_yield`: lets other threads run.
 pub extern "C" fn give_way() {
-    // SAFETY: the yielder of the running fiber, whose worker resumes it or leaves it behind.
+    // SAFETY: the yielder of the running fiber. The worker resumes the fiber or abandons it.
     unsafe { (*running().yielder.get()).suspend(Pause::GivesWay) };
 }
 
@@ -224,7 +224,7 @@ pub extern "C" fn ockl_fprintf_stderr_begin() -> u64 {
     messages::begin(running().dispatch, messages::Channel::Errors)
 }
 
-#[allow(clippy::too_many_arguments, reason = "as ROCm's device library has it")]
+#[allow(clippy::too_many_arguments, reason = "the signature in ROCm's device library")]
 pub extern "C" fn ockl_printf_append_args(
     message: u64,
     count: u32,
@@ -242,13 +242,13 @@ pub extern "C" fn ockl_printf_append_args(
 }
 
 pub extern "C" fn ockl_printf_append_string_n(message: u64, text: *const u8, length: u64, last: u32) -> u64 {
-    // SAFETY: the compiler passes a string of the kernel's and its length.
+    // SAFETY: the compiler passes a string of the kernel and its length.
     unsafe { messages::append_text(message, text, length as usize, last != 0) }
 }
 
 /// Ends the launch from inside a kernel.
 pub fn fail(fault: KernelFault) -> ! {
-    // SAFETY: the yielder of the running fiber; whoever resumed it leaves the fiber behind on a fault.
+    // SAFETY: the yielder of the running fiber. The worker abandons the fiber on a fault.
     unsafe { (*running().yielder.get()).suspend(Pause::Fault(fault)) };
     unreachable!("a fiber that has failed is never resumed")
 }
@@ -267,7 +267,7 @@ pub extern "C" fn assert_failed(message: *const u8, file: *const u8, line: u32, 
         let [block_x, block_y, block_z] = here.ctaid;
         let [x, y, z] = here.tid;
         let (file, function, message) = (text(file), text(function), text(message));
-        // The wording of CUDA's own report, which scripts look for.
+        // CUDA's own format of the report, which scripts parse.
         let line = format!(
             "{file}:{line}: {function}: block: [{block_x},{block_y},{block_z}], thread: [{x},{y},{z}] Assertion `{message}` failed.\n"
         );

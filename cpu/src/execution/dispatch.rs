@@ -1,9 +1,9 @@
-//! The launch as its kernel sees it, and the memory that its blocks share.
+//! The properties of a launch that its kernel can query, and the memory that its blocks share.
 //!
-//! The hidden arguments and the dispatch packet are for AMD's kernels, the workspace for CUDA's cooperative launches.
+//! Hidden arguments and the dispatch packet are for AMD's kernels, the workspace for CUDA's cooperative launches.
 //!
-//! Hidden arguments are laid out as from version 5 of code objects on, the packet as the HSA standard has it. Addresses
-//! of the host's services are null: what needs them is lowered to something else, or refused.
+//! Hidden arguments have the layout of code objects from version 5 on, the packet that of the HSA standard. Addresses
+//! of host services are null: the compiler lowers code that needs them to something else, or refuses it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::images::{Image, Images};
 
-/// Everything, little endian.
+/// All values are little endian.
 #[repr(C, align(64))]
 pub struct Dispatch {
     hidden_arguments: [u8; 256],
     packet: [u8; 64],
-    /// Its size, bytes, and the barrier of all blocks, where the launch is cooperative. Kernels write to it.
+    /// In cooperative launches: the workspace's size in bytes and the barrier of all blocks. Kernels write to it.
     workspace: Option<[AtomicU32; 2]>,
-    /// Textures and surfaces that there were when it began.
+    /// The textures and surfaces that existed when the launch began.
     images: Arc<Images>,
-    /// Whether the call that launched it has returned before it was done.
+    /// Whether the call that launched it returned before the launch was done.
     continues: AtomicBool,
-    /// The code that workers are to leave when they are asked to, and whether they are.
+    /// The kernel's code, and whether workers may abandon it when they are asked to.
     code: Range<usize>,
     left: AtomicBool,
 }
@@ -32,8 +32,9 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
 }
 
 impl Dispatch {
-    /// Blocks and threads along each axis; bytes of a block's dynamic and of all its shared memory; the address of the
-    /// parameter buffer; textures and surfaces; the addresses of the code. The launch is not cooperative.
+    /// Creates the properties of a launch that is not cooperative. Takes blocks and threads along each axis, bytes of a
+    /// block's dynamic and of all its shared memory, the address of the parameter buffer, textures and surfaces, and
+    /// the addresses of the code.
     pub fn new(
         grid: [u32; 3],
         block: [u32; 3],
@@ -49,10 +50,10 @@ impl Dispatch {
             put(&mut hidden_arguments, 4 * axis, blocks.to_le_bytes());
             put(&mut hidden_arguments, 12 + 2 * axis, (threads as u16).to_le_bytes());
             put(&mut packet, 4 + 2 * axis, (threads as u16).to_le_bytes());
-            // A grid of more work items than the packet can say is HIP's to launch all the same.
+            // HIP launches grids with more work items than the packet can express, so the number saturates.
             put(&mut packet, 12 + 4 * axis, blocks.saturating_mul(threads).to_le_bytes());
         }
-        // Dimensions, in both; HIP launches with three.
+        // The number of dimensions, in both structures. HIP always launches with three.
         put(&mut hidden_arguments, 64, 3u16.to_le_bytes());
         put(&mut packet, 2, 3u16.to_le_bytes());
         put(&mut hidden_arguments, 120, dynamic_shared.to_le_bytes());
@@ -69,32 +70,32 @@ impl Dispatch {
         }
     }
 
-    /// The same of a cooperative launch.
+    /// Makes the launch cooperative.
     pub fn cooperative(self) -> Self {
         Self { workspace: Some([AtomicU32::new(8), AtomicU32::new(0)]), ..self }
     }
 
-    /// Notes that the call that launched it returns before it is done.
+    /// Marks that the call that launched it returns before the launch is done.
     pub fn note_continuing(&self) {
         self.continues.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the call that launched it has returned before it was done.
+    /// Whether the call that launched it returned before the launch was done.
     pub fn continues(&self) -> bool {
         self.continues.load(Ordering::Relaxed)
     }
 
-    /// Lets workers that are asked to leave the kernel's code do so.
+    /// Allows workers that are asked to abandon the kernel's code to do so.
     pub fn let_leave(&self) {
         self.left.store(true, Ordering::Release);
     }
 
-    /// Whether the instruction at this address may be left for good now. For the signal handler.
+    /// Whether a worker may now abandon the code at this address. For the signal handler.
     pub fn may_leave(&self, instruction: usize) -> bool {
         self.left.load(Ordering::Acquire) && self.code.contains(&instruction)
     }
 
-    /// The workspace by which blocks of a cooperative launch wait for each other; null in others.
+    /// The workspace in which blocks of a cooperative launch wait for each other; null in other launches.
     pub fn workspace(&self) -> *const AtomicU32 {
         self.workspace.as_ref().map_or(std::ptr::null(), |words| words.as_ptr())
     }

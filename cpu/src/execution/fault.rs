@@ -1,25 +1,25 @@
-//! Faults of kernels: each ends its launch, and the device has its status from then on.
+//! Faults of kernels. A fault ends its launch and sets the device's status for good.
 
 use crate::status::Status;
 
-/// What ended a launch.
+/// The reason why a launch ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelFault {
-    /// A failed `assert`, already reported where it happened.
+    /// A failed `assert`, which has already been reported.
     Assertion,
     Trap,
     /// A signal and, for memory signals, the address.
     Signal(i32, usize),
-    /// The threads of a block wait for one another without end; says for what.
+    /// The threads of a block wait for each other forever. The text says for what.
     Deadlock(String),
-    /// The thread's local memory and calls need more than its stack; its size in bytes.
+    /// The thread's local memory and calls need more than its stack. Its size in bytes.
     StackOverflow(usize),
     NoStack(String),
-    /// A texture or surface was used in a way that it cannot be; says how.
+    /// A texture or surface was used in an invalid way, which the text describes.
     Image(String),
-    /// It took longer than so many seconds.
+    /// The launch took longer than this number of seconds.
     TimeLimit(u64),
-    /// A panic of ours while the kernel ran.
+    /// The device itself panicked while the kernel ran.
     Internal,
 }
 
@@ -40,7 +40,7 @@ impl KernelFault {
         }
     }
 
-    /// What to tell the user, `None` if the kernel has said it itself.
+    /// The message for the user, `None` if the fault has been reported already.
     pub fn sentence(&self) -> Option<String> {
         Some(match self {
             KernelFault::Assertion => return None,
@@ -49,7 +49,7 @@ impl KernelFault {
             KernelFault::Signal(libc::SIGSEGV | libc::SIGBUS, address) => format!("accessed the invalid address {address:#x}"),
             KernelFault::Signal(libc::SIGFPE, _) => "divided an integer by zero".into(),
             KernelFault::Signal(libc::SIGILL | libc::SIGTRAP, _) => {
-                "came to a place that the compiler holds to be unreachable, or executed an instruction that this processor does not have"
+                "reached code that the compiler considers unreachable, or executed an instruction that this processor lacks"
                     .into()
             }
             KernelFault::Signal(signal, _) => format!("was stopped by signal {signal}"),

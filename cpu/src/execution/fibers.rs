@@ -1,8 +1,8 @@
-//! Blocks whose threads wait for one another: one fiber for each thread.
+//! Runs blocks whose threads wait for each other, with one fiber for each thread.
 //!
-//! When nobody can run, and the rules of the [block](super::block) release nobody, those that wait for what others
-//! write to memory ask again, after other blocks have had a turn; if there are none of these either, the block hangs,
-//! which is an error and not an endless wait.
+//! When no thread can run, and the rules of the [block](super::block) release none, other blocks get a turn, and then
+//! the threads that wait for a write to memory run again. If there are no such threads, the block hangs, and the launch
+//! fails instead of waiting forever.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -22,15 +22,15 @@ use super::worker::Worker;
 struct Flight {
     block: Box<Block>,
     fibers: Vec<Option<Fiber>>,
-    /// Where it runs; `None` where it has not begun or is done.
+    /// The cluster in which it runs; `None` before it begins and after it is done.
     cluster: Option<Rc<Cluster>>,
 }
 
-/// How a turn of a block ends, where it does not fail.
+/// How a turn of a block ends without a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
-    /// Every thread waits, some of them for what others write to memory.
+    /// Every thread waits, and at least one of them waits for a write to memory.
     GivesWay,
 }
 
@@ -48,7 +48,7 @@ impl Flight {
         self.cluster = Some(cluster.clone());
     }
 
-    /// The block is done; the last one of a cluster gives its memory back.
+    /// Ends the block. The last block of a cluster returns its shared memory.
     fn leave(&mut self, shared: &mut SharedMemoryPool) {
         if let Some(Ok(cluster)) = self.cluster.take().map(Rc::try_unwrap) {
             shared.give_back(cluster.into_memory());
@@ -61,8 +61,8 @@ impl Flight {
     }
 }
 
-/// Runs blocks of the grid until there are no more. One that gives way is put aside, and a further one begins or one
-/// that was put aside has a turn.
+/// Runs blocks of the grid until none is left. A block that yields is put aside, and then a new block begins or a block
+/// that was put aside gets a turn.
 pub fn run(worker: &mut Worker, grid: &Grid, context: ThreadContext) {
     let Worker { fibers: stacks, shared, .. } = worker;
     let mut blocks = grid.blocks();
@@ -88,7 +88,7 @@ pub fn run(worker: &mut Worker, grid: &Grid, context: ThreadContext) {
                     flight
                 };
                 let first = begin(ctaid);
-                // They are taken together; those that are missing here are so because the launch has failed.
+                // Blocks of a cluster are taken together. Fewer come only if the launch has failed.
                 aside.extend(blocks.by_ref().take(count as usize - 1).map(begin));
                 first
             }
@@ -118,7 +118,7 @@ pub fn run(worker: &mut Worker, grid: &Grid, context: ThreadContext) {
             }
         }
         if fruitless > aside.len() {
-            // Nobody here can go on by himself.
+            // No block of this worker can continue by itself.
             waits.pause(grid);
             fruitless = 0;
         }
@@ -126,10 +126,10 @@ pub fn run(worker: &mut Worker, grid: &Grid, context: ThreadContext) {
     aside.into_iter().chain(idle).for_each(|flight| flight.end(stacks, shared));
 }
 
-/// Gives the block a turn, until it is done or every thread waits.
+/// Gives the block a turn, which ends when the block is done or every thread waits.
 ///
-/// The block is shared with the device calls of its fibers, so it is reached through a pointer, never borrowed while a
-/// fiber runs.
+/// The device calls of the block's fibers use the block too, so this function reaches it through a pointer and never
+/// borrows it while a fiber runs.
 fn run_block(
     block: *mut Block,
     fibers: &mut [Option<Fiber>],
@@ -158,7 +158,7 @@ fn run_block(
         match outcome {
             CoroutineResult::Yield(Pause::Blocked) => continue,
             CoroutineResult::Yield(Pause::GivesWay) => {
-                // SAFETY: the fiber pauses.
+                // SAFETY: the fiber is paused.
                 unsafe { (*block).give_way(linear) };
                 continue;
             }
@@ -182,8 +182,8 @@ fn start(running: *mut RunningThread, stacks: &mut Stacks, grid: &Grid) -> Resul
     // SAFETY: no fiber runs here.
     unsafe { (*running).context.stack = stack::bounds(&stack) };
     let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
-        // SAFETY: the entry is a function of a loaded object, and the grid keeps the buffer, which has the size that
-        // the object's table states; the block outlives its fibers.
+        // SAFETY: the entry is a function of a loaded object, and the grid keeps the buffer, whose size is that in the
+        // object's table. The block outlives its fibers.
         unsafe {
             (*running).yielder.set(yielder);
             entry(parameters);

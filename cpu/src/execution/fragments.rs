@@ -1,14 +1,14 @@
 //! Matrix operations of warps on fragments: `wmma` of the PTX ISA.
 //!
-//! Their layout is the device's own: a fragment has its matrix row by row, in the words of the first lane, then of the
-//! second one, and so on.
+//! PTX leaves the layout of fragments to the device. Here a fragment has the matrix row by row, in the words of lane 0,
+//! then those of lane 1, and so on.
 
 use super::device_calls::{lane, warp_operation};
 use super::matrix::{Element, LANES, shared};
 use super::warp::{Class, Operation};
 use crate::half;
 
-/// A matrix of which each lane of a warp has the same number of words.
+/// A matrix that is spread evenly over the lanes of a warp.
 #[derive(Clone, Copy, Debug)]
 struct FragmentShape {
     rows: u32,
@@ -21,20 +21,19 @@ impl FragmentShape {
         self.rows * self.columns
     }
 
-    /// Words of 32 bits that each lane has.
+    /// The number of 32-bit words in each lane.
     fn words(self) -> u32 {
         self.elements() * self.element.bits() / 32 / LANES as u32
     }
 
-    /// Elements that each lane has, one after the other.
+    /// The number of consecutive elements in each lane.
     fn of_lane(self) -> u32 {
         self.elements() / LANES as u32
     }
 
-    /// The bits of an element, of which lane's words `of` gives the address.
+    /// Reads the bits of an element. `of` returns the address of a lane's words.
     ///
-    /// # Safety
-    /// The lane has as many words as the shape says.
+    /// # Safety Every lane must have as many words as the shape needs.
     unsafe fn read(self, index: u32, of: impl Fn(usize) -> *const u32) -> u64 {
         let words = of((index / self.of_lane()) as usize);
         // SAFETY: by the caller's contract.
@@ -42,10 +41,9 @@ impl FragmentShape {
     }
 }
 
-/// An element of those that follow one another from an address on.
+/// Reads an element of consecutive ones from an address on.
 ///
-/// # Safety
-/// It can be read.
+/// # Safety The element must be readable.
 unsafe fn read(from: *const u32, element: Element, index: usize) -> u64 {
     // SAFETY: by the caller's contract.
     unsafe {
@@ -59,10 +57,9 @@ unsafe fn read(from: *const u32, element: Element, index: usize) -> u64 {
     }
 }
 
-/// The reverse.
+/// Writes an element of consecutive ones from an address on.
 ///
-/// # Safety
-/// It can be written.
+/// # Safety The element must be writable.
 unsafe fn write(to: *mut u32, element: Element, index: usize, bits: u64) {
     // SAFETY: by the caller's contract.
     unsafe {
@@ -80,13 +77,13 @@ unsafe fn write(to: *mut u32, element: Element, index: usize, bits: u64) {
     }
 }
 
-/// The number of an element, counted from the matrix' address on, in memory.
+/// The index of an element in memory, relative to the matrix's address.
 fn place(shape: FragmentShape, by_columns: bool, stride: u32, index: u32) -> usize {
     let [row, column, stride] = [index / shape.columns, index % shape.columns, stride].map(|number| number as usize);
     if by_columns { column * stride + row } else { row * stride + column }
 }
 
-/// The shape that the compiler names: rows and columns in a byte each, then whether memory has the matrix by columns.
+/// Decodes a shape: rows and columns in a byte each, then whether the matrix is stored by columns.
 fn named(shape: u32, element: u32) -> Option<(FragmentShape, bool)> {
     let (rows, columns) = (shape & 0xff, shape >> 8 & 0xff);
     Some((FragmentShape { rows, columns, element: Element::of(element, 0)? }, shape >> 16 != 0))
@@ -103,7 +100,8 @@ pub extern "C" fn load_fragment(shape: u32, element: u32, address: *const u32, s
     let first = lane() * shape.of_lane();
     for index in 0..shape.of_lane() {
         let place = place(shape, by_columns, stride, first + index);
-        // SAFETY: the registers are as many as the shape says; what of the matrix cannot be read is the kernel's fault.
+        // SAFETY: the compiler passes as many registers as the shape needs. An unreadable matrix is a fault of the
+        // kernel.
         unsafe { write(registers, shape.element, index as usize, read(address, shape.element, place)) };
     }
     synchronize();
@@ -116,7 +114,7 @@ pub extern "C" fn store_fragment(shape: u32, element: u32, address: *mut u32, st
     let first = lane() * shape.of_lane();
     for index in 0..shape.of_lane() {
         let place = place(shape, by_columns, stride, first + index);
-        // SAFETY: likewise.
+        // SAFETY: as in `load_fragment`.
         unsafe { write(address, shape.element, place, read(registers, shape.element, index as usize)) };
     }
     synchronize();
@@ -124,9 +122,9 @@ pub extern "C" fn store_fragment(shape: u32, element: u32, address: *mut u32, st
 
 /// `__mneme_cpu_multiply_fragments`: `wmma.mma`.
 ///
-/// `shape` has rows, columns and depth in a byte each, then whether sums of integers saturate; `types` the elements of
-/// the left factor, the right one, the addend and the sum. `registers` are those of these four in turn, of which the
-/// last are written.
+/// The bytes of `shape` are rows, columns, depth, and whether sums of integers saturate; those of `types` are the
+/// elements of the left factor, the right factor, the addend and the sum. `registers` has the registers of these four
+/// one after another, and the last ones are written.
 pub extern "C" fn multiply_fragments(shape: u32, types: u32, registers: *mut u32) {
     let [rows, columns, depth, saturates] = shape.to_le_bytes().map(u32::from);
     let of = |byte: u32, rows: u32, columns: u32| {
@@ -141,7 +139,7 @@ pub extern "C" fn multiply_fragments(shape: u32, types: u32, registers: *mut u32
     shared(registers, |all| {
         for index in 0..sum.of_lane() {
             let (row, column) = ((first + index) / columns, (first + index) % columns);
-            // SAFETY: compilers give each lane as many registers as the shape asks for; nobody reads a sum.
+            // SAFETY: compilers give each lane as many registers as the shape needs, and no lane reads a sum.
             unsafe {
                 let number = |shape: FragmentShape, start: usize, index: u32| {
                     shape.element.number(shape.read(index, |lane| all[lane % LANES].add(start).cast_const()))
@@ -169,7 +167,7 @@ pub extern "C" fn multiply_fragments(shape: u32, types: u32, registers: *mut u32
 mod tests {
     use super::*;
 
-    /// What is written with one layout in memory comes out of the fragment as it is, for every element and shape.
+    /// A fragment returns every element that was stored in memory, for each layout and shape.
     #[test]
     fn fragments_hold_every_element_of_a_matrix() {
         let shapes = [
@@ -202,7 +200,7 @@ mod tests {
                     }
                 }
                 for index in 0..shape.elements() {
-                    // SAFETY: likewise.
+                    // SAFETY: as above.
                     let bits = unsafe { shape.read(index, |lane| lanes.as_ptr().add(lane * words)) };
                     assert_eq!(bits, value(index), "{shape:?} {index}");
                 }

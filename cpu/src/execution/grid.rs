@@ -1,4 +1,4 @@
-//! One launch: what all workers share while they run it.
+//! A launch: the state that all workers share while they run it.
 
 use std::any::Any;
 use std::ops::Range;
@@ -11,27 +11,27 @@ use super::images::Images;
 use super::processors;
 use super::stack::IN_USE;
 
-/// The entry of a kernel: runs one thread.
+/// The entry of a kernel, which runs one thread.
 pub type KernelEntry = unsafe extern "C" fn(*const u8);
 
-/// A checked launch, with all that it needs: it may run long after the call that made it.
+/// A checked launch with all that it needs, because it may run long after the call that made it.
 pub struct CheckedLaunch {
     /// The kernel's name, for messages.
     pub name: String,
     /// The entry's address, in a loaded object that `owner` keeps.
     pub entry: KernelEntry,
-    #[expect(dead_code, reason = "it is kept, and nothing else")]
+    #[expect(dead_code, reason = "only keeps the object loaded")]
     pub owner: Option<Arc<dyn Any + Send + Sync>>,
-    /// Whether threads may wait for one another.
+    /// Whether threads may wait for each other.
     pub collective: bool,
-    /// Whether all blocks are under way at once, and have a workspace to wait for each other in.
+    /// Whether all blocks run at once, with a workspace in which they can wait for each other.
     pub cooperative: bool,
     pub parameters: Parameters,
-    /// Textures and surfaces that there were at the call.
+    /// The textures and surfaces that existed at the call.
     pub images: Arc<Images>,
     pub grid: [u32; 3],
     pub block: [u32; 3],
-    /// Blocks of a cluster along each axis, which divide the grid's; `None` where each is one by itself.
+    /// Blocks of a cluster along each axis, divisors of the grid's extents; `None` without clusters.
     pub cluster: Option<[u32; 3]>,
     /// Lanes of a warp: 32 or 64.
     pub warp_size: u32,
@@ -39,9 +39,9 @@ pub struct CheckedLaunch {
     pub dynamic_shared_offset: u32,
     /// Dynamic shared memory, bytes.
     pub dynamic_shared: u32,
-    /// Addresses of the object that the entry is in.
+    /// Addresses of the object that contains the entry.
     pub code: Range<usize>,
-    /// Seconds that it may take, if there is a limit.
+    /// The time limit in seconds, if there is one.
     pub time_limit: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl CheckedLaunch {
         self.grid.iter().map(|extent| u64::from(*extent)).product()
     }
 
-    /// Workers, and the blocks, or stacks where threads run one after the other, that each may have under way.
+    /// The number of workers, and how many blocks each may have in flight (stacks, if threads run one after another).
     fn at_once(&self) -> (u64, u64) {
         let threads = self.block.iter().product::<u32>();
         let stacks = if self.collective { (IN_USE / u64::from(threads).max(1)).max(1) } else { IN_USE };
@@ -68,26 +68,26 @@ impl CheckedLaunch {
         (workers, (stacks.min(memories) / workers).max(1).max(u64::from(self.cluster_blocks())))
     }
 
-    /// Whether all blocks can be under way at once.
+    /// Whether all blocks can be in flight at once.
     pub fn fits_at_once(&self) -> bool {
         let (workers, in_flight) = self.at_once();
         self.blocks() <= workers * in_flight
     }
 }
 
-/// Bytes of shared memory of all blocks under way, but that each worker may have one.
+/// The most shared memory of all blocks in flight, in bytes. Each worker may have one block regardless.
 const SHARED_IN_USE: u64 = 1 << 30;
 
-/// Bytes that a part of the parameters is aligned to: code for AMD's GPUs reads aggregates where they lie, and relies
-/// on the alignment that their types declare.
+/// Alignment of the parameters in bytes. Code for AMD GPUs reads aggregates in place and relies on the alignment that
+/// their types declare.
 const PARAMETER_LINE: usize = 256;
 
-/// A part of the parameters.
+/// An aligned piece of the parameters.
 #[derive(Clone, Copy)]
 #[repr(C, align(256))]
 struct ParameterLine([u8; PARAMETER_LINE]);
 
-/// The parameter buffer, aligned as kernels may rely on.
+/// The parameter buffer, with the alignment that kernels may rely on.
 pub struct Parameters(Vec<ParameterLine>);
 
 impl Parameters {
@@ -104,24 +104,24 @@ impl Parameters {
     }
 }
 
-/// A launch under way.
+/// A launch in progress.
 pub struct Grid {
     pub launch: CheckedLaunch,
-    /// What kernels can ask about it.
+    /// The properties that kernels can query.
     pub dispatch: Dispatch,
-    /// The first block that nobody has taken.
+    /// The first block that no worker has taken.
     next: AtomicU64,
     blocks: u64,
-    /// Blocks that a worker takes together.
+    /// How many blocks a worker takes at a time.
     together: u64,
-    /// Blocks, or stacks where threads run one after the other, that a worker may have under way.
+    /// How many blocks a worker may have in flight (stacks, if threads run one after another).
     pub in_flight: usize,
     stop: AtomicBool,
     fault: Mutex<Option<(KernelFault, String)>>,
 }
 
 impl Grid {
-    /// A launch that begins, and how many workers are to take part in it.
+    /// Prepares a launch. Returns also how many workers should take part.
     pub fn new(launch: CheckedLaunch) -> (Self, u64) {
         let blocks = launch.blocks();
         let threads = launch.block.iter().product::<u32>();
@@ -139,7 +139,8 @@ impl Grid {
             dispatch: if launch.cooperative { dispatch.cooperative() } else { dispatch },
             next: AtomicU64::new(0),
             blocks,
-            // A block that a worker has taken and has no room for would be waited for: they are taken one by one.
+            // In a cooperative launch, blocks are taken one by one: the others would wait for a block that a worker has
+            // taken but has no room for.
             together: match launch.cooperative {
                 true => 1,
                 false => (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * processors::count())).max(1),
@@ -153,12 +154,12 @@ impl Grid {
         (grid, workers)
     }
 
-    /// The blocks that a worker runs, until there are no more or the launch has failed.
+    /// The blocks for one worker, until none is left or the launch has failed.
     pub fn blocks(&self) -> Blocks<'_> {
         Blocks { grid: self, taken: 0..0 }
     }
 
-    /// Ends the launch; the first fault is the one reported. `place` says where it happened.
+    /// Ends the launch. The first fault is the one that is reported; `place` says where it happened.
     pub fn fail(&self, fault: KernelFault, place: String) {
         self.stop.store(true, Ordering::Relaxed);
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((fault, place));
@@ -174,7 +175,7 @@ impl Grid {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The first fault and where it happened, once the launch is over.
+    /// The first fault and where it happened, after the launch has ended.
     pub fn take_fault(&self) -> Option<(KernelFault, String)> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -184,16 +185,16 @@ impl Grid {
     }
 }
 
-/// One worker's blocks. Small ones are taken together with their neighbours, so that workers seldom contend for the
-/// counter, nor at the lines of memory that neighbours write to.
+/// The blocks of one worker. Small blocks are taken together with their neighbours, so workers rarely contend for the
+/// counter or for the cache lines that neighbours write to.
 pub struct Blocks<'a> {
     grid: &'a Grid,
     taken: Range<u64>,
 }
 
-/// Threads for which it pays to take a block.
+/// The number of threads that make taking blocks worthwhile.
 const WORTH_TAKING: u64 = 512;
-/// Into how many parts of a launch each worker's share is divided at least, because some take longer than others.
+/// Each worker's share of a launch is divided into at least this many parts, because some take longer than others.
 const PARTS: u64 = 8;
 
 impl Iterator for Blocks<'_> {
@@ -214,7 +215,7 @@ impl Iterator for Blocks<'_> {
             [(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32]
         };
         let Some(shape) = launch.cluster else { return Some(place(index, launch.grid)) };
-        // Blocks of a cluster follow one another.
+        // Blocks of a cluster are consecutive.
         let each = u64::from(launch.cluster_blocks());
         let clusters = [0, 1, 2].map(|axis| launch.grid[axis] / shape[axis]);
         let (cluster, own) = (place(index / each, clusters), place(index % each, shape));
@@ -222,12 +223,12 @@ impl Iterator for Blocks<'_> {
     }
 }
 
-/// How a worker passes the time while all of its threads wait for what others write to memory.
+/// How a worker waits while all of its threads wait for a write to memory.
 #[derive(Default)]
 pub struct Waits(u32);
 
-/// Every so often a worker sleeps, if the launch continues after its call: it may wait for long, and others want the
-/// processor.
+/// A worker that waits sleeps from time to time if the launch continues after its call, because the wait may be long
+/// and others need the processor.
 const PAUSES_PER_NAP: u32 = 64;
 const NAP: std::time::Duration = std::time::Duration::from_micros(50);
 

@@ -1,6 +1,6 @@
-//! Textures and surfaces: arrays and memory as kernels reach them by a handle.
+//! Textures and surfaces: arrays and memory that kernels reach by a handle.
 //!
-//! A launch has the objects that there were when it began, and their arrays stay until it ends.
+//! A launch uses the objects that existed when it began, and their arrays stay until it ends.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::sampling::Sampler;
 use crate::half;
 
-/// What the numbers of a texel are.
+/// The type of a texel's components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberKind {
     Unsigned,
@@ -17,24 +17,24 @@ pub enum NumberKind {
     Float,
 }
 
-/// What a texel is.
+/// The format of a texel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TexelFormat {
     pub kind: NumberKind,
-    /// Bytes of each number: 1, 2 or 4.
+    /// Bytes of each component: 1, 2 or 4.
     pub bytes: u32,
-    /// Numbers: 1, 2 or 4.
+    /// The number of components: 1, 2 or 4.
     pub channels: u32,
 }
 
-/// What a texture makes of a texel's numbers.
+/// How a texture converts a texel's components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// As they are, halves as floats.
+    /// Unchanged, except that halves become floats.
     Element,
-    /// Integers of 8 and 16 bits as floats from 0 or −1 to 1.
+    /// Integers of 8 and 16 bits become floats between 0 or −1 and 1.
     Normalized,
-    /// The same of sRGB, of which the first three numbers become linear.
+    /// The same for sRGB; the first three components become linear.
     Srgb,
 }
 
@@ -44,7 +44,7 @@ impl TexelFormat {
         self.bytes * self.channels
     }
 
-    /// The words of a texel that lies in these bytes; numbers that it does not have are 0.
+    /// Converts a texel's bytes to words. Components that the texel lacks are 0.
     fn words(self, texel: &[u8], read: ReadMode) -> [u32; 4] {
         let mut words = [0; 4];
         for (channel, (word, bytes)) in words.iter_mut().zip(texel.chunks_exact(self.bytes as usize)).enumerate() {
@@ -69,7 +69,7 @@ impl TexelFormat {
     }
 }
 
-/// A number of sRGB as a linear one.
+/// Converts a component from sRGB to linear.
 fn linear(number: f32) -> f32 {
     let number = f64::from(number);
     (if number <= 0.04045 { number / 12.92 } else { ((number + 0.055) / 1.055).powf(2.4) }) as f32
@@ -80,28 +80,28 @@ fn linear(number: f32) -> f32 {
 pub struct TexelMemory {
     pub start: u64,
     pub format: TexelFormat,
-    /// Texels of a row, rows of a slice, and slices, be they an axis or layers. At least 1 each.
+    /// Texels of a row, rows of a slice, and slices (of a volume, or layers). At least 1 each.
     pub extent: [u32; 3],
     /// Bytes from one row to the next.
     pub pitch: u64,
-    /// What lives as long.
-    #[expect(dead_code, reason = "it is kept, and nothing else")]
+    /// Keeps the memory alive.
+    #[expect(dead_code, reason = "only keeps the memory alive")]
     pub owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl TexelMemory {
-    /// The address of a row's byte.
+    /// The address of a byte of a row.
     pub fn address(&self, byte: u64, row: u32, slice: u32) -> u64 {
         self.start + (u64::from(slice) * u64::from(self.extent[1]) + u64::from(row)) * self.pitch + byte
     }
 
-    /// The words of a texel inside.
+    /// Reads a texel, which must lie inside.
     pub fn words(&self, [x, y, z]: [u32; 3], read: ReadMode) -> [u32; 4] {
         let size = self.format.size();
         let mut texel = [0u8; 16];
         let from = self.address(u64::from(x) * u64::from(size), y, z) as *const u8;
-        // SAFETY: the texel lies inside, so in an array that lives, or in memory that the object was made of; what of
-        // that is gone is the kernel's fault. A texel has at most 16 bytes.
+        // SAFETY: the texel lies inside, so it is in an array that is alive, or in the memory that the object was made
+        // of. Freed memory is a fault of the kernel. A texel has at most 16 bytes.
         unsafe { std::ptr::copy_nonoverlapping(from, texel.as_mut_ptr(), size as usize) };
         self.format.words(&texel[..size as usize], read)
     }
@@ -114,17 +114,17 @@ pub struct Texture {
     pub read: ReadMode,
 }
 
-/// What a handle stands for.
+/// The object of a handle.
 pub enum Image {
     Texture(Texture),
     /// A surface object.
     Surface(TexelMemory),
 }
 
-/// Objects by their handles.
+/// Objects by handle.
 pub type Images = BTreeMap<u64, Arc<Image>>;
 
-/// The live objects; shared with launches that run.
+/// The live objects, shared with running launches.
 static LIVE: Mutex<Option<Arc<Images>>> = Mutex::new(None);
 
 fn change(change: impl FnOnce(&mut Images)) {
@@ -139,7 +139,7 @@ pub fn remove(handle: u64) {
     change(|all| drop(all.remove(&handle)));
 }
 
-/// The objects that there are now.
+/// Returns the objects that exist now.
 pub fn live() -> Arc<Images> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
 }
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!((srgb[0], srgb[3]), (1.0, 128.0 / 255.0));
     }
 
-    /// A launch goes on with what it began with.
+    /// A launch keeps the objects that it began with.
     #[test]
     fn what_a_launch_has_stays() {
         let format = TexelFormat { kind: NumberKind::Unsigned, bytes: 1, channels: 1 };

@@ -10,7 +10,7 @@ use super::pool::{self, Crew};
 use super::{messages, printf, signals};
 use crate::status::Status;
 
-/// Milliseconds of a turn, where `MNEME_CPU_ASYNC_AFTER` does not say.
+/// Milliseconds of a turn, unless `MNEME_CPU_ASYNC_AFTER` is set.
 const DEFAULT_TURN: u64 = 20;
 
 /// How long a launch runs before its call returns and it continues.
@@ -25,16 +25,15 @@ pub fn turn() -> Duration {
 /// A launch that has begun.
 pub struct BegunLaunch(Arc<Crew>);
 
-/// Runs a launch for a turn, at whose end it may be done.
+/// Runs a launch for a turn. It may be done at the end of it.
 ///
-/// # Errors
-/// When the system has no threads for it.
+/// # Errors If the system cannot start threads for it.
 pub fn begin(launch: CheckedLaunch) -> Result<BegunLaunch, Status> {
     signals::install();
     printf::flush();
     let (grid, workers) = Grid::new(launch);
     pool::begin(grid, workers, turn()).map(BegunLaunch).map_err(|error| {
-        crate::say!("no worker threads could be started: {error}");
+        crate::say!("worker threads could not be started: {error}");
         Status::OPERATING_SYSTEM
     })
 }
@@ -44,10 +43,9 @@ impl BegunLaunch {
         self.0.wait(Some(Duration::ZERO))
     }
 
-    /// Waits until it is done.
+    /// Waits until the launch is done.
     ///
-    /// # Errors
-    /// The status that the device is in from then on: a kernel's fault is not undone.
+    /// # Errors The status of the device from then on, because a kernel's fault is permanent.
     pub fn finish(self) -> Result<(), Status> {
         self.0.wait(None);
         let grid = self.0.grid();

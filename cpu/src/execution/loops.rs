@@ -1,7 +1,7 @@
-//! Blocks without barriers and warp operations: one thread after the other on one stack.
+//! Runs blocks without barriers and warp operations: one thread after another on one stack.
 //!
-//! A thread that waits for what others write to memory gives way (`__mneme_cpu_yield`). Its stack is put aside and the
-//! threads after it, of this block and of others, go on upon another; those that were put aside get turns in between.
+//! A thread that waits for a write to memory yields (`__mneme_cpu_yield`). Its stack is put aside, and the threads
+//! after it, of this block and of others, continue on another stack. Stacks that were put aside get turns in between.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use super::worker::Worker;
 
 /// The threads that a line is to run.
 struct Work {
-    /// The threads of a block from a linear index on; else blocks until there are no more.
+    /// The threads of a block from a linear index on; `None` for new blocks until none is left.
     rest: Option<([u32; 3], u32)>,
     memory: Rc<SharedMemory>,
 }
@@ -27,13 +27,13 @@ struct Work {
 struct Line {
     fiber: Fiber,
     running: Box<RunningThread>,
-    /// The block's, also of its other threads that were put aside.
+    /// The memory of the block, shared with its other threads that were put aside.
     memory: Rc<SharedMemory>,
-    /// Whether it takes further blocks, as long as it is not put aside.
+    /// Whether it takes further blocks, unless it is put aside.
     goes_on: bool,
 }
 
-/// Raw pointers for the fiber's closure, which may not borrow.
+/// Raw pointers for the fiber's closure, which cannot borrow.
 struct Task {
     grid: *const Grid,
     running: *mut RunningThread,
@@ -47,7 +47,7 @@ pub fn run(worker: &mut Worker, grid: &Grid, context: ThreadContext) {
     let bytes = context.total_shared_bytes as usize;
     let mut next = Some(Work { rest: None, memory: Rc::new(shared.take(bytes)) });
     let mut aside: VecDeque<Line> = VecDeque::new();
-    // Those aside and those that have not begun take turns.
+    // Lines that were put aside and lines that have not begun take turns.
     let mut others_first = false;
     let mut fruitless = 0;
     let mut waits = Waits::default();
@@ -78,7 +78,7 @@ pub fn run(worker: &mut Worker, grid: &Grid, context: ThreadContext) {
                 aside.push_back(line);
                 fruitless += 1;
                 if fruitless > aside.len() {
-                    // Nobody here can go on by himself.
+                    // No line of this worker can continue by itself.
                     waits.pause(grid);
                     fruitless = 0;
                 }
@@ -92,7 +92,7 @@ pub fn run(worker: &mut Worker, grid: &Grid, context: ThreadContext) {
             CoroutineResult::Return(Err(fault)) | CoroutineResult::Yield(Pause::Fault(fault)) => {
                 grid.fail(fault, line.running.context.description());
             }
-            // Waiting alone is waiting for ever: the table promised that it does not happen.
+            // A lone thread would wait forever. The object's table promised that this does not happen.
             CoroutineResult::Yield(Pause::Blocked) => {
                 grid.fail(KernelFault::Internal, line.running.context.description())
             }
@@ -120,8 +120,8 @@ impl Line {
             Task { grid: std::ptr::from_ref(grid), running: &raw mut *running, blocks: blocks.cast(), rest: work.rest };
         let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
             let task = task;
-            // SAFETY: whoever resumes the fiber keeps the grid, the blocks and what is running alive until it has ended
-            // or been left, and does not touch the blocks meanwhile.
+            // SAFETY: the code that resumes the fiber keeps the grid, the blocks and `running` alive until the fiber
+            // has ended or been abandoned, and does not use the blocks meanwhile.
             unsafe { (*task.running).yielder.set(yielder) };
             task.run();
             Ok(())
@@ -130,7 +130,7 @@ impl Line {
         Ok(Self { fiber, running, memory: work.memory, goes_on })
     }
 
-    /// What comes after the thread that was put aside.
+    /// The work after the thread that was put aside.
     fn rest(&self, grid: &Grid, shared: &mut SharedMemoryPool) -> Work {
         let ThreadContext { tid: [x, y, z], ntid: [width, height, _], ctaid, total_shared_bytes, .. } =
             self.running.context;
@@ -152,13 +152,13 @@ impl Line {
 
 impl Task {
     fn run(&self) {
-        // SAFETY: as said where the fiber is made.
+        // SAFETY: see the creation of the fiber.
         let grid = unsafe { &*self.grid };
         if let Some((ctaid, first)) = self.rest {
             self.threads(grid, ctaid, first);
             return;
         }
-        // SAFETY: likewise; no other line takes blocks before this one has ended or been put aside, after which it
+        // SAFETY: as above; no other line takes blocks until this one has ended or been put aside, and then this one
         // takes none.
         while let Some(ctaid) = unsafe { (*self.blocks).next() } {
             if self.threads(grid, ctaid, 0) {
@@ -167,15 +167,15 @@ impl Task {
         }
     }
 
-    /// Runs the threads of a block from a linear index on; whether the line was put aside.
+    /// Runs the threads of a block from a linear index on. Returns whether the line was put aside.
     fn threads(&self, grid: &Grid, ctaid: [u32; 3], first: u32) -> bool {
         let (entry, parameters) = (grid.launch.entry, grid.launch.parameters.address());
         let [width, height, depth] = grid.launch.block;
         let warp_size = grid.launch.warp_size;
         let (mut x_first, mut y_first, z_first) = (first % width, first / width % height, first / width / height);
         let mut linear = first;
-        // SAFETY: the context is ours alone but for the kernel, which only reads it; the entry is a function of a
-        // loaded object and the buffer has the size that its table states.
+        // SAFETY: apart from the kernel, which only reads the context, this line alone uses it. The entry is a function
+        // of a loaded object, and the buffer has the size in the object's table.
         unsafe {
             let context = &raw mut (*self.running).context;
             (*context).ctaid = ctaid;

@@ -1,7 +1,7 @@
 //! Matrix operations of warps: `mma`, `ldmatrix` and `stmatrix` of the PTX ISA.
 //!
-//! Numbers are multiplied and added in double precision and rounded to the type of the sum at the end; a GPU rounds
-//! some sums on the way.
+//! Products and sums are computed in double precision and rounded to the type of the sum at the end. A GPU rounds some
+//! sums on the way.
 
 use super::device_calls::{lane, warp_operation};
 use super::warp::{Class, Operation};
@@ -12,7 +12,7 @@ pub(super) const LANES: usize = 32;
 /// Columns of a product.
 const COLUMNS: u32 = 8;
 
-/// An element of a matrix, numbered as in docs/how-it-works/cpu-device.md.
+/// The type of a matrix's elements, numbered as in docs/reference/cpu-code-objects.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Element {
     F16,
@@ -45,7 +45,7 @@ impl Element {
         Self::S32,
     ];
 
-    /// The one in a byte of a number.
+    /// The element in a byte of a number.
     pub(super) fn of(types: u32, byte: u32) -> Option<Self> {
         Self::ALL.get((types >> (8 * byte) & 0xff) as usize).copied()
     }
@@ -70,12 +70,12 @@ impl Element {
         self.register() / self.bits()
     }
 
-    /// Its bits as a number: exact.
+    /// Converts the bits to a number, exactly.
     pub(super) fn number(self, bits: u64) -> f64 {
         match self {
             Self::F16 => f64::from(half::bits_to_float(bits as u16)),
             Self::Bf16 => f64::from(f32::from_bits((bits as u32) << 16)),
-            // What is below is ignored.
+            // The lower bits are ignored.
             Self::Tf32 => f64::from(f32::from_bits(bits as u32 & !0x1fff)),
             Self::F32 => f64::from(f32::from_bits(bits as u32)),
             Self::F64 => f64::from_bits(bits),
@@ -98,7 +98,7 @@ impl Element {
     }
 }
 
-/// Where an element is: the lane, its register, and the place in that.
+/// The location of an element: the lane, its register, and the position in the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fragment {
     lane: u32,
@@ -106,7 +106,7 @@ struct Fragment {
     place: u32,
 }
 
-/// Of the left factor, which has 8 or 16 rows.
+/// The location of an element of the left factor, which has 8 or 16 rows.
 fn of_left(element: Element, rows: u32, row: u32, column: u32) -> Fragment {
     let packed = element.packed();
     Fragment {
@@ -116,22 +116,21 @@ fn of_left(element: Element, rows: u32, row: u32, column: u32) -> Fragment {
     }
 }
 
-/// Of the right factor.
+/// The location of an element of the right factor.
 fn of_right(element: Element, row: u32, column: u32) -> Fragment {
     let packed = element.packed();
     Fragment { lane: column * 4 + row / packed % 4, register: row / (4 * packed), place: row % packed }
 }
 
-/// Of the sum, in the lane that has it.
+/// The location of an element of the sum.
 fn of_sum(element: Element, row: u32, column: u32) -> Fragment {
     let (lane, index) = (row % 8 * 4 + column / 2, row / 8 * 2 + column % 2);
     Fragment { lane, register: index / element.packed(), place: index % element.packed() }
 }
 
-/// A lane's registers, as words of 32 bits, from `start` on.
+/// Reads an element from a lane's registers, which are 32-bit words from `start` on.
 ///
-/// # Safety
-/// They are as many as the fragment's register asks for.
+/// # Safety There must be as many words as the fragment's register needs.
 unsafe fn read(registers: *const u32, start: u32, element: Element, at: Fragment) -> u64 {
     // SAFETY: by the caller's contract.
     let word = |index: u32| u64::from(unsafe { registers.add((start + index) as usize).read() });
@@ -142,15 +141,15 @@ unsafe fn read(registers: *const u32, start: u32, element: Element, at: Fragment
     bits & (u64::MAX >> (64 - element.bits()))
 }
 
-/// Gives all lanes of the warp a pointer of each.
+/// Calls `work` with an array of all lanes' pointers.
 pub(super) fn shared<R>(own: *mut u32, work: impl FnOnce(&[*mut u32; LANES]) -> R) -> R {
-    // A lane that is not there has the pointer of the first one.
+    // The pointer of an absent lane is this lane's own.
     let mut pointers = [own; LANES];
     let first = Operation::First { value: pointers.as_mut_ptr() as u64 };
     let first = warp_operation(Class::Matrix, u32::MAX, first) as *mut *mut u32;
     let sync = || warp_operation(Class::Matrix, u32::MAX, Operation::Sync);
-    // SAFETY: the list is on the first lane's stack, which leaves this function when all have come to the last of these
-    // barriers; lanes of a warp take turns, so that none is written to while another one reads it.
+    // SAFETY: the list is on the first lane's stack. That lane leaves this function only after all lanes have come to
+    // the last of these barriers. Lanes of a warp take turns, so no lane writes to the list while another one reads it.
     unsafe {
         first.add(lane() as usize % LANES).write(own);
         sync();
@@ -160,10 +159,10 @@ pub(super) fn shared<R>(own: *mut u32, work: impl FnOnce(&[*mut u32; LANES]) -> 
     }
 }
 
-/// `__mneme_cpu_multiply_matrices`: adds to a matrix the product of two.
+/// `__mneme_cpu_multiply_matrices`: adds the product of two matrices to a third one.
 ///
-/// `types` has in its bytes the elements of the factors and of the sum, and whether sums of integers saturate.
-/// `registers` are those of the left factor, the right one, and of the sum, which is written.
+/// The bytes of `types` are the elements of the factors and of the sum, and whether sums of integers saturate.
+/// `registers` has those of the left factor, of the right factor, and of the sum, which is written.
 pub extern "C" fn multiply_matrices(rows: u32, depth: u32, types: u32, registers: *mut u32) {
     let elements = (Element::of(types, 0), Element::of(types, 1), Element::of(types, 2));
     let (Some(left), Some(right), Some(sum)) = elements else { return };
@@ -171,12 +170,12 @@ pub extern "C" fn multiply_matrices(rows: u32, depth: u32, types: u32, registers
     let start_of_right = words(rows * depth, left);
     let start_of_sum = start_of_right + words(COLUMNS * depth, right);
     let own = lane();
-    // Two numbers of 64 bits for each row: read by all before any lane goes on.
+    // Two numbers of up to 64 bits for each row. All lanes read before any of them writes.
     let mut results = [0u64; 4];
     shared(registers, |all| {
         for (index, result) in results.iter_mut().enumerate().take(rows as usize / 4) {
             let (row, column) = (own / 4 + index as u32 / 2 * 8, own % 4 * 2 + index as u32 % 2);
-            // SAFETY: compilers give each lane as many registers as the shape asks for.
+            // SAFETY: compilers give each lane as many registers as the shape needs.
             let (number, before) = unsafe {
                 let value = |start: u32, element: Element, at: Fragment| {
                     element.number(read(all[at.lane as usize % LANES], start, element, at))
@@ -216,12 +215,13 @@ pub extern "C" fn multiply_matrices(rows: u32, depth: u32, types: u32, registers
     }
 }
 
-/// `__mneme_cpu_load_matrices`: 8 × 8 halves each, whose rows the addresses of eight lanes each point at.
+/// `__mneme_cpu_load_matrices`: loads matrices of 8 × 8 halves. The addresses of eight lanes point to the rows of each.
 pub extern "C" fn load_matrices(count: u32, transposed: u32, address: *mut u32, registers: *mut u32) {
     let own = lane() as usize;
     shared(address, |rows| {
         for matrix in 0..count.min(4) as usize {
-            // SAFETY: rows of eight halves, by the instruction's contract; what cannot be read is the kernel's fault.
+            // SAFETY: the instruction's contract says that rows have eight halves. An unreadable row is a fault of the
+            // kernel.
             unsafe {
                 let half = |row: usize, column: usize| {
                     rows[(8 * matrix + row) % LANES].cast::<u16>().add(column).read_unaligned()
@@ -237,7 +237,7 @@ pub extern "C" fn load_matrices(count: u32, transposed: u32, address: *mut u32, 
     });
 }
 
-/// `__mneme_cpu_store_matrices`: the reverse.
+/// `__mneme_cpu_store_matrices`: stores such matrices.
 pub extern "C" fn store_matrices(count: u32, transposed: u32, address: *mut u32, registers: *const u32) {
     let own = lane() as usize;
     shared(address, |rows| {
@@ -266,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// Every place of every lane's registers has one element.
+    /// Every position in the lanes' registers has exactly one element.
     #[test]
     fn elements_are_spread_over_all_registers() {
         for element in Element::ALL {
@@ -284,7 +284,7 @@ mod tests {
                 all(depth * 8, &|index| of_right(element, index / 8, index % 8));
             }
         }
-        // As the PTX ISA has it of m16n8k16: a2 of lane 5 has the columns 10 and 11 of row 1, b1 the rows 10 and 11.
+        // The PTX ISA's figure of m16n8k16: a2 of lane 5 has columns 10 and 11 of row 1, b1 has rows 10 and 11.
         assert_eq!(of_left(Element::F16, 16, 1, 11), Fragment { lane: 5, register: 2, place: 1 });
         assert_eq!(of_right(Element::F16, 10, 1), Fragment { lane: 5, register: 1, place: 0 });
         assert_eq!(of_sum(Element::F32, 9, 3), Fragment { lane: 5, register: 3, place: 0 });

@@ -1,8 +1,7 @@
-//! `printf` of HIP's device code: messages in pieces, printed when they are whole.
+//! `printf` of HIP's device code: collects a message from several calls and prints it.
 //!
-//! ROCm's device library begins a message, adds its format and its arguments in further calls, and says with the last
-//! one that it is complete. A message is known by a number; what a thread that was left behind has begun is forgotten
-//! with its launch.
+//! ROCm's device library begins a message, adds its format and arguments in further calls, and marks the last call. A
+//! number identifies the message. If a thread was abandoned, its message is dropped with the launch.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -14,18 +13,18 @@ pub use super::printf::Channel;
 use super::printf::{self, Slots};
 
 struct Message {
-    /// The launch that it is of, by the address of what the kernel can ask about it.
+    /// The launch, identified by the address of its [`Dispatch`].
     launch: usize,
     channel: Channel,
     /// The first text that was added.
     format: Option<CString>,
-    /// What comes after the format, 8 bytes each: numbers, and addresses of `texts` or null.
+    /// The values after the format, 8 bytes each: numbers, and addresses of `texts` or null.
     arguments: Vec<u64>,
     texts: Vec<CString>,
 }
 
 static MESSAGES: Mutex<BTreeMap<u64, Message>> = Mutex::new(BTreeMap::new());
-/// 0 is no message.
+/// The number of the next message. 0 means none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 fn messages() -> MutexGuard<'static, BTreeMap<u64, Message>> {
@@ -39,16 +38,15 @@ pub fn begin(launch: *const Dispatch, channel: Channel) -> u64 {
     number
 }
 
-/// Adds integers, pointers and the bits of doubles. Gives the message, or what `printf` would once it is whole.
+/// Adds integers, pointers or the bits of doubles. Returns the message's number, or the result of `printf` if it was
+/// the last call.
 pub fn append_numbers(number: u64, values: &[u64], last: bool) -> u64 {
     append(number, last, |message| message.arguments.extend(values))
 }
 
-/// Adds the format, or a string among the arguments; the length counts the end of the string, and is 0 for a null
-/// pointer.
+/// Adds the format, or a string argument. The length includes the terminating NUL, and is 0 for a null pointer.
 ///
-/// # Safety
-/// `text` is valid for `length` bytes.
+/// # Safety `text` must be valid for `length` bytes.
 pub unsafe fn append_text(number: u64, text: *const u8, length: usize, last: bool) -> u64 {
     let text = (length > 0 && !text.is_null()).then(|| {
         // SAFETY: promised by the caller.
@@ -76,13 +74,13 @@ fn append(number: u64, last: bool, change: impl FnOnce(&mut Message)) -> u64 {
     let whole = messages.remove(&number);
     drop(messages);
     let Some(Message { channel, format: Some(format), arguments, texts: _texts, .. }) = whole else { return u64::MAX };
-    // SAFETY: a C string; strings among the arguments are alive, others are the kernel's own.
+    // SAFETY: a C string. String arguments are alive in `texts`; other pointers are the kernel's own.
     let text = unsafe { printf::expand_slots(&format, Slots(&arguments)) };
     printf::print(&text, channel);
     text.len() as u64
 }
 
-/// Drops the messages of a launch, which it will not complete any more.
+/// Drops the messages of a launch, which can no longer complete them.
 pub fn forget(launch: *const Dispatch) {
     messages().retain(|_, message| message.launch != launch as usize);
 }

@@ -1,11 +1,11 @@
-//! The execution of grids: workers take blocks, and run the threads of each.
+//! Executes grids: worker threads take blocks off a counter and run the threads of each.
 //!
-//! Worker threads take blocks off a counter; a block runs as a loop over its threads or, where
-//! threads wait for one another, as one fiber for each thread. Threads that wait for what others write to memory give
-//! way, to threads of their block and of others, so that a worker has as many blocks under way as need be.
+//! A block runs as a loop over its threads or, if threads wait for each other, with one fiber for each thread. Threads
+//! that wait for a write to memory yield to threads of their block and of others, so a worker may have many blocks in
+//! flight.
 //!
-//! Everything of a kernel runs on stacks of our own, so that a trap, a failed assertion or an invalid memory access
-//! ends the launch by leaving that stack behind, and not the process.
+//! Kernel code runs on the device's own stacks. A trap, a failed assertion or an invalid memory access therefore ends
+//! the launch by abandoning that stack, and the process survives.
 
 pub mod block;
 pub mod cluster;

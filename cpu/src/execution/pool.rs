@@ -1,12 +1,11 @@
-//! The worker threads, which are started at the first launch.
+//! The worker threads, which start with the first launch.
 //!
-//! A launch begins with a *turn*, in which it has the workers to itself: as many as there are processors. One that is
-//! not done at its end keeps its workers and [continues](Crew) beside others, for which further workers are started;
-//! the system divides the processors between them. So a kernel may wait for as long as it likes for another one, or for
-//! the host.
+//! A launch begins with a *turn*, in which it has the workers to itself: as many as there are processors. A launch that
+//! is not done at the end of its turn keeps its workers and [continues](Crew) beside others, for which further workers
+//! are started; the system divides the processors between them. A kernel may therefore wait for another one, or for the
+//! host, for any time.
 //!
-//! The thread that launches never runs blocks, so that an application's own stacks and signal masks never come near
-//! kernel code.
+//! The thread that launches never runs blocks, so kernel code never meets an application's own stacks and signal masks.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +19,7 @@ use super::worker::Worker;
 use super::{fibers, loops, processors, signals};
 use crate::architecture::FAULTS;
 
-/// A launch, and the workers that take part in it.
+/// A launch and the workers that take part in it.
 pub struct Crew {
     grid: Arc<Grid>,
     limit: LaunchTimeLimit,
@@ -29,34 +28,34 @@ pub struct Crew {
 }
 
 struct Members {
-    /// Workers that have still to come or to leave.
+    /// The number of workers that have not come yet or have not left yet.
     left: u64,
-    /// The thread ids of those that are there.
+    /// The thread ids of the workers that have come and not left.
     present: Vec<libc::pid_t>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Launches that wait for workers, with how many each.
+    /// Launches that wait for workers, with the number of workers for each.
     wanted: VecDeque<(Arc<Crew>, u64)>,
-    /// Threads that look for a launch, or are about to.
+    /// The number of threads that look for a launch, or are about to.
     available: u64,
     under_way: Vec<Arc<Crew>>,
-    /// Whether the process ends, so that no further launch begins.
+    /// Whether the process is ending, so no further launch may begin.
     ended: bool,
 }
 
 static STATE: Mutex<State> =
     Mutex::new(State { wanted: VecDeque::new(), available: 0, under_way: Vec::new(), ended: false });
 static WORK: Condvar = Condvar::new();
-/// Held by the launch that has its turn.
+/// The launch that has its turn holds this lock.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives the launch its turn: runs it on at most `workers` workers, until it is done or for so long.
+/// Gives the launch its turn: runs it on at most `workers` workers, until it is done or the turn is over.
 pub fn begin(grid: Grid, workers: u64, turn: Duration) -> std::io::Result<Arc<Crew>> {
     let _turn = lock(&TURN);
     let tickets = workers.min(processors::count());
@@ -88,8 +87,8 @@ pub fn begin(grid: Grid, workers: u64, turn: Duration) -> std::io::Result<Arc<Cr
     Ok(crew)
 }
 
-/// Stops all launches that are under way, and waits a little for their workers: the process ends, and with it what
-/// kernels work on.
+/// Stops all launches in progress and waits briefly for their workers, because the process ends and takes the kernels'
+/// memory with it.
 pub fn end() {
     const PATIENCE: Duration = Duration::from_millis(500);
     let crews = {
@@ -111,7 +110,8 @@ impl Crew {
         &self.grid
     }
 
-    /// Waits until the launch is done, or for so long; whether it is done. Stops it when its time is over.
+    /// Waits until the launch is done, or for `long`. Returns whether it is done. Stops the launch when its time limit
+    /// is over.
     pub fn wait(&self, long: Option<Duration>) -> bool {
         let until = long.map(|long| Instant::now() + long);
         let mut members = lock(&self.members);
@@ -137,7 +137,7 @@ impl Crew {
         true
     }
 
-    /// Asks the workers that are there to leave the kernel, which has been stopped.
+    /// Asks the present workers to leave the kernel, after the launch was stopped.
     fn send_home(&self, members: &Members) {
         self.grid.dispatch.let_leave();
         if signals::are_ours(limit::SIGNAL) {
@@ -149,7 +149,7 @@ impl Crew {
         lock(&self.members).present.push(worker);
     }
 
-    /// Whether the worker was the last.
+    /// Removes a worker. Returns whether it was the last.
     fn leave(&self, worker: libc::pid_t) -> bool {
         let mut members = lock(&self.members);
         members.present.retain(|present| *present != worker);
@@ -161,7 +161,8 @@ impl Crew {
     }
 }
 
-/// Threads inherit the signal mask: an application's signals are for its own threads.
+/// Runs `body` with all signals blocked. Threads that it starts inherit the mask, so the application's signals go to
+/// the application's threads.
 pub fn without_signals<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: zeroed signal sets are valid, and all pointers outlive the calls.
     unsafe {
@@ -179,7 +180,7 @@ pub fn without_signals<T>(body: impl FnOnce() -> T) -> T {
 }
 
 impl State {
-    /// A launch that wants the calling worker.
+    /// Takes a launch that needs the calling worker.
     fn take(&mut self) -> Option<Arc<Crew>> {
         let (crew, tickets) = self.wanted.front_mut()?;
         let crew = crew.clone();
@@ -195,12 +196,12 @@ impl State {
 fn serve() {
     signals::prepare_thread();
     let mut worker = Worker::new();
-    // SAFETY: asks for a number.
+    // SAFETY: a query without pointers.
     let own = unsafe { libc::gettid() };
     let mut state = lock(&STATE);
     loop {
         let Some(crew) = state.take() else {
-            // Those that were started for launches beside others are wanted no longer.
+            // Workers that were started for launches beside others are no longer needed.
             if state.available > processors::count() {
                 state.available -= 1;
                 return;
@@ -210,11 +211,11 @@ fn serve() {
         };
         drop(state);
         crew.join(own);
-        // A job reports its own failures; a panic must not leave those who wait for the launch waiting for ever.
+        // A job reports its own failures. A panic must not leave the threads that wait for the launch waiting forever.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mut worker, &crew.grid)));
         worker.trim();
         state = lock(&STATE);
-        // Before anybody hears that the launch is done: the next one needs no other worker.
+        // Counted before the end of the launch is announced, so the next launch starts no further worker.
         state.available += 1;
         if crew.leave(own) {
             state.under_way.retain(|other| !Arc::ptr_eq(other, &crew));
@@ -222,7 +223,7 @@ fn serve() {
     }
 }
 
-/// A worker's part: runs blocks until there are no more.
+/// Runs blocks until none is left.
 fn work(worker: &mut Worker, grid: &Grid) {
     let launch = &grid.launch;
     let context = ThreadContext {

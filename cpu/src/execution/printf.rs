@@ -1,8 +1,8 @@
 //! `printf` of device code.
 //!
 //! CUDA's compiler stores the arguments in a buffer, each at its natural alignment: integers of 4 or 8 bytes, doubles,
-//! and 8-byte pointers. HIP's have 8 bytes each. Each conversion is formatted by the C library and all of it written to
-//! C's `stdout`, so that it lies in order with what the application prints.
+//! and 8-byte pointers. HIP's arguments have 8 bytes each. The C library formats each conversion, and the text goes to
+//! C's `stdout`, which keeps it in order with the application's own output.
 
 use std::ffi::{CStr, CString, c_char};
 use std::sync::{Mutex, PoisonError};
@@ -14,21 +14,21 @@ unsafe extern "C" {
     static stderr: *mut libc::FILE;
 }
 
-/// Where text goes.
+/// The stream of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     Output,
     Errors,
 }
 
-/// What kernels have printed whose launch continues after its call, until the host comes to a place where it appears.
+/// Output of kernels whose launch continues after its call, until the host reaches a point at which it appears.
 static KEPT: Mutex<Vec<(Channel, Vec<u8>)>> = Mutex::new(Vec::new());
-/// Texts that are kept.
+/// The most texts to keep.
 const MOST_KEPT: usize = 16 << 10;
 
-/// Prints, or keeps the text for the next [`flush`] where a GPU would.
+/// Prints the text, or keeps it for the next [`flush`] if a GPU would.
 pub fn print(text: &[u8], channel: Channel) {
-    // SAFETY: null outside kernels; what runs has a launch, which keeps its dispatch.
+    // SAFETY: null outside kernels. Otherwise a launch is running, and keeps its dispatch.
     let continues = unsafe { block::running().as_ref().is_some_and(|running| (*running.dispatch).continues()) };
     if !continues {
         return write(text, channel);
@@ -43,7 +43,7 @@ pub fn print(text: &[u8], channel: Channel) {
     }
 }
 
-/// Prints what kernels have printed that continue.
+/// Prints the output that was kept.
 pub fn flush() {
     let kept = std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner));
     for (channel, text) in kept {
@@ -52,14 +52,14 @@ pub fn flush() {
 }
 
 fn write(text: &[u8], channel: Channel) {
-    // SAFETY: the streams are the C library's, and the text has the length given.
+    // SAFETY: the streams are the C library's, and the text has that length.
     unsafe {
         let stream = if channel == Channel::Output { stdout } else { stderr };
         libc::fwrite(text.as_ptr().cast(), 1, text.len(), stream)
     };
 }
 
-/// One conversion of a format: the text from `%` to the conversion letter with `*` still in it.
+/// A conversion of a format: the text from `%` to the conversion letter, with `*` not yet replaced.
 struct Conversion<'a> {
     flags: &'a str,
     width: Option<&'a str>,
@@ -68,12 +68,12 @@ struct Conversion<'a> {
     letter: u8,
 }
 
-/// What a number is taken for, by the length that stands before the letter.
+/// The type of a number, from the length modifier before the letter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Length {
-    /// `hh`: an `int` of which the lowest byte counts.
+    /// `hh`: the lowest byte of an `int`.
     Byte,
-    /// `h`: of which the lowest two count.
+    /// `h`: the lowest two bytes.
     Short,
     Int,
     /// `l`, `ll`, `j`, `z`, `t` and `q`: 8 bytes.
@@ -90,7 +90,7 @@ impl Length {
         }
     }
 
-    /// As the C library has it for the type that the argument is read as.
+    /// The modifier for the C library and the type that the argument is read as.
     fn of_integers(self) -> &'static str {
         match self {
             Self::Byte => "hh",
@@ -101,20 +101,20 @@ impl Length {
     }
 }
 
-/// Reads the buffer of arguments.
+/// A reader of the arguments' buffer.
 struct Arguments {
     base: *const u8,
     offset: usize,
     count: i32,
-    /// How many there are, each in 8 bytes; `None` where each lies at its alignment and the format alone tells.
+    /// The number of arguments if each has 8 bytes; `None` if they have natural alignment, and only the format tells
+    /// their number.
     slots: Option<usize>,
 }
 
 impl Arguments {
-    /// Numbers that are not there are zero, pointers are null.
+    /// Reads the next argument. A missing number is zero, a missing pointer null.
     ///
-    /// # Safety
-    /// Without slots, the buffer holds another argument of type `T`; any bytes are a `T`.
+    /// # Safety Without slots, the buffer must hold another argument of type `T`. Any bytes must be a valid `T`.
     unsafe fn next<T: Copy>(&mut self) -> T {
         self.offset = self.offset.next_multiple_of(if self.slots.is_some() { 8 } else { size_of::<T>() });
         if self.slots.is_some_and(|slots| self.offset >= 8 * slots) {
@@ -129,10 +129,9 @@ impl Arguments {
     }
 }
 
-/// Formats and prints; returns the number of arguments, as CUDA's does, or -1.
+/// Formats and prints. Returns the number of arguments, like CUDA's, or -1.
 ///
-/// # Safety
-/// `format` is a C string whose conversions match the arguments in the buffer.
+/// # Safety `format` must be a C string whose conversions match the arguments in the buffer.
 pub unsafe fn vprintf(format: *const c_char, arguments: *const u8) -> i32 {
     if format.is_null() {
         return -1;
@@ -155,16 +154,14 @@ unsafe fn expand(format: &[u8], buffer: *const u8) -> (Vec<u8>, i32) {
 /// Arguments of 8 bytes each.
 pub struct Slots<'a>(pub &'a [u64]);
 
-/// # Safety
-/// Arguments that the format has for strings are null or C strings.
+/// # Safety Arguments that the format treats as strings must be null or C strings.
 pub unsafe fn expand_slots(format: &CStr, Slots(values): Slots<'_>) -> Vec<u8> {
     let arguments = Arguments { base: values.as_ptr().cast(), offset: 0, count: 0, slots: Some(values.len()) };
     // SAFETY: promised by the caller.
     unsafe { expand_all(format.to_bytes(), arguments) }.0
 }
 
-/// # Safety
-/// The arguments match the format.
+/// # Safety The arguments must match the format.
 unsafe fn expand_all(mut format: &[u8], mut arguments: Arguments) -> (Vec<u8>, i32) {
     let mut text = Vec::with_capacity(2 * format.len());
     while let Some(percent) = format.iter().position(|byte| *byte == b'%') {
@@ -182,7 +179,7 @@ unsafe fn expand_all(mut format: &[u8], mut arguments: Arguments) -> (Vec<u8>, i
     (text, arguments.count)
 }
 
-/// The conversion that a format begins with, and its length; `None` if it ends early.
+/// Parses the conversion at the beginning of a format, and its length; `None` if it is incomplete.
 fn parse(format: &[u8]) -> Option<(Conversion<'_>, usize)> {
     let mut at = 1;
     let take = |at: &mut usize, wanted: &dyn Fn(u8) -> bool| {
@@ -231,7 +228,7 @@ unsafe fn convert(conversion: &Conversion<'_>, written: &[u8], arguments: &mut A
         CString::new(format!("{specification}{modifier}{}", char::from(conversion.letter))).unwrap_or_default()
     };
     let integer = as_c(conversion.length.of_integers());
-    // SAFETY: every arm reads an argument of the type that the letter stands for and formats it as that type.
+    // SAFETY: every arm reads an argument of the type that the letter means, and formats it as that type.
     unsafe {
         match conversion.letter {
             b'd' | b'i' if conversion.length == Length::Long => formatted(text, &integer, arguments.next::<i64>()),
@@ -249,14 +246,13 @@ unsafe fn convert(conversion: &Conversion<'_>, written: &[u8], arguments: &mut A
                 string => formatted(text, &as_c(""), string),
             },
             b'p' => formatted(text, &as_c(""), arguments.next::<*const libc::c_void>()),
-            // CUDA prints an unknown conversion as it stands.
+            // CUDA prints an unknown conversion unchanged.
             _ => text.extend_from_slice(written),
         }
     }
 }
 
-/// # Safety
-/// `format` has one conversion, for a `T`.
+/// # Safety `format` must have one conversion, for a `T`.
 unsafe fn formatted<T: Copy + Variadic>(text: &mut Vec<u8>, format: &CStr, value: T) {
     let mut buffer = vec![0u8; 128];
     loop {
@@ -271,10 +267,9 @@ unsafe fn formatted<T: Copy + Variadic>(text: &mut Vec<u8>, format: &CStr, value
     }
 }
 
-/// Types that can be passed to a C function with variable arguments.
+/// A type that can be passed to a C function with variable arguments.
 trait Variadic {
-    /// # Safety
-    /// As for `snprintf`.
+    /// # Safety As for `snprintf`.
     unsafe fn print(self, buffer: *mut c_char, size: usize, format: *const c_char) -> i32;
 }
 
@@ -321,7 +316,7 @@ mod tests {
         assert_eq!(expanded("50%é of %d, % €, %ly", &7i32.to_le_bytes()), ("50%é of 7, % €, %ly".to_owned(), 1));
     }
 
-    /// As C's own `printf` formats the same arguments.
+    /// The result is what C's `printf` makes of the same arguments.
     #[test]
     fn lengths_are_those_of_c() {
         for value in [-1i64, 300, 70_000, -129, i64::MIN, 0x1_8000_8080] {
@@ -331,7 +326,7 @@ mod tests {
                     let of_c = CString::new(format.clone()).unwrap();
                     let mut text = [0u8; 64];
                     let is_long = !matches!(length, "hh" | "h" | "");
-                    // SAFETY: the place has that size, and the argument is of the type that the length says.
+                    // SAFETY: the buffer has that size, and the argument has the type that the modifier means.
                     let written = unsafe {
                         let (place, size) = (text.as_mut_ptr().cast(), text.len());
                         if is_long {

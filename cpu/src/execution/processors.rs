@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use mneme_core::environment;
 
-/// The processors that this process may use, or `MNEME_CPU_THREADS`.
+/// The number of processors that this process may use, or `MNEME_CPU_THREADS`.
 pub fn count() -> u64 {
     static COUNT: OnceLock<u64> = OnceLock::new();
     *COUNT.get_or_init(|| {

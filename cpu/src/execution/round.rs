@@ -1,11 +1,11 @@
 //! Arithmetic with a directed rounding mode.
 //!
-//! These are the `.rz`, `.rm` and `.rp` forms of PTX, which processors select by a control register instead
-//! of by instruction.
+//! These are the `.rz`, `.rm` and `.rp` forms of PTX. Processors select the mode by a control register, not by
+//! instruction.
 
 use crate::architecture::{round_double, round_float};
 
-/// `__mneme_cpu_round` (docs/how-it-works/cpu-device.md).
+/// `__mneme_cpu_round` (docs/reference/cpu-code-objects.md).
 pub extern "C" fn round(op: u32, mode: u32, a: u64, b: u64, c: u64) -> u64 {
     if op & 16 == 0 {
         let [a, b, c] = [a, b, c].map(f64::from_bits);

@@ -1,9 +1,9 @@
-//! Sampling of textures: the texels that a coordinate means, and how they are filtered.
+//! Sampling of textures: which texels a coordinate selects, and how they are filtered.
 //!
-//! As CUDA's programming guide defines it: texel i of an axis is around i + 0.5; a linear filter weighs two neighbours
-//! with numbers of nine bits, eight of them behind the point.
+//! The rules are those of CUDA's programming guide: the centre of texel i is at i + 0.5, and a linear filter weighs two
+//! neighbours with numbers of nine bits, eight of them fractional.
 
-/// What a coordinate outside of an axis means.
+/// How a coordinate outside of an axis is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressMode {
     Wrap,
@@ -13,22 +13,22 @@ pub enum AddressMode {
     Border,
 }
 
-/// Steps of a coordinate from one texel to the next, where texels are weighed.
+/// Steps from one texel to the next, in which a linear filter weighs.
 const STEPS: i64 = 256;
 
-/// How coordinates are read.
+/// How coordinates are interpreted.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampler {
     /// Along x, y and z.
     pub modes: [AddressMode; 3],
     pub linear: bool,
-    /// Whether an axis goes from 0 to 1, and not to its number of texels.
+    /// Whether an axis goes from 0 to 1 instead of to its number of texels.
     pub normalized: bool,
-    /// The words of what lies outside.
+    /// The words of a texel outside.
     pub border: [u32; 4],
 }
 
-/// The axes of a texture that a coordinate goes along, and texels on each: as many as `axes` says.
+/// The axes of a texture and their texels. The first `axes` extents are valid.
 #[derive(Clone, Copy, Debug)]
 pub struct Axes {
     pub axes: usize,
@@ -36,7 +36,7 @@ pub struct Axes {
 }
 
 impl AddressMode {
-    /// The texel that a number means, of so many; `None` for the border.
+    /// The index of the texel for a number along an axis of `count` texels; `None` for the border.
     fn texel(self, number: i64, count: u32) -> Option<u32> {
         let count = i64::from(count);
         let inside = match self {
@@ -52,25 +52,25 @@ impl AddressMode {
     }
 }
 
-/// Numbers of texels are kept to what is far outside of any axis.
+/// Rounds a coordinate down, limited to a range that is far larger than any axis.
 fn floor(coordinate: f64) -> i64 {
     const FAR: f64 = (1u64 << 40) as f64;
     coordinate.clamp(-FAR, FAR).floor() as i64
 }
 
-/// The first of two neighbours, and how much of the second one there is, in [`STEPS`].
+/// The first of two neighbours, and the weight of the second one in [`STEPS`].
 fn neighbours(coordinate: f64) -> (i64, i64) {
     let place = floor(coordinate * STEPS as f64 + 0.5) - STEPS / 2;
     (place.div_euclid(STEPS), place.rem_euclid(STEPS))
 }
 
 impl Sampler {
-    /// A coordinate in texels, and the mode of its axis: wrapping and mirroring are of normalised ones alone.
+    /// A coordinate in texels, and the mode of its axis. Only normalised coordinates can wrap and mirror.
     fn along(&self, axis: usize, coordinate: f32, count: u32) -> (f64, AddressMode) {
-        // What is no number is 0.
+        // NaN counts as 0.
         let coordinate = if coordinate.is_nan() { 0.0 } else { f64::from(coordinate) };
         match (self.normalized, self.modes[axis]) {
-            // The whole number says nothing, and would take the fraction's place where it is large.
+            // The integral part has no effect and, if it is large, would cost the fraction its precision.
             (true, mode) => {
                 let own = match mode {
                     AddressMode::Wrap => coordinate.rem_euclid(1.0),
@@ -91,7 +91,7 @@ impl Sampler {
         }
     }
 
-    /// The words at a coordinate; `texel` gives those of one texel, which are floats where they are filtered.
+    /// The words at a coordinate. `texel` returns the words of one texel, which are floats if they are filtered.
     pub fn sample(&self, of: Axes, at: [f32; 3], texel: impl Fn([u32; 3]) -> [u32; 4]) -> [u32; 4] {
         if !self.linear {
             let mut place = [Some(0); 3];
@@ -113,7 +113,7 @@ impl Sampler {
             for (y, of_y) in ends[1] {
                 for (x, of_x) in ends[0] {
                     let weight = of_x * of_y * of_z;
-                    // What has no weight may be no number.
+                    // A texel without weight may be NaN.
                     if weight != 0 {
                         let words = self.at([x, y, z], &texel);
                         let weight = weight as f64 / (STEPS * STEPS * STEPS) as f64;
@@ -127,8 +127,8 @@ impl Sampler {
         sums.map(|sum| (sum as f32).to_bits())
     }
 
-    /// A component of each of the four texels that a linear filter would weigh in a plane: from the lower left one on
-    /// (y upwards), against the clock.
+    /// A component of each of the four texels that a linear filter would weigh in a plane, counterclockwise from the
+    /// lower left (y points up).
     pub fn gather(&self, of: Axes, at: [f32; 3], component: usize, texel: impl Fn([u32; 3]) -> [u32; 4]) -> [u32; 4] {
         let ends = [0, 1].map(|axis| {
             let (coordinate, mode) = self.along(axis, at[axis], of.extent[axis]);
@@ -138,7 +138,7 @@ impl Sampler {
         [(0, 1), (1, 1), (1, 0), (0, 0)].map(|(x, y)| self.at([ends[0][x], ends[1][y], Some(0)], &texel)[component])
     }
 
-    /// The words of the texel of a whole number, which is not normalised; outside there is nothing.
+    /// The words of the texel at an integer coordinate, or zeros outside.
     pub fn fetch(of: Axes, at: [i32; 3], texel: impl Fn([u32; 3]) -> [u32; 4]) -> [u32; 4] {
         let mut place = [0; 3];
         for axis in 0..of.axes {
@@ -151,7 +151,7 @@ impl Sampler {
     }
 }
 
-/// The face of a cube that a direction leads to, and where on it, from 0 to 1.
+/// The face of a cube that a direction points to, and the position on it, from 0 to 1.
 pub fn face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
     let [width, height, depth] = [x.abs(), y.abs(), z.abs()];
     let (face, s, t, length) = if width >= height && width >= depth {
@@ -177,7 +177,7 @@ mod tests {
         Sampler { modes: [mode; 3], linear, normalized, border: [(-1f32).to_bits(); 4] }
     }
 
-    /// What four texels give along a line.
+    /// Samples four texels along a line.
     fn along(sampler: Sampler, coordinates: &[f32]) -> Vec<f32> {
         let texel = |[x, _, _]: [u32; 3]| [TEXELS[x as usize].to_bits(); 4];
         coordinates.iter().map(|x| f32::from_bits(sampler.sample(LINE, [*x, 9.0, 9.0], texel)[0])).collect()
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(nearest(AddressMode::Clamp), [10.0, 10.0, 10.0, 80.0, 80.0, 80.0]);
         assert_eq!(nearest(AddressMode::Mirror), [80.0, 10.0, 10.0, 80.0, 80.0, 10.0]);
         assert_eq!(nearest(AddressMode::Border), [-1.0, -1.0, 10.0, 80.0, -1.0, -1.0]);
-        // In texels nothing wraps.
+        // Unnormalised coordinates do not wrap.
         for mode in [AddressMode::Wrap, AddressMode::Mirror, AddressMode::Clamp] {
             let places = [-5.0, 0.5, 1.99, 3.5, 4.0, 1e30, f32::NAN, f32::NEG_INFINITY];
             let expected = [10.0, 10.0, 20.0, 80.0, 80.0, 80.0, 10.0, 10.0];
@@ -230,7 +230,7 @@ mod tests {
         let at = |x, y, z| f32::from_bits(linear.sample(of, [x, y, z], number)[2]);
         assert_eq!(at(1.25, 2.5, 3.0), 0.75 + 20.0 + 250.0);
         assert_eq!(at(-1.0, 1.0, 0.5), 5.0);
-        // A number that has no weight may be no number.
+        // A component without weight may be NaN.
         let poisoned = |place: [u32; 3]| if place[0] == 2 { [f32::NAN.to_bits(); 4] } else { number(place) };
         assert_eq!(f32::from_bits(linear.sample(of, [1.5, 0.5, 0.5], poisoned)[0]), 1.0);
         let gathered = linear.gather(of, [1.75, 2.0, 0.0], 1, number).map(f32::from_bits);

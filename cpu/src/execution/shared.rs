@@ -2,7 +2,7 @@
 
 use std::cell::UnsafeCell;
 
-/// A block's shared memory, aligned as the contract says. Only kernels read and write it.
+/// A block's shared memory, aligned as the contract demands. Only kernels read and write it.
 pub struct SharedMemory(Box<[UnsafeCell<Line>]>);
 
 #[repr(C, align(128))]
@@ -18,15 +18,15 @@ impl SharedMemory {
     }
 }
 
-/// Shared memory that no block has, for the next one. What earlier blocks left there stays, as on a GPU.
+/// Shared memory for the next blocks. As on a GPU, it has whatever earlier blocks left there.
 #[derive(Default)]
 pub struct SharedMemoryPool(Vec<SharedMemory>);
 
-/// Blocks' memories that a worker keeps from launch to launch.
+/// The number of blocks' memories that a worker keeps from launch to launch.
 const KEPT: usize = 4;
 
 impl SharedMemoryPool {
-    /// At least `bytes` of it.
+    /// Takes memory of at least `bytes`.
     pub fn take(&mut self, bytes: usize) -> SharedMemory {
         match self.0.pop() {
             Some(memory) if memory.0.len() * 128 >= bytes => memory,
@@ -38,7 +38,7 @@ impl SharedMemoryPool {
         self.0.push(memory);
     }
 
-    /// After a launch.
+    /// Frees memory beyond the worker's share. Called after a launch.
     pub fn trim(&mut self) {
         self.0.truncate(KEPT);
     }

@@ -9,10 +9,10 @@ use super::stack::{FIBER, LOOP};
 use crate::architecture::{FAULTS, InterruptedRegisters};
 
 static INSTALL: Once = Once::new();
-/// The handlers that were there before, by position in [`FAULTS`]; written once before ours is installed.
+/// The previous handlers, by position in [`FAULTS`]. Each is written once, before the device's handler is installed.
 static mut PREVIOUS: [Option<libc::sigaction>; FAULTS.len()] = [None; FAULTS.len()];
 
-/// Installs the handlers, once a process. Faults outside kernels go to whoever handled them before.
+/// Installs the handlers once per process. Faults outside kernels go to the previous handlers.
 pub fn install() {
     INSTALL.call_once(|| {
         for (index, signal) in FAULTS.into_iter().enumerate() {
@@ -31,7 +31,7 @@ pub fn install() {
     });
 }
 
-/// Whether a signal comes to our handler.
+/// Whether the device's handler receives a signal.
 pub fn are_ours(signal: i32) -> bool {
     // SAFETY: zeroed is a valid sigaction, which outlives the call.
     unsafe {
@@ -40,7 +40,8 @@ pub fn are_ours(signal: i32) -> bool {
     }
 }
 
-/// Gives the calling thread a stack for the handler: the fiber's may be what overflowed. Lasts as long as the thread.
+/// Gives the calling thread a separate stack for the handler, because the fiber's stack may have overflowed. It lasts
+/// as long as the thread.
 pub fn prepare_thread() {
     const SIZE: usize = 64 << 10;
     let memory = Box::leak(vec![0u8; SIZE].into_boxed_slice());
@@ -53,11 +54,11 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
     // SAFETY: the kernel passes a valid ucontext to a SA_SIGINFO handler.
     let mut registers = unsafe { InterruptedRegisters::of(ucontext) };
     let running = running();
-    // SAFETY: not null, so what runs on this worker, whose parts lie still while a fiber runs.
+    // SAFETY: not null, so this is running on this worker, and does not move while a fiber runs.
     let running = unsafe { running.as_ref() };
-    // SAFETY: the kernel passes what it knows of the signal.
+    // SAFETY: the kernel passes a valid siginfo.
     let overdue = signal == limit::SIGNAL && unsafe { limit::requests_exit(info) };
-    // SAFETY: the launch of what runs keeps its dispatch.
+    // SAFETY: the launch keeps its dispatch while it runs.
     let may_leave = |running: &RunningThread| unsafe { (*running.dispatch).may_leave(registers.instruction()) };
     if overdue && !running.is_some_and(may_leave) {
         return;
@@ -65,20 +66,20 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
     if let Some(running) = running
         && let Some(escape) = running.escape.as_ref().filter(|escape| escape.stack_ptr_in_bounds(registers.stack()))
     {
-        // SAFETY: valid by the same rule.
+        // SAFETY: valid for the same reason.
         let address = unsafe { (*info).si_addr() } as usize;
-        // Of a fiber's own stack, only the guard page is out of bounds.
+        // The only part of a fiber's own stack that is out of bounds is the guard page.
         let size = if running.block.is_null() { LOOP } else { FIBER };
         let fault = if overdue {
-            // Told already, by who asks, or of no interest to anybody; the first fault is the one reported.
+            // The seconds do not matter: the thread that asked has recorded the fault, and only the first is reported.
             KernelFault::TimeLimit(0)
         } else if escape.stack_ptr_in_bounds(address) {
             KernelFault::StackOverflow(size)
         } else {
             KernelFault::Signal(signal, address)
         };
-        // SAFETY: the fiber is the one that runs on this thread (it was named right before it was resumed), the stack
-        // pointer lies in it, and the registers become those demanded. Kernel code shares no Rust object.
+        // SAFETY: the fiber is the one that runs on this thread (it was set right before it was resumed), the stack
+        // pointer lies in it, and the registers become those that it demands. Kernel code shares no Rust object.
         registers.redirect(unsafe { escape.setup_trap_handler(move || Err(fault)) });
         return;
     }
@@ -102,12 +103,12 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
             }
         }
         _ => {
-            // Returning repeats the fault, which then takes the default course.
+            // Returning repeats the fault, which then gets the default action.
             // SAFETY: zeroed is a valid sigaction with the default handler.
             unsafe {
                 let default: libc::sigaction = std::mem::zeroed();
                 libc::sigaction(signal, &default, std::ptr::null_mut());
-                // A signal that somebody sent is not repeated by itself.
+                // A signal that a process sent does not repeat by itself.
                 if (*info).si_code <= 0 {
                     libc::raise(signal);
                 }

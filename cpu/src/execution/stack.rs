@@ -1,4 +1,4 @@
-//! The stacks that kernels run on, and the words that fibers and workers exchange.
+//! The stacks on which kernels run, and the values that fibers pass to their workers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,14 +7,14 @@ use corosensei::stack::{DefaultStack, Stack};
 
 use super::fault::KernelFault;
 
-/// Why a fiber gives the worker back.
+/// Why a fiber returns to its worker.
 #[derive(Debug)]
 pub enum Pause {
-    /// It waits for other threads; it is on nobody's queue until they come.
+    /// It waits for other threads, which make it runnable again.
     Blocked,
-    /// It waits for what others write to memory, so it is to be asked again.
+    /// It waits for a write to memory, so it has to run again to check.
     GivesWay,
-    /// It cannot go on; its stack is to be left behind.
+    /// It cannot continue; its stack is to be abandoned.
     Fault(KernelFault),
 }
 
@@ -22,39 +22,39 @@ pub type Ended = Result<(), KernelFault>;
 pub type Fiber = Coroutine<(), Pause, Ended, DefaultStack>;
 pub type Yielder = corosensei::Yielder<(), Pause>;
 
-/// Bytes for each thread of a block whose threads wait for one another. GPU threads have 512 KiB of local memory at
-/// most and use a few hundred bytes; untouched pages cost nothing.
+/// Bytes of the stack of each thread in blocks whose threads wait for each other. GPU threads have at most 512 KiB of
+/// local memory and use a few hundred bytes; untouched pages cost nothing.
 pub const FIBER: usize = 576 << 10;
-/// Bytes for the stack that a worker runs a block without waiting on.
+/// Bytes of the stack on which a worker runs threads one after another.
 pub const LOOP: usize = 2 << 20;
 
-/// Bytes at the top of such a stack that do not outlast a launch: kernels find nothing there of an earlier one.
+/// Bytes at the top of such a stack that are cleared after a launch, so kernels find no data of an earlier one.
 const WIPED: usize = 64 << 10;
 
-/// Stacks that the workers of a launch may use at once. A process may have 65530 mappings by default, and a stack with
-/// its guard page is two.
+/// The most stacks that the workers of a launch may use at once. A process may have 65530 mappings by default, and a
+/// stack with its guard page takes two.
 pub const IN_USE: u64 = 16 << 10;
 /// With this many stacks in use, a worker begins no block while it has others to continue.
 const MOST: usize = 24 << 10;
-/// So many finished stacks are kept for later.
+/// How many finished stacks are kept for later.
 const KEPT: usize = 6 << 10;
 
-/// Stacks that blocks run on, and finished ones that are kept.
+/// The number of stacks on which blocks run, and of finished ones that are kept.
 static USED: AtomicUsize = AtomicUsize::new(0);
 static IDLE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether so many more stacks may be in use.
+/// Whether this many more stacks may be in use.
 pub fn have_room(count: usize) -> bool {
     USED.load(Ordering::Relaxed) + count <= MOST
 }
 
-/// Overwrites what kernels have left on a stack.
+/// Clears what kernels have left on a stack.
 fn wipe(stack: &mut DefaultStack) {
-    // SAFETY: no fiber has the stack, which is larger and grows down from its base.
+    // SAFETY: no fiber uses the stack, which is larger than that and grows down from its base.
     unsafe { std::ptr::write_bytes((stack.base().get() - WIPED) as *mut u8, 0, WIPED) };
 }
 
-/// Where a stack begins and ends.
+/// The limits of a stack.
 pub fn bounds(stack: &DefaultStack) -> [usize; 2] {
     [stack.limit().get(), stack.base().get()]
 }
@@ -70,8 +70,7 @@ impl Stacks {
         Self { size, free: Vec::new() }
     }
 
-    /// # Errors
-    /// When the system has no memory for another stack.
+    /// # Errors If the system has no memory for another stack.
     pub fn take(&mut self) -> std::io::Result<DefaultStack> {
         let stack = match self.free.pop() {
             Some(stack) => {
@@ -84,14 +83,14 @@ impl Stacks {
         Ok(stack)
     }
 
-    /// Keeps no more than so many.
+    /// Keeps at most `count` stacks.
     fn keep(&mut self, count: usize) {
         let dropped = self.free.len().saturating_sub(count);
         self.free.truncate(count);
         IDLE.fetch_sub(dropped, Ordering::Relaxed);
     }
 
-    /// After a launch: keeps one worker's share.
+    /// Keeps one worker's share of the stacks. Called after a launch.
     pub fn trim(&mut self, workers: u64) {
         self.keep(KEPT / workers.max(1) as usize);
         if self.size == LOOP {
@@ -101,8 +100,8 @@ impl Stacks {
 
     pub fn give_back(&mut self, mut fiber: Fiber) {
         if !fiber.done() {
-            // SAFETY: what is on the stack are frames of a kernel, of the device calls (which hold nothing that needs
-            // dropping while they pause) and of the fiber's first function, which owns only raw pointers.
+            // SAFETY: the stack has frames of a kernel, of the device calls (which hold nothing that needs dropping
+            // while they pause) and of the fiber's first function, which owns only raw pointers.
             unsafe { fiber.force_reset() };
         }
         let stack = fiber.into_stack();

@@ -1,4 +1,4 @@
-//! Kernels in C, run as grids.
+//! Tests that run kernels in C as grids.
 
 use super::*;
 use crate::loader::Loaded;
@@ -21,7 +21,7 @@ fn limited(
     run_shape(loaded, name, [grid, 1, 1], None, block, shared, arguments, time_limit)
 }
 
-#[allow(clippy::too_many_arguments, reason = "what a launch has")]
+#[allow(clippy::too_many_arguments, reason = "the parameters of a launch")]
 fn run_shape(
     loaded: &Loaded,
     name: &str,
@@ -64,7 +64,7 @@ fn one(source: &str, collective: bool) -> Loaded {
     testing::load(source, vec![kernel("k", 1, collective)], vec![])
 }
 
-/// Runs kernel `k` of the source with an array of `count` numbers, which it gets back.
+/// Runs kernel `k` of the source with an array of `count` numbers, and returns the array.
 fn numbers(source: &str, collective: bool, grid: u32, block: u32, count: usize) -> (Result<(), Status>, Vec<u32>) {
     let mut array = vec![0u32; count];
     let done = launch(&one(source, collective), "k", grid, block, 4096, &[array.as_mut_ptr() as u64]);
@@ -85,7 +85,7 @@ fn every_thread_runs_once_with_its_own_place() {
 
 #[test]
 fn a_barrier_orders_shared_memory_and_counts_the_exited() {
-    // Half of the threads leave; the others pass values round a ring in shared memory.
+    // Half of the threads exit; the others pass values round a ring in shared memory.
     let source = r#"void k(u32 **p) { const struct context *c = __mneme_cpu_thread(); u32 t = c->tid[0], *s = (u32 *)c->shared;
         if (t >= 64) return;
         for (u32 round = 0; round < 10; ++round) { s[t] = t + round; __mneme_cpu_barrier(0, 0); u32 v = s[(t + 1) % 64]; __mneme_cpu_barrier(0, 0);
@@ -105,7 +105,7 @@ fn named_barriers_and_reductions() {
     assert!(array.iter().all(|value| *value == 332));
 }
 
-/// Producers arrive and go on; consumers wait for them, and vote among themselves at a barrier of their own.
+/// Producers arrive and continue. Consumers wait for them, and vote among themselves at another barrier.
 #[test]
 fn threads_may_arrive_at_a_barrier_without_waiting() {
     let source = r#"static u32 s[96]; void k(u32 **p) { u32 t = __mneme_cpu_thread()->tid[0];
@@ -163,7 +163,7 @@ fn faults_end_the_launch_and_not_the_process() {
             assert_eq!(numbers(source, collective, 100, 64, 1).0, Err(expected), "{source}");
         }
     }
-    // The workers are as good as new.
+    // The workers can still be used.
     let (done, array) = numbers("void k(u32 **p) { __sync_fetch_and_add(*p, 1); }", true, 100, 64, 1);
     assert_eq!((done, array), (Ok(()), vec![6400]));
 }
@@ -178,12 +178,12 @@ fn the_largest_blocks_run_with_all_their_stacks() {
     assert_eq!((done, array), (Ok(()), vec![1023 * 512 + 1; 12]));
 }
 
-/// A turn in a loop that waits, as the compiler's lowering has it.
+/// A turn in a loop that waits, as the compiler lowers it.
 const WAIT: &str = "void __mneme_cpu_yield(void);\n#define UNTIL(condition) for (u32 left = 64; !(condition);) if (--left == 0) { __mneme_cpu_yield(); left = 64; }\n";
 
 #[test]
 fn threads_wait_for_later_threads_and_blocks() {
-    // Each thread waits for the one after it, the last one of a block for the first one of the next block.
+    // Each thread waits for the next one, the last one of a block for the first one of the next block.
     let source = format!(
         "{WAIT} void k(volatile u32 **p) {{ const struct context *c = __mneme_cpu_thread(); u32 i = c->ctaid[0] * c->ntid[0] + c->tid[0], n = c->nctaid[0] * c->ntid[0];
         volatile u32 *a = *p; u32 *s = (u32 *)c->shared; s[c->tid[0]] = i; if (i + 1 < n) UNTIL(a[i + 1] != 0) a[i] = n - i + (s[c->tid[0]] != i); }}"
@@ -213,7 +213,7 @@ fn all_blocks_of_a_barrier_through_memory_run() {
 
 #[test]
 fn lanes_at_a_site_are_in_step_and_others_are_not_waited_for() {
-    // The reduction of a warp through shared memory; a second warp waits for the first one's result meanwhile.
+    // A warp reduces through shared memory, and a second warp waits for its result.
     let source = format!(
         "{WAIT} void __mneme_cpu_converge(u32); void k(u32 **p) {{ u32 t = __mneme_cpu_thread()->tid[0]; volatile u32 *s = (u32 *)__mneme_cpu_thread()->shared, *a = *p;
         s[t] = t < 64 ? t + 1 : 0; __mneme_cpu_barrier(0, 0);
@@ -241,12 +241,12 @@ fn a_launch_over_its_time_is_stopped_wherever_its_threads_are() {
         assert_eq!(done, Err(Status::LAUNCH_TIMEOUT), "{source}");
         assert!(before.elapsed() < std::time::Duration::from_secs(20), "{source}");
     }
-    // The workers are as good as new.
+    // The workers can still be used.
     let (done, array) = numbers("void k(u32 **p) { __sync_fetch_and_add(*p, 1); }", true, 100, 64, 1);
     assert_eq!((done, array), (Ok(()), vec![6400]));
 }
 
-/// Runs kernel `k` of the source in one block of waves of 64.
+/// Runs kernel `k` of the source in one block of waves of 64 lanes.
 fn waves(source: &str, collective: bool, block: u32, count: usize) -> (Result<(), Status>, Vec<u64>) {
     let row = mneme_core::image::cpu_object::CpuKernel { warp_size: 64, ..kernel("k", 1, collective) };
     let mut array = vec![0u64; count];
@@ -268,7 +268,7 @@ fn waves_have_64_lanes() {
 
 #[test]
 fn lanes_of_a_wave_at_the_same_call_exchange() {
-    // The second wave has 36 lanes; half of each wave's lanes are in the branch, and all come together after it.
+    // The second wave has 36 lanes. Half of each wave's lanes take the branch, and all come together after it.
     let source = r#"void k(u64 **p) { u32 t = __mneme_cpu_thread()->tid[0], lane = __mneme_cpu_thread()->lane; u64 v;
         if (lane % 2) { __mneme_cpu_wave_site(1); v = __mneme_cpu_wave_exchange(t, lane ^ 1); }
         else { __mneme_cpu_wave_site(2); v = __mneme_cpu_wave_exchange(t, lane ^ 2); }
@@ -290,7 +290,7 @@ fn lanes_of_a_wave_at_the_same_call_exchange() {
 
 #[test]
 fn a_wave_is_together_again_after_a_loop_that_only_looks_like_waiting() {
-    // Lanes leave the loop one after another, and those that are still in it give way again and again.
+    // Lanes leave the loop one after another, and those that remain yield again and again.
     let source = format!(
         "{WAIT} void k(u64 **p) {{ u32 t = __mneme_cpu_thread()->tid[0]; volatile u32 n = 0; UNTIL(++n >= 10 * t + 1)
         (*p)[t] = __mneme_cpu_wave_ballot(t % 2); }}"
@@ -298,7 +298,7 @@ fn a_wave_is_together_again_after_a_loop_that_only_looks_like_waiting() {
     let (done, array) = waves(&source, true, 64, 64);
     assert_eq!(done, Ok(()));
     assert!(array.iter().all(|mask| *mask == 0xaaaa_aaaa_aaaa_aaaa), "{array:x?}");
-    // A lane that others of its wave wait for goes on in the end.
+    // A lane for which others of its wave wait continues in the end.
     let source = format!(
         "{WAIT} void k(volatile u64 **p) {{ u32 t = __mneme_cpu_thread()->tid[0];
         if (t == 5) {{ u64 here = __mneme_cpu_wave_ballot(1); (*p)[0] = here; }} else UNTIL((*p)[0] != 0) }}"
@@ -344,7 +344,7 @@ fn blocks_of_a_cooperative_launch_wait_for_each_other() {
     let mut array = vec![0u32; 129];
     assert_eq!(launch(&loaded, "cooperative", 64, 64, 0, &[array.as_mut_ptr() as u64]), Ok(()));
     assert!(array[64..128].iter().all(|sum| *sum == 1 + 3 + 7) && array[128] == 8, "{array:?}");
-    // As many as can be under way, of a size that does not go evenly into what a worker takes together.
+    // As many blocks as can be in flight, not a multiple of what a worker takes together.
     let width = processors::count();
     let most = (stack::IN_USE / 100 / width * width) as u32;
     let mut array = vec![0u32; 2 * most as usize + 1];
@@ -357,7 +357,7 @@ fn blocks_of_a_cooperative_launch_wait_for_each_other() {
     assert_eq!(word, [0]);
 }
 
-/// Each block reads what the others of its cluster have in shared memory, round by round.
+/// Each block reads the shared memory of the cluster's other blocks, round by round.
 #[test]
 fn blocks_of_a_cluster_share_memory_and_a_barrier() {
     let source = r#"void k(u32 **p) { const struct context *c = __mneme_cpu_thread(); const u32 *e = c->cluster;

@@ -1,13 +1,13 @@
-//! The functions by which kernels read textures, and read and write surfaces.
+//! The functions with which kernels read textures, and read and write surfaces.
 //!
-//! docs/how-it-works/cpu-device.md has what they are passed. A coordinate is four words: the layer, x, y and z.
+//! docs/reference/cpu-code-objects.md defines their arguments. A coordinate is four words: the layer, x, y and z.
 
 use super::device_calls::{fail, image};
 use super::fault::KernelFault;
 use super::images::{Image, ReadMode, TexelMemory, Texture};
 use super::sampling::{self, Axes, Sampler};
 
-/// What a coordinate has: axes, and whether it has a layer or leads to the face of a cube.
+/// The parts of a coordinate: its axes, and whether it has a layer or selects the face of a cube.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Geometry {
     axes: usize,
@@ -34,25 +34,25 @@ impl Geometry {
 fn texture(handle: u64) -> &'static Texture {
     match image(handle) {
         Some(Image::Texture(texture)) => texture,
-        _ => fail(KernelFault::Image(format!("read {handle:#x}, which is no texture object"))),
+        _ => fail(KernelFault::Image(format!("read {handle:#x}, which is not a texture object"))),
     }
 }
 
 fn surface(handle: u64) -> &'static TexelMemory {
     match image(handle) {
         Some(Image::Surface(texels)) => texels,
-        _ => fail(KernelFault::Image(format!("used {handle:#x}, which is no surface object"))),
+        _ => fail(KernelFault::Image(format!("used {handle:#x}, which is not a surface object"))),
     }
 }
 
-/// The layer that a number means: the nearest one that there is.
+/// The nearest existing layer.
 fn nearest(layer: i32, layers: u32) -> u32 {
     u32::try_from(layer).unwrap_or(0).min(layers - 1)
 }
 
 /// `__mneme_cpu_texture`: `tex`, `tld4`.
 ///
-/// `what` has in its bytes the geometry, whether coordinates are floats, and 0 or from 1 on the component to gather.
+/// The bytes of `what` are the geometry, whether coordinates are floats, and 0 or, from 1 on, the component to gather.
 pub extern "C" fn read_texture(handle: u64, what: u32, registers: *mut [u32; 4]) {
     let Texture { texels, sampler, read } = texture(handle);
     let [geometry, floats, component, _] = what.to_le_bytes().map(u32::from);
@@ -76,7 +76,7 @@ fn words(
     let mut sampler = *sampler;
     if geometry.cube {
         let (face, place) = sampling::face(at);
-        // Faces follow one another, those of a cube as one of its layers.
+        // Faces are consecutive, and a cube is a layer of six faces.
         layer = nearest(layer, (texels.extent[2] / 6).max(1)).cast_signed() * 6 + face.cast_signed();
         at = [place[0], place[1], 0.0];
         sampler.normalized = true;
@@ -93,7 +93,7 @@ fn words(
     }
 }
 
-/// What an access of a surface does where it is outside.
+/// How a surface access outside behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Boundary {
     Trap,
@@ -101,7 +101,7 @@ enum Boundary {
     Zero,
 }
 
-/// The address of an access of so many bytes; x counts bytes. `None` where there is nothing to access.
+/// The address of an access; x counts bytes. `None` if the access is outside and has no effect.
 fn place(
     texels: &TexelMemory,
     geometry: Geometry,
@@ -142,8 +142,8 @@ pub struct SurfaceAccess {
     bytes: [u8; 16],
 }
 
-/// The bytes' number, and the address; `what` has in its bytes the geometry, the bytes of the access, and what happens
-/// outside: 0 it traps, 1 the nearest is taken, 2 nothing is there.
+/// Returns the number of bytes and the address of an access. The bytes of `what` are the geometry, the size of the
+/// access, and the behaviour outside: 0 trap, 1 clamp, 2 zero.
 fn accessed(handle: u64, what: u32, coordinates: [i32; 4]) -> (usize, Option<u64>) {
     let [geometry, bytes, boundary, _] = what.to_le_bytes().map(u32::from);
     let boundary = match boundary {
@@ -165,23 +165,23 @@ pub extern "C" fn load_surface(handle: u64, what: u32, registers: *mut SurfaceAc
     let (bytes, address) = accessed(handle, what, access.coordinates);
     access.bytes = [0; 16];
     if let Some(address) = address {
-        // SAFETY: the bytes lie inside of an array that lives until the launch has ended.
+        // SAFETY: the bytes lie inside an array that lives until the launch has ended.
         unsafe { std::ptr::copy_nonoverlapping(address as *const u8, access.bytes.as_mut_ptr(), bytes) };
     }
 }
 
 /// `__mneme_cpu_surface_store`: `sust`.
 pub extern "C" fn store_surface(handle: u64, what: u32, registers: *const SurfaceAccess) {
-    // SAFETY: likewise.
+    // SAFETY: as in `load_surface`.
     let access = unsafe { &*registers };
     let (bytes, address) = accessed(handle, what, access.coordinates);
     if let Some(address) = address {
-        // SAFETY: likewise.
+        // SAFETY: as in `load_surface`.
         unsafe { std::ptr::copy_nonoverlapping(access.bytes.as_ptr(), address as *mut u8, bytes) };
     }
 }
 
-/// `__mneme_cpu_image_query`: `txq` (with 256 added) and `suq`. 0 width, 1 height, 2 depth or 3 layers, 4 levels, 5
+/// `__mneme_cpu_image_query`: `txq` (with 256 added) and `suq`. 0 width, 1 height, 2 depth, 3 layers, 4 levels, 5
 /// whether coordinates are normalised.
 pub extern "C" fn query_image(handle: u64, what: u32) -> u32 {
     let (texels, normalized) = if what & 256 != 0 {
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(read(4, true, float([2.5, 1.5, 3.5], 99), false), 11 * 12 + 4 + 2);
         assert_eq!(read(4, true, float([2.5, 1.5, 3.5], -1), false), 4 + 2);
         assert_eq!(read(4, false, [2, 3, 2, 0], false), 2 * 12 + 2 * 4 + 3);
-        // Down the z axis, from the middle of the face: of the first cube and of the second one.
+        // Along the z axis, from the centre of the face, of the first cube and of the second one.
         assert_eq!(read(5, true, float([0.1, 0.0, -1.0], 9), true), 5 * 12 + 4 + 1);
         assert_eq!(read(6, true, float([-0.1, 0.0, -1.0], 1), true), 11 * 12 + 4 + 2);
     }

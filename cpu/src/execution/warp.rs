@@ -1,13 +1,12 @@
 //! The results of warp operations.
 //!
-//! They are `shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` of the PTX ISA, whose warps have 32 lanes, what
-//! matrix operations are made of, and the ballot and the exchanges that AMD's instructions are lowered to, whose waves
-//! have 32 or 64.
+//! They are `shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` of the PTX ISA (32 lanes), the parts of matrix
+//! operations, and the ballot and exchanges to which AMD's instructions are lowered (32 or 64 lanes).
 
 /// The most lanes that a warp has.
 pub const LANES: usize = 64;
 
-/// Lanes synchronise only where they call for the same class of operation with the same mask.
+/// The kind of a meeting. Lanes synchronise only if they call the same class of operation with the same mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpRequest {
     pub class: Class,
@@ -30,7 +29,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// For messages.
+    /// The name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Class::Sync => "warp barrier",
@@ -43,7 +42,7 @@ impl Class {
     }
 }
 
-/// One lane's part of an operation; `kind` is numbered as in docs/how-it-works/cpu-device.md.
+/// One lane's input to an operation. `kind` is numbered as in docs/reference/cpu-code-objects.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Sync,
@@ -65,24 +64,24 @@ pub enum Operation {
         kind: u32,
         value: u32,
     },
-    /// All get the value of the first lane.
+    /// All lanes get the value of the first lane.
     First {
         value: u64,
     },
-    /// Of a wave: its lanes go on together.
+    /// The lanes of a wave continue together.
     Gather,
-    /// CUDA's `activemask`: the lanes that are here.
+    /// CUDA's `activemask`: the lanes at this call.
     Active,
-    /// Of a wave: the lanes with a predicate.
+    /// The lanes of a wave whose predicate is true.
     Ballot {
         predicate: bool,
     },
-    /// Of a wave: the value of the lane that each names.
+    /// Each lane of a wave gets the value of the lane that it names.
     Exchange {
         value: u32,
         source: u32,
     },
-    /// Of a wave: the value that was sent to each.
+    /// Each lane of a wave gets the value that was sent to it.
     Permute {
         value: u32,
         destination: u32,
@@ -90,7 +89,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether it is one of AMD's, whose lanes have come together again after every branch and loop.
+    /// Whether it is one of AMD's operations. Lanes of a wave are together again after every branch and loop.
     pub fn is_of_wave(self) -> bool {
         matches!(
             self,
@@ -99,7 +98,7 @@ impl Operation {
     }
 }
 
-/// The result for `lane`, of the lanes in `arrived` with their operations.
+/// The result for `lane`, given the operations of the lanes in `arrived`.
 pub fn result(lane: u32, arrived: u64, operations: &[Operation; LANES]) -> u64 {
     let mask_of = |holds: &dyn Fn(&Operation) -> bool| {
         lanes(arrived).filter(|lane| holds(&operations[*lane])).fold(0u64, |mask, lane| mask | 1 << lane)
@@ -162,7 +161,7 @@ pub fn result(lane: u32, arrived: u64, operations: &[Operation; LANES]) -> u64 {
     }
 }
 
-/// The lane that a shuffle reads from, and whether it is in range (else the lane reads its own value).
+/// The lane that a shuffle reads from, and whether it is in range. If not, the lane reads its own value.
 fn source_lane(kind: u32, lane: u32, wanted: u32, clamp: u32) -> (u32, bool) {
     let (wanted, bound, segment) = (wanted & 31, clamp & 31, clamp >> 8 & 31);
     let least = lane & segment;
@@ -202,7 +201,7 @@ mod tests {
 
     #[test]
     fn shuffles_stay_in_their_segment() {
-        // Operand c as CUDA's headers make it: (32 - width) << 8 | 31, and without the 31 for `up`.
+        // Operand c as CUDA's headers build it: (32 - width) << 8 | 31, and without the 31 for `up`.
         assert_eq!(shuffle(0, 7, 3, 31), (103, true));
         assert_eq!(shuffle(0, 13, 2, (32 - 8) << 8 | 31), (110, true));
         assert_eq!(shuffle(1, 2, 3, 0), (102, false));

@@ -15,7 +15,7 @@ impl Worker {
         Self { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: SharedMemoryPool::default() }
     }
 
-    /// After a launch: keeps its share of what all workers keep.
+    /// Keeps the worker's share of stacks and memory. Called after a launch.
     pub fn trim(&mut self) {
         self.fibers.trim(processors::count());
         self.loops.trim(processors::count());
