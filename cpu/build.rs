@@ -1,7 +1,7 @@
-//! The build script: the library stays mapped after a `dlclose`, and its functions call one another.
+//! The build script. It links the library so that it stays mapped after a `dlclose`, and its functions call each other.
 //!
-//! The library keeps worker threads and a signal handler. Functions of the same name that are preloaded in front of it
-//! are for its callers, not for itself.
+//! It stays mapped because it has worker threads and a signal handler. Functions of the same names that are preloaded
+//! in front of it only affect its callers.
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete");

@@ -1,6 +1,6 @@
 //! Arguments as C callers pass them.
 //!
-//! They are wrapped where they enter, so that everything behind the ABI is safe code.
+//! They are wrapped on entry, so all code behind the ABI is safe code.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use mneme_core::cancellation::PutOff;
 
 use crate::status::{Status, StatusResult};
 
-/// A pointer to write a result to. Made only by C callers, which promise that it is null or valid for a `T`.
+/// A pointer to write a result to. Only C callers create it, and they promise that it is null or valid for a `T`.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
@@ -32,7 +32,7 @@ impl<T> Out<T> {
         Self(std::ptr::null_mut())
     }
 
-    /// A place whose type another argument of the C call decides; the C caller promises that it is that type.
+    /// A place whose type another argument of the C call decides. The C caller promises that the type is right.
     pub fn to_place(address: usize) -> Self {
         Self(address as *mut T)
     }
@@ -66,7 +66,7 @@ impl<T> Out<T> {
     }
 }
 
-/// A pointer to read from, null or valid for a `T` by the C caller's promise.
+/// A pointer to read from. The C caller promises that it is null or valid for a `T`.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct In<T>(*const T);
@@ -80,7 +80,7 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T: Copy> In<T> {
-    /// A place whose address came in as a number; the C caller promises that it is valid for a `T`.
+    /// A place whose address is a number. The C caller promises that it is valid for a `T`.
     pub fn of_place(address: usize) -> Self {
         Self(address as *const T)
     }
@@ -117,7 +117,7 @@ impl<T> From<&T> for In<T> {
     }
 }
 
-/// A C string, null or NUL-terminated and unchanged during the call by the C caller's promise.
+/// A C string. The C caller promises that it is null, or NUL-terminated and unchanged during the call.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct CStringArgument(pub *const c_char);
@@ -132,14 +132,13 @@ impl CStringArgument {
     }
 }
 
-/// An argument of a safe function, made of the one that a C caller passed.
+/// Converts a C caller's argument to that of a safe function.
 pub trait Take<Raw> {
-    /// # Safety
-    /// A pointer is null or valid for what the API says that it leads to, and `Self` is that.
+    /// # Safety A pointer must be null or valid for the type that the API demands, and `Self` must have that type.
     unsafe fn take(raw: Raw) -> Self;
 }
 
-/// Makes the argument of a safe function of one that a C caller passed; one that is called `_` is dropped.
+/// Converts a C caller's argument to that of a safe function. An argument named `_` is dropped.
 macro_rules! take {
     (_ $raw:ident) => {
         let _ = $raw;
@@ -151,13 +150,12 @@ macro_rules! take {
 }
 pub(crate) use take;
 
-/// Exports a function whose handler gives what it returns, as it is: `{ (arguments) handler }` and its declaration.
+/// Exports a function that returns its handler's result unchanged: `{ (arguments) handler }` and its declaration.
 macro_rules! answer {
     ({ ($($argument:tt),*) $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*) -> $return:ty) => {
-        /// # Safety
-        /// Arguments as the API demands them: pointers are null or valid for their type.
+        /// # Safety Arguments must be as the API demands: pointers are null or valid for their type.
         #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments, reason = "as the API has it")]
+        #[allow(clippy::too_many_arguments, reason = "the signature in the API")]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> $return {
             $( $crate::abi::take! { $argument $raw } )*
             $crate::abi::Give::give($handler)
@@ -177,7 +175,7 @@ macro_rules! answers {
 }
 pub(crate) use answers;
 
-/// An argument of a C function, made of one that keeps its promise by its type.
+/// Converts a typed argument to that of a C function.
 pub trait Give<Raw> {
     fn give(self) -> Raw;
 }
@@ -233,7 +231,7 @@ macro_rules! pointers_of_nothing {
 
 pointers_of_nothing!(*mut c_void, *const c_void);
 
-/// An argument that is only passed on: one API's pointer is the other's, or its address.
+/// Arguments that are passed on unchanged: one API's pointer becomes the other's, or its address.
 macro_rules! passed_on {
     ($($pointer:ident)*) => {
         $(
@@ -271,20 +269,20 @@ macro_rules! changeable {
 
 passed_on!(constant changeable);
 
-/// Lengths are of one type here.
+/// Lengths are `usize` throughout the device.
 impl Take<u32> for usize {
     unsafe fn take(raw: u32) -> Self {
         raw as usize
     }
 }
 
-/// Functions of the application, which the ABI has as addresses.
+/// Functions of the application. The ABI declares them as addresses.
 macro_rules! functions {
     ($($type:ty),*) => {
         $(
             impl Take<*mut c_void> for $type {
                 unsafe fn take(raw: *mut c_void) -> Self {
-                    // SAFETY: an address of such a function or null by the caller's promise, which is `None`.
+                    // SAFETY: by the caller's promise, the address of such a function, or null, which becomes `None`.
                     unsafe { std::mem::transmute::<*mut c_void, Self>(raw) }
                 }
             }
@@ -299,7 +297,7 @@ macro_rules! functions {
 
 functions!(HostFunction, Callback);
 
-/// Handles and addresses are numbers here.
+/// Handles and addresses are numbers throughout the device.
 macro_rules! numbers_for_pointers {
     ($($number:ty),*) => {
         $(
@@ -382,8 +380,8 @@ pub use mneme_abi::cuda::structures::HostFunction;
 /// `CUstreamCallback`
 pub type Callback = Option<unsafe extern "C" fn(usize, Status, *mut c_void)>;
 
-/// Runs the body of an exported function; a panic becomes a status instead of crossing into C. A thread that is
-/// cancelled ends after it: Rust ends the process if the thread unwinds within (`pthread_cancel`).
+/// Runs the body of an exported function. A panic becomes a status instead of crossing into C. If the thread is
+/// cancelled (`pthread_cancel`), it ends only afterwards, because Rust ends the process if a thread unwinds inside.
 pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
     let _put_off = PutOff::begin();
     match catch_unwind(AssertUnwindSafe(body)) {

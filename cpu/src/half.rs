@@ -1,7 +1,6 @@
 //! Half precision for machines without F16C.
 //!
-//! A half travels in the low 16 bits of a vector register, as the ABIs of x86-64 and AArch64 say; the parts of the
-//! register above it are undefined.
+//! The ABIs of x86-64 and AArch64 pass a half in the low 16 bits of a vector register; the bits above are undefined.
 
 /// `__extendhfsf2`
 pub extern "C" fn to_float(half: f32) -> f32 {
@@ -49,7 +48,7 @@ fn double_to_bits(value: f64) -> u16 {
     // The step between neighbouring halves: 2^(exponent - 10), at least 2^-24.
     let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(-14);
     let steps = (magnitude / 2f64.powi(exponent - 10)).round_ties_even() as u32;
-    // A mantissa that rounds up to the next power of two carries into the exponent field by itself.
+    // A mantissa that rounds up to the next power of two carries into the exponent field, which is correct.
     sign | (((exponent + 14) as u32 * 1024 + steps) as u16)
 }
 

@@ -1,7 +1,8 @@
-//! Handles that are given to C callers.
+//! Handles that C callers get.
 //!
-//! They are numbers that are never dereferenced, so a stale or invented one is an error, not a crash. A vendor's driver
-//! may crash, or take a stale one for what has its place now: `MNEME_CPU_STALE_HANDLES=abort` finds who uses one.
+//! A handle is a number that is never dereferenced, so a stale or invented one causes an error, not a crash. A vendor's
+//! driver may crash, or use the object that has the handle now; with `MNEME_CPU_STALE_HANDLES=abort` you can find such
+//! calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,11 +12,11 @@ use mneme_core::environment;
 
 use crate::status::Status;
 
-/// Shared by all kinds, so that a handle of one kind is never valid as another. The first values stay free for the
-/// handles with a fixed meaning (streams 0, 1 and 2).
+/// The next handle. All kinds share it, so a handle of one kind is never valid as another. The first values stay free
+/// for handles with a fixed meaning (streams 0, 1 and 2).
 static NEXT: AtomicUsize = AtomicUsize::new(0x10_0000);
 
-/// Whether a call with the handle of something that is gone ends the process (`MNEME_CPU_STALE_HANDLES`).
+/// Whether a call with a stale handle ends the process (`MNEME_CPU_STALE_HANDLES`).
 fn aborts() -> bool {
     static ABORTS: OnceLock<bool> = OnceLock::new();
     *ABORTS.get_or_init(|| environment::variable("MNEME_CPU_STALE_HANDLES").is_some_and(|text| text.trim() == "abort"))
@@ -23,29 +24,29 @@ fn aborts() -> bool {
 
 struct Entries<T> {
     live: BTreeMap<usize, Arc<T>>,
-    /// Handles of what is gone, where a call with one ends the process.
+    /// Stale handles, if a call with one ends the process.
     gone: BTreeSet<usize>,
 }
 
 /// The objects of one kind.
 pub struct Registry<T> {
-    /// What they are, for a sentence: "a stream". None where vendors' drivers know stale handles and answer.
+    /// The kind for messages, such as "a stream". `None` if vendors' drivers accept stale handles of this kind.
     kind: Option<&'static str>,
     entries: RwLock<Entries<T>>,
 }
 
 impl<T> Registry<T> {
-    /// Of objects of this kind, "a stream", of which stale handles may be looked for.
+    /// A registry of a kind, such as "a stream", whose stale handles can end the process.
     pub const fn new(kind: &'static str) -> Self {
         Self { kind: Some(kind), entries: RwLock::new(Entries { live: BTreeMap::new(), gone: BTreeSet::new() }) }
     }
 
-    /// Of objects of which a stale handle may be asked.
+    /// A registry of objects whose stale handles a program may query.
     pub const fn answering() -> Self {
         Self { kind: None, entries: RwLock::new(Entries { live: BTreeMap::new(), gone: BTreeSet::new() }) }
     }
 
-    /// Whether stale handles are looked for.
+    /// Whether stale handles of this kind end the process.
     fn aborts(&self) -> bool {
         self.kind.is_some() && aborts()
     }
@@ -78,7 +79,7 @@ impl<T> Registry<T> {
         Ok(object)
     }
 
-    /// Removes what belongs to something that has ended; gives the handles.
+    /// Removes the objects that belong to something that has ended. Returns their handles.
     pub fn remove_all(&self, belongs: impl Fn(&T) -> bool) -> Vec<usize> {
         let mut entries = self.write();
         let mut ended = Vec::new();
@@ -99,12 +100,12 @@ impl<T> Registry<T> {
         self.read().live.values().for_each(work);
     }
 
-    /// What a call with a handle that is none of a live object comes to.
+    /// The status for a handle without a live object. Ends the process if stale handles do that.
     fn missing(&self, entries: &Entries<T>, handle: usize) -> Status {
         if let Some(kind) = self.kind
             && entries.gone.contains(&handle)
         {
-            crate::say!("the handle {handle:#x} of {kind} that is gone was used (MNEME_CPU_STALE_HANDLES)");
+            crate::say!("a call used the stale handle {handle:#x} of {kind} (MNEME_CPU_STALE_HANDLES)");
             std::process::abort();
         }
         Status::INVALID_HANDLE

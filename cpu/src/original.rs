@@ -1,4 +1,4 @@
-//! The code that a kernel is run from, which the recorder requests from this device.
+//! The code from which a kernel runs, which the recorder requests from this device.
 
 use mneme_abi::cuda::types::*;
 

@@ -1,4 +1,4 @@
-//! Functions that the CPU device does not have: each says so in a sentence, once, and fails.
+//! Functions that the CPU device lacks. Each prints a sentence once, and fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,9 +12,9 @@ pub fn refuse(name: &str, reported: &AtomicBool) -> StatusResult {
     Err(Status::NOT_SUPPORTED)
 }
 
-/// Exports functions that are refused, whatever their arguments are: the caller passes them in registers and on its own
-/// stack, and takes them away itself. `enter` makes what each returns of the refusal: a status where no other type is
-/// said. One that returns nothing is written with what it is for: `symbol: "what"`.
+/// Exports functions that are refused, with any arguments: C callers pass them in registers and on their own stack, and
+/// remove them themselves. `enter` converts the refusal to the function's result, a status unless another type is
+/// given. A function without a result names its feature: `symbol: "what"`.
 macro_rules! refused {
     ($enter:ident => $($symbol:ident),* $(,)?) => {
         $crate::refusal::refused! { $enter -> $crate::status::Status => $($symbol),* }

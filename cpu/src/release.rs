@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 
 use mneme_core::image::elf::{MappedFile, loaded_objects, needs};
 
-/// CUDA's, from the name of the runtime, `libcudart.so.13`.
+/// CUDA's release, from the name of the runtime, such as `libcudart.so.13`.
 pub fn of_cuda() -> Option<u32> {
     static MAJOR: OnceLock<Option<u32>> = OnceLock::new();
     *MAJOR.get_or_init(|| in_name_of("libcudart.so."))
 }
 
-/// The number in the name of a library that the program is linked with, or has loaded by that name.
+/// The number in the name of a library that the program is linked with, or has loaded.
 pub fn in_name_of(beginning: &str) -> Option<u32> {
     let objects = loaded_objects();
     let needed = objects.iter().find_map(|object| {

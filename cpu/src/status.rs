@@ -2,10 +2,10 @@
 
 pub use mneme_abi::cuda::status::Status;
 
-/// What a function of the ABI gives back before it becomes a number.
+/// The result of a function of the ABI, before it becomes a number.
 pub type StatusResult = Result<(), Status>;
 
-/// For a call that must not fail because of an earlier fault of a kernel.
+/// Converts a result to a number.
 pub fn of(done: StatusResult) -> Status {
     done.err().unwrap_or(Status::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! Code objects for tests, made by the C compiler as the device's own compiler would make them.
+//! Code objects for tests. The C compiler makes them in the form in which the device's own compiler does.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use mneme_core::image::cpu_object::{CpuKernel, CpuParameter, CpuTable, CpuVariab
 
 use crate::loader::{self, Loaded, PlacementRange};
 
-/// What every test kernel may use.
+/// Declarations for all test kernels.
 const PRELUDE: &str = r#"
     typedef unsigned u32; typedef unsigned long u64; typedef unsigned char u8;
     struct context { u32 tid[3], ntid[3], ctaid[3], nctaid[3], lane, warp, dynamic_bytes, total_bytes; u8 *shared; u32 cluster[3], explicit_cluster; };
@@ -34,7 +34,7 @@ const PRELUDE: &str = r#"
     float sinf(float); void *memcpy(void *, const void *, u64);
 "#;
 
-/// A kernel row with 8-byte parameters.
+/// The row of a kernel with 8-byte parameters.
 pub fn kernel(name: &str, parameters: u32, collective: bool) -> CpuKernel {
     CpuKernel {
         name: name.into(),
@@ -59,7 +59,7 @@ pub fn object(source: &str, kernels: Vec<CpuKernel>, variables: Vec<CpuVariable>
     let output = tempfile::NamedTempFile::new().unwrap();
     let mut compiler = Command::new("cc")
         .args(["-c", "-fPIC", "-O1", "-std=gnu11", "-w", "-fno-builtin"])
-        // Else they are calls of the compiler's library.
+        // Otherwise atomic operations call the compiler's library.
         .args(cfg!(target_arch = "aarch64").then_some("-mno-outline-atomics"))
         .args(["-x", "c", "-", "-o"])
         .arg(output.path())

@@ -1,7 +1,7 @@
-//! Tests that the library answers every function of the runtimes, and calls its own.
+//! Tests that the library exports every function of the runtimes, and calls its own functions.
 //!
-//! It stands in for NVIDIA's runtime and for AMD's: a function that is missing would be looked for in the runtime that
-//! the application is linked with.
+//! It stands in for NVIDIA's runtime and AMD's, so a missing function would resolve to the runtime that the application
+//! is linked with.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn every_function_of_hip_is_answered_here() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// What is preloaded in front of the library has functions of the same names, and calls the library's.
+/// Functions preloaded in front of the library have the same names as its own. They only affect other callers.
 #[test]
 fn functions_of_the_library_call_one_another_whatever_is_in_front_of_it() {
     let bytes = std::fs::read(own_library()).unwrap();

@@ -5,9 +5,9 @@ use std::ffi::c_void;
 
 use corosensei::trap::TrapHandlerRegs;
 
-/// The largest that Linux can be built with.
+/// The largest page size with which Linux can be built.
 pub const PAGE: u64 = 64 << 10;
-/// Divisions cause none, and where the compiler holds a place to be unreachable there is a breakpoint.
+/// Divisions raise no signal. The compiler puts a breakpoint at code that it considers unreachable.
 pub const FAULTS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, libc::SIGILL];
 
 global_asm!(
@@ -60,31 +60,31 @@ pub fn set_context(context: *const c_void) {
     }
 }
 
-/// Writes what the data cache holds to where instructions are fetched from, then drops what instruction caches hold.
-/// Threads that begin to execute the code later do so through a synchronisation of their own.
+/// Writes the data cache back to where instructions are fetched from, then invalidates the instruction caches. Threads
+/// that execute the code later synchronise before they do.
 pub fn publish_code(start: usize, length: usize) {
     let types: u64;
     // SAFETY: reads a register that user code may read.
     unsafe { asm!("mrs {}, ctr_el0", out(reg) types, options(nomem, nostack, preserves_flags)) };
-    // Logarithms of the shortest lines, in words.
+    // The fields are logarithms of the shortest cache lines, in words.
     let data = 4usize << (types >> 16 & 15);
     let instructions = 4usize << (types & 15);
     let lines = |size: usize| (start & !(size - 1)..start + length).step_by(size);
     for line in lines(data) {
-        // SAFETY: keeps the contents of the caller's memory as they are.
+        // SAFETY: leaves the contents of memory unchanged.
         unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
     }
     // SAFETY: barriers and cache maintenance change no memory.
     unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
     for line in lines(instructions) {
-        // SAFETY: likewise.
+        // SAFETY: as above.
         unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
     }
-    // SAFETY: likewise.
+    // SAFETY: as above.
     unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
 }
 
-/// Lanes are grouped by where they call from, which is the return address: it becomes the last argument.
+/// Lanes are grouped by their call site, so the function gets the return address as its last argument.
 macro_rules! with_call_site {
     ($($name:ident($($argument:ident),*) -> $result:ty, $address:ident, argument $number:literal: $at:ident;)*) => {
         $(
@@ -104,7 +104,8 @@ pub(crate) use with_call_site;
 /// FPCR's rounding field, in the order of the contract's modes: nearest, zero, down, up.
 const FIELD: [u64; 4] = [0 << 22, 3 << 22, 2 << 22, 1 << 22];
 
-/// Runs the instruction under a rounding mode. In one piece, so that the compiler moves nothing between the writes.
+/// Runs the instruction under a rounding mode, in one piece, so the compiler moves no other instruction between the
+/// writes.
 macro_rules! under {
     ($mode:expr, $instruction:literal, $a:expr $(, $name:ident = $other:expr)*) => {{
         let mut value = $a;

@@ -1,7 +1,7 @@
-//! The processor that the CPU device runs on.
+//! The processor on which the CPU device runs: registers, rounding modes, thread-local storage and caches.
 //!
-//! It decides registers, rounding modes, thread-local storage and caches. Each processor has a file of the same
-//! functions. What differs between the objects that they run is in `loader/machine`.
+//! There is a file with the same functions for each processor. Differences between code objects are in
+//! `loader/machine`.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -19,19 +19,19 @@ use x86_64 as own;
 
 pub(crate) use own::with_call_site;
 
-/// A multiple of the pages that systems for this processor have, in bytes: memory that is placed and protected by these
-/// is so everywhere.
+/// A multiple, in bytes, of every page size that systems use on this processor, so memory that is placed and protected
+/// in these units is so on every system.
 pub const PAGE: u64 = own::PAGE;
 
-/// The signals that instructions of a kernel may cause.
+/// The signals that instructions of a kernel may raise.
 pub const FAULTS: [i32; 4] = own::FAULTS;
 
 unsafe extern "C" {
     fn mneme_cpu_running_context() -> *const c_void;
 }
 
-// The pointer to the running thread's context. Kernels ask for it at least once a thread, so it is in the initial-exec
-// TLS model, which Rust's `thread_local!` does not offer to shared libraries: two loads instead of a call.
+// The pointer to the running thread's context. Kernels read it at least once per thread, so it uses the initial-exec
+// TLS model, which takes two loads instead of a call. Rust's `thread_local!` does not offer that to shared libraries.
 std::arch::global_asm!(
     ".section .tbss.mneme_cpu_context,\"awT\",@nobits",
     ".p2align 3",
@@ -44,7 +44,7 @@ std::arch::global_asm!(
     ".text",
 );
 
-/// The function that gives kernels the pointer to the running thread's context.
+/// The function that returns the pointer to the running thread's context, for kernels.
 pub fn context_function() -> *const () {
     mneme_cpu_running_context as *const ()
 }
@@ -61,7 +61,7 @@ pub fn set_context(context: *const c_void) {
     own::set_context(context);
 }
 
-/// Makes code that was written to memory what processors execute there.
+/// Makes code that was written to memory executable for all processors.
 pub fn publish_code(start: usize, length: usize) {
     own::publish_code(start, length);
 }
@@ -71,7 +71,7 @@ pub fn round_double(op: u32, mode: u32, a: f64, b: f64, c: f64) -> f64 {
     own::round_double(op, mode, a, b, c)
 }
 
-/// The same on floats.
+/// The same for floats.
 pub fn round_float(op: u32, mode: u32, a: f32, b: f32, c: f32) -> f32 {
     own::round_float(op, mode, a, b, c)
 }
@@ -80,14 +80,13 @@ pub fn round_float(op: u32, mode: u32, a: f32, b: f32, c: f32) -> f32 {
 pub struct InterruptedRegisters<'a>(&'a mut libc::mcontext_t);
 
 impl InterruptedRegisters<'_> {
-    /// # Safety
-    /// `ucontext` is what a handler with `SA_SIGINFO` got, and it has not returned.
+    /// # Safety `ucontext` must be what a handler with `SA_SIGINFO` received, and that handler must not have returned.
     pub unsafe fn of(ucontext: *mut c_void) -> Self {
-        // SAFETY: by the contract above, it points to a ucontext.
+        // SAFETY: promised by the caller.
         Self(unsafe { &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext })
     }
 
-    /// The address of the instruction.
+    /// The address of the interrupted instruction.
     pub fn instruction(&self) -> usize {
         own::instruction(self.0)
     }
@@ -97,7 +96,7 @@ impl InterruptedRegisters<'_> {
         own::stack(self.0)
     }
 
-    /// Has the thread go on elsewhere.
+    /// Lets the thread continue with other registers.
     pub fn redirect(&mut self, to: TrapHandlerRegs) {
         own::redirect(self.0, to);
     }

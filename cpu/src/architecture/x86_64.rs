@@ -50,10 +50,10 @@ pub fn set_context(context: *const c_void) {
     }
 }
 
-/// Its caches see to that by themselves.
+/// Does nothing: x86-64 keeps its instruction caches coherent.
 pub fn publish_code(_start: usize, _length: usize) {}
 
-/// Lanes are grouped by where they call from, which is the return address: it becomes the last argument.
+/// Lanes are grouped by their call site, so the function gets the return address as its last argument.
 macro_rules! with_call_site {
     (@register 0) => { "rdi" };
     (@register 1) => { "rsi" };
@@ -79,10 +79,11 @@ pub(crate) use with_call_site;
 
 /// MXCSR's rounding field, in the order of the contract's modes: nearest, zero, down, up.
 const FIELD: [u32; 4] = [0 << 13, 3 << 13, 1 << 13, 2 << 13];
-/// Exceptions masked, nearest, nothing flushed.
+/// Exceptions masked, rounding to nearest, denormals kept.
 const DEFAULT: u32 = 0x1f80;
 
-/// Runs the instruction under a rounding mode. In one piece, so that the compiler moves nothing else between the loads.
+/// Runs the instruction under a rounding mode, in one piece, so the compiler moves no other instruction between the
+/// loads.
 macro_rules! under {
     ($mode:expr, $type:ty, $instruction:literal, $a:expr, $b:expr) => {{
         let control = DEFAULT | FIELD[$mode as usize & 3];
@@ -113,7 +114,8 @@ macro_rules! fused {
         let mut before = 0u32;
         if std::is_x86_feature_detected!("fma") {
             let mut value = a;
-            // SAFETY: the processor has the instruction; changes only `value` and, for its duration, the rounding mode.
+            // SAFETY: the processor has the instruction, which changes only `value` and, for its duration, the rounding
+            // mode.
             unsafe {
                 asm!(
                     "stmxcsr dword ptr [{before}]",

@@ -145,7 +145,7 @@ pub struct Block {
     current: u32,
     /// Lanes per warp.
     width: u32,
-    /// How often waves have let their lanes be asked again since some lanes last went on.
+    /// How often waves have retried waiting lanes since lanes were last released.
     asked: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Properties and attributes of the device as HIP has them.
+//! Properties and attributes of the device in HIP's terms.
 
 use std::ffi::c_char;
 
@@ -12,16 +12,16 @@ use crate::runtime::calls::driver;
 use crate::runtime::device::{check, describe};
 use crate::status::{Status, StatusResult};
 
-/// Local memory of a work group, bytes: no kernel has to ask for more than a default.
+/// Bytes of local memory per work group. It needs no opting in.
 pub const SHARED: u32 = attributes::SHARED_OF_AMD;
-/// Alignment of rows, of images and of memory with a pitch, bytes.
+/// Alignment of rows, of images and of pitched memory, in bytes.
 pub const PITCH: usize = 256;
-/// `hipDeviceArch_t`: all features but surfaces and dynamic parallelism.
+/// `hipDeviceArch_t`: all features except surfaces and dynamic parallelism.
 const FEATURES: u32 = (1 << 17) - 1 - (1 << 14) - (1 << 16);
-/// Kilohertz of what `clock64` and `wall_clock64` count, nanoseconds.
+/// The rate of `clock64` and `wall_clock64`, which count nanoseconds, in kHz.
 const CLOCK: i32 = 1_000_000;
 
-/// Compute capability: the processor's version.
+/// The compute capability, which is the processor's version.
 fn capability() -> (i32, i32) {
     let (major, minor, _) = processor::version(processor::name()).unwrap_or((9, 0, 10));
     (major as i32, minor as i32)
@@ -35,7 +35,7 @@ fn processor_name() -> [c_char; 256] {
     text
 }
 
-/// What CUDA's structure and HIP's have in common.
+/// The properties that CUDA's structure and HIP's have in common.
 fn common(device: i32) -> Result<DeviceProperties, Status> {
     let (major, minor) = capability();
     let shared = SHARED as usize;
@@ -50,7 +50,7 @@ fn common(device: i32) -> Result<DeviceProperties, Status> {
         texture_pitch_alignment: PITCH,
         bus: 0,
         pci_device: device,
-        // HIP's functions for them are refused.
+        // The device refuses HIP's functions for them.
         textures_and_surfaces: [0; 40],
         ..describe(device)?
     })
@@ -68,13 +68,13 @@ pub fn properties(out: Out<PropertiesR0600>, device: i32) -> StatusResult {
     out.put(described(device)?)
 }
 
-/// The digits of the processor's name as a decimal number: 910 of gfx90a.
+/// The digits of the processor's name as a decimal number: 910 for gfx90a.
 fn gcn_number() -> i32 {
     let (major, minor, stepping) = processor::version(processor::name()).unwrap_or((9, 0, 10));
     (100 * major + 10 * minor + stepping) as i32
 }
 
-/// Fields that both layouts have.
+/// Copies fields that both layouts have.
 macro_rules! same {
     ($to:ident from $from:ident: $($field:ident)*) => { $($to.$field = $from.$field;)* };
 }
@@ -94,8 +94,8 @@ pub fn old_properties(out: Out<PropertiesR0000>, device: i32) -> StatusResult {
     out.put(old)
 }
 
-/// `CUdevice_attribute` of each of `hipDeviceAttribute_t` from 0 on; 0 for what the device or CUDA lacks,
-/// and for cooperative launches, which it has for CUDA alone.
+/// The `CUdevice_attribute` of each `hipDeviceAttribute_t`, from 0 on. 0 for attributes that the device or CUDA lacks,
+/// and for cooperative launches, which the device supports for CUDA only.
 const OF_CUDA: [u32; 92] = [
     32, 0, 40, 19, 91, 13, 20, 90, 31, 89, 0, 96, 15, 101, 79, 86, 18, 84, 17, 38, 80, 0, 0, 75, 83, 106, 2, 3, 4, 5,
     6, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 39, 11, 37, 36, 76, 85, 16, 0, 88,
@@ -110,7 +110,7 @@ pub fn attribute(out: Out<i32>, number: u32, device: i32) -> StatusResult {
         61 => capability().1,
         73 => 0,
         82 => PITCH as i32,
-        // Local memory of a work group, with and without asking for it, and of a compute unit.
+        // Local memory of a work group, with and without opting in, and of a compute unit.
         74..=76 | 10002 => SHARED as i32,
         84 => i32::try_from(crate::driver::device::memory().0).unwrap_or(i32::MAX),
         87 => processor::wave_size() as i32,
@@ -119,11 +119,11 @@ pub fn attribute(out: Out<i32>, number: u32, device: i32) -> StatusResult {
             0 => 0,
             of_cuda => attributes::value(of_cuda).unwrap_or(0),
         },
-        // Without a name from HIP 6 on.
+        // This attribute has no name from HIP 6 on.
         10003 => gcn_number(),
-        // Rates of the clocks that kernels read.
+        // Rates of the clocks that kernels can read.
         10000 | 10017 => CLOCK,
-        // Memory that the host can reach, and that it can share finely.
+        // Memory that the host can access, and fine-grained sharing.
         10011 | 10016 => 1,
         10015 => multiprocessors(),
         10001..10017 => 0,
@@ -131,7 +131,7 @@ pub fn attribute(out: Out<i32>, number: u32, device: i32) -> StatusResult {
     })
 }
 
-/// `hipLimit_t`: of the stack and of the heap, as CUDA numbers them; that of `printf`'s buffer is not supported.
+/// Checks a `hipLimit_t`. Stack and heap have CUDA's numbers; the limit of `printf`'s buffer is not supported.
 fn supported(limit: u32) -> StatusResult {
     match limit {
         0 | 2 => Ok(()),
@@ -156,13 +156,13 @@ pub fn compute_capability(major: Out<i32>, minor: Out<i32>, device: i32) -> Stat
     minor.put(capability().1)
 }
 
-/// `hipDeviceP2PAttr` counts from 0, the driver's from 1.
+/// Returns a `hipDeviceP2PAttr`. It counts from 0, the driver's from 1.
 pub fn peer_attribute(out: Out<i32>, attribute: u32, from: i32, to: i32) -> StatusResult {
     driver()?;
     crate::driver::device::peer_attribute(out, attribute.saturating_add(1), from, to)
 }
 
-/// `hipGetDeviceProperties` by the name that `hipGetProcAddress` is asked for.
+/// The name of `hipGetDeviceProperties` for a caller of `hipGetProcAddress` with this version.
 pub fn properties_function(version: i32) -> &'static str {
     if version >= 60_000_000 || (600..1000).contains(&version) || (version == 0 && release::major() >= 6) {
         "hipGetDevicePropertiesR0600"

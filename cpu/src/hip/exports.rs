@@ -1,4 +1,4 @@
-//! HIP's functions, declared in [`mneme_abi`], and what does the work of each.
+//! HIP's functions, declared in [`mneme_abi`], each with its handler.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 
@@ -23,9 +23,9 @@ use crate::runtime::session::driver_with_context;
 use crate::runtime::{device as devices, error, launch as launches, memory as copies, registration, session, volumes};
 use crate::status::{Status, StatusResult};
 
-/// An entry is `symbol: (arguments) => handler`, an argument that the handler does not use is `_`. With `=>` there is a
-/// context before the handler runs, with `->` only the driver; with `=` the handler gives what the function returns,
-/// and no call of the device is made. A second name is that of programs built for per-thread default streams.
+/// An entry is `symbol: (arguments) => handler`; an argument that the handler does not use is `_`. With `=>`, a context
+/// is current before the handler runs; with `->`, only the driver is initialised. With `=`, the function returns the
+/// handler's result, and the device is not called. A second name is for programs built with per-thread default streams.
 macro_rules! hip_exports {
     ($($symbol:ident $(| $form:ident)?: $arguments:tt $arrow:tt $handler:expr;)*) => {
         $(
@@ -53,10 +53,9 @@ macro_rules! export {
         answer! { { $arguments $handler } $($declaration)* }
     };
     ({ ($($argument:tt),*) $arrow:tt $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*)) => {
-        /// # Safety
-        /// Arguments as HIP's API demands them: pointers are null or valid for their type.
+        /// # Safety Arguments must be as HIP's API demands: pointers are null or valid for their type.
         #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments, reason = "as HIP has it")]
+        #[allow(clippy::too_many_arguments, reason = "the signature in HIP")]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> Status {
             $( take! { $argument $raw } )*
             enter(|| {
@@ -445,7 +444,7 @@ hip_exports! {
     hipGraphLaunch | hipGraphLaunch_spt: (executable, stream) => executable::launch(executable, stream);
 }
 
-/// Fills take the low byte of a number.
+/// Fills use the low byte of a number.
 fn byte(value: i32) -> u8 {
     value as u8
 }
@@ -455,7 +454,7 @@ fn push(grid: Dimensions, block: Dimensions, shared: usize, stream: usize) -> St
     Ok(())
 }
 
-/// `hipGetProcAddress`; its result is 0 for a function that there is, and 1.
+/// `hipGetProcAddress`. `result` is 0 if the function exists, otherwise 1.
 fn by_name(name: CStringArgument, out: Out<*const c_void>, version: i32, result: Out<u32>) -> StatusResult {
     let name = match name.get()? {
         "hipGetDeviceProperties" => own_device::properties_function(version),
@@ -488,7 +487,7 @@ fn error_text(error: Status) -> *const c_char {
     error.text().or_else(|| hip::error_text(error)).unwrap_or(c"unrecognized error code").as_ptr()
 }
 
-// Those that `hipGetProcAddress` does not give.
+// Functions that `hipGetProcAddress` does not return.
 answers! {
     hipCreateChannelDesc: (x, y, z, w, kind) => ChannelFormat { x, y, z, w, kind };
 
@@ -504,17 +503,16 @@ answers! {
         noted(|| registration::add_managed(handle, place, initial, name, bytes));
 }
 
-/// What fails at start-up is this thread's last error.
+/// Runs start-up code, whose failure becomes this thread's last error.
 fn noted(body: impl FnOnce() -> StatusResult) {
     enter(body);
 }
 
 macro_rules! same {
     ({ $to:ident } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
-        /// # Safety
-        /// As for the function that it is.
+        /// # Safety As for the function that it calls.
         #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments, reason = "as HIP has it")]
+        #[allow(clippy::too_many_arguments, reason = "the signature in HIP")]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
             // SAFETY: the arguments are the caller's.
             unsafe { $to($($argument),*) }
@@ -522,7 +520,7 @@ macro_rules! same {
     };
 }
 
-// `hip_ext.h` declares these for C++.
+// `hip_ext.h` declares these as C++ functions.
 mneme_abi::_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j! {
     same { hipExtModuleLaunchKernel }
 }
@@ -538,7 +536,7 @@ mod tests {
     fn every_status_that_has_a_name_is_described() {
         let named = (0..2000).map(Status).filter(|status| hip::error_name(*status).is_some());
         for status in named {
-            // SAFETY: a constant text.
+            // SAFETY: a constant string.
             let text = unsafe { CStr::from_ptr(hipGetErrorString(status)) };
             assert_ne!(text, c"unrecognized error code", "{status}");
         }
@@ -561,14 +559,14 @@ mod tests {
 
     #[test]
     fn a_call_that_succeeds_clears_the_error_of_the_one_before() {
-        // SAFETY: null is what the functions look for.
+        // SAFETY: the functions check for null.
         unsafe {
             assert_eq!(hipMalloc(std::ptr::null_mut(), 8), Status::INVALID_VALUE);
             assert_eq!(hipPeekAtLastError(), Status::INVALID_VALUE);
             assert_eq!(hipFree(0), Status::SUCCESS);
             assert_eq!(hipGetLastError(), Status::SUCCESS);
         }
-        // SAFETY: a name of the library's.
+        // SAFETY: a constant string of the library.
         let name = unsafe { CStr::from_ptr(hipGetErrorName(Status::INVALID_VALUE)) };
         assert_eq!(name, c"hipErrorInvalidValue");
     }
@@ -576,7 +574,7 @@ mod tests {
     #[test]
     fn either_kind_of_memory_is_freed_by_either_function() {
         let mut addresses = [0u64; 2];
-        // SAFETY: valid places; what is freed was allocated.
+        // SAFETY: valid places, and only allocated memory is freed.
         unsafe {
             assert_eq!(hipMalloc(&mut addresses[0], 64), Status::SUCCESS);
             assert_eq!(hipHostMalloc((&raw mut addresses[1]).cast(), 64, 0), Status::SUCCESS);
@@ -590,7 +588,7 @@ mod tests {
     fn copies_end_with_their_allocation_and_begin_only_if_they_can_end() {
         let (mut address, mut pitch) = (0u64, 0usize);
         let mut host = [7u8; 800];
-        // SAFETY: valid places, and no more of the host's bytes than there are.
+        // SAFETY: valid places, and the host memory is large enough.
         unsafe {
             assert_eq!(hipMallocPitch((&raw mut address).cast(), &mut pitch, 100, 3), Status::SUCCESS);
             assert_eq!(pitch, own_device::PITCH);
@@ -600,10 +598,10 @@ mod tests {
             let from = host.as_ptr().cast();
             assert_eq!(hipMemcpy2D(to, pitch, from, 100, 100, 4, 1), Status::INVALID_VALUE);
             assert_eq!(hipMemset2D(to, pitch, 2, 100, 4), Status::INVALID_VALUE);
-            // Whatever the direction says.
+            // The direction makes no difference.
             assert_eq!(hipMemcpy(to.wrapping_byte_add(700), from, 100, 4), Status::INVALID_VALUE);
             assert_eq!(hipMemcpy(host.as_mut_ptr().cast(), to, 3 * pitch, 2), Status::SUCCESS);
-            assert!(host[..3 * pitch].iter().all(|byte| *byte == 1), "nothing of what has failed was written");
+            assert!(host[..3 * pitch].iter().all(|byte| *byte == 1), "the failed copy wrote no byte");
             assert_eq!(hipMallocPitch((&raw mut address).cast(), &mut pitch, 0, 3), Status::SUCCESS);
             assert_eq!(address, 0);
             assert_eq!(hipMemGetInfo(std::ptr::null_mut(), std::ptr::null_mut()), Status::SUCCESS);

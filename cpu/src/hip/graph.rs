@@ -1,4 +1,4 @@
-//! Nodes of graphs, whose parameters HIP lays out in its own order.
+//! Nodes of graphs with HIP's layout of parameters.
 
 use mneme_abi::cuda::runtime_structures::VolumeCopy;
 use mneme_abi::cuda::structures::{Fill, KernelNode};
@@ -20,7 +20,7 @@ fn of_driver(node: In<KernelNodeParameters>) -> Result<KernelNode, Status> {
         crate::say!("kernel nodes with arguments in 'extra' are not supported");
         return Err(Status::NOT_SUPPORTED);
     }
-    // A function of a module is known by its handle.
+    // A function of a module is identified by its handle.
     let function = node.function as usize;
     let kernel = match registration::kernel(function) {
         Err(Status::INVALID_DEVICE_FUNCTION) if crate::driver::function::get(function).is_ok() => function,
@@ -42,7 +42,8 @@ pub fn set_kernel_of_executable(executable: usize, node: usize, parameters: In<K
     executable::set_kernel(executable, node, In::from(&of_driver(parameters)?))
 }
 
-/// The kernel is told as it was named: by the address of its host function, or by the handle of a module's.
+/// Returns the kernel as the program named it: by the address of its host function, or by the handle of a module's
+/// function.
 pub fn kernel_parameters(node: usize, out: Out<KernelNodeParameters>) -> StatusResult {
     let (function, LaunchExtents { grid, block, shared }, arguments) = graph_nodes::kernel_described(node)?;
     let dimensions = |[x, y, z]: [u32; 3]| Dimensions { x, y, z };

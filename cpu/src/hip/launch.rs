@@ -1,4 +1,4 @@
-//! Launches as HIP has them: by global size, with events, and with its own numbers in `extra`.
+//! HIP's own forms of launches: by global size, with events, and with HIP's numbers in `extra`.
 
 use mneme_abi::cuda::structures::LaunchConfiguration;
 use mneme_abi::cuda::types::{Dimensions, launch_parameter};
@@ -12,13 +12,13 @@ use crate::runtime::registration;
 use crate::runtime::session::driver_with_context;
 use crate::status::{Status, StatusResult};
 
-/// HIP counts the work items of a grid in 32 bits.
+/// Checks that the work items of the grid fit into HIP's 32 bits.
 fn check(extents: &LaunchExtents) -> StatusResult {
     let items = |axis: usize| extents.grid[axis].checked_mul(extents.block[axis]);
     if (0..3).all(|axis| items(axis).is_some()) { Ok(()) } else { Err(Status::INVALID_CONFIGURATION) }
 }
 
-/// A launch by the host function that stands for the kernel.
+/// Launches the kernel of a host function.
 pub fn launch_by_host(
     host: usize,
     grid: Dimensions,
@@ -31,7 +31,7 @@ pub fn launch_by_host(
     shared::launch(host, grid, block, arguments, bytes, stream)
 }
 
-/// `extra` with CUDA's numbers.
+/// Converts `extra` to CUDA's numbers.
 fn translated(extra: In<usize>) -> Result<[usize; 5], Status> {
     let mut list = [launch_parameter::END; 5];
     for pair in 0..2 {
@@ -63,7 +63,7 @@ pub fn launch_module(
     launch::launch(function, extents, stream, arguments, In::from(&list[0]))
 }
 
-/// `hipDrvLaunchKernelEx`: `extra` has HIP's numbers in it.
+/// `hipDrvLaunchKernelEx`, with HIP's numbers in `extra`.
 pub fn launch_configured(
     configuration: In<LaunchConfiguration>,
     function: usize,
@@ -77,7 +77,7 @@ pub fn launch_configured(
     launch::launch_extended(configuration, function, arguments, In::from(&list[0]))
 }
 
-/// Events around a launch; null for none.
+/// Events around a launch, 0 for none.
 #[derive(Clone, Copy)]
 pub struct Around {
     pub start: usize,
@@ -98,7 +98,7 @@ impl Around {
     }
 }
 
-/// Blocks of a grid that is given in work items.
+/// The blocks of a grid that is given in work items.
 pub fn in_blocks(items: [u32; 3], block: [u32; 3], bytes: usize) -> Result<LaunchExtents, Status> {
     let shared = u32::try_from(bytes).map_err(|_| Status::INVALID_CONFIGURATION)?;
     if block.contains(&0) {
@@ -128,7 +128,7 @@ pub fn attributes(out: Out<FunctionAttributes>, host: usize) -> StatusResult {
     })
 }
 
-/// `hipOccupancyMaxPotentialBlockSize`, of a host function.
+/// `hipOccupancyMaxPotentialBlockSize` for a host function.
 pub fn potential_block(grid: Out<i32>, block: Out<i32>, host: usize, limit: i32) -> StatusResult {
     driver_with_context()?;
     function::potential_block(grid, block, registration::kernel(host)?, limit)

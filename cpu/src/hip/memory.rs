@@ -1,4 +1,4 @@
-//! Memory functions whose arguments HIP has otherwise than CUDA.
+//! Memory functions whose arguments differ between HIP and CUDA.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,15 +17,15 @@ use crate::runtime::memory as shared;
 use crate::runtime::session::driver_with_context;
 use crate::status::{Status, StatusResult};
 
-/// `hipMemcpyDeviceToDeviceNoCU` says which engine is to copy.
+/// `hipMemcpyDeviceToDeviceNoCU`, which also selects the engine of the copy.
 const DEVICE_TO_DEVICE_OTHERWISE: u32 = 1024;
 
-/// A direction as CUDA has it.
+/// Converts a direction to CUDA's.
 pub fn direction(kind: u32) -> u32 {
     if kind == DEVICE_TO_DEVICE_OTHERWISE { 3 } else { kind }
 }
 
-/// Memory of either kind: HIP frees both with either function.
+/// Frees device or host memory. HIP's functions free both kinds.
 pub fn free(address: u64) -> StatusResult {
     driver_with_context()?;
     match allocations::find(address).map(|found| found.kind) {
@@ -34,10 +34,10 @@ pub fn free(address: u64) -> StatusResult {
     }
 }
 
-/// Whether the program was built with headers that describe physical memory in the layout before HIP 5.3.
+/// Whether the program was built with headers that describe physical memory in the layout from before HIP 5.3.
 static DESCRIBES_AS_BEFORE: AtomicBool = AtomicBool::new(false);
 
-/// Physical memory of a device. Programs built for HIP 5 describe it in either layout.
+/// Allocates physical memory. Programs built for HIP 5 describe it in either layout.
 pub fn create(handle: Out<u64>, size: usize, properties: In<AllocationProperties>, flags: u64) -> StatusResult {
     if release::major() == 5 {
         let early: MemoryPropertiesR0500 = In::of_place(properties.address()).get()?;
@@ -50,7 +50,7 @@ pub fn create(handle: Out<u64>, size: usize, properties: In<AllocationProperties
     virtual_memory::create(handle, size, properties, flags)
 }
 
-/// In the layout that the program has used.
+/// Returns the properties in the layout that the program has used.
 pub fn properties_of(out: Out<AllocationProperties>, handle: u64) -> StatusResult {
     let mut properties = AllocationProperties::pinned(0);
     virtual_memory::properties_of(Out::to(&mut properties), handle)?;
@@ -63,7 +63,7 @@ pub fn properties_of(out: Out<AllocationProperties>, handle: u64) -> StatusResul
     Out::to_place(out.address()).put(early)
 }
 
-/// As in [`device`](super::device); no rows are no memory.
+/// Allocates rows with the alignment of [`device`](super::device). Without rows, the result is null.
 pub fn allocate_rows(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize) -> StatusResult {
     driver_with_context()?;
     if address.is_null() || pitch.is_null() {
@@ -75,7 +75,7 @@ pub fn allocate_rows(address: Out<u64>, pitch: Out<usize>, width: usize, height:
     memory::allocate_rows(address, pitch, width, height, PITCH)
 }
 
-/// The same of elements of so many bytes, without which it fails.
+/// Allocates rows of elements of this size. Fails if the extent is empty.
 pub fn allocate_elements(
     address: Out<u64>,
     pitch: Out<usize>,
@@ -89,7 +89,7 @@ pub fn allocate_elements(
     allocate_rows(address, pitch, width, height)
 }
 
-/// Memory of the host; no bytes are no memory.
+/// Allocates host memory. For 0 bytes, the result is null.
 pub fn allocate_host(address: Out<u64>, bytes: usize, flags: u32) -> StatusResult {
     driver_with_context()?;
     if bytes == 0 || address.is_null() {
@@ -111,14 +111,14 @@ fn is_of_host(found: &allocations::MemoryAllocation) -> bool {
     matches!(found.kind, allocations::MemoryKind::Host | allocations::MemoryKind::Registered)
 }
 
-/// The flags that memory of the host was allocated or registered with.
+/// The flags with which host memory was allocated or registered.
 pub fn host_flags(out: Out<u32>, address: u64) -> StatusResult {
     context::current()?;
     let found = allocations::find(address).filter(is_of_host).ok_or(Status::INVALID_VALUE)?;
     out.put(found.flags)
 }
 
-/// The allocation that an address lies in, on whichever device.
+/// The allocation that contains an address, on any device.
 pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> StatusResult {
     context::usable()?;
     let found = allocations::find(address).filter(|found| found.kind != allocations::MemoryKind::Registered);
@@ -128,7 +128,7 @@ pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> StatusRe
     Ok(())
 }
 
-/// What is not wanted may be left out.
+/// Returns free and total memory. The caller may leave either out.
 pub fn information(free: Out<usize>, total: Out<usize>) -> StatusResult {
     let (mut available, mut all) = (0, 0);
     memory::information(Out::to(&mut available), Out::to(&mut all))?;
@@ -142,7 +142,7 @@ pub fn copy_and_wait(to: u64, from: u64, bytes: usize, kind: u32, stream: usize)
     driver_with_context()?.cuStreamSynchronize(stream)
 }
 
-/// `hipMemoryType` of CUDA's 0 (unregistered), 1 (host), 2 (device) and 3 (managed).
+/// The `hipMemoryType` for CUDA's 0 (unregistered), 1 (host), 2 (device) and 3 (managed).
 fn memory_type(major: u32, kind: u32) -> u32 {
     match (major, kind) {
         (6.., kind) => kind,
@@ -171,7 +171,7 @@ pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> StatusRe
     })
 }
 
-/// One attribute, numbered as CUDA's.
+/// Returns an attribute. HIP uses CUDA's numbers.
 pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusResult {
     driver_with_context()?;
     memory::pointer_attribute(out, attribute, address, Reach::All)?;
@@ -182,7 +182,7 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusRe
     Ok(())
 }
 
-/// The size of the allocation that an address lies in.
+/// The size of the allocation that contains an address.
 pub fn size_of_allocation(address: u64, out: Out<usize>) -> StatusResult {
     driver_with_context()?;
     context::usable()?;
@@ -190,7 +190,7 @@ pub fn size_of_allocation(address: u64, out: Out<usize>) -> StatusResult {
     out.put(found.size as usize)
 }
 
-/// `CUmemorytype` of a `hipMemoryType`.
+/// The `CUmemorytype` for a `hipMemoryType`.
 fn copy_type(major: u32, kind: u32) -> Result<u32, Status> {
     Ok(match (major, kind) {
         (6.., 1) | (..6, 0) => memory_type::HOST,
@@ -210,7 +210,7 @@ fn described(what: In<Copy2d>) -> Result<Copy2d, Status> {
     Ok(Copy2d { from_type: copy_type(major, what.from_type)?, to_type: copy_type(major, what.to_type)?, ..what })
 }
 
-/// `hip_Memcpy2D`: the driver's structure but for the types of memory.
+/// `hip_Memcpy2D`: the driver's structure, except for the types of memory.
 pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
     copy::copy_2d(In::from(&described(what)?))
 }
@@ -219,7 +219,7 @@ pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
     copy::copy_2d_on(In::from(&described(what)?), stream)
 }
 
-/// A copy of volumes as the driver describes it.
+/// Converts a copy of volumes to the driver's description.
 fn described_volumes<T: Copy + TryInto<usize>>(
     from: &VolumeEnd<T>,
     to: &VolumeEnd<T>,
@@ -237,7 +237,7 @@ fn described_volumes<T: Copy + TryInto<usize>>(
     Ok(Copy3d { from: side(from)?, to: side(to)?, width, height, depth })
 }
 
-/// A copy of volumes; the address is that of a `HIP_MEMCPY3D`.
+/// Copies volumes, given the address of a `HIP_MEMCPY3D`.
 pub fn copy_3d(address: usize, stream: Option<usize>) -> StatusResult {
     driver_with_context()?;
     let major = release::major();

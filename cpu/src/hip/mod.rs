@@ -1,8 +1,8 @@
 //! HIP's runtime: the functions of libamdhip64.
 //!
-//! HIP is one library where CUDA has a runtime and a driver, so a program calls functions of both kinds. They go
-//! straight to this library's own [driver](crate::driver), and share with CUDA's [runtime](crate::runtime) what both
-//! runtimes do; here is what is HIP's alone. A recorder sees the `hip*` functions.
+//! HIP is one library where CUDA has a runtime and a driver, so its functions are of both kinds. They call this
+//! library's [driver](crate::driver) directly and share common code with CUDA's [runtime](crate::runtime). This module
+//! has what only HIP has. A recorder hooks the `hip*` functions.
 
 pub mod device;
 pub mod exports;

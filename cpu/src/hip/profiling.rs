@@ -1,6 +1,6 @@
-//! Names of kernels and streams, as the profilers of ROCm want them.
+//! Names of kernels and streams, for ROCm's profilers.
 //!
-//! Callbacks at calls are none of the device's.
+//! The device has no callbacks at calls.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 
@@ -19,7 +19,7 @@ answers! {
     hipApiName: (_) => c"unknown".as_ptr();
     hipGetCmdName: (_) => c"unknown".as_ptr();
     hipInitActivityCallback: (_, _, _) => ();
-    // Whether it was enabled: it never is.
+    // The result says whether the callback was enabled: it never is.
     hipEnableActivityCallback: (_, _) => false;
 }
 

@@ -1,6 +1,6 @@
-//! Functions of HIP that the CPU device does not have: textures, arrays, OpenGL, and parts of graphs.
+//! Functions of HIP that the CPU device lacks: textures, arrays, OpenGL, and parts of graphs.
 //!
-//! They are exported all the same, as CUDA's are: each says so in a sentence, once, and fails.
+//! Each is exported, as for CUDA, prints a sentence once, and fails.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 
@@ -72,10 +72,10 @@ refused! { enter =>
     hipWaitExternalSemaphoresAsync,
 }
 
-/// `hiprtcResult`: an internal error is the one that says the least.
+/// `hiprtcResult`: an internal error is the least specific result.
 const HIPRTC_ERROR_INTERNAL_ERROR: u32 = 11;
 
-/// A failure that is no last error.
+/// Refuses a function without setting the last error.
 fn compilation(refusal: impl FnOnce() -> StatusResult) -> u32 {
     let _ = refusal();
     HIPRTC_ERROR_INTERNAL_ERROR
@@ -92,7 +92,7 @@ answers! {
     hiprtcGetErrorString: (_) => c"hiprtc is not supported on the CPU device".as_ptr();
 }
 
-// Registrations at start-up return nothing, so what they are for is named.
+// Registrations at start-up return no status, so the sentence names the feature.
 refused! { enter =>
     __hipRegisterSurface: "a surface in device code",
     __hipRegisterTexture: "a texture in device code",

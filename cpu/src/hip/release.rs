@@ -1,4 +1,4 @@
-//! The release of HIP that the program was built for: layouts and numbers differ between 5 and 6.
+//! The release of HIP that the program was built for. Layouts and numbers differ between HIP 5 and 6.
 
 use std::sync::OnceLock;
 
@@ -6,18 +6,17 @@ use crate::abi::Out;
 use crate::release;
 use crate::status::StatusResult;
 
-/// What is taken for granted of a program that loads the library by a name without a number.
+/// The release for programs that load the library by a name without a number.
 const USUAL: u32 = 6;
 
-/// The number in the name of the library that the program is linked with, `libamdhip64.so.5`, or has loaded by that
-/// name.
+/// The number in the name of the library, such as `libamdhip64.so.5`, that the program is linked with or has loaded.
 pub fn major() -> u32 {
     static MAJOR: OnceLock<u32> = OnceLock::new();
     *MAJOR.get_or_init(|| release::in_name_of("libamdhip64.so.").unwrap_or(USUAL))
 }
 
-/// `hipDriverGetVersion` and `hipRuntimeGetVersion`: `HIP_VERSION`, without patch. Of 5 it is the last, whose kinds of
-/// graph nodes have the numbers of 6.
+/// `hipDriverGetVersion` and `hipRuntimeGetVersion`: `HIP_VERSION` without patch. For HIP 5 it is the last release, in
+/// which kinds of graph nodes have the numbers of HIP 6.
 pub fn put(out: Out<i32>) -> StatusResult {
     let minor = if major() == 5 { 7 } else { 0 };
     out.put(major() as i32 * 10_000_000 + minor * 100_000)

@@ -1,6 +1,6 @@
 //! The symbols that code objects may import.
 //!
-//! They are the device's own functions, libm, the memory functions and the compiler's helpers for 128-bit integers and
+//! These are the device's functions, libm, the memory functions, and the compiler's helpers for 128-bit integers and
 //! half precision.
 
 use std::ffi::{CStr, CString};
@@ -12,7 +12,7 @@ use crate::half;
 
 type ImportedSymbol = (&'static str, *const ());
 
-/// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
+/// The functions of `docs/reference/cpu-code-objects.md`, and the compiler's helpers.
 fn table() -> [ImportedSymbol; 56] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
@@ -90,14 +90,14 @@ extern "C" fn signed_remainder(a: i128, b: i128) -> i128 {
     if b == 0 { a } else { a.wrapping_rem(b) }
 }
 
-/// The address of an import, `None` for a name outside the contract.
+/// The address of an import, `None` for a name that the contract does not allow.
 pub fn address(name: &str) -> Option<u64> {
     table().iter().find(|(known, _)| *known == name).map(|(_, address)| *address as u64).or_else(|| libm(name))
 }
 
 fn libm(name: &str) -> Option<u64> {
     static HANDLE: OnceLock<usize> = OnceLock::new();
-    // SAFETY: opening libm, which the process has loaded anyway, runs no code of others.
+    // SAFETY: the process has loaded libm already, so opening it runs no foreign code.
     let handle = *HANDLE.get_or_init(|| unsafe { libc::dlopen(c"libm.so.6".as_ptr(), libc::RTLD_NOW) } as usize);
     let name = CString::new(name).ok()?;
     if handle == 0 {
@@ -105,12 +105,12 @@ fn libm(name: &str) -> Option<u64> {
     }
     // SAFETY: a valid handle and a NUL-terminated name.
     let address = unsafe { libc::dlsym(handle as *mut _, name.as_ptr()) };
-    // A look-up in libm goes on in what libm needs; the C library's functions are not for kernels.
+    // A look-up in libm also searches the libraries that libm needs, but kernels may not call the C library.
     (!address.is_null() && belongs_to_libm(address)).then_some(address as u64)
 }
 
 fn belongs_to_libm(address: *const libc::c_void) -> bool {
-    // SAFETY: dladdr only writes the structure it is given.
+    // SAFETY: all zeros is a valid value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: `info` is a valid place to write.
     if unsafe { libc::dladdr(address, &mut info) } == 0 || info.dli_fname.is_null() {

@@ -1,7 +1,7 @@
 //! The layout of an object's sections in its mapping.
 //!
-//! Code and stubs come first, then read-only data and the GOT, then writable data. Variables are among the latter,
-//! constant or not: the host sets them.
+//! Code and stubs come first, then read-only data and the GOT, then writable data. All variables are writable, even
+//! constant ones, because the host sets them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,19 +13,19 @@ use super::LoadError;
 use super::machine::Machine;
 use crate::architecture::PAGE;
 
-/// Code models of the compiler reach 2 GiB.
+/// The compiler's code models reach 2 GiB.
 const MAX_SIZE: u64 = 1 << 31;
 /// Bytes of one GOT slot.
 pub const SLOT: u64 = 8;
 
 pub struct ObjectLayout {
-    /// Whole size, bytes.
+    /// The whole size in bytes.
     pub size: u64,
-    /// Offset of each placed section.
+    /// The offset of each placed section.
     pub sections: HashMap<usize, u64>,
-    /// Offset of the stubs; one for each symbol of the object, used or not.
+    /// The offset of the stubs. Each symbol of the object has one, used or not.
     pub stubs: u64,
-    /// Offset of the GOT; a slot for each symbol.
+    /// The offset of the GOT, with a slot for each symbol.
     pub slots: u64,
     read_only: u64,
     writable: u64,

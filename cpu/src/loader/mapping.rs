@@ -4,22 +4,22 @@ use std::io::{Error, Result};
 
 use crate::architecture::{self, PAGE};
 
-/// Objects start at multiples of this, so that reserving the pages of one's variables (2 MiB granularity) never touches
-/// another.
+/// Objects start at multiples of this. Reserving the pages of one object's variables (2 MiB granularity) therefore
+/// never touches another object.
 const SLOT: u64 = 2 << 20;
 
-/// Where objects are placed.
+/// The address range in which an object is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlacementRange {
-    /// Objects compiled here from IR: the application's own modules.
+    /// For objects compiled from IR by this process: the application's own modules.
     Application,
-    /// Objects loaded as they are. A replayer loads those beside memory it has reserved at recorded addresses, among
-    /// them variables of [`PlacementRange::Application`], and must not find that range taken.
+    /// For objects that are loaded as such. A replayer loads them beside memory that it has reserved at recorded
+    /// addresses, which include variables in [`PlacementRange::Application`], so that range must stay free.
     Replay,
 }
 
 impl PlacementRange {
-    /// Behind the device's allocations. Below these a recorder has an arena of 2 TiB for each device, 16 of which end
+    /// Above the device's allocations. Below these, a recorder has an arena of 2 TiB for each device; 16 of these end
     /// at 0x3000_0000_0000.
     fn bounds(self) -> (u64, u64) {
         match self {
@@ -42,7 +42,7 @@ impl ObjectMapping {
         let (mut start, end) = range.bounds();
         while start + size <= end {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-            // SAFETY: a new mapping that replaces none.
+            // SAFETY: a new mapping that replaces no other.
             let address =
                 unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
             if address as u64 == start {
@@ -54,8 +54,8 @@ impl ObjectMapping {
                     return Err(error);
                 }
             } else {
-                // Kernels before 4.17 take the address for a hint.
-                // SAFETY: the mapping was just made and nobody knows of it.
+                // Kernels before 4.17 treat the address as a hint. SAFETY: the mapping was just made, and no pointer to
+                // it exists.
                 unsafe { libc::munmap(address, size as usize) };
             }
             start += SLOT.max(size.next_multiple_of(SLOT));
@@ -71,15 +71,15 @@ impl ObjectMapping {
         self.start as usize..(self.start + self.size) as usize
     }
 
-    /// Writes the contents and gives each page range (offset, size, protection) its protection; none is both writable
-    /// and executable.
+    /// Writes the contents and sets the protection of each page range (offset, size, protection). No range is both
+    /// writable and executable.
     pub fn fill(&self, contents: &[u8], protections: &[(u64, u64, i32)]) -> Result<()> {
         let length = contents.len().min(self.size as usize);
-        // SAFETY: the mapping is ours, writable and at least `length` bytes long.
+        // SAFETY: this object owns the mapping, which is writable and at least `length` bytes long.
         unsafe { std::ptr::copy_nonoverlapping(contents.as_ptr(), self.start as *mut u8, length) };
         architecture::publish_code(self.start as usize, length);
         for (offset, size, protection) in protections {
-            // SAFETY: the range lies in our mapping; nobody holds references into it.
+            // SAFETY: the range lies in this object's mapping, and no reference into it exists.
             if unsafe { libc::mprotect((self.start + offset) as *mut _, *size as usize, *protection) } != 0 {
                 return Err(Error::last_os_error());
             }
@@ -90,7 +90,7 @@ impl ObjectMapping {
 
 impl Drop for ObjectMapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours; the module that owned it has been unloaded.
+        // SAFETY: this object owns the mapping, and the module that used it has been unloaded.
         unsafe { libc::munmap(self.start as *mut _, self.size as usize) };
     }
 }

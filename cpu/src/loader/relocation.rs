@@ -10,12 +10,12 @@ use super::layout::{ObjectLayout, SLOT};
 use super::machine::{Machine, Place, Target};
 use super::{LoadError, imports};
 
-/// A symbol's final value; imports are reached through their stub or slot.
+/// A symbol's final value. Imports are reached through their stub or slot.
 #[derive(Clone, Copy)]
 enum Value {
     Here(u64),
     Import(u64),
-    /// Not placed (a section that is not loaded), or an import that nothing refers to yet.
+    /// The symbol is in a section that is not loaded, or it is an import that no relocation has used yet.
     Unknown,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Linker<'a> {
             .collect()
     }
 
-    /// Whether a global symbol of this name stands before some code.
+    /// Whether a global symbol of this name is the address of code.
     pub fn is_code(&self, name: &str) -> bool {
         let mut named = self.elf.syms.iter().filter(|symbol| self.elf.strtab.get_at(symbol.st_name) == Some(name));
         named.any(|symbol| {
@@ -118,7 +118,7 @@ impl<'a> Linker<'a> {
         Ok(value)
     }
 
-    /// The symbol's address, wherever it is.
+    /// The symbol's address, at any distance.
     fn address(&mut self, symbol: usize) -> Result<u64, LoadError> {
         Ok(match self.value(symbol)? {
             Value::Here(address) | Value::Import(address) => address,
@@ -126,7 +126,7 @@ impl<'a> Linker<'a> {
         })
     }
 
-    /// An address within the mapping: for an import that of its stub.
+    /// An address within the mapping: for an import, that of its stub.
     fn near(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, LoadError> {
         let Value::Import(_) = self.value(symbol)? else { return self.address(symbol) };
         let slot = self.slot(symbol, contents)?;
@@ -135,7 +135,7 @@ impl<'a> Linker<'a> {
         Ok(self.base + stub)
     }
 
-    /// The address of the symbol's GOT slot, filled.
+    /// Fills the symbol's GOT slot and returns the slot's address.
     fn slot(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, LoadError> {
         let slot = self.layout.slots + symbol as u64 * SLOT;
         let value = self.address(symbol)?.to_le_bytes();
@@ -144,7 +144,7 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// The contents from an offset on, none where it lies behind them.
+/// The contents from an offset on, empty if it lies behind the end.
 fn from(contents: &mut [u8], offset: u64) -> &mut [u8] {
     contents.get_mut(offset as usize..).unwrap_or_default()
 }

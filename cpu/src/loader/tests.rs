@@ -1,4 +1,4 @@
-//! Objects made by the C compiler, loaded and called.
+//! Tests that load objects made by the C compiler, and call them.
 
 use mneme_core::image::cpu_object::CpuVariable;
 use proptest::prelude::*;
@@ -28,14 +28,14 @@ fn code_data_and_imports_find_one_another() {
     let variable = CpuVariable { name: "zeroed".into(), symbol: "zeroed".into(), size: 4000, constant: false };
     let loaded = testing::load(SOURCE, vec![], vec![variable]);
     let probe = loaded.symbol("probe").unwrap();
-    // SAFETY: the function above.
+    // SAFETY: the function defined above.
     let probe: extern "C" fn(f32, *mut f32) -> u64 = unsafe { std::mem::transmute(probe as usize) };
     let mut y = 0.0;
     assert_eq!(probe(0.5, &mut y), 11006);
     assert_eq!(y, 2.0 * 0.5f32.sin());
     assert_eq!(probe(0.5, &mut y), 11013);
     let zeroed = loaded.symbol("zeroed").unwrap();
-    // SAFETY: an array of 1000 ints of the loaded object.
+    // SAFETY: an array of 1000 ints in the loaded object.
     assert_eq!(unsafe { *(zeroed as *const i32).add(999) }, 13);
     assert!((0x5000_0000_0000..0x5200_0000_0000).contains(&zeroed));
 }
@@ -69,7 +69,7 @@ fn what_is_not_offered_is_named() {
 
 #[test]
 fn a_kernel_without_code_is_refused() {
-    // At the end of a section, in one that is empty, in data, and nowhere.
+    // Symbols at the end of a section, in an empty section, in data, and undefined.
     let source = r#"
         __asm__(".pushsection .text.end,\"ax\"\nnop\n.globl at_end\nat_end:\n.popsection");
         __asm__(".pushsection .text.none,\"ax\"\n.globl in_none\nin_none:\n.popsection");

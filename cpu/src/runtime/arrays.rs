@@ -1,4 +1,4 @@
-//! Arrays, textures and surfaces of the runtime, in the driver's terms.
+//! Arrays, textures and surfaces of the runtime, converted to the driver's terms.
 
 use mneme_abi::cuda::runtime_structures::{RuntimeResource, RuntimeTexture};
 use mneme_abi::cuda::structures::{
@@ -13,7 +13,7 @@ use crate::driver::work::{CopyEnd, of_array, pitched};
 use crate::release;
 use crate::status::{Status, StatusResult};
 
-/// `cudaChannelFormatKind`, by the driver's formats of 8, 16 and 32 bits; 0 where there is none.
+/// The driver's formats of 8, 16 and 32 bits for each `cudaChannelFormatKind`; 0 if there is none.
 const FORMATS: [[u32; 3]; 3] = [
     [array_format::SIGNED_8, array_format::SIGNED_16, array_format::SIGNED_32],
     [array_format::UNSIGNED_8, array_format::UNSIGNED_16, array_format::UNSIGNED_32],
@@ -21,7 +21,7 @@ const FORMATS: [[u32; 3]; 3] = [
 ];
 const BITS: [i32; 3] = [8, 16, 32];
 
-/// The driver's format, and how many channels.
+/// Converts to the driver's format and a number of channels.
 fn format_of(what: &ChannelFormat) -> Result<(u32, u32), Status> {
     let bits = [what.x, what.y, what.z, what.w];
     let channels = bits.iter().take_while(|bits| **bits != 0).count();
@@ -35,7 +35,7 @@ fn format_of(what: &ChannelFormat) -> Result<(u32, u32), Status> {
     Ok((format, channels as u32))
 }
 
-/// The reverse.
+/// Converts back from the driver's format.
 fn channels_of(what: &ArrayDescription) -> Result<ChannelFormat, Status> {
     let of = |formats: &[u32; 3]| formats.iter().position(|format| *format == what.format);
     let found = FORMATS.iter().enumerate().find_map(|(kind, formats)| Some((kind as u32, BITS[of(formats)?])));
@@ -82,14 +82,14 @@ pub fn texel_bytes(array: u64) -> Result<usize, Status> {
     Ok(bits as usize / 8)
 }
 
-/// One end of a copy of rows: memory with a pitch, or an array from a byte of a row on.
+/// One end of a copy of rows: pitched memory, or an array from a byte of a row on.
 #[derive(Clone, Copy)]
 pub enum Side {
     Memory { address: u64, pitch: usize },
     Array { array: u64, x: usize, y: usize },
 }
 
-/// What is copied between sides: `height` rows of `width` bytes.
+/// The driver's copy between two sides: `height` rows of `width` bytes.
 fn rows(to: Side, from: Side, width: usize, height: usize, kind: u32) -> Result<Copy3d, Status> {
     let (from_end, to_end) = memory::ends(kind)?;
     let side = |side: Side, end: fn(u64) -> CopyEnd| match side {
@@ -107,7 +107,7 @@ fn rows(to: Side, from: Side, width: usize, height: usize, kind: u32) -> Result<
     Ok(Copy3d { from: side(from, from_end), to: side(to, to_end), width, height, depth: 1 })
 }
 
-/// Copies rows on a stream, or at once.
+/// Copies rows, on a stream or at once.
 pub fn copy_rows(to: Side, from: Side, width: usize, height: usize, kind: u32, stream: Option<usize>) -> StatusResult {
     let driver = driver_with_context()?;
     let what = rows(to, from, width, height, kind)?;
@@ -117,7 +117,7 @@ pub fn copy_rows(to: Side, from: Side, width: usize, height: usize, kind: u32, s
     }
 }
 
-/// Bytes of a row of a side from its place on; all of memory is one row.
+/// Bytes from a side's position to the end of the row. Linear memory is one row.
 fn rest_of_row(side: Side) -> Result<usize, Status> {
     Ok(match side {
         Side::Memory { .. } => usize::MAX,
@@ -128,7 +128,7 @@ fn rest_of_row(side: Side) -> Result<usize, Status> {
     })
 }
 
-/// The place so many bytes on, which are no more than the rest of the row.
+/// The position after a number of bytes, at most the rest of the row.
 fn after(side: Side, bytes: usize) -> Result<Side, Status> {
     Ok(match side {
         Side::Memory { address, pitch } => Side::Memory { address: address.wrapping_add(bytes as u64), pitch },
@@ -137,7 +137,7 @@ fn after(side: Side, bytes: usize) -> Result<Side, Status> {
     })
 }
 
-/// Copies bytes that go on in the next row where a row of an array ends.
+/// Copies bytes, which continue in the next row at the end of an array's row.
 pub fn copy_bytes(mut to: Side, mut from: Side, bytes: usize, kind: u32, stream: Option<usize>) -> StatusResult {
     let mut left = bytes;
     while left != 0 {
@@ -151,7 +151,7 @@ pub fn copy_bytes(mut to: Side, mut from: Side, bytes: usize, kind: u32, stream:
     Ok(())
 }
 
-/// The driver's terms for a resource.
+/// Converts a resource to the driver's description.
 fn resource_of(what: &RuntimeResource) -> Result<Resource, Status> {
     let mut words = [0; 16];
     words[0] = what.words[0];

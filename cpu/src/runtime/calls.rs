@@ -1,8 +1,8 @@
-//! The driver's functions as the runtimes see them.
+//! The driver's functions, as the runtimes call them.
 //!
-//! CUDA's runtime reaches them as NVIDIA's does, through the public `dlsym` and `cuGetProcAddress`, so that a recorder
-//! in front sees its calls. HIP has no library of its own for the driver: a recorder sees the calls of `hip*`
-//! functions, and behind those are this library's own.
+//! CUDA's runtime finds them as NVIDIA's does, through the public `dlsym` and `cuGetProcAddress`, so a recorder in
+//! front sees its calls. HIP has no separate driver library: a recorder sees the calls of `hip*` functions, and these
+//! call this library's own driver.
 
 #![allow(non_snake_case, clippy::too_many_arguments, reason = "names and arguments are the driver's")]
 
@@ -29,7 +29,7 @@ macro_rules! driver_calls {
         impl Calls {
             fn load(find: impl Fn(&str) -> Result<*const c_void, Status>) -> Result<Self, Status> {
                 Ok(Self {
-                    // SAFETY: the driver's function of a name has its declared type.
+                    // SAFETY: the driver's function of this name has its declared type.
                     $($name: unsafe {
                         std::mem::transmute::<*const c_void, pointers::$name>(find(stringify!($name))?)
                     },)*
@@ -54,7 +54,7 @@ fn check(status: Status) -> StatusResult {
     if status == Status::SUCCESS { Ok(()) } else { Err(status) }
 }
 
-/// A declared function, asked for by base name and version as programs do.
+/// Looks up a declared function by base name and version, as programs do.
 fn look_up(get: pointers::cuGetProcAddress_v2, name: &str) -> Result<*const c_void, Status> {
     let since = FUNCTIONS.iter().find(|function| function.name == name).map_or(VERSION, |function| function.since);
     let base = CString::new(split_name(name).0).map_err(|_| Status::NOT_FOUND)?;
@@ -93,8 +93,8 @@ driver_calls! {
     cuProfilerStart, cuProfilerStop
 }
 
-/// A function of the driver by name, as `cudaGetDriverEntryPoint` gives it: one that is not there is a result
-/// (`cudaDriverEntryPointQueryResult`) and no failure.
+/// `cudaGetDriverEntryPoint`: finds a function of the driver by name. A missing function is a result
+/// (`cudaDriverEntryPointQueryResult`), not a failure.
 pub fn entry_point(name: CStringArgument, out: Out<usize>, version: i32, flags: u64, result: Out<u32>) -> StatusResult {
     driver()?;
     name.get()?;
@@ -110,7 +110,7 @@ pub fn entry_point(name: CStringArgument, out: Out<usize>, version: i32, flags: 
     out.put(address as usize)
 }
 
-/// The same for a version that is asked for (`cudaGetDriverEntryPointByVersion`).
+/// The same for a given version (`cudaGetDriverEntryPointByVersion`).
 pub fn entry_point_by_version(
     name: CStringArgument,
     out: Out<usize>,
@@ -122,11 +122,11 @@ pub fn entry_point_by_version(
 }
 
 thread_local! {
-    /// Whether the function that was called is one of HIP's.
+    /// Whether the running function is one of HIP's.
     static DIRECT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls this library's own driver in `body`.
+/// Runs `body`, whose driver calls go to this library directly.
 pub fn directly<R>(body: impl FnOnce() -> R) -> R {
     struct Back(bool);
     impl Drop for Back {
@@ -138,7 +138,7 @@ pub fn directly<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// The driver, looked up at the first call and initialised.
+/// Returns the driver, which the first call looks up and initialises.
 pub fn driver() -> Result<&'static Calls, Status> {
     static PUBLIC: OnceLock<Result<Calls, Status>> = OnceLock::new();
     static OWN: OnceLock<Result<Calls, Status>> = OnceLock::new();
@@ -154,17 +154,17 @@ pub fn driver() -> Result<&'static Calls, Status> {
     calls.as_ref().map_err(|status| *status)
 }
 
-/// This library's function of a name. Its functions are bound to one another when it is linked, so that none in front
-/// of it is called instead.
+/// Finds this library's function of a name. The linker binds its functions to each other, so functions preloaded in
+/// front of it are not called instead.
 fn exported(name: &str) -> Result<*const c_void, Status> {
     let found = TABLE.iter().find(|export| export.symbol == name);
     found.map(|export| export.address).ok_or(Status::NOT_FOUND)
 }
 
-/// `cuGetProcAddress_v2` by the C library's public `dlsym`, from a handle of the library that holds the driver: this
-/// one.
+/// Finds `cuGetProcAddress_v2` with the C library's public `dlsym`, from a handle of the library that holds the driver,
+/// which is this one.
 fn entrance() -> Option<pointers::cuGetProcAddress_v2> {
-    // SAFETY: zeroed is a valid value and a valid place to write; the address is one of this object.
+    // SAFETY: all zeros is a valid value, `info` is a valid place to write, and the address lies in this object.
     let address = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(driver as *const c_void, &mut info) == 0 {

@@ -27,7 +27,7 @@ pub fn properties(out: Out<DeviceProperties>, device: i32) -> StatusResult {
     out.put(describe(device)?)
 }
 
-/// `cudaGetDeviceProperties` of CUDA 13; that of CUDA 11 has another layout.
+/// `cudaGetDeviceProperties` of CUDA 13. CUDA 11 has another layout.
 pub fn properties_of_13(out: Out<DeviceProperties13>, device: i32) -> StatusResult {
     if release::of_cuda() != Some(13) {
         crate::say!(
@@ -38,13 +38,14 @@ pub fn properties_of_13(out: Out<DeviceProperties13>, device: i32) -> StatusResu
     out.put(in_13(&describe(device)?))
 }
 
-/// Attributes with the greatest extents of textures and surfaces, in the order of the properties; there are no mipmaps.
+/// Attributes with the largest extents of textures and surfaces, in the order of the properties. Mipmaps are
+/// unsupported.
 const TEXTURES_AND_SURFACES: [u32; 40] = [
     21, 77, 69, 22, 23, 73, 74, 70, 71, 72, 45, 46, 24, 25, 26, 47, 48, 49, 52, 42, 43, 27, 28, 29, 53, 54, 55, 56, 57,
     58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68,
 ];
 
-/// The same in the layout of CUDA 13, which has no clocks, and not the third of the extents.
+/// Converts to the layout of CUDA 13, which has no clocks and lacks the third of the extents.
 fn in_13(all: &DeviceProperties) -> DeviceProperties13 {
     macro_rules! same {
         ($($field:ident)*) => {{
@@ -174,19 +175,19 @@ pub fn bus_id(out: Out<c_char>, length: i32, device: i32) -> StatusResult {
     driver()?.cuDeviceGetPCIBusId(out, length, device)
 }
 
-/// The device of a stream, which has to be one.
+/// Returns the device of a stream, after checking the stream.
 pub fn of_stream(stream: usize, out: Out<i32>) -> StatusResult {
     check_stream(stream)?;
     out.put(session::device())
 }
 
-/// Whether it is a stream.
+/// Checks that a handle is a stream.
 pub fn check_stream(stream: usize) -> StatusResult {
     let mut flags = 0u32;
     driver_with_context()?.cuStreamGetFlags(stream, Out::to(&mut flags))
 }
 
-/// The flags that `cudaSetDeviceFlags` takes choose how a host thread waits: there is nothing to wait for.
+/// Accepts the flags of `cudaSetDeviceFlags`. They choose how a host thread waits, which makes no difference here.
 pub fn accept() -> StatusResult {
     driver().map(|_| ())
 }

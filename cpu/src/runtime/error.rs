@@ -7,21 +7,22 @@ use crate::status::{Status, StatusResult};
 
 thread_local! {
     static LAST: Cell<Status> = const { Cell::new(Status::SUCCESS) };
-    /// The status of the last call of HIP's, failed or not.
+    /// The status of HIP's last call, failed or not.
     static LAST_OF_HIP: Cell<Status> = const { Cell::new(Status::SUCCESS) };
 }
 
-/// Runs the body of an exported function and remembers how it failed.
+/// Runs the body of an exported function and stores its error as the last one.
 pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
     let status = abi::enter(body);
-    // "Not ready" answers a question; it is no failure.
+    // "Not ready" answers a query and is not a failure.
     if status != Status::SUCCESS && status != Status::NOT_READY {
         LAST.set(status);
     }
     status
 }
 
-/// The same for HIP, where until ROCm 7 it is the status of the last call, whatever that was. A kernel's fault stays.
+/// The same for HIP. Until ROCm 7, the last error is the status of the last call, even a successful one. A kernel's
+/// fault stays.
 pub fn enter_as_hip(keeps_errors: bool, body: impl FnOnce() -> StatusResult) -> Status {
     let status = abi::enter(body);
     let is_noted = !keeps_errors || !matches!(status, Status::SUCCESS | Status::NOT_READY);
@@ -32,18 +33,18 @@ pub fn enter_as_hip(keeps_errors: bool, body: impl FnOnce() -> StatusResult) -> 
     status
 }
 
-/// `hipPeekAtLastError`, whose own status is what it tells.
+/// `hipPeekAtLastError`. Its own status is the value that it returns.
 pub fn peek_as_hip() -> Status {
     LAST_OF_HIP.set(peek());
     peek()
 }
 
-/// `hipExtGetLastError`: until ROCm 7 the last error, from then on the status of the last call.
+/// `hipExtGetLastError`: the last error until ROCm 7, the status of the last call from then on.
 pub fn take_of_hip(keeps_errors: bool) -> Status {
     if keeps_errors { LAST_OF_HIP.replace(Status::SUCCESS) } else { take() }
 }
 
-/// A kernel's fault.
+/// Whether a status is a kernel's fault.
 fn is_sticky(status: Status) -> bool {
     matches!(status, Status::ILLEGAL_ADDRESS | Status::ASSERT | Status::LAUNCH_FAILED | Status::LAUNCH_TIMEOUT)
 }
@@ -52,7 +53,7 @@ pub fn peek() -> Status {
     LAST.get()
 }
 
-/// A kernel's fault stays; everything else is reported once.
+/// Returns the last error and clears it, unless it is a kernel's fault.
 pub fn take() -> Status {
     let status = LAST.get();
     if !is_sticky(status) {
@@ -61,7 +62,7 @@ pub fn take() -> Status {
     status
 }
 
-/// After a device reset.
+/// Clears the last error after a device reset.
 pub fn clear() {
     LAST.set(Status::SUCCESS);
 }
@@ -77,7 +78,7 @@ mod tests {
         call(true, failure);
         call(true, Ok(()));
         assert_eq!((take_of_hip(true), peek_as_hip()), (Status::SUCCESS, Status::INVALID_VALUE));
-        assert_eq!(take_of_hip(true), Status::INVALID_VALUE, "what was told is a status, too");
+        assert_eq!(take_of_hip(true), Status::INVALID_VALUE, "the returned error counts as a status, too");
         assert_eq!((take(), take()), (Status::INVALID_VALUE, Status::SUCCESS));
         call(false, failure);
         assert_eq!(take_of_hip(false), Status::INVALID_VALUE);

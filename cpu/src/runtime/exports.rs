@@ -16,9 +16,9 @@ use crate::driver::graph_nodes::At;
 use crate::driver::{VERSION, stream};
 use crate::status::StatusResult;
 
-/// An entry is `symbol: (arguments) => handler`, an argument that the handler does not use is `_`. With `=>` the
-/// handler is given arguments of its own types, with `->` it passes them on to the driver as they are. A second name is
-/// that of programs built for per-thread default streams.
+/// An entry is `symbol: (arguments) => handler`; an argument that the handler does not use is `_`. With `=>`, the
+/// arguments are converted to the handler's types; with `->`, they are passed to the driver unchanged. A second name is
+/// for programs built with per-thread default streams.
 macro_rules! runtime_exports {
     ($($symbol:ident $(| $form:ident)?: $arguments:tt $arrow:tt $handler:expr;)*) => {
         $(
@@ -33,17 +33,16 @@ macro_rules! export {
         export! { { $arguments $arrow stream::with_own_default(|| $handler) } $($declaration)* }
     };
     ({ $arguments:tt $arrow:tt $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*)) => {
-        /// # Safety
-        /// Arguments as the CUDA runtime API demands them: pointers are null or valid for their type.
+        /// # Safety Arguments must be as the CUDA runtime API demands: pointers are null or valid for their type.
         #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments, reason = "as CUDA has it")]
+        #[allow(clippy::too_many_arguments, reason = "the signature in CUDA")]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> Status {
             run! { $arguments ($($raw)*) $arrow $handler }
         }
     };
 }
 
-/// The driver's function is given what the program has passed, which only changes its type.
+/// The driver's function gets the program's arguments, of which only the types are converted.
 macro_rules! run {
     (($($argument:tt),*) ($($raw:ident)*) -> $handler:expr) => {{
         $( let $argument = $raw; )*
@@ -353,7 +352,7 @@ answers! {
         noted(|| registration::add_variable(handle, host, name));
 }
 
-/// What `__cudaInitModule` returns where nothing has failed.
+/// The result of `__cudaInitModule` after success.
 const INITIALISED: c_char = 1;
 
 fn error_name(error: Status) -> *const c_char {
@@ -369,7 +368,7 @@ fn push(grid: Dimensions, block: Dimensions, shared: usize, stream: usize) -> u3
     0
 }
 
-/// What fails at start-up is this thread's last error.
+/// Runs start-up code, whose failure becomes this thread's last error.
 fn noted(body: impl FnOnce() -> StatusResult) {
     enter(body);
 }

@@ -1,4 +1,4 @@
-//! Launches, and the stack of configurations that `<<<…>>>` is compiled to.
+//! Launches, and the stack of configurations for `<<<…>>>`.
 
 use mneme_abi::cuda::runtime_structures::{FunctionAttributes, RuntimeKernelNode, RuntimeLaunchConfiguration};
 use mneme_abi::cuda::structures::{KernelNode, LaunchConfiguration};
@@ -33,7 +33,8 @@ pub fn pop(grid: Out<Dimensions>, block: Out<Dimensions>, shared: Out<usize>, st
     stream.put(pushed.stream)
 }
 
-/// What the driver calls an invalid value is an invalid configuration here, as long as the numbers are the launch's.
+/// Converts the driver's "invalid value" to "invalid configuration", which the runtime returns for the numbers of a
+/// launch.
 pub fn as_configuration(done: StatusResult) -> StatusResult {
     done.map_err(|status| if status == Status::INVALID_VALUE { Status::INVALID_CONFIGURATION } else { status })
 }
@@ -50,7 +51,7 @@ pub fn launch(
     launch_kernel(registration::kernel(host)?, grid, block, arguments, shared, stream)
 }
 
-/// A launch by the handle that [`kernel`] gives.
+/// Launches a kernel by the handle from [`kernel`].
 pub fn launch_kernel(
     kernel: usize,
     grid: Dimensions,
@@ -158,7 +159,7 @@ pub fn set_attribute(host: usize, attribute: u32, value: i32) -> StatusResult {
     driver_with_context()?.cuKernelSetAttribute(attribute, value, registration::kernel(host)?, 0)
 }
 
-/// For preferences that mean nothing here: the function must exist.
+/// Accepts preferences, which have no effect here, if the function exists.
 pub fn accept(host: usize) -> StatusResult {
     registration::kernel(host).map(|_| ())
 }

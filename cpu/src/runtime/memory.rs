@@ -1,6 +1,6 @@
 //! Memory functions of the runtime.
 //!
-//! What the driver has several functions for, the runtime has one with a direction.
+//! Some of them take a direction and replace several functions of the driver.
 
 use mneme_abi::cuda::runtime_structures::PointerAttributes;
 use mneme_abi::cuda::structures::pointer_attribute::{DEVICE_ORDINAL, IS_MANAGED, MEMORY_TYPE};
@@ -57,7 +57,7 @@ pub fn copy_on(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> St
     }
 }
 
-/// A copy of consecutive bytes, as a node of a graph has it.
+/// A copy of consecutive bytes, for a node of a graph.
 pub fn line(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Copy3d, Status> {
     let (source, destination) = ends(kind)?;
     Ok(work::line(destination(to), source(from), bytes))
@@ -69,10 +69,10 @@ pub fn add_line_node(out: Out<usize>, at: At, to: u64, from: u64, bytes: usize, 
     driver_with_context()?.cuGraphAddMemcpyNode(out, at.graph, at.after, at.count, In::from(&copy), 0usize)
 }
 
-/// What kind of memory an address is of.
+/// Makes an end of a copy from an address.
 pub type EndOf = fn(u64) -> CopyEnd;
 
-/// What a direction says of the source and of the destination.
+/// The kinds of source and destination for a direction.
 pub fn ends(kind: u32) -> Result<(EndOf, EndOf), Status> {
     Ok(match kind {
         HOST_TO_HOST => (CopyEnd::Host, CopyEnd::Host),
@@ -84,7 +84,7 @@ pub fn ends(kind: u32) -> Result<(EndOf, EndOf), Status> {
     })
 }
 
-/// A location as the older functions have it: a device, or -1 (`cudaCpuDeviceId`) for the host.
+/// Converts a location for the older functions: a device, or -1 (`cudaCpuDeviceId`) for the host.
 fn device_of(location: CUmemLocation) -> i32 {
     location.device_number().unwrap_or(-1)
 }
@@ -151,7 +151,7 @@ pub fn copy_2d_on(rows: &Rows, kind: u32, stream: usize) -> StatusResult {
     driver.cuMemcpy2DAsync_v2(In::from(&rows.described(kind)?), stream)
 }
 
-/// The part of a variable that a copy touches.
+/// The address of the part of a variable that a copy uses.
 pub fn part_of(symbol: usize, offset: usize, bytes: usize) -> Result<u64, Status> {
     driver_with_context()?;
     let (address, size) = registration::variable(symbol)?;
@@ -187,7 +187,7 @@ pub fn symbol_size(out: Out<usize>, symbol: usize) -> StatusResult {
     out.put(registration::variable(symbol)?.1)
 }
 
-/// Unknown memory is "unregistered", which is no error.
+/// Returns the attributes of a pointer. Unknown memory is "unregistered", which is not an error.
 pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> StatusResult {
     let driver = driver_with_context()?;
     let (mut kind, mut managed) = (0u32, 0u8);

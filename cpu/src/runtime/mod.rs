@@ -1,9 +1,7 @@
 //! The runtime half: the `cuda*` functions, on top of the driver.
 //!
-//! Programs with a shared cudart call them.
-//!
-//! It reaches the driver only through [`calls`], i.e. through `dlsym` and `cuGetProcAddress`, so that a recorder loaded
-//! in front of this library puts its hooks there exactly as it does under NVIDIA's runtime.
+//! Programs with a shared cudart call them. They reach the driver only through [`calls`], i.e. through `dlsym` and
+//! `cuGetProcAddress`, so a recorder in front of this library can hook the driver as it does under NVIDIA's runtime.
 
 mod arrays;
 pub mod calls;

@@ -1,6 +1,6 @@
 //! Registration of fat binaries, kernels and variables by the compiler's start-up code.
 //!
-//! Kernels and variables are known by the host address that stands for them. Images are loaded when first used.
+//! Host addresses identify kernels and variables. Images are loaded on first use.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, c_void};
@@ -14,7 +14,7 @@ use crate::status::{Status, StatusResult};
 struct FatBinary {
     wrapper: usize,
     library: OnceLock<Result<usize, Status>>,
-    /// HIP's managed variables: name on the device, and where their memory is. The device has a pointer of that name.
+    /// HIP's managed variables: the device's name and the address of the memory. The device has a pointer of that name.
     managed: Mutex<Vec<(CString, u64)>>,
 }
 
@@ -27,7 +27,7 @@ struct Named {
 
 static BINARIES: Registry<FatBinary> = Registry::new("registered code");
 static KERNELS: Mutex<Option<HashMap<usize, Arc<Named>>>> = Mutex::new(None);
-/// Memory of HIP's managed variables, by the addresses that host code has for them.
+/// Memory of HIP's managed variables, by the addresses that host code uses for them.
 static MANAGED: Mutex<BTreeMap<usize, (u64, usize)>> = Mutex::new(BTreeMap::new());
 static VARIABLES: Mutex<Option<HashMap<usize, Arc<Named>>>> = Mutex::new(None);
 
@@ -73,7 +73,8 @@ pub fn add_variable(handle: usize, host: usize, name: CStringArgument) -> Status
     add(&VARIABLES, handle, host, name)
 }
 
-/// A managed variable of HIP: host code has a pointer at `place`, which begins with the value at `initial`.
+/// Registers a managed variable of HIP: host code has a pointer at `place`, whose memory begins with the value at
+/// `initial`.
 pub fn add_managed(handle: usize, place: Out<u64>, initial: u64, name: CStringArgument, bytes: usize) -> StatusResult {
     let binary = BINARIES.get(handle)?;
     let name = CString::new(name.get()?).map_err(|_| Status::INVALID_VALUE)?;
@@ -83,7 +84,7 @@ pub fn add_managed(handle: usize, place: Out<u64>, initial: u64, name: CStringAr
     driver.cuMemcpy(address, initial, bytes)?;
     place.put(address)?;
     binary.managed.lock().unwrap_or_else(PoisonError::into_inner).push((name, address));
-    // Host code that names the variable means its memory, or the pointer to it.
+    // Host code may name the variable by the address of its memory, or by that of the pointer.
     let mut managed = MANAGED.lock().unwrap_or_else(PoisonError::into_inner);
     managed.insert(place.address(), (address, bytes));
     managed.insert(address as usize, (address, bytes));
@@ -120,7 +121,7 @@ impl FatBinary {
             let (mut address, mut size) = (0u64, 0usize);
             let name = CStringArgument(name.as_ptr());
             match driver.cuLibraryGetGlobal(Out::to(&mut address), Out::to(&mut size), library, name) {
-                // No kernel uses it.
+                // The variable is unused in device code.
                 Err(Status::NOT_FOUND) => {}
                 done => {
                     done?;
@@ -132,7 +133,7 @@ impl FatBinary {
     }
 }
 
-/// The `CUkernel` that a host function stands for.
+/// The `CUkernel` of a host function.
 pub fn kernel(host: usize) -> Result<usize, Status> {
     let named = find(&KERNELS, host).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
     *named.kernel.get_or_init(|| {
@@ -149,14 +150,14 @@ pub fn kernel(host: usize) -> Result<usize, Status> {
     })
 }
 
-/// The host function that stands for a `CUkernel`.
+/// The host function of a `CUkernel`.
 pub fn host_of(kernel: usize) -> Option<usize> {
     let kernels = lock(&KERNELS);
     let is_it = |named: &Named| named.kernel.get() == Some(&Ok(kernel));
     kernels.as_ref()?.iter().find(|(_, named)| is_it(named)).map(|(host, _)| *host)
 }
 
-/// Address and size of the variable that a host address stands for.
+/// Address and size of the variable with this host address.
 pub fn variable(host: usize) -> Result<(u64, usize), Status> {
     if let Some(managed) = MANAGED.lock().unwrap_or_else(PoisonError::into_inner).get(&host) {
         return Ok(*managed);

@@ -1,4 +1,4 @@
-//! The primary context, made at the first call and current on every thread that calls.
+//! The primary context, created by the first call and made current on every thread that calls.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -9,19 +9,19 @@ use super::calls::{Calls, driver};
 use crate::abi::Out;
 use crate::status::{Status, StatusResult};
 
-/// The retained context of each device; none before the first call and after a reset.
+/// The retained context of each device. A device has none before the first call and after a reset.
 static PRIMARY: Mutex<BTreeMap<i32, usize>> = Mutex::new(BTreeMap::new());
 /// How often the device has been reset.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The generation of the context that this thread has been given, plus one.
+    /// The generation of the context that this thread has bound, plus one.
     static BOUND: Cell<u64> = const { Cell::new(0) };
-    /// What `cudaSetDevice` chose.
+    /// The device that `cudaSetDevice` chose.
     static DEVICE: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The driver, with a context current on the calling thread.
+/// Returns the driver, with a context current on the calling thread.
 pub fn driver_with_context() -> Result<&'static Calls, Status> {
     let calls = driver()?;
     if BOUND.get() == 0 || BOUND.get() != generation() + 1 {
@@ -38,7 +38,7 @@ fn bind(calls: &Calls) -> StatusResult {
     let primary = primary_of(DEVICE.get())?;
     let mut current = 0;
     calls.cuCtxGetCurrent(Out::to(&mut current))?;
-    // A context that the application made current with the driver's functions is the one to use.
+    // Keep a context that the application has made current with the driver's functions.
     if current == 0 || BOUND.get() != 0 {
         calls.cuCtxSetCurrent(primary)?;
     }
@@ -46,7 +46,7 @@ fn bind(calls: &Calls) -> StatusResult {
     Ok(())
 }
 
-/// The device that this thread's calls are for.
+/// The device of this thread's calls.
 pub fn device() -> i32 {
     DEVICE.get()
 }
@@ -61,7 +61,7 @@ pub fn set_device(device: i32) -> StatusResult {
     Ok(())
 }
 
-/// The primary context of a device, made where it is not there yet.
+/// Returns the primary context of a device, and creates it if necessary.
 pub fn primary_of(device: i32) -> Result<usize, Status> {
     let calls = driver()?;
     let mut primary = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);

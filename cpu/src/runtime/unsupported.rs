@@ -1,7 +1,7 @@
-//! Functions of CUDA's runtime that the CPU device does not have.
+//! Functions of CUDA's runtime that the CPU device lacks.
 //!
-//! They are exported all the same: an application's call that this library does not answer would reach NVIDIA's
-//! runtime, which knows nothing of the device, its memory and its streams.
+//! They are exported so that an application's call fails here. Otherwise it would reach NVIDIA's runtime, which does
+//! not know the device, its memory and its streams.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 
@@ -80,7 +80,7 @@ refused! { enter =>
     cudaMemPrefetchBatchAsync_ptsz, cudaMemSetMemPool,
 }
 
-// Registrations at start-up return nothing, so what they are for is named.
+// Registrations at start-up return no status, so the sentence names the feature.
 refused! { enter =>
     __cudaRegisterHostVar: "a host variable in device code",
     __cudaRegisterManagedVar: "a __managed__ variable",

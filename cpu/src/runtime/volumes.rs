@@ -1,4 +1,4 @@
-//! Three-dimensional memory: allocations with a pitch, fills and copies slice by slice, or of arrays.
+//! Three-dimensional memory: pitched allocations, fills, and copies slice by slice or of arrays.
 
 use mneme_abi::cuda::runtime_structures::VolumeCopy;
 use mneme_abi::cuda::structures::{Copy3d, CopySide};
@@ -16,7 +16,7 @@ pub fn allocate(out: Out<PitchedPointer>, extent: Extent) -> StatusResult {
     allocate_by(out, extent, |address, pitch, width, rows| driver.cuMemAllocPitch_v2(address, pitch, width, rows, 4))
 }
 
-/// The same by a function that allocates rows.
+/// Allocates a volume with a function that allocates rows.
 pub fn allocate_by(
     out: Out<PitchedPointer>,
     extent: Extent,
@@ -32,14 +32,14 @@ pub fn allocate_by(
     out.put(PitchedPointer { address, pitch, width, rows: height })
 }
 
-/// Address of a byte of a row of a slice.
+/// The address of a byte of a row of a slice.
 fn address_of(memory: &PitchedPointer, x: usize, y: usize, z: usize) -> Result<u64, Status> {
     let row = z.checked_mul(memory.rows).and_then(|rows| rows.checked_add(y));
     let offset = row.and_then(|row| row.checked_mul(memory.pitch)).and_then(|start| start.checked_add(x));
     offset.and_then(|offset| memory.address.checked_add(offset as u64)).ok_or(Status::INVALID_VALUE)
 }
 
-/// Fills on a stream, or at once.
+/// Fills a volume, on a stream or at once.
 pub fn fill(what: PitchedPointer, value: i32, extent: Extent, stream: Option<usize>) -> StatusResult {
     let driver = driver_with_context()?;
     for z in 0..extent.depth {
@@ -54,7 +54,7 @@ pub fn fill(what: PitchedPointer, value: i32, extent: Extent, stream: Option<usi
     Ok(())
 }
 
-/// The side of a copy that is an array, or pitched memory; texels of so many bytes are counted along x.
+/// The side of a copy: an array, or pitched memory. Positions along x count texels of this size.
 fn side(array: u64, at: &Extent, memory: &PitchedPointer, end: EndOf, texel: usize) -> Result<CopySide, Status> {
     let x = at.width.checked_mul(texel).ok_or(Status::INVALID_VALUE)?;
     Ok(match array {
@@ -63,7 +63,7 @@ fn side(array: u64, at: &Extent, memory: &PitchedPointer, end: EndOf, texel: usi
     })
 }
 
-/// The same as the driver describes it. Where an array takes part, lengths along x are texels of it.
+/// Converts a copy to the driver's description. If an array takes part, lengths along x count its texels.
 pub fn described(what: In<VolumeCopy>) -> Result<Copy3d, Status> {
     let what = what.get()?;
     let (from, to) = memory::ends(what.kind)?;
@@ -84,7 +84,7 @@ pub fn described(what: In<VolumeCopy>) -> Result<Copy3d, Status> {
     })
 }
 
-/// Copies on a stream, or at once.
+/// Copies a volume, on a stream or at once.
 pub fn copy(what: In<VolumeCopy>, stream: Option<usize>) -> StatusResult {
     let VolumeCopy { from_array, from_at, from, to_array, to_at, to, extent, kind } = what.get()?;
     if from_array != 0 || to_array != 0 {

@@ -1,7 +1,7 @@
 //! Relocations of AArch64 (ELF for the Arm 64-bit Architecture, sections 5.7.3 to 5.7.10).
 //!
-//! They are those of position-independent code in the small code model. A field in an instruction keeps what else the
-//! instruction says.
+//! They are those of position-independent code in the small code model. Writing a field keeps the other bits of the
+//! instruction.
 
 use goblin::elf::reloc::{
     R_AARCH64_ABS32, R_AARCH64_ABS64, R_AARCH64_ADD_ABS_LO12_NC, R_AARCH64_ADR_GOT_PAGE, R_AARCH64_ADR_PREL_LO21,
@@ -17,7 +17,7 @@ use super::{
 
 /// `adrp x16, slot`, `ldr x16, [x16, slot]`, `br x16` and padding.
 pub const STUB: u64 = 16;
-/// What `adrp` counts in, whatever pages the system has.
+/// The unit of `adrp`, whatever the system's page size.
 const PAGE: u64 = 4096;
 /// Like `R_AARCH64_PREL32`, of a function. goblin does not name it.
 const R_AARCH64_PLT32: u32 = 314;
@@ -55,21 +55,21 @@ pub fn stub(bytes: &mut [u8], address: u64, slot: u64) -> Result<(), LoadError> 
     in_page::<3>(&mut bytes[4..], slot, place)
 }
 
-/// A distance in instructions, of so many bits from a bit of the instruction on.
+/// A distance in instructions, in a field of `BITS` bits that begins at bit `AT`.
 fn jump<const BITS: u32, const AT: u32>(bytes: &mut [u8], value: u64, place: Place) -> Result<(), LoadError> {
     let distance = value.wrapping_sub(place.address);
     if !distance.is_multiple_of(4) {
-        return Err(LoadError::Damaged("it jumps to what is no instruction".into()));
+        return Err(LoadError::Damaged("it jumps to an address that is not a multiple of 4".into()));
     }
     insert(bytes, &[(AT, BITS)], fitting(distance as i64 >> 2, BITS)?)
 }
 
-/// A distance in bytes, as `adr` has it.
+/// A distance in bytes, for `adr`.
 fn distance(bytes: &mut [u8], value: u64, place: Place) -> Result<(), LoadError> {
     address(bytes, value.wrapping_sub(place.address) as i64)
 }
 
-/// The distance of the target's page from the instruction's, as `adrp` has it.
+/// The distance from the instruction's page to the target's, for `adrp`.
 fn pages(bytes: &mut [u8], value: u64, place: Place) -> Result<(), LoadError> {
     address(bytes, (value & !(PAGE - 1)).wrapping_sub(place.address & !(PAGE - 1)) as i64 >> 12)
 }
@@ -78,7 +78,7 @@ fn address(bytes: &mut [u8], distance: i64) -> Result<(), LoadError> {
     insert(bytes, &[(29, 2), (5, 19)], fitting(distance, 21)?)
 }
 
-/// The place in the target's page, of an instruction that counts in powers of two.
+/// The offset in the target's page, for an instruction that counts in powers of two.
 fn in_page<const SCALE: u32>(bytes: &mut [u8], value: u64, _: Place) -> Result<(), LoadError> {
     let within = (value % PAGE) as u32;
     if !within.is_multiple_of(1 << SCALE) {
@@ -87,13 +87,13 @@ fn in_page<const SCALE: u32>(bytes: &mut [u8], value: u64, _: Place) -> Result<(
     insert(bytes, &[(10, 12)], within >> SCALE)
 }
 
-/// A signed number of so many bits.
+/// Checks that a signed number fits into a number of bits.
 fn fitting(value: i64, bits: u32) -> Result<u32, LoadError> {
     let most = 1i64 << (bits - 1);
     if (-most..most).contains(&value) { Ok(value as u32) } else { Err(not_independent()) }
 }
 
-/// Puts a number into parts of an instruction, each so many bits from a bit on, the lowest first.
+/// Puts a number into parts of an instruction, lowest first. A part is its first bit and its number of bits.
 fn insert(bytes: &mut [u8], parts: &[(u32, u32)], mut value: u32) -> Result<(), LoadError> {
     let field = bytes.first_chunk().ok_or_else(outside)?;
     let mut instruction = u32::from_le_bytes(*field);
@@ -111,7 +111,7 @@ mod tests {
 
     const HERE: u64 = 0x2000_0000_1234;
 
-    /// The instruction that one at [`HERE`] becomes.
+    /// Relocates an instruction at [`HERE`].
     fn relocated(kind: u32, instruction: u32, value: u64) -> Result<u32, LoadError> {
         let mut bytes = instruction.to_le_bytes();
         relocation(kind).unwrap().1(&mut bytes, value, Place { address: HERE, table: 0 })?;
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn jumps_reach_as_far_as_their_field() {
         let (call, branch, condition, bit) = (0x9400_0000, 0x1400_0000, 0x5400_0001, 0x3608_0003);
-        // As LLVM's assembler has them: bl, b, b.ne and tbz w3, #1.
+        // The results are those of LLVM's assembler, for bl, b, b.ne and tbz w3, #1.
         for (kind, plain, distance, expected) in [
             (R_AARCH64_CALL26, call, 8, 0x9400_0002),
             (R_AARCH64_CALL26, call, -4, 0x97ff_ffff),

@@ -1,7 +1,7 @@
-//! The processors that objects are for.
+//! The processors for which objects are made.
 //!
-//! Each has relocations of its own, and stubs through which code reaches imports. All is arithmetic on bytes, so that
-//! each processor's is there, and tested, on every other.
+//! Each has its own relocations, and its own stubs through which code reaches imports. All of this is arithmetic on
+//! bytes, so every build contains and tests all processors.
 
 mod aarch64;
 mod x86_64;
@@ -10,21 +10,21 @@ use goblin::elf::header::{EM_AARCH64, EM_X86_64};
 
 use super::LoadError;
 
-/// A processor, as an object's header names it.
+/// A processor, as in an object's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     X86_64,
     Aarch64,
 }
 
-/// What a relocation's field refers to.
+/// The target of a relocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing is to be done.
+    /// None: the relocation has no effect.
     Nothing,
-    /// The symbol, wherever it is.
+    /// The symbol, at any distance.
     Anywhere,
-    /// The symbol or, of an import, its stub: within the object.
+    /// The symbol or, for an import, its stub, which lies within the object.
     Near,
     /// The symbol's slot in the GOT.
     Slot,
@@ -32,7 +32,7 @@ pub enum Target {
     Table,
 }
 
-/// Where a field is.
+/// The location of a field.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub address: u64,
@@ -40,14 +40,14 @@ pub struct Place {
     pub table: u64,
 }
 
-/// Writes the target's address, the addend included, into a field at the start of the bytes.
+/// Writes the target's address, which includes the addend, into a field at the start of the bytes.
 pub type Field = fn(&mut [u8], u64, Place) -> Result<(), LoadError>;
 
 impl Machine {
-    /// That of this process.
+    /// The processor of this process.
     pub const HERE: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
 
-    /// Its number in headers.
+    /// The number in ELF headers.
     pub const fn number(self) -> u16 {
         match self {
             Self::X86_64 => EM_X86_64,
@@ -55,7 +55,7 @@ impl Machine {
         }
     }
 
-    /// For people.
+    /// The name for messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86-64",
@@ -63,7 +63,7 @@ impl Machine {
         }
     }
 
-    /// What a relocation of a type (`r_type`) does, `None` for one that is not known.
+    /// The effect of a relocation of a type (`r_type`), `None` if the type is unknown.
     pub fn relocation(self, kind: u32) -> Option<(Target, Field)> {
         match self {
             Self::X86_64 => x86_64::relocation(kind),
@@ -79,10 +79,9 @@ impl Machine {
         }
     }
 
-    /// Writes a stub that lies at an address and jumps to where the slot at another says.
+    /// Writes a stub for an address. It jumps to the address in the slot at `slot`.
     ///
-    /// # Errors
-    /// They are too far apart.
+    /// # Errors If they are too far apart.
     pub fn stub(self, bytes: &mut [u8], address: u64, slot: u64) -> Result<(), LoadError> {
         match self {
             Self::X86_64 => x86_64::stub(bytes, address, slot),
