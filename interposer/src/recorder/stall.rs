@@ -8,16 +8,18 @@ use mneme_core::files::progress;
 /// Milliseconds without a step after which writing is stuck; and while a disk is at work.
 const STUCK: [u32; 2] = [2000, 30_000];
 
-/// Waits while `goes_on`, unless writing is stuck, for at most so many milliseconds. A machine that is overloaded makes
-/// each of them longer.
+/// Milliseconds that a pause of one counts at most, if it was longer: on an overloaded machine writing is slower, too.
+const LONGEST_PAUSE: u32 = 5;
+
+/// Waits while `goes_on`, unless writing is stuck, for at most so many milliseconds.
 pub fn wait_while(goes_on: impl Fn() -> bool, most: u32) {
     wait_unless_stuck(goes_on, most, STUCK);
 }
 
 fn wait_unless_stuck(goes_on: impl Fn() -> bool, most: u32, [stuck, stuck_at_disk]: [u32; 2]) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    let (mut idle, mut steps) = (0, progress::steps());
-    for _ in 0..most {
+    let (mut waited, mut idle, mut steps, mut time) = (0_u32, 0_u32, progress::steps(), milliseconds());
+    while waited < most {
         let limit = if progress::is_syncing() { stuck_at_disk } else { stuck };
         if idle >= limit || !goes_on() {
             return;
@@ -25,10 +27,21 @@ fn wait_unless_stuck(goes_on: impl Fn() -> bool, most: u32, [stuck, stuck_at_dis
         // SAFETY: safe in signal handlers, with a valid duration. Not the C library's function, which is a cancellation
         // point.
         unsafe { libc::syscall(libc::SYS_nanosleep, &pause, std::ptr::null_mut::<libc::timespec>()) };
+        let paused = milliseconds().wrapping_sub(time).clamp(1, LONGEST_PAUSE);
+        time = milliseconds();
+        waited = waited.saturating_add(paused);
         let now = progress::steps();
-        idle = if now == steps { idle + 1 } else { 0 };
+        idle = if now == steps { idle + paused } else { 0 };
         steps = now;
     }
+}
+
+/// A clock that starts anywhere.
+fn milliseconds() -> u32 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: safe in signal handlers, with a valid place.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    (now.tv_sec as u32).wrapping_mul(1000).wrapping_add(now.tv_nsec as u32 / 1_000_000)
 }
 
 #[cfg(test)]
@@ -53,6 +66,6 @@ mod tests {
         wait_while(|| steps(50), u32::MAX);
         assert_eq!(rounds.replace(0), 50);
         wait_while(|| steps(50), 20);
-        assert_eq!(rounds.get(), 20);
+        assert!(rounds.get() <= 20);
     }
 }
