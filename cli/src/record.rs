@@ -111,7 +111,9 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
         say_closest(wanted, &merged(&summaries));
     }
     warn_of_unchanged(&merged(&summaries));
-    if status.success() && mode == RecorderMode::Record && report::is_failure(&merged(&summaries), options.strict) {
+    let is_unknown = options.strict && summaries.iter().any(|summary| summary.unfinished && summary.selected);
+    let is_failure = is_unknown || report::is_failure(&merged(&summaries), options.strict);
+    if status.success() && mode == RecorderMode::Record && is_failure {
         std::process::exit(exit::NOT_RECORDED);
     }
     end_like(status)

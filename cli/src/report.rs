@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use mneme_core::files::private;
+use mneme_core::recording::database::{KernelRecord, kernels as kernels_in};
 use mneme_core::summary::{
     GraphLaunches, KernelSummary, MEMORY_NAME, RecorderMode, RecorderSummary, UnwatchedLibrary, merged, merged_graphs,
     parse,
@@ -136,7 +137,7 @@ pub fn is_failure(kernels: &[KernelSummary], strict: bool) -> bool {
 /// The closing text of a run; empty where there is nothing to say.
 fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[RecorderSummary]) -> String {
     let kernels = merged(summaries);
-    let graphs = merged_graphs(summaries).text(mode);
+    let graphs = merged_graphs(summaries).text(mode) + &without_end(mode, application, status, summaries);
     if kernels.is_empty() && !graphs.is_empty() {
         return graphs;
     }
@@ -147,10 +148,8 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
             RecorderMode::Record | RecorderMode::DryRun => "recorded",
         };
         if let Some(signal) = status.signal() {
-            let whole =
-                if mode == RecorderMode::Record { "; what it had finished by then is in the recording" } else { "" };
             return format!(
-                "mneme: {application} was killed by signal {signal} before it could report its GPU kernels, so that nothing more is {doing}{whole}\n"
+                "mneme: {application} was killed by signal {signal} before the recorder saw a launch, so no kernel is {doing}\n"
             );
         }
         let unwatched = unwatched(summaries);
@@ -179,6 +178,57 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
         RecorderMode::Apply => applied(kernels),
     };
     text + &graphs
+}
+
+/// What is known of processes that launched kernels and have written no summary; empty if there are none.
+fn without_end(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[RecorderSummary]) -> String {
+    let missing = || summaries.iter().filter(|summary| summary.unfinished && summary.selected);
+    let Some(first) = missing().next() else { return String::new() };
+    let (running, ended): (Vec<&RecorderSummary>, Vec<_>) = missing().partition(|summary| is_running(summary.process));
+    let end = match status.signal() {
+        Some(signal) => format!("was killed by signal {signal}"),
+        None => format!("ended with status {}", status.code().unwrap_or_default()),
+    };
+    let mut text = String::new();
+    for (processes, fate) in [(ended, "ended before writing a summary"), (running, "still running")] {
+        if !processes.is_empty() {
+            let shown: Vec<String> = processes.iter().take(FEW).map(|summary| summary.process.to_string()).collect();
+            let more = if processes.len() > shown.len() { ", …" } else { "" };
+            text += &format!(
+                "mneme: launches are not listed of {} {fate} (id {}{more}); {application} {end}\n",
+                counted(processes.len(), "process", "processes"),
+                shown.join(", ")
+            );
+        }
+    }
+    if mode == RecorderMode::Record {
+        text += &contents(Path::new(&first.folder));
+    }
+    text
+}
+
+/// Whether a process is there and has not ended.
+fn is_running(process: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    // Behind the name, which may have parentheses of its own: `Z` and `X` are processes that have ended.
+    state.is_ok_and(|state| state.rsplit(") ").next().is_some_and(|rest| !rest.starts_with(['Z', 'X'])))
+}
+
+/// What a recording holds.
+fn contents(folder: &Path) -> String {
+    let files = kernels_in(folder).unwrap_or_default();
+    let records: Vec<_> = files.iter().filter_map(|file| KernelRecord::load(file).ok()).collect();
+    let instances = records.iter().map(|record| record.instances.len()).sum();
+    format!(
+        "mneme: the recording in '{}' holds {} with {}\n",
+        folder.display(),
+        counted(records.len(), "kernel", "kernels"),
+        counted(instances, "instance", "instances")
+    )
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// The libraries whose calls do not reach the recorder, and how each was loaded.
@@ -469,6 +519,17 @@ mod tests {
         assert!(text(RecorderMode::Record, "app", ExitStatus::default(), &[]).contains("app launched no GPU kernel"));
         let crashed = text(RecorderMode::Record, "app", ExitStatus::from_raw(libc::SIGSEGV), &[]);
         assert!(crashed.contains("app was killed by signal 11") && !crashed.contains("statically linked"), "{crashed}");
+        let unfinished =
+            RecorderSummary { unfinished: true, process: u32::MAX, ..summary(RecorderMode::Record, vec![]) };
+        let told = |unfinished: RecorderSummary, kernels: Vec<KernelSummary>| {
+            let summaries = [unfinished, summary(RecorderMode::Record, kernels)];
+            text(RecorderMode::Record, "app", ExitStatus::from_raw(137 << 8), &summaries)
+        };
+        let lost = told(unfinished.clone(), vec![]);
+        assert!(lost.contains("1 process ended before") && lost.contains("app ended with status 137"), "{lost}");
+        assert!(lost.contains("0 kernels with 0 instances") && !lost.contains("launched no"), "{lost}");
+        let running = told(RecorderSummary { process: std::process::id(), ..unfinished }, vec![kernel("a")]);
+        assert!(running.starts_with("KERNEL") && running.contains("1 process still running"), "{running}");
         let left_out = KernelSummary { left_out: 4, instances: 0, ..kernel("a") };
         assert!(
             text(

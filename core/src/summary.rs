@@ -1,7 +1,8 @@
 //! The recorder's summary of a process, written when the process ends.
 //!
 //! It is a line of JSON for each process, appended to the file that `MNEME_SUMMARY` names. `mneme record` and `mneme
-//! profile` read it; so may scripts.
+//! profile` read it; so may scripts. Into memory of `mneme` a process also writes a line at its first launch, so that
+//! `mneme` knows of it if its end comes without a summary.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -77,6 +78,10 @@ pub struct RecorderSummary {
     /// Libraries whose calls do not reach the recorder.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unwatched: Vec<UnwatchedLibrary>,
+    /// A line that the process writes at its first launch, and replaces at its end. If it stays, the process still runs
+    /// or was ended at once (SIGKILL).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
 }
 
 /// Launches of graphs.

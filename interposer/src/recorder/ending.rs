@@ -1,7 +1,7 @@
 //! The end of a recording: packs are closed, occurrences written, and a report printed.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mneme_core::recording::database;
@@ -34,12 +34,24 @@ pub fn finish() {
     deliver();
 }
 
+/// Tells `mneme` that this process launches kernels, once.
+pub fn announce() {
+    static ANNOUNCED: AtomicBool = AtomicBool::new(false);
+    if !ANNOUNCED.swap(true, Ordering::Relaxed) {
+        summary::announce(&RecorderSummary { unfinished: true, ..summary_with(Vec::new()) });
+    }
+}
+
 /// Delivers the summary of what was done until now.
 pub fn deliver() {
-    let settings = settings();
     let kernels: Vec<_> =
         handles::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();
-    let summary = RecorderSummary {
+    summary::deliver(&summary_with(kernels), settings().summary.as_deref());
+}
+
+fn summary_with(kernels: Vec<report::KernelSummary>) -> RecorderSummary {
+    let settings = settings();
+    RecorderSummary {
         process: std::process::id(),
         started: LOADED.load(Ordering::Relaxed),
         rank: settings.rank,
@@ -51,8 +63,8 @@ pub fn deliver() {
         kernels,
         graphs: graph_launches::so_far(),
         unwatched: unwatched::all(),
-    };
-    summary::deliver(&summary, settings.summary.as_deref());
+        unfinished: false,
+    }
 }
 
 /// Writes how often each instance was launched.

@@ -98,6 +98,7 @@ fn begin() {
     }
     STARTED.get_or_init(|| {
         settling::start();
+        ending::announce();
         FLAGS.leaves_out.store(settings().leaves_out_any(), Ordering::Relaxed);
         FLAGS.records.store(settings().mode != RecorderMode::Profile, Ordering::SeqCst);
         Instant::now()
@@ -202,6 +203,7 @@ fn note_planned(plan: &Plan) {
 pub fn refuse(handle: CUfunction, reason: &str) {
     let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     settling::start();
+    ending::announce();
     if let Some(function) = handles::function(handle) {
         let progress = &function.kernel.progress;
         progress.launches.fetch_add(1, Ordering::Relaxed);

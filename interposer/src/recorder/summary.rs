@@ -48,6 +48,20 @@ pub fn hold() {
     });
 }
 
+/// Writes a summary to memory of `mneme`, and nowhere else.
+pub fn announce(summary: &RecorderSummary) {
+    if let Some(Ok(held)) = HELD.get().and_then(Option::as_ref).map(OwnedFile::get) {
+        // Without it `mneme` does not know of a process that is killed.
+        let _ = line(summary).and_then(|line| { held }.write_all(&line));
+    }
+}
+
+fn line(summary: &RecorderSummary) -> std::io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(summary)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 /// Whether `mneme` is there to show what is in its memory: it has that locked as long as it lives.
 fn has_reader(memory: &File) -> bool {
     match memory.try_lock_shared() {
@@ -60,8 +74,7 @@ fn has_reader(memory: &File) -> bool {
 /// Whether it went to memory of `mneme`, which shows it.
 fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     use std::os::unix::fs::OpenOptionsExt;
-    let mut line = serde_json::to_vec(summary)?;
-    line.push(b'\n');
+    let line = line(summary)?;
     let in_memory = file.starts_with("/proc");
     let held = HELD.get().and_then(Option::as_ref).and_then(|held| held.get().ok());
     if let Some(mut held) = held.filter(|_| in_memory) {

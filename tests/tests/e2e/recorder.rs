@@ -272,6 +272,35 @@ fn the_status_stays_where_reports_cannot_be_written() {
     assert_eq!((outcome.status.code(), &*outcome.stdout), (Some(6), &b"bash\n"[..]), "{outcome:?}");
 }
 
+/// The summary is lost, what was recorded is not; the report says so.
+#[test]
+fn a_process_that_is_killed_is_told_of_with_its_recording() {
+    let script = "\"$0\" 1000000 1000 >/dev/null 2>&1 & for _ in {1..1200}; do sleep 0.05; ls \"$1\"/*.json &&
+        { kill -KILL $!; wait $!; exit 0; }; done >/dev/null 2>&1";
+    let cases: [(&[&str], i32); 2] = [(&[], 0), (&["--strict"], exit::NOT_RECORDED)];
+    for (options, status) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let [recording, json] = ["recording", "report.json"].map(|name| folder.path().join(name));
+        let outcome = run(program("mneme"))
+            .args(["record", "--device", TestDevice::under_test().name(), "--json"])
+            .arg(&json)
+            .arg("-rdb")
+            .arg(&recording)
+            .args(options)
+            .args(["--", "bash", "-c", script])
+            .arg(executable(app("paced"), Cudart::under_test()))
+            .arg(&recording)
+            .outcome();
+        assert_eq!(outcome.status, status, "{outcome}");
+        let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+        assert_eq!(report["processes"].as_array().unwrap().len(), 1, "{report:#}");
+        assert_eq!(report["processes"][0]["unfinished"], true, "{report:#}");
+        let kernels = load_kernels(&recording).len();
+        outcome.complains(&format!("holds {kernels} kernel"));
+        assert!(kernels > 0 && !outcome.stderr.contains("launched no"), "{outcome}");
+    }
+}
+
 /// Nobody can catch SIGKILL: `mneme` is gone, and what it has started goes on.
 #[test]
 fn an_application_goes_on_when_mneme_is_killed() {
