@@ -5,12 +5,17 @@
 //! returns. Not held back are those of faults; those by which a user or a job scheduler ends a program, if it has no
 //! handler for them; and those by which garbage collectors and schedulers stop threads, for whose answer all others
 //! wait (SIGPWR, SIGXCPU, SIGURG, and those of real time).
+//!
+//! Linux gives a signal for the process to the main thread, unless that blocks it: then to any thread that does not. A
+//! handler would run on a thread that it never sees without us, and a jump would end on the wrong stack. So on the main
+//! thread a signal that has a handler is held back only if all other threads block it, as ours do.
 
 use std::mem::MaybeUninit;
 
 use libc::{c_int, sigset_t};
 
 use super::flags::{THREAD, ThreadFlags};
+use super::other_threads;
 
 /// Held back in any case.
 const INTERRUPTING: [c_int; 8] = [
@@ -30,11 +35,18 @@ const ENDING: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIG
 pub fn hold_back(is_handled: fn(c_int) -> bool) -> HeldBack {
     let outermost = THREAD.with(|thread| thread.mask.get().is_none());
     if outermost {
-        let ending = ENDING.into_iter().filter(|signal| is_handled(*signal));
-        let before = change(libc::SIG_BLOCK, &set(INTERRUPTING.into_iter().chain(ending)));
+        let before = change(libc::SIG_BLOCK, &set(to_hold_back(is_handled).into_iter()));
         THREAD.with(|thread| thread.mask.set(Some(before)));
     }
     HeldBack { outermost }
+}
+
+fn to_hold_back(is_handled: fn(c_int) -> bool) -> Vec<c_int> {
+    let handled: Vec<c_int> = INTERRUPTING.into_iter().chain(ENDING).filter(|signal| is_handled(*signal)).collect();
+    let elsewhere = if handled.is_empty() { 0 } else { other_threads::take_from_main_thread() };
+    let held = |signal: &c_int| !handled.contains(signal) || elsewhere & (1 << (signal - 1)) == 0;
+    let ending = ENDING.into_iter().filter(|signal| handled.contains(signal));
+    INTERRUPTING.into_iter().chain(ending).filter(held).collect()
 }
 
 /// Signals are held back.
