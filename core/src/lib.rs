@@ -7,6 +7,7 @@
 // They panic where nobody reads; `console` has what does not.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
+pub mod address_space;
 pub mod arguments;
 pub mod cancellation;
 pub mod checked_text;
@@ -23,12 +24,12 @@ pub mod image;
 pub mod install;
 pub mod launch;
 pub mod observation;
+pub mod own_threads;
 pub mod protocol;
 pub mod random;
 pub mod recording;
 pub mod result;
 pub mod run;
-pub mod signal_mask;
 pub mod summary;
 pub mod symbol;
 pub mod text;

@@ -43,6 +43,9 @@ pub mod recorder;
 pub mod snapshot;
 mod table;
 
+#[global_allocator]
+static ALLOCATOR: process::reserve::WithReserve = process::reserve::WithReserve::new();
+
 /// Runs when the dynamic linker has loaded us. Constructors of other libraries may have called hooks before: everything
 /// but what must happen before `main` is initialised at its first use.
 #[ctor::ctor(unsafe)]

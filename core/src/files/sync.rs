@@ -4,10 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::Builder;
 
 use super::Temporary;
-use crate::signal_mask::without_signals;
+use crate::own_threads;
 
 /// Threads that sync. A disk takes 2 to 4 ms to make one small file durable, and as long for eight that are synced
 /// side by side (ext4 on a virtual disk: 128 files in 490 ms one after the other, in 8 to 35 ms by eight threads).
@@ -33,7 +32,7 @@ pub fn sync_all<'a>(files: impl IntoIterator<Item = &'a Temporary>) -> Result<()
     std::thread::scope(|scope| {
         // This thread is one of them; if the system has no more threads, it does all the work.
         for _ in 1..files.len().min(THREADS) {
-            let _ = without_signals(|| Builder::new().stack_size(STACK).spawn_scoped(scope, work));
+            let _ = own_threads::start_in(scope, STACK, work);
         }
         work();
     });

@@ -21,7 +21,7 @@ use super::pack::{self, ChunkLocation, PackReader, PackWriter};
 use super::upstream;
 use crate::files::{OwnedFile, private, progress};
 use crate::hash::{ChunkId, recorded_id};
-pub use crate::signal_mask::without_signals;
+use crate::own_threads;
 
 /// Name of the folder of packs inside a recording.
 pub const FOLDER: &str = "packs";
@@ -144,6 +144,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Most threads that write at a time.
 const MOST_WRITERS: usize = 16;
+/// Stack of a thread that stores a region, bytes.
+const STACK: usize = 512 << 10;
 
 impl StoreWriter {
     /// Opens the store of a recording folder, creating it (0700) where missing. `level` is zstd's; chunks that other
@@ -227,16 +229,15 @@ impl StoreWriter {
                     done.push((index, self.put_with(worker, chunk)?));
                 }
             };
-            let threads: Vec<_> =
-                without_signals(|| (0..workers).map(|worker| scope.spawn(move || work(worker))).collect());
-            threads
-                .into_iter()
-                .map(|thread| {
-                    thread
-                        .join()
-                        .unwrap_or_else(|_| Err(RecordingError::damaged(&self.folder, "a writer thread panicked")))
-                })
-                .collect::<Result<Vec<Vec<_>>, _>>()
+            // If the system has no more threads, those that there are do all of it.
+            let helpers: Vec<_> = (1..workers)
+                .map_while(|worker| own_threads::start_in(scope, STACK, move || work(worker)).ok())
+                .collect();
+            let own = work(0);
+            let joined = helpers.into_iter().map(|helper| {
+                helper.join().unwrap_or_else(|_| Err(RecordingError::damaged(&self.folder, "a writer thread panicked")))
+            });
+            std::iter::once(own).chain(joined).collect::<Result<Vec<Vec<_>>, _>>()
         })?;
         let mut ids = vec![ChunkId::ZERO; chunks.len()];
         for (index, id) in parts.into_iter().flatten() {

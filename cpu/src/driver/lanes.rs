@@ -170,9 +170,8 @@ impl State {
         lane.attended = true;
         self.unattended.push_back(key);
         if self.available < self.unattended.len() {
-            let new = || std::thread::Builder::new().name("mneme-cpu-lane".into()).spawn(serve);
-            match execution::without_signals(new) {
-                Ok(_) => self.available += 1,
+            match execution::start_thread("mneme-cpu-lane", serve) {
+                Ok(()) => self.available += 1,
                 Err(error) => {
                     crate::say!("a thread for a stream could not be started, so its work runs inside calls: {error}")
                 }

@@ -36,7 +36,7 @@ pub mod worker;
 
 pub use grid::CheckedLaunch;
 pub use launch::{BegunLaunch, begin};
-pub use pool::{end, without_signals};
+pub use pool::{end, start_thread};
 
 #[cfg(test)]
 mod tests;

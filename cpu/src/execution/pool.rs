@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mneme_core::own_threads;
+
 use super::context::ThreadContext;
 use super::fault::KernelFault;
 use super::grid::Grid;
@@ -18,6 +20,9 @@ use super::limit::{self, LaunchTimeLimit};
 use super::worker::Worker;
 use super::{fibers, loops, processors, signals};
 use crate::architecture::FAULTS;
+
+/// Stack of a thread, bytes.
+const STACK: usize = 2 << 20;
 
 /// A launch and the workers that take part in it.
 pub struct Crew {
@@ -72,8 +77,12 @@ pub fn begin(grid: Grid, workers: u64, turn: Duration) -> std::io::Result<Arc<Cr
     }
     let needed = tickets + state.wanted.iter().map(|(_, tickets)| tickets).sum::<u64>();
     while state.available < needed {
-        without_signals(|| std::thread::Builder::new().name("mneme-cpu".into()).spawn(serve))?;
-        state.available += 1;
+        match start_thread("mneme-cpu", serve) {
+            Ok(()) => state.available += 1,
+            // Fewer do the same.
+            Err(_) if state.available > 0 => break,
+            Err(error) => return Err(error),
+        }
     }
     state.wanted.push_back((crew.clone(), tickets));
     state.under_way.push(crew.clone());
@@ -161,22 +170,22 @@ impl Crew {
     }
 }
 
-/// Runs `body` with all signals blocked. Threads that it starts inherit the mask, so the application's signals go to
-/// the application's threads.
-pub fn without_signals<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: zeroed signal sets are valid, and all pointers outlive the calls.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        for signal in FAULTS {
-            libc::sigdelset(&mut all, signal);
+/// Starts a thread that blocks all signals but those of faults, which kernels raise.
+///
+/// # Errors
+/// The system has no room for one more.
+pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    own_threads::start(name, STACK, move || {
+        // SAFETY: a set of signals that outlives the calls; zeros are a valid one.
+        unsafe {
+            let mut faults: libc::sigset_t = std::mem::zeroed();
+            for signal in FAULTS {
+                libc::sigaddset(&mut faults, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &faults, std::ptr::null_mut());
         }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let result = body();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        result
-    }
+        work();
+    })
 }
 
 impl State {

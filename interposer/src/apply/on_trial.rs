@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mneme_core::random;
-use mneme_core::recording::store::without_signals;
 use mneme_core::tuned::{LaunchDimensions, WinnerTrial};
 
 use super::candidate::WinnerCandidate;
@@ -15,8 +14,8 @@ use super::trials::Trials;
 use super::{KernelReplacement, give_up};
 use crate::kernels::kernel::Kernel;
 use crate::process::log::info;
-use crate::process::reentrancy;
 use crate::process::settings::settings;
+use crate::process::threads;
 
 /// How often verdicts are looked for while there are trials.
 const LOOK: Duration = Duration::from_millis(10);
@@ -112,8 +111,7 @@ fn wait_for(trial: Waiting) {
     let mut watch = watch();
     watch.waiting.push(trial);
     if !watch.is_on {
-        let work = || reentrancy::bypassing(look);
-        watch.is_on = without_signals(|| std::thread::Builder::new().name("mneme-trials".into()).spawn(work)).is_ok();
+        watch.is_on = threads::start("mneme-trials", threads::LARGE, look);
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mneme_core::launch::Launch;
-use mneme_core::recording::store::without_signals;
 use mneme_core::tuned::{LaunchDimensions, SpecialisationRequest, SpecialisedLaunch, Winner};
 
 use super::candidate::{WinnerCandidate, shape_of};
@@ -18,8 +17,8 @@ use crate::kernels::files::KernelFiles;
 use crate::kernels::kernel::Kernel;
 use crate::kernels::request::LaunchRequest;
 use crate::process::log::{info, warning};
-use crate::process::reentrancy;
 use crate::process::settings::settings;
+use crate::process::threads;
 
 /// How often answers are looked for while there are requests.
 const LOOK: Duration = Duration::from_millis(10);
@@ -96,9 +95,7 @@ pub fn submit(
     requests.open.push(open);
     if !requests.is_on {
         loading::begin();
-        let work = || reentrancy::bypassing(serve);
-        let name = "mneme-specialise".into();
-        requests.is_on = without_signals(|| std::thread::Builder::new().name(name).spawn(work)).is_ok();
+        requests.is_on = threads::start("mneme-specialise", threads::LARGE, serve);
         requests.is_off = !requests.is_on;
     }
     Some(())

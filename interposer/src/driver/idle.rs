@@ -7,11 +7,10 @@
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 use mneme_abi::cuda::sys::CUevent_flags;
-use mneme_core::recording::store::without_signals;
 
 use super::streams::CaptureMode;
 use super::{self as driver, CUcontext, CUevent, Status, contexts, waiting};
-use crate::process::reentrancy;
+use crate::process::threads;
 
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 
@@ -53,24 +52,21 @@ impl IdleQuestion {
     fn ask_by_thread(contexts: Vec<usize>) -> Self {
         let (sender, receiver) = sync_channel(1);
         let wait = move || {
-            reentrancy::bypassing(|| {
-                let _mode = CaptureMode::relaxed();
-                let idle = |context: usize| {
-                    // SAFETY: the driver says of what is no context that it is none.
-                    unsafe {
-                        match driver::cuCtxSetCurrent(context as CUcontext) {
-                            Status::SUCCESS => driver::cuCtxSynchronize(),
-                            _ => Status::SUCCESS,
-                        }
+            let _mode = CaptureMode::relaxed();
+            let idle = |context: usize| {
+                // SAFETY: the driver says of what is no context that it is none.
+                unsafe {
+                    match driver::cuCtxSetCurrent(context as CUcontext) {
+                        Status::SUCCESS => driver::cuCtxSynchronize(),
+                        _ => Status::SUCCESS,
                     }
-                };
-                let status = contexts.into_iter().map(idle).find(|status| *status != Status::SUCCESS);
-                let _ = sender.send(status.unwrap_or(Status::SUCCESS));
-            });
+                }
+            };
+            let status = contexts.into_iter().map(idle).find(|status| *status != Status::SUCCESS);
+            let _ = sender.send(status.unwrap_or(Status::SUCCESS));
         };
-        let thread = std::thread::Builder::new().name("mneme-idle".into());
         // Without the thread its end of the channel is dropped, which is an answer.
-        let _ = without_signals(|| thread.spawn(wait));
+        threads::start("mneme-idle", threads::LARGE, wait);
         Self::Thread(receiver)
     }
 

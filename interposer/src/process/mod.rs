@@ -11,6 +11,8 @@ pub mod own_memory;
 pub mod own_stack;
 pub mod recorded_family;
 pub mod reentrancy;
+pub mod reserve;
 pub mod settings;
+pub mod threads;
 pub mod trampoline;
 pub mod winners;

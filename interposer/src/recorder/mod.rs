@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
+use mneme_core::address_space;
 use mneme_core::recording::manifest::RecordedArgument;
 use mneme_core::summary::RecorderMode;
 
@@ -48,6 +49,8 @@ use crate::process::settings::{RecorderSettings, settings};
 
 /// How many launches of a kernel may fail because host threads write, before it is given up.
 const ATTEMPTS: u64 = 3;
+/// Address space that recording a launch takes, bytes: for buffers, stacks and heaps of threads.
+const ROOM: usize = 64 << 20;
 
 /// A launch that is to be recorded.
 struct Plan {
@@ -235,6 +238,12 @@ fn decide_at_once(function: &FunctionHandle, request: &LaunchRequest) -> Option<
     }
     if gate::was_abandoned() {
         output::give_up("the application has left a recorded launch by a jump (longjmp) out of a signal handler");
+    }
+    if !address_space::has_room(ROOM) {
+        output::give_up(&format!(
+            "the limit on the address space (RLIMIT_AS) leaves less than the {} MiB that recording takes; raise it by 'ulimit -v' or setrlimit",
+            ROOM >> 20
+        ));
     }
     if let Some(reason) = output::broken() {
         progress.recorded().count_failures(reason, 1, true);

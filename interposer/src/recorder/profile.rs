@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mneme_core::recording::store::without_signals;
-
 use crate::driver::timing::EventPair;
 use crate::driver::{self, CUcontext, Status, captures, streams};
 use crate::kernels::kernel::{FunctionHandle, Kernel};
 use crate::kernels::request::LaunchRequest;
 use crate::process::reentrancy;
 use crate::process::settings::settings;
+use crate::process::threads;
 use crate::recorder::is_recording_process;
 
 /// First launches of a kernel, all of which are timed.
@@ -122,17 +121,15 @@ fn watch() {
     }
     look_before_the_vendor_ends();
     let work = || {
-        reentrancy::bypassing(|| {
-            streams::with_relaxed_captures(|| {
-                while !ENDED.load(Ordering::Acquire) {
-                    collect();
-                    std::thread::sleep(INTERVAL);
-                }
-            })
+        streams::with_relaxed_captures(|| {
+            while !ENDED.load(Ordering::Acquire) {
+                collect();
+                std::thread::sleep(INTERVAL);
+            }
         })
     };
     // Without the thread, times are read when the process or a context ends.
-    let _ = without_signals(|| std::thread::Builder::new().name("mneme-profile".into()).spawn(work));
+    threads::start("mneme-profile", threads::LARGE, work);
 }
 
 /// Registers a last look that comes before the vendor's own end: handlers of `exit` run in reverse order, and the
@@ -160,10 +157,10 @@ pub fn collect_at_end() {
     }
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let work = move || {
-        reentrancy::bypassing(|| streams::with_relaxed_captures(collect));
+        streams::with_relaxed_captures(collect);
         let _ = sender.send(());
     };
-    if without_signals(|| std::thread::Builder::new().name("mneme-profile".into()).spawn(work)).is_ok() {
+    if threads::start("mneme-profile", threads::LARGE, work) {
         let _ = receiver.recv_timeout(Duration::from_secs(1));
     }
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 use super::{ending, has_something_to_finish, is_recording_process, output, profile, stall};
 use crate::driver::{gate, streams};
 use crate::process::settings::settings;
-use crate::snapshot::background::{self, start_thread};
+use crate::process::threads;
+use crate::snapshot::background;
 
 static REQUESTED: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
@@ -30,7 +31,7 @@ pub fn start() {
             let _ = THREAD.set(std::thread::current());
             serve();
         };
-        STARTED.store(start_thread("mneme-settle", work), Ordering::Release);
+        STARTED.store(threads::start("mneme-settle", threads::SMALL, work), Ordering::Release);
     }
 }
 

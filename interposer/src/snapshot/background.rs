@@ -14,13 +14,11 @@ use std::time::{Duration, Instant};
 
 use mneme_core::files::progress;
 use mneme_core::hash::{ChunkId, recorded_id};
-use mneme_core::recording::store::{StoreWriter, without_signals};
+use mneme_core::recording::store::StoreWriter;
 
 use super::buffers::Buffer;
-use crate::process::reentrancy;
+use crate::process::threads;
 
-/// Stack of a thread, bytes; compression has its memory elsewhere.
-const STACK: usize = 512 << 10;
 /// How long whoever waits for the end of writing waits without any [step](progress). The longest is to sync 64 MiB to a
 /// disk that others use, too.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -101,7 +99,7 @@ impl Background {
         if state.batches.len() > state.idle_writers && state.writers < self.store.writers() {
             let writer = state.writers;
             let background = self.clone();
-            if start_thread("mneme-write", move || background.write_batches(writer)) {
+            if threads::start("mneme-write", threads::SMALL, move || background.write_batches(writer)) {
                 state.writers += 1;
             } else if state.writers == 0 {
                 // Where there can be no threads, the application waits.
@@ -133,7 +131,7 @@ impl Background {
         state.tasks.push_back((after, Box::new(task)));
         if !state.finisher {
             let background = self.clone();
-            state.finisher = start_thread("mneme-finish", move || background.run_tasks());
+            state.finisher = threads::start("mneme-finish", threads::SMALL, move || background.run_tasks());
         }
         let finisher = state.finisher;
         drop(state);
@@ -236,12 +234,6 @@ impl Background {
         self.progress.notify_all();
         true
     }
-}
-
-/// Starts a thread of ours, with our stack and none of the application's signals; whether that is possible.
-pub fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
-    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(STACK);
-    without_signals(|| builder.spawn(move || reentrancy::bypassing(work))).is_ok()
 }
 
 #[cfg(test)]

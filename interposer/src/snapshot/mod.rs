@@ -22,10 +22,11 @@ use std::time::Duration;
 use mneme_abi::cuda::sys::{CUevent_flags, CUstream_flags};
 use mneme_core::chunk_hash::{self, Stretch};
 use mneme_core::hash::{ChunkId, recorded_id};
+use mneme_core::own_threads;
 use mneme_core::recording::manifest::{
     Allocation, AllocationKind, CHUNK, Header, MemoryState, Moment, RecordedVariable, chunk_count,
 };
-use mneme_core::recording::store::{StoreWriter, without_signals};
+use mneme_core::recording::store::StoreWriter;
 
 use crate::driver::waiting::{self, OwnStream};
 use crate::driver::{self, Status};
@@ -33,6 +34,7 @@ use crate::process::linker;
 use crate::process::log::debug;
 use crate::process::own_memory;
 use crate::process::recorded_family;
+use crate::process::threads;
 use background::{Background, Chunk, ChunkBatch};
 use buffers::{Buffer, Pool};
 use hasher::Hasher;
@@ -472,12 +474,10 @@ fn in_parallel<T: Sync, R: Send>(stretches: &[T], work: impl Fn(&[T]) -> R + Syn
         }
     };
     std::thread::scope(|scope| {
-        without_signals(|| {
-            // Fewer threads, where the system gives no more, do the same.
-            while started.fetch_add(1, Ordering::Relaxed) < threads
-                && std::thread::Builder::new().spawn_scoped(scope, work).is_ok()
-            {}
-        });
+        // Fewer threads, where the system gives no more, do the same.
+        while started.fetch_add(1, Ordering::Relaxed) < threads
+            && own_threads::start_in(scope, threads::SMALL, work).is_ok()
+        {}
         work();
     });
     results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()

@@ -15,14 +15,13 @@ use std::time::Duration;
 use mneme_abi::cuda::sys::{CUipcMemHandle, CUmemAllocationHandleType};
 use mneme_core::files::OwnedFile;
 use mneme_core::random;
-use mneme_core::recording::store::without_signals;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockFlag, accept4, getsockopt, sendmsg, sockopt::PeerCredentials};
 
 use super::handle::{SharedHandle, SlabLayout};
 use crate::driver::{self, Status};
 use crate::memory::allocations::LiveAllocation;
 use crate::memory::arena::vmm;
-use crate::process::{log, reentrancy};
+use crate::process::{log, threads};
 
 /// How long a process on the other side may be silent: it asks as soon as it is there.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -150,12 +149,11 @@ fn endpoint() -> Option<u64> {
         let listener = UnixListener::bind_addr(&address).ok()?;
         let listener = OwnedFile::new(File::from(OwnedFd::from(listener))).ok()?;
         let listener = LISTENER.get_or_init(|| listener);
-        let work = move || reentrancy::bypassing(|| serve(listener));
-        let started = without_signals(|| std::thread::Builder::new().name("mneme-sharing".into()).spawn(work));
-        if started.is_err() {
+        let is_served = threads::start("mneme-sharing", threads::LARGE, move || serve(listener));
+        if !is_served {
             listener.close();
         }
-        started.is_ok().then_some(endpoint)
+        is_served.then_some(endpoint)
     })
 }
 

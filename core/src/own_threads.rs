@@ -1,0 +1,92 @@
+//! Threads of ours in an application's process.
+//!
+//! They block all signals: the application's handlers may expect a thread of its own.
+//!
+//! A thread whose first allocation fails ends the process, as the C library registers destructors for it. So a thread
+//! is started only if the limit on the address space leaves room for it, and [`start`] returns when it runs.
+
+use std::io;
+use std::sync::mpsc::sync_channel;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use nix::sys::signal::{SigSet, SigmaskHow};
+
+use crate::address_space;
+
+/// Address space that a thread takes beside its stack, for its heap.
+const HEAP: usize = 16 << 20;
+/// How long a thread may take until it runs.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Starts a thread with a stack of so many bytes, and waits a little until it runs.
+///
+/// # Errors
+/// The system has no room for one more.
+pub fn start(name: &str, stack: usize, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let (sender, runs) = sync_channel(1);
+    let work = move || {
+        let _ = sender.send(());
+        drop(sender);
+        work();
+    };
+    with_room(stack, |builder| builder.name(name.to_owned()).spawn(work))?;
+    let _ = runs.recv_timeout(PATIENCE);
+    Ok(())
+}
+
+/// Starts a thread that ends within a scope.
+///
+/// # Errors
+/// As for [`start`].
+pub fn start_in<'scope, R: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    stack: usize,
+    work: impl FnOnce() -> R + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, R>> {
+    with_room(stack, |builder| builder.spawn_scoped(scope, work))
+}
+
+fn with_room<R>(stack: usize, start: impl FnOnce(Builder) -> io::Result<R>) -> io::Result<R> {
+    if !address_space::has_room(stack + HEAP) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    without_signals(|| start(Builder::new().stack_size(stack)))
+}
+
+/// Runs `work` with all signals blocked: threads start with the mask of the one that starts them.
+fn without_signals<R>(work: impl FnOnce() -> R) -> R {
+    /// Also when a thread cannot be started.
+    struct Restore(SigSet);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let _ = self.0.thread_set_mask();
+        }
+    }
+    let _restore = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map(Restore);
+    work()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::signal::Signal;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn threads_block_all_signals_and_the_caller_does_not() {
+        let own = || SigSet::thread_get_mask().unwrap();
+        let (sender, mask) = channel();
+        start("test", 64 << 10, move || sender.send(own()).unwrap()).unwrap();
+        let scoped = std::thread::scope(|scope| start_in(scope, 64 << 10, own).unwrap().join().unwrap());
+        for mask in [mask.recv().unwrap(), scoped] {
+            assert!(mask.contains(Signal::SIGUSR1) && mask.contains(Signal::SIGTERM));
+        }
+        assert!(!own().contains(Signal::SIGUSR1));
+    }
+
+    #[test]
+    fn a_thread_without_room_is_not_started() {
+        assert!(start("test", usize::MAX / 4, || ()).is_err());
+    }
+}

@@ -1,0 +1,15 @@
+//! Threads of ours, on which the hooks are switched off.
+
+use mneme_core::own_threads;
+
+use super::reentrancy;
+
+/// Stack of a thread that writes, bytes; compression has its memory elsewhere.
+pub const SMALL: usize = 512 << 10;
+/// Stack of a thread that calls the vendor's library, bytes.
+pub const LARGE: usize = 2 << 20;
+
+/// Starts a thread; whether that is possible.
+pub fn start(name: &str, stack: usize, work: impl FnOnce() + Send + 'static) -> bool {
+    own_threads::start(name, stack, move || reentrancy::bypassing(work)).is_ok()
+}
