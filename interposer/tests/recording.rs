@@ -580,6 +580,36 @@ fn who_leaves_from_within_the_heap_leaves() {
     }
 }
 
+/// Linux prefers the main thread, and the threads of the recorder take none.
+#[test]
+fn handlers_run_on_the_threads_on_which_they_run_without_us() {
+    for how in ["take-alone", "take-thread", "take-others"] {
+        let arguments = ["proc", how];
+        for mode in ["record", "profile"] {
+            let run = record(&arguments, &[("MNEME_MAX_RECORDINGS", "99"), ("MNEME_MODE", mode)]);
+            let [ours, theirs] = tails(&run, &plain(&arguments));
+            assert_eq!(ours, theirs, "{how}, {mode}: {}", run.stderr());
+            assert!(mode != "record" || instances(&run) >= 2 + 4, "{how}: {}", run.stderr());
+        }
+    }
+}
+
+#[test]
+fn a_limit_on_the_address_space_ends_the_recording_by_name_and_not_the_program() {
+    let arguments = ["proc", "limit"];
+    for mode in ["record", "profile", "dry-run"] {
+        let run = record(&arguments, &[("MNEME_MAX_RECORDINGS", "99"), ("MNEME_MODE", mode)]);
+        let alone = plain(&arguments);
+        let [ours, theirs] = tails(&run, &alone);
+        assert_eq!((ours, run.output.status), (theirs, alone.status), "{mode}: {}", run.stderr());
+        assert_eq!(summary_of(&run, "_Z3addPii")["launches"], 12, "{mode}: {}", run.stderr());
+        if mode == "record" {
+            assert_eq!(instances(&run), 2, "{}", run.stderr());
+            assert!(run.stderr().contains("RLIMIT_AS"), "{}", run.stderr());
+        }
+    }
+}
+
 #[test]
 fn the_error_number_of_the_application_stays() {
     let run = record(&["proc", "errors"], &[("MNEME_MAX_RECORDINGS", "9")]);

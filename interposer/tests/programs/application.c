@@ -2,6 +2,7 @@
 // parent's threads are at work, after a capture, after refused launches, with memory of other interfaces, after sharing memory or after a signal),
 // and further kernels to launch.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <errno.h>
@@ -220,6 +221,81 @@ static void jump_out(void) {
     }
 }
 
+// Signals that come while a launch is recorded.
+static volatile int main_takes, others_take, is_there;
+
+static void take(int number) {
+    if (syscall(SYS_gettid) == getpid())
+        ++main_takes;
+    else
+        ++others_take;
+}
+
+static void *wait_for_signals(void *unused) {
+    is_there = 1;
+    for (;;)
+        pause();
+}
+
+// How many threads but this one would take a signal.
+static int takers(int number) {
+    int count = 0;
+    char path[300], line[200];
+    DIR *threads = opendir("/proc/self/task");
+    for (struct dirent *thread; (thread = readdir(threads));) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", thread->d_name);
+        FILE *status = thread->d_name[0] == '.' || atoi(thread->d_name) == syscall(SYS_gettid) ? NULL : fopen(path, "r");
+        unsigned long blocked;
+        while (status && fgets(line, sizeof line, status))
+            count += sscanf(line, "SigBlk: %lx", &blocked) == 1 && !(blocked >> (number - 1) & 1);
+        if (status)
+            fclose(status);
+    }
+    closedir(threads);
+    return count;
+}
+
+static void *launch_interrupted(void *how) {
+    main_takes = others_take = 0;
+    setenv("FAKE_INTERRUPTION", how, 1);
+    for (int i = 0; i < 4; ++i)
+        launch(1000 + 10 * i + (int)(strlen(how) + (syscall(SYS_gettid) == getpid())));
+    unsetenv("FAKE_INTERRUPTION");
+    printf("%s: %d by the main thread, %d by others\n", (char *)how, main_takes, others_take);
+    return NULL;
+}
+
+static void take_signals(const char *how) {
+    pthread_t thread;
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = take}, NULL);
+    if (!strcmp(how, "-alone")) {
+        launch_interrupted("process-signal");
+        for (int number = 1; number < 32; ++number)
+            if (number != SIGKILL && number != SIGSTOP && takers(number))
+                printf("another thread takes signal %d\n", number);
+        return;
+    }
+    if (!strcmp(how, "-thread")) {
+        for (int i = 0; i < 2; ++i) {
+            pthread_create(&thread, NULL, launch_interrupted, i ? "signal" : "timer");
+            pthread_join(thread, NULL);
+        }
+        return;
+    }
+    pthread_create(&thread, NULL, wait_for_signals, NULL);
+    while (!is_there)
+        sched_yield();
+    launch_interrupted("process-signal");
+    launch_interrupted("timer");
+}
+
+// A limit on the address space below what is in use.
+static void limit_memory(void) {
+    setrlimit(RLIMIT_AS, &(struct rlimit){1 << 20, 1 << 20});
+    for (int i = 0; i < 9; ++i)
+        printf("launch %u\n", launch(2000 + i));
+}
+
 // A heap with one lock, in which a signal comes that ends the program: whoever wants the heap waits for ever.
 void *__libc_malloc(size_t);
 void __libc_free(void *);
@@ -392,6 +468,10 @@ int main(int argc, char **argv) {
         jump_out();
     if (!strncmp(argv[2], "descriptors", 11))
         use_descriptors(argv[3]);
+    if (!strncmp(argv[2], "take", 4))
+        take_signals(argv[2] + 4);
+    if (!strcmp(argv[2], "limit"))
+        limit_memory();
     if (!strncmp(argv[2], "heap", 4))
         leave_from_heap(argv[2] + 4);
     if (!strcmp(argv[2], "errors")) {

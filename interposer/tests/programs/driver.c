@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef unsigned status;
@@ -23,6 +25,16 @@ static void *current = (void *)0x10;
 static int asked(const char *name) { return getenv(name) != NULL; }
 
 // What may happen to a thread inside of a call.
+// A timer of this thread.
+static void expire(void) {
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1};
+    event._sigev_un._tid = syscall(SYS_gettid);
+    timer_t timer;
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    timer_settime(timer, 0, &(struct itimerspec){.it_value = {.tv_nsec = 1}}, NULL);
+    usleep(20000);
+}
+
 static void interrupt(void) {
     const char *how = getenv("FAKE_INTERRUPTION");
     if (!how)
@@ -33,6 +45,10 @@ static void interrupt(void) {
         raise(SIGUSR1);
     else if (!strcmp(how, "fault"))
         raise(SIGSEGV);
+    else if (!strcmp(how, "process-signal"))
+        kill(getpid(), SIGUSR1);
+    else if (!strcmp(how, "timer"))
+        expire();
 }
 
 status cuInit(unsigned flags) { return flags ? INVALID_VALUE : SUCCESS; }
