@@ -1,22 +1,23 @@
-//! `libmneme_rec.so`: records the GPU kernels of an unmodified application.
+//! `libmneme_rec.so` records the GPU kernels of an unmodified application.
 //!
-//! The application is started with it in `LD_PRELOAD`.
+//! `mneme record` starts the application with this library in `LD_PRELOAD`.
 //!
-//! The CUDA *driver* API is the one layer that every way into the GPU passes: static and shared cudart, PyTorch,
-//! Triton, Fortran. There are three ways to it, and each is hooked: plain symbols (programs that link libcuda), `dlsym`
-//! ([`hooks::dlsym`], what cudart does), and `cuGetProcAddress`. No symbol of the CUDA *runtime* is exported: ours
-//! would win over the versioned one of a cudart that was loaded `RTLD_LOCAL`, with no next one to call.
+//! The recorder hooks the CUDA *driver* API, because every program reaches the GPU through it: static and shared
+//! cudart, PyTorch, Triton, Fortran. Programs find the driver's functions in three ways, and each is hooked: plain
+//! symbols (programs that link libcuda), `dlsym` ([`hooks::dlsym`], as cudart does), and `cuGetProcAddress`. The
+//! library exports no symbol of the CUDA *runtime*: it would take the place of the versioned symbol of a cudart that
+//! was loaded `RTLD_LOCAL`, and then there is no next one to call.
 //!
-//! A call goes: exported function ([`hooks`], one declarative `table`) → handler (in [`memory`], [`kernels`],
-//! [`launches`], [`lifetimes`], [`driver`]) → the vendor's function ([`driver`]). Each folder uses those listed
-//! before it:
+//! A call goes from the exported function ([`hooks`], one declarative `table`) to a handler (in [`memory`],
+//! [`kernels`], [`launches`], [`lifetimes`] or [`driver`]), and from there to the vendor's function ([`driver`]). Each
+//! folder uses those listed before it:
 //!
 //! | folder | what it holds |
 //! | --- | --- |
-//! | [`process`] | the process that we are loaded into: settings, messages, the linker |
+//! | [`process`] | the application's process: settings, messages, the linker |
 //! | [`driver`] | the vendor's functions; its contexts, streams and captures; the [gate](driver::gate) before it |
 //! | [`memory`] | the arena, every live allocation, annotations |
-//! | [`kernels`] | from a handle to the code that is recorded; what has been done about each kernel |
+//! | [`kernels`] | from a handle to the code that is recorded; progress and counts of each kernel |
 //! | [`apply`] | tuned code in the place of kernels |
 //! | [`snapshot`] | device memory into the chunk store |
 //! | [`recorder`] | which launches are recorded, and how; the profile |
@@ -26,10 +27,9 @@
 //!
 //! Invariants:
 //!
-//! - What the application sees is what the vendor's library does; a failure of ours is a warning, never a changed
-//!   result.
-//! - Nothing of ours unwinds into the application, and our own calls bypass the hooks ([`process::reentrancy`]).
-//! - No lock of ours but the [gate](driver::gate) is held across a call into the vendor's library.
+//! - The application sees what the vendor's library does. If the recorder fails, it warns and never changes a result.
+//! - No panic unwinds into the application, and the recorder's own calls bypass the hooks ([`process::reentrancy`]).
+//! - The [gate](driver::gate) is the only lock that the recorder holds across a call into the vendor's library.
 
 pub mod apply;
 pub mod driver;

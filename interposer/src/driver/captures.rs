@@ -1,9 +1,11 @@
 //! The stream captures in progress.
 //!
-//! While a stream is captured, waiting for its context is an error that ends the capture, whichever thread waits and
-//! whatever its capture mode (tried on driver 580). So nothing is recorded meanwhile, and a free waits in another way.
+//! While a stream is captured, waiting for its context is an error that ends the capture, whichever thread waits and in
+//! every capture mode (tried on driver 580). So no launch is recorded during a capture, and a free waits in another
+//! way.
 //!
-//! A capture ends with `cuStreamEndCapture`, or with its stream, its context, or the thread whose default stream it is.
+//! A capture ends with `cuStreamEndCapture`, or with its stream, its context, or the thread that owns the default
+//! stream.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,13 +17,13 @@ use super::{self as driver, CUstream, STREAM_PER_THREAD, Status, gate, streams};
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Captured {
     stream: usize,
-    /// `CUcontext`, 0 where it is not known.
+    /// `CUcontext`, or 0 if it is unknown.
     context: usize,
-    /// The owner of a stream that goes by a name which every thread has for its own.
+    /// The owner of a per-thread default stream, whose handle is the same in every thread.
     thread: Option<ThreadId>,
 }
 
-/// A stream is here as often as its capture has begun.
+/// Holds a stream once for each capture that has begun.
 #[derive(Default)]
 struct Captures(Mutex<Vec<Captured>>);
 
@@ -36,7 +38,7 @@ impl Captures {
         self.lock().push(captured);
     }
 
-    /// The end of one capture.
+    /// Removes one capture.
     fn remove(&self, stream: usize, thread: Option<ThreadId>) {
         let mut streams = self.lock();
         if let Some(index) = streams.iter().position(|it| (it.stream, it.thread) == (stream, thread)) {
@@ -44,7 +46,7 @@ impl Captures {
         }
     }
 
-    /// The end of whatever these captures take place in.
+    /// Removes the captures that `ended` selects.
     fn remove_where(&self, ended: impl Fn(&Captured) -> bool) {
         self.lock().retain(|captured| !ended(captured));
     }
@@ -55,7 +57,7 @@ pub fn forget_context(context: usize) {
     CAPTURES.remove_where(|captured| captured.context == context);
 }
 
-/// Forgets the captures of a thread's own default stream when the thread ends.
+/// Forgets the captures of a thread's default stream when the thread ends.
 struct OwnStream;
 
 impl Drop for OwnStream {
@@ -69,7 +71,7 @@ thread_local! {
     static OWN_STREAM: OwnStream = const { OwnStream };
 }
 
-/// The thread that a stream belongs to alone.
+/// The thread that owns a per-thread default stream.
 fn owner_of(stream: usize) -> Option<ThreadId> {
     (stream == STREAM_PER_THREAD).then(|| thread::current().id())
 }
@@ -79,7 +81,7 @@ pub fn in_progress() -> bool {
     !CAPTURES.lock().is_empty()
 }
 
-/// The legacy default stream cannot be captured, so that 0 is the thread's own.
+/// Turns 0 into the per-thread default stream: the legacy default stream cannot be captured.
 fn named(stream: CUstream) -> usize {
     if stream.is_null() { STREAM_PER_THREAD } else { stream as usize }
 }
@@ -94,7 +96,7 @@ pub unsafe fn begin(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
             let context = streams::context_of(stream).or_else(driver::current_context).unwrap_or(0);
             let thread = owner_of(stream);
             if thread.is_some() {
-                // From now on it is dropped with the thread.
+                // Registers the destructor, which runs when the thread ends.
                 let _ = OWN_STREAM.try_with(|_| ());
             }
             CAPTURES.add(Captured { stream, context, thread });
@@ -125,7 +127,7 @@ pub unsafe fn begin_to_graph(
     unsafe { begin(call, stream) }
 }
 
-/// Into a graph that exists, whose nodes take the new parameters.
+/// Captures into an existing graph, whose nodes take the new parameters.
 ///
 /// # Safety
 /// The arguments are those of `cuStreamBeginRecaptureToGraph`.
@@ -141,7 +143,7 @@ pub unsafe fn begin_again(
     unsafe { begin(call, stream) }
 }
 
-/// Into a command list of a graphics interface.
+/// Captures into a command list of a graphics interface.
 ///
 /// # Safety
 /// The arguments are those of `cuStreamBeginCaptureToCig`.
@@ -155,7 +157,7 @@ pub unsafe fn begin_for_graphics(call: &dyn Fn() -> Status, stream: CUstream, _p
 pub unsafe fn end_for_graphics(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
     gate::passing(&|| {
         let status = call();
-        // Whether such a stream counts as one that is captured is not said.
+        // The documentation does not say whether `cuStreamIsCapturing` reports such a stream.
         if status == Status::SUCCESS {
             ended(named(stream));
         }
@@ -168,7 +170,7 @@ pub unsafe fn end_for_graphics(call: &dyn Fn() -> Status, stream: CUstream) -> S
 pub unsafe fn end(call: &dyn Fn() -> Status, stream: CUstream, _graph: *mut *mut c_void) -> Status {
     gate::passing(&|| {
         let status = call();
-        // An invalidated capture ends with an error, and one of another thread's does not end.
+        // An invalidated capture ends with an error. The capture of another thread's stream does not end.
         if !streams::is_capturing(named(stream)) {
             ended(named(stream));
         }
@@ -176,12 +178,12 @@ pub unsafe fn end(call: &dyn Fn() -> Status, stream: CUstream, _graph: *mut *mut
     })
 }
 
-/// The capture of a stream has ended. That of a default stream can only be ended by the thread that it belongs to.
+/// Notes that the capture of a stream has ended. Only its own thread can end the capture of a default stream.
 fn ended(stream: usize) {
     CAPTURES.remove(stream, owner_of(stream));
 }
 
-/// The stream is gone from the call on, and its handle may soon be another's.
+/// Destroys a stream. Its handle may belong to a new stream as soon as the call is made.
 ///
 /// # Safety
 /// The arguments are those of `cuStreamDestroy_v2`.
@@ -192,7 +194,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
     call()
 }
 
-/// Forgets before the call what another thread may begin with the same handle after it.
+/// Forgets the captures before the call: after it, another thread may begin a capture with the same handle.
 #[cold]
 fn destroy_captured(call: &dyn Fn() -> Status, stream: usize) -> Status {
     let before: Vec<Captured> = CAPTURES.lock().extract_if(.., |captured| captured.stream == stream).collect();
@@ -203,10 +205,10 @@ fn destroy_captured(call: &dyn Fn() -> Status, stream: usize) -> Status {
     status
 }
 
-/// Whether a stream of the application's is being captured.
+/// Whether a stream of the application is being captured.
 pub fn captures(stream: CUstream) -> bool {
     let stream = named(stream);
-    // A thread's own default stream goes by a name that others have, too.
+    // All threads' default streams share a handle, so the list cannot answer for them.
     let is_known = stream != STREAM_PER_THREAD && CAPTURES.lock().iter().any(|captured| captured.stream == stream);
     in_progress() && (is_known || streams::is_capturing(stream))
 }

@@ -1,7 +1,7 @@
 //! The live contexts of each device.
 //!
-//! A recorded launch needs its device idle, and a device is as busy as all of its contexts together. Contexts are
-//! learnt where they are made, and where they are used by whoever got one in a way that is not hooked.
+//! A recorded launch needs an idle device, and all contexts of a device can keep it busy. A context is noted when it is
+//! made, and when it is used, because an application may get one in a way that is not hooked.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -14,11 +14,11 @@ use super::{self as driver, CUcontext, CUdevice, Status};
 struct Contexts {
     devices: BTreeMap<usize, CUdevice>,
     primary: BTreeMap<CUdevice, usize>,
-    /// Device of every context that was made from a green one.
+    /// The device of every context that was made from a green one.
     green: BTreeMap<usize, CUdevice>,
 }
 
-/// A context that is alive.
+/// A live context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveContext {
     /// `CUcontext`
@@ -56,12 +56,12 @@ pub fn is_green_of(context: usize, device: CUdevice) -> bool {
     with(|contexts| contexts.green.get(&context) == Some(&device))
 }
 
-/// Forgets that a context was made from a green one, which is gone.
+/// Forgets that a context was made from a green one, which has been destroyed.
 pub fn forget_green(context: usize) {
     with(|contexts| contexts.green.remove(&context));
 }
 
-/// Forgets which contexts were made from green ones of a device, whose primary context has died.
+/// Forgets the contexts made from green ones of a device whose primary context has died.
 pub fn forget_all_green_of(device: CUdevice) {
     with(|contexts| contexts.green.retain(|_, of| *of != device));
 }
@@ -71,9 +71,9 @@ pub fn forget(context: usize) {
     with(|contexts| contexts.devices.remove(&context));
 }
 
-/// Forgets a device's primary context that has died, and gives it, where it is known. Where not (it was retained before
-/// the recorder was there, or by a way around it), all of the device's are forgotten; those that live are noted again
-/// when they are used.
+/// Forgets a device's primary context, which has died, and returns it if it is known. If it is unknown (it was retained
+/// before the recorder was loaded, or in a way that is not hooked), forgets all contexts of the device; live ones are
+/// noted again when they are used.
 pub fn forget_primary(device: CUdevice) -> Option<usize> {
     with(|contexts| {
         let primary = contexts.primary.remove(&device);
@@ -85,18 +85,18 @@ pub fn forget_primary(device: CUdevice) -> Option<usize> {
     })
 }
 
-/// The primary context of a device, 0 where it is not known: it was retained in a way that is not hooked.
+/// The primary context of a device, or 0 if it was retained in a way that is not hooked.
 pub fn primary_of(device: CUdevice) -> usize {
     with(|contexts| contexts.primary.get(&device).copied().unwrap_or(0))
 }
 
-/// Whether a context is among those that live.
+/// Whether a context is known to be alive.
 #[cfg(test)]
 pub fn device_is_known(context: usize) -> bool {
     with(|contexts| contexts.devices.contains_key(&context))
 }
 
-/// All of them.
+/// All live contexts.
 pub fn all() -> Vec<LiveContext> {
     with(|contexts| {
         contexts.devices.iter().map(|(handle, device)| LiveContext { handle: *handle, device: *device }).collect()
@@ -108,13 +108,14 @@ pub fn count() -> usize {
     with(|contexts| contexts.devices.len())
 }
 
-/// Runs `work` with a context current, and puts the thread's own back; `None` where the driver knows no such context.
+/// Runs `work` with a context current and then restores the thread's own. Returns `None` if the driver does not know
+/// the context.
 pub fn within<R>(context: usize, work: impl FnOnce() -> R) -> Option<R> {
     let own = driver::current_context();
     if own == Some(context) {
         return Some(work());
     }
-    // SAFETY: the driver says of what is no context that it is none; the thread's own was current a moment ago.
+    // SAFETY: the driver reports an error for a dead context; the thread's own was current a moment ago.
     unsafe {
         if driver::cuCtxSetCurrent(context as CUcontext) != Status::SUCCESS {
             return None;
@@ -125,13 +126,13 @@ pub fn within<R>(context: usize, work: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// The device of a context that is alive.
+/// The device of a live context.
 pub fn device_of(context: usize) -> Option<CUdevice> {
     if let Some(device) = with(|contexts| contexts.devices.get(&context).copied()) {
         return Some(device);
     }
     let own = driver::current_context();
-    // SAFETY: the context is one that the application has just used, and its own is put back.
+    // SAFETY: the application has just used the context, and its own is restored.
     unsafe {
         if driver::cuCtxSetCurrent(context as CUcontext) != Status::SUCCESS {
             return None;

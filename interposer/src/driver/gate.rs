@@ -1,10 +1,14 @@
-//! The gate: a recorded launch has the device to itself.
+//! The gate, which gives a recorded launch the device to itself.
 //!
-//! Every hooked call that can touch device memory holds the gate for reading while it is in the vendor's library; a
-//! recorded launch holds it for writing from before its prologue until after its epilogue. Waiting writers go first,
-//! else a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that
-//! is in the vendor's library may itself wait for the launch. A call waits with a time limit too: the recorded kernel
-//! may wait for the thread that makes the call, and a writer may never come back (a signal handler jumps out of its
+//! Every hooked call that can touch device memory holds the gate for reading while it is in the vendor's library. A
+//! recorded launch holds it for writing from before its prologue until after its epilogue. It is the only lock that is
+//! held across vendor calls.
+//!
+//! - Waiting writers go first: otherwise a program that never pauses could never be recorded.
+//! - A writer waits with a time limit, because a call in the vendor's library may itself wait for the launch.
+//! - A call waits with a time limit too: the recorded kernel may wait for the thread that makes the call, and a writer
+//!   may never come back (a signal handler jumps out of its call). So a writer states again and again for how long it
+//!   wants the gate, and a call that has waited longer takes it.
 //! call). So a writer says again and again for how long it wants the gate; whoever waits for longer takes it. It is the
 //! one lock held across vendor calls.
 
@@ -15,46 +19,46 @@ use std::time::{Duration, Instant};
 use super::Status;
 use crate::process::flags::{FLAGS, GateSlot, OwnSlot, THREAD, ThreadFlags};
 
-/// Threads that pass without sharing a counter; further ones share one.
+/// How many threads can pass without sharing a counter. Further threads share one.
 const SLOTS: usize = 128;
-/// How often a writer looks whether the calls in progress have ended, at first without a pause.
+/// How many times a writer checks without a pause whether the calls in progress have ended.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(50);
-/// How much longer than a writer gives itself it is waited for while it waits.
+/// How much longer than its own limit others wait for a waiting writer.
 const GRACE: Duration = Duration::from_secs(1);
 
 struct Writers {
     inside: Option<Holder>,
     waiting: Vec<Holder>,
-    /// How many writers there have been, which numbers them.
+    /// How many writers there have been; the count numbers them.
     count: u64,
 }
 
-/// A writer that is inside, or waits to be.
+/// A writer that holds the gate or waits for it.
 struct Holder {
     number: u64,
-    /// From when on others need not wait for it.
+    /// From then on others need not wait for it.
     until: Instant,
 }
 
-/// Passing an open gate is two stores to a slot of the thread's own and one look at `closed`; everything else goes by
+/// The gate. Passing an open gate costs two stores to the thread's slot and one look at `closed`; everything else takes
 /// the lock.
 pub struct Gate {
     slots: [GateSlot; SLOTS],
-    /// Those inside that have no slot.
+    /// Passes held by threads without a slot.
     others: AtomicU32,
-    /// While a writer is inside or waits; changed under the lock.
+    /// True while a writer is inside or waits. Changed under the lock.
     closed: &'static AtomicBool,
     writers: Mutex<Writers>,
     changed: Condvar,
 }
 
-/// Null until the first fork: the gate of the process that was started.
+/// Null until the first fork; [`gate`] then uses its static gate.
 static GATE_OF_CHILD: AtomicPtr<Gate> = AtomicPtr::new(std::ptr::null_mut());
 
 fn gate() -> &'static Gate {
     static GATE: Gate = Gate::new(&FLAGS.closed);
-    // SAFETY: null, or leaked and never changed but through its lock.
+    // SAFETY: null, or leaked and changed only through its lock.
     unsafe { GATE_OF_CHILD.load(Ordering::Acquire).as_ref() }.unwrap_or(&GATE)
 }
 
@@ -62,7 +66,7 @@ thread_local! {
     static RETURNED: Return = const { Return };
 }
 
-/// Gives a thread's slot back when the thread ends.
+/// Returns a thread's slot when the thread ends.
 struct Return;
 
 impl Drop for Return {
@@ -76,7 +80,7 @@ impl Drop for Return {
 fn own_slot(gate: &'static Gate) -> Option<&'static GateSlot> {
     #[cold]
     fn take(gate: &'static Gate) -> Option<&'static GateSlot> {
-        // In a thread that is ending nobody would give it back.
+        // A thread that is already ending gets no slot, because it could not return it.
         let free = || gate.slots.iter().find(|slot| !slot.taken.swap(true, Ordering::Acquire));
         let slot = RETURNED.try_with(|_| free()).ok().flatten();
         THREAD.with(|thread| thread.slot.set(slot.map_or(OwnSlot::None, OwnSlot::Slot)));
@@ -89,7 +93,8 @@ fn own_slot(gate: &'static Gate) -> Option<&'static GateSlot> {
     }
 }
 
-/// For a forked child: whoever had closed the parent's gate does not exist in it, and would never open it.
+/// Gives a forked child a new gate. The thread that had closed the parent's gate does not exist in the child, so it
+/// would never open it.
 pub fn renew() {
     THREAD.with(|thread| {
         thread.slot.set(OwnSlot::Unknown);
@@ -107,8 +112,8 @@ pub fn passing(call: &dyn Fn() -> Status) -> Status {
     call()
 }
 
-/// A pass for this thread, where the gate is open and the thread has passed it before: its slot is then one of the gate
-/// of this process, since [`renew`] makes it unknown.
+/// Returns a pass if the gate is open and this thread has a slot. The slot belongs to the gate of this process, because
+/// [`renew`] makes it unknown.
 #[inline]
 pub fn pass_open(thread: &ThreadFlags) -> Option<Pass<'static>> {
     let OwnSlot::Slot(slot) = thread.slot.get() else { return None };
@@ -116,7 +121,7 @@ pub fn pass_open(thread: &ThreadFlags) -> Option<Pass<'static>> {
     (!FLAGS.closed.load(Ordering::SeqCst)).then_some(pass)
 }
 
-/// The gate for a recorded launch; `None` when the calls in progress do not end in time.
+/// Closes the gate for a recorded launch. Returns `None` if the calls in progress do not end in time.
 pub fn close(limit: Duration) -> Option<Closed<'static>> {
     let closed = gate().close(limit)?;
     THREAD.with(|thread| thread.closed.set(closed.number));
@@ -131,7 +136,7 @@ pub fn was_abandoned() -> bool {
     ABANDONED.load(Ordering::Relaxed)
 }
 
-/// Gives back what a thread has of the gate, whose call was left by a jump.
+/// Releases everything that a thread holds of the gate after its call was left by a jump.
 pub fn abandon(thread: &ThreadFlags) {
     if let OwnSlot::Slot(slot) = thread.slot.get() {
         slot.depth.store(0, Ordering::Release);
@@ -144,16 +149,16 @@ pub fn abandon(thread: &ThreadFlags) {
     }
 }
 
-/// While a call is in the vendor's library.
+/// Held while a call is in the vendor's library.
 pub enum Pass<'a> {
     Own(&'a GateSlot),
-    /// By the counter that the threads without a slot share.
+    /// Through the counter that threads without a slot share.
     Shared(&'a AtomicU32),
 }
 
 impl<'a> Pass<'a> {
-    /// What follows has to be a look at `closed`: the store here and that look are in one order with the writer's store
-    /// and its looks, so that one of the two sees the other.
+    /// Enters through a slot. The caller must look at `closed` next: this store and that look are in one total order
+    /// with the writer's store and its looks, so at least one side sees the other.
     #[inline]
     fn by(slot: &'a GateSlot) -> Self {
         slot.depth.store(slot.depth.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
@@ -161,14 +166,15 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The gate in a writer's hands.
+/// The closed gate, held by a writer.
 pub struct Closed<'a> {
     gate: &'a Gate,
     number: u64,
 }
 
 impl Closed<'_> {
-    /// Keeps the gate for as long from now, after which whoever waits takes it; whether nobody has taken it yet.
+    /// Keeps the gate for this long from now; afterwards a waiting call takes it. Returns false if one has taken it
+    /// already.
     pub fn keep_for(&self, limit: Duration) -> bool {
         self.gate.keep(self.number, Instant::now() + limit)
     }
@@ -200,11 +206,11 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Writers> {
-        // The state is counters, valid after any panic.
+        // The state consists of counters, which are valid after any panic.
         self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By a slot that nobody else uses, where there is one.
+    /// Enters through the thread's own slot if it has one.
     fn enter<'a>(&'a self, slot: Option<&'a GateSlot>) -> Pass<'a> {
         loop {
             let pass = match slot {
@@ -226,8 +232,8 @@ impl Gate {
         }
     }
 
-    /// Waits for a change; takes the gate from a writer whose time is over. Without one inside, those that wait have it
-    /// closed: each gives up in time, unless it is gone.
+    /// Waits for a change, and takes the gate from a writer whose time is over. If no writer is inside, waiting writers
+    /// have closed the gate; each gives up in time unless its thread has left.
     fn wait<'a>(&self, mut writers: MutexGuard<'a, Writers>) -> MutexGuard<'a, Writers> {
         let until = match &writers.inside {
             Some(holder) => Some(holder.until),
@@ -244,8 +250,8 @@ impl Gate {
         writers
     }
 
-    /// Sets from when on the gate may be taken from a writer; whether it has it still. Those who wait look at the new
-    /// time when the old one is over.
+    /// Sets the time from which the gate may be taken from a writer. Returns whether the writer still has it. Waiting
+    /// calls see the new time when the old one is over.
     fn keep(&self, number: u64, until: Instant) -> bool {
         let mut writers = self.lock();
         let Some(holder) = writers.holder(number) else { return false };
@@ -270,7 +276,7 @@ impl Gate {
         let mut looks = 0;
         while writers.inside.is_some() || !self.is_empty() {
             if writers.inside.is_some() {
-                // Another recorded launch is under way, whose time is limited.
+                // Another launch is being recorded, and its time is limited.
                 writers = self.wait(writers);
                 writers.waiting(number)?.until = Instant::now() + limit;
                 continue;
@@ -281,21 +287,21 @@ impl Gate {
                 return None;
             }
             looks += 1;
-            // Those who leave tell nobody.
+            // Threads that leave through a slot do not notify.
             if looks > LOOKS {
                 writers = self.changed.wait_timeout(writers, PAUSE).unwrap_or_else(PoisonError::into_inner).0;
             } else {
                 std::thread::yield_now();
             }
         }
-        // One that others have ceased to wait for has no gate to enter: it is open.
+        // If the others have stopped waiting for this writer, the gate is open and not entered.
         writers.waiting(number)?;
         writers.waiting.retain(|writer| writer.number != number);
         writers.inside = Some(Holder { number, until: Instant::now() + limit });
         Some(Closed { gate: self, number })
     }
 
-    /// Lets readers in again, unless another writer wants it.
+    /// Lets readers in again, unless a writer holds the gate or waits.
     fn open(&self, writers: &Writers) {
         if writers.inside.is_none() && writers.waiting.is_empty() {
             self.closed.store(false, Ordering::SeqCst);
@@ -305,13 +311,13 @@ impl Gate {
 }
 
 impl Drop for Pass<'_> {
-    /// Leaving one's own slot is a plain store. An atomic subtraction would wait until the processor has written out
-    /// what the vendor's library wrote last, which is the doorbell of the GPU, across PCIe: 0.03 us of every launch on
-    /// an H200.
+    /// Leaves with a plain store to the thread's own slot. An atomic subtraction would wait until the processor has
+    /// written out the last write of the vendor's library, the doorbell of the GPU across PCIe: 0.03 us of every launch
+    /// on an H200.
     #[inline]
     fn drop(&mut self) {
         match self {
-            // None are left where the call was abandoned, and returned after all.
+            // The depth is already 0 if the call was abandoned and returned nevertheless.
             Self::Own(slot) => {
                 slot.depth.store(slot.depth.load(Ordering::Relaxed).saturating_sub(1), Ordering::Release);
             }
@@ -351,7 +357,7 @@ mod tests {
         let gate = open_gate();
         let (inside, passes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
-            // Two with slots of their own, and two without.
+            // Two threads with slots, and two without.
             for slot in [Some(&gate.slots[0]), Some(&gate.slots[1]), None, None] {
                 let (gate, inside, passes) = (&gate, &inside, &passes);
                 scope.spawn(move || {
@@ -421,7 +427,7 @@ mod tests {
         assert!(!closed.is_kept());
     }
 
-    /// As when a signal handler jumps out of its call.
+    /// A signal handler has jumped out of the writer's call.
     #[test]
     fn a_writer_that_is_gone_is_not_waited_for() {
         let gate = open_gate();

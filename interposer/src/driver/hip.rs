@@ -1,10 +1,10 @@
-//! Functions that stand for the driver's in a process that uses HIP.
+//! Functions that replace the driver's in a process that uses HIP.
 //!
-//! Most have a counterpart with the same arguments ([`equivalent`]). The others are here: HIP has no contexts, so that
-//! a device stands for the only context on it, by a handle of ours; its attributes have other numbers; and versions
-//! before 7 do not know the default stream by the name that CUDA has for it.
+//! Most have a counterpart with the same arguments ([`equivalent`]); this module has the others. HIP has no contexts,
+//! so each device gets one handle, made here, that stands for its only context. HIP's device attributes have other
+//! numbers. Versions before 7 do not know CUDA's name for the default stream.
 //!
-//! What a call of ours leaves as the thread's last error is taken back by [`last_error`](super::last_error).
+//! [`last_error`](super::last_error) hides the errors that these calls leave from the application.
 
 use std::ffi::CStr;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -43,8 +43,8 @@ functions! {
     hipRuntimeGetVersion;
 }
 
-/// What a call of ours for a function of the driver goes to: null where HIP has nothing like it, `None` for a function
-/// that is HIP's already.
+/// The function that the recorder calls instead of a driver function: null if HIP has no such function, `None` if the
+/// function is already HIP's.
 pub fn in_place_of(name: &CStr) -> Option<*mut c_void> {
     let text = name.to_str().unwrap_or_default();
     if let Some((_, stand_in)) = STAND_INS.iter().find(|(known, _)| *known == text) {
@@ -59,7 +59,7 @@ pub fn in_place_of(name: &CStr) -> Option<*mut c_void> {
 
 type StandIn = (&'static str, fn() -> *mut c_void);
 
-/// Names and functions; each has the type of the driver's function, which the compiler checks.
+/// Names and functions. The compiler checks that each function has the type of the driver's.
 macro_rules! stand_ins {
     ($($name:ident => $function:expr;)*) => {
         static STAND_INS: &[StandIn] = &[$((stringify!($name), || {
@@ -86,7 +86,7 @@ pub fn context_on(device: CUdevice) -> CUcontext {
     std::ptr::without_provenance_mut(device as usize + 1)
 }
 
-/// The device of such a handle.
+/// The device of a handle from [`context_on`].
 fn device_of(context: CUcontext) -> CUdevice {
     (context.addr() as CUdevice).wrapping_sub(1)
 }
@@ -103,7 +103,7 @@ unsafe extern "C" fn current_context(context: *mut CUcontext) -> Status {
     }
 }
 
-/// There is always a device, so that a thread without a context keeps the one it has.
+/// Sets the device of a context. For no context, the thread keeps its device, because HIP always has one.
 unsafe extern "C" fn set_current_context(context: CUcontext) -> Status {
     if context.is_null() {
         return Status::SUCCESS;
@@ -122,7 +122,7 @@ unsafe extern "C" fn synchronise() -> Status {
     unsafe { hipDeviceSynchronize() }
 }
 
-/// `hipDeviceAttribute_t` of the attributes that are asked for; the others HIP does not have.
+/// `hipDeviceAttribute_t` of the attributes that the recorder asks for; HIP lacks the others.
 const ATTRIBUTES: [(CUdevice_attribute, c_uint); 4] = [
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, 58),
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 65),
@@ -138,7 +138,7 @@ unsafe extern "C" fn device_attribute(value: *mut c_int, attribute: c_uint, devi
     }
 }
 
-/// HIP's attributes of functions are what a function may use, never what the program has raised a limit to.
+/// Always fails: HIP's attributes of functions are limits of the hardware, not the values that the program has set.
 unsafe extern "C" fn function_attribute(_value: *mut c_int, _attribute: c_uint, _function: CUfunction) -> Status {
     Status::NOT_SUPPORTED
 }
@@ -155,7 +155,7 @@ unsafe extern "C" fn context_of_stream(stream: CUstream, context: *mut CUcontext
     }
 }
 
-/// The default stream by the name that every version knows.
+/// The default stream under the name that every version knows.
 pub fn named(stream: CUstream) -> CUstream {
     if stream.addr() == STREAM_LEGACY { std::ptr::null_mut() } else { stream }
 }
@@ -187,13 +187,13 @@ pub fn processor(device: CUdevice) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|name| name.starts_with("gfx"))
 }
 
-/// The device of a context of the application's (`hipCtx_t`), which is current for a moment.
+/// The device of a context of the application (`hipCtx_t`), which this makes current for a moment.
 ///
 /// # Safety
-/// The context is one that the library has just taken, or the application is about to give it.
+/// The library has just returned the context, or the application is about to pass it to the library.
 pub unsafe fn device_of_foreign(context: CUcontext) -> Option<CUdevice> {
     let (mut device, mut popped) = (0, std::ptr::null_mut());
-    // SAFETY: the context is one that the application has just used; what was current is put back.
+    // SAFETY: the application has just used the context; the current one is restored.
     unsafe {
         if hipCtxPushCurrent(context) != Status::SUCCESS {
             return None;
@@ -204,7 +204,7 @@ pub unsafe fn device_of_foreign(context: CUcontext) -> Option<CUdevice> {
     }
 }
 
-/// Where a registered variable is: its address and size in bytes, by the address of its host's.
+/// The address and size in bytes of a registered variable, by the address of its host variable.
 pub fn variable_of(host: usize) -> Option<(u64, u64)> {
     let (mut address, mut bytes) = (std::ptr::null_mut(), 0);
     let host = host as *const c_void;
@@ -216,7 +216,7 @@ pub fn variable_of(host: usize) -> Option<(u64, u64)> {
     known.then_some((address as u64, bytes as u64))
 }
 
-/// How many kernels a library has.
+/// The number of kernels in a library.
 ///
 /// # Safety
 /// The application has just used the library.
@@ -227,10 +227,10 @@ pub unsafe fn kernels_in(library: CUlibrary) -> c_uint {
     if known { count } else { 0 }
 }
 
-/// The name of a kernel of a library; null where HIP does not tell it.
+/// The name of a kernel of a library, or null if HIP does not know it.
 ///
 /// # Safety
-/// A library has just given the kernel out.
+/// A library has just returned the kernel.
 pub unsafe fn name_of(kernel: CUkernel) -> *const c_char {
     let mut name = std::ptr::null();
     // SAFETY: a valid place, and a kernel by the caller's contract.
@@ -238,10 +238,10 @@ pub unsafe fn name_of(kernel: CUkernel) -> *const c_char {
     if known { name } else { std::ptr::null() }
 }
 
-/// The limits that the application has set, of each device.
+/// The limits that the application has set for each device.
 static LIMITS: Mutex<Vec<(CUdevice, Limits)>> = Mutex::new(Vec::new());
 
-/// The limits of a device that the application has set.
+/// The limits that the application has set for a device.
 pub fn limits_of(device: CUdevice) -> Limits {
     let known = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
     known.iter().find(|(of, _)| *of == device).map(|(_, limits)| *limits).unwrap_or_default()
@@ -274,12 +274,12 @@ pub unsafe fn set_limit(call: &dyn Fn() -> Status, limit: c_uint, value: usize) 
     status
 }
 
-/// Whether the kinds of graph nodes have the driver's numbers, as from HIP 5.5 on.
+/// Whether the kinds of graph nodes have the driver's numbers, as they do from HIP 5.5 on.
 pub fn numbers_nodes_as_the_driver() -> bool {
     let mut version = 0;
     // SAFETY: a valid place.
     let status = unsafe { hipRuntimeGetVersion(&mut version) };
-    // As HIP_VERSION: major version times ten millions, minor version times a hundred thousand.
+    // As HIP_VERSION: major version times ten million, minor version times a hundred thousand.
     status == Status::SUCCESS && version >= 50_500_000
 }
 
@@ -291,17 +291,17 @@ pub fn release() -> c_int {
         let mut version = 0;
         // SAFETY: a valid place.
         let known = unsafe { hipRuntimeGetVersion(&mut version) } == Status::SUCCESS;
-        // As HIP_VERSION: major version times ten millions.
+        // As HIP_VERSION: major version times ten million.
         if known { version / 10_000_000 } else { 0 }
     })
 }
 
-/// The same without a call; it is known once a hook that makes calls of its own has been called.
+/// The major version if [`release`] has been called, without a call.
 pub fn known_release() -> Option<c_int> {
     RELEASE.get().copied()
 }
 
-/// A status of HIP's own last error; see [`last_error`](super::last_error).
+/// The last error of HIP itself; see [`last_error`](super::last_error).
 pub fn peek_at_last_error() -> Status {
     // SAFETY: no arguments.
     unsafe { hooked::hipPeekAtLastError::call() }
@@ -317,8 +317,8 @@ pub fn take_status_of_last_call() -> Status {
     unsafe { hooked::hipExtGetLastError::call() }
 }
 
-/// Asks for the limit of `printf`'s buffer, which no version of HIP has: the status is `UnsupportedLimit`, which only
-/// the functions of limits give.
+/// Causes a known error: asks for the size of `printf`'s buffer, which no version of HIP has. The status is
+/// `UnsupportedLimit`, which only the functions of limits return.
 pub fn fail_on_purpose() {
     let mut value = 0;
     // SAFETY: a valid place.
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(named(std::ptr::without_provenance_mut(STREAM_PER_THREAD)).addr(), STREAM_PER_THREAD);
     }
 
-    /// Every function that we call for ourselves has a counterpart, a stand-in, or is known to have none.
+    /// Every function that the recorder calls has a counterpart, a replacement, or is listed as missing.
     #[test]
     fn our_own_calls_reach_hip_or_are_known_not_to() {
         let own = include_str!("mod.rs").split_once("\nfunctions! {").unwrap().1.split_once('}').unwrap().0;
@@ -351,8 +351,8 @@ mod tests {
         assert_eq!(without, [""; 0]);
     }
 
-    /// Of events behind all work of a context; of nodes of graphs, which HIP has otherwise; of libraries, which the
-    /// registered code is none of; of NVIDIA's linker and of loading a function whole.
+    /// Events behind all work of a context; graph nodes, which HIP represents differently; libraries, because
+    /// registered code is not in one; NVIDIA's linker; and loading a function completely.
     const WITHOUT: &[&str] = &[
         "cuCtxRecordEvent",
         "cuFuncGetModule",

@@ -1,4 +1,4 @@
-//! Vendor functions that are hooked, for our own calls.
+//! Typed calls of the hooked vendor functions, for the recorder itself.
 
 use mneme_abi::hip::types::*;
 

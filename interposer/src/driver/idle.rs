@@ -1,8 +1,8 @@
-//! Tells if contexts have done all the work that they had at some moment.
+//! Tells whether contexts have finished all the work that they had at some moment.
 //!
 //! From CUDA 12.5 on the driver records an event behind all of it (`cuCtxRecordEvent`). Older drivers and HIP have no
-//! such event, nor a question about all streams at once: there a thread of ours waits for the contexts, and stays until
-//! they are idle, whoever else has stopped waiting.
+//! such event, and no query over all streams. For these a thread waits for the contexts; it stays until they are idle,
+//! even if the recorder has stopped waiting.
 
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
@@ -14,19 +14,19 @@ use crate::process::threads;
 
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 
-/// A question that is put to the driver once and may be looked after for as long as the contexts live.
+/// A question that the driver gets once. You can poll the answer as long as the contexts live.
 pub enum IdleQuestion {
     /// Events that have not been reached, with their contexts.
     Events(Vec<(usize, CUevent)>),
-    /// What the thread sends.
+    /// Receives the answer of the thread.
     Thread(Receiver<Status>),
 }
 
-// SAFETY: driver handles may be used from any thread; one has the question at a time.
+// SAFETY: driver handles may be used from any thread, and one thread at a time has the question.
 unsafe impl Send for IdleQuestion {}
 
 impl IdleQuestion {
-    /// Asks about contexts that are alive.
+    /// Asks about live contexts.
     pub fn ask(contexts: &[usize]) -> Self {
         let mut question = Self::Events(Vec::new());
         for context in contexts {
@@ -36,7 +36,7 @@ impl IdleQuestion {
                     question.destroy();
                     return Self::ask_by_thread(contexts.to_vec());
                 }
-                // One that died in a way that is not hooked has nothing to wait for.
+                // A context that died in a way that is not hooked has no work to wait for.
                 None => {}
             }
         }
@@ -70,7 +70,7 @@ impl IdleQuestion {
         Self::Thread(receiver)
     }
 
-    /// `None` while the contexts are at work; the first error, if there is one. To be asked no more after an answer.
+    /// `None` while the contexts work, then the first error or success. Do not ask again after an answer.
     pub fn answer(&mut self) -> Option<Status> {
         match self {
             Self::Events(events) => {
@@ -93,7 +93,7 @@ impl IdleQuestion {
         }
     }
 
-    /// Gives the events back, whether they have been reached or not.
+    /// Destroys the events, reached or not.
     fn destroy(&mut self) {
         if let Self::Events(events) = self {
             events.drain(..).for_each(|(context, event)| destroy(context, event));
@@ -101,7 +101,7 @@ impl IdleQuestion {
     }
 }
 
-/// An event behind all the work of the current context.
+/// Records an event behind all work of the current context.
 fn event_behind_all_of(context: usize) -> Result<CUevent, Status> {
     let mut event: CUevent = std::ptr::null_mut();
     // SAFETY: a valid place; the context is the current one, in which the event is made.
@@ -120,9 +120,9 @@ fn event_behind_all_of(context: usize) -> Result<CUevent, Status> {
     }
 }
 
-/// The driver waits for nothing when an event is destroyed that has not been reached.
-#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "a handle of our own, which only the driver follows")]
+/// Destroys an event, reached or not; the driver does not wait.
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "a handle that only the driver dereferences")]
 pub fn destroy(context: usize, event: CUevent) {
-    // SAFETY: an event of ours, in a context that is alive where it can be made current, and used no more.
+    // SAFETY: the recorder's event, not used again; its context is alive if it can be made current.
     contexts::within(context, || unsafe { driver::cuEventDestroy_v2(event) });
 }

@@ -1,18 +1,18 @@
-//! HIP's last error of a thread, which the application finds as its own calls have left it.
+//! Preserves HIP's last error of a thread, as the application's own calls have left it.
 //!
-//! Until HIP 6 it is the status of the thread's last call, whether that failed or not. From HIP 7 on it is the status
-//! of the last call that failed, and `hipExtGetLastError` tells that of the last call.
+//! Until HIP 6 it is the status of the thread's last call, failed or not. From HIP 7 on it is the status of the last
+//! call that failed, and `hipExtGetLastError` returns the status of the last call.
 //!
-//! Our own calls set it, too. Where one follows a call of the application's, the status of the application's is kept
-//! here, and a call of ours that fails leaves a mark in the library: a status that only hooked functions have. Any
-//! later call of the application's, hooked or not, puts its own status in the place of the mark, so that what is kept
-//! counts for as long as the mark is found.
+//! The recorder's calls change it too. If one follows a call of the application, this module keeps the application's
+//! status and leaves a mark in the library: a call that fails with a status that only hooked functions return. Any
+//! later call of the application, hooked or not, replaces the mark by its own status. So the kept status is valid
+//! exactly while the library returns the mark.
 
 use std::cell::Cell;
 
 use super::{Status, hip};
 
-/// The status of a call of the application's, and the mark that is in the library instead.
+/// The status of a call of the application, and the mark that the library holds instead.
 #[derive(Clone, Copy)]
 struct Marked {
     status: Status,
@@ -20,29 +20,28 @@ struct Marked {
 }
 
 thread_local! {
-    /// Of the application's last call.
+    /// The status of the application's last call.
     static LAST: Cell<Option<Marked>> = const { Cell::new(None) };
-    /// From HIP 7 on, the status of the application's last call that failed, while the library has none.
+    /// From HIP 7 on: the status of the application's last failed call, while the library holds no error.
     static FAILED: Cell<Option<Status>> = const { Cell::new(None) };
 }
 
-/// What the application's calls have left.
+/// The errors that the application's calls have left.
 #[derive(Clone, Copy)]
 struct Left {
-    /// By the last one.
+    /// Of the last call.
     last: Status,
-    /// From HIP 7 on, by the last one that failed.
+    /// From HIP 7 on: of the last call that failed.
     failed: Status,
 }
 
-/// Runs a handler. `call` is the application's own call; what it leaves as the last error stays, and what further calls
-/// leave is taken back.
+/// Runs a handler. The last error that the application's own `call` leaves stays; those of all other calls are undone.
 pub fn kept(call: &dyn Fn() -> Status, handler: impl FnOnce(&dyn Fn() -> Status) -> Status) -> Status {
     let before = if remembers_failures() { last_failure() } else { Status::SUCCESS };
     let own = Cell::new(None);
     let call = || {
         if remembers_failures() {
-            // What is found after the call is of the call then.
+            // Clears the error, so an error found after the call is the call's.
             hip::take_last_error();
         }
         let status = call();
@@ -55,14 +54,14 @@ pub fn kept(call: &dyn Fn() -> Status, handler: impl FnOnce(&dyn Fn() -> Status)
         status
     };
     let status = handler(&call);
-    // Served by us, it leaves what the library would leave.
+    // If the recorder has served the call, the result is what the library would have left.
     let is_failure = !matches!(status, Status::SUCCESS | Status::NOT_READY);
     let served = Left { last: status, failed: if is_failure { status } else { before } };
     put_back(own.get().unwrap_or(served));
     status
 }
 
-/// What `hipGetLastError` would tell, from HIP 7 on.
+/// The error that `hipGetLastError` would return, from HIP 7 on.
 fn last_failure() -> Status {
     match hip::peek_at_last_error() {
         Status::SUCCESS => FAILED.get().unwrap_or(Status::SUCCESS),
@@ -82,30 +81,31 @@ fn put_back(left: Left) {
         FAILED.set((left.failed != Status::SUCCESS).then_some(left.failed));
     } else if hip::peek_at_last_error() != left.last {
         hip::take_last_error();
-        // A fault that the library does not forget is what it tells from now on.
+        // If the library keeps a fault, it returns it to every later call too, so no mark is needed.
         if left.last != Status::SUCCESS && hip::peek_at_last_error() == Status::SUCCESS {
             mark(left.last);
         }
     }
 }
 
-/// Keeps the status of the application's last call, and leaves a mark in its place.
+/// Keeps the status of the application's last call and leaves a mark in the library.
 fn mark(status: Status) {
     hip::fail_on_purpose();
     LAST.set(Some(Marked { status, mark: hip::peek_at_last_error() }));
 }
 
-/// The application's status where the library has returned the mark.
+/// The application's status if the library has returned the mark, otherwise the library's.
 fn unmarked(kept: Option<Marked>, returned: Status) -> Status {
     kept.filter(|kept| kept.mark == returned).map_or(returned, |kept| kept.status)
 }
 
-/// Whether this is HIP 7 or later, where a call that succeeds leaves the status of an earlier one that has failed.
+/// Whether this is HIP 7 or later, where a successful call keeps the status of an earlier failed one.
 fn remembers_failures() -> bool {
     hip::release() >= 7
 }
 
-/// The same without a call of ours: before the first one nothing is kept, so that the answer does not matter.
+/// [`remembers_failures`] without a call. The answer does not matter before the first call, because nothing is kept
+/// yet.
 fn is_known_to_remember() -> bool {
     hip::known_release().is_some_and(|release| release >= 7)
 }
@@ -130,7 +130,7 @@ pub unsafe fn peek(call: &dyn Fn() -> Status) -> Status {
         return unmarked(LAST.get(), returned);
     }
     match FAILED.get() {
-        // What it tells is its own status, too.
+        // `hipPeekAtLastError` is also the last call, with its own status.
         Some(failed) if returned == Status::SUCCESS => {
             put_back(Left { last: failed, failed });
             failed
@@ -145,7 +145,7 @@ pub unsafe fn take_status_of_last_call(call: &dyn Fn() -> Status) -> Status {
     unmarked(LAST.take(), call())
 }
 
-/// A function that can leave what is otherwise the mark.
+/// Passes on the one function that can return the status of the mark by itself.
 ///
 /// # Safety
 /// The arguments are those of `hipDeviceGetLimit`.

@@ -1,8 +1,8 @@
-//! The vendor's functions, called by type, found by the real `dlsym` at their first use.
+//! The vendor's functions, typed, found by the real `dlsym` at their first use.
 //!
-//! Our own calls are those of CUDA's driver; where the process uses HIP, [`hip`] has what stands for each.
+//! The recorder calls functions of CUDA's driver; in a process that uses HIP, [`hip`] has a replacement for each.
 //!
-//! Statuses and enumerations cross as plain integers: a newer driver's values must not become invalid Rust enums.
+//! Statuses and enumerations are plain integers here: a newer driver's values must not become invalid Rust enums.
 
 pub mod captures;
 pub mod contexts;
@@ -25,12 +25,12 @@ use mneme_core::launch::Limits;
 use crate::process::linker::vendor_symbol;
 use crate::process::recorded_family;
 
-/// The address of one function, resolved lazily.
+/// The address of one function, resolved at its first use.
 pub struct Slot {
     address: AtomicPtr<c_void>,
-    /// The function that our own calls go to: this one, or HIP's in place of the driver's.
+    /// The function that the recorder calls: this one, or HIP's in place of the driver's.
     own: AtomicPtr<c_void>,
-    /// Another tool's function that stands before it, or null.
+    /// Another tool's function that comes before it, or null.
     tool: AtomicPtr<c_void>,
 }
 
@@ -41,7 +41,7 @@ impl Slot {
         Self { address: AtomicPtr::new(NONE), own: AtomicPtr::new(NONE), tool: AtomicPtr::new(NONE) }
     }
 
-    /// The function's address, null if the vendor's library (or the library itself) is missing.
+    /// The function's address, or null if the vendor's library lacks it or is missing.
     #[inline]
     pub fn get(&self, name: &'static CStr) -> *mut c_void {
         let known = self.address.load(Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Slot {
         found
     }
 
-    /// The function for a call of our own, null if there is none.
+    /// The function that the recorder calls, or null.
     #[inline]
     pub fn own(&self, name: &'static CStr) -> *mut c_void {
         let known = self.own.load(Ordering::Relaxed);
@@ -72,12 +72,12 @@ impl Slot {
         found
     }
 
-    /// Takes an address learnt from `cuGetProcAddress` for a function that `dlsym` does not know.
+    /// Stores an address from `cuGetProcAddress`, for a function that `dlsym` does not find.
     pub fn learn(&self, address: *mut c_void) {
         let _ = self.address.compare_exchange(std::ptr::null_mut(), address, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Has the application's calls go to another tool's function, which calls the vendor's.
+    /// Sends the application's calls to another tool's function, which calls the vendor's.
     pub fn put_before(&self, tool: *mut c_void) {
         self.tool.store(tool, Ordering::Relaxed);
     }
@@ -90,7 +90,7 @@ impl Slot {
     }
 }
 
-/// A C string constant from a literal with its terminator.
+/// Makes a C string constant from a literal with its terminator.
 pub(crate) const fn c_name(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(name) => name,
@@ -98,8 +98,8 @@ pub(crate) const fn c_name(text: &'static str) -> &'static CStr {
     }
 }
 
-/// Declares module `$name` with `call`, our own, which answers `NOT_FOUND` where the vendor has no such function.
-/// [`Status`] and the arguments' types are taken from the module around.
+/// Declares the module `$name` with `call`, for the recorder, which returns `NOT_FOUND` if the vendor lacks the
+/// function. [`Status`] and the types of the arguments come from the surrounding module.
 macro_rules! function {
     ({} $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         pub mod $name {
@@ -136,7 +136,7 @@ macro_rules! function {
 }
 pub(crate) use function;
 
-/// A plain function for a module of [`function`].
+/// A plain function that calls into a module of [`function`].
 macro_rules! plain {
     ({} $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         /// # Safety
@@ -149,7 +149,7 @@ macro_rules! plain {
     };
 }
 
-/// Functions that the recorder calls for itself and does not hook.
+/// Declares functions that the recorder calls and does not hook.
 macro_rules! functions {
     ($($name:ident;)*) => {
         pub(crate) mod own { use super::*; $(mneme_abi::$name! { function {} })* }
@@ -222,8 +222,8 @@ pub fn current_context() -> Option<usize> {
     (status == Status::SUCCESS && !context.is_null()).then_some(context as usize)
 }
 
-/// Why the current context takes no calls any more: after an illegal address, for one, every call gives that error.
-/// This is the cheapest call that tells (10 ns on driver 580).
+/// The reason if the current context is broken: after an illegal address, for example, every call returns that error.
+/// This is the cheapest call that shows it (10 ns on driver 580).
 fn fault() -> Option<Status> {
     let (mut least, mut greatest) = (0, 0);
     // SAFETY: the pointers are valid to write.
@@ -231,12 +231,13 @@ fn fault() -> Option<Status> {
     (!matches!(status, Status::SUCCESS | Status::NOT_FOUND)).then_some(status)
 }
 
-/// Whether the current context still takes calls.
+/// Whether the current context still accepts calls.
 pub fn context_is_sound() -> bool {
     fault().is_none()
 }
 
-/// What the vendor answers a call with that would come to this status: in a context that is broken, the reason of that.
+/// The status that the vendor would return to a call instead of `status`: in a broken context, the reason why it is
+/// broken.
 pub fn answer(status: Status) -> Status {
     fault().unwrap_or(status)
 }
@@ -248,8 +249,8 @@ pub fn current_device() -> Option<CUdevice> {
     (unsafe { cuCtxGetDevice(&mut device) } == Status::SUCCESS).then_some(device)
 }
 
-/// The limits of this thread's current context that are not the driver's defaults (CUDA Driver API, `CUlimit`). Those
-/// of HIP differ from one device to the next: there, what the application has set.
+/// The limits of this thread's current context that differ from the driver's defaults (CUDA Driver API, `CUlimit`).
+/// HIP's defaults differ by device, so for HIP these are the limits that the application has set.
 pub fn limits() -> Limits {
     if recorded_family::is_hip() {
         return current_device().map(hip::limits_of).unwrap_or_default();

@@ -1,24 +1,23 @@
-//! The driver's answers about streams and about this thread's part in captures.
+//! Asks the driver about streams, and about this thread's part in captures.
 
 use mneme_abi::cuda::sys::CUstreamCaptureMode;
 
 use crate::driver::{self, CUcontext, CUstream, STREAM_PER_THREAD, Status};
 
-/// The mode in which our calls do not disturb a capture of another thread.
+/// The mode in which the recorder's calls do not disturb a capture of another thread.
 const CAPTURE_RELAXED: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
 
-/// Whether a stream is captured, or cannot be asked because another one is.
+/// Whether a stream is captured, or the driver refuses to answer because another one is.
 pub fn is_capturing(stream: usize) -> bool {
     let mut status = 0;
     // SAFETY: the stream is the one that the application launches into.
     let result = unsafe { driver::cuStreamIsCapturing(stream as CUstream, &mut status) };
-    // The default stream answers with an error while another stream captures; a driver without the function captures
-    // nothing.
+    // The default stream returns an error while another stream captures. A driver without the function cannot capture.
     status != 0 || !matches!(result, Status::SUCCESS | Status::NOT_FOUND)
 }
 
-/// The context that a stream was made in, in which a launch into it takes place; `None` for a default stream, which has
-/// the current one.
+/// The context of a stream, in which a launch into it runs. `None` for a default stream, which uses the current
+/// context.
 pub fn context_of(stream: usize) -> Option<usize> {
     let mut context: CUcontext = std::ptr::null_mut();
     // SAFETY: a valid place, and the stream is the one that the application launches into.
@@ -27,13 +26,13 @@ pub fn context_of(stream: usize) -> Option<usize> {
     (known && !context.is_null()).then_some(context as usize)
 }
 
-/// Runs `work` so that its calls do not disturb a capture of another thread.
+/// Runs `work` without disturbing a capture of another thread.
 pub fn with_relaxed_captures<R>(work: impl FnOnce() -> R) -> R {
     let _mode = CaptureMode::relaxed();
     work()
 }
 
-/// This thread's capture mode, put back when dropped.
+/// Restores this thread's capture mode when dropped.
 pub struct CaptureMode(u32);
 
 impl CaptureMode {

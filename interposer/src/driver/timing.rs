@@ -1,6 +1,6 @@
-//! Kernel times by pairs of events around a launch, in the launch's own stream.
+//! Times kernels by pairs of events around a launch, in the launch's own stream.
 //!
-//! A kernel that starts on an idle device is charged with the time of its submission too, a few microseconds.
+//! If the device was idle, the time includes that of the submission, a few microseconds.
 
 use super::{self as driver, CUevent, CUstream, Status, waiting};
 
@@ -10,7 +10,7 @@ pub struct EventPair {
     end: CUevent,
 }
 
-// SAFETY: driver handles may be used from any thread; one has a timer at a time.
+// SAFETY: driver handles may be used from any thread, and one thread at a time has the timer.
 unsafe impl Send for EventPair {}
 
 impl EventPair {
@@ -29,42 +29,42 @@ impl EventPair {
         Some(timer)
     }
 
-    /// Before the launch; whether the stream took the event.
+    /// Records the event before the launch. Returns whether the stream took it.
     pub fn start(&self, stream: usize) -> bool {
-        // SAFETY: an event of ours, and the stream that the application launches into.
+        // SAFETY: the recorder's event, and the stream that the application launches into.
         unsafe { driver::cuEventRecord(self.start, stream as CUstream) == Status::SUCCESS }
     }
 
-    /// After the launch.
+    /// Records the event after the launch.
     pub fn stop(&self, stream: usize) -> bool {
         // SAFETY: as above.
         unsafe { driver::cuEventRecord(self.end, stream as CUstream) == Status::SUCCESS }
     }
 
-    /// Whether the work between the two is done: the driver's answer, `None` while it is not.
+    /// The driver's answer once the work between the two is done, `None` before.
     pub fn is_reached(&self) -> Option<Status> {
         waiting::reached(self.end)
     }
 
-    /// ns between the two, once both have been reached; does not wait.
+    /// The time between the two in ns, if both have been reached. Does not wait.
     pub fn elapsed(&self) -> Option<u64> {
         let mut milliseconds = 0f32;
-        // SAFETY: events of ours and a valid place.
+        // SAFETY: events of the recorder and a valid place.
         let done = self.is_reached() == Some(Status::SUCCESS)
             && unsafe { driver::cuEventElapsedTime(&mut milliseconds, self.start, self.end) == Status::SUCCESS };
         (done && milliseconds >= 0.0).then(|| (f64::from(milliseconds) * 1e6) as u64)
     }
 
-    /// The event behind the work; the other one is given back.
+    /// Returns the event behind the work and destroys the other.
     pub fn into_end(self) -> CUevent {
-        // SAFETY: an event of ours, used no more; the driver waits for nothing.
+        // SAFETY: the recorder's event, not used again; destroying it does not wait.
         unsafe { driver::cuEventDestroy_v2(self.start) };
         self.end
     }
 
-    /// Gives the events back; not when dropped, because their context may be gone then.
+    /// Destroys the events. There is no `Drop`, because the context may be gone by then.
     pub fn destroy(self) {
-        // SAFETY: events of ours in a context that is alive, used no more.
+        // SAFETY: events of the recorder in a live context, not used again.
         unsafe {
             driver::cuEventDestroy_v2(self.start);
             driver::cuEventDestroy_v2(self.end);

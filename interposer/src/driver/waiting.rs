@@ -1,21 +1,22 @@
-//! Waits for the device, each with a limit.
+//! Waits for the device, with limits.
 //!
-//! The driver's own waits have none, and what is waited for may wait for the thread that waits: a kernel for a flag
-//! that the host sets after the launch. So the recorder asks again and again, at first without a pause, because most
-//! work is done in microseconds, then ever more rarely, because the processor is the application's.
+//! The driver's own waits have no limit, and the device may be waiting for the thread that waits: a kernel may wait for
+//! a flag that the host sets after the launch. So the recorder polls, at first without a pause, because most work takes
+//! microseconds, then ever more rarely, because the application needs the processor.
 
 use std::time::{Duration, Instant};
 
 use super::streams::CaptureMode;
 use super::{self as driver, CUevent, CUstream, Status};
 
-/// For so long it asks without a pause.
+/// How long to poll without a pause.
 const BUSY: Duration = Duration::from_micros(200);
-/// The longest pause. Shorter ones are a fraction of what has been waited, which is by how much a wait may be too long.
+/// The longest pause. Shorter pauses are a fraction of the time waited so far, which bounds by how much a wait can be
+/// too long.
 const PAUSE: Duration = Duration::from_millis(1);
 const FRACTION: u32 = 16;
 
-/// Asks until there is an answer, at least once; `None` when there is none in time.
+/// Polls at least once until there is an answer. Returns `None` at the deadline.
 pub fn until<T>(deadline: Instant, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
     loop {
@@ -35,30 +36,30 @@ pub fn until<T>(deadline: Instant, mut ask: impl FnMut() -> Option<T>) -> Option
     }
 }
 
-/// Whether an event has been reached: the driver's answer, `None` while it has not.
+/// The driver's answer once an event has been reached, `None` before.
 ///
 /// `cuEventQuery` invalidates a stream capture in the global mode, so this thread asks in the relaxed mode.
-#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "a handle of our own, which only the driver follows")]
+#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "a handle that only the driver dereferences")]
 pub fn reached(event: CUevent) -> Option<Status> {
     let _mode = CaptureMode::relaxed();
-    // SAFETY: an event of ours, in a context that is alive.
+    // SAFETY: the recorder's event, in a live context.
     let status = unsafe { driver::cuEventQuery(event) };
     (status != Status::NOT_READY).then_some(status)
 }
 
-/// A stream of ours, with which nothing of the application's is waited for.
+/// A stream of the recorder, on which no work of the application runs.
 #[derive(Clone, Copy)]
 pub struct OwnStream {
-    /// Null on the CPU device, where nothing is enqueued.
+    /// Null on the CPU device, where no work is enqueued.
     pub stream: CUstream,
-    /// Recorded behind what is waited for.
+    /// Recorded behind the work.
     pub done: CUevent,
 }
 
 impl OwnStream {
-    /// Waits for what has been enqueued; [`Status::NOT_READY`] where it is not done in time.
+    /// Waits for the enqueued work. Returns [`Status::NOT_READY`] if it is not done in time.
     pub fn finish(self, limit: Duration) -> Status {
-        // SAFETY: an event and a stream of ours.
+        // SAFETY: an event and a stream of the recorder.
         match unsafe { driver::cuEventRecord(self.done, self.stream) } {
             Status::SUCCESS => finish(self.done, limit),
             error => error,
@@ -66,7 +67,7 @@ impl OwnStream {
     }
 }
 
-/// Waits for an event; [`Status::NOT_READY`] where it is not reached in time.
+/// Waits for an event. Returns [`Status::NOT_READY`] if it is not reached in time.
 pub fn finish(event: CUevent, limit: Duration) -> Status {
     until(Instant::now() + limit, || reached(event)).unwrap_or(Status::NOT_READY)
 }

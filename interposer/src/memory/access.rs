@@ -1,9 +1,9 @@
-//! Access of kernels to allocations: a fact of each allocation and each context, as the driver has it.
+//! Which kernels may access which allocation, by the driver's rules.
 //!
-//! Memory of `cuMemAlloc` is its own device's, and that of contexts which enabled peer access to its context. A mapping
-//! is nobody's until `cuMemSetAccess` gives it to devices; memory of a pool is its device's and that of the devices
-//! given the pool by `cuMemPoolSetAccess`. What a context cannot touch its kernels do not see, and the recorder must
-//! not read: the device would fault.
+//! Memory of `cuMemAlloc` is accessible to its own device and to contexts with peer access to its context. A mapping is
+//! accessible to no device until `cuMemSetAccess` grants it. Memory of a pool is accessible to its device and to the
+//! devices that `cuMemPoolSetAccess` grants the pool. Kernels cannot touch other memory, and the recorder must not read
+//! it: the device would fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
@@ -17,12 +17,12 @@ use super::arena::vmm;
 use crate::driver::contexts::{self, LiveContext};
 use crate::driver::{self, CUcontext, CUdevice, CUdeviceptr, Status, gate, hip};
 
-/// What is known of access beyond single allocations.
+/// Access that is granted beyond single allocations.
 #[derive(Default)]
 struct Known {
     /// (accessor, owner): kernels of the first context may touch memory of the second.
     peers: BTreeSet<(usize, usize)>,
-    /// Devices that were given a pool (`CUmemoryPool`), besides its own.
+    /// Devices with access to a pool (`CUmemoryPool`), besides its own.
     pools: BTreeMap<usize, Devices>,
 }
 
@@ -33,7 +33,7 @@ fn known() -> MutexGuard<'static, Known> {
 }
 
 impl LiveAllocation {
-    /// Whether kernels of a context can touch it, as far as that does not depend on what they are given.
+    /// Whether kernels of a context can touch it, as far as that does not depend on their arguments.
     pub fn is_accessible_from(&self, context: LiveContext) -> bool {
         match self.access {
             KernelAccess::Peers | KernelAccess::PeersAndThreads => {
@@ -46,16 +46,16 @@ impl LiveAllocation {
     }
 }
 
-/// Whether the vendor says that an address is in managed memory, as a variable can be.
+/// Whether the vendor reports that an address is in managed memory, which a variable can be.
 pub fn is_managed(address: u64) -> bool {
     const IS_MANAGED: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED as u32;
     let mut managed = 0u32;
-    // SAFETY: the attribute is a truth value, of at most these 4 bytes.
+    // SAFETY: the attribute is a boolean of at most these 4 bytes.
     let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut managed).cast(), IS_MANAGED, address) };
     status == Status::SUCCESS && managed != 0
 }
 
-/// The contexts whose kernels can touch a kernel's memory: any of these allocations, or the variables of its device.
+/// The contexts whose kernels can touch one of these allocations, or the variables of the kernel's device.
 pub fn that_touch(allocations: &[LiveAllocation], device: CUdevice) -> Vec<usize> {
     let touches = |context: &LiveContext| {
         context.device == device || allocations.iter().any(|live| live.is_accessible_from(*context))
@@ -70,12 +70,12 @@ pub fn of_pool(pool: usize, device: CUdevice) -> KernelAccess {
     KernelAccess::Pooled { pool, devices }
 }
 
-/// Forgets what a context that has died was given, and what was given of it.
+/// Forgets all access by and to a context that has died.
 pub fn forget_context(context: usize) {
     known().peers.retain(|(accessor, owner)| *accessor != context && *owner != context);
 }
 
-/// Lets a device use another's arena as long as any of its contexts has peer access to one of the other's.
+/// Gives a device access to another's arena as long as any of its contexts has peer access to a context of the other.
 fn follow_peers(accessor: CUdevice, owner: CUdevice) {
     let devices: BTreeMap<usize, CUdevice> =
         contexts::all().into_iter().map(|context| (context.handle, context.device)).collect();
@@ -153,7 +153,7 @@ pub unsafe fn disable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext) ->
     }
 }
 
-/// What an array of descriptions says: each device, or the host, and whether it has access. Reading is enough.
+/// Reads an array of access descriptions: each device, or the host, and whether it has access. Read-only access counts.
 ///
 /// # Safety
 /// The array must have `count` elements.
@@ -209,7 +209,7 @@ pub unsafe fn set_pool(
                 described.iter().for_each(|(device, has_access)| devices.set(*device, *has_access))
             };
             give(known().pools.entry(pool).or_default());
-            // What is allocated already is given and taken with the pool.
+            // Existing allocations of the pool follow it.
             ALLOCATIONS.change(|live| match &mut live.access {
                 KernelAccess::Pooled { pool: of, devices } if *of == pool => give(devices),
                 _ => {}
@@ -219,7 +219,8 @@ pub unsafe fn set_pool(
     })
 }
 
-/// Nothing is known of a new pool; its handle may have been that of one that was destroyed, whose memory lives on.
+/// Forgets the access to a new pool's handle. The handle may have belonged to a destroyed pool whose memory still
+/// exists.
 ///
 /// # Safety
 /// After a success `pool` must be readable.
@@ -301,7 +302,7 @@ mod tests {
         [1, device, flags as i32]
     }
 
-    /// Two mappings, made accessible by one call; then one of them taken from one device.
+    /// Makes two mappings accessible with one call, then revokes one device's access to one of them.
     #[test]
     fn each_mapping_and_device_has_access_of_its_own() {
         let page = 2 << 20;

@@ -1,4 +1,4 @@
-//! Every live allocation that a kernel could touch, and which kernels those are.
+//! Every live allocation that a kernel could touch, and which kernels can touch it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use mneme_core::recording::manifest::AllocationKind;
 use super::annotations::ANNOTATIONS;
 use crate::driver::{CUdevice, Status};
 
-/// In the place of a device: the host. No machine has so many devices.
+/// The number that stands for the host in place of a device. Machines have fewer devices.
 pub const HOST: CUdevice = 63;
 
-/// Some of the process's devices, and the host.
+/// A set of devices, which may include the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Devices(u64);
 
@@ -41,20 +41,21 @@ pub enum KernelAccess {
     Peers,
     /// As for [`KernelAccess::Peers`], and threads of the application use it in place: fine-grained memory of HIP.
     PeersAndThreads,
-    /// Those on these devices: what is mapped by `cuMemMap`.
+    /// Those on these devices: memory mapped by `cuMemMap`.
     Mapped(Devices),
-    /// None by ordinary loads: mappings of multicast objects, and of what the driver tells nothing of.
+    /// None by ordinary loads: mappings of multicast objects, and of memory whose properties the driver does not
+    /// report.
     Multicast,
-    /// Those on these devices: memory of a pool (`CUmemoryPool`, 0 where it is not known).
+    /// Those on these devices: memory of a pool (`CUmemoryPool`, 0 if unknown).
     Pooled { pool: usize, devices: Devices },
     /// All: managed memory, and page-locked memory that was mapped for kernels.
     Everywhere,
-    /// All, but only those that find its address among their arguments or in memory use it: page-locked memory for
+    /// All, but only kernels that find its address in their arguments or in memory use it: page-locked memory for
     /// copies.
     Arguments,
-    /// As for [`KernelAccess::Arguments`]: variables of loaded code, which only their context has there.
+    /// As for [`KernelAccess::Arguments`]: variables of loaded code. Only their own context has them at this address.
     Variable,
-    /// As for [`KernelAccess::Arguments`]: what the kernel in question can write to at another address, too.
+    /// As for [`KernelAccess::Arguments`]: memory that the kernel can also write at another address.
     Aliased,
 }
 
@@ -65,11 +66,11 @@ pub struct LiveAllocation {
     pub size: u64,
     pub kind: AllocationKind,
     pub access: KernelAccess,
-    /// On which it lies, or was allocated.
+    /// The device on which it lies or was allocated.
     pub device: CUdevice,
-    /// Context in which it was allocated (`CUcontext`), with which it dies; 0 for what has none.
+    /// The context (`CUcontext`) in which it was allocated and with which it dies, or 0.
     pub context: usize,
-    /// Other processes, or devices beyond those that a launch waits for, may write to it at any time.
+    /// Other processes, or devices that a launch does not wait for, may write to it at any time.
     pub shared: bool,
 }
 
@@ -91,7 +92,7 @@ impl LiveAllocation {
 #[derive(Default)]
 pub struct Allocations(Mutex<BTreeMap<u64, LiveAllocation>>);
 
-/// Those of this process.
+/// The allocations of this process.
 pub static ALLOCATIONS: Allocations = Allocations::new();
 
 impl Allocations {
@@ -107,7 +108,7 @@ impl Allocations {
         self.lock().insert(live.address, live);
     }
 
-    /// Changes the allocations that a range of addresses touches, but for their addresses.
+    /// Changes the allocations that overlap a range. `change` must not change their addresses.
     pub fn change_in(&self, addresses: Range<u64>, mut change: impl FnMut(&mut LiveAllocation)) {
         let mut all = self.lock();
         let first = all.range(..=addresses.start).next_back().map_or(addresses.start, |(start, _)| *start);
@@ -118,12 +119,13 @@ impl Allocations {
             .for_each(&mut change);
     }
 
-    /// Changes allocations, but for their addresses. It takes as long as there are many.
+    /// Changes all allocations, which takes time in proportion to their number. `change` must not change their
+    /// addresses.
     pub fn change(&self, change: impl FnMut(&mut LiveAllocation)) {
         self.lock().values_mut().for_each(change);
     }
 
-    /// Notes that others may write to the allocation that an address lies in, from now on.
+    /// Marks the allocation that contains an address as shared.
     pub fn share(&self, address: u64) {
         if let Some((_, live)) =
             self.lock().range_mut(..=address).next_back().filter(|(start, live)| address - **start < live.size)
@@ -141,9 +143,9 @@ impl Allocations {
         removed
     }
 
-    /// Runs a call that frees the allocations that start at these addresses, without them: as soon as the vendor has
-    /// freed an address another thread may be given it, and then it is that thread's to enter. Where the call fails
-    /// they are put back.
+    /// Removes the allocations that start in this range, then runs the call that frees them. The order matters: as soon
+    /// as the vendor has freed an address, another thread may get and insert it. If the call fails, the allocations are
+    /// put back.
     pub fn without(&self, addresses: Range<u64>, call: &dyn Fn() -> Status) -> Status {
         let freed: Vec<LiveAllocation> = {
             let mut live = self.lock();
@@ -160,7 +162,7 @@ impl Allocations {
         status
     }
 
-    /// Removes and returns those that match.
+    /// Removes and returns matching allocations.
     pub fn remove_where(&self, mut matches: impl FnMut(&LiveAllocation) -> bool) -> Vec<LiveAllocation> {
         let mut removed = Vec::new();
         self.lock().retain(|_, live| {
@@ -174,7 +176,7 @@ impl Allocations {
         removed
     }
 
-    /// The allocation that an address lies in.
+    /// The allocation that contains an address.
     pub fn containing(&self, address: u64) -> Option<LiveAllocation> {
         self.lock()
             .range(..=address)
@@ -183,7 +185,7 @@ impl Allocations {
             .filter(|live| address - live.address < live.size)
     }
 
-    /// By address.
+    /// All allocations, by address.
     pub fn all(&self) -> Vec<LiveAllocation> {
         self.lock().values().copied().collect()
     }
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(touched(std::ops::Range { start: 0x2100, end: 0x2000 }), [0u64; 0]);
     }
 
-    /// As soon as the vendor has freed an address it may give it to another thread.
+    /// As soon as the vendor has freed an address, another thread may get it.
     #[test]
     fn what_is_freed_is_gone_before_its_address_is_anothers() {
         let table = Allocations::new();

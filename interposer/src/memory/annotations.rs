@@ -1,4 +1,4 @@
-//! Annotations of buffers, which the application makes through `mneme.h`.
+//! The annotations of buffers that the application makes through `mneme.h`.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -17,11 +17,11 @@ pub struct RawAnnotation {
     tag: *const c_char,
 }
 
-/// By the address that was annotated.
+/// Annotations by the annotated address.
 #[derive(Default)]
 pub struct Annotations(Mutex<BTreeMap<u64, Annotation>>);
 
-/// Those of this process.
+/// The annotations of this process.
 pub static ANNOTATIONS: Annotations = Annotations(Mutex::new(BTreeMap::new()));
 
 impl Annotations {
@@ -36,12 +36,12 @@ impl Annotations {
         };
     }
 
-    /// That of an allocation: of its start, else of the first address in it.
+    /// The annotation of an allocation: that of the lowest annotated address in it.
     pub fn of(&self, address: u64, size: u64) -> Option<Annotation> {
         self.lock().range(address..address.saturating_add(size)).next().map(|(_, annotation)| annotation.clone())
     }
 
-    /// Takes out what was said about an allocation.
+    /// Removes and returns the annotations of an allocation.
     pub fn take(&self, address: u64, size: u64) -> Vec<(u64, Annotation)> {
         let mut annotations = self.lock();
         let annotated: Vec<u64> =
@@ -53,7 +53,7 @@ impl Annotations {
         self.lock().extend(taken);
     }
 
-    /// Forgets what was said about an allocation that is freed: its addresses will be another's.
+    /// Removes the annotations of a freed allocation, because its addresses may be reused.
     pub fn forget(&self, address: u64, size: u64) {
         drop(self.take(address, size));
     }

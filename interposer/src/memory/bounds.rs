@@ -1,10 +1,10 @@
-//! Copies and fills beyond an allocation of the arena, or into freed memory, are refused.
+//! Refuses copies and fills that reach beyond an allocation of the arena or into freed memory.
 //!
-//! The vendor refuses them for its own allocations. To it, the arena's lie in one mapping, with the next one behind
-//! each, and what has been freed stays mapped.
+//! The vendor refuses them for its own allocations. It cannot for the arena's, which lie in one mapping, one behind the
+//! other, and stay mapped when they are freed.
 //!
 //! Each handler is `unsafe fn(call, arguments of the function)`; `call` executes the vendor's function with the same
-//! arguments. Where it is executed, no call of ours is.
+//! arguments. A handler that executes it makes no other call.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -17,7 +17,7 @@ use super::arena::vmm;
 use crate::driver::{self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, Status, captures, gate, hip, last_error};
 use crate::process::recorded_family;
 
-/// An address as a function has it.
+/// An address in the type of a function's parameter.
 pub trait Address: Copy {
     fn number(self) -> u64;
 }
@@ -40,7 +40,7 @@ impl Address for *const c_void {
     }
 }
 
-/// Bytes from an address on, of which the vendor checks whether they are memory.
+/// Bytes from an address on, for which the vendor would check that they are memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Touched {
     address: u64,
@@ -52,7 +52,7 @@ impl Touched {
         Self { address: address.number(), bytes }
     }
 
-    /// Rows of `width` bytes, `pitch` bytes from one to the next. What overflows is more than any memory.
+    /// Rows of `width` bytes, `pitch` bytes apart. An overflow saturates, which is more than any memory.
     fn rows(address: impl Address, pitch: usize, width: usize, height: usize) -> Self {
         let bytes = match height.checked_sub(1) {
             Some(further) if width > 0 => pitch.saturating_mul(further).saturating_add(width),
@@ -61,7 +61,7 @@ impl Touched {
         Self { address: address.number(), bytes }
     }
 
-    /// A copy of rows, which has a status of its own where they overlap.
+    /// Both ends of a copy of rows. Overlapping rows have a different status, which the vendor reports.
     fn by_rows(
         to: impl Address,
         to_pitch: usize,
@@ -92,17 +92,18 @@ impl Touched {
     }
 }
 
-/// Passes a call on, unless it touches what is not memory.
+/// Passes a call on if it touches only memory.
 fn checked<const ENDS: usize>(call: &dyn Fn() -> Status, touched: [Touched; ENDS]) -> Status {
     if touched.iter().all(Touched::is_memory) { gate::passing(call) } else { refuse(call, None) }
 }
 
-/// The same for what is enqueued.
+/// As [`checked`], for calls that enqueue work.
 fn enqueued<const ENDS: usize>(call: &dyn Fn() -> Status, touched: [Touched; ENDS], stream: CUstream) -> Status {
     if touched.iter().all(Touched::is_memory) { gate::passing(call) } else { refuse(call, Some(stream)) }
 }
 
-/// Into a graph, the vendor takes anything.
+/// Returns the error. While a stream is captured into a graph the vendor accepts any address, so then the call is
+/// passed on.
 #[cold]
 fn refuse(call: &dyn Fn() -> Status, stream: Option<CUstream>) -> Status {
     let handler = |call: &dyn Fn() -> Status| match stream {
@@ -112,7 +113,7 @@ fn refuse(call: &dyn Fn() -> Status, stream: Option<CUstream>) -> Status {
     if recorded_family::is_hip() { last_error::kept(call, handler) } else { handler(call) }
 }
 
-/// Whether there is such a direction: HIP looks at that first. `hipMemcpyDefault` is 4, and 1024 copies from device to
+/// Whether a direction is valid, which HIP checks first. `hipMemcpyDefault` is 4, and 1024 copies from device to
 /// device.
 fn is_direction(kind: c_uint) -> bool {
     kind <= 4 || kind == 1024
@@ -238,7 +239,7 @@ struct DescribedEnd {
     pitch: usize,
 }
 
-/// The numbers of memory of the host and of arrays, which HIP has changed with version 6.
+/// The numbers for host memory and for arrays, which HIP 6 has changed.
 fn kinds_of_memory() -> [c_uint; 2] {
     match recorded_family::is_hip() {
         false => [memory_type::HOST, memory_type::ARRAY],
@@ -253,13 +254,13 @@ impl DescribedEnd {
         let base = if self.kind == host { self.host } else { self.device };
         let pitch = if self.pitch == 0 { width } else { self.pitch };
         let start = base.wrapping_add(self.y.wrapping_mul(pitch).wrapping_add(self.x) as u64);
-        // A pitch that is too small has a status of its own.
+        // The vendor reports a too small pitch with another status.
         let is_meant = self.kind != array && self.x.saturating_add(width) <= pitch;
         Touched::rows(start, pitch, width, if is_meant { height } else { 0 })
     }
 }
 
-/// What a copy of rows touches.
+/// The memory that a copy of rows touches.
 fn touched_rows(rows: &Copy2d) -> [Touched; 2] {
     let to = DescribedEnd {
         x: rows.to_x,
@@ -300,7 +301,7 @@ pub unsafe fn copy_described_on<W>(call: &dyn Fn() -> Status, what: *const W, st
     }
 }
 
-/// One end of a copy of volumes: an array or memory, and where in it.
+/// One end of a copy of volumes: an array or memory, and the position in it.
 struct VolumeEnd {
     array: u64,
     at: Extent,
@@ -318,7 +319,7 @@ impl VolumeEnd {
     }
 }
 
-/// What a copy of volumes touches.
+/// The memory that a copy of volumes touches.
 ///
 /// # Safety
 /// The address is null or that of such a structure.

@@ -12,20 +12,20 @@ use super::allocations::{ALLOCATIONS, KernelAccess};
 use super::tracked;
 use crate::driver::{CUdeviceptr, CUstream, Status, gate};
 
-/// Where each graphics resource (`CUgraphicsResource`) is mapped.
+/// The address at which each graphics resource (`CUgraphicsResource`) is mapped.
 static MAPPED: Mutex<BTreeMap<usize, u64>> = Mutex::new(BTreeMap::new());
 
 fn mapped() -> MutexGuard<'static, BTreeMap<usize, u64>> {
     MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The other interface may write to it at any time.
+/// Tracks memory as shared, because the other interface may write to it at any time.
 fn track(address: u64, bytes: u64) {
     tracked::track(address, bytes, AllocationKind::Vendor, KernelAccess::Peers);
     ALLOCATIONS.share(address);
 }
 
-/// A buffer is memory until it is freed by `cuMemFree`.
+/// Tracks a buffer, which stays memory until `cuMemFree`.
 ///
 /// # Safety
 /// The arguments are those of `cuExternalMemoryGetMappedBuffer`; `description` is a `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`.
@@ -59,7 +59,7 @@ pub unsafe fn mapped_pointer(
         if status == Status::SUCCESS && !address.is_null() && !bytes.is_null() {
             // SAFETY: the driver has just written both.
             let (address, bytes) = unsafe { (*address, *bytes as u64) };
-            // Asked for again, it may be elsewhere.
+            // A second query may return another address.
             forget(resource as usize);
             mapped().insert(resource as usize, address);
             track(address, bytes);

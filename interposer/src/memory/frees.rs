@@ -1,8 +1,8 @@
-//! Freeing memory of the arena as the vendor frees its own.
+//! Frees memory of the arena as the vendor frees its own.
 //!
-//! `cuMemFree` waits for the context that owns the memory; applications rely on it. `cuMemFreeAsync`, which takes
-//! memory of `cuMemAlloc` too, waits for nothing: such memory is deferred until its stream has come to the free, as
-//! the vendor's would be. An event tells when; whoever next allocates or frees asks some of the events.
+//! `cuMemFree` waits for the context that owns the memory, and applications rely on that. `cuMemFreeAsync`, which
+//! accepts memory of `cuMemAlloc` too, does not wait: such memory is deferred until its stream has reached the free, as
+//! the vendor would do it. An event shows when; later allocations and frees poll some of the events.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,21 +20,21 @@ use crate::driver::{self, CUcontext, CUdevice, CUevent, CUstream, STREAM_LEGACY,
 use crate::process::settings::settings;
 
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-/// Events that a call asks at most. Each call defers one at most, so that what has been passed becomes no more.
+/// How many events a call polls at most. Each call defers one at most, so passed frees do not accumulate.
 const ASKED: usize = 4;
-/// How often an allocation that finds no memory asks for what is deferred.
+/// How often an allocation that finds no memory polls the deferred frees.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Memory that the application has freed, and that work may still use that was enqueued before.
+/// Memory that the application has freed, and that previously enqueued work may still use.
 struct Deferred {
     frees: Vec<Free>,
-    /// How many there have been.
+    /// How many frees have been deferred so far.
     count: u64,
-    /// The next one to be asked.
+    /// The index to poll next.
     next: usize,
-    /// A wait for these to pass has reached its limit: another one would, too.
+    /// A wait for these frees has reached its limit, so another wait would too.
     in_vain: bool,
-    /// Events of each context that are not in use.
+    /// Unused events of each context.
     events: BTreeMap<usize, Vec<Event>>,
 }
 
@@ -42,20 +42,20 @@ struct Free {
     /// Counts from 0.
     number: u64,
     live: LiveAllocation,
-    /// Of the stream.
+    /// The context of the stream.
     context: usize,
     mark: Mark,
 }
 
-/// What tells whether a stream has come to a free.
+/// How to tell whether a stream has reached a free.
 enum Mark {
-    /// It stands behind the free.
+    /// An event behind the free.
     Event(Event),
-    /// The legacy default stream could not take one while another was captured.
+    /// An event is still needed: the legacy default stream could not record one while another stream was captured.
     Wanted,
-    /// Nothing but a wait for the context.
+    /// Only by waiting for the context.
     Wait,
-    /// It has: the context is gone.
+    /// It has reached the free: the context is gone.
     Passed,
 }
 
@@ -65,7 +65,7 @@ struct Event(CUevent);
 unsafe impl Send for Event {}
 
 static DEFERRED: Mutex<Deferred> = Mutex::new(Deferred::new());
-/// Whether there may be any, so that other allocations and frees cost nothing more.
+/// Whether frees may be deferred. If not, other allocations and frees cost nothing more.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn deferred() -> MutexGuard<'static, Deferred> {
@@ -77,7 +77,7 @@ impl Deferred {
         Self { frees: Vec::new(), count: 0, next: 0, in_vain: false, events: BTreeMap::new() }
     }
 
-    /// Takes out the free at an index; its event can be used again.
+    /// Removes the free at an index and makes its event available again.
     fn remove(&mut self, index: usize) -> LiveAllocation {
         let Free { live, context, mark, .. } = self.frees.swap_remove(index);
         self.in_vain = false;
@@ -93,7 +93,7 @@ impl Deferred {
         self.in_vain = false;
     }
 
-    /// Takes out the frees below a number in the streams of a context.
+    /// Removes the frees below a number in the streams of a context.
     fn take_before(&mut self, number: u64, context: usize) -> Vec<LiveAllocation> {
         let indices = (0..self.frees.len()).rev();
         let is_meant = |free: &Free| free.number < number && free.context == context;
@@ -106,12 +106,12 @@ impl Deferred {
         taken
     }
 
-    /// Whether time alone may let one of these pass.
+    /// Whether one of these may pass without a wait for its context.
     fn may_pass(&self) -> bool {
         !self.in_vain && self.frees.iter().any(|free| !matches!(free.mark, Mark::Wait))
     }
 
-    /// Asks some, and takes out what their streams have passed.
+    /// Polls some frees and removes those that their streams have passed.
     fn take_passed(&mut self, most: usize, mut is_passed: impl FnMut(&mut Free) -> bool) -> Vec<LiveAllocation> {
         let mut passed = Vec::new();
         for _ in 0..most.min(self.frees.len()) {
@@ -127,12 +127,12 @@ impl Deferred {
 }
 
 impl Free {
-    /// Whether the stream has come to it; asks the vendor.
+    /// Whether the stream has reached the free; asks the vendor.
     fn is_passed(&mut self) -> bool {
         match &self.mark {
             Mark::Passed => true,
             Mark::Wait => false,
-            // The end of its context marks it as passed.
+            // When the context ends, the free is marked as passed.
             Mark::Event(Event(event)) => waiting::reached(*event) == Some(Status::SUCCESS),
             Mark::Wanted => {
                 if !captures::in_progress() {
@@ -144,7 +144,7 @@ impl Free {
     }
 }
 
-/// Has a stream tell when it has come to here: by this event, if there is one, else by a new one.
+/// Records an event in a stream: this one if given, else a new one.
 fn mark(context: usize, stream: usize, event: Option<Event>) -> Mark {
     if stream == STREAM_LEGACY && captures::in_progress() {
         return Mark::Wanted;
@@ -153,7 +153,7 @@ fn mark(context: usize, stream: usize, event: Option<Event>) -> Mark {
     in_context(context, || {
         let _mode = CaptureMode::relaxed();
         let mut event = event.map_or(std::ptr::null_mut(), |Event(event)| event);
-        // SAFETY: a valid place; an event of ours, and the stream that the application frees in.
+        // SAFETY: a valid place; the recorder's event, and the stream that the application frees in.
         unsafe {
             if event.is_null() && driver::cuEventCreate(&mut event, DISABLE_TIMING) != Status::SUCCESS {
                 return Status::SUCCESS;
@@ -169,7 +169,7 @@ fn mark(context: usize, stream: usize, event: Option<Event>) -> Mark {
     marked
 }
 
-/// Keeps an allocation that is freed in a stream until that has come to it.
+/// Defers an allocation that is freed in a stream until the stream has reached the free.
 pub fn defer(live: LiveAllocation, stream: usize) {
     let context = streams::context_of(stream).or_else(driver::current_context).unwrap_or(live.context);
     let event = deferred().events.get_mut(&context).and_then(Vec::pop);
@@ -178,12 +178,12 @@ pub fn defer(live: LiveAllocation, stream: usize) {
     ANY.store(true, Ordering::Release);
 }
 
-/// Gives back some of what has been passed by now.
+/// Releases some of the frees that have been passed.
 pub fn give_back_passed() {
     give_back(ASKED);
 }
 
-/// Asks so many of the deferred frees, and gives back what has been passed; whether there was any.
+/// Polls up to `most` deferred frees and releases the passed ones. Returns whether there were any.
 fn give_back(most: usize) -> bool {
     if !ANY.load(Ordering::Acquire) {
         return false;
@@ -194,7 +194,7 @@ fn give_back(most: usize) -> bool {
         if ENDING.load(Ordering::SeqCst) > 0 {
             return false;
         }
-        // These calls of the vendor's wait for nothing, and come back to no hook of ours.
+        // These calls of the vendor do not wait and do not re-enter hooks.
         let passed = deferred.take_passed(most, Free::is_passed);
         ANY.store(!deferred.frees.is_empty(), Ordering::Release);
         passed
@@ -203,7 +203,7 @@ fn give_back(most: usize) -> bool {
     !passed.is_empty()
 }
 
-/// Waits for a context (0 for the current one), and gives back what was deferred in it before.
+/// Waits for a context (0 for the current one), then releases what was deferred in it before.
 pub fn wait(context: usize) -> Status {
     let of = if context == 0 { driver::current_context().unwrap_or(0) } else { context };
     let before = deferred().count;
@@ -215,8 +215,8 @@ pub fn wait(context: usize) -> Status {
     status
 }
 
-/// Waits until something deferred is given back, for as long as a launch may hold the application, but only once for
-/// the same frees; whether anything was.
+/// Waits until a deferred free is released, as long as a launch may hold the application, but only once for the same
+/// frees. Returns whether one was released.
 pub fn reclaim() -> bool {
     let deadline = Instant::now() + settings().kernel_limit;
     loop {
@@ -234,10 +234,10 @@ pub fn reclaim() -> bool {
     }
 }
 
-/// Contexts that are being destroyed.
+/// How many contexts are being destroyed.
 static ENDING: AtomicUsize = AtomicUsize::new(0);
 
-/// As long as it lives no event is asked: a context, and its events with it, is being destroyed.
+/// Guard of [`end_of_context`].
 pub struct EndOfContext(());
 
 impl Drop for EndOfContext {
@@ -246,29 +246,30 @@ impl Drop for EndOfContext {
     }
 }
 
-/// Keeps other threads from asking events while a context is destroyed.
+/// Keeps other threads from polling events until the result is dropped, because the context and its events are being
+/// destroyed.
 pub fn end_of_context() -> EndOfContext {
     ENDING.fetch_add(1, Ordering::SeqCst);
-    // Whoever has begun to ask has done so when the lock is free.
+    // A thread that has begun to poll holds the lock.
     drop(deferred());
     EndOfContext(())
 }
 
-/// Forgets the events of a context that is gone: what was freed in its streams has been passed.
+/// Forgets the events of a context that has ended; all frees in its streams have passed.
 pub fn forget_context(context: usize) {
     let mut deferred = deferred();
     deferred.events.remove(&context);
     deferred.frees.iter_mut().filter(|free| free.context == context).for_each(|free| free.mark = Mark::Passed);
 }
 
-/// The same of every context, where it is not known which one is gone: only waits tell of those that live.
+/// Forgets the events of all contexts if it is unknown which one has ended. Only waits tell about those that live.
 pub fn forget_all_contexts() {
     let mut deferred = deferred();
     deferred.events.clear();
     deferred.frees.iter_mut().for_each(|free| free.mark = Mark::Wait);
 }
 
-/// Has memory belong to another context than the one in which it was allocated, which is gone.
+/// Transfers the memory of a context that has ended to another context.
 pub fn inherit(from: usize, to: usize) {
     let belong = |live: &mut LiveAllocation| {
         if live.context == from {
@@ -278,7 +279,7 @@ pub fn inherit(from: usize, to: usize) {
     ALLOCATIONS.change(belong);
     for free in &mut deferred().frees {
         belong(&mut free.live);
-        // Its events are gone with it, and nothing says that its work has ended.
+        // The events died with the context, and its work may not have ended.
         if free.context == from {
             (free.context, free.mark) = (to, Mark::Wait);
         }
@@ -286,7 +287,7 @@ pub fn inherit(from: usize, to: usize) {
     imports::inherit(from, to);
 }
 
-/// Takes out memory that was deferred and matches.
+/// Removes and returns matching deferred memory.
 pub fn take(mut matches: impl FnMut(&LiveAllocation) -> bool) -> Vec<LiveAllocation> {
     let mut deferred = deferred();
     let mut taken = Vec::new();
@@ -298,7 +299,7 @@ pub fn take(mut matches: impl FnMut(&LiveAllocation) -> bool) -> Vec<LiveAllocat
     taken
 }
 
-/// Puts memory that nothing uses any more back into its arena.
+/// Returns unused memory to its arena.
 pub fn release(live: &LiveAllocation) {
     if let Some(arena) = vmm::of_address(live.address) {
         exports::forget(live.address);
@@ -311,11 +312,11 @@ fn wait_as_the_vendor_does() -> Status {
         // SAFETY: no arguments.
         return unsafe { driver::cuCtxSynchronize() };
     }
-    // That would end the capture. A free does not where the thread's capture mode allows it, else it fails.
+    // Synchronising would end the capture. A free does not if the thread's capture mode allows it, otherwise it fails.
     try_vendors().err().unwrap_or(Status::SUCCESS)
 }
 
-/// Allocates memory of the vendor's and frees it, which only the vendor knows whether a capture in progress allows.
+/// Allocates and frees memory of the vendor, because only the vendor knows whether a capture in progress allows it.
 pub fn try_vendors() -> Result<(), Status> {
     let mut address = 0;
     // SAFETY: a valid place; what is freed has just been allocated.
@@ -328,13 +329,14 @@ pub fn try_vendors() -> Result<(), Status> {
     if status == Status::SUCCESS { Ok(()) } else { Err(status) }
 }
 
-/// Runs a call with a context current that is alive, and puts the thread's own back.
+/// Runs a call with a live context current and then restores the thread's own.
 fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
     let own = driver::current_context();
     if context == 0 || own == Some(context) || own.is_none() {
         return call();
     }
-    // SAFETY: a context frees its memory, and there is memory of this one; the thread's own was current a moment ago.
+    // SAFETY: the context is alive because it has memory, which it would free when it ends; the thread's own was
+    // current a moment ago.
     unsafe {
         match driver::cuCtxSetCurrent(context as CUcontext) {
             Status::SUCCESS => {
@@ -347,8 +349,8 @@ fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
     }
 }
 
-/// Forgets what was destroyed with a context of a device, and gives its memory back: nothing says that a mapping
-/// outlives the context in which it was made.
+/// Forgets memory that was destroyed with a context of a device, and unmaps its slabs: the driver's documentation does
+/// not promise that a mapping outlives the context in which it was made.
 pub fn forget(device: Option<CUdevice>, mut died: impl FnMut(&LiveAllocation) -> bool) {
     let mut arenas: Vec<CUdevice> = device.into_iter().collect();
     let deferred = take(&mut died);
@@ -385,7 +387,7 @@ mod tests {
         taken.iter().map(|live| live.address).collect()
     }
 
-    /// One stream goes on and another does not: what is kept is what the second one holds, and little more.
+    /// One stream makes progress and another does not: only a little more than the second one's memory is kept.
     #[test]
     fn a_stream_that_stands_still_keeps_only_its_own() {
         let mut deferred = Deferred::new();
@@ -417,7 +419,7 @@ mod tests {
         assert!(deferred.take_passed(9, |_| true).is_empty());
     }
 
-    /// A wait that has been in vain is not made again for the same frees.
+    /// A wait that has failed is not repeated for the same frees.
     #[test]
     fn what_cannot_pass_is_waited_for_once() {
         let mut deferred = Deferred::new();

@@ -1,8 +1,8 @@
 //! Handlers of the functions that share memory between processes (CUDA IPC).
 //!
-//! The driver shares only its own. Of the arena's, a process gives out handles of our own making, which the recorder in
-//! another process knows; where that is impossible the program gets the driver's error, and further allocations are
-//! left to the driver.
+//! The driver can share only its own memory. For memory of the arena, the process passes out handles of the recorder's,
+//! which the recorder in the other process understands. If that is impossible, the program gets the driver's error, and
+//! the driver serves all further allocations.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::Once;
@@ -20,10 +20,10 @@ use super::tracked::{track, track_pooled};
 use crate::driver::{self, CUdeviceptr, Status, gate};
 use crate::process::log::warning;
 
-/// This process shares memory with others in ways that only the vendor's own can be.
+/// Whether this process shares memory in ways that require the vendor's own allocations.
 static SHARES: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process shares memory with others in ways that only the vendor's own can be.
+/// Whether this process shares memory in ways that require the vendor's own allocations.
 pub fn is_in_use() -> bool {
     SHARES.load(Ordering::Relaxed)
 }
@@ -32,7 +32,7 @@ pub fn is_in_use() -> bool {
 /// The arguments are those of `cuIpcGetMemHandle`.
 pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUdeviceptr) -> Status {
     static TOLD: Once = Once::new();
-    // A context that is broken, or none, is the vendor's to report.
+    // The vendor reports a broken or missing context.
     if !driver::context_is_sound() {
         return call();
     }
@@ -61,13 +61,13 @@ pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUd
     status
 }
 
-/// Tracks memory of another process, which is the current device's to access wherever it lies.
+/// Tracks memory of another process. The current device may access it wherever it lies.
 fn track_opened(address: u64, bytes: u64) {
     track(address, bytes, AllocationKind::Vendor, KernelAccess::Peers);
     ALLOCATIONS.share(address);
 }
 
-/// Passes the gate and tracks memory of another process, whose size the vendor knows.
+/// Passes the gate and tracks memory of another process. The vendor knows its size.
 ///
 /// # Safety
 /// After a success `address` must be readable.
@@ -103,7 +103,7 @@ pub unsafe fn open_shared(
     if !address.is_null()
         && let Some(handle) = SharedHandle::decode(&handle)
     {
-        // A context that is broken, or none, is the vendor's to report.
+        // The vendor reports a broken or missing context.
         let Some(context) = driver::current_context().filter(|_| driver::context_is_sound()) else { return call() };
         // SAFETY: not null, and the application's place for the result.
         let put = |opened: u64| unsafe { *address = opened };
@@ -111,7 +111,7 @@ pub unsafe fn open_shared(
             put(opened);
             return Status::SUCCESS;
         }
-        // Asked outside of the gate, because it may take its time.
+        // The request may take long, so it is made outside the gate.
         return match imports::request(handle) {
             Ok(offer) => gate::passing(&|| match offer.map(context) {
                 Ok((opened, bytes)) => {

@@ -1,8 +1,7 @@
-//! Pointers to ordinary host memory among a kernel's arguments.
+//! Recognises pointers to ordinary host memory among a kernel's arguments.
 //!
-//! A device that shares the host's page tables lets kernels touch any memory of the process: stack, heap, files. No
-//! allocation tells its bounds, so that it cannot be recorded. On other devices such an argument cannot be more than a
-//! number.
+//! A device that shares the host's page tables lets kernels touch any memory of the process: stack, heap, files. The
+//! bounds of such memory are unknown, so it cannot be recorded. On other devices such an argument is only a number.
 
 use mneme_abi::cuda::sys::{CUdevice_attribute, CUpointer_attribute};
 
@@ -17,7 +16,7 @@ pub fn is_accessible_from(device: CUdevice) -> bool {
         .is_some_and(|value| value != 0)
 }
 
-/// Whether an address is in ordinary memory of this process that can be read.
+/// Whether an address is in ordinary, readable memory of this process.
 pub fn is_pageable(address: u64) -> bool {
     address != 0
         && ALLOCATIONS.containing(address).is_none()

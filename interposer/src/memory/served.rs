@@ -1,4 +1,4 @@
-//! Handlers of the functions that the arena serves: `cuMemAlloc` and queries about its memory.
+//! Handlers of the functions that the arena serves: `cuMemAlloc`, and queries about its memory.
 //!
 //! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same
 //! arguments.
@@ -21,7 +21,7 @@ use crate::driver::{self, CUdeviceptr, Status, captures, gate};
 use crate::process::recorded_family;
 use crate::process::settings::settings;
 
-/// Pointer attributes that a mapping answers differently from an allocation.
+/// Pointer attributes for which a mapping gives a different answer from an allocation.
 mod attribute {
     use mneme_abi::cuda::sys::CUpointer_attribute;
     pub const CONTEXT: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT as u32;
@@ -33,14 +33,15 @@ mod attribute {
     pub const RANGE_SIZE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as u32;
 }
 
-/// Allocates from the arena of the current device, or leaves it to the vendor (`None`): in a context that is broken, it
-/// has an error to report. An error is the vendor's, which allows no allocation.
+/// Allocates from the arena of the current device. Returns `None` to leave it to the vendor, for example to let it
+/// report a broken context. An error is the vendor's and forbids the allocation.
 fn from_arena(bytes: u64) -> Result<Option<u64>, Status> {
     if !driver::context_is_sound() || (ipc::is_in_use() && !settings().arena_forced) {
         return Ok(None);
     }
     let Some(arena) = driver::current_device().and_then(vmm::of_device) else { return Ok(None) };
-    // The mode of the thread and those of the captures decide, and an allocation that they do not allow ends a capture.
+    // The capture modes of the thread and of the captures decide whether an allocation is allowed; a forbidden one ends
+    // a capture.
     if captures::in_progress() {
         frees::try_vendors()?;
     }
@@ -77,12 +78,12 @@ pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, byt
     })
 }
 
-/// From one row of so many bytes to the next, bytes, as the vendor has it.
+/// The vendor's pitch for rows of `width` bytes.
 fn pitch_of(width: usize) -> Option<usize> {
     let device = driver::current_device()?;
     let attribute =
         |attribute| driver::device_attribute(attribute, device).and_then(|value| usize::try_from(value).ok());
-    // HIP aligns rows as those of images.
+    // HIP aligns rows like those of images.
     let of_images = recorded_family::is_hip()
         .then(|| attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT))
         .flatten()
@@ -91,7 +92,7 @@ fn pitch_of(width: usize) -> Option<usize> {
     (pitch <= attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?).then_some(pitch)
 }
 
-/// So many rows of the arena, of so many bytes: their address and pitch. Otherwise as for [`from_arena`].
+/// Allocates rows from the arena: their address and pitch. Otherwise as [`from_arena`].
 fn rows_of_arena(width: usize, rows: usize) -> Result<Option<(u64, usize)>, Status> {
     let Some((pitch, bytes)) = pitch_of(width).and_then(|pitch| Some((pitch, pitch.checked_mul(rows)?))) else {
         return Ok(None);
@@ -124,7 +125,7 @@ pub unsafe fn allocate_pitched(
             Err(status) => return status,
         }
         let status = call();
-        // HIP gives no memory for no rows, and no pitch.
+        // HIP returns neither memory nor a pitch if a dimension is 0.
         if status == Status::SUCCESS && width > 0 && height > 0 {
             // SAFETY: the vendor has just written both.
             let (address, pitch) = unsafe { (*address, *pitch) };
@@ -148,7 +149,7 @@ pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
         if status != Status::SUCCESS {
             return status;
         }
-        // Whoever removes it frees it: a second free on another thread finds nothing.
+        // The thread that removes it frees it, so a second free on another thread fails.
         match ALLOCATIONS.remove(address) {
             Some(live) => {
                 frees::release(&live);
@@ -159,7 +160,7 @@ pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
     })
 }
 
-/// HIP frees memory of the device by the function for memory of the host, too.
+/// Frees memory of the host, or of the device: HIP accepts both here.
 ///
 /// # Safety
 /// The arguments are those of `hipHostFree`.
@@ -181,7 +182,7 @@ pub unsafe fn allocate_rows(
     width: usize,
     height: usize,
 ) -> Status {
-    // SAFETY: passed on; elements of four bytes are as good as others.
+    // SAFETY: passed on; the element size makes no difference here.
     unsafe { allocate_pitched(call, address.cast(), pitch, width, height, 4) }
 }
 
@@ -212,7 +213,7 @@ pub unsafe fn allocate_volume(call: &dyn Fn() -> Status, pitched: *mut PitchedPo
     })
 }
 
-/// Memory of other kinds than `hipMalloc` gives (`hipDeviceMallocDefault` is 0) stays the vendor's.
+/// Allocates with flags. Only `hipDeviceMallocDefault` (0) is served from the arena.
 ///
 /// # Safety
 /// The arguments are those of `hipExtMallocWithFlags`.
@@ -237,7 +238,7 @@ pub unsafe fn allocate_with_flags(
     })
 }
 
-/// Whether an address lies in memory that the application takes for an allocation and the vendor for a mapping.
+/// Whether an address lies in memory that is an allocation to the application and a mapping to the vendor.
 fn is_ours(address: u64) -> bool {
     vmm::of_address(address).is_some() || imports::contains(address)
 }
@@ -254,7 +255,7 @@ pub unsafe fn address_range(
         return call();
     }
     let Some(device) = driver::current_device() else { return Status::INVALID_CONTEXT };
-    // As the vendor answers (seen with driver 580): of another device's memory CUDA knows nothing.
+    // CUDA does not report memory of another device (seen with driver 580).
     let is_reported = |live: &LiveAllocation| live.device == device || recorded_family::is_hip();
     let live = ALLOCATIONS.containing(address).filter(is_reported);
     let status = driver::answer(if live.is_some() { Status::SUCCESS } else { Status::NOT_FOUND });
@@ -286,7 +287,7 @@ pub unsafe fn size_of(call: &dyn Fn() -> Status, address: *mut c_void, size: *mu
     status
 }
 
-/// What an allocation would answer where a mapping does not. HIP has no contexts of ours to tell.
+/// The answer for an allocation if the vendor's, for the mapping, would differ. HIP has no contexts.
 fn answer(attribute: u32, live: &LiveAllocation) -> Option<u64> {
     match attribute {
         attribute::CONTEXT if recorded_family::is_hip() => None,
@@ -297,8 +298,9 @@ fn answer(attribute: u32, live: &LiveAllocation) -> Option<u64> {
     }
 }
 
-/// Whether an attribute is the address for kernels of the current context, and these cannot reach an allocation: CUDA
-/// tells none of memory of another device without peer access to it, and of a mapping it always does (driver 580).
+/// Whether the attribute is the address for kernels of the current context, and these cannot reach the allocation. CUDA
+/// then reports no address for memory of another device without peer access, but always reports one for a mapping
+/// (driver 580).
 fn has_no_address_here(attribute: u32, live: &LiveAllocation) -> bool {
     if attribute != attribute::DEVICE_POINTER || recorded_family::is_hip() {
         return false;
@@ -307,8 +309,8 @@ fn has_no_address_here(attribute: u32, live: &LiveAllocation) -> bool {
     current.is_some_and(|(handle, device)| !live.is_accessible_from(LiveContext { handle, device }))
 }
 
-/// The lowest byte of what an allocation would answer about sharing, where the vendor answers for a mapping: it can be
-/// shared by `cuIpcGetMemHandle`, and in no other way.
+/// The lowest byte of an allocation's answer about sharing. The vendor answers for the mapping; an arena allocation can
+/// be shared only by `cuIpcGetMemHandle`.
 fn sharing_answer(attribute: u32, address: u64) -> Option<u8> {
     let device = vmm::of_address(address)?;
     match attribute {
@@ -318,8 +320,8 @@ fn sharing_answer(attribute: u32, address: u64) -> Option<u8> {
     }
 }
 
-/// Whether an address lies in the arena, but in no allocation: the vendor knows the mapping behind it, and is to answer
-/// as for memory that it does not know.
+/// Whether an address lies in the arena but in no allocation. The vendor knows the mapping there, but must answer as
+/// for unknown memory.
 fn is_nobodys(address: u64) -> bool {
     vmm::of_address(address).is_some() && ALLOCATIONS.containing(address).is_none()
 }
@@ -339,7 +341,7 @@ pub unsafe fn pointer_attribute(
     address: CUdeviceptr,
 ) -> Status {
     if is_nobodys(address) {
-        // SAFETY: passed on, but for the address, of which the vendor only tells.
+        // SAFETY: passed on with another address, which the vendor does not dereference.
         return unsafe { driver::hooked::cuPointerGetAttribute::call(data, attribute, unknown()) };
     }
     let live = is_ours(address).then(|| ALLOCATIONS.containing(address)).flatten();
@@ -373,7 +375,7 @@ pub unsafe fn pointer_attributes(
     address: CUdeviceptr,
 ) -> Status {
     if is_nobodys(address) {
-        // SAFETY: passed on, but for the address, of which the vendor only tells.
+        // SAFETY: passed on with another address, which the vendor does not dereference.
         return unsafe { driver::hooked::cuPointerGetAttributes::call(count, attributes, data, unknown()) };
     }
     let status = call();
@@ -400,7 +402,7 @@ pub unsafe fn pointer_attributes(
 /// The arguments are those of `hipPointerGetAttributes`.
 pub unsafe fn attributes_of_hip(call: &dyn Fn() -> Status, attributes: *mut c_void, address: *const c_void) -> Status {
     if is_nobodys(address as u64) {
-        // SAFETY: passed on, but for the address, of which the vendor only tells.
+        // SAFETY: passed on with another address, which the vendor does not dereference.
         return unsafe { driver::hooked::hipPointerGetAttributes::call(attributes, unknown() as *const c_void) };
     }
     let status = call();

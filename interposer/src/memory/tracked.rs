@@ -1,4 +1,4 @@
-//! Handlers of the functions whose memory stays the vendor's: it is recorded at its own address.
+//! Handlers of the functions whose memory the vendor serves. It is recorded at its own address.
 //!
 //! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same
 //! arguments.
@@ -18,10 +18,10 @@ use crate::driver::{
     gate,
 };
 
-/// Flags of page-locked memory that the application asks to be mapped for kernels.
+/// Flags with which the application asks for page-locked memory that is mapped for kernels.
 const ALLOCATED_MAPPED: c_uint = mneme_abi::cuda::sys::CU_MEMHOSTALLOC_DEVICEMAP;
 const REGISTERED_MAPPED: c_uint = mneme_abi::cuda::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
-/// Flag of registered memory that belongs to another device.
+/// The flag of registered memory that belongs to another device.
 const REGISTERS: c_uint = mneme_abi::cuda::sys::CU_MEMHOSTREGISTER_IOMEMORY;
 const DEVICE_ORDINAL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as u32;
 const POOL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE as u32;
@@ -31,9 +31,9 @@ pub fn track(address: u64, size: u64, kind: AllocationKind, access: KernelAccess
     track_on(driver::current_device(), address, size, kind, access);
 }
 
-/// Notes an allocation on a device, in the current context; a thread that has none may have allocated it all the same.
+/// Notes an allocation on a device, in the current context if the thread has one.
 fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationKind, access: KernelAccess) {
-    // HIP gives null for no bytes.
+    // HIP returns null if 0 bytes are asked for.
     if address == 0 {
         return;
     }
@@ -45,7 +45,7 @@ fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationK
     ALLOCATIONS.insert(LiveAllocation { address, size, kind, access, device, context, shared: false });
 }
 
-/// The device that the vendor says owns an address; the current one where it does not say.
+/// The device that owns an address according to the vendor, or the current one if the vendor does not know.
 pub fn owner(address: u64) -> Option<CUdevice> {
     let mut device = -1i32;
     // SAFETY: the attribute is an `int`.
@@ -75,7 +75,7 @@ unsafe fn tracked(
     })
 }
 
-/// Tracks memory of a pool, which may be another device's than the current one; where it is not known, of which pool.
+/// Tracks memory of a pool, which may be on another device. Asks the vendor for the pool if it is not given.
 pub fn track_pooled(address: u64, bytes: u64, pool: Option<CUmemoryPool>) {
     let device = owner(address);
     let pool = pool.map_or_else(
@@ -90,7 +90,7 @@ pub fn track_pooled(address: u64, bytes: u64, pool: Option<CUmemoryPool>) {
     track_on(device, address, bytes, AllocationKind::Vendor, access::of_pool(pool, device.unwrap_or(HOST)));
 }
 
-/// A stream-ordered allocation. One that is captured has an address, but no memory until its graph is launched.
+/// Tracks a stream-ordered allocation. A captured one has an address, but no memory until its graph is launched.
 ///
 /// # Safety
 /// After a success `address` must be readable.
@@ -149,11 +149,11 @@ pub unsafe fn free_async_per_thread(call: &dyn Fn() -> Status, address: CUdevice
     free_on(call, address, stream, STREAM_PER_THREAD)
 }
 
-/// Frees memory in a stream; null is the stream `default`.
+/// Frees memory in a stream. A null stream means `default`.
 fn free_on(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream, default: usize) -> Status {
     gate::passing(&|| {
         if vmm::of_address(address).is_some() && !captures::captures(stream) {
-            // The vendor takes memory of `cuMemAlloc` here, but would not take the arena's.
+            // The vendor accepts memory of `cuMemAlloc` here, but would refuse the arena's.
             return match ALLOCATIONS
                 .containing(address)
                 .filter(|live| live.address == address)
@@ -183,8 +183,9 @@ pub unsafe fn allocate_managed(
     unsafe { tracked(call, address, bytes, AllocationKind::Vendor, KernelAccess::Everywhere) }
 }
 
-/// Page-locked memory is for copies (staging buffers of libraries, tens of gigabytes) unless the application says that
-/// kernels are to see it; all the same they see all of it, so that its address in an argument or in memory counts, too.
+/// The access to page-locked memory. It is for copies (staging buffers of libraries, tens of gigabytes) unless the
+/// application asks to map it for kernels. Kernels can nevertheless reach all of it, so an address in an argument or in
+/// memory counts too.
 fn host_access(mapped: bool) -> KernelAccess {
     if mapped { KernelAccess::Everywhere } else { KernelAccess::Arguments }
 }
@@ -220,7 +221,7 @@ pub unsafe fn allocate_host_with_flags(
 pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes: usize, flags: c_uint) -> Status {
     gate::passing(&|| {
         let status = call();
-        // Reading a device's registers may change its state.
+        // Registers of a device are not tracked, because reading them may change its state.
         if status == Status::SUCCESS && flags & REGISTERS == 0 {
             track(host as u64, bytes as u64, AllocationKind::Host, host_access(flags & REGISTERED_MAPPED != 0));
         }
@@ -252,7 +253,7 @@ pub unsafe fn map(
             let is_readable = owner.is_some() && !physical::is_multicast(handle);
             let access = if is_readable { KernelAccess::Mapped(Devices::default()) } else { KernelAccess::Multicast };
             let (size, shared) = (bytes as u64, physical::map(address, bytes as u64, offset as u64, handle));
-            // No context is needed to map memory, nor does the mapping die with one.
+            // Mapping needs no context, and the mapping does not die with one.
             ALLOCATIONS.insert(LiveAllocation {
                 address,
                 size,
@@ -267,7 +268,8 @@ pub unsafe fn map(
     })
 }
 
-/// Forgets mappings that the driver does not know any more, now that a context has died: that is not said to end them.
+/// Forgets mappings that the driver no longer knows after a context has died. Its documentation does not say whether a
+/// context ends them.
 pub fn forget_lost_mappings() {
     let is_lost = |live: &LiveAllocation| {
         let (mut flags, location) = (0, CUmemLocation::device(if live.device == HOST { 0 } else { live.device }));

@@ -1,7 +1,8 @@
-//! Restarts a program with the CPU device where there is no GPU.
+//! Restarts a program on the CPU device if there is no GPU.
 //!
-//! The CPU device has to be in front of the vendor's libraries from the start, which only `LD_PRELOAD` gives. So a
-//! CUDA or HIP program that is started without it on a machine without a GPU is executed anew, once, before its `main`.
+//! The CPU device must come before the vendor's libraries from the start, and only `LD_PRELOAD` puts it there. So a
+//! CUDA or HIP program that starts without it on a machine without a GPU executes itself again, once, before its
+//! `main`.
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,15 +16,15 @@ use crate::process::family::Family;
 use crate::process::linker;
 use crate::process::log;
 
-/// Set in the new program, so that it is not started a third time.
+/// Set in the new program to prevent a second restart.
 const GUARD: &str = "MNEME_RESTARTED";
 
-/// What this process is, as far as CUDA and HIP go.
+/// How a program uses CUDA or HIP.
 #[derive(Debug, PartialEq, Eq)]
 enum Program {
-    /// Calls a shared CUDA runtime or driver, or HIP, which the CPU device can stand in for.
+    /// Calls a shared CUDA runtime or driver, or HIP. The CPU device can replace these libraries.
     SharedRuntime,
-    /// Has device code, and the runtime linked into it.
+    /// Has device code, and is linked with the static CUDA runtime.
     StaticRuntime,
     Other,
 }
@@ -35,7 +36,7 @@ pub fn restart_on_the_cpu_device_if_needed() {
         "cuda" | "hip" => Some(false),
         "" | "auto" => None,
         other => {
-            log::warning!("MNEME_DEVICE is '{other}', which is none of cpu, cuda and hip; it is ignored");
+            log::warning!("MNEME_DEVICE is '{other}', which is ignored; set it to cpu, cuda or hip");
             None
         }
     };
@@ -43,8 +44,8 @@ pub fn restart_on_the_cpu_device_if_needed() {
         return;
     }
     let objects = loaded_objects();
-    // Every shell and helper that the program starts comes here: on a machine with a GPU, names must be enough to let
-    // it pass.
+    // Every shell and helper that the program starts comes here. On a machine with a GPU, looking at the names of its
+    // libraries must be enough to let it pass.
     let is_served = || match interface(&objects) {
         Some(Family::Hip) => hip::is_offered(Path::new("/dev")),
         Some(Family::Cuda) => has_gpu_device() && has_driver(),
@@ -56,19 +57,19 @@ pub fn restart_on_the_cpu_device_if_needed() {
     match classify(&objects) {
         Program::Other => {}
         Program::StaticRuntime => log::warning!(
-            "this program is linked with the static CUDA runtime and cannot run on the CPU device; link it with the shared one (clang: -lcudart, nvcc: --cudart shared) and see that libcudart.so.12 is found when it runs (-rpath or LD_LIBRARY_PATH)"
+            "this program is linked with the static CUDA runtime and cannot run on the CPU device; link it with the shared runtime (clang: -lcudart, nvcc: --cudart shared) and make sure that it finds libcudart.so.12 when it runs (-rpath or LD_LIBRARY_PATH)"
         ),
         Program::SharedRuntime => match install::locate(install::CPU_DEVICE) {
             Some(library) => restart(&library),
             None => log::warning!(
-                "there is no GPU here, and {} is not installed beside the recorder; the program is on its own",
+                "this machine has no GPU, and {} is not installed beside the recorder; the program runs without a device",
                 install::CPU_DEVICE
             ),
         },
     }
 }
 
-/// Whether there is the kernel driver's control device (/dev/dxg is what it is called in WSL).
+/// Whether the kernel driver's control device exists (in WSL, its name is /dev/dxg).
 fn has_gpu_device() -> bool {
     ["/dev/nvidiactl", "/dev/dxg"].iter().any(|path| Path::new(path).exists())
 }
@@ -79,7 +80,7 @@ fn has_driver() -> bool {
     unsafe { !libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() }
 }
 
-/// The interface that a program has a shared library for: CUDA's where it has both.
+/// The interface of the shared libraries that a program has loaded: CUDA if it has those of both.
 fn interface(objects: &[LoadedObject]) -> Option<Family> {
     let has = |prefix: &str| {
         let named = |object: &LoadedObject| {
@@ -114,7 +115,7 @@ fn restart(library: &Path) {
     let environment: Vec<CString> =
         environment.into_iter().filter_map(|entry| CString::new(entry.into_vec()).ok()).collect();
     let Ok(program) = CString::new(program.into_os_string().into_vec()) else { return };
-    log::info!("there is no GPU here; the program is started again on the CPU device");
+    log::info!("this machine has no GPU; the program starts again on the CPU device");
     let pointers = |strings: &[CString]| {
         strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
     };

@@ -1,4 +1,4 @@
-//! The interfaces by which programs use devices: CUDA's driver and HIP's runtime.
+//! The interfaces through which programs use devices: CUDA's driver and HIP's runtime.
 
 use std::ffi::CStr;
 
@@ -10,14 +10,14 @@ pub enum Family {
 }
 
 impl Family {
-    /// The one that a function belongs to.
+    /// The interface that a function belongs to.
     pub fn of_symbol(name: &CStr) -> Self {
         let name = name.to_bytes();
         let is_mangled = |text: &[u8]| text.starts_with(b"_Z") && text.windows(3).any(|part| part == b"hip");
         if name.starts_with(b"hip") || name.starts_with(b"__hip") || is_mangled(name) { Self::Hip } else { Self::Cuda }
     }
 
-    /// As people say it.
+    /// The name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cuda => "CUDA",

@@ -1,22 +1,22 @@
-//! The flags of the process and of each thread that every launch reads.
+//! The flags of the process and of each thread, which every launch reads.
 //!
-//! They lie in as few places as can be: what the driver does in between leaves little of ours in the processor's
-//! caches.
+//! They share as few cache lines as possible: by the next launch the driver has evicted most of the recorder's data
+//! from the processor's caches.
 
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// The flags of the process, on one line of the cache.
+/// The flags of the process, on one cache line.
 #[repr(align(64))]
 pub struct ProcessFlags {
     /// The hooks of all threads are switched off.
     pub off: AtomicBool,
-    /// This process has begun to launch, records, and has not ended.
+    /// This process has begun to launch, records, and is still running.
     pub records: AtomicBool,
-    /// Some launches are left out by their number.
+    /// `MNEME_SKIP_RECORDINGS` or `MNEME_SAMPLE` leaves out some launches.
     pub leaves_out: AtomicBool,
-    /// The gate is closed: a launch is recorded, or waits to be.
+    /// The gate is closed: a launch is being recorded or waits to be.
     pub closed: AtomicBool,
 }
 
@@ -27,19 +27,19 @@ pub static FLAGS: ProcessFlags = ProcessFlags {
     closed: AtomicBool::new(false),
 };
 
-/// The flags of a thread. Looking them up is a call in a shared library, and is done once in a launch.
+/// The flags of a thread. Looking them up is a function call in a shared library, so a launch does it once.
 pub struct ThreadFlags {
-    /// Where the stack was when it entered the hook that it is inside of, or 0.
+    /// The stack pointer at entry to the hook that this thread is inside, or 0.
     pub inside: Cell<usize>,
     /// Its slot at the gate.
     pub slot: Cell<OwnSlot>,
-    /// How many passes it has by the counter that threads without a slot share.
+    /// How many passes the thread holds through the counter that threads without a slot share.
     pub shared_passes: Cell<u32>,
-    /// The number of the recorded launch for which it has closed the gate, or 0.
+    /// The number of the recorded launch for which the thread has closed the gate, or 0.
     pub closed: Cell<u64>,
-    /// Whether it can be cancelled when it leaves the hook, where that was changed.
+    /// The cancellation state to restore when the thread leaves the hook, if the hook changed it.
     pub cancellation: Cell<Option<c_int>>,
-    /// Its mask of before signals were held back.
+    /// The signal mask from before signals were held back.
     pub mask: Cell<Option<libc::sigset_t>>,
 }
 
@@ -57,11 +57,11 @@ impl ThreadFlags {
 }
 
 thread_local! {
-    // No destructor, so that hooks called from other thread-local destructors may still look.
+    // Without a destructor, hooks called from other thread-local destructors can still read it.
     pub static THREAD: ThreadFlags = const { ThreadFlags::new() };
 }
 
-/// The flags of this thread, without a closure around them; the pointer must not leave the thread.
+/// Returns the flags of this thread, without a closure. The pointer must not leave the thread.
 #[inline]
 pub fn this_thread() -> *const ThreadFlags {
     THREAD.with(std::ptr::from_ref)
@@ -72,11 +72,11 @@ pub fn this_thread() -> *const ThreadFlags {
 pub enum OwnSlot {
     Unknown,
     Slot(&'static GateSlot),
-    /// All were taken, or the thread is ending.
+    /// All slots were taken, or the thread is ending.
     None,
 }
 
-/// Where one thread says that it is inside of the gate: how deep. On a line of the cache of its own.
+/// How many passes through the gate one thread holds. Each slot has a cache line for itself.
 #[repr(align(64))]
 #[derive(Default)]
 pub struct GateSlot {

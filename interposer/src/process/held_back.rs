@@ -1,4 +1,4 @@
-//! Signals that wait while a launch is recorded.
+//! Holds signals back while a launch is recorded.
 //!
 //! A handler of the application's may leave the interrupted call by a jump (`siglongjmp`). Out of the middle of a
 //! recorded launch that would leave locks taken and an instance half done, so such signals arrive when the call
@@ -17,7 +17,7 @@ use libc::{c_int, sigset_t};
 use super::flags::{THREAD, ThreadFlags};
 use super::other_threads;
 
-/// Held back in any case.
+/// Always held back.
 const INTERRUPTING: [c_int; 8] = [
     libc::SIGALRM,
     libc::SIGVTALRM,
@@ -31,7 +31,8 @@ const INTERRUPTING: [c_int; 8] = [
 /// Held back if the application has a handler.
 const ENDING: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// As long as it lives, signals wait for this thread; `is_handled` tells which have a handler of the application's.
+/// Holds signals back for this thread until the result is dropped. `is_handled` tells whether the application has a
+/// handler for a signal.
 pub fn hold_back(is_handled: fn(c_int) -> bool) -> HeldBack {
     let outermost = THREAD.with(|thread| thread.mask.get().is_none());
     if outermost {
@@ -62,10 +63,10 @@ impl Drop for HeldBack {
     }
 }
 
-/// Lets the signals of a thread through again that are held back.
+/// Lets the held-back signals of a thread through again.
 pub fn let_through(thread: &ThreadFlags) {
     if let Some(before) = thread.mask.take() {
-        // Not as it was: in a handler, where the system has added to it, nothing else may change.
+        // Restoring the whole mask would be wrong: inside a handler, the system has added signals to it.
         let was_let_through = |signal: &c_int| {
             // SAFETY: an initialised set and a valid signal.
             unsafe { libc::sigismember(&before, *signal) == 0 }
@@ -84,7 +85,7 @@ fn set(signals: impl Iterator<Item = c_int>) -> sigset_t {
     }
 }
 
-/// Changes the mask of this thread; the one before.
+/// Changes the mask of this thread and returns the previous one.
 fn change(how: c_int, set: &sigset_t) -> sigset_t {
     let mut before = MaybeUninit::uninit();
     // SAFETY: a valid set, and a place that the function fills.

@@ -1,4 +1,4 @@
-//! `dlsym`: ours, the real one, and where the vendor's library is.
+//! Finds the real `dlsym`, the next function of a name, and the vendor's library.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -14,17 +14,17 @@ use super::family::Family;
 
 /// NVIDIA's library.
 const CUDA: &str = "libcuda.so.1";
-/// How the name of AMD's library begins, in whatever version.
+/// The beginning of the file name of AMD's library, in every version.
 pub const HIP: &str = "libamdhip64.so";
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// The `dlsym` behind our own: the C library's, or that of another tool which is preloaded after us.
+/// The `dlsym` behind this library's: the C library's, or that of another tool that is preloaded later.
 pub fn real_dlsym() -> Dlsym {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut real = REAL.load(Ordering::Relaxed);
     if real.is_null() {
-        // glibc 2.34 moved dlsym from libdl into libc and gave it a version of its own.
+        // glibc 2.34 moved dlsym from libdl into libc, under a new version.
         for version in [c"GLIBC_2.34", c"GLIBC_2.2.5"] {
             // SAFETY: dlvsym is called with valid strings.
             real = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
@@ -38,42 +38,42 @@ pub fn real_dlsym() -> Dlsym {
             );
             std::process::abort();
         }
-        // Looked for by version, another tool's would be passed over.
-        // SAFETY: the pointer is that of the C library's dlsym, which has this type; the call is from this library,
-        // which is what is looked behind.
+        // A lookup by version skips other tools' dlsym, so the lookup is repeated without one.
+        // SAFETY: the pointer is the C library's dlsym, which has this type. The call comes from this library, which is
+        // the object that RTLD_NEXT searches behind.
         let next = unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real)(libc::RTLD_NEXT, c"dlsym".as_ptr()) };
         if !next.is_null() {
             real = next;
         }
         REAL.store(real, Ordering::Relaxed);
     }
-    // SAFETY: whoever stands in for the C library's dlsym has its type.
+    // SAFETY: every replacement of the C library's dlsym has its type.
     unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real) }
 }
 
-/// The next function of a name behind ours, null where there is none.
+/// The next function of a name behind this library's, or null.
 ///
-/// Signal handlers may want it, so there is no lock; and it has to be known by then, because the linker uses the heap,
-/// whose lock the signal may have come in.
+/// Signal handlers may call it, so it takes no lock. Look the function up before a signal can need it: the linker uses
+/// the heap, and the signal may interrupt a holder of the heap's lock.
 pub fn behind(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let mut function = known.load(Ordering::Relaxed);
     if function.is_null() {
-        // SAFETY: a valid name; the call is from this library, which is what is looked behind.
+        // SAFETY: a valid name; the call comes from this library, which is the object that RTLD_NEXT searches behind.
         function = unsafe { real_dlsym()(libc::RTLD_NEXT, name.as_ptr()) };
         known.store(function, Ordering::Relaxed);
     }
     function
 }
 
-/// The path of the CPU device in this process, if it is loaded. It is looked for until the vendor's library is open:
-/// from then on the answer stays.
+/// The path of the CPU device, if it is loaded in this process. The search is repeated until the vendor's library is
+/// open; from then on the answer is kept.
 pub fn cpu_device() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<&'static Path>> = OnceLock::new();
     if let Some(found) = FOUND.get() {
         return *found;
     }
     let is_settled = LIBRARIES.iter().any(|library| !library.load(Ordering::Acquire).is_null());
-    // Looked for by file name: a Rust library has no soname that dlopen could match.
+    // Compared by file name: a Rust library has no soname that dlopen could match.
     let path = loaded_objects()
         .into_iter()
         .map(|object| object.path)
@@ -82,31 +82,31 @@ pub fn cpu_device() -> Option<&'static Path> {
     if path.is_some() || is_settled { *FOUND.get_or_init(|| path) } else { None }
 }
 
-/// A symbol of the library of the vendor whose interface it is of: the CPU device where it is loaded, else libcuda or
-/// libamdhip64. Null where there is none.
+/// A symbol of the vendor's library for its interface: the CPU device if it is loaded, otherwise libcuda or
+/// libamdhip64. Null if the library lacks it.
 pub fn vendor_symbol(name: &CStr) -> *mut c_void {
     let Some(library) = vendor_library(Family::of_symbol(name)) else { return std::ptr::null_mut() };
     // SAFETY: the handle stays open for the life of the process.
     unsafe { real_dlsym()(library, name.as_ptr()) }
 }
 
-/// Whether the library of an interface is in this process; it is not loaded for the question.
+/// Whether the library of an interface is in this process. Does not load it.
 pub fn is_vendor_loaded(family: Family) -> bool {
     !LIBRARIES[family as usize - 1].load(Ordering::Acquire).is_null()
         || cpu_device().is_some()
         || match family {
-            // SAFETY: nothing is loaded, so that nothing runs.
+            // SAFETY: loads nothing, so no initialiser runs.
             Family::Cuda => unsafe { Library::open(Some(CUDA), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok(),
             Family::Hip => loaded_hip().is_some(),
         }
 }
 
-/// Whether an address lies in the library of an interface, as far as the dynamic linker can tell.
+/// Whether an address lies in the library of an interface. True if the dynamic linker cannot tell.
 pub fn is_vendors(family: Family, address: *mut c_void) -> bool {
     let object = |address: *mut c_void| {
         // SAFETY: zeros are a value of the structure, which is written to.
         let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: any address may be asked about.
+        // SAFETY: dladdr accepts any address.
         (unsafe { libc::dladdr(address, &mut found) } != 0).then_some(found.dli_fbase)
     };
     let known = match family {
@@ -116,11 +116,11 @@ pub fn is_vendors(family: Family, address: *mut c_void) -> bool {
     object(address).is_none_or(|of| object(vendor_symbol(known)).is_none_or(|vendors| of == vendors))
 }
 
-/// Whether an address lies in AMD's library: one that is linked or loaded by its path, in spite of the CPU device.
+/// Whether an address lies in AMD's library, which may be linked or loaded by path even with the CPU device.
 pub fn is_of_hip(address: usize) -> bool {
     // SAFETY: zeros are a value of the structure, which is written to.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked about.
+    // SAFETY: dladdr accepts any address.
     if unsafe { libc::dladdr(address as *const c_void, &mut found) } == 0 || found.dli_fname.is_null() {
         return false;
     }
@@ -129,7 +129,7 @@ pub fn is_of_hip(address: usize) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(HIP.as_bytes()))
 }
 
-/// The vendors' libraries once they are open, by interface.
+/// The vendors' open libraries, by interface.
 static LIBRARIES: [AtomicPtr<c_void>; 2] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2];
 
 fn vendor_library(family: Family) -> Option<*mut c_void> {
@@ -141,8 +141,8 @@ fn vendor_library(family: Family) -> Option<*mut c_void> {
     let name = match (cpu_device(), family) {
         (Some(device), _) => device.as_os_str().to_owned(),
         (None, Family::Cuda) => CUDA.into(),
-        // That which the program has loaded: there are several versions, which are not the same, and what has been
-        // loaded by `dlopen` is not behind us.
+        // Only the version that the program has loaded will do. It may have come by `dlopen`, so RTLD_NEXT does not
+        // find it.
         (None, Family::Hip) => loaded_hip()?.into_os_string(),
     };
     // SAFETY: the library is the one that the application itself uses.

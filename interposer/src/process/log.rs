@@ -1,6 +1,6 @@
-//! Messages to the user on standard error, by `MNEME_LOG_LEVEL`.
+//! Writes messages to standard error, filtered by `MNEME_LOG_LEVEL`.
 //!
-//! Written with one `write`, unbuffered: the application's own streams are left alone.
+//! Each message is one unbuffered `write`, so the application's own streams are not involved.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ pub enum LogLevel {
     Debug,
 }
 
-/// Level of a name (`warning`) or of upstream's number (0 = error … 3 = debug).
+/// Parses the name of a level (`warning`) or upstream's number (0 = error … 3 = debug).
 pub fn parse(text: &str) -> Option<LogLevel> {
     match text.trim().to_ascii_lowercase().as_str() {
         "0" | "error" | "critical" | "off" => Some(LogLevel::Error),
@@ -45,21 +45,21 @@ pub fn write(level: LogLevel, message: fmt::Arguments<'_>) {
     }
 }
 
-/// What standard error was when the program started.
+/// Device and inode of standard error when the program started.
 static STANDARD_ERROR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
-/// It was full for [`PATIENCE`], and is not waited for again.
+/// Standard error was full for [`PATIENCE`], so later messages do not wait.
 static IS_FULL: AtomicBool = AtomicBool::new(false);
-/// How long a reader of standard error is waited for, ms.
+/// How long to wait for a reader of standard error, ms.
 const PATIENCE: i32 = 200;
-/// What a pipe that has room for anything takes at once, bytes.
+/// Bytes that a pipe takes at once if `poll` reports room.
 const PIECE: usize = libc::PIPE_BUF;
 
-/// Remembers what standard error is: the program may close it, and have a file of its own under that number.
+/// Remembers which file is standard error: the program may close it and open another under that number.
 pub fn remember_standard_error() {
     STANDARD_ERROR.get_or_init(standard_error);
 }
 
-/// Device and number of the file that is standard error now.
+/// Device and inode of the file that is standard error now.
 fn standard_error() -> Option<(u64, u64)> {
     // SAFETY: plain data, which `fstat` fills in.
     unsafe {
@@ -68,8 +68,8 @@ fn standard_error() -> Option<(u64, u64)> {
     }
 }
 
-/// Writes text to standard error whatever the level. A message is lost where standard error is another file by now, or
-/// has no reader who reads; the program never waits for one for long, nor gets a signal.
+/// Writes text to standard error at any level. The message is lost if standard error has become another file or its
+/// reader does not read. The program never waits long and never gets a signal.
 pub fn raw(text: &str) {
     let known = STANDARD_ERROR.get_or_init(standard_error);
     if known.is_none() || standard_error() != *known {
@@ -79,8 +79,8 @@ pub fn raw(text: &str) {
         for piece in mneme_core::console::plain(text).as_bytes().chunks(PIECE) {
             let mut ready = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
             let patience = if IS_FULL.load(Ordering::Relaxed) { 0 } else { PATIENCE };
-            // SAFETY: one structure, and a buffer that is valid for its length; a failed or short write of a message is
-            // of no consequence.
+            // SAFETY: one structure, and a buffer that is valid for its length. A failed or short write of a message
+            // does no harm.
             unsafe {
                 let count = libc::poll(&mut ready, 1, patience);
                 IS_FULL.store(count == 0, Ordering::Relaxed);
@@ -92,10 +92,10 @@ pub fn raw(text: &str) {
     });
 }
 
-/// Runs `work`, whose writes to a pipe without a reader raise no signal.
+/// Runs `work` without SIGPIPE from its writes to a pipe that has no reader.
 fn without_broken_pipes(work: impl FnOnce()) {
-    // SAFETY: sets of signals, which these functions fill in. A signal of ours is taken back before the mask is; one
-    // that was pending before stays so.
+    // SAFETY: sets of signals, which these functions fill in. A SIGPIPE that `work` caused is consumed before the mask
+    // is restored; one that was pending before stays pending.
     unsafe {
         let (mut pipe, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
         libc::sigemptyset(&mut pipe);

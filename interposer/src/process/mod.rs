@@ -1,4 +1,4 @@
-//! The process that we are loaded into: its environment, its linker, its threads.
+//! The application's process: its environment, its linker, its threads.
 
 pub mod device_choice;
 pub mod family;

@@ -1,15 +1,16 @@
-//! Memory of the application's, read so that nothing faults.
+//! Reads the application's memory without faulting.
 //!
-//! It may be gone though it is registered with the driver: the application unmaps or protects its pages as it likes,
-//! and a fault would be its signal handler's to see, or its end.
+//! Memory may be gone although it is registered with the driver, because the application can unmap or protect its pages
+//! at any time. A fault would reach the application's signal handler or end it.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// Copies what is at an address of this process; false where some of it cannot be read.
+/// Copies memory at an address of this process. Returns false if some of it cannot be read.
 pub fn read(address: u64, place: &mut [u8]) -> bool {
-    // The first copies once, but not what a driver maps of its own memory, and some systems forbid it.
+    // `process_vm_readv` copies once, but it cannot read what a driver maps of its own memory, and some systems forbid
+    // it.
     read_by_call(address, place) || read_by_pipe(address, place)
 }
 
@@ -22,14 +23,14 @@ fn read_by_call(address: u64, place: &mut [u8]) -> bool {
     })
 }
 
-/// The system copies into a pipe as any program's output, and with the same check.
+/// Writes the memory into a pipe; the system checks the address as it does for any program's output.
 fn read_by_pipe(address: u64, place: &mut [u8]) -> bool {
     let mut ends = [0; 2];
     // SAFETY: a place for two descriptors.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
         return false;
     }
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and owned here alone.
     let [mut out, into] = ends.map(|end| unsafe { File::from_raw_fd(end) });
     in_steps(address, place, |address, place| {
         // SAFETY: the system checks the address.
@@ -41,7 +42,7 @@ fn read_by_pipe(address: u64, place: &mut [u8]) -> bool {
     })
 }
 
-/// Has all of a place filled by steps that say how many bytes they did, at least one.
+/// Fills a buffer by calling `step`, which returns how many bytes it copied; less than one is a failure.
 fn in_steps(address: u64, place: &mut [u8], mut step: impl FnMut(u64, &mut [u8]) -> isize) -> bool {
     let mut done = 0;
     while done < place.len() {

@@ -1,8 +1,8 @@
-//! A stack for work of the recorder, as threads of the application may have small ones.
+//! Runs the recorder's work on a separate stack, because threads of the application may have small ones.
 
 use corosensei::stack::DefaultStack;
 
-/// Bytes. Pages that are not touched cost nothing, and a handler of the application's may run here.
+/// Bytes. Untouched pages cost nothing, and a handler of the application may run here.
 const BYTES: usize = 1 << 20;
 
 /// Runs `work` on a new stack, or on the caller's if the system has no memory for one.

@@ -1,7 +1,7 @@
 //! The interface that is recorded in this process: that of its first hooked call.
 //!
-//! On the CPU device, whose library has both, and in programs that link both, the calls of the other are passed on and
-//! nothing of them is recorded.
+//! The CPU device implements both interfaces, and some programs link both. Calls of the other interface are passed on
+//! and not recorded.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -13,11 +13,11 @@ use super::log::{debug, warning};
 
 /// 0 until a hook has been called.
 static FAMILY: AtomicU8 = AtomicU8::new(0);
-/// Whether a call of the other interface has been noticed.
+/// Not 0 if a call of the other interface has been noticed.
 static OTHER: AtomicU8 = AtomicU8::new(0);
 
 impl Family {
-    /// Whether calls of it are recorded in this process, which the first one decides.
+    /// Whether calls of this interface are recorded in this process. The first call decides.
     pub fn is_recorded(self) -> bool {
         let known = FAMILY.load(Ordering::Relaxed);
         known == self as u8 || (known == 0 && self.decide()) || self.pass_on()
@@ -35,7 +35,7 @@ impl Family {
     #[cold]
     fn pass_on(self) -> bool {
         if OTHER.swap(self as u8, Ordering::Relaxed) == 0 {
-            // The CPU device's library may use the one for the other.
+            // The CPU device implements one interface with the other.
             if linker::cpu_device().is_some() {
                 debug!("calls of {} are passed on", self.name());
             } else {
@@ -67,7 +67,7 @@ pub fn is_hip() -> bool {
     FAMILY.load(Ordering::Relaxed) == Family::Hip as u8
 }
 
-/// A status of the recorded interface, as people say it.
+/// A status of the recorded interface, for messages.
 pub fn error(status: Status) -> String {
     format!("{} error {status}", of_process().unwrap_or(Family::Cuda).name())
 }

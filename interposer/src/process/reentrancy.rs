@@ -1,6 +1,6 @@
-//! Marks the threads that are inside a hook, whose further calls go straight to the vendor.
+//! Marks the threads that are inside a hook, so their further calls go straight to the vendor.
 //!
-//! The mark is where the stack was when the thread entered, so that one is recognised that has left by a jump.
+//! The mark is the stack pointer at entry. It reveals a thread that has left the hook by a jump.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -12,7 +12,7 @@ use mneme_core::cancellation::{self, PutOff};
 use super::flags::{FLAGS, THREAD, ThreadFlags};
 use super::held_back;
 
-/// Whether this thread is inside a hook already.
+/// Whether this thread is already inside a hook.
 pub fn inside() -> bool {
     THREAD.with(is_inside)
 }
@@ -22,7 +22,7 @@ fn is_inside(thread: &ThreadFlags) -> bool {
     (thread.inside.get() != 0 && !is_abandoned(thread)) || FLAGS.off.load(Ordering::Relaxed)
 }
 
-/// Puts a thread's mark back to what it was.
+/// Restores a thread's mark when dropped.
 pub struct Restore<'a> {
     mark: &'a Cell<usize>,
     own: usize,
@@ -41,15 +41,15 @@ impl<'a> Restore<'a> {
 impl Drop for Restore<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Another mark is that of a later call: this one was left by a jump, and returned to.
+        // A different mark belongs to a later call: this hook was left by a jump and then returned to.
         if self.mark.get() == self.own {
             self.mark.set(self.before);
         }
     }
 }
 
-/// Runs `work` with the hooks of this thread switched off, and its cancellation put off; `otherwise`, where this thread
-/// is inside a hook already.
+/// Runs `work` with the hooks of this thread switched off and its cancellation put off. Runs `otherwise` if this thread
+/// is already inside a hook.
 #[inline]
 pub fn once<R>(work: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
     THREAD.with(|thread| {
@@ -63,8 +63,7 @@ pub fn once<R>(work: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
     })
 }
 
-/// The C library's error number of this thread, put back to what it was: the application may look at it after a call
-/// of the vendor's.
+/// Restores the thread's `errno` when dropped, because the application may read it after a call of the vendor's.
 struct KeptError(c_int);
 
 impl KeptError {
@@ -83,7 +82,7 @@ impl Drop for KeptError {
     }
 }
 
-/// Marks this thread, until the result is dropped; `None` if it is inside a hook already.
+/// Marks this thread until the result is dropped. Returns `None` if it is already inside a hook.
 #[inline]
 pub fn enter(thread: &ThreadFlags) -> Option<Restore<'_>> {
     if is_inside(thread) {
@@ -92,7 +91,7 @@ pub fn enter(thread: &ThreadFlags) -> Option<Restore<'_>> {
     Some(Restore::marking(&thread.inside, 0))
 }
 
-/// Runs `work` with the hooks of this thread switched off, and its cancellation put off.
+/// Runs `work` with the hooks of this thread switched off and its cancellation put off.
 pub fn bypassing<R>(work: impl FnOnce() -> R) -> R {
     THREAD.with(|thread| {
         let _restore = Restore::marking(&thread.inside, thread.inside.get());
@@ -101,20 +100,20 @@ pub fn bypassing<R>(work: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Switches the hooks off for good, also for threads that are yet to come.
+/// Switches the hooks off permanently, in all present and future threads.
 pub fn switch_off() {
     FLAGS.off.store(true, Ordering::Relaxed);
 }
 
-/// What else is undone where a hook was left by a jump.
+/// The additional step of [`abandon`].
 static UNDO: OnceLock<fn(&ThreadFlags)> = OnceLock::new();
 
-/// Has this done, too, for a thread that leaves a hook by a jump; once.
+/// Registers a step that also runs when a thread leaves a hook by a jump. Only the first registration counts.
 pub fn undo_also(undo: fn(&ThreadFlags)) {
     let _ = UNDO.set(undo);
 }
 
-/// Tells that this thread jumps to where its stack is at `target` (`longjmp`), which may leave the hook it is in.
+/// Notes that this thread jumps (`longjmp`) to a frame whose stack pointer is `target`, which may leave its hook.
 pub fn note_jump(target: usize) {
     THREAD.with(|thread| {
         if thread.inside.get() != 0 && target > thread.inside.get() && !is_on_other_stack(target) {
@@ -123,8 +122,8 @@ pub fn note_jump(target: usize) {
     });
 }
 
-/// Whether the hook of this thread was left by a jump of which nobody told: a call that is made inside of another has
-/// its frame below that one's.
+/// Whether this thread has left its hook by a jump that was not noted. A call from inside a hook has its frame below
+/// the hook's.
 #[cold]
 fn is_abandoned(thread: &ThreadFlags) -> bool {
     let here = stack();
@@ -135,7 +134,7 @@ fn is_abandoned(thread: &ThreadFlags) -> bool {
     is_left
 }
 
-/// Leaves the hook that this thread is in as if it had returned. Called in signal handlers, too.
+/// Leaves this thread's hook as if it had returned. Also called in signal handlers.
 fn abandon(thread: &ThreadFlags) {
     if let Some(undo) = UNDO.get() {
         undo(thread);
@@ -147,7 +146,7 @@ fn abandon(thread: &ThreadFlags) {
     held_back::let_through(thread);
 }
 
-/// Where the stack is.
+/// The stack pointer.
 #[inline(always)]
 fn stack() -> usize {
     let here: usize;
@@ -161,7 +160,7 @@ fn stack() -> usize {
     here
 }
 
-/// Whether an address is on the stack that this thread has for signal handlers, and runs on now.
+/// Whether an address is on this thread's stack for signal handlers, and the thread runs on that stack now.
 fn is_on_other_stack(address: usize) -> bool {
     let mut stack = libc::stack_t { ss_sp: std::ptr::null_mut::<c_void>(), ss_flags: 0, ss_size: 0 };
     // SAFETY: a valid place; the call is safe in signal handlers.
@@ -189,7 +188,7 @@ mod tests {
     #[test]
     fn a_hook_that_was_left_by_a_jump_is_left() {
         let state = cancellation::set(0);
-        // As a jump leaves it: without the end of the guards.
+        // A jump does not drop the guards.
         let leave_behind = |told: bool| {
             let end = stack() + 1;
             THREAD.with(|thread| {

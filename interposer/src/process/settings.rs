@@ -1,6 +1,6 @@
 //! The environment variables of the recorder, as they were when it was loaded.
 //!
-//! Names and defaults are upstream's where upstream has them; docs/reference/environment.md.
+//! Names and defaults are upstream's if upstream has them. docs/reference/environment.md lists them for users.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,66 +16,67 @@ use crate::process::log::warning;
 
 #[derive(Debug)]
 pub struct RecorderSettings {
-    /// `MNEME_DATA_DIR`: where recordings go; the current folder.
+    /// `MNEME_DATA_DIR`: the folder for recordings. Default: the current folder.
     pub folder: PathBuf,
-    /// `MNEME_RR_KERNELS`: regular expression searched in the mangled and the demangled name; all kernels.
+    /// `MNEME_RR_KERNELS`: a regular expression, searched in the mangled and the demangled name. Default: all kernels.
     pub kernels: Option<Regex>,
-    /// `MNEME_MAX_RECORDINGS`: instances recorded of a kernel; 4.
+    /// `MNEME_MAX_RECORDINGS`: instances to record of each kernel. Default: 4.
     pub max_recordings: u64,
-    /// `MNEME_SKIP_RECORDINGS`: first launches of a kernel that are not recorded; 0.
+    /// `MNEME_SKIP_RECORDINGS`: how many first launches of a kernel to skip. Default: 0.
     pub skip_recordings: u64,
-    /// `MNEME_MODE`: `record`, `profile`, `dry-run` or `apply`; `record`.
+    /// `MNEME_MODE`: `record`, `profile`, `dry-run` or `apply`. Default: `record`.
     pub mode: RecorderMode,
     /// `MNEME_TUNED`: files of compiled winners, for `apply`.
     pub tuned: Vec<PathBuf>,
-    /// `MNEME_VERIFY_FIRST`: launches on which a winner is tried before it is used, for `apply`; 0.
+    /// `MNEME_VERIFY_FIRST`: trial launches of a winner before it is used, for `apply`. Default: 0.
     pub verify_first: u32,
-    /// No launch is recorded, nor counted as one that would be.
+    /// The mode records no launch and counts none as recordable.
     pub records_nothing: bool,
-    /// `MNEME_SPECIALIZE`: which arguments are folded into code for launches that repeat, `integers` or `scalars`, for
-    /// `apply`; none.
+    /// `MNEME_SPECIALIZE`: which arguments to fold into code for launches that repeat, `integers` or `scalars`, for
+    /// `apply`. Default: none.
     pub specialise: Option<FoldedKinds>,
-    /// `MNEME_TIMES`: replaced launches are timed, for `apply`; no.
+    /// `MNEME_TIMES`: time replaced launches, for `apply`. Default: no.
     pub times_replaced: bool,
-    /// `MNEME_SAMPLE`: of the launches of a kernel only every Nth is looked at (in a profile: timed); 0 where not set,
-    /// that is all of them (in a profile: as many as cost little).
+    /// `MNEME_SAMPLE`: look at every Nth launch of a kernel only (in a profile: time it). Default: 0, which means all
+    /// launches (in a profile: as many as cost little).
     pub sample: u64,
-    /// `MNEME_SUMMARY`: file to which the summary is appended as a line of JSON.
+    /// `MNEME_SUMMARY`: the file to which the summary is appended as a line of JSON.
     pub summary: Option<PathBuf>,
-    /// Of a distributed run.
+    /// The rank of this process in a distributed run.
     pub rank: Option<u64>,
-    /// `MNEME_RECORD_RANKS` with the rank of this process.
+    /// Whether `MNEME_RECORD_RANKS` selects this process.
     pub rank_selected: bool,
-    /// `MNEME_KERNEL_LIMIT`: seconds that the application may be held while a kernel runs, or work before it; 5.
+    /// `MNEME_KERNEL_LIMIT`: seconds that the application may wait for a kernel or for the work before it. Default: 5.
     pub kernel_limit: Duration,
-    /// `MNEME_COMPRESSION_LEVEL`: zstd's, 1.
+    /// `MNEME_COMPRESSION_LEVEL`: zstd's level. Default: 1.
     pub compression_level: i32,
-    /// `MNEME_BUFFER_MB`: page-locked memory for what is on its way to disk, bytes (the variable: MiB); 256 MiB.
+    /// `MNEME_BUFFER_MB`: page-locked memory for data on its way to disk, here in bytes, in the variable in MiB.
+    /// Default: 256 MiB.
     pub buffer_bytes: u64,
     /// `MNEME_SYNC`: a recorded launch returns when its recording is on disk.
     pub synchronous: bool,
-    /// `MNEME_ARENA`: `off` leaves every allocation to the vendor. Without it so do processes that probably share
-    /// memory with others.
+    /// `MNEME_ARENA`: `off` leaves every allocation to the vendor. By default, processes that probably share memory
+    /// with others do so too.
     pub arena: bool,
-    /// `MNEME_ARENA=on`: the arena stays in use in a process that shares memory with others.
+    /// `MNEME_ARENA=on`: keeps the arena in use in a process that shares memory with others.
     pub arena_forced: bool,
     /// `MNEME_GRAPHS`: `expand` launches graphs node by node, which records their kernels.
     pub expand_graphs: bool,
-    /// `MNEME_PAGE_SIZE`: size of the arena's address range in GiB; what the device has.
+    /// `MNEME_PAGE_SIZE`: the size of the arena's address range, in the variable in GiB. Default: the device's memory.
     pub arena_bytes: Option<u64>,
-    /// `MNEME_EPILOGUE_TYPE`: with a format of the existing Mneme, into which `mneme record` converts the recording
-    /// later, every allocation has pages of its own, as that one maps them.
+    /// `MNEME_EPILOGUE_TYPE`: gives every allocation separate pages if `mneme record` will convert the recording into a
+    /// format of the existing Mneme, which maps allocations that way.
     pub whole_pages: bool,
 }
 
 const LIMIT_VARIABLE: &str = "MNEME_KERNEL_LIMIT";
-/// Its earlier name.
+/// The earlier name of [`LIMIT_VARIABLE`].
 const OLD_LIMIT_VARIABLE: &str = "MNEME_IDLE_TIMEOUT";
-/// Seconds that can be added to any time.
+/// Seconds that can be added to any time without overflow.
 const LONGEST_LIMIT: u64 = 1_000_000;
 
-/// Variables that tell a process of a distributed run its rank, after torchrun's `RANK`: those of the existing Mneme in
-/// its order, then of MVAPICH, PALS, ALPS and Horovod. The first that is set counts.
+/// Variables that hold the rank of a process in a distributed run, tried after torchrun's `RANK`: those of the existing
+/// Mneme in its order, then those of MVAPICH, PALS, ALPS and Horovod. The first that is set counts.
 const RANK_VARIABLES: [&str; 12] = [
     "FLUX_TASK_RANK",
     "OMPI_COMM_WORLD_RANK",
@@ -91,8 +92,8 @@ const RANK_VARIABLES: [&str; 12] = [
     "HOROVOD_RANK",
 ];
 
-/// Variables that tell a process how many of its run are on the same machine: of Open MPI, of MPICH and Intel MPI, of
-/// MVAPICH, of torchrun, of jsrun, of srun (where it is a list by machine, `4(x2),3`).
+/// Variables that hold how many processes of a run share the machine: of Open MPI, of MPICH and Intel MPI, of MVAPICH,
+/// of torchrun, of jsrun, of srun (a list by machine, `4(x2),3`).
 const LOCAL_SIZE_VARIABLES: [&str; 6] = [
     "OMPI_COMM_WORLD_LOCAL_SIZE",
     "MPI_LOCALNRANKS",
@@ -102,7 +103,7 @@ const LOCAL_SIZE_VARIABLES: [&str; 6] = [
     "SLURM_STEP_TASKS_PER_NODE",
 ];
 
-/// The folder in which the program was started, to which a relative `MNEME_DATA_DIR` refers.
+/// The folder in which the program was started. A relative `MNEME_DATA_DIR` refers to it.
 static START: OnceLock<PathBuf> = OnceLock::new();
 
 pub fn remember_start_folder() {
@@ -124,12 +125,12 @@ pub fn settings() -> &'static RecorderSettings {
 }
 
 impl RecorderSettings {
-    /// Whether the numbers of launches decide about them.
+    /// Whether some launches are left out by their number.
     pub fn leaves_out_any(&self) -> bool {
         self.mode != RecorderMode::Apply && (self.skip_recordings > 0 || self.sample > 1)
     }
 
-    /// Whether this launch of a kernel, counted from 0, is not looked at.
+    /// Whether to leave out this launch of a kernel, counted from 0.
     pub fn leaves_out(&self, number: u64) -> bool {
         number < self.skip_recordings
             || (self.sample > 1 && !(number - self.skip_recordings).is_multiple_of(self.sample))
@@ -140,20 +141,20 @@ impl RecorderSettings {
         let number = |name: &str, default: u64| match variable(name) {
             None => default,
             Some(text) => text.trim().parse().unwrap_or_else(|_| {
-                warning!("{name} is '{text}', which is no number; {default} is used");
+                warning!("{name} is '{text}', which is not a number; {default} is used");
                 default
             }),
         };
         let kernels = variable("MNEME_RR_KERNELS").and_then(|text| {
             Regex::new(&text)
                 .inspect_err(|error| {
-                    warning!("MNEME_RR_KERNELS is no regular expression, all kernels are recorded: {error}")
+                    warning!("MNEME_RR_KERNELS is not a regular expression, so all kernels are recorded: {error}")
                 })
                 .ok()
         });
         let mode = variable("MNEME_MODE").map_or(RecorderMode::Record, |text| {
             RecorderMode::parse(text.trim()).unwrap_or_else(|| {
-                warning!("MNEME_MODE is '{text}', which is none of record, profile, dry-run and apply; record is used");
+                warning!("MNEME_MODE is '{text}'; it must be record, profile, dry-run or apply; record is used");
                 RecorderMode::Record
             })
         });
@@ -162,7 +163,7 @@ impl RecorderSettings {
             let kinds = FoldedKinds::parse(text.trim());
             if kinds.is_none() {
                 let name = tuned::SPECIALISATION_VARIABLE;
-                warning!("{name} is '{text}', which is neither integers nor scalars; nothing is specialised");
+                warning!("{name} is '{text}'; it must be integers or scalars; no launch is specialised");
             }
             kinds.filter(|_| mode == RecorderMode::Apply)
         });
@@ -191,7 +192,7 @@ impl RecorderSettings {
             compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
             buffer_bytes: number("MNEME_BUFFER_MB", 256).saturating_mul(1 << 20),
             synchronous: variable("MNEME_SYNC").is_some_and(|text| !is_off(&text)),
-            // What records nothing wants the allocations that the program has without us.
+            // Modes that record nothing leave the program's allocations as they are without the recorder.
             arena: !records_nothing && arena.unwrap_or_else(|| !has_neighbours(variable)),
             arena_forced: arena == Some(true),
             expand_graphs: variable("MNEME_GRAPHS").is_some_and(|text| text.eq_ignore_ascii_case("expand")),
@@ -208,7 +209,8 @@ impl RecorderSettings {
     }
 }
 
-/// The files of a list that is separated by colons. A path may have colons itself: what is a file in one piece is one.
+/// Splits a list of files at colons. A path may contain colons itself, so the shortest joined prefix that is a file is
+/// taken.
 fn paths(list: &str, is_there: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let parts: Vec<&str> = list.split(':').collect();
     let mut found = Vec::new();
@@ -226,31 +228,32 @@ fn is_off(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "off" | "0" | "no" | "false")
 }
 
-/// Whether other processes of a distributed run are on the same machine. Those share device memory (MPI and NCCL
-/// through CUDA IPC), which the arena's cannot be.
+/// Whether other processes of a distributed run are on the same machine. These share device memory (MPI and NCCL
+/// through CUDA IPC), and memory of the arena cannot be shared.
 fn has_neighbours(variable: impl Fn(&str) -> Option<String>) -> bool {
     let leading = |text: String| {
         text.trim().split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok())
     };
     let number = |name: &str| variable(name).and_then(leading);
-    // Flux tells how many there are, and on how many machines.
+    // Flux gives the number of processes and the number of machines.
     let by_flux = number("FLUX_JOB_SIZE")
         .zip(number("FLUX_JOB_NNODES"))
         .is_some_and(|(processes, machines)| processes > machines);
     by_flux || LOCAL_SIZE_VARIABLES.iter().filter_map(|name| number(name)).any(|processes| processes > 1)
 }
 
-/// The rank of this process; `None` outside a distributed run.
+/// The rank of this process, or `None` outside a distributed run.
 fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u64>().ok());
-    // torchrun's, as of whoever else starts PyTorch. Before the others: it starts its processes inside a task of
-    // theirs. The word alone may mean anything.
+    // `RANK` with `WORLD_SIZE` is set by torchrun and everything else that starts PyTorch. It comes first because
+    // torchrun starts its processes inside a task of another launcher. `RANK` alone may mean anything.
     let by_torch =
         number("RANK").zip(number("WORLD_SIZE")).filter(|(rank, processes)| rank < processes).map(|(rank, _)| rank);
     by_torch.or_else(|| RANK_VARIABLES.iter().find_map(|name| variable(name)).and_then(|text| text.trim().parse().ok()))
 }
 
-/// Whether a process records. Outside a distributed run all do; in one, rank 0 unless the selection says otherwise.
+/// Whether a process records. Outside a distributed run all do; in one, only rank 0 unless the selection says
+/// otherwise.
 fn rank_selected(selection: Option<&str>, rank: Option<u64>) -> bool {
     let Some(rank) = rank else { return true };
     let Some(selection) = selection else { return rank == 0 };
@@ -262,7 +265,7 @@ fn rank_selected(selection: Option<&str>, rank: Option<u64>) -> bool {
     match ranks {
         Some(ranks) => ranks.contains(&rank),
         None => {
-            warning!("MNEME_RECORD_RANKS is '{selection}', neither 'all' nor a list of ranks; rank 0 is recorded");
+            warning!("MNEME_RECORD_RANKS is '{selection}'; it must be 'all' or a list of ranks; rank 0 is recorded");
             rank == 0
         }
     }

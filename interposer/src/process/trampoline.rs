@@ -1,9 +1,10 @@
-//! Functions of the C library that are passed on with the caller's frame as it was.
+//! Passes functions of the C library on with the caller's frame unchanged.
 //!
-//! Some take any number of arguments (`execl`), and some act for the object that their return address lies in
-//! (`dlopen`). A call from here would be another one, so that the real function is jumped to.
+//! Some take any number of arguments (`execl`), and some act for the object that contains their return address
+//! (`dlopen`). So the hook must jump to the real function instead of calling it.
 
-/// Exports `$name`, which calls `$before` with its first arguments, and then jumps to the address that this gives.
+/// Exports `$name`, which calls `$before` with its first arguments and then jumps to the address that `$before`
+/// returns.
 macro_rules! passed_on {
     ($name:ident, $before:path) => {
         /// # Safety

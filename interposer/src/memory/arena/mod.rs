@@ -1,11 +1,11 @@
-//! The arena: one reserved range of device addresses, out of which `cuMemAlloc` is served.
+//! The arena: a reserved range of device addresses that serves `cuMemAlloc`.
 //!
-//! A fixed range is what makes a recording replayable: another process can reserve it too. Physical memory is mapped in
-//! slabs, because mapping costs per call, and slabs are divided with 512-byte alignment, because applications expect
-//! small allocations to be cheap.
+//! Because the range is fixed, a replay can reserve the same addresses in another process. Physical memory is mapped in
+//! slabs, because each mapping call is expensive. Slabs are divided with 512-byte alignment, because applications
+//! expect small allocations to be cheap.
 //!
 //! Invariants: every byte of the range is in exactly one of `holes` (no memory behind it), `free` (memory, unused), or
-//! a live block; `slabs` covers `free` and the blocks and nothing else. The lock is never held while memory is mapped.
+//! a live block; `slabs` covers exactly `free` and the blocks. The lock is not held while memory is mapped.
 
 pub mod ranges;
 pub mod vmm;
@@ -15,19 +15,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ranges::Ranges;
 
-/// Alignment of every allocation, bytes: what `cudaMalloc` gives in practice, and the pitch of pitched ones.
+/// Alignment of every allocation, bytes: that of `cudaMalloc` in practice, and the pitch of pitched allocations.
 pub const ALIGNMENT: u64 = 512;
-/// Smallest slab, bytes: mapping is 20 times slower per byte in 2 MiB pieces.
+/// The smallest slab, bytes. Mapping in pieces of 2 MiB is 20 times slower per byte.
 pub const SLAB: u64 = 32 << 20;
 
-/// Unused memory that is not given back to the device, bytes: allocating it again costs a hundredth of mapping it.
+/// Unused memory to keep, bytes. Allocating it again costs a hundredth of mapping it.
 const KEPT: u64 = 4 * SLAB;
 
-/// Puts physical memory behind addresses.
+/// Maps physical memory at addresses.
 pub trait Mapper {
-    /// Maps readable and writable memory; `None` when the device has none left.
+    /// Maps readable and writable memory and returns its handle. `None` if the device is out of memory.
     fn map(&self, address: u64, size: u64) -> Option<u64>;
-    /// Takes the memory (its handle is what `map` returned) away again.
+    /// Unmaps memory. `handle` is the result of `map`.
     fn unmap(&self, address: u64, size: u64, handle: u64);
 }
 
@@ -54,14 +54,14 @@ struct Slab {
 }
 
 impl Arena {
-    /// An arena over a reserved range that starts at a multiple of `granularity`.
+    /// An arena on a reserved range that starts at a multiple of `granularity`.
     pub fn new(base: u64, size: u64, granularity: u64) -> Self {
         let mut state = State::default();
         state.holes.insert(base, size / granularity * granularity);
         Self { base, size, granularity, alignment: ALIGNMENT, state: Mutex::new(state) }
     }
 
-    /// Gives every allocation pages of its own.
+    /// Gives every allocation separate pages.
     pub fn with_whole_pages(mut self) -> Self {
         self.alignment = self.granularity;
         self
@@ -83,7 +83,7 @@ impl Arena {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that the device has given us and no allocation uses.
+    /// Mapped bytes that no allocation uses.
     pub fn cached(&self) -> u64 {
         self.lock().free.total()
     }
@@ -93,7 +93,7 @@ impl Arena {
         self.lock().slabs.iter().map(|(address, slab)| (*address, slab.size)).collect()
     }
 
-    /// Address, size and handle of the slabs that an allocation lies in, by address.
+    /// Address, size and handle of the slabs that hold an allocation, by address.
     pub fn slabs_of(&self, address: u64, bytes: u64) -> Vec<(u64, u64, u64)> {
         let state = self.lock();
         let first = state.slabs.range(..=address).next_back().map_or(address, |(start, _)| *start);
@@ -104,7 +104,7 @@ impl Arena {
             .collect()
     }
 
-    /// Allocates; `None` when the device is out of memory (after unused slabs were given back) or the range is full.
+    /// Allocates. Returns `None` if the device is out of memory even without the unused slabs, or the range is full.
     pub fn allocate(&self, mapper: &dyn Mapper, bytes: u64) -> Option<u64> {
         let size = self.span(bytes).filter(|size| *size <= self.size)?;
         let exact = size.next_multiple_of(self.granularity);
@@ -115,9 +115,9 @@ impl Arena {
         })
     }
 
-    /// What an allocation of so many bytes takes of the range. Never without a byte behind it, so that the address of
-    /// its end, which programs pass to kernels, is not an address of the next allocation: a replay may then take either
-    /// for the only way to its memory.
+    /// How much of the range an allocation takes. At least one byte stays free behind it: programs pass the end of an
+    /// allocation to kernels, and it must not be the address of the next allocation, so a replay can attribute each
+    /// address to one allocation.
     fn span(&self, bytes: u64) -> Option<u64> {
         bytes.checked_add(1)?.checked_next_multiple_of(self.alignment)
     }
@@ -147,8 +147,8 @@ impl Arena {
         }
     }
 
-    /// Frees what `allocate(bytes)` returned. Slabs that nothing uses any more go back to the device, but for some,
-    /// which the next allocations are likely to want.
+    /// Frees memory that `allocate(bytes)` returned. Unused slabs go back to the device, except for [`KEPT`] bytes,
+    /// which the next allocations are likely to need.
     pub fn free(&self, mapper: &dyn Mapper, address: u64, bytes: u64) {
         let idle = {
             let mut state = self.lock();
@@ -172,7 +172,7 @@ impl Arena {
         self.release(mapper, idle);
     }
 
-    /// Gives every unused slab back to the device.
+    /// Returns every unused slab to the device.
     pub fn trim(&self, mapper: &dyn Mapper) {
         let idle = {
             let mut state = self.lock();
@@ -196,7 +196,7 @@ impl Arena {
 }
 
 impl State {
-    /// Takes an unused slab out of the free list; its addresses are nobody's until they are put into `holes`.
+    /// Takes an unused slab out of `free` and `slabs`. The caller must put its addresses into `holes` afterwards.
     fn detach(&mut self, address: u64) -> Option<(u64, Slab)> {
         let size = self.slabs.get(&address)?.size;
         if !self.free.remove(address, size) {
@@ -215,7 +215,7 @@ mod tests {
     const BASE: u64 = 0x1000_0000_0000;
     const PAGE: u64 = 2 << 20;
 
-    /// A device with a limit, which checks that it is used as the driver wants.
+    /// A device with a memory limit, which checks that it is used as the driver requires.
     struct Device {
         limit: u64,
         mapped: RefCell<BTreeMap<u64, u64>>,

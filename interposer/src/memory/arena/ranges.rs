@@ -1,8 +1,8 @@
-//! A set of address ranges that hands out the best fit and joins neighbours: the arena's free list.
+//! A set of address ranges that returns the best fit and merges neighbours: the arena's free list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Disjoint ranges, no two of which touch.
+/// Disjoint ranges. Adjacent ranges are merged.
 #[derive(Debug, Default)]
 pub struct Ranges {
     by_address: BTreeMap<u64, u64>,
@@ -16,7 +16,7 @@ impl Ranges {
         self.total
     }
 
-    /// Adds a range that overlaps none of the set; returns address and size of the range that it has become part of.
+    /// Adds a range that does not overlap the set. Returns the address and size of the merged range.
     pub fn insert(&mut self, address: u64, size: u64) -> (u64, u64) {
         let (mut start, mut end) = (address, address + size);
         if let Some((&before, &length)) = self.by_address.range(..address).next_back()
@@ -35,7 +35,7 @@ impl Ranges {
         (start, end - start)
     }
 
-    /// Takes `size` bytes from the smallest range that has them, from its start.
+    /// Takes `size` bytes from the start of the smallest range that is large enough.
     pub fn take(&mut self, size: u64) -> Option<u64> {
         let &(length, address) = self.by_size.range((size, 0)..).next()?;
         self.drop_range(address, length);
@@ -45,7 +45,7 @@ impl Ranges {
         Some(address)
     }
 
-    /// Takes exactly this range, which must lie inside one of the set.
+    /// Removes exactly this range. Returns false unless it lies inside one range of the set.
     pub fn remove(&mut self, address: u64, size: u64) -> bool {
         let Some((&start, &length)) = self.by_address.range(..=address).next_back() else { return false };
         let (end, wanted_end) = (start + length, address + size);
@@ -62,7 +62,7 @@ impl Ranges {
         true
     }
 
-    /// Whether all of this range is in the set.
+    /// Whether the whole range is in the set.
     pub fn contains(&self, address: u64, size: u64) -> bool {
         self.by_address.range(..=address).next_back().is_some_and(|(start, length)| address + size <= start + length)
     }

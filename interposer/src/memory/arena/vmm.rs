@@ -12,17 +12,17 @@ use super::{Arena, Mapper};
 use crate::driver::{self, CUdevice, CUmemLocation, Status};
 use crate::process::settings::settings;
 
-/// Which of an allocation's flags makes network cards able to read it.
+/// The index of the allocation flag that lets network cards read the memory.
 const GPU_DIRECT_RDMA: usize = 1;
-/// Where the first device's arena is asked for; a driver with 47 address bits honours it exactly.
+/// The requested address of the first device's arena. A driver with 47 address bits grants it exactly.
 const BASE: u64 = 0x1000_0000_0000;
-/// Distance between, and greatest size of, the arenas of two devices: 2 TiB.
+/// The greatest size of an arena, and the distance between the arenas of two devices: 2 TiB.
 const STRIDE: u64 = 0x200_0000_0000;
-/// Smaller ranges than this are not worth having: 1 GiB.
+/// The smallest useful range: 1 GiB.
 const SMALLEST: u64 = 1 << 30;
 const DEVICES: usize = 64;
 
-/// One device's arena and its way to memory.
+/// The arena of one device and its source of memory.
 pub struct DeviceArena {
     pub arena: Arena,
     pub mapper: Vmm,
@@ -30,7 +30,7 @@ pub struct DeviceArena {
 
 static ARENAS: [OnceLock<Option<DeviceArena>>; DEVICES] = [const { OnceLock::new() }; DEVICES];
 
-/// The arena of a device, reserved at its first use; `None` where the device or driver has no such memory management.
+/// The arena of a device, reserved at its first use. `None` if the device or driver lacks virtual memory management.
 pub fn of_device(device: CUdevice) -> Option<&'static DeviceArena> {
     ARENAS.get(usize::try_from(device).ok()?)?.get_or_init(|| reserve(device)).as_ref()
 }
@@ -40,13 +40,13 @@ pub fn reserved(device: CUdevice) -> Option<&'static DeviceArena> {
     ARENAS.get(usize::try_from(device).ok()?)?.get()?.as_ref()
 }
 
-/// The arena that an address lies in.
+/// The arena that contains an address.
 pub fn of_address(address: u64) -> Option<&'static DeviceArena> {
     ARENAS.iter().filter_map(OnceLock::get).flatten().find(|device| device.arena.contains(address))
 }
 
-/// Whether the program says in its own symbol table that it shares memory. Its libraries do not count: frameworks have
-/// the function, and few of their users need it.
+/// Whether the program's own symbol table shows that it shares memory. Libraries do not count: frameworks import these
+/// functions, and few of their users need them.
 fn sharing_is_expected() -> bool {
     static EXPECTED: OnceLock<bool> = OnceLock::new();
     *EXPECTED.get_or_init(|| {
@@ -65,7 +65,7 @@ fn reserve(device: CUdevice) -> Option<DeviceArena> {
         == 0
     {
         crate::process::log::info!(
-            "device {device} has no virtual memory management; its allocations are recorded at the vendor's addresses"
+            "device {device} does not support virtual memory management; its allocations are recorded at the vendor's addresses"
         );
         return None;
     }
@@ -92,7 +92,7 @@ fn reserve(device: CUdevice) -> Option<DeviceArena> {
         size = (size / 2).next_multiple_of(granularity);
     }
     crate::process::log::info!(
-        "no address range could be reserved on device {device}; its allocations are recorded at the vendor's addresses"
+        "cannot reserve an address range on device {device}; its allocations are recorded at the vendor's addresses"
     );
     None
 }
@@ -104,9 +104,9 @@ const UPSTREAM_PAGE: u64 = 2 << 20;
 pub struct Vmm {
     device: CUdevice,
     rdma: bool,
-    /// Whether other processes may be given it: not on every system.
+    /// Whether other processes may receive it. Some systems do not support that.
     shareable: AtomicBool,
-    /// Devices that may access it: the device itself and peers.
+    /// Devices that may access it: the device itself and its peers.
     accessors: Mutex<Vec<CUdevice>>,
 }
 
@@ -140,12 +140,12 @@ impl Vmm {
         (status == Status::SUCCESS && granularity.is_power_of_two()).then_some(granularity as u64)
     }
 
-    /// Whether other processes may be given it.
+    /// Whether other processes may receive its memory.
     pub fn is_shareable(&self) -> bool {
         self.shareable.load(Ordering::Relaxed)
     }
 
-    /// Physical memory. A system that gives none to be shared gives it otherwise.
+    /// Creates physical memory. If the system refuses shareable memory, falls back to memory that is not.
     fn create(&self, size: u64) -> Result<u64, Status> {
         let mut handle = 0;
         let properties = self.properties();
@@ -179,7 +179,7 @@ impl Vmm {
 }
 
 impl DeviceArena {
-    /// Lets a peer device access all of the arena, now and in future, or lets it no more.
+    /// Grants or revokes a peer device's access to all of the arena, present and future.
     pub fn set_peer(&self, peer: CUdevice, has_access: bool) {
         let mut accessors = self.mapper.accessors();
         if accessors.contains(&peer) == has_access {
@@ -196,9 +196,7 @@ impl DeviceArena {
         for (address, size) in self.arena.slabs() {
             if !self.mapper.give_to(&[peer], flags, address, size) {
                 let device = self.mapper.device;
-                crate::process::log::warning!(
-                    "the access of device {peer} to memory of device {device} cannot be changed"
-                );
+                crate::process::log::warning!("cannot change the access of device {peer} to memory of device {device}");
             }
         }
     }
@@ -207,7 +205,7 @@ impl DeviceArena {
 impl Mapper for Vmm {
     fn map(&self, address: u64, size: u64) -> Option<u64> {
         let handle = self.create(size).ok()?;
-        // SAFETY: the address range is reserved and nothing is mapped there (the arena's invariant).
+        // SAFETY: the address range is reserved and unmapped (the arena's invariant).
         unsafe {
             if driver::hooked::cuMemMap::call(address, size as usize, 0, handle, 0) != Status::SUCCESS {
                 driver::hooked::cuMemRelease::call(handle);
@@ -223,7 +221,7 @@ impl Mapper for Vmm {
     }
 
     fn unmap(&self, address: u64, size: u64, handle: u64) {
-        // SAFETY: the range is a slab that nothing uses any more, the handle is its memory.
+        // SAFETY: the range is an unused slab, the handle is its memory.
         unsafe {
             driver::hooked::cuMemUnmap::call(address, size as usize);
             driver::hooked::cuMemRelease::call(handle);

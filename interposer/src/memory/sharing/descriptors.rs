@@ -1,8 +1,8 @@
-//! The memory that file descriptors name.
+//! Identifies the memory that file descriptors name.
 //!
-//! A file that is memory has a number. A GPU's descriptors are all of one device file, each opened anew: an epoll
-//! instance tells whether a number still is the open file that was noted, and forgets it when that is closed. It keeps
-//! no file open, so that memory ends when the application lets it.
+//! A memory file is identified by its device and inode. All descriptors of a GPU belong to one device file, each opened
+//! separately, so an epoll instance tells whether a descriptor is still the open file that was noted: it forgets a file
+//! that is closed. It does not keep files open, so memory ends when the application releases it.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -12,16 +12,16 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent};
 
-/// Device and number of a file that is memory.
+/// Device and inode of a memory file.
 type FileId = (u64, u64);
 
-/// What descriptors name, by numbers of the caller's.
+/// The memory that descriptors name, by the caller's numbers.
 #[derive(Default)]
 pub struct Descriptors {
     files: BTreeMap<FileId, u64>,
-    /// Of device files, by the descriptor.
+    /// Memory of device files, by descriptor.
     opened: BTreeMap<c_int, u64>,
-    /// Has each of `opened` that is still open. Made with the first.
+    /// Contains each of `opened` that is still open. Made with the first.
     open: Option<Epoll>,
 }
 
@@ -30,7 +30,7 @@ impl Descriptors {
         Self { files: BTreeMap::new(), opened: BTreeMap::new(), open: None }
     }
 
-    /// The memory that a descriptor names, if that is known. A duplicate of a GPU's descriptor is not.
+    /// The memory that a descriptor names, if known. Duplicates of a GPU's descriptor are unknown.
     pub fn memory(&self, descriptor: c_int) -> Option<u64> {
         match file_of(descriptor)? {
             Some(file) => self.files.get(&file).copied(),
@@ -44,7 +44,7 @@ impl Descriptors {
         }
     }
 
-    /// Notes what a descriptor names, for as long as it is open.
+    /// Notes the memory that a descriptor names, as long as it is open.
     pub fn note(&mut self, descriptor: c_int, memory: u64) {
         match file_of(descriptor) {
             Some(Some(file)) => _ = self.files.insert(file, memory),
@@ -64,12 +64,12 @@ impl Descriptors {
     }
 }
 
-/// The file behind a descriptor that is open, where it is the memory's own.
+/// The file behind an open descriptor: `Some(None)` unless the file is the memory's own, `None` if it is not open.
 fn file_of(descriptor: c_int) -> Option<Option<FileId>> {
     if descriptor < 0 {
         return None;
     }
-    // SAFETY: not closed here, and whoever says that it names memory has it open; the kernel refuses any other number.
+    // SAFETY: not closed here. The caller has it open if it names memory; the kernel refuses any other number.
     let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(descriptor) });
     let metadata = file.metadata().ok()?;
     Some(metadata.is_file().then(|| (metadata.dev(), metadata.ino())))
@@ -83,13 +83,13 @@ mod tests {
     #[test]
     fn a_device_file_is_known_until_it_is_closed() {
         let mut descriptors = Descriptors::new();
-        // Such as epoll takes, and no file of memory.
+        // Epoll accepts it, and it is not a memory file.
         let open = || std::fs::File::open("/dev/random").unwrap();
         let (first, second) = (open(), open());
         descriptors.note(first.as_raw_fd(), 1);
         descriptors.note(second.as_raw_fd(), 2);
         assert_eq!([&first, &second].map(|file| descriptors.memory(file.as_raw_fd())), [Some(1), Some(2)]);
-        // As if it had been closed and its number given out anew.
+        // As if it had been closed and its number reused.
         let mut first = std::os::fd::OwnedFd::from(first);
         nix::unistd::dup2(&second, &mut first).unwrap();
         assert_eq!(descriptors.memory(first.as_raw_fd()), None);

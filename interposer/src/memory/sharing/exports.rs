@@ -1,6 +1,6 @@
-//! Allocations of the arena that this process shares.
+//! Shares allocations of the arena with other processes.
 //!
-//! A thread hands the slabs' descriptors to processes that have been given a handle.
+//! A thread sends the slabs' descriptors to processes that have received a handle.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,17 +23,17 @@ use crate::memory::allocations::LiveAllocation;
 use crate::memory::arena::vmm;
 use crate::process::{log, threads};
 
-/// How long a process on the other side may be silent: it asks as soon as it is there.
+/// How long the other process may be silent; it sends its request as soon as it is connected.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Before the next try to accept a connection.
+/// The pause before the next attempt to accept a connection.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A slab of an allocation. Allocations in one slab share its descriptor: the application may open only so many.
+/// A slab of an allocation. Allocations in one slab share its descriptor, because the number of open files is limited.
 struct Slab {
     /// Bytes.
     size: u64,
-    /// Of its physical memory.
+    /// The handle of its physical memory.
     handle: u64,
     descriptor: Arc<OwnedFile>,
 }
@@ -52,15 +52,15 @@ struct Exports {
 }
 
 static EXPORTS: Mutex<Exports> = Mutex::new(Exports { of_address: BTreeMap::new(), last: 0 });
-/// Whether there may be any, so that frees need not look.
+/// Whether there may be exports; if not, frees need not look.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn exports() -> MutexGuard<'static, Exports> {
     EXPORTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A handle to an allocation of the arena, the same one each time; `None` where the driver cannot share it, or no
-/// thread can be started.
+/// The handle of an allocation of the arena, always the same. `None` if the driver cannot share it or no thread can be
+/// started.
 pub fn handle_of(live: &LiveAllocation) -> Option<CUipcMemHandle> {
     let known = exports().of_address.get(&live.address).map(|export| export.number);
     let number = match known {
@@ -71,14 +71,14 @@ pub fn handle_of(live: &LiveAllocation) -> Option<CUipcMemHandle> {
             exports.last += 1;
             let number = exports.last;
             ANY.store(true, Ordering::Release);
-            // Another thread may have been faster.
+            // Another thread may have inserted it first.
             exports.of_address.entry(live.address).or_insert_with(|| Arc::new(Export { number, layout, slabs })).number
         }
     };
     Some(SharedHandle { endpoint: endpoint()?, number, process: std::process::id() }.encode())
 }
 
-/// Forgets an allocation that is freed: whoever has opened it keeps the memory, but nobody else gets it.
+/// Forgets a freed allocation. Processes that have opened it keep the memory, and further requests fail.
 pub fn forget(address: u64) {
     if ANY.load(Ordering::Acquire) {
         let removed = exports().of_address.remove(&address);
@@ -86,8 +86,8 @@ pub fn forget(address: u64) {
     }
 }
 
-/// For a forked child, in which memory that its parent frees would live on: closes what belongs to the parent. Waits
-/// for nothing.
+/// For a forked child: closes what belongs to the parent, because the child would keep memory alive that the parent
+/// frees. Does not wait.
 pub fn leave_to_parent() {
     if let Ok(mut exports) = EXPORTS.try_lock() {
         exports.of_address.clear();
@@ -105,7 +105,7 @@ fn export(live: &LiveAllocation) -> Option<(SlabLayout, Vec<Slab>)> {
     Some((layout, slabs.collect::<Option<_>>()?))
 }
 
-/// A descriptor of physical memory.
+/// A file descriptor of physical memory.
 fn descriptor(handle: u64) -> Option<Arc<OwnedFile>> {
     let known = |exports: &Exports| {
         let mut slabs = exports.of_address.values().flat_map(|export| &export.slabs);
@@ -123,7 +123,7 @@ fn descriptor(handle: u64) -> Option<Arc<OwnedFile>> {
     if status != Status::SUCCESS || descriptor < 0 {
         return None;
     }
-    // SAFETY: the driver has just opened it for us; programs that the application starts need not have it.
+    // SAFETY: the driver has just opened it for the recorder. Programs that the application starts do not need it.
     let file = unsafe {
         libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
         File::from_raw_fd(descriptor)
@@ -131,13 +131,13 @@ fn descriptor(handle: u64) -> Option<Arc<OwnedFile>> {
     OwnedFile::new(file).ok().map(Arc::new)
 }
 
-/// The socket at which this process answers, opened at the first use.
+/// The name of the socket on which this process answers, opened at its first use.
 static ENDPOINT: OnceLock<Option<u64>> = OnceLock::new();
 
-/// What it listens with.
+/// The listening socket.
 static LISTENER: OnceLock<OwnedFile> = OnceLock::new();
 
-/// Whether a handle's socket is this process' own.
+/// Whether a handle's socket belongs to this process.
 pub fn is_own(endpoint: u64) -> bool {
     ENDPOINT.get() == Some(&Some(endpoint))
 }
@@ -157,17 +157,17 @@ fn endpoint() -> Option<u64> {
     })
 }
 
-/// Answers until the application closes the socket.
+/// Answers requests until the application closes the socket.
 fn serve(listener: &OwnedFile) {
     while let Ok(socket) = listener.get() {
-        // SAFETY: a new descriptor, which nobody else has.
+        // SAFETY: a new descriptor, owned here alone.
         let stream = accept4(socket.as_raw_fd(), SockFlag::SOCK_CLOEXEC)
             .map(|stream| unsafe { UnixStream::from_raw_fd(stream) });
         match stream.as_ref().map(answer) {
             Ok(Ok(())) => {}
-            // One that hangs up, or asks for what is freed, is told nothing.
+            // The other process hung up or asked for freed memory.
             Ok(Err(error)) => log::debug!("shared memory could not be handed to another process: {error}"),
-            // The application may have no descriptor left.
+            // The application may have used up its descriptors.
             Err(error) => {
                 log::debug!("a connection of another process cannot be accepted: {error}");
                 std::thread::sleep(PAUSE);
@@ -176,14 +176,14 @@ fn serve(listener: &OwnedFile) {
     }
 }
 
-/// Another user's process is told nothing, and nothing is taken from it.
+/// Refuses a connection with a process of another user.
 pub fn check_user(stream: &UnixStream) -> std::io::Result<()> {
     let peer = getsockopt(stream, PeerCredentials)?;
     // SAFETY: it cannot fail.
     if peer.uid() == unsafe { libc::geteuid() } || peer.uid() == 0 {
         return Ok(());
     }
-    Err(std::io::Error::other(format!("process {} is another user's", peer.pid())))
+    Err(std::io::Error::other(format!("process {} belongs to another user", peer.pid())))
 }
 
 fn answer(mut stream: &UnixStream) -> std::io::Result<()> {

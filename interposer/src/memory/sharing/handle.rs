@@ -1,16 +1,16 @@
-//! The handle of shared memory of the arena, and the answer to it.
+//! The handle of shared arena memory, and the reply to a request for it.
 //!
-//! The application carries the handle from one process to the other, which asks the first for the memory.
+//! The application passes the handle to another process, whose recorder requests the memory from this one.
 
 use mneme_abi::cuda::sys::CUipcMemHandle;
 
-/// First bytes of a handle of ours; a vendor's starts otherwise.
+/// The first bytes of the recorder's handles. Vendors' handles start differently.
 const MAGIC: [u8; 16] = *b"mneme's arena \x01\xa7";
 
-/// Names one allocation of one process, in the 64 bytes of a `CUipcMemHandle`.
+/// Names one allocation of one process in the 64 bytes of a `CUipcMemHandle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SharedHandle {
-    /// Names the socket of the process that shares it: random.
+    /// Names the socket of the sharing process: random.
     pub endpoint: u64,
     /// Names the allocation in that process: counts up.
     pub number: u64,
@@ -27,7 +27,7 @@ impl SharedHandle {
         CUipcMemHandle { reserved: bytes.map(|byte| byte as _) }
     }
 
-    /// `None` for a handle of the vendor's.
+    /// Returns `None` for a handle of the vendor.
     pub fn decode(handle: &CUipcMemHandle) -> Option<Self> {
         let bytes = handle.reserved.map(|byte| byte as u8);
         let number = |from: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[from + index]));
@@ -35,13 +35,13 @@ impl SharedHandle {
         known.then(|| Self { endpoint: number(16), number: number(24), process: number(32) as u32 })
     }
 
-    /// Name of the socket, in Linux' abstract namespace: nothing is left of it when the process ends.
+    /// The name of the socket in Linux' abstract namespace, where it disappears with the process.
     pub fn socket(endpoint: u64) -> String {
         format!("mneme-arena-{endpoint:016x}")
     }
 }
 
-/// Where an allocation lies in the slabs that hold it; their descriptors follow, each with its size.
+/// The position of an allocation in its slabs. The slabs' descriptors follow, each with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabLayout {
     /// Bytes of the allocation.

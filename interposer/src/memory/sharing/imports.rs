@@ -22,9 +22,9 @@ use crate::process::log;
 
 /// How long the other process may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Where the first is asked for: below the arenas, so that a replay finds the same addresses free.
+/// The requested address of the first import: below the arenas, so a replay finds the same addresses free.
 const BASE: u64 = 0x0800_0000_0000;
-/// No allocation has more: an arena of 2 TiB has as many pages of 2 MiB.
+/// The greatest possible number of slabs: the pages of 2 MiB in an arena of 2 TiB.
 const MOST_SLABS: u64 = 1 << 20;
 
 /// Slabs of another process, mapped one behind the other.
@@ -32,24 +32,24 @@ struct Mapping {
     start: u64,
     /// Bytes reserved.
     size: u64,
-    /// Size in bytes and physical memory of each.
+    /// Size in bytes and physical memory of each slab.
     slabs: Vec<(u64, u64)>,
 }
 
 struct Import {
     mapping: Mapping,
-    /// Of the allocation.
+    /// The size of the allocation.
     bytes: u64,
     handle: SharedHandle,
-    /// Context in which it was opened.
+    /// The context in which it was opened.
     context: usize,
-    /// How often, less how often it was closed; at least 1.
+    /// How often it was opened minus how often it was closed; at least 1.
     opened: usize,
 }
 
-/// By the allocation's address in this process.
+/// Imports by the allocation's address in this process.
 static IMPORTS: Mutex<BTreeMap<u64, Import>> = Mutex::new(BTreeMap::new());
-/// Whether there may be any, so that look-ups of other memory cost nothing.
+/// Whether there may be imports; if not, look-ups of other memory cost nothing.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn imports() -> MutexGuard<'static, BTreeMap<u64, Import>> {
@@ -63,7 +63,7 @@ pub fn contains(address: u64) -> bool {
     ANY.load(Ordering::Acquire) && imports().range(..=address).next_back().is_some_and(within)
 }
 
-/// Opens once more what this context has open: the allocation's address and bytes.
+/// Opens an allocation again that this context has open. Returns its address and size.
 pub fn reopen(handle: SharedHandle, context: usize) -> Option<(u64, u64)> {
     let mut imports = imports();
     let (address, import) =
@@ -72,13 +72,12 @@ pub fn reopen(handle: SharedHandle, context: usize) -> Option<(u64, u64)> {
     Some((*address, import.bytes))
 }
 
-/// Closes what was opened, when that was as often as it is closed, after a `wait` for its context; `None` for other
-/// memory.
+/// Closes memory once. The last close waits for its context with `wait` and unmaps. Returns `None` for other memory.
 pub fn close(address: u64, wait: impl FnOnce(usize) -> Status) -> Option<Status> {
     if !ANY.load(Ordering::Acquire) {
         return None;
     }
-    /// Counts a call; the context of what is closed for the last time stays to be waited for.
+    /// Counts a close. For the last one returns the context to wait for, and leaves the import in place.
     fn last(imports: &mut BTreeMap<u64, Import>, address: u64) -> Option<Option<usize>> {
         let import = imports.get_mut(&address)?;
         if import.opened == 1 {
@@ -88,7 +87,7 @@ pub fn close(address: u64, wait: impl FnOnce(usize) -> Status) -> Option<Status>
         Some(None)
     }
     let Some(context) = last(&mut imports(), address)? else { return Some(Status::SUCCESS) };
-    // Kernels that still use it end first, as where memory is freed.
+    // As with a free, kernels that still use it end first.
     let status = wait(context);
     if status != Status::SUCCESS {
         return Some(status);
@@ -106,14 +105,14 @@ pub fn close(address: u64, wait: impl FnOnce(usize) -> Status) -> Option<Status>
     Some(Status::SUCCESS)
 }
 
-/// Has what was opened in a context that is gone belong to another.
+/// Transfers imports of a context that has ended to another context.
 pub fn inherit(from: usize, to: usize) {
     if ANY.load(Ordering::Acquire) {
         imports().values_mut().filter(|import| import.context == from).for_each(|import| import.context = to);
     }
 }
 
-/// Forgets what was destroyed with its context.
+/// Forgets memory that was destroyed with its context.
 pub fn forget(address: u64) {
     if ANY.load(Ordering::Acquire) {
         let removed = imports().remove(&address);
@@ -123,7 +122,7 @@ pub fn forget(address: u64) {
     }
 }
 
-/// What another process gives of an allocation.
+/// An allocation as another process has sent it.
 pub struct ReceivedAllocation {
     handle: SharedHandle,
     layout: SlabLayout,
@@ -131,8 +130,8 @@ pub struct ReceivedAllocation {
     slabs: Vec<(u64, OwnedFd)>,
 }
 
-/// Requests an allocation from the process that shares it; takes as long as that process takes, up to ten seconds.
-/// Errors as of `cuIpcOpenMemHandle`.
+/// Requests an allocation from the process that shares it, which may take up to ten seconds. Errors are those of
+/// `cuIpcOpenMemHandle`.
 pub fn request(handle: SharedHandle) -> Result<ReceivedAllocation, Status> {
     if exports::is_own(handle.endpoint) {
         return Err(Status::INVALID_CONTEXT);
@@ -140,19 +139,19 @@ pub fn request(handle: SharedHandle) -> Result<ReceivedAllocation, Status> {
     let deadline = Instant::now() + PATIENCE;
     let answer = loop {
         match try_request(handle, deadline) {
-            // By a signal of the application's.
+            // A signal handler of the application interrupted the call.
             Err(error) if error.kind() == ErrorKind::Interrupted && Instant::now() < deadline => {}
             answer => break answer,
         }
     };
     answer.map_err(|error| {
-        log::warning!("process {} shares device memory that cannot be had from it: {error}", handle.process);
+        log::warning!("cannot get the device memory that process {} shares: {error}", handle.process);
         Status::INVALID_HANDLE
     })
 }
 
-/// A connection to the process that answers at a socket. One that accepts none, because it is stopped, has a queue that
-/// may be full: that is an error, where a connection that blocks would wait without a limit.
+/// Connects to the process that answers at a socket. If that process is stopped, its queue may be full. This is an
+/// error here, because a blocking connect would wait without a limit.
 fn connect_to(endpoint: u64) -> std::io::Result<UnixStream> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let unconnected = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -188,7 +187,7 @@ fn try_request(handle: SharedHandle, deadline: Instant) -> std::io::Result<Recei
 
 fn receive(stream: &UnixStream) -> std::io::Result<(u64, OwnedFd)> {
     let mut size = [0; 8];
-    // For more than the one that is expected, so that none is lost unclosed.
+    // Room for more descriptors than expected, so any surplus ones are received and closed.
     let mut space = nix::cmsg_space!([i32; 253]);
     let mut parts = [IoSliceMut::new(&mut size)];
     let message = recvmsg::<()>(
@@ -211,8 +210,8 @@ fn receive(stream: &UnixStream) -> std::io::Result<(u64, OwnedFd)> {
 }
 
 impl ReceivedAllocation {
-    /// Maps the allocation for the current device: its address here, and its bytes. It is there until as many calls of
-    /// [`close`]. Errors as of `cuIpcOpenMemHandle`.
+    /// Maps the allocation for the current device. Returns its address and size. It stays until [`close`] was called as
+    /// often. Errors are those of `cuIpcOpenMemHandle`.
     pub fn map(&self, context: usize) -> Result<(u64, u64), Status> {
         let mapping = Mapping::new(&self.slabs).ok_or(Status::MAP_FAILED)?;
         let SlabLayout { bytes, offset, .. } = self.layout;
@@ -220,7 +219,7 @@ impl ReceivedAllocation {
             mapping.remove();
             return Err(Status::INVALID_HANDLE);
         }
-        // Another thread may have been faster.
+        // Another thread may have mapped it first.
         if let Some(opened) = reopen(self.handle, context) {
             mapping.remove();
             return Ok(opened);
@@ -271,7 +270,7 @@ impl Mapping {
 
     fn remove(self) {
         let mut at = self.start;
-        // SAFETY: the slabs are mapped there one behind the other, and nothing uses them any more.
+        // SAFETY: the slabs are mapped there one behind the other and are not used any more.
         unsafe {
             for (size, memory) in self.slabs {
                 driver::hooked::cuMemUnmap::call(at, size as usize);
@@ -283,12 +282,11 @@ impl Mapping {
     }
 }
 
-/// Maps a slab; its physical memory.
+/// Maps a slab and returns its physical memory.
 fn map(at: u64, size: u64, descriptor: &OwnedFd) -> Option<u64> {
     let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
     let mut memory = 0;
-    // SAFETY: a valid place; a descriptor is passed in the pointer's place; the range is reserved and nothing is mapped
-    // there.
+    // SAFETY: a valid place. The API passes a descriptor in place of the pointer. The range is reserved and unmapped.
     unsafe {
         if driver::hooked::cuMemImportFromShareableHandle::call(
             &mut memory,

@@ -1,4 +1,4 @@
-//! Memory that processes or devices share: given out, opened, and by its physical handles.
+//! Memory that processes or devices share: exports, imports, and physical handles.
 
 mod descriptors;
 pub mod exports;

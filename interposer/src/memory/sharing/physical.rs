@@ -1,7 +1,7 @@
-//! Physical memory (`CUmemGenericAllocationHandle`): its handles and mappings, and who shares it.
+//! Tracks physical memory (`CUmemGenericAllocationHandle`): its handles, its mappings, and whether it is shared.
 //!
-//! Others may write to it where it is exported, imported, or bound to a multicast object. What is mapped of such memory
-//! is marked, whichever comes first.
+//! Memory is shared if it is exported, imported, or bound to a multicast object. Its mappings are then marked, whether
+//! they came before or after.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
@@ -23,33 +23,33 @@ const DESCRIPTOR: c_uint = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_F
 
 #[derive(Default)]
 struct Physical {
-    /// What a handle names.
+    /// The memory of each handle.
     named: BTreeMap<Handle, Named>,
     /// How many handles each memory has.
     handles: BTreeMap<u64, usize>,
     descriptors: Descriptors,
-    /// How many have been numbered.
+    /// The last number given to memory.
     last: u64,
     shared: BTreeSet<u64>,
     multicast: BTreeSet<u64>,
-    /// What is mapped at an address.
+    /// The mapping at each address.
     mapped: BTreeMap<u64, Mapping>,
-    /// Memory, and where it is mapped.
+    /// Pairs of memory and an address where it is mapped.
     places: BTreeSet<(u64, u64)>,
 }
 
-/// The memory that a handle names: a number of ours, for several handles can name one.
+/// The memory that a handle names. The number is the recorder's, because several handles can name the same memory.
 #[derive(Clone, Copy)]
 struct Named {
     memory: u64,
-    /// How often it was given out, less how often it was released.
+    /// How often the handle was returned minus how often it was released.
     count: usize,
 }
 
 #[derive(Clone)]
 struct Mapping {
     memory: u64,
-    /// Which bytes of it.
+    /// The mapped byte range of the memory.
     part: Range<u64>,
 }
 
@@ -69,7 +69,7 @@ fn physical() -> MutexGuard<'static, Physical> {
 }
 
 impl Physical {
-    /// The memory that a handle names; another than all so far, where it is not known.
+    /// The memory that a handle names, or a new number for an unknown handle.
     fn of(&mut self, handle: Handle) -> u64 {
         match self.named.get(&handle) {
             Some(named) => named.memory,
@@ -77,14 +77,14 @@ impl Physical {
         }
     }
 
-    /// Notes a handle to memory that is not known yet.
+    /// Notes a handle to new memory.
     fn name_new(&mut self, handle: Handle) -> u64 {
         self.last += 1;
         self.name(handle, self.last);
         self.last
     }
 
-    /// Notes a handle that the vendor has given out, once more if it names this memory already.
+    /// Notes a handle that the vendor has returned. Counts it again if it already names this memory.
     fn name(&mut self, handle: Handle, memory: u64) {
         if let Some(known) = self.named.get_mut(&handle).filter(|known| known.memory == memory) {
             known.count += 1;
@@ -117,8 +117,8 @@ impl Physical {
         }
     }
 
-    /// Forgets what is known of memory that has neither a handle nor a mapping. A descriptor may bring it back, as
-    /// memory that others may write to.
+    /// Forgets memory that has neither a handle nor a mapping. If a descriptor brings it back later, it counts as
+    /// shared.
     fn forget_if_gone(&mut self, memory: u64) {
         let is_mapped = self.places.range((memory, 0)..=(memory, u64::MAX)).next().is_some();
         if !is_mapped && !self.handles.contains_key(&memory) {
@@ -127,7 +127,7 @@ impl Physical {
         }
     }
 
-    /// The mapping that an address lies in, and its start.
+    /// The mapping that contains an address, and its start.
     fn mapping(&self, address: u64) -> Option<(u64, &Mapping)> {
         let (start, mapping) = self.mapped.range(..=address).next_back()?;
         (address - start < mapping.part.end - mapping.part.start).then_some((*start, mapping))
@@ -146,22 +146,22 @@ impl Physical {
         }
     }
 
-    /// Notes that others may write to memory: where it is mapped.
+    /// Marks memory as shared. Returns the addresses where it is mapped.
     fn share(&mut self, memory: u64) -> Vec<u64> {
         self.shared.insert(memory);
         self.places.range((memory, 0)..=(memory, u64::MAX)).map(|(_, address)| *address).collect()
     }
 }
 
-/// The device whose memory a handle names: `None` where the vendor does not tell, [`HOST`] where it is none's.
+/// The device that owns the memory of a handle: `None` if the vendor does not report it, [`HOST`] if no device does.
 pub fn device_of(handle: Handle) -> Option<CUdevice> {
     let mut later = AllocationProperties::pinned(HOST);
-    // SAFETY: the place is one, and a handle that is none is refused.
+    // SAFETY: a valid place; the driver refuses an invalid handle.
     let status = unsafe { driver::cuMemGetAllocationPropertiesFromHandle(&mut later, handle) };
     if status != Status::SUCCESS {
         return None;
     }
-    // SAFETY: numbers and a pointer, of which any bytes are values; both layouts have the same size.
+    // SAFETY: integers and a pointer, for which all bytes are valid; both layouts have the same size.
     let early = unsafe { (&raw const later).cast::<MemoryPropertiesR0500>().read() };
     let is_early = recorded_family::is_hip() && early.are_in_this_layout();
     let [kind, id] = early.location;
@@ -178,7 +178,7 @@ pub fn is_multicast(handle: Handle) -> bool {
     physical.multicast.contains(&memory)
 }
 
-/// Notes a mapping of so many bytes from an offset on; whether others may write to it.
+/// Notes a mapping of `bytes` from an offset on. Returns whether its memory is shared.
 pub fn map(address: u64, bytes: u64, offset: u64, handle: Handle) -> bool {
     let mut physical = physical();
     let memory = physical.of(handle);
@@ -193,14 +193,14 @@ pub fn unmap(addresses: Range<u64>) {
     gone.into_iter().for_each(|address| physical.unmap(address));
 }
 
-/// Of these mappings, by their addresses, those whose memory another of them is, too.
+/// Those of these mappings, by address, that overlap another of them in the same memory.
 pub fn aliases(of: impl IntoIterator<Item = u64>) -> BTreeSet<u64> {
     let physical = physical();
     let mut mapped: Vec<(&Mapping, u64)> =
         of.into_iter().filter_map(|address| Some((physical.mapped.get(&address)?, address))).collect();
     mapped.sort_unstable_by_key(|(mapping, _)| (mapping.memory, mapping.part.start));
     let mut aliases = BTreeSet::new();
-    // Of one memory, what reaches furthest so far.
+    // The mapping of the current memory that reaches furthest so far.
     let mut furthest: Option<(&Mapping, u64)> = None;
     for (mapping, address) in mapped {
         match furthest {
@@ -216,7 +216,7 @@ pub fn aliases(of: impl IntoIterator<Item = u64>) -> BTreeSet<u64> {
     aliases
 }
 
-/// Notes that others may write to what a handle names, and to what is mapped of it.
+/// Marks the memory of a handle, and all mappings of it, as shared.
 fn share(handle: Handle) {
     let mapped = {
         let mut physical = physical();
@@ -226,7 +226,7 @@ fn share(handle: Handle) {
     mapped.into_iter().for_each(|address| ALLOCATIONS.share(address));
 }
 
-/// A handle that the vendor has written, under the gate.
+/// Runs `note` on a handle that the vendor has written, under the gate.
 ///
 /// # Safety
 /// After a success `handle` must be readable.
@@ -241,7 +241,7 @@ unsafe fn with_new(call: &dyn Fn() -> Status, handle: *const Handle, note: impl 
     })
 }
 
-/// New memory is nobody else's; its handle may have been that of memory that was released.
+/// Notes new memory, which is not shared. Its handle may have named released memory before.
 ///
 /// # Safety
 /// The arguments are those of `cuMemCreate`.
@@ -262,7 +262,7 @@ pub unsafe fn import(call: &dyn Fn() -> Status, handle: *mut Handle, shareable: 
     let note = |new| {
         {
             let mut physical = physical();
-            // A descriptor is passed in the pointer's place.
+            // The API passes a descriptor in place of the pointer.
             let descriptor = if kind == DESCRIPTOR { shareable as usize as c_int } else { -1 };
             match physical.descriptors.memory(descriptor) {
                 Some(memory) => physical.name(new, memory),
@@ -303,8 +303,7 @@ pub unsafe fn export(
     })
 }
 
-/// A further handle to what is mapped at an address. Memory that the recorder serves in the place of `cuMemAlloc` has
-/// none, as there.
+/// Returns a further handle to mapped memory. Fails for arena memory, as the vendor does for memory of `cuMemAlloc`.
 ///
 /// # Safety
 /// The arguments are those of `cuMemRetainAllocationHandle`.
@@ -317,7 +316,7 @@ pub unsafe fn retain(call: &dyn Fn() -> Status, handle: *mut Handle, address: *m
         let mut physical = physical();
         match physical.mapping(address).map(|(_, mapping)| mapping.memory) {
             Some(memory) => physical.name(new, memory),
-            // Mapped in a way that is not hooked.
+            // It was mapped in a way that is not hooked.
             None => _ = physical.name_new(new),
         }
     };
@@ -325,13 +324,13 @@ pub unsafe fn retain(call: &dyn Fn() -> Status, handle: *mut Handle, address: *m
     unsafe { with_new(call, handle, note) }
 }
 
-/// Memory lives on where it is mapped.
+/// Releases a handle. The memory lives as long as it is mapped.
 ///
 /// # Safety
 /// The arguments are those of `cuMemRelease`.
 pub unsafe fn release(call: &dyn Fn() -> Status, handle: Handle) -> Status {
     gate::passing(&|| {
-        // Before: as soon as the vendor has released it, another thread may be given the same handle.
+        // Noted before the call: as soon as the vendor has released the handle, another thread may get the same one.
         let before = physical().named.get(&handle).copied();
         physical().release(handle);
         let status = call();
@@ -355,7 +354,7 @@ pub unsafe fn create_multicast(call: &dyn Fn() -> Status, handle: *mut Handle, _
     }
 }
 
-/// What is bound is written to by whoever writes to the multicast object.
+/// Marks bound memory as shared: every writer to the multicast object writes to it.
 ///
 /// # Safety
 /// The arguments are those of `cuMulticastBindMem`.
@@ -390,7 +389,7 @@ pub unsafe fn bind_on(
     bytes: usize,
     flags: u64,
 ) -> Status {
-    // SAFETY: the caller's promise; which device binds changes nothing about whose memory is bound.
+    // SAFETY: the caller's promise; the binding device makes no difference here.
     unsafe { bind(call, multicast, multicast_offset, memory, memory_offset, bytes, flags) }
 }
 
@@ -409,7 +408,7 @@ pub unsafe fn bind_address(
         if status == Status::SUCCESS {
             let end = address.saturating_add(bytes as u64);
             ALLOCATIONS.change_in(address..end, |live| live.shared = true);
-            // What else is mapped of it, now or later, is the same memory.
+            // Other mappings of it, present or future, are the same memory.
             let mapped: Vec<u64> = {
                 let mut physical = physical();
                 let first = physical.mapping(address).map_or(address, |(start, _)| start);
@@ -434,7 +433,7 @@ pub unsafe fn bind_address_on(
     bytes: usize,
     flags: u64,
 ) -> Status {
-    // SAFETY: the caller's promise; which device binds changes nothing about whose memory is bound.
+    // SAFETY: the caller's promise; the binding device makes no difference here.
     unsafe { bind_address(call, multicast, multicast_offset, address, bytes, flags) }
 }
 
@@ -503,7 +502,7 @@ mod tests {
             assert!(is_known(270), "refused");
             release(&|| Status::SUCCESS, 270);
             assert!(!is_known(270));
-            // The memory is there still, and others may write to it.
+            // The memory still exists, and other processes may write to it.
             retain(&|| Status::SUCCESS, &mut { 271 }, base as *mut c_void);
             mapping(base + 4096, 271);
             assert!(is_shared(base + 4096));
@@ -516,7 +515,7 @@ mod tests {
         assert!(!physical.handles.contains_key(&memory) && !physical.shared.contains(&memory));
     }
 
-    /// Whichever of its handles is told about, it is one memory.
+    /// All handles of a memory have the same effect.
     #[test]
     fn a_further_handle_takes_nothing_from_the_first() {
         let base = 0x7400_0000_0000u64;
@@ -557,7 +556,7 @@ mod tests {
         map(at(5), page, 2 * page, 182);
         map(at(6), 3 * page, 0, 182);
         assert_eq!(aliases((0..7).map(at)), BTreeSet::from([0, 2, 3, 5, 6].map(at)));
-        // The same file comes in twice.
+        // The same file is imported twice.
         let file = tempfile::tempfile().unwrap();
         let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file) as usize as *mut c_void;
         for (handle, index) in [(183, 7), (184, 8)] {
